@@ -1,0 +1,221 @@
+//! Flags and operands. A flag is one value that carries its parser, its help and its place
+//! in the usage line; what getopt(3) takes is taken: flags anywhere, bundled short flags,
+//! values joined or apart, `--` ends them.
+
+use std::fmt::Write;
+
+/// One flag of a command.
+#[derive(Clone, Copy, Debug)]
+pub struct Flag {
+    /// `-x`.
+    pub short: Option<char>,
+    /// `--xyz`, without the dashes.
+    pub long: Option<&'static str>,
+    /// What its value is called; none for a switch.
+    pub value: Option<&'static str>,
+    /// May be given again; the last one counts otherwise.
+    pub repeats: bool,
+    /// One line for people.
+    pub help: &'static str,
+}
+
+impl Flag {
+    /// A switch `-x`.
+    pub const fn switch(short: char, help: &'static str) -> Self {
+        Self { short: Some(short), long: None, value: None, repeats: false, help }
+    }
+
+    /// `-x VALUE`.
+    pub const fn value(short: char, value: &'static str, help: &'static str) -> Self {
+        Self { short: Some(short), long: None, value: Some(value), repeats: false, help }
+    }
+
+    /// `--xyz`.
+    pub const fn long(long: &'static str, help: &'static str) -> Self {
+        Self { short: None, long: Some(long), value: None, repeats: false, help }
+    }
+
+    /// Also `--xyz`.
+    pub const fn or(mut self, long: &'static str) -> Self {
+        self.long = Some(long);
+        self
+    }
+
+    /// May be given several times.
+    pub const fn repeated(mut self) -> Self {
+        self.repeats = true;
+        self
+    }
+
+    fn spelling(&self) -> String {
+        let short = self.short.map(|c| format!("-{c}"));
+        let long = self.long.map(|l| format!("--{l}"));
+        let names: Vec<String> = short.into_iter().chain(long).collect();
+        let value = self.value.map(|v| format!(" {v}")).unwrap_or_default();
+        format!("{}{value}", names.join(", "))
+    }
+}
+
+/// A command: what it takes and what it is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Spec {
+    /// Its name.
+    pub name: &'static str,
+    /// Another name it goes by.
+    pub alias: Option<&'static str>,
+    /// One line for people.
+    pub about: &'static str,
+    /// Flags, in the order of the usage line.
+    pub flags: &'static [Flag],
+    /// What comes after the flags.
+    pub operands: &'static str,
+}
+
+impl Spec {
+    /// `create [-fn] [-o property=value] ... <pool> <vdev> ...`
+    pub fn usage(&self) -> String {
+        let mut line = self.name.to_owned();
+        let switches: String =
+            self.flags.iter().filter(|f| f.value.is_none()).filter_map(|f| f.short).collect();
+        if !switches.is_empty() {
+            _ = write!(line, " [-{switches}]");
+        }
+        for flag in self.flags {
+            match (flag.short, flag.long, flag.value) {
+                (Some(short), _, Some(value)) => {
+                    _ = write!(line, " [-{short} {value}]{}", if flag.repeats { " ..." } else { "" });
+                }
+                (None, Some(long), _) => _ = write!(line, " [--{long}]"),
+                _ => {}
+            }
+        }
+        if !self.operands.is_empty() {
+            _ = write!(line, " {}", self.operands);
+        }
+        line
+    }
+
+    /// Everything there is to tell.
+    pub fn help(&self, program: &str) -> String {
+        let mut text = format!("{program} {}: {}\n\nusage:\n\t{}\n", self.name, self.about, self.usage());
+        if !self.flags.is_empty() {
+            text.push('\n');
+        }
+        let width = self.flags.iter().map(|f| f.spelling().len()).max().unwrap_or(0);
+        for flag in self.flags {
+            _ = writeln!(text, "\t{:width$}  {}", flag.spelling(), flag.help);
+        }
+        text
+    }
+
+    /// Splits words into flags and operands.
+    ///
+    /// # Errors
+    /// The reason that goes before the usage line.
+    pub fn parse(&self, words: &[String]) -> Result<Args, String> {
+        let mut args = Args { given: Vec::new(), operands: Vec::new() };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            if word == "--" {
+                args.operands.extend(words.by_ref().cloned());
+            } else if let Some(long) = word.strip_prefix("--") {
+                self.take_long(long, &mut words, &mut args)?;
+            } else if let Some(bundle) = word.strip_prefix('-').filter(|b| !b.is_empty()) {
+                self.take_bundle(bundle, &mut words, &mut args)?;
+            } else {
+                args.operands.push(word.clone());
+            }
+        }
+        Ok(args)
+    }
+
+    fn take_long<'a>(
+        &self,
+        word: &str,
+        words: &mut impl Iterator<Item = &'a String>,
+        args: &mut Args,
+    ) -> Result<(), String> {
+        let (name, joined) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (word, None),
+        };
+        let flag = self.flags.iter().find(|f| f.long == Some(name));
+        let flag = flag.ok_or_else(|| format!("invalid option '{name}'"))?;
+        let value = match (flag.value, joined) {
+            (None, Some(_)) => return Err(format!("option '{name}' takes no value")),
+            (None, None) => None,
+            (Some(_), Some(value)) => Some(value),
+            (Some(_), None) => {
+                Some(words.next().ok_or_else(|| format!("missing argument for '{name}' option"))?.clone())
+            }
+        };
+        args.given.push((*flag, value));
+        Ok(())
+    }
+
+    fn take_bundle<'a>(
+        &self,
+        bundle: &str,
+        words: &mut impl Iterator<Item = &'a String>,
+        args: &mut Args,
+    ) -> Result<(), String> {
+        let mut letters = bundle.chars();
+        while let Some(letter) = letters.next() {
+            let flag = self.flags.iter().find(|f| f.short == Some(letter));
+            let flag = flag.ok_or_else(|| format!("invalid option '{letter}'"))?;
+            if flag.value.is_none() {
+                args.given.push((*flag, None));
+                continue;
+            }
+            let joined = letters.as_str();
+            let value = match joined.is_empty() {
+                false => joined.to_owned(),
+                true => {
+                    words.next().ok_or_else(|| format!("missing argument for '{letter}' option"))?.clone()
+                }
+            };
+            args.given.push((*flag, Some(value)));
+            break;
+        }
+        Ok(())
+    }
+}
+
+/// What was typed after a command's name.
+#[derive(Clone, Debug)]
+pub struct Args {
+    given: Vec<(Flag, Option<String>)>,
+    /// What is no flag.
+    pub operands: Vec<String>,
+}
+
+impl Args {
+    /// Whether `-x` was given.
+    pub fn has(&self, short: char) -> bool {
+        self.given.iter().any(|(flag, _)| flag.short == Some(short))
+    }
+
+    /// Whether `--xyz` was given.
+    pub fn has_long(&self, long: &str) -> bool {
+        self.given.iter().any(|(flag, _)| flag.long == Some(long))
+    }
+
+    /// The last value of `-x`.
+    pub fn value(&self, short: char) -> Option<&str> {
+        self.values(short).last()
+    }
+
+    /// All values of `-x`.
+    pub fn values(&self, short: char) -> impl Iterator<Item = &str> + '_ {
+        let of_flag = move |(flag, _): &&(Flag, Option<String>)| flag.short == Some(short);
+        self.given.iter().filter(of_flag).filter_map(|(_, value)| value.as_deref())
+    }
+
+    /// Values and switches in the order typed.
+    pub fn in_order(&self) -> impl Iterator<Item = (char, &str)> + '_ {
+        self.given.iter().filter_map(|(flag, value)| Some((flag.short?, value.as_deref()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

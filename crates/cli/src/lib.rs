@@ -1,0 +1,23 @@
+//! The one program of Sawmill. `sawmill zpool …`, `sawmill zfs …` and `sawmill daemon …`
+//! are its commands; called through a link named `zpool` or `zfs`, it is that command.
+//!
+//! ```text
+//!  argv ─► program ─► args (flags, operands) ─► zpool::*, zfs::* ─► Session::ask ─► daemon
+//!                          │ usage errors: 2         │                  │ starts it when
+//!                          ▼                         ▼                  │ nobody listens
+//!                        stderr               view::* (tables, JSON) ◄──┘
+//! ```
+//!
+//! Output and messages are an interface that scripts parse: tests compare them with what
+//! OpenZFS 2.3.2 printed (`tests/golden`).
+#![forbid(unsafe_code)]
+
+mod args;
+pub mod daemon;
+mod program;
+mod session;
+mod view;
+mod zfs;
+mod zpool;
+
+pub use program::main;

@@ -1,0 +1,106 @@
+//! One run of a command: where it prints and whom it asks.
+
+use control::{Call, Client, ClientError, Failure, RunPaths};
+use std::io::{self, Write};
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub enum Stop {
+    /// Wrong words: the reason, then usage, exit code 2.
+    Usage(String),
+    /// Refused, or went wrong.
+    Failed(Failure),
+    /// All was said already.
+    Quiet(u8),
+    /// Nobody reads what is printed.
+    Closed,
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(_: io::Error) -> Self {
+        Self::Closed
+    }
+}
+
+/// How a command ends: its exit code, or early.
+pub type Outcome = Result<u8, Stop>;
+
+/// Wrong words.
+pub fn usage<T>(reason: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Usage(reason.into()))
+}
+
+/// Where a command prints and whom it asks.
+pub struct Session {
+    paths: RunPaths,
+    client: Client,
+    out: Box<dyn Write>,
+}
+
+impl Session {
+    /// Speaks to the daemon of these paths, starting it when there is none.
+    pub fn new(paths: RunPaths, out: Box<dyn Write>) -> Self {
+        Self { client: Client::new(paths.socket()), paths, out }
+    }
+
+    /// Where the daemon's files are.
+    pub fn paths(&self) -> &RunPaths {
+        &self.paths
+    }
+
+    /// Standard output.
+    pub fn out(&mut self) -> &mut dyn Write {
+        &mut *self.out
+    }
+
+    /// Prints what a failure has to tell, and goes on; gives its exit code.
+    pub fn complain(&mut self, failure: &Failure) -> u8 {
+        for line in &failure.stdout {
+            _ = writeln!(self.out, "{line}");
+        }
+        _ = self.out.flush();
+        for line in &failure.stderr {
+            _ = writeln!(io::stderr(), "{line}");
+        }
+        failure.exit
+    }
+
+    /// Asks the daemon; starts it first when nobody listens.
+    pub fn ask<C: Call>(&self, call: &C) -> Result<C::Answer, Stop> {
+        let answer = match self.client.call(call) {
+            Err(ClientError::Unreachable { .. }) => {
+                crate::daemon::start(&self.paths).map_err(|e| Stop::Failed(e.failure()))?;
+                self.client.call(call)
+            }
+            answer => answer,
+        };
+        answer.map_err(|error| Stop::Failed(as_failure(error)))
+    }
+
+    /// Asks the daemon if there is one.
+    pub fn ask_running<C: Call>(&self, call: &C) -> Result<C::Answer, ClientError> {
+        self.client.call(call)
+    }
+}
+
+/// A broken connection, as a failure with its causes.
+pub fn as_failure(error: ClientError) -> Failure {
+    match error {
+        ClientError::Refused(failure) => failure,
+        error => {
+            let mut line = error.to_string();
+            let mut cause = std::error::Error::source(&error);
+            while let Some(next) = cause {
+                line = format!("{line}: {next}");
+                cause = next.source();
+            }
+            Failure::new(control::FailureKind::Other, line)
+        }
+    }
+}

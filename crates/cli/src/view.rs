@@ -1,0 +1,17 @@
+//! What commands print: pure functions from typed answers to text.
+
+pub mod condition;
+pub mod get;
+pub mod import;
+pub mod iostat;
+pub mod json;
+pub mod json_pool;
+pub mod layout;
+pub mod list;
+pub mod names;
+pub mod sections;
+pub mod status;
+pub mod table;
+#[cfg(test)]
+pub mod testing;
+pub mod vdev_props;

@@ -1,0 +1,169 @@
+//! `zpool get` and `zfs get`.
+
+use super::json::Json;
+use super::table::{Column, table};
+use control::props::{Kind, PropDef, Props, Source, Style, Value};
+
+/// One property of one thing.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Of what.
+    pub name: String,
+    /// Which.
+    pub property: String,
+    /// Its value, written.
+    pub value: String,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+/// A column of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// Of what.
+    Name,
+    /// Which.
+    Property,
+    /// Its value.
+    Value,
+    /// Where it comes from.
+    Source,
+}
+
+/// All columns.
+pub const ALL_FIELDS: [Field; 4] = [Field::Name, Field::Property, Field::Value, Field::Source];
+
+impl Field {
+    fn title(self) -> &'static str {
+        match self {
+            Self::Name => "NAME",
+            Self::Property => "PROPERTY",
+            Self::Value => "VALUE",
+            Self::Source => "SOURCE",
+        }
+    }
+
+    fn cell(self, row: &Row) -> String {
+        match self {
+            Self::Name => row.name.clone(),
+            Self::Property => row.property.clone(),
+            Self::Value => row.value.clone(),
+            Self::Source => row.source.text(),
+        }
+    }
+
+    /// Reads `-o`.
+    ///
+    /// # Errors
+    /// The reason that goes before the usage line.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
+        let mut fields = Vec::new();
+        for word in text.split(',') {
+            match word {
+                "all" if fields.is_empty() => fields.extend(ALL_FIELDS),
+                "all" => return Err("\"all\" conflicts with specific fields given to -o option".into()),
+                "name" => fields.push(Self::Name),
+                "property" => fields.push(Self::Property),
+                "value" => fields.push(Self::Value),
+                "source" => fields.push(Self::Source),
+                _ => return Err(format!("invalid column name '{word}'")),
+            }
+            if fields.len() > ALL_FIELDS.len() {
+                return Err("too many fields given to -o option".into());
+            }
+        }
+        Ok(fields)
+    }
+}
+
+/// The whole output.
+pub fn print(rows: &[Row], fields: &[Field], scripted: bool) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let columns = fields.iter().map(|f| Column::left(f.title())).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| fields.iter().map(|f| f.cell(row)).collect()).collect();
+    table(columns, &rows, scripted)
+}
+
+/// The value of a known property, with what it is when nobody set it; facts that were
+/// not told are absent.
+pub fn lookup(props: &Props, def: &PropDef) -> (Value, Source) {
+    match props.get(def.name) {
+        Some(prop) => (prop.value.clone(), prop.source.clone()),
+        None if def.access == control::props::Access::ReadOnly => (Value::Absent, Source::None),
+        None => (def.default_value(), Source::Default),
+    }
+}
+
+/// One row of a known property.
+pub fn row(name: &str, def: &PropDef, props: &Props, style: Style) -> Row {
+    let (value, source) = lookup(props, def);
+    Row { name: name.to_owned(), property: def.name.to_owned(), value: def.show(&value, style), source }
+}
+
+/// One row of a property that no table has.
+pub fn free_row(name: &str, property: &str, props: &Props) -> Row {
+    let (value, source) = match props.get(property) {
+        Some(prop) => (prop.value.clone(), prop.source.clone()),
+        None => (Value::Absent, Source::None),
+    };
+    let value = match value {
+        Value::Text(text) => text,
+        Value::Number(number) => number.to_string(),
+        Value::Absent => "-".to_owned(),
+    };
+    Row { name: name.to_owned(), property: property.to_owned(), value, source }
+}
+
+/// `"size":{"value":"144M","source":{"type":"NONE","data":"-"}}` for each row.
+pub fn properties_json(rows: &[Row], as_int: bool) -> Json {
+    let mut all = Json::object();
+    for row in rows {
+        all.put(&row.property, property_json(row, as_int));
+    }
+    all
+}
+
+fn property_json(row: &Row, as_int: bool) -> Json {
+    let (kind, data) = match &row.source {
+        Source::None => ("NONE", "-"),
+        Source::Default => ("DEFAULT", "-"),
+        Source::Local => ("LOCAL", "-"),
+        Source::Temporary => ("TEMPORARY", "-"),
+        Source::Inherited(from) => ("INHERITED", from.as_str()),
+        Source::Received => ("RECEIVED", "-"),
+    };
+    let value = match row.value.parse::<u64>() {
+        Ok(number) if as_int => Json::Number(number),
+        _ => Json::text(&row.value),
+    };
+    let source = Json::object().with("type", Json::text(kind)).with("data", Json::text(data));
+    Json::object().with("value", value).with("source", source)
+}
+
+/// The list of properties after the usage of get and set.
+pub fn property_help(defs: &[PropDef]) -> String {
+    let mut text = String::from("the following properties are supported:\n\n");
+    text.push_str(&format!("\t{:<21}{:>4}   {}\n\n", "PROPERTY", "EDIT", "VALUES"));
+    for def in defs {
+        let edit = if def.access == control::props::Access::ReadOnly { "NO" } else { "YES" };
+        text.push_str(&format!("\t{:<21}{edit:>4}   {}\n", def.name, values_help(def)));
+    }
+    text
+}
+
+fn values_help(def: &PropDef) -> &'static str {
+    match def.kind {
+        Kind::Text => "<text>",
+        Kind::Mountpoint => "<path> | legacy | none",
+        Kind::Size { none_is_zero: true } => "<size> | none",
+        Kind::Size { none_is_zero: false } => "<size>",
+        Kind::Count => "<count> | none",
+        Kind::Id => "<number>",
+        Kind::Percent => "<percent>",
+        Kind::Ratio => "<1.00x or higher>",
+        Kind::Time => "<date>",
+        Kind::Choice { help, .. } => help,
+    }
+}

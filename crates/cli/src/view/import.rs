@@ -1,0 +1,100 @@
+//! What `zpool import` tells of pools that it found, and of logs that are missing.
+
+use super::condition::{Condition, PAGES, condition};
+use super::names::{NameStyle, vdev_name};
+use super::sections::{all_rows, flatten, heading};
+use super::status::{reason, state_word};
+use control::{ImportCandidate, PoolHealth, PoolInfo, VdevClass, VdevInfo};
+use std::fmt::Write;
+
+const NAME_MIN: usize = 10;
+
+/// Everything about one pool that was found.
+pub fn candidate(found: &ImportCandidate, names: NameStyle) -> String {
+    let pool = &found.pool;
+    let what = condition(pool);
+    let destroyed = if found.destroyed { " (DESTROYED)" } else { "" };
+    let mut text = format!("  pool: {}\n    id: {}\n", pool.name, pool.guid);
+    _ = writeln!(text, " state: {}{destroyed}", pool.health.word());
+    if let Some(line) = status_line(found, what) {
+        _ = writeln!(text, "status: {line}");
+    }
+    _ = writeln!(text, "action: {}", action(found, what));
+    if let Some(id) = what.words().and_then(|w| w.message_id) {
+        _ = writeln!(text, "   see: {PAGES}{id}");
+    }
+    text.push_str("config:\n\n");
+    text.push_str(&config(pool, names));
+    text
+}
+
+fn status_line(found: &ImportCandidate, what: Condition) -> Option<String> {
+    if !found.unsupported_features.is_empty() {
+        let list = found.unsupported_features.join("\n\t\t");
+        return Some(format!("The pool uses features that are not supported here:\n\t\t{list}"));
+    }
+    if found.foreign && what == Condition::Healthy {
+        return Some("The pool was last accessed by another system.".to_owned());
+    }
+    what.import_status().map(str::to_owned)
+}
+
+fn action(found: &ImportCandidate, what: Condition) -> &'static str {
+    if !found.unsupported_features.is_empty() || found.pool.health == PoolHealth::Unavail {
+        return "The pool cannot be imported. Attach the missing devices and try again.";
+    }
+    match (found.pool.health, what, found.foreign) {
+        (PoolHealth::Online, _, true) => {
+            "The pool can be imported using its name or numeric identifier and\n\tthe '-f' flag."
+        }
+        (PoolHealth::Online, _, false) => {
+            "The pool can be imported using its name or numeric identifier."
+        }
+        _ => {
+            "The pool can be imported despite missing or damaged devices.  The\n\tfault tolerance of the \
+             pool may be compromised if imported."
+        }
+    }
+}
+
+/// The tree; caches and spares come before logs here, and show no state.
+fn config(pool: &PoolInfo, names: NameStyle) -> String {
+    let indented = |(depth, vdev): &(usize, &VdevInfo)| 2 * depth + vdev_name(vdev, names).len();
+    let widest = all_rows(pool).iter().map(indented).max().unwrap_or(0);
+    let width = widest.max(pool.name.len()).max(NAME_MIN);
+    let mut text = String::new();
+    row(&mut text, 0, &pool.name, &pool.root, width);
+    let tree = |text: &mut String, vdev: &VdevInfo| {
+        for (depth, vdev) in flatten(vdev, 1) {
+            row(text, depth, &vdev_name(vdev, names), vdev, width);
+        }
+    };
+    pool.tops(VdevClass::Normal).for_each(|vdev| tree(&mut text, vdev));
+    for (title, vdevs) in [("cache", &pool.caches), ("spares", &pool.spares)] {
+        if !vdevs.is_empty() {
+            _ = writeln!(text, "\t{title}");
+        }
+        for vdev in vdevs {
+            _ = writeln!(text, "\t  {}", vdev_name(vdev, names));
+        }
+    }
+    for class in [VdevClass::Dedup, VdevClass::Special, VdevClass::Log] {
+        let mut vdevs = pool.tops(class).peekable();
+        if vdevs.peek().is_some() {
+            _ = writeln!(text, "\t{}\t", heading(class));
+        }
+        vdevs.for_each(|vdev| tree(&mut text, vdev));
+    }
+    text
+}
+
+fn row(text: &mut String, depth: usize, name: &str, vdev: &VdevInfo, width: usize) {
+    let indent = 2 * depth;
+    let rest = width.saturating_sub(indent);
+    _ = write!(text, "\t{:indent$}{name:rest$}  {}", "", state_word(vdev));
+    let why = if vdev.not_present { vdev.aux.reason().map(str::to_owned) } else { reason(vdev) };
+    if let Some(why) = why {
+        _ = write!(text, "  {why}");
+    }
+    text.push('\n');
+}

@@ -1,0 +1,210 @@
+//! Pools and vdevs as `-j` shows them.
+
+use super::condition::{PAGES, condition};
+use super::json::Json;
+use super::names::{NameStyle, vdev_name};
+use super::sections::sections;
+use super::status::state_word;
+use control::{PoolInfo, ScanFunction, ScanInfo, ScanState, VdevClass, VdevInfo, VdevKind, nice};
+
+/// How numbers and vdevs are shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct JsonStyle {
+    /// Numbers as numbers.
+    pub as_int: bool,
+    /// Exact numbers.
+    pub exact: bool,
+    /// All vdevs in one object.
+    pub flat: bool,
+    /// Pools keyed by guid.
+    pub key_by_guid: bool,
+    /// How vdevs are named.
+    pub names: NameStyle,
+}
+
+impl JsonStyle {
+    fn id(self, number: u64) -> Json {
+        Json::number(number, self.as_int)
+    }
+
+    fn bytes(self, number: u64) -> Json {
+        match (self.as_int, self.exact) {
+            (true, _) => Json::Number(number),
+            (_, true) => Json::text(number.to_string()),
+            _ => Json::text(nice::bytes(number)),
+        }
+    }
+
+    fn count(self, number: u64) -> Json {
+        match (self.as_int, self.exact) {
+            (true, _) => Json::Number(number),
+            (_, true) => Json::text(number.to_string()),
+            _ => Json::text(nice::number(number)),
+        }
+    }
+
+    /// What a pool is keyed by.
+    pub fn key(self, pool: &PoolInfo) -> String {
+        if self.key_by_guid { pool.guid.to_string() } else { pool.name.clone() }
+    }
+}
+
+/// Name, state, guid, txg and versions.
+pub fn pool_head(pool: &PoolInfo, kind: Option<&str>, style: JsonStyle) -> Json {
+    let mut head = Json::object().with("name", Json::text(&pool.name));
+    if let Some(kind) = kind {
+        head.put("type", Json::text(kind));
+    }
+    head.with("state", Json::text(pool.health.word()))
+        .with("pool_guid", style.id(pool.guid))
+        .with("txg", style.id(pool.txg))
+        .with("spa_version", style.id(pool.version))
+        .with("zpl_version", style.id(5))
+}
+
+/// One vdev without its children.
+pub fn vdev_head(vdev: &VdevInfo, name: &str, kind: Option<&str>, style: JsonStyle) -> Json {
+    let mut head = Json::object().with("name", Json::text(name));
+    if let Some(kind) = kind {
+        head.put("type", Json::text(kind));
+    }
+    head.put("vdev_type", Json::text(vdev.kind.word()));
+    head.put("guid", style.id(vdev.guid));
+    if let Some(path) = &vdev.path {
+        head.put("path", Json::text(path));
+    }
+    head.with("class", Json::text(vdev.class.word())).with("state", Json::text(vdev.state.raw_word()))
+}
+
+/// Everything `zpool status -j` tells of a pool.
+pub fn status(pool: &PoolInfo, style: JsonStyle) -> Json {
+    let mut json = pool_head(pool, None, style);
+    if let Some(words) = condition(pool).words() {
+        json.put("status", Json::text(words.status.join("\n\t")));
+        json.put("action", Json::text(words.action.join("\n\t")));
+        if let Some(id) = words.message_id {
+            json.put("msgid", Json::text(id));
+            json.put("moreinfo", Json::text(format!("{PAGES}{id}")));
+        }
+    }
+    if let Some(scan) = pool.scan {
+        json.put("scan_stats", scan_stats(scan, style));
+    }
+    let json = if style.flat { flat(json, pool, style) } else { nested(json, pool, style) };
+    json.with("error_count", style.count(pool.error_count))
+}
+
+fn nested(json: Json, pool: &PoolInfo, style: JsonStyle) -> Json {
+    let of = |vdevs: Vec<&VdevInfo>| group(vdevs.into_iter(), None, style);
+    let tops = |class| of(pool.tops(class).collect());
+    let root = vdev(&pool.root, &pool.name, None, style).with_some("vdevs", tops(VdevClass::Normal));
+    json.with("vdevs", Json::object().with(&pool.name, root))
+        .with_some("dedup", tops(VdevClass::Dedup))
+        .with_some("special", tops(VdevClass::Special))
+        .with_some("logs", tops(VdevClass::Log))
+        .with_some("l2cache", of(pool.caches.iter().collect()))
+        .with_some("spares", of(pool.spares.iter().collect()))
+}
+
+/// All in one object, leaves before their parents, data before the pool, logs after it.
+fn flat(json: Json, pool: &PoolInfo, style: JsonStyle) -> Json {
+    let mut data = Json::object();
+    for top in pool.tops(VdevClass::Normal) {
+        put_flat(&mut data, top, Some(&pool.name), style);
+    }
+    let root = vdev(&pool.root, &pool.name, None, style).with_some("vdevs", data.clone());
+    let mut all = data.with(&pool.name, root);
+    for other in sections(pool).into_iter().flat_map(|s| s.vdevs) {
+        put_flat(&mut all, other, None, style);
+    }
+    json.with("vdevs", all)
+}
+
+fn put_flat(all: &mut Json, one: &VdevInfo, parent: Option<&str>, style: JsonStyle) {
+    let name = vdev_name(one, style.names);
+    let children = || one.children.iter().filter(|c| c.is_shown());
+    for child in children() {
+        put_flat(all, child, Some(&name), style);
+    }
+    let below = group(children(), Some(&name), style);
+    all.put(&name, vdev(one, &name, parent, style).with_some("vdevs", below));
+}
+
+fn group<'a>(
+    vdevs: impl Iterator<Item = &'a VdevInfo>,
+    parent: Option<&str>,
+    style: JsonStyle,
+) -> Json {
+    let mut all = Json::object();
+    for one in vdevs {
+        let name = vdev_name(one, style.names);
+        let inner = parent.map(|_| name.as_str());
+        let below = group(one.children.iter().filter(|c| c.is_shown()), inner, style);
+        all.put(&name, vdev(one, &name, parent, style).with_some("vdevs", below));
+    }
+    all
+}
+
+fn vdev(vdev: &VdevInfo, name: &str, parent: Option<&str>, style: JsonStyle) -> Json {
+    let mut json = vdev_head(vdev, name, None, style);
+    if let Some(parent) = parent {
+        json.put("parent", Json::text(parent));
+    }
+    if vdev.class == VdevClass::Spare {
+        json.put("state", Json::text(state_word(vdev)));
+    } else {
+        put_stats(&mut json, vdev, style);
+    }
+    match (&vdev.path, vdev.not_present) {
+        (Some(path), true) => json.with("not_present", style.id(1)).with("was", Json::text(path)),
+        _ if vdev.aux.reason().is_some() => json.with("aux", Json::text(vdev.aux.json_word())),
+        _ => json,
+    }
+}
+
+fn put_stats(json: &mut Json, vdev: &VdevInfo, style: JsonStyle) {
+    let stats = &vdev.stats;
+    let sizes = [
+        ("alloc_space", stats.allocated_bytes),
+        ("total_space", stats.space_bytes),
+        ("def_space", stats.deflated_bytes),
+        ("rep_dev_size", stats.replace_bytes),
+        ("ex_dev_size", stats.expand_bytes),
+        ("phys_space", stats.physical_bytes),
+    ];
+    for (key, size) in sizes.into_iter().filter(|(_, size)| *size != 0) {
+        json.put(key, style.bytes(size));
+    }
+    json.put("read_errors", style.count(stats.read_errors));
+    json.put("write_errors", style.count(stats.write_errors));
+    json.put("checksum_errors", style.count(stats.checksum_errors));
+    if vdev.children.is_empty() && vdev.kind != VdevKind::Root {
+        json.put("slow_ios", style.count(stats.slow_ios));
+    }
+}
+
+fn scan_stats(scan: ScanInfo, style: JsonStyle) -> Json {
+    let function = match scan.function {
+        ScanFunction::Scrub => "SCRUB",
+        ScanFunction::Resilver => "RESILVER",
+    };
+    let state = match scan.state {
+        ScanState::Scanning => "SCANNING",
+        ScanState::Finished => "FINISHED",
+        ScanState::Canceled => "CANCELED",
+    };
+    let time = |secs| match (style.as_int, style.exact) {
+        (true, _) => Json::Number(secs),
+        (_, true) => Json::text(secs.to_string()),
+        _ => Json::text(control::props::ctime(secs)),
+    };
+    Json::object()
+        .with("function", Json::text(function))
+        .with("state", Json::text(state))
+        .with("start_time", time(scan.start_secs))
+        .with("end_time", time(scan.end_secs))
+        .with("to_examine", style.bytes(scan.total_bytes))
+        .with("examined", style.bytes(scan.issued_bytes))
+        .with("processed", style.bytes(scan.repaired_bytes))
+        .with("errors", style.count(scan.errors))
+}

@@ -1,0 +1,205 @@
+//! `zpool status`.
+
+use super::condition::{Condition, PAGES, condition};
+use super::names::{NameStyle, vdev_name};
+use super::sections::{all_rows, flatten, heading, sections};
+use control::props::ctime;
+use control::{
+    PoolInfo, ScanFunction, ScanInfo, ScanState, VdevAux, VdevClass, VdevInfo, VdevState, nice,
+};
+use std::fmt::Write;
+
+/// What to show.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StatusStyle {
+    /// How vdevs are named.
+    pub names: NameStyle,
+    /// Exact counters.
+    pub exact: bool,
+    /// List damaged files.
+    pub verbose: bool,
+    /// The column of slow operations.
+    pub slow: bool,
+    /// Only vdevs that ail.
+    pub only_ailing: bool,
+    /// Tell how far vdevs are initialized.
+    pub initialized: bool,
+    /// Tell how far vdevs are trimmed.
+    pub trimmed: bool,
+}
+
+const NAME_MIN: usize = 10;
+
+/// Everything about one pool.
+pub fn status(pool: &PoolInfo, style: StatusStyle) -> String {
+    let mut text = format!("  pool: {}\n state: {}\n", pool.name, pool.health.word());
+    if let Some(words) = condition(pool).words() {
+        _ = writeln!(text, "status: {}", words.status.join("\n\t"));
+        _ = writeln!(text, "action: {}", words.action.join("\n\t"));
+        if let Some(id) = words.message_id {
+            _ = writeln!(text, "   see: {PAGES}{id}");
+        }
+    }
+    if let Some(scan) = pool.scan {
+        _ = writeln!(text, "  scan: {}", scan_line(scan));
+    }
+    text.push_str("config:\n\n");
+    text.push_str(&config(pool, style));
+    text.push('\n');
+    text.push_str(&errors(pool, style.verbose));
+    text
+}
+
+/// The lines of `-x` when nothing ails.
+pub fn is_healthy(pool: &PoolInfo) -> bool {
+    condition(pool) == Condition::Healthy
+}
+
+/// The scan line, as status and JSON tell it.
+pub fn scan_line(scan: ScanInfo) -> String {
+    let start = ctime(scan.start_secs);
+    let (done, doing) = match scan.function {
+        ScanFunction::Scrub => ("scrub repaired", "scrub"),
+        ScanFunction::Resilver => ("resilvered", "resilver"),
+    };
+    match scan.state {
+        ScanState::Finished => format!(
+            "{done} {} in {} with {} errors on {}",
+            nice::bytes(scan.repaired_bytes),
+            duration(scan.end_secs.saturating_sub(scan.start_secs)),
+            scan.errors,
+            ctime(scan.end_secs)
+        ),
+        ScanState::Canceled => format!("{doing} canceled on {}", ctime(scan.end_secs)),
+        ScanState::Scanning => {
+            let percent = 100.0 * scan.issued_bytes as f64 / scan.total_bytes.max(1) as f64;
+            format!(
+                "{doing} in progress since {start}\n\t{} / {} issued\n\t{} {}, {percent:.2}% done",
+                nice::bytes(scan.issued_bytes),
+                nice::bytes(scan.total_bytes),
+                nice::bytes(scan.repaired_bytes),
+                if scan.function == ScanFunction::Scrub { "repaired" } else { "resilvered" },
+            )
+        }
+    }
+}
+
+fn duration(secs: u64) -> String {
+    let clock = format!("{:02}:{:02}:{:02}", secs % 86_400 / 3600, secs / 60 % 60, secs % 60);
+    if secs < 86_400 { clock } else { format!("{} days {clock}", secs / 86_400) }
+}
+
+fn errors(pool: &PoolInfo, verbose: bool) -> String {
+    match (pool.error_count, verbose) {
+        (0, _) => "errors: No known data errors\n".to_owned(),
+        (n, false) => format!("errors: {n} data errors, use '-v' for a list\n"),
+        (_, true) => {
+            let mut text =
+                String::from("errors: Permanent errors have been detected in the following files:\n\n");
+            for file in &pool.error_files {
+                _ = writeln!(text, "        {file}");
+            }
+            text
+        }
+    }
+}
+
+fn config(pool: &PoolInfo, style: StatusStyle) -> String {
+    let indented = |(depth, vdev): &(usize, &VdevInfo)| 2 * depth + vdev_name(vdev, style.names).len();
+    let widest = all_rows(pool).iter().map(indented).max().unwrap_or(0);
+    let table = Table { style, width: widest.max(pool.name.len()).max(NAME_MIN) };
+    let mut text = format!(
+        "\t{:width$}  {:8} {:>5} {:>5} {:>5}",
+        "NAME",
+        "STATE",
+        "READ",
+        "WRITE",
+        "CKSUM",
+        width = table.width
+    );
+    text.push_str(if style.slow { "  SLOW\n" } else { "\n" });
+    table.row(&mut text, 0, &pool.name, &pool.root);
+    for vdev in pool.tops(VdevClass::Normal) {
+        table.tree(&mut text, vdev);
+    }
+    for section in sections(pool) {
+        let tab = match section.class {
+            VdevClass::Cache | VdevClass::Spare => "",
+            _ => "\t",
+        };
+        _ = writeln!(text, "\t{}{tab}", heading(section.class));
+        for vdev in section.vdevs {
+            table.tree(&mut text, vdev);
+        }
+    }
+    text
+}
+
+struct Table {
+    style: StatusStyle,
+    width: usize,
+}
+
+impl Table {
+    fn tree(&self, text: &mut String, vdev: &VdevInfo) {
+        for (depth, vdev) in flatten(vdev, 1) {
+            if self.style.only_ailing && !vdev.walk().any(ails) {
+                continue;
+            }
+            self.row(text, depth, &vdev_name(vdev, self.style.names), vdev);
+        }
+    }
+
+    fn row(&self, text: &mut String, depth: usize, name: &str, vdev: &VdevInfo) {
+        let indent = 2 * depth;
+        let width = self.width - indent.min(self.width);
+        let state = state_word(vdev);
+        _ = write!(text, "\t{:indent$}{name:width$}  {state:8}", "");
+        if vdev.class != VdevClass::Spare {
+            let stats = &vdev.stats;
+            for count in [stats.read_errors, stats.write_errors, stats.checksum_errors] {
+                _ = write!(text, " {:>5}", self.count(count));
+            }
+            if self.style.slow {
+                _ = write!(text, " {:>5}", self.count(stats.slow_ios));
+            }
+        }
+        if let Some(reason) = reason(vdev) {
+            _ = write!(text, "  {reason}");
+        }
+        if vdev.kind.is_leaf() {
+            text.push_str(if self.style.initialized { "  (uninitialized)" } else { "" });
+            text.push_str(if self.style.trimmed { "  (untrimmed)" } else { "" });
+        }
+        text.push('\n');
+    }
+
+    fn count(&self, count: u64) -> String {
+        if self.style.exact { count.to_string() } else { nice::number(count) }
+    }
+}
+
+/// The state as tables show it; spares have states of their own.
+pub fn state_word(vdev: &VdevInfo) -> &'static str {
+    match (vdev.class, vdev.state, vdev.aux) {
+        (VdevClass::Spare, _, VdevAux::Spared) => "INUSE",
+        (VdevClass::Spare, VdevState::Online, _) => "AVAIL",
+        (_, state, aux) => state.word(aux),
+    }
+}
+
+/// Why a vdev is as it is, behind its counters.
+pub fn reason(vdev: &VdevInfo) -> Option<String> {
+    match (&vdev.path, vdev.not_present) {
+        (Some(path), true) => Some(format!("was {path}")),
+        _ => vdev.aux.reason().map(str::to_owned),
+    }
+}
+
+fn ails(vdev: &VdevInfo) -> bool {
+    let errors = vdev.stats.read_errors + vdev.stats.write_errors + vdev.stats.checksum_errors;
+    vdev.state != VdevState::Online || errors != 0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! Properties of a vdev, as `zpool get all POOL VDEV` lists them.
+
+use super::get::Row;
+use super::names::{NameStyle, vdev_name};
+use super::status::state_word;
+use control::props::Source;
+use control::{PoolInfo, VdevInfo, nice};
+
+/// Names of the properties, in order.
+pub const NAMES: [&str; 24] = [
+    "name",
+    "capacity",
+    "state",
+    "guid",
+    "psize",
+    "ashift",
+    "size",
+    "free",
+    "allocated",
+    "expandsize",
+    "fragmentation",
+    "parity",
+    "path",
+    "parent",
+    "children",
+    "numchildren",
+    "read_errors",
+    "write_errors",
+    "checksum_errors",
+    "read_ops",
+    "write_ops",
+    "read_bytes",
+    "write_bytes",
+    "allocating",
+];
+
+/// One property of a vdev; none when there is no such property.
+pub fn row(pool: &PoolInfo, vdev: &VdevInfo, property: &str, exact: bool) -> Option<Row> {
+    let (value, source) = value(pool, vdev, property, exact)?;
+    let name = vdev_name(vdev, NameStyle::default());
+    Some(Row { name, property: property.to_owned(), value, source })
+}
+
+fn value(pool: &PoolInfo, vdev: &VdevInfo, property: &str, exact: bool) -> Option<(String, Source)> {
+    let stats = &vdev.stats;
+    let size = |bytes: u64| if exact { bytes.to_string() } else { nice::number(bytes) };
+    let percent = |n: u64| if exact { n.to_string() } else { format!("{n}%") };
+    let names = NameStyle::default();
+    let fact = |value: String| Some((value, Source::None));
+    match property {
+        "name" => fact(vdev_name(vdev, names)),
+        "capacity" => fact(percent(100 * stats.allocated_bytes / stats.space_bytes.max(1))),
+        "state" => fact(state_word(vdev).to_owned()),
+        "guid" => fact(vdev.guid.to_string()),
+        "psize" => fact(size(stats.physical_bytes)),
+        "ashift" => fact(vdev.ashift.to_string()),
+        "size" => fact(size(stats.space_bytes)),
+        "free" => fact(size(stats.space_bytes.saturating_sub(stats.allocated_bytes))),
+        "allocated" => fact(size(stats.allocated_bytes)),
+        "expandsize" if stats.expand_bytes == 0 => fact("-".to_owned()),
+        "expandsize" => fact(size(stats.expand_bytes)),
+        "fragmentation" => fact(stats.fragmentation.map_or("-".to_owned(), percent)),
+        "parity" => fact(match vdev.kind {
+            control::VdevKind::Raidz { parity } => parity.to_string(),
+            _ => "0".to_owned(),
+        }),
+        "path" => fact(vdev.path.clone().unwrap_or_else(|| "-".to_owned())),
+        "parent" => fact(parent_name(pool, vdev)),
+        "children" if vdev.children.is_empty() => Some(("-".to_owned(), Source::Default)),
+        "children" => {
+            fact(vdev.children.iter().map(|c| vdev_name(c, names)).collect::<Vec<_>>().join(","))
+        }
+        "numchildren" => fact(vdev.children.len().to_string()),
+        "read_errors" => fact(size(stats.read_errors)),
+        "write_errors" => fact(size(stats.write_errors)),
+        "checksum_errors" => fact(size(stats.checksum_errors)),
+        "read_ops" => fact(size(stats.io.reads)),
+        "write_ops" => fact(size(stats.io.writes)),
+        "read_bytes" => fact(size(stats.io.read_bytes)),
+        "write_bytes" => fact(size(stats.io.written_bytes)),
+        "allocating" if is_top_level(pool, vdev) => Some(("on".to_owned(), Source::Default)),
+        "allocating" => fact("-".to_owned()),
+        _ => None,
+    }
+}
+
+fn is_top_level(pool: &PoolInfo, vdev: &VdevInfo) -> bool {
+    pool.root.children.iter().any(|top| top.guid == vdev.guid)
+}
+
+fn parent_name(pool: &PoolInfo, vdev: &VdevInfo) -> String {
+    let holds = |parent: &&VdevInfo| parent.children.iter().any(|c| c.guid == vdev.guid);
+    match pool.root.walk().find(holds) {
+        Some(parent) if parent.guid != pool.root.guid => vdev_name(parent, NameStyle::default()),
+        _ => pool.name.clone(),
+    }
+}

@@ -1,0 +1,35 @@
+//! `zpool`: pools and their devices.
+
+mod add;
+mod create;
+mod devices;
+mod get;
+mod import;
+mod iostat;
+mod list;
+mod pools;
+mod repeat;
+mod set;
+mod status;
+mod version;
+
+use crate::program::Program;
+
+/// The commands, in the order of the usage list.
+pub const PROGRAM: Program = Program {
+    name: "zpool",
+    commands: &[
+        version::COMMAND,
+        create::COMMAND,
+        pools::DESTROY,
+        add::COMMAND,
+        list::COMMAND,
+        iostat::COMMAND,
+        status::COMMAND,
+        import::COMMAND,
+        pools::EXPORT,
+        get::COMMAND,
+        set::COMMAND,
+        pools::SYNC,
+    ],
+};

@@ -1,0 +1,136 @@
+//! `zpool import`.
+
+use super::create::split;
+use super::pools::all;
+use super::status::names;
+use crate::args::{Args, Flag, Spec};
+use crate::program::Command;
+use crate::session::{Outcome, Session, Stop, usage};
+use crate::view::import::candidate;
+use crate::view::names::NameStyle;
+use control::{Failure, FailureKind, ImportCandidate, ImportScan, PoolImport};
+
+pub const COMMAND: Command = Command::new(
+    Spec {
+        name: "import",
+        alias: None,
+        about: "lists pools that could be opened, or opens them",
+        flags: &[
+            Flag::switch('a', "all pools found"),
+            Flag::switch('D', "destroyed pools"),
+            Flag::switch('f', "even if they look in use elsewhere"),
+            Flag::switch('F', "roll back a few transaction groups if that is what it takes"),
+            Flag::switch('m', "even if a log is missing: what only it held is lost"),
+            Flag::switch('n', "with -F: try, change nothing"),
+            Flag::switch('N', "mount nothing"),
+            Flag::value('d', "dir|device", "search here").repeated(),
+            Flag::value('o', "mntopts|property=value", "mount options, or a property of the pool").repeated(),
+            Flag::value('R', "root", "a directory that all mount points are under, until export"),
+        ],
+        operands: "[<pool | id> [newpool]]",
+    },
+    run,
+);
+
+fn run(session: &mut Session, args: &Args) -> Outcome {
+    check(args)?;
+    let call = read(args)?;
+    match args.operands.as_slice() {
+        [] if args.has('a') => import_all(session, args, &call),
+        [] => list(session, args, &call.search),
+        [pool] => import_one(session, PoolImport { pool: pool.clone(), ..call }),
+        [pool, new] => {
+            import_one(session, PoolImport { pool: pool.clone(), new_name: Some(new.clone()), ..call })
+        }
+        _ => usage("too many arguments"),
+    }
+}
+
+fn check(args: &Args) -> Result<(), Stop> {
+    if args.has('n') && !args.has('F') {
+        return usage("-n or -X only meaningful with -F");
+    }
+    if args.has('a') && !args.operands.is_empty() {
+        return usage("too many arguments");
+    }
+    Ok(())
+}
+
+fn read(args: &Args) -> Result<PoolImport, Stop> {
+    let mut call = PoolImport {
+        search: search(args),
+        altroot: args.value('R').map(str::to_owned),
+        force: args.has('f'),
+        allow_missing_log: args.has('m'),
+        no_mount: args.has('N'),
+        destroyed: args.has('D'),
+        rewind: args.has('F'),
+        dry_run: args.has('n'),
+        ..PoolImport::default()
+    };
+    for text in args.values('o') {
+        match text.contains('=') {
+            true => call.props.push(split(text, 'o')?),
+            false => call.mount_options.push(text.to_owned()),
+        }
+    }
+    Ok(call)
+}
+
+/// Where to look: `-d`, else `$ZPOOL_IMPORT_PATH`; full paths, as the daemon stands elsewhere.
+fn search(args: &Args) -> Vec<String> {
+    let given: Vec<String> = args.values('d').map(str::to_owned).collect();
+    let given = match std::env::var("ZPOOL_IMPORT_PATH") {
+        Ok(path) if given.is_empty() => path.split(':').map(str::to_owned).collect(),
+        _ => given,
+    };
+    let full = |dir: String| {
+        std::path::absolute(&dir).map_or(dir, |path| path.to_string_lossy().into_owned())
+    };
+    given.into_iter().filter(|dir| !dir.is_empty()).map(full).collect()
+}
+
+fn scan(session: &Session, args: &Args, search: &[String]) -> Result<Vec<ImportCandidate>, Stop> {
+    session.ask(&ImportScan { search: search.to_vec(), destroyed: args.has('D') })
+}
+
+fn list(session: &mut Session, args: &Args, search: &[String]) -> Outcome {
+    let found = scan(session, args, search)?;
+    if found.is_empty() {
+        eprintln!("no pools available to import");
+    }
+    let style: NameStyle = names(args);
+    for (place, pool) in found.iter().enumerate() {
+        let gap = if place > 0 { "\n" } else { "" };
+        write!(session.out(), "{gap}{}", candidate(pool, style))?;
+    }
+    Ok(0)
+}
+
+fn import_one(session: &mut Session, call: PoolImport) -> Outcome {
+    let taken = call.new_name.as_ref().unwrap_or(&call.pool);
+    if all(session)?.iter().any(|pool| pool.name == *taken) {
+        let reason = "a pool with that name already exists";
+        let failure = Failure::cannot(FailureKind::Exists, "import", taken, reason);
+        let hint = "use the form 'zpool import <pool | id> <newpool>' to give it a new name";
+        return Err(failure.and(hint).into());
+    }
+    session.ask(&call)?;
+    Ok(0)
+}
+
+fn import_all(session: &mut Session, args: &Args, call: &PoolImport) -> Outcome {
+    let found = scan(session, args, &call.search)?;
+    if found.is_empty() {
+        eprintln!("no pools available to import");
+    }
+    let mut code = 0;
+    for pool in found {
+        let one = PoolImport { pool: pool.pool.guid.to_string(), ..call.clone() };
+        match session.ask(&one) {
+            Err(Stop::Failed(failure)) => code = session.complain(&failure),
+            result => result?,
+        }
+    }
+    Ok(code)
+}

@@ -1,0 +1,145 @@
+//! `zpool iostat`.
+
+use super::pools::all;
+use super::repeat::{Repeat, stamp};
+use super::status::names;
+use crate::args::{Args, Flag, Spec};
+use crate::program::Command;
+use crate::session::{Outcome, Session, Stop};
+use crate::view::iostat::{IostatStyle, Sample};
+use crate::view::names::{find_vdev, vdev_name};
+use control::{Failure, FailureKind, PoolInfo};
+use std::collections::BTreeMap;
+use std::io::Write;
+
+pub const COMMAND: Command = Command::new(
+    Spec {
+        name: "iostat",
+        alias: None,
+        about: "shows operations and bandwidth of pools and devices",
+        flags: &[
+            Flag::switch('g', "guids instead of names"),
+            Flag::switch('H', "for programs: no heading, tabs"),
+            Flag::switch('L', "what links point to"),
+            Flag::switch('n', "one heading only"),
+            Flag::switch('p', "exact numbers"),
+            Flag::switch('P', "full paths"),
+            Flag::switch('v', "vdevs, too"),
+            Flag::switch('y', "leave out the averages since the pool was opened"),
+            Flag::value('T', "d|u", "a date or Unix time before each round"),
+        ],
+        operands: "[[pool ...]|[pool vdev ...]|[vdev ...]] [interval [count]]",
+    },
+    run,
+);
+
+/// What was asked for: pools by name, and vdevs among them.
+struct Subject {
+    pools: Vec<String>,
+    vdevs: Vec<String>,
+}
+
+fn run(session: &mut Session, args: &Args) -> Outcome {
+    let mut operands = args.operands.clone();
+    let repeat = Repeat::take(&mut operands)?;
+    let pools = all(session)?;
+    let subject = subject(&pools, &operands)?;
+    if pools.is_empty() && repeat.interval.is_none() {
+        eprintln!("no pools available");
+        return Ok(1);
+    }
+    let vdevs = !subject.vdevs.is_empty();
+    let style = IostatStyle {
+        scripted: args.has('H'),
+        exact: args.has('p'),
+        verbose: args.has('v') || vdevs,
+        only: subject.vdevs.clone(),
+        names: names(args),
+    };
+    let mut watch = Watch { style, args, earlier: BTreeMap::new(), printed: false };
+    let skip_first = args.has('y') && repeat.interval.is_some();
+    let repeat = match repeat.count {
+        Some(count) if skip_first => Repeat { count: Some(count + 1), ..repeat },
+        _ => repeat,
+    };
+    repeat.run(|round| watch.round(session, &subject, skip_first && round == 0))?;
+    Ok(0)
+}
+
+/// Pools only, one pool and vdevs of it, or vdevs only.
+fn subject(pools: &[PoolInfo], operands: &[String]) -> Result<Subject, Stop> {
+    let is_pool = |word: &String| pools.iter().any(|p| p.name == *word);
+    let all_names = || pools.iter().map(|p| p.name.clone()).collect();
+    let named = |pool: &[PoolInfo], words: &[String]| -> Option<Vec<String>> {
+        let find = |word: &String| pool.iter().find_map(|p| find_vdev(p, word));
+        words.iter().map(|w| find(w).map(|v| vdev_name(v, Default::default()))).collect()
+    };
+    if operands.is_empty() {
+        return Ok(Subject { pools: all_names(), vdevs: Vec::new() });
+    }
+    if operands.iter().all(is_pool) {
+        return Ok(Subject { pools: operands.to_vec(), vdevs: Vec::new() });
+    }
+    let first = pools.iter().find(|p| p.name == operands[0]);
+    if let Some(pool) = first.filter(|_| operands.len() > 1) {
+        if let Some(vdevs) = named(std::slice::from_ref(pool), &operands[1..]) {
+            return Ok(Subject { pools: vec![pool.name.clone()], vdevs });
+        }
+        let mut failure = Failure::new(
+            FailureKind::Invalid,
+            format!("Expected either a list of pools, or list of vdevs in \"{}\", but got:", pool.name),
+        );
+        for word in operands[1..].iter().filter(|w| find_vdev(pool, w).is_none()) {
+            failure = failure.and(format!("\t{word} (unknown)"));
+        }
+        return Err(failure.and("").into());
+    }
+    match named(pools, operands) {
+        Some(vdevs) => Ok(Subject { pools: all_names(), vdevs }),
+        None => {
+            Err(Failure::new(FailureKind::Invalid, "Unable to parse pools/vdevs list.").and("").into())
+        }
+    }
+}
+
+/// What is kept from one round to the next.
+struct Watch<'a> {
+    style: IostatStyle,
+    args: &'a Args,
+    earlier: BTreeMap<String, Sample>,
+    printed: bool,
+}
+
+impl Watch<'_> {
+    fn round(&mut self, session: &mut Session, subject: &Subject, silent: bool) -> Result<(), Stop> {
+        let pools = all(session)?;
+        let pools: Vec<&PoolInfo> =
+            subject.pools.iter().filter_map(|name| pools.iter().find(|p| p.name == *name)).collect();
+        if !silent {
+            let text = self.text(&pools)?;
+            session.out().write_all(text.as_bytes())?;
+            session.out().flush()?;
+        }
+        for pool in pools {
+            self.earlier.insert(pool.name.clone(), Sample::of(pool));
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, pools: &[&PoolInfo]) -> Result<String, Stop> {
+        let width = self.style.name_width(pools);
+        let mut text = stamp(self.args.value('T'))?.unwrap_or_default();
+        let again = self.style.verbose && !self.args.has('n');
+        if !self.style.scripted && (again || !self.printed) {
+            text.push_str(&self.style.header(width));
+        }
+        self.printed = true;
+        for pool in pools {
+            text.push_str(&self.style.pool(pool, self.earlier.get(&pool.name), width));
+        }
+        if pools.len() > 1 && !self.style.scripted && !self.style.verbose {
+            text.push_str(&self.style.separator(width));
+        }
+        Ok(text)
+    }
+}

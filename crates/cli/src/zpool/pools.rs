@@ -1,0 +1,102 @@
+//! Commands that name pools and little else: destroy, export, sync.
+
+use crate::args::{Args, Flag, Spec};
+use crate::program::Command;
+use crate::session::{Outcome, Session, Stop, usage};
+use control::{Failure, PoolDestroy, PoolExport, PoolInfo, PoolList, PoolSync};
+
+pub const DESTROY: Command = Command::new(
+    Spec {
+        name: "destroy",
+        alias: None,
+        about: "unmounts and destroys a pool",
+        flags: &[Flag::switch('f', "even if it is in use")],
+        operands: "<pool>",
+    },
+    destroy,
+);
+
+pub const EXPORT: Command = Command::new(
+    Spec {
+        name: "export",
+        alias: None,
+        about: "unmounts and closes pools, so that they can be imported elsewhere",
+        flags: &[Flag::switch('a', "all pools"), Flag::switch('f', "even if in use")],
+        operands: "<pool> ...",
+    },
+    export,
+);
+
+pub const SYNC: Command = Command::new(
+    Spec {
+        name: "sync",
+        alias: None,
+        about: "waits until everything written is part of the pool's state on disk",
+        flags: &[],
+        operands: "[pool] ...",
+    },
+    sync,
+);
+
+/// All open pools.
+pub fn all(session: &Session) -> Result<Vec<PoolInfo>, Stop> {
+    session.ask(&PoolList {})
+}
+
+/// One pool.
+pub fn find(session: &Session, name: &str) -> Result<PoolInfo, Stop> {
+    let found = all(session)?.into_iter().find(|pool| pool.name == name);
+    found.ok_or_else(|| Stop::Failed(Failure::no_such_pool(name)))
+}
+
+/// The pools named, or all; complains of those that are not, and gives the exit code.
+pub fn select(session: &mut Session, names: &[String]) -> Result<(Vec<PoolInfo>, u8), Stop> {
+    let pools = all(session)?;
+    if names.is_empty() {
+        return Ok((pools, 0));
+    }
+    let mut code = 0;
+    for name in names.iter().filter(|name| !pools.iter().any(|p| p.name == **name)) {
+        code = session.complain(&Failure::no_such_pool(name));
+    }
+    let named = names.iter().filter_map(|name| pools.iter().find(|p| p.name == *name).cloned());
+    Ok((named.collect(), code))
+}
+
+fn destroy(session: &mut Session, args: &Args) -> Outcome {
+    match args.operands.as_slice() {
+        [] => usage("missing pool argument"),
+        [pool] if pool.contains('/') => {
+            let failure = Failure::no_such_pool(pool);
+            Err(failure.and("use 'zfs destroy' to destroy a dataset").into())
+        }
+        [pool] => {
+            session.ask(&PoolDestroy { pool: pool.clone(), force: args.has('f') })?;
+            Ok(0)
+        }
+        _ => usage("too many arguments"),
+    }
+}
+
+fn export(session: &mut Session, args: &Args) -> Outcome {
+    let names = match (args.has('a'), args.operands.as_slice()) {
+        (true, []) => all(session)?.into_iter().map(|p| p.name).collect(),
+        (true, _) => return usage("too many arguments"),
+        (false, []) => return usage("missing pool argument"),
+        (false, names) => names.to_vec(),
+    };
+    let mut code = 0;
+    for pool in names {
+        match session.ask(&PoolExport { pool, force: args.has('f') }) {
+            Err(Stop::Failed(failure)) => code = session.complain(&failure),
+            result => result?,
+        }
+    }
+    Ok(code)
+}
+
+fn sync(session: &mut Session, args: &Args) -> Outcome {
+    let (pools, code) = select(session, &args.operands)?;
+    session.ask(&PoolSync { pools: pools.into_iter().map(|p| p.name).collect() })?;
+    Ok(code)
+}

@@ -1,0 +1,249 @@
+//! The requests, one type each, with the path it is posted to and the type of its answer.
+
+use crate::spec::VdevSpec;
+use crate::{DatasetInfo, ImportCandidate, MountInfo, PoolInfo};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// A request that can be sent.
+pub trait Call: Serialize + DeserializeOwned + Send + 'static {
+    /// Where it is posted to.
+    const PATH: &'static str;
+    /// What comes back when it succeeds.
+    type Answer: Serialize + DeserializeOwned + Send + 'static;
+}
+
+/// A property and its value as typed.
+pub type NameValue = (String, String);
+
+macro_rules! calls {
+    ($($(#[$doc:meta])* $name:ident at $path:literal gives $answer:ty {
+        $($(#[$field_doc:meta])* $field:ident: $type:ty,)*
+    })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+            #[serde(default)]
+            pub struct $name {
+                $($(#[$field_doc])* pub $field: $type,)*
+            }
+
+            impl Call for $name {
+                const PATH: &'static str = $path;
+                type Answer = $answer;
+            }
+        )*
+    };
+}
+
+calls! {
+    /// Makes a pool.
+    PoolCreate at "/v1/pool/create" gives () {
+        /// Name.
+        name: String,
+        /// Its vdevs, in the order typed.
+        vdevs: Vec<VdevSpec>,
+        /// Pool properties.
+        props: Vec<NameValue>,
+        /// Properties of its root dataset.
+        fs_props: Vec<NameValue>,
+        /// Where the root dataset is mounted: a path, `legacy`, `none`; by default `/NAME`.
+        mountpoint: Option<String>,
+        /// Directory that all mount points are under, for this import only.
+        altroot: Option<String>,
+        /// Enable no feature but those asked for by name.
+        no_features: bool,
+        /// Take devices that only look used, and mixed redundancy.
+        force: bool,
+        /// Check, change nothing.
+        dry_run: bool,
+    }
+
+    /// Adds vdevs to a pool.
+    PoolAdd at "/v1/pool/add" gives () {
+        /// Pool.
+        pool: String,
+        /// New vdevs, in the order typed.
+        vdevs: Vec<VdevSpec>,
+        /// Properties: only `ashift`.
+        props: Vec<NameValue>,
+        /// Take devices that only look used.
+        allow_in_use: bool,
+        /// Take vdevs of other redundancy.
+        allow_replication_mismatch: bool,
+        /// Take vdevs of other sector size.
+        allow_ashift_mismatch: bool,
+        /// Came as `-f`, which words the refusal differently.
+        force: bool,
+        /// Check, change nothing.
+        dry_run: bool,
+    }
+
+    /// Destroys a pool.
+    PoolDestroy at "/v1/pool/destroy" gives () {
+        /// Pool.
+        pool: String,
+        /// Unmount by force.
+        force: bool,
+    }
+
+    /// Closes a pool and leaves its devices ready for import elsewhere.
+    PoolExport at "/v1/pool/export" gives () {
+        /// Pool.
+        pool: String,
+        /// Unmount by force.
+        force: bool,
+    }
+
+    /// Looks for pools that could be imported.
+    ImportScan at "/v1/import/scan" gives Vec<ImportCandidate> {
+        /// Directories or devices to search; where empty, `/dev` and the last known paths.
+        search: Vec<String>,
+        /// Look for destroyed pools instead.
+        destroyed: bool,
+    }
+
+    /// Opens a pool from its devices.
+    PoolImport at "/v1/import/pool" gives () {
+        /// Directories or devices to search.
+        search: Vec<String>,
+        /// Name or guid.
+        pool: String,
+        /// New name.
+        new_name: Option<String>,
+        /// Pool properties for this import.
+        props: Vec<NameValue>,
+        /// Mount options.
+        mount_options: Vec<String>,
+        /// Directory that all mount points are under, for this import only.
+        altroot: Option<String>,
+        /// Even if it looks in use elsewhere.
+        force: bool,
+        /// Even if a log is missing: what only it held is lost.
+        allow_missing_log: bool,
+        /// Mount nothing.
+        no_mount: bool,
+        /// Bring back a destroyed pool.
+        destroyed: bool,
+        /// Roll back to an earlier transaction group if that is what it takes.
+        rewind: bool,
+        /// Check whether that would work, change nothing.
+        dry_run: bool,
+    }
+
+    /// All open pools.
+    PoolList at "/v1/pool/list" gives Vec<PoolInfo> {}
+
+    /// Sets a pool's (or one of its vdevs') property.
+    PoolSet at "/v1/pool/set" gives () {
+        /// Pool.
+        pool: String,
+        /// Vdev: path, name or guid.
+        vdev: Option<String>,
+        /// Property.
+        name: String,
+        /// Value as typed.
+        value: String,
+    }
+
+    /// Waits until all that was written is in a synced transaction group.
+    PoolSync at "/v1/pool/sync" gives () {
+        /// Pools; none means all.
+        pools: Vec<String>,
+    }
+
+    /// Datasets and their properties, parents first, in order of their names.
+    DatasetList at "/v1/dataset/list" gives Vec<DatasetInfo> {
+        /// Only this dataset and those below.
+        root: Option<String>,
+        /// How many levels below; none means all.
+        depth: Option<u32>,
+    }
+
+    /// Makes a dataset.
+    DatasetCreate at "/v1/dataset/create" gives () {
+        /// Full name.
+        name: String,
+        /// Properties.
+        props: Vec<NameValue>,
+        /// Make missing parents, and do not mind that it exists.
+        parents: bool,
+        /// Do not mount it.
+        no_mount: bool,
+        /// A volume of this many bytes instead of a file system.
+        volume_bytes: Option<u64>,
+    }
+
+    /// Destroys a dataset.
+    DatasetDestroy at "/v1/dataset/destroy" gives () {
+        /// Full name.
+        name: String,
+        /// And all below it.
+        recursive: bool,
+        /// And all clones.
+        clones: bool,
+        /// Unmount by force.
+        force: bool,
+    }
+
+    /// Sets properties of a dataset.
+    DatasetSet at "/v1/dataset/set" gives () {
+        /// Dataset.
+        name: String,
+        /// Properties and values as typed.
+        props: Vec<NameValue>,
+    }
+
+    /// Lets a dataset inherit a property again.
+    DatasetInherit at "/v1/dataset/inherit" gives () {
+        /// Dataset.
+        name: String,
+        /// Property.
+        property: String,
+        /// And all below it.
+        recursive: bool,
+    }
+
+    /// Mounts file systems.
+    Mount at "/v1/mount" gives () {
+        /// Dataset; none means all that are to be mounted by themselves.
+        dataset: Option<String>,
+        /// Mount options.
+        options: Vec<String>,
+        /// Mount over a directory that is not empty.
+        overlay: bool,
+    }
+
+    /// Unmounts file systems.
+    Unmount at "/v1/unmount" gives () {
+        /// Dataset or mount point; none means all.
+        target: Option<String>,
+        /// Even if in use.
+        force: bool,
+    }
+
+    /// What is mounted, in order of mounting.
+    Mounts at "/v1/mounts" gives Vec<MountInfo> {}
+
+    /// Who answers.
+    DaemonStatusCall at "/v1/daemon/status" gives DaemonStatus {}
+
+    /// Syncs all pools, then ends the daemon. Pools stay in the cache file.
+    DaemonStop at "/v1/daemon/stop" gives () {}
+}
+
+/// Who answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DaemonStatus {
+    /// Process.
+    pub pid: u32,
+    /// Version of the program.
+    pub version: String,
+    /// Seconds since it started.
+    pub uptime_secs: u64,
+    /// Names of open pools.
+    pub pools: Vec<String>,
+    /// Pools of the cache file that could not be brought back, and why.
+    #[serde(default)]
+    pub failed: Vec<(String, String)>,
+}

@@ -1,0 +1,142 @@
+//! The commands' side: one blocking HTTP/1.1 request a connection.
+//!
+//! Small on purpose: a command must start, ask and end within a few milliseconds, so it
+//! brings no runtime of its own.
+
+use crate::{Call, Failure};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// Answers larger than this are taken for garbage.
+const ANSWER_MAX_BYTES: u64 = 1 << 30;
+const HEADER_MAX_BYTES: u64 = 64 << 10;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody listens.
+    #[error("cannot reach the sawmill daemon at {}", path.display())]
+    Unreachable {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The connection broke: the daemon died while it worked on the request.
+    #[error("lost the sawmill daemon while it worked on the request")]
+    Lost(#[source] io::Error),
+    /// What came back is not what was asked for: another version answers.
+    #[error("the sawmill daemon's answer makes no sense: {0}")]
+    Garbled(String),
+    /// It answered, with a refusal.
+    #[error(transparent)]
+    Refused(#[from] Failure),
+}
+
+/// Knows where the daemon listens.
+#[derive(Clone, Debug)]
+pub struct Client {
+    socket: PathBuf,
+}
+
+impl Client {
+    /// Speaks to the daemon at `socket`; does not connect yet.
+    pub fn new(socket: impl Into<PathBuf>) -> Self {
+        Self { socket: socket.into() }
+    }
+
+    /// Where the daemon listens.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Whether somebody listens.
+    pub fn is_reachable(&self) -> bool {
+        UnixStream::connect(&self.socket).is_ok()
+    }
+
+    /// Asks and waits for the answer.
+    ///
+    /// # Errors
+    /// The daemon's refusal, or why there is no answer at all.
+    pub fn call<C: Call>(&self, call: &C) -> Result<C::Answer, ClientError> {
+        let body = serde_json::to_vec(call).map_err(|e| ClientError::Garbled(e.to_string()))?;
+        let unreachable = |source| ClientError::Unreachable { path: self.socket.clone(), source };
+        let mut stream = UnixStream::connect(&self.socket).map_err(unreachable)?;
+        let head = format!(
+            "POST {} HTTP/1.1\r\nHost: sawmill\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n",
+            C::PATH,
+            body.len()
+        );
+        let mut message = head.into_bytes();
+        message.extend_from_slice(&body);
+        stream.write_all(&message).map_err(ClientError::Lost)?;
+        let (status, answer) = read_response(BufReader::new(stream))?;
+        let garbled = |e: serde_json::Error| ClientError::Garbled(e.to_string());
+        match status {
+            200 => serde_json::from_slice(&answer).map_err(garbled),
+            _ => Err(serde_json::from_slice::<Failure>(&answer).map_err(garbled)?.into()),
+        }
+    }
+}
+
+/// Reads a response that says how long it is, or ends with the connection.
+fn read_response(stream: impl BufRead) -> Result<(u16, Vec<u8>), ClientError> {
+    let mut head = stream.take(HEADER_MAX_BYTES);
+    let status_line = read_line(&mut head)?;
+    let status = status_line.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let status = status.ok_or_else(|| ClientError::Garbled(format!("'{status_line}'")))?;
+    let mut length = ANSWER_MAX_BYTES;
+    loop {
+        let line = read_line(&mut head)?;
+        let Some((name, value)) = line.split_once(':') else { break };
+        if name.eq_ignore_ascii_case("content-length") {
+            length = value.trim().parse().map_err(|_| ClientError::Garbled(line.clone()))?;
+        }
+    }
+    let mut body = Vec::new();
+    let most = length.min(ANSWER_MAX_BYTES);
+    head.into_inner().take(most).read_to_end(&mut body).map_err(ClientError::Lost)?;
+    if length != ANSWER_MAX_BYTES && (body.len() as u64) < length {
+        return Err(ClientError::Lost(io::ErrorKind::UnexpectedEof.into()));
+    }
+    Ok((status, body))
+}
+
+fn read_line(stream: &mut impl BufRead) -> Result<String, ClientError> {
+    let mut line = String::new();
+    stream.read_line(&mut line).map_err(ClientError::Lost)?;
+    if !line.ends_with('\n') {
+        return Err(ClientError::Lost(io::ErrorKind::UnexpectedEof.into()));
+    }
+    Ok(line.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_response_is_read() {
+        let text = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX: y\r\n\r\ntrue and more";
+        let (status, body) = read_response(&text[..]).expect("whole");
+        assert_eq!((status, body), (200, b"true".to_vec()));
+    }
+
+    #[test]
+    fn a_response_cut_short_is_a_lost_daemon() {
+        let whole = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ntrue";
+        for end in 0..whole.len() {
+            let cut = read_response(&whole[..end]);
+            assert!(matches!(cut, Err(ClientError::Lost(_) | ClientError::Garbled(_))), "{end}: {cut:?}");
+        }
+    }
+
+    #[test]
+    fn a_response_that_is_none_is_garbled() {
+        assert!(matches!(read_response(&b"hello\r\n\r\n"[..]), Err(ClientError::Garbled(_))));
+    }
+}

@@ -1,0 +1,49 @@
+//! A dataset as commands see it.
+
+use crate::props::Props;
+use serde::{Deserialize, Serialize};
+
+/// What a dataset is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DatasetKind {
+    /// Files and directories.
+    Filesystem,
+    /// A block device.
+    Volume,
+    /// A frozen state of either.
+    Snapshot,
+}
+
+impl DatasetKind {
+    /// The word users see.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Filesystem => "filesystem",
+            Self::Volume => "volume",
+            Self::Snapshot => "snapshot",
+        }
+    }
+}
+
+/// A dataset and all its properties.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatasetInfo {
+    /// Full name, from the pool on.
+    pub name: String,
+    /// What it is.
+    pub kind: DatasetKind,
+    /// Transaction group that created it.
+    pub createtxg: u64,
+    /// Properties, with where each value comes from.
+    pub props: Props,
+}
+
+/// A mounted file system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountInfo {
+    /// Dataset.
+    pub dataset: String,
+    /// Directory.
+    pub mountpoint: String,
+}

@@ -1,0 +1,108 @@
+//! A pool as commands see it.
+
+use crate::props::Props;
+use crate::{PoolHealth, VdevClass, VdevInfo};
+use serde::{Deserialize, Serialize};
+
+/// An open pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolInfo {
+    /// Its name.
+    pub name: String,
+    /// Its lasting name.
+    pub guid: u64,
+    /// Health of the whole.
+    pub health: PoolHealth,
+    /// Transaction group of the configuration.
+    pub txg: u64,
+    /// On-disk version: 5000 with feature flags.
+    pub version: u64,
+    /// How long it has been open, in nanoseconds: what averages of `zpool iostat` divide by.
+    pub open_nanos: u64,
+    /// Properties, with where each value comes from.
+    pub props: Props,
+    /// Root, with the data and log vdevs below it in order of their ids.
+    pub root: VdevInfo,
+    /// Second-level caches.
+    #[serde(default)]
+    pub caches: Vec<VdevInfo>,
+    /// Hot spares.
+    #[serde(default)]
+    pub spares: Vec<VdevInfo>,
+    /// The last or running scrub or resilver.
+    #[serde(default)]
+    pub scan: Option<ScanInfo>,
+    /// Data errors known.
+    #[serde(default)]
+    pub error_count: u64,
+    /// Files they are in, as `zpool status -v` shows them.
+    #[serde(default)]
+    pub error_files: Vec<String>,
+    /// An import dropped or could not read an intent log.
+    #[serde(default)]
+    pub bad_log: bool,
+}
+
+impl PoolInfo {
+    /// Top-level vdevs of a class, in order of their ids, holes left out.
+    pub fn tops(&self, class: VdevClass) -> impl Iterator<Item = &VdevInfo> + '_ {
+        self.root.children.iter().filter(move |v| v.class == class && v.is_shown())
+    }
+}
+
+/// Scrub or resilver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScanFunction {
+    /// Every block was read.
+    Scrub,
+    /// Devices were brought up to date.
+    Resilver,
+}
+
+/// How far a scan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScanState {
+    /// Running.
+    Scanning,
+    /// Ran to its end.
+    Finished,
+    /// Stopped by the administrator.
+    Canceled,
+}
+
+/// The last or running scan of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScanInfo {
+    /// What it does.
+    pub function: ScanFunction,
+    /// How far it is.
+    pub state: ScanState,
+    /// Seconds since 1970.
+    pub start_secs: u64,
+    /// Seconds since 1970; 0 while it runs.
+    pub end_secs: u64,
+    /// Bytes repaired or rebuilt.
+    pub repaired_bytes: u64,
+    /// Errors it could not repair.
+    pub errors: u64,
+    /// Bytes it has issued reads for.
+    pub issued_bytes: u64,
+    /// Bytes it will have to.
+    pub total_bytes: u64,
+}
+
+/// A pool that a search of devices found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportCandidate {
+    /// The pool as its labels tell it; sizes and counters are 0.
+    pub pool: PoolInfo,
+    /// It was destroyed.
+    pub destroyed: bool,
+    /// Its labels say that it is in use, and not by this system.
+    pub foreign: bool,
+    /// Features it needs that this version lacks.
+    #[serde(default)]
+    pub unsupported_features: Vec<String>,
+}

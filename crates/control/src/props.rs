@@ -1,0 +1,438 @@
+//! Properties: one table for pools, one for datasets, and the words they take.
+//!
+//! A definition carries all that parser, engine and output need: the name, the heading of
+//! its column, the kind of its value with the words it may be and the numbers that stand
+//! for them on disk, its default, who may set it, and whether children inherit it.
+//! Tables are in the order in which `get all` prints.
+//!
+//! ```text
+//!  "lz4" ──PropDef::parse──► Value::Number(15) ──► disk, JSON ──PropDef::show──► "lz4"
+//! ```
+//!
+//! Invariants
+//! - Every default and every word of a table parses, and prints as itself or as the word
+//!   it is an older name of (test: `every_word_of_every_table_parses_and_prints`).
+
+mod dataset;
+mod pool;
+mod show;
+
+use crate::nice;
+use crate::{DatasetKind, Failure, FailureKind};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+pub use dataset::DATASET_PROPS;
+pub use pool::{POOL_FEATURES, POOL_PROPS};
+pub use show::{Style, ctime};
+
+/// A property's value, independent of how it is written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Value {
+    /// Sizes, counts, guids, ratios in hundredths, and choices by their number on disk.
+    Number(u64),
+    /// Text.
+    Text(String),
+    /// Does not apply, or not known: `-`.
+    Absent,
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// It is a fact, not a setting.
+    None,
+    /// Nobody set it.
+    Default,
+    /// Set here.
+    Local,
+    /// Set for this mount or import only.
+    Temporary,
+    /// Set at this ancestor.
+    Inherited(String),
+    /// Came with a received stream.
+    Received,
+}
+
+impl Source {
+    /// As the SOURCE column shows it.
+    pub fn text(&self) -> String {
+        match self {
+            Self::None => "-".to_owned(),
+            Self::Default => "default".to_owned(),
+            Self::Local => "local".to_owned(),
+            Self::Temporary => "temporary".to_owned(),
+            Self::Inherited(from) => format!("inherited from {from}"),
+            Self::Received => "received".to_owned(),
+        }
+    }
+}
+
+/// A value and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prop {
+    /// The value.
+    pub value: Value,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+/// Properties by name.
+pub type Props = BTreeMap<String, Prop>;
+
+/// A word of a choice and the number that stands for it on disk.
+pub type Choice = (&'static str, u64);
+
+/// What values a property has and how they are written.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// Text that has an absolute path, `legacy` or `none` in it.
+    Mountpoint,
+    /// Bytes; where `none_is_zero`, 0 is written `none`.
+    Size {
+        /// 0 is written `none`.
+        none_is_zero: bool,
+    },
+    /// A plain number; `u64::MAX` is written `none`.
+    Count,
+    /// A number never shortened: guid, id, txg.
+    Id,
+    /// Percent.
+    Percent,
+    /// Hundredths, written `1.00x`.
+    Ratio,
+    /// Seconds since 1970.
+    Time,
+    /// One of some words. The first word of a number is how it is printed.
+    Choice {
+        /// The words as error messages list them.
+        help: &'static str,
+        /// Every word that is taken.
+        words: &'static [Choice],
+    },
+}
+
+/// Who may set a property, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nobody.
+    ReadOnly,
+    /// Whoever creates (or imports) it.
+    AtCreation,
+    /// At any time; children do not take it over.
+    Set,
+    /// At any time; children take it over.
+    Inherit,
+}
+
+/// Which datasets have a property.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Applies {
+    /// File systems.
+    pub filesystem: bool,
+    /// Volumes.
+    pub volume: bool,
+    /// Snapshots.
+    pub snapshot: bool,
+}
+
+impl Applies {
+    /// Whether a dataset of this kind has it.
+    pub fn to(self, kind: DatasetKind) -> bool {
+        match kind {
+            DatasetKind::Filesystem => self.filesystem,
+            DatasetKind::Volume => self.volume,
+            DatasetKind::Snapshot => self.snapshot,
+        }
+    }
+}
+
+/// One property.
+#[derive(Clone, Copy, Debug)]
+pub struct PropDef {
+    /// Its name.
+    pub name: &'static str,
+    /// Heading of its column; in small letters, a second name users may type.
+    pub column: &'static str,
+    /// Its values.
+    pub kind: Kind,
+    /// Who may set it.
+    pub access: Access,
+    /// Which datasets have it; of no meaning for pools.
+    pub applies: Applies,
+    /// What it is when nobody set it, as written with exact numbers; empty when absent.
+    pub default: &'static str,
+}
+
+/// Why a value will not do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PropError {
+    /// No such property.
+    #[error("invalid property '{0}'")]
+    Unknown(String),
+    /// Not to be set, or not any more.
+    #[error("'{0}' is readonly")]
+    ReadOnly(String),
+    /// This kind of dataset has no such property.
+    #[error("'{0}' does not apply to datasets of this type")]
+    WrongType(String),
+    /// None of the words.
+    #[error("'{name}' must be one of '{help}'")]
+    NotAChoice {
+        /// Property.
+        name: &'static str,
+        /// The words.
+        help: &'static str,
+    },
+    /// Not a number.
+    #[error(transparent)]
+    Number(#[from] nice::ParseNumberError),
+    /// 0 would be misread as no limit.
+    #[error("use 'none' to disable quota/refquota")]
+    ZeroQuota,
+    /// Not a power of two in range.
+    #[error("'{name}' must be power of 2 from 512B to {most}")]
+    BlockSize {
+        /// Property.
+        name: &'static str,
+        /// Upper bound, as written.
+        most: String,
+    },
+    /// Not a place to mount at.
+    #[error("'{0}' must be an absolute path, 'none', or 'legacy'")]
+    Mountpoint(&'static str),
+    /// Too long.
+    #[error("'{0}' is too long")]
+    TooLong(String),
+    /// Only at creation.
+    #[error("property '{0}' can only be set at creation time")]
+    OnlyAtCreation(String),
+    /// Not an ashift.
+    #[error("property '{name}' number {value} is invalid, only values between 9 and 16 are allowed.")]
+    Ashift {
+        /// Property.
+        name: &'static str,
+        /// What was asked for.
+        value: u64,
+    },
+    /// Control characters in a comment.
+    #[error("comment may only have printable characters")]
+    CommentCharacter,
+    /// Comments are short.
+    #[error("comment must not exceed 32 characters")]
+    CommentLength,
+    /// Not a cache file.
+    #[error("property '{0}' must be empty, an absolute path, or 'none'")]
+    CacheFile(&'static str),
+    /// Features are enabled, and never disabled again.
+    #[error("property '{0}' can only be set to 'enabled' or 'disabled'")]
+    Feature(String),
+}
+
+impl PropError {
+    /// `cannot set property for 'WHAT': REASON` with the exit code of pool commands.
+    pub fn failure(&self, what: &str) -> Failure {
+        Failure::cannot(FailureKind::Invalid, "set property for", what, &self.to_string())
+    }
+}
+
+/// Largest record size.
+pub const RECORD_MAX_BYTES: u64 = 16 << 20;
+/// Values and names of user properties are shorter than this.
+const TEXT_MAX_BYTES: usize = 8192;
+const COMMENT_MAX_BYTES: usize = 32;
+
+impl PropDef {
+    /// Reads a value as typed.
+    ///
+    /// # Errors
+    /// Why it will not do, in the words users know.
+    pub fn parse(&self, text: &str) -> Result<Value, PropError> {
+        match self.kind {
+            Kind::Text => self.parse_text(text),
+            Kind::Mountpoint => match text {
+                "none" | "legacy" => Ok(text.into()),
+                _ if text.starts_with('/') => Ok(text.into()),
+                _ => Err(PropError::Mountpoint(self.name)),
+            },
+            Kind::Choice { help, words } => match words.iter().find(|(word, _)| *word == text) {
+                Some((_, number)) => Ok(Value::Number(*number)),
+                None => Err(PropError::NotAChoice { name: self.name, help }),
+            },
+            _ => self.parse_number(text).map(Value::Number),
+        }
+    }
+
+    fn parse_text(&self, text: &str) -> Result<Value, PropError> {
+        if text.len() >= TEXT_MAX_BYTES {
+            return Err(PropError::TooLong(self.name.to_owned()));
+        }
+        match self.name {
+            "comment" if text.chars().any(|c| !c.is_ascii() || c.is_ascii_control()) => {
+                Err(PropError::CommentCharacter)
+            }
+            "comment" if text.len() > COMMENT_MAX_BYTES => Err(PropError::CommentLength),
+            "cachefile" if !text.is_empty() && text != "none" && !text.starts_with('/') => {
+                Err(PropError::CacheFile(self.name))
+            }
+            _ => Ok(text.into()),
+        }
+    }
+
+    fn parse_number(&self, text: &str) -> Result<u64, PropError> {
+        let limit = matches!(self.kind, Kind::Count);
+        if text == "none" && (limit || matches!(self.kind, Kind::Size { none_is_zero: true })) {
+            return Ok(if limit { u64::MAX } else { 0 });
+        }
+        let value = nice::parse(text)?;
+        match self.name {
+            "quota" | "refquota" if value == 0 => Err(PropError::ZeroQuota),
+            "recordsize" | "volblocksize" => self.check_block_size(value),
+            "ashift" if value != 0 && !(9..=16).contains(&value) => {
+                Err(PropError::Ashift { name: self.name, value })
+            }
+            _ => Ok(value),
+        }
+    }
+
+    fn check_block_size(&self, value: u64) -> Result<u64, PropError> {
+        let most = if self.name == "recordsize" { RECORD_MAX_BYTES } else { 128 << 10 };
+        if value.is_power_of_two() && (512..=most).contains(&value) {
+            return Ok(value);
+        }
+        Err(PropError::BlockSize { name: self.name, most: nice::bytes(most) })
+    }
+
+    /// What it is when nobody set it.
+    pub fn default_value(&self) -> Value {
+        if self.default.is_empty() {
+            return Value::Absent;
+        }
+        match (self.kind, self.default) {
+            (Kind::Size { .. } | Kind::Id | Kind::Percent, text) => {
+                text.parse().map_or(Value::Absent, Value::Number)
+            }
+            (_, text) => self.parse(text).unwrap_or(Value::Absent),
+        }
+    }
+
+    /// The default, marked as such.
+    pub fn default_prop(&self) -> Prop {
+        Prop { value: self.default_value(), source: Source::Default }
+    }
+}
+
+/// Finds a pool property by name or column.
+pub fn pool_prop(name: &str) -> Option<&'static PropDef> {
+    find(POOL_PROPS, name)
+}
+
+/// Finds a dataset property by name or column.
+pub fn dataset_prop(name: &str) -> Option<&'static PropDef> {
+    find(DATASET_PROPS, name)
+}
+
+fn find(table: &'static [PropDef], name: &str) -> Option<&'static PropDef> {
+    table
+        .iter()
+        .find(|def| def.name == name)
+        .or_else(|| table.iter().find(|def| def.column.eq_ignore_ascii_case(name)))
+}
+
+/// User properties have a colon in their name; they are always text and inherited.
+pub fn is_user_prop(name: &str) -> bool {
+    let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.:+".contains(c);
+    name.contains(':') && name.chars().all(valid) && name.len() < 256
+}
+
+/// When a property is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occasion {
+    /// While it is made.
+    Creation,
+    /// At import.
+    Import,
+    /// Later.
+    Later,
+}
+
+/// Reads one property of a dataset as typed: its proper name and its value.
+///
+/// # Errors
+/// Why it will not do.
+pub fn parse_dataset(
+    name: &str,
+    text: &str,
+    kind: DatasetKind,
+    occasion: Occasion,
+) -> Result<(String, Value), PropError> {
+    if is_user_prop(name) {
+        return match text.len() < TEXT_MAX_BYTES {
+            true => Ok((name.to_owned(), text.into())),
+            false => Err(PropError::TooLong(name.to_owned())),
+        };
+    }
+    let def = dataset_prop(name).ok_or_else(|| PropError::Unknown(name.to_owned()))?;
+    if !def.applies.to(kind) {
+        return Err(PropError::WrongType(def.name.to_owned()));
+    }
+    match def.access {
+        Access::ReadOnly => return Err(PropError::ReadOnly(def.name.to_owned())),
+        Access::AtCreation if occasion != Occasion::Creation => {
+            return Err(PropError::ReadOnly(def.name.to_owned()));
+        }
+        _ => {}
+    }
+    Ok((def.name.to_owned(), def.parse(text)?))
+}
+
+/// Reads one property of a pool as typed: its proper name and its value.
+///
+/// # Errors
+/// Why it will not do.
+pub fn parse_pool(name: &str, text: &str, occasion: Occasion) -> Result<(String, Value), PropError> {
+    if let Some(feature) = name.strip_prefix("feature@") {
+        return match text {
+            _ if !is_feature(feature) => Err(PropError::Unknown(name.to_owned())),
+            "enabled" => Ok((name.to_owned(), text.into())),
+            "disabled" if occasion == Occasion::Creation => Ok((name.to_owned(), text.into())),
+            "disabled" => Err(PropError::OnlyAtCreation(name.to_owned())),
+            _ => Err(PropError::Feature(name.to_owned())),
+        };
+    }
+    if is_user_prop(name) {
+        return Ok((name.to_owned(), text.into()));
+    }
+    let def = pool_prop(name).ok_or_else(|| PropError::Unknown(name.to_owned()))?;
+    match def.access {
+        Access::ReadOnly => Err(PropError::ReadOnly(def.name.to_owned())),
+        Access::AtCreation if occasion == Occasion::Later => {
+            Err(PropError::OnlyAtCreation(def.name.to_owned()))
+        }
+        _ => Ok((def.name.to_owned(), def.parse(text)?)),
+    }
+}
+
+/// Whether OpenZFS knows a feature of this short name.
+pub fn is_feature(name: &str) -> bool {
+    POOL_FEATURES.contains(&name)
+}
+
+#[cfg(test)]
+mod tests;

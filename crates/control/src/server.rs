@@ -1,0 +1,144 @@
+//! The daemon's side: HTTP over a Unix socket, every path a request.
+//!
+//! The socket lies in a directory of mode 0700 and has mode 0600; besides, whoever
+//! connects must be the daemon's own user or root.
+
+use crate::{Call, DaemonStop, Failure, FailureKind, Service, service};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::net::{UnixListener, UnixStream, unix};
+use tokio::sync::Notify;
+
+/// Why the server cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The socket could not be made.
+    #[error("cannot listen on {}", path.display())]
+    Listen {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Serving ended.
+    #[error("cannot serve")]
+    Serve(#[source] std::io::Error),
+}
+
+/// A bound socket, ready to serve.
+pub struct Server {
+    listener: OwnerOnly,
+    stop: Arc<Notify>,
+}
+
+impl Server {
+    /// Listens at `path`, in place of whatever is there. The caller must hold the lock
+    /// that makes it the only daemon.
+    ///
+    /// # Errors
+    /// When the socket cannot be made.
+    pub fn bind(path: &Path) -> Result<Self, ServeError> {
+        let failed = |source| ServeError::Listen { path: path.to_owned(), source };
+        match std::fs::remove_file(path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
+            _ => {}
+        }
+        let inner = UnixListener::bind(path).map_err(failed)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        let owner = rustix::process::geteuid().as_raw();
+        Ok(Self { listener: OwnerOnly { inner, owner }, stop: Arc::new(Notify::new()) })
+    }
+
+    /// Ends [`Server::serve`] once requests under way are answered.
+    pub fn stopper(&self) -> Arc<Notify> {
+        Arc::clone(&self.stop)
+    }
+
+    /// Answers until stopped, by [`Server::stopper`] or by a [`DaemonStop`] request.
+    ///
+    /// # Errors
+    /// When accepting fails for good.
+    pub async fn serve<S: Service>(self, service: Arc<S>) -> Result<(), ServeError> {
+        let stop = self.stop;
+        let on_stop = Arc::clone(&stop);
+        let watch = move |request: axum::extract::Request, next: axum::middleware::Next| {
+            let stop = Arc::clone(&on_stop);
+            async move {
+                let stopping = request.uri().path() == DaemonStop::PATH;
+                let response = next.run(request).await;
+                if stopping && response.status().is_success() {
+                    stop.notify_one();
+                }
+                response
+            }
+        };
+        let app = service::routes(service)
+            .fallback(async || refuse(StatusCode::NOT_FOUND, "no such request"))
+            .layer(axum::extract::DefaultBodyLimit::max(BODY_MAX_BYTES))
+            .layer(axum::middleware::from_fn(watch));
+        axum::serve(self.listener, app)
+            .with_graceful_shutdown(async move { stop.notified().await })
+            .await
+            .map_err(ServeError::Serve)
+    }
+}
+
+const BODY_MAX_BYTES: usize = 4 << 20;
+
+/// Accepts connections of the daemon's user and of root; drops others.
+struct OwnerOnly {
+    inner: UnixListener,
+    owner: u32,
+}
+
+impl axum::serve::Listener for OwnerOnly {
+    type Io = UnixStream;
+    type Addr = unix::SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            let (stream, address) = axum::serve::Listener::accept(&mut self.inner).await;
+            match stream.peer_cred() {
+                Ok(peer) if peer.uid() == self.owner || peer.uid() == 0 => return (stream, address),
+                Ok(peer) => tracing::warn!(uid = peer.uid(), "turned a stranger away"),
+                Err(error) => tracing::warn!(%error, "cannot tell who connects"),
+            }
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<Self::Addr> {
+        self.inner.local_addr()
+    }
+}
+
+/// Reads a request's body; an empty one stands for all defaults.
+pub(crate) fn read<C: DeserializeOwned>(body: &[u8]) -> Result<C, Box<Response>> {
+    let body = if body.is_empty() { b"{}" } else { body };
+    serde_json::from_slice(body)
+        .map_err(|e| Box::new(refuse(StatusCode::BAD_REQUEST, &format!("request not understood: {e}"))))
+}
+
+/// The response that carries an answer or a failure.
+pub(crate) fn answer<T: Serialize>(result: Result<T, Failure>) -> Response {
+    match result {
+        Ok(value) => json(StatusCode::OK, &value),
+        Err(failure) => json(StatusCode::UNPROCESSABLE_ENTITY, &failure),
+    }
+}
+
+fn refuse(status: StatusCode, line: &str) -> Response {
+    json(status, &Failure::new(FailureKind::Invalid, line))
+}
+
+fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, e.to_string()).into_response(),
+    }
+}

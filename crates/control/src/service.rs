@@ -1,0 +1,80 @@
+//! What the daemon's engine must be able to do.
+
+use crate::{
+    DaemonStatus, DaemonStatusCall, DaemonStop, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit,
+    DatasetList, DatasetSet, Failure, ImportCandidate, ImportScan, Mount, MountInfo, Mounts, PoolAdd,
+    PoolCreate, PoolDestroy, PoolExport, PoolImport, PoolInfo, PoolList, PoolSet, PoolSync, Unmount,
+};
+use std::future::Future;
+
+macro_rules! service {
+    ($($(#[$doc:meta])* $method:ident($call:ty) -> $answer:ty;)*) => {
+        /// One method for each request. All may run at the same time.
+        pub trait Service: Send + Sync + 'static {
+            $(
+                $(#[$doc])*
+                fn $method(&self, call: $call) -> impl Future<Output = Result<$answer, Failure>> + Send;
+            )*
+        }
+
+        /// The routes of a service, one for each method.
+        pub(crate) fn routes<S: Service>(service: std::sync::Arc<S>) -> axum::Router {
+            use crate::Call;
+            use crate::server::{answer, read};
+            axum::Router::new()
+            $(
+                .route(<$call as Call>::PATH, axum::routing::post({
+                    let service = std::sync::Arc::clone(&service);
+                    move |body: axum::body::Bytes| async move {
+                        let call: $call = match read(&body) {
+                            Ok(call) => call,
+                            Err(refusal) => return *refusal,
+                        };
+                        answer(service.$method(call).await)
+                    }
+                }))
+            )*
+        }
+    };
+}
+
+service! {
+    /// Makes a pool.
+    pool_create(PoolCreate) -> ();
+    /// Adds vdevs to a pool.
+    pool_add(PoolAdd) -> ();
+    /// Destroys a pool.
+    pool_destroy(PoolDestroy) -> ();
+    /// Closes a pool.
+    pool_export(PoolExport) -> ();
+    /// Looks for pools to import.
+    import_scan(ImportScan) -> Vec<ImportCandidate>;
+    /// Opens a pool from its devices.
+    pool_import(PoolImport) -> ();
+    /// All open pools, by name.
+    pool_list(PoolList) -> Vec<PoolInfo>;
+    /// Sets a pool's property.
+    pool_set(PoolSet) -> ();
+    /// Waits for a sync.
+    pool_sync(PoolSync) -> ();
+    /// Datasets, parents first.
+    dataset_list(DatasetList) -> Vec<DatasetInfo>;
+    /// Makes a dataset.
+    dataset_create(DatasetCreate) -> ();
+    /// Destroys a dataset.
+    dataset_destroy(DatasetDestroy) -> ();
+    /// Sets a dataset's properties.
+    dataset_set(DatasetSet) -> ();
+    /// Inherits a property again.
+    dataset_inherit(DatasetInherit) -> ();
+    /// Mounts.
+    mount(Mount) -> ();
+    /// Unmounts.
+    unmount(Unmount) -> ();
+    /// What is mounted.
+    mounts(Mounts) -> Vec<MountInfo>;
+    /// Who answers.
+    daemon_status(DaemonStatusCall) -> DaemonStatus;
+    /// Prepares the end; the server stops after it has answered.
+    daemon_stop(DaemonStop) -> ();
+}

@@ -1,0 +1,112 @@
+//! Buffers that a disk can take as they are.
+
+use std::ops::{Deref, DerefMut, Range};
+use std::sync::Arc;
+
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+/// Alignment of every [`IoBuf`] in memory, in bytes: enough for `O_DIRECT` everywhere.
+pub const IO_ALIGN_BYTES: usize = 4096;
+
+#[derive(Clone, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C, align(4096))]
+struct Page([u8; IO_ALIGN_BYTES]);
+
+/// Owned bytes that begin at a page boundary. Zeroed when made; the length is exact,
+/// the memory behind it whole pages.
+#[derive(Clone)]
+pub struct IoBuf {
+    pages: Vec<Page>,
+    len: usize,
+}
+
+impl IoBuf {
+    /// `len` zero bytes.
+    ///
+    /// # Panics
+    /// When memory is exhausted.
+    #[must_use]
+    pub fn zeroed(len: usize) -> Self {
+        let pages = Page::new_vec_zeroed(len.div_ceil(IO_ALIGN_BYTES)).expect("memory for a buffer");
+        Self { pages, len }
+    }
+
+    /// A copy of `bytes`.
+    #[must_use]
+    pub fn copy_of(bytes: &[u8]) -> Self {
+        let mut buf = Self::zeroed(bytes.len());
+        buf.copy_from_slice(bytes);
+        buf
+    }
+
+    /// A copy cut or padded with zeros to `len` bytes.
+    #[must_use]
+    pub fn resized(&self, len: usize) -> Self {
+        let mut buf = Self::zeroed(len);
+        let common = len.min(self.len);
+        buf[..common].copy_from_slice(&self[..common]);
+        buf
+    }
+
+    /// Shortens to `len` bytes; longer lengths are ignored.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+}
+
+impl Deref for IoBuf {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.pages.as_bytes()[..self.len]
+    }
+}
+
+impl DerefMut for IoBuf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.pages.as_mut_bytes()[..self.len]
+    }
+}
+
+impl std::fmt::Debug for IoBuf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "IoBuf({} bytes)", self.len)
+    }
+}
+
+/// A shared view of part of an [`IoBuf`]: what a write gathers.
+#[derive(Clone, Debug)]
+pub struct BufSlice {
+    buf: Arc<IoBuf>,
+    range: Range<usize>,
+}
+
+impl BufSlice {
+    /// The part `range` of `buf`.
+    ///
+    /// # Panics
+    /// When `range` does not lie within `buf`.
+    #[must_use]
+    pub fn new(buf: Arc<IoBuf>, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= buf.len());
+        Self { buf, range }
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buf[self.range.clone()]
+    }
+}
+
+impl From<Arc<IoBuf>> for BufSlice {
+    fn from(buf: Arc<IoBuf>) -> Self {
+        let range = 0..buf.len();
+        Self { buf, range }
+    }
+}
+
+impl From<IoBuf> for BufSlice {
+    fn from(buf: IoBuf) -> Self {
+        Self::from(Arc::new(buf))
+    }
+}

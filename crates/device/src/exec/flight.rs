@@ -1,0 +1,113 @@
+//! An operation on its way, and the future that waits for it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+use rustix::io::Errno;
+
+use super::local;
+use super::op::{Op, Progress, Work};
+
+/// An ended operation: its buffers back, and how it went.
+pub(crate) type Outcome = (Work, Result<(), Errno>);
+
+#[derive(Default)]
+struct Landing {
+    outcome: Option<Outcome>,
+    waker: Option<Waker>,
+}
+
+/// An operation that a ring (or the stage before it) owns, buffers and all. The waiting
+/// future shares only the landing, so it may be dropped at any time.
+pub(crate) struct Flight {
+    op: Op,
+    landing: Arc<Mutex<Landing>>,
+}
+
+impl Flight {
+    /// The operation.
+    pub(crate) fn op(&mut self) -> &mut Op {
+        &mut self.op
+    }
+
+    /// Takes the kernel's answer. The flight comes back when it must be submitted again;
+    /// otherwise whoever waits for it, to be woken.
+    pub(crate) fn answer(mut self, answer: i32) -> Result<Option<Waker>, Self> {
+        match self.op.advance(answer) {
+            Progress::More => Err(self),
+            Progress::Ended(result) => Ok(self.land(result)),
+        }
+    }
+
+    /// Does the operation by plain system calls, here and now.
+    pub(crate) fn run_to_end(mut self) -> Option<Waker> {
+        let result = self.op.run_to_end();
+        self.land(result)
+    }
+
+    fn land(self, result: Result<(), Errno>) -> Option<Waker> {
+        let mut landing = self.landing.lock();
+        landing.outcome = Some((self.op.into_work(), result));
+        landing.waker.take()
+    }
+}
+
+/// How an operation may be done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// By the polling thread's ring.
+    Ring,
+    /// By a plain system call when first polled: no ring to be had, or memory behind it.
+    Inline,
+}
+
+enum State {
+    New(Option<(Op, Route)>),
+    Flying(Arc<Mutex<Landing>>),
+}
+
+/// Waits for one operation. Nothing happens until it is polled; once polled, the
+/// operation runs to its end whether or not anyone waits.
+pub(crate) struct IoFuture(State);
+
+impl IoFuture {
+    /// An operation to be begun at the first poll.
+    pub(crate) fn new(op: Op, route: Route) -> Self {
+        Self(State::New(Some((op, route))))
+    }
+}
+
+impl Future for IoFuture {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        match &mut self.0 {
+            State::New(op) => {
+                let (mut op, route) = op.take().expect("not polled again after its end");
+                if route == Route::Inline || !local::has_ring() {
+                    let result = op.run_to_end();
+                    return Poll::Ready((op.into_work(), result));
+                }
+                let landing =
+                    Arc::new(Mutex::new(Landing { outcome: None, waker: Some(cx.waker().clone()) }));
+                local::stage(Flight { op, landing: Arc::clone(&landing) });
+                self.0 = State::Flying(landing);
+                Poll::Pending
+            }
+            State::Flying(landing) => {
+                let mut landing = landing.lock();
+                if let Some(outcome) = landing.outcome.take() {
+                    return Poll::Ready(outcome);
+                }
+                match &mut landing.waker {
+                    Some(waker) => waker.clone_from(cx.waker()),
+                    none => *none = Some(cx.waker().clone()),
+                }
+                Poll::Pending
+            }
+        }
+    }
+}

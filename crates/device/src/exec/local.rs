@@ -1,0 +1,221 @@
+//! What a thread owns while it runs futures, and how it waits.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use super::flight::Flight;
+use super::keeper::{self, Home};
+use super::parker::Parker;
+use super::ring::Ring;
+use super::timer::{Alarm, Key, Timers};
+
+thread_local! {
+    static LOCAL: RefCell<Local> = RefCell::new(Local::new());
+}
+
+/// What to do with a single operation when nothing else goes on in this thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lone {
+    /// A plain system call: this thread would only sleep meanwhile. Cheaper than a ring,
+    /// and much cheaper where the kernel would hand the work to a thread of its own.
+    Inline,
+    /// Through the ring: other tasks of this thread may become ready meanwhile.
+    ByRing,
+}
+
+struct Local {
+    /// How many executors are at work on this thread, one inside the other.
+    depth: u32,
+    parker: Arc<Parker>,
+    staged: VecDeque<Flight>,
+    ring: Option<Ring>,
+    ring_was_refused: bool,
+    timers: Timers,
+    home: Arc<Home>,
+}
+
+impl Local {
+    fn new() -> Self {
+        Self {
+            depth: 0,
+            parker: Arc::new(Parker::new()),
+            staged: VecDeque::new(),
+            ring: None,
+            ring_was_refused: false,
+            timers: Timers::default(),
+            home: Arc::default(),
+        }
+    }
+
+    /// The one staged operation, when there is nothing else this thread could wait for.
+    fn take_lone(&mut self) -> Option<Flight> {
+        let ring_is_idle = self.ring.as_ref().is_none_or(|ring| ring.is_idle());
+        let alone =
+            self.staged.len() == 1 && ring_is_idle && self.timers.is_empty() && !self.parker.is_notified();
+        if alone { self.staged.pop_front() } else { None }
+    }
+
+    /// Submits, collects, fires; sleeps if there is nothing of all that and no wake.
+    fn turn(&mut self, may_sleep: bool, wakers: &mut Vec<Waker>) {
+        self.timers.fire_due(wakers);
+        self.unstage(wakers);
+        let may_sleep = may_sleep && wakers.is_empty();
+        let timeout = self.timers.until_next();
+        match &mut self.ring {
+            Some(ring) if !ring.is_idle() => {
+                let turn = |unwoken| ring.turn(may_sleep && unwoken, timeout, wakers);
+                self.parker.park_in_ring(turn);
+            }
+            _ if may_sleep => self.parker.park(timeout),
+            _ => {}
+        }
+        self.timers.fire_due(wakers);
+    }
+
+    fn unstage(&mut self, wakers: &mut Vec<Waker>) {
+        if self.staged.is_empty() {
+            return;
+        }
+        self.ensure_ring();
+        for flight in self.staged.drain(..) {
+            match &mut self.ring {
+                Some(ring) => ring.add(flight),
+                None => wakers.extend(flight.run_to_end()),
+            }
+        }
+    }
+
+    fn ensure_ring(&mut self) {
+        if self.ring.is_some() || self.ring_was_refused {
+            return;
+        }
+        self.ring = self.home.take_ring();
+        if self.ring.is_none() {
+            let eventfd = self.parker.eventfd().map_err(std::io::Error::from);
+            self.ring = eventfd.and_then(Ring::new).ok();
+        }
+        self.ring_was_refused = self.ring.is_none();
+    }
+
+    /// Gives what is unfinished to the keeper: this thread is about to do other things.
+    fn leave_behind(&mut self, wakers: &mut Vec<Waker>) {
+        if !self.staged.is_empty() || self.ring.as_ref().is_some_and(|ring| !ring.is_idle()) {
+            self.turn(false, wakers);
+        }
+        if let Some(ring) = self.ring.take_if(|ring| !ring.is_idle()) {
+            keeper::adopt(ring, &self.home);
+        }
+        if !self.timers.is_empty() {
+            keeper::adopt_timers(&mut self.timers);
+        }
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        // The kernel cancels requests whose thread ends before they were begun.
+        self.home.wait_for_all();
+    }
+}
+
+fn with<T>(act: impl FnOnce(&mut Local) -> T) -> T {
+    LOCAL.with(|local| act(&mut local.borrow_mut()))
+}
+
+/// Whether this thread runs futures just now and can have a ring.
+pub(crate) fn has_ring() -> bool {
+    with(|local| local.depth > 0 && !local.ring_was_refused)
+}
+
+/// Leaves a flight to be submitted when this thread waits next.
+pub(crate) fn stage(flight: Flight) {
+    with(|local| local.staged.push_back(flight));
+}
+
+/// Lets this thread's waits serve an alarm; gives it back if the thread runs no futures.
+pub(crate) fn add_timer(key: Key, alarm: Alarm) -> Result<(), Alarm> {
+    with(|local| {
+        if local.depth == 0 {
+            return Err(alarm);
+        }
+        local.timers.insert(key, alarm);
+        Ok(())
+    })
+}
+
+/// Forgets an alarm, if it is this thread's.
+pub(crate) fn remove_timer(key: &Key) {
+    // While the thread ends there is nothing to forget any more.
+    let _ = LOCAL.try_with(|local| local.borrow_mut().timers.remove(key));
+}
+
+/// While it lives, this thread runs futures.
+pub(crate) struct Inside {
+    parker: Arc<Parker>,
+}
+
+impl Inside {
+    /// Begins; may be nested.
+    pub(crate) fn enter() -> Self {
+        with(|local| {
+            local.depth += 1;
+            Self { parker: Arc::clone(&local.parker) }
+        })
+    }
+
+    /// What wakes this thread.
+    pub(crate) fn parker(&self) -> &Arc<Parker> {
+        &self.parker
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let mut wakers = Vec::new();
+        with(|local| {
+            local.depth -= 1;
+            if local.depth == 0 {
+                local.leave_behind(&mut wakers);
+            }
+        });
+        wakers.into_iter().for_each(Waker::wake);
+        // An executor further out may have been woken while this one took its wakes.
+        self.parker.notify();
+    }
+}
+
+/// One step of waiting on this thread: see [`Local::turn`]. Returns after every event.
+pub(crate) fn turn(lone: Lone, may_sleep: bool) {
+    if lone == Lone::Inline
+        && let Some(flight) = with(Local::take_lone)
+    {
+        flight.run_to_end().into_iter().for_each(Waker::wake);
+        return;
+    }
+    // Wakers run, and are dropped, after the borrow: they may run code that comes back here.
+    let mut wakers = Vec::new();
+    with(|local| local.turn(may_sleep, &mut wakers));
+    wakers.into_iter().for_each(Waker::wake);
+}
+
+/// Polls `future` on this thread until it is ready.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let inside = Inside::enter();
+    let waker = Waker::from(Arc::clone(inside.parker()));
+    let mut cx = Context::from_waker(&waker);
+    loop {
+        inside.parker().begin_poll();
+        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+            return output;
+        }
+        turn(Lone::Inline, true);
+        while !inside.parker().is_notified() {
+            turn(Lone::Inline, true);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! One read, write or flush, with all the memory that the kernel may touch for it.
+
+use std::io::IoSlice;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use io_uring::{opcode, squeue, types};
+use rustix::io::{Errno, ReadWriteFlags};
+
+use crate::{BufSlice, IoBuf};
+
+/// The most bytes one system call moves (Linux's `MAX_RW_COUNT`, 2 GiB less a page).
+const CALL_MAX_BYTES: usize = 0x7fff_f000;
+/// The most parts one gathering write takes (`IOV_MAX`).
+pub(crate) const GATHER_MAX: usize = 1024;
+
+/// What is asked for.
+pub(crate) enum Work {
+    /// Fill the buffer.
+    Read(IoBuf),
+    /// Write the slices one after another, at most [`GATHER_MAX`] of them.
+    Write {
+        /// What to write.
+        slices: Vec<BufSlice>,
+        /// Return only when stable.
+        stable: bool,
+    },
+    /// `fdatasync`.
+    Flush,
+}
+
+/// Address and length of one part, as `struct iovec` has them. Plain numbers, so that an
+/// operation may wander between threads; the kernel alone makes an address of it again.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Part {
+    base: usize,
+    len: usize,
+}
+
+/// An operation on a file, and how far it has come.
+pub(crate) struct Op {
+    file: Arc<OwnedFd>,
+    offset: u64,
+    work: Work,
+    done: usize,
+    total: usize,
+    parts: Vec<Part>,
+}
+
+/// Where an operation stands after one answer of the kernel.
+pub(crate) enum Progress {
+    /// Not finished: ask again for the rest.
+    More,
+    /// Finished.
+    Ended(Result<(), Errno>),
+}
+
+impl Op {
+    /// An operation not begun yet. `offset` is meaningless for a flush.
+    pub(crate) fn new(file: Arc<OwnedFd>, offset: u64, work: Work) -> Self {
+        let total = match &work {
+            Work::Read(buf) => buf.len(),
+            Work::Write { slices, .. } => slices.iter().map(|slice| slice.bytes().len()).sum(),
+            Work::Flush => 0,
+        };
+        Self { file, offset, work, done: 0, total, parts: Vec::new() }
+    }
+
+    /// The buffers, after the end.
+    pub(crate) fn into_work(self) -> Work {
+        self.work
+    }
+
+    /// The submission that asks for what is left. It points into buffers that `self` owns
+    /// on the heap: valid as long as `self` lives, wherever it is moved.
+    pub(crate) fn entry(&mut self) -> squeue::Entry {
+        let fd = types::Fd(self.file.as_raw_fd());
+        let at = self.offset + self.done as u64;
+        let left = (self.total - self.done).min(CALL_MAX_BYTES);
+        match &mut self.work {
+            Work::Read(buf) => {
+                let start = buf[self.done..].as_mut_ptr();
+                opcode::Read::new(fd, start, left as u32).offset(at).build()
+            }
+            Work::Write { slices, stable } => {
+                let flags = write_flags(*stable).bits() as i32;
+                self.parts.clear();
+                self.parts.extend(rest(slices, self.done).map(part_of));
+                match self.parts[..] {
+                    [only] => opcode::Write::new(fd, only.base as *const u8, left as u32)
+                        .offset(at)
+                        .rw_flags(flags)
+                        .build(),
+                    _ => opcode::Writev::new(fd, self.parts.as_ptr().cast(), self.parts.len() as u32)
+                        .offset(at)
+                        .rw_flags(flags)
+                        .build(),
+                }
+            }
+            Work::Flush => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
+        }
+    }
+
+    /// Takes the kernel's answer: a count of bytes, or a negative error number.
+    pub(crate) fn advance(&mut self, answer: i32) -> Progress {
+        match u32::try_from(answer) {
+            Ok(bytes) => self.advance_by(Ok(bytes as usize)),
+            Err(_) => self.advance_by(Err(Errno::from_raw_os_error(-answer))),
+        }
+    }
+
+    fn advance_by(&mut self, answer: Result<usize, Errno>) -> Progress {
+        match answer {
+            Err(Errno::INTR | Errno::AGAIN) => Progress::More,
+            Err(errno) => Progress::Ended(Err(errno)),
+            Ok(bytes) => {
+                self.done += bytes;
+                assert!(self.done <= self.total, "the kernel moved more than asked");
+                if self.done == self.total {
+                    Progress::Ended(Ok(()))
+                } else if bytes == 0 {
+                    // The end of the file, where the device's size said there was none.
+                    Progress::Ended(Err(Errno::IO))
+                } else {
+                    Progress::More
+                }
+            }
+        }
+    }
+
+    /// Does it all with plain system calls on the calling thread.
+    pub(crate) fn run_to_end(&mut self) -> Result<(), Errno> {
+        loop {
+            let answer = self.call();
+            if let Progress::Ended(result) = self.advance_by(answer) {
+                return result;
+            }
+        }
+    }
+
+    fn call(&mut self) -> Result<usize, Errno> {
+        let at = self.offset + self.done as u64;
+        match &mut self.work {
+            Work::Read(buf) => rustix::io::pread(&self.file, &mut buf[self.done..], at),
+            Work::Write { slices, stable } => {
+                let parts: Vec<IoSlice<'_>> = rest(slices, self.done).map(IoSlice::new).collect();
+                rustix::io::pwritev2(&self.file, &parts, at, write_flags(*stable))
+            }
+            Work::Flush => rustix::fs::fdatasync(&self.file).map(|()| 0),
+        }
+    }
+}
+
+fn write_flags(stable: bool) -> ReadWriteFlags {
+    if stable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() }
+}
+
+fn part_of(bytes: &[u8]) -> Part {
+    Part { base: bytes.as_ptr() as usize, len: bytes.len() }
+}
+
+/// What remains of `slices` after their first `skip` bytes.
+fn rest(slices: &[BufSlice], skip: usize) -> impl Iterator<Item = &[u8]> {
+    let mut skip = skip;
+    slices.iter().filter_map(move |slice| {
+        let bytes = slice.bytes();
+        let cut = skip.min(bytes.len());
+        skip -= cut;
+        Some(&bytes[cut..]).filter(|left| !left.is_empty())
+    })
+}

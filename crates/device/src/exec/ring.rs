@@ -1,0 +1,229 @@
+//! An io_uring, and everything the kernel holds through it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
+use std::time::Duration;
+
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
+use slab::Slab;
+
+use super::flight::Flight;
+
+/// Submissions a ring takes at once; more wait in its backlog.
+const ENTRIES: u32 = 128;
+/// Marks completions of the poll on the thread's event counter.
+const BELL: u64 = u64::MAX;
+
+/// Whether this kernel lets us have a ring with all we use. Asked once.
+pub(crate) fn is_available() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| probe().unwrap_or(false))
+}
+
+fn probe() -> io::Result<bool> {
+    let uring = new_uring()?;
+    let mut probe = Probe::new();
+    uring.submitter().register_probe(&mut probe)?;
+    let codes = [
+        opcode::Read::CODE,
+        opcode::Write::CODE,
+        opcode::Writev::CODE,
+        opcode::Fsync::CODE,
+        opcode::PollAdd::CODE,
+    ];
+    let params = uring.params();
+    Ok(params.is_feature_ext_arg()
+        && params.is_feature_nodrop()
+        && codes.iter().all(|&code| probe.is_supported(code)))
+}
+
+fn new_uring() -> io::Result<IoUring> {
+    // Completions are handled when the thread enters the kernel anyway, without an
+    // interrupt to it (Linux 5.19); older kernels refuse the flag.
+    IoUring::builder()
+        .setup_coop_taskrun()
+        .setup_taskrun_flag()
+        .build(ENTRIES)
+        .or_else(|_| IoUring::new(ENTRIES))
+}
+
+/// A ring with its flights. Flights own their buffers until the kernel has answered:
+/// neither dropping the waiting future nor dropping the ring frees them earlier.
+pub(crate) struct Ring {
+    uring: IoUring,
+    flights: Slab<Flight>,
+    backlog: VecDeque<Flight>,
+    eventfd: Arc<OwnedFd>,
+    bell_is_armed: bool,
+}
+
+impl Ring {
+    /// A ring that also watches `eventfd`.
+    pub(crate) fn new(eventfd: Arc<OwnedFd>) -> io::Result<Self> {
+        Ok(Self {
+            uring: new_uring()?,
+            flights: Slab::new(),
+            backlog: VecDeque::new(),
+            eventfd,
+            bell_is_armed: false,
+        })
+    }
+
+    /// Takes a flight, to be submitted at the next [`Ring::turn`].
+    pub(crate) fn add(&mut self, flight: Flight) {
+        self.backlog.push_back(flight);
+    }
+
+    /// Nothing submitted and unanswered, nothing to submit.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.flights.is_empty() && self.backlog.is_empty()
+    }
+
+    /// For `poll(2)`: readable when there are completions.
+    // JUSTIFICATION: io-uring gives out a raw number only, rustix's poll takes a borrowed one.
+    #[expect(unsafe_code, reason = "a raw descriptor is borrowed")]
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor belongs to `self.uring`, which closes it only when dropped,
+        // and the result borrows `self`.
+        unsafe { BorrowedFd::borrow_raw(self.uring.as_raw_fd()) }
+    }
+
+    /// Submits what waits, collects what has ended and, if `may_sleep` and nothing has,
+    /// sleeps until something does, the event counter rises or `timeout` has passed. One
+    /// system call at most, unless the backlog is longer than the queue.
+    pub(crate) fn turn(&mut self, may_sleep: bool, timeout: Option<Duration>, wakers: &mut Vec<Waker>) {
+        if self.collect(wakers) && self.backlog.is_empty() {
+            return;
+        }
+        while self.fill() {
+            self.enter(0, None);
+            self.collect(wakers);
+        }
+        let sleeps = may_sleep && wakers.is_empty() && !self.flights.is_empty();
+        if sleeps && !self.bell_is_armed {
+            self.arm_bell();
+        }
+        if sleeps || self.needs_enter() {
+            self.enter(usize::from(sleeps), timeout);
+        }
+        self.collect(wakers);
+    }
+
+    /// Moves the backlog into the submission queue; whether some of it did not fit. One
+    /// place is left for the bell.
+    fn fill(&mut self) -> bool {
+        while let Some(flight) = self.backlog.pop_front() {
+            let queue = self.uring.submission();
+            if queue.len() + 1 >= queue.capacity() {
+                drop(queue);
+                self.backlog.push_front(flight);
+                return true;
+            }
+            drop(queue);
+            self.launch(flight);
+        }
+        false
+    }
+
+    fn launch(&mut self, flight: Flight) {
+        let key = self.flights.insert(flight);
+        let entry = self.flights[key].op().entry().user_data(key as u64);
+        self.push(&entry);
+    }
+
+    fn arm_bell(&mut self) {
+        // Readable events (POLLIN), again and again, without being asked again.
+        let fd = types::Fd(self.eventfd.as_raw_fd());
+        let entry = opcode::PollAdd::new(fd, 1).multi(true).build().user_data(BELL);
+        self.push(&entry);
+        self.bell_is_armed = true;
+    }
+
+    // JUSTIFICATION: handing the kernel pointers that it uses after this call returns cannot
+    // be checked by the compiler, and the io-uring crate has no safe way. Without a ring, a
+    // thread has one request under way: a mirror's two writes take the sum of their times
+    // instead of the longer one, and a wake across threads, which helpers would cost twice,
+    // takes 24 µs (`benches/lone_write.rs`).
+    #[expect(unsafe_code, reason = "a submission's pointers outlive this call")]
+    fn push(&mut self, entry: &squeue::Entry) {
+        // SAFETY: an entry comes from `launch` or `arm_bell`. The latter's has no pointers.
+        // The former's point into heap memory owned by a flight that already lies in
+        // `self.flights`: a read's buffer, owned by it alone; a write's slices, shared and
+        // never written while shared; the array of parts. None of these moves when the
+        // flight does, or is touched by us, until `collect` removes the flight after the
+        // kernel's completion for its key, or `drop` has seen all completions. The flight
+        // holds its file open as long.
+        let pushed = unsafe { self.uring.submission().push(entry) };
+        assert!(pushed.is_ok(), "room was made in the submission queue");
+    }
+
+    fn needs_enter(&mut self) -> bool {
+        let queue = self.uring.submission();
+        !queue.is_empty() || queue.cq_overflow() || queue.taskrun()
+    }
+
+    fn enter(&mut self, want: usize, timeout: Option<Duration>) {
+        let span = timeout.map(types::Timespec::from);
+        let mut args = types::SubmitArgs::new();
+        if let Some(span) = &span {
+            args = args.timespec(span);
+        }
+        match self.uring.submitter().submit_with_args(want, &args) {
+            Ok(_) => {}
+            Err(error) if is_passing(&error) => {}
+            Err(error) => panic!("io_uring_enter: {error}"),
+        }
+    }
+
+    /// Lands all flights the kernel has answered; whether there was any, or the bell rang.
+    fn collect(&mut self, wakers: &mut Vec<Waker>) -> bool {
+        let mut any = false;
+        for completion in self.uring.completion() {
+            any = true;
+            if completion.user_data() == BELL {
+                self.bell_is_armed = cqueue::more(completion.flags());
+                continue;
+            }
+            let flight = self.flights.remove(completion.user_data() as usize);
+            match flight.answer(completion.result()) {
+                Ok(waker) => wakers.extend(waker),
+                Err(again) => self.backlog.push_back(again),
+            }
+        }
+        any
+    }
+}
+
+/// Passing states: a signal, the timeout, or queues to be emptied first.
+fn is_passing(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(
+        error.raw_os_error().map(Errno::from_raw_os_error),
+        Some(Errno::INTR | Errno::TIME | Errno::BUSY | Errno::AGAIN)
+    )
+}
+
+/// Ends the process if dropped: a panic passed by.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        std::process::abort();
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // Unwinding out of here would free buffers that the kernel may still write to.
+        let bomb = Bomb;
+        let mut wakers = Vec::new();
+        while !self.is_idle() {
+            self.turn(true, None, &mut wakers);
+            wakers.drain(..).for_each(Waker::wake);
+        }
+        std::mem::forget(bomb);
+    }
+}

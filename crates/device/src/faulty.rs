@@ -1,0 +1,180 @@
+//! A device that fails when told to: for tests of everything above, in either world.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use units::LeafOffset;
+
+use crate::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, IoBuf};
+
+/// The error number of failures on order: `EIO`.
+const EIO: i32 = 5;
+
+/// What may be made to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultOp {
+    /// Reads.
+    Read,
+    /// Writes, cached and stable.
+    Write,
+    /// Flushes.
+    Flush,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Rule {
+    /// Operations seen so far.
+    seen: u64,
+    /// The count from which on operations fail, and how many of them.
+    fails: Option<(u64, u64)>,
+}
+
+impl Rule {
+    fn next_fails(&mut self) -> bool {
+        self.seen += 1;
+        self.fails.is_some_and(|(from, count)| self.seen >= from && self.seen - from < count)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Plan {
+    read: Rule,
+    write: Rule,
+    flush: Rule,
+    is_gone: bool,
+}
+
+impl Plan {
+    fn rule(&mut self, op: FaultOp) -> &mut Rule {
+        match op {
+            FaultOp::Read => &mut self.read,
+            FaultOp::Write => &mut self.write,
+            FaultOp::Flush => &mut self.flush,
+        }
+    }
+}
+
+/// The handle by which a test makes a device fail. Clones share the orders.
+#[derive(Clone, Debug, Default)]
+pub struct Faults(Arc<Mutex<Plan>>);
+
+impl Faults {
+    /// No failures on order.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Lets the `nth` operation of this kind from now fail: 1 is the next one.
+    pub fn fail_nth(&self, op: FaultOp, nth: u64) {
+        self.fail_range(op, nth, 1);
+    }
+
+    /// Lets all operations of this kind fail from now on.
+    pub fn fail_all(&self, op: FaultOp) {
+        self.fail_range(op, 1, u64::MAX);
+    }
+
+    /// Lets `count` operations of this kind fail, beginning with the `nth` from now.
+    pub fn fail_range(&self, op: FaultOp, nth: u64, count: u64) {
+        assert!(nth > 0, "operations are counted from 1");
+        let mut plan = self.0.lock();
+        let rule = plan.rule(op);
+        rule.fails = Some((rule.seen.saturating_add(nth), count));
+    }
+
+    /// Takes the device away: everything fails with [`DeviceError::Gone`].
+    pub fn disappear(&self) {
+        self.0.lock().is_gone = true;
+    }
+
+    /// Whether the device has been taken away.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.0.lock().is_gone
+    }
+
+    /// Ends all failures, and brings the device back.
+    pub fn heal(&self) {
+        let mut plan = self.0.lock();
+        plan.is_gone = false;
+        for op in [FaultOp::Read, FaultOp::Write, FaultOp::Flush] {
+            plan.rule(op).fails = None;
+        }
+    }
+
+    /// How many operations of this kind were asked for, failed ones included.
+    #[must_use]
+    pub fn seen(&self, op: FaultOp) -> u64 {
+        self.0.lock().rule(op).seen
+    }
+
+    /// Counts one operation; the error it is to end with, if any.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] or [`DeviceError::Gone`], as ordered.
+    pub fn check(&self, op: FaultOp, offset: LeafOffset, len: u64) -> Result<(), DeviceError> {
+        let mut plan = self.0.lock();
+        let fails = plan.rule(op).next_fails();
+        if plan.is_gone {
+            return Err(DeviceError::Gone);
+        }
+        let name = match op {
+            FaultOp::Read => "read",
+            FaultOp::Write => "write",
+            FaultOp::Flush => "flush",
+        };
+        if fails { Err(DeviceError::Io { op: name, offset, len, errno: EIO }) } else { Ok(()) }
+    }
+}
+
+/// A device whose operations fail as [`Faults`] says; a failed operation does nothing.
+pub struct Faulty {
+    device: Arc<dyn Device>,
+    faults: Faults,
+}
+
+impl Faulty {
+    /// Puts `device` under the orders of `faults`.
+    #[must_use]
+    pub fn new(device: Arc<dyn Device>, faults: Faults) -> Self {
+        Self { device, faults }
+    }
+
+    fn unless_failing<T: Send + 'static>(
+        &self,
+        (op, offset, len): (FaultOp, LeafOffset, u64),
+        work: BoxFuture<'static, Result<T, DeviceError>>,
+    ) -> BoxFuture<'static, Result<T, DeviceError>> {
+        let faults = self.faults.clone();
+        Box::pin(async move {
+            faults.check(op, offset, len)?;
+            work.await
+        })
+    }
+}
+
+impl Device for Faulty {
+    fn info(&self) -> DeviceInfo {
+        self.device.info()
+    }
+
+    fn read(&self, offset: LeafOffset, len: usize) -> BoxFuture<'static, Result<IoBuf, DeviceError>> {
+        self.unless_failing((FaultOp::Read, offset, len as u64), self.device.read(offset, len))
+    }
+
+    fn write(
+        &self,
+        offset: LeafOffset,
+        slices: Vec<BufSlice>,
+        durability: Durability,
+    ) -> BoxFuture<'static, Result<(), DeviceError>> {
+        let len = slices.iter().map(|slice| slice.bytes().len() as u64).sum();
+        let work = self.device.write(offset, slices, durability);
+        self.unless_failing((FaultOp::Write, offset, len), work)
+    }
+
+    fn flush(&self) -> BoxFuture<'static, Result<(), DeviceError>> {
+        self.unless_failing((FaultOp::Flush, LeafOffset::new(0), 0), self.device.flush())
+    }
+}

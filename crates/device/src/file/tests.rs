@@ -1,0 +1,83 @@
+use std::process::Command;
+use std::sync::atomic::Ordering;
+
+use super::*;
+use crate::{Env, OpenMode, Options, RealEnv};
+
+/// A temporary file of 1 MiB on the disk that holds the build.
+fn file_on_disk() -> tempfile::NamedTempFile {
+    let exe = std::env::current_exe().expect("a test knows its program");
+    let dir = exe.parent().expect("programs lie in directories");
+    let file = tempfile::NamedTempFile::new_in(dir).expect("the target directory takes files");
+    file.as_file().set_len(1 << 20).expect("the disk has room");
+    file
+}
+
+#[test]
+fn a_kernel_that_refuses_direct_io_after_all_gets_it_buffered() {
+    let env = RealEnv::new(Options { workers: 1, ..Options::default() });
+    let file = file_on_disk();
+    let mut device = FileDevice::open(file.path(), OpenMode::ReadWrite, true).expect("opened");
+    let inner = Arc::get_mut(&mut device.0).expect("the only owner");
+    let Some(direct) = &mut inner.direct else {
+        eprintln!("SKIPPED: no direct I/O here");
+        return;
+    };
+    // Believes that any address will do, which the kernel does not.
+    direct.memory_align = 1;
+    let mut numbers = IoBuf::zeroed(8192);
+    for (n, byte) in numbers.iter_mut().enumerate() {
+        *byte = (n % 251) as u8;
+    }
+    let odd = BufSlice::new(Arc::new(numbers.clone()), 1..1 + 4096);
+    env.block_on(async {
+        let offset = LeafOffset::new(4096);
+        device.write(offset, vec![odd], Durability::Stable).await.expect("written all the same");
+        let back = device.read(offset, 4096).await.expect("read");
+        assert_eq!(back[..], numbers[1..1 + 4096]);
+    });
+    let direct = device.0.direct.as_ref().expect("still there");
+    assert!(direct.is_refused.load(Ordering::Relaxed), "not tried again");
+}
+
+/// A loop device over a file, detached when dropped.
+struct Loop(String);
+
+impl Loop {
+    fn over(file: &tempfile::NamedTempFile) -> Option<Self> {
+        let output = Command::new("losetup").args(["--find", "--show"]).arg(file.path()).output().ok()?;
+        let name = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| Self(name.trim().to_owned()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+fn a_block_device_has_its_size_and_sectors_and_one_writer() {
+    let file = file_on_disk();
+    let Some(disk) = Loop::over(&file) else {
+        eprintln!("SKIPPED: no loop devices for us here");
+        return;
+    };
+    let env = RealEnv::new(Options { workers: 1, ..Options::default() });
+    env.block_on(async {
+        let device = env.open(disk.0.as_ref(), OpenMode::ReadWrite).await.expect("opened");
+        let info = device.info();
+        assert_eq!((info.size_bytes, info.is_block_device), (1 << 20, true));
+        assert!(info.logical_sector_bytes >= 512);
+        assert!(info.physical_sector_bytes >= info.logical_sector_bytes);
+        let mut block = IoBuf::zeroed(4096);
+        block.fill(6);
+        let offset = LeafOffset::new(8192);
+        device.write(offset, vec![block.into()], Durability::Stable).await.expect("written");
+        device.flush().await.expect("flushed");
+        assert!(device.read(offset, 4096).await.expect("read").iter().all(|&byte| byte == 6));
+        let second = env.open(disk.0.as_ref(), OpenMode::ReadWrite).await.err();
+        assert!(matches!(second, Some(DeviceError::InUse { .. })), "{second:?}");
+    });
+}

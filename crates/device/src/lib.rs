@@ -1,0 +1,26 @@
+//! Files, disks and RAM as devices, and the [`Env`] through which all else sees the world.
+#![deny(unsafe_code)]
+
+mod buf;
+mod delayed;
+mod env;
+mod error;
+mod exec;
+mod faulty;
+mod file;
+mod lease;
+mod ram;
+mod real;
+
+pub use buf::{BufSlice, IO_ALIGN_BYTES, IoBuf};
+pub use delayed::{Delayed, Delays, DelaysError};
+pub use env::{BoxFuture, Device, DeviceInfo, Durability, Env, OpenMode};
+pub use error::DeviceError;
+pub use faulty::{FaultOp, Faults, Faulty};
+pub use file::FileDevice;
+pub use lease::Shelf;
+pub use ram::RamDevice;
+pub use real::{Options, RealEnv};
+
+#[cfg(test)]
+mod tests;

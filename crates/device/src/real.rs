@@ -1,0 +1,154 @@
+//! The world of production: threads, io_uring, the system's clocks, files and disks.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::exec::worker::Worker;
+use crate::exec::{local, ring, timer};
+use crate::{BoxFuture, Delayed, Delays, DelaysError, Device, DeviceError, Env, FileDevice, OpenMode, Shelf};
+
+/// Worker threads at most, unless asked for otherwise: tasks are few.
+const WORKERS_MAX: usize = 4;
+
+/// How a [`RealEnv`] is set up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Threads for spawned tasks; at least one is started.
+    pub workers: usize,
+    /// Use io_uring where the system has it. Otherwise reads and writes block their thread.
+    pub uring: bool,
+    /// Devices made slower than they are.
+    pub delays: Delays,
+    /// End the whole process when a spawned task panics, instead of only the task.
+    pub aborts_on_panic: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            workers: cores.min(WORKERS_MAX),
+            uring: true,
+            delays: Delays::default(),
+            aborts_on_panic: false,
+        }
+    }
+}
+
+impl Options {
+    /// The defaults, changed by environment variables: `SAWMILL_NO_URING=1` does without
+    /// io_uring, `SAWMILL_DELAY=path=8ms,...` makes devices slower.
+    ///
+    /// # Errors
+    /// When `SAWMILL_DELAY` cannot be read.
+    pub fn from_process_environment() -> Result<Self, DelaysError> {
+        let no_uring = std::env::var_os("SAWMILL_NO_URING").is_some_and(|value| value != "0");
+        let delays = std::env::var("SAWMILL_DELAY").unwrap_or_default().parse()?;
+        Ok(Self { uring: !no_uring, delays, ..Self::default() })
+    }
+}
+
+/// The production [`Env`].
+///
+/// Dropping it drops the tasks that have not ended; tasks usually hold the environment
+/// themselves, so end them first.
+pub struct RealEnv {
+    workers: Vec<Worker>,
+    doors: Arc<Doors>,
+}
+
+/// What opening a device needs.
+struct Doors {
+    uring: bool,
+    delays: Delays,
+    shelves: Mutex<BTreeMap<PathBuf, Shelf>>,
+}
+
+impl Doors {
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn Device>, DeviceError> {
+        let shelf = self.shelves.lock().get(path).cloned();
+        let device = match shelf {
+            Some(shelf) => shelf.open(path, mode)?,
+            None => Arc::new(FileDevice::open(path, mode, self.uring)?),
+        };
+        Ok(match self.delays.of(path) {
+            Some(delay) => Arc::new(Delayed::new(device, delay)),
+            None => device,
+        })
+    }
+}
+
+impl RealEnv {
+    /// Starts the worker threads.
+    ///
+    /// # Panics
+    /// When the system gives no thread.
+    #[must_use]
+    pub fn new(options: Options) -> Arc<Self> {
+        let start = |n| Worker::start(format!("sawmill-{n}"), options.aborts_on_panic);
+        let doors = Doors {
+            uring: options.uring && ring::is_available(),
+            delays: options.delays,
+            shelves: Mutex::default(),
+        };
+        let workers = (0..options.workers.max(1)).map(start).collect();
+        Arc::new(Self { workers, doors: Arc::new(doors) })
+    }
+
+    /// Polls `future` on this thread until it is ready; its I/O is done through this
+    /// thread's own ring. Any thread may call it. Within a spawned task it stops the
+    /// worker's other tasks meanwhile.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        local::block_on(future)
+    }
+
+    /// Gives `device` a path (such as `ram:a`) under which [`Env::open`] finds it, before
+    /// any file of that name.
+    pub fn register(&self, path: impl Into<PathBuf>, device: Arc<dyn Device>) {
+        self.doors.shelves.lock().insert(path.into(), Shelf::new(device));
+    }
+
+    /// Whether I/O goes through io_uring.
+    #[must_use]
+    pub fn uses_uring(&self) -> bool {
+        self.doors.uring
+    }
+}
+
+impl Env for RealEnv {
+    fn now(&self) -> Duration {
+        timer::now()
+    }
+
+    fn wall_clock(&self) -> Duration {
+        // A clock set before 1970 reads as 1970.
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+
+    fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(timer::sleep(span))
+    }
+
+    fn spawn(&self, name: &'static str, task: BoxFuture<'static, ()>) {
+        let worker = self.workers.iter().min_by_key(|worker| worker.load());
+        worker.expect("there is at least one worker").spawn(name, task);
+    }
+
+    fn random_u64(&self) -> u64 {
+        let mut bytes = [0; 8];
+        let filled = getrandom(&mut bytes[..], GetRandomFlags::empty());
+        assert_eq!(filled, Ok(bytes.len()), "the system has random numbers");
+        u64::from_le_bytes(bytes)
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> BoxFuture<'static, Result<Arc<dyn Device>, DeviceError>> {
+        let (doors, path) = (Arc::clone(&self.doors), path.to_owned());
+        Box::pin(async move { doors.open(&path, mode) })
+    }
+}

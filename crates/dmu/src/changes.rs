@@ -1,0 +1,83 @@
+//! What one transaction group changes in one object, until it is on disk.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use device::IoBuf;
+use ondisk::ObjectType;
+use units::Txg;
+
+use crate::extent::RunSet;
+
+/// The changes of one group to one object. Blocks win over `freed`: freeing removes the
+/// blocks it covers, writing comes after. Nothing here refers to indirect blocks: they
+/// change only while the group syncs.
+#[derive(Clone, Debug)]
+pub(crate) struct Changes {
+    pub txg: Txg,
+    /// Newest contents by block number; each `block_bytes` long.
+    pub blocks: BTreeMap<u64, Arc<IoBuf>>,
+    /// Block numbers that became holes.
+    pub freed: RunSet,
+    /// Size of a data block at the end of this group.
+    pub block_bytes: u32,
+    /// Highest block number ever written, at the end of this group.
+    pub max_block: u64,
+    pub bonus: Option<(ObjectType, Vec<u8>)>,
+    /// Some(None): the spill block goes.
+    pub spill: Option<Option<Vec<u8>>>,
+    /// The object is freed in this group.
+    pub dies: bool,
+}
+
+impl Changes {
+    pub fn new(txg: Txg, block_bytes: u32, max_block: u64) -> Self {
+        Self {
+            txg,
+            blocks: BTreeMap::new(),
+            freed: RunSet::default(),
+            block_bytes,
+            max_block,
+            bonus: None,
+            spill: None,
+            dies: false,
+        }
+    }
+
+    /// What this group says of `block`, if anything.
+    pub fn find(&self, block: u64) -> Option<Change> {
+        if let Some(data) = self.blocks.get(&block) {
+            return Some(Change::Data(Arc::clone(data)));
+        }
+        (self.dies || self.freed.contains(block)).then_some(Change::Hole)
+    }
+
+    pub fn free(&mut self, blocks: std::ops::Range<u64>) {
+        let covered: Vec<u64> = self.blocks.range(blocks.clone()).map(|(&b, _)| b).collect();
+        for block in covered {
+            self.blocks.remove(&block);
+        }
+        self.freed.insert(blocks);
+    }
+
+    /// The first block at or after `from` of which this group says anything.
+    pub fn next_touched(&self, from: u64) -> Option<u64> {
+        if self.dies {
+            return Some(from);
+        }
+        let written = self.blocks.range(from..).next().map(|(&block, _)| block);
+        written.into_iter().chain(self.freed.next_at(from)).min()
+    }
+
+    /// Whether any block of `range` is written or freed.
+    pub fn touches(&self, range: &std::ops::Range<u64>) -> bool {
+        self.blocks.range(range.clone()).next().is_some() || self.freed.intersects(range)
+    }
+}
+
+/// What a group made of one block.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    Data(Arc<IoBuf>),
+    Hole,
+}

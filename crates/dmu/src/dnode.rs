@@ -1,0 +1,535 @@
+//! One object in memory: its newest contents over what is on disk.
+//!
+//! ```text
+//!   newest ─► pending[T+1] ─► pending[T] ─► syncing ─► synced tree on disk
+//!             (open)          (quiescing)   (being written)
+//! ```
+//! A read asks from left to right; the first that knows the block answers. A write goes to
+//! the changes of its own group. When a group has been written, `synced` and the end of
+//! `syncing` change in one step under the lock, so that a reader sees either.
+//!
+//! Invariants
+//! - Changes of a group being written are not modified: they have left `pending`.
+//! - Two writes of the same bytes must join their groups in the order in which they take
+//!   effect; callers hold their range lock before they begin their [`Tx`].
+
+use std::sync::{Arc, Weak};
+
+use device::IoBuf;
+use futures::future::try_join_all;
+use ondisk::{Blkptr, DnodeImage, ObjectType};
+use parking_lot::Mutex;
+use units::{BlockId, ObjectId, ObjsetId, SECTOR_BYTES, Txg};
+
+use crate::changes::{Change, Changes};
+use crate::objset::Shared;
+use crate::shape::Shape;
+use crate::tree::{self, TreeName};
+use crate::{DmuError, Tx};
+
+mod modify;
+mod range;
+mod sync;
+
+pub use range::SeekTo;
+
+/// What a new object is to be.
+#[derive(Clone, Debug)]
+pub struct DnodeSpec {
+    /// Kind of its data.
+    pub object_type: ObjectType,
+    /// Size of a data block: a multiple of 512; 0 means 512.
+    pub block_bytes: u32,
+    /// Base-2 logarithm of an indirect block: 12 to 17.
+    pub indirect_shift: u8,
+    /// Kind of its bonus buffer.
+    pub bonus_type: ObjectType,
+    /// Length of its bonus buffer.
+    pub bonus_bytes: u16,
+    /// 512-byte slots the dnode takes: 1 to 32.
+    pub slots: u8,
+}
+
+impl DnodeSpec {
+    /// An object of this type without a bonus buffer, with 128 KiB indirect blocks.
+    #[must_use]
+    pub fn new(object_type: ObjectType, block_bytes: u32) -> Self {
+        Self {
+            object_type,
+            block_bytes,
+            indirect_shift: 17,
+            bonus_type: ObjectType::NONE,
+            bonus_bytes: 0,
+            slots: 1,
+        }
+    }
+
+    /// The same with a bonus buffer.
+    #[must_use]
+    pub fn with_bonus(mut self, bonus_type: ObjectType, bonus_bytes: u16) -> Self {
+        self.bonus_type = bonus_type;
+        self.bonus_bytes = bonus_bytes;
+        self
+    }
+
+    /// The dnode of an object that has no blocks yet. Pointers that the bonus buffer leaves
+    /// no room for are not there: three at most, one at least; an object with system
+    /// attributes keeps its room for them (dnode.h, `dn_nblkptr`).
+    fn image(&self) -> DnodeImage {
+        let room = ondisk::dnode::DNODE_SLOT_BYTES - ondisk::dnode::DNODE_HEADER_BYTES - usize::from(self.bonus_bytes);
+        let nblkptr = if self.bonus_type == ObjectType::SA || self.slots > 1 {
+            1
+        } else {
+            (room / ondisk::BLKPTR_BYTES).clamp(1, 3)
+        };
+        let sectors = u64::from(self.block_bytes).div_ceil(SECTOR_BYTES).max(1);
+        DnodeImage {
+            indirect_shift: self.indirect_shift,
+            bonus_type: self.bonus_type,
+            bonus: vec![0; usize::from(self.bonus_bytes)],
+            extra_slots: self.slots - 1,
+            ..DnodeImage::new(self.object_type, sectors as u16, nblkptr)
+        }
+    }
+}
+
+/// An object held in memory.
+pub struct Dnode {
+    shared: Arc<Shared>,
+    object: ObjectId,
+    state: Mutex<State>,
+    me: Weak<Dnode>,
+    /// Lock and index of the ZAP that this object may be.
+    zap: crate::zap::Shared,
+}
+
+struct State {
+    /// As the last synced group left it; of a new object, what it was made to be.
+    synced: DnodeImage,
+    on_disk: bool,
+    /// The group being written.
+    syncing: Option<Arc<Changes>>,
+    /// Groups not yet being written, oldest first.
+    pending: Vec<Changes>,
+    /// As of the newest change.
+    newest: Newest,
+}
+
+struct Newest {
+    block_bytes: u32,
+    max_block: u64,
+    bonus_type: ObjectType,
+    bonus: Vec<u8>,
+    freed: bool,
+}
+
+impl Newest {
+    fn of(image: &DnodeImage) -> Self {
+        Self {
+            block_bytes: image.data_block_bytes() as u32,
+            max_block: image.max_block_id.get(),
+            bonus_type: image.bonus_type,
+            bonus: image.bonus.clone(),
+            freed: false,
+        }
+    }
+}
+
+/// What stands at a block, as far as memory knows.
+enum Found {
+    Data(Arc<IoBuf>),
+    Hole,
+    OnDisk { shape: Shape, roots: Vec<Blkptr> },
+}
+
+impl State {
+    fn changes_for(&mut self, txg: Txg) -> &mut Changes {
+        let at = self.pending.partition_point(|c| c.txg < txg);
+        if self.pending.get(at).is_none_or(|c| c.txg != txg) {
+            let fresh = Changes::new(txg, self.newest.block_bytes, self.newest.max_block);
+            self.pending.insert(at, fresh);
+        }
+        &mut self.pending[at]
+    }
+
+    /// The group's changes, if there are any.
+    fn changes_of(&mut self, txg: Txg) -> Option<&mut Changes> {
+        self.pending.iter_mut().find(|changes| changes.txg == txg)
+    }
+
+    fn find(&self, block: u64) -> Found {
+        let newest_first = self.pending.iter().rev().chain(self.syncing.as_deref());
+        for changes in newest_first {
+            match changes.find(block) {
+                Some(Change::Data(data)) => return Found::Data(data),
+                Some(Change::Hole) => return Found::Hole,
+                None => {}
+            }
+        }
+        if !self.on_disk || block > self.synced.max_block_id.get() {
+            return Found::Hole;
+        }
+        Found::OnDisk { shape: shape_of(&self.synced), roots: self.synced.blkptrs.clone() }
+    }
+}
+
+pub(crate) fn shape_of(image: &DnodeImage) -> Shape {
+    Shape { levels: image.levels, indirect_shift: image.indirect_shift, nblkptr: image.blkptrs.len() as u8 }
+}
+
+impl Dnode {
+    /// An object as it is on disk.
+    pub(crate) fn loaded(shared: Arc<Shared>, object: ObjectId, image: DnodeImage) -> Arc<Self> {
+        Self::with(shared, object, image, true)
+    }
+
+    /// A new object, not on disk before its group has synced.
+    pub(crate) fn born(shared: Arc<Shared>, object: ObjectId, spec: &DnodeSpec) -> Arc<Self> {
+        Self::with(shared, object, spec.image(), false)
+    }
+
+    fn with(shared: Arc<Shared>, object: ObjectId, image: DnodeImage, on_disk: bool) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            shared,
+            object,
+            state: Mutex::new(State {
+                newest: Newest::of(&image),
+                synced: image,
+                on_disk,
+                syncing: None,
+                pending: Vec::new(),
+            }),
+            me: me.clone(),
+            zap: crate::zap::Shared::default(),
+        })
+    }
+
+    /// The object's number.
+    #[must_use]
+    pub fn object(&self) -> ObjectId {
+        self.object
+    }
+
+    /// The objset it belongs to.
+    #[must_use]
+    pub fn objset(&self) -> ObjsetId {
+        self.shared.id
+    }
+
+    /// Kind of its data.
+    #[must_use]
+    pub fn object_type(&self) -> ObjectType {
+        self.state.lock().synced.object_type
+    }
+
+    /// Size of a data block.
+    #[must_use]
+    pub fn block_bytes(&self) -> u32 {
+        self.state.lock().newest.block_bytes
+    }
+
+    /// The highest block ever written; 0 also when there is none.
+    #[must_use]
+    pub fn max_block(&self) -> BlockId {
+        BlockId::new(self.state.lock().newest.max_block)
+    }
+
+    /// 512-byte slots the dnode takes.
+    #[must_use]
+    pub fn slots(&self) -> u8 {
+        self.state.lock().synced.extra_slots + 1
+    }
+
+    /// Bytes allocated on disk as of the last synced group, all copies and indirect blocks.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        let state = self.state.lock();
+        state.synced.used_bytes
+    }
+
+    /// Whether it was freed: nothing may be changed in it any more.
+    #[must_use]
+    pub fn is_freed(&self) -> bool {
+        self.state.lock().newest.freed
+    }
+
+    fn name(&self) -> TreeName {
+        TreeName { objset: self.shared.id, object: self.object }
+    }
+
+    fn invalid(&self, what: &'static str) -> DmuError {
+        DmuError::Invalid { objset: self.shared.id, object: self.object, what }
+    }
+
+    /// Puts the object on the group's list, so that it is written and stays in memory.
+    pub(crate) fn mark_dirty(&self, txg: Txg, bytes: u64) {
+        let me = self.me.upgrade().expect("a dnode in use is alive");
+        let first = self.shared.mark_dirty(txg, me);
+        self.shared.gate.add_dirty(txg, bytes + if first { DNODE_DIRTY_BYTES } else { 0 });
+    }
+
+    /// Kind of the bonus buffer.
+    #[must_use]
+    pub fn bonus_type(&self) -> ObjectType {
+        self.state.lock().newest.bonus_type
+    }
+
+    /// A copy of the bonus buffer.
+    #[must_use]
+    pub fn bonus(&self) -> Vec<u8> {
+        self.state.lock().newest.bonus.clone()
+    }
+
+    /// The most a bonus buffer can hold beside the object's block pointers; a spill pointer
+    /// takes 128 bytes of it.
+    #[must_use]
+    pub fn bonus_capacity(&self) -> usize {
+        let state = self.state.lock();
+        let pointers = (state.synced.blkptrs.len() - 1) * ondisk::BLKPTR_BYTES;
+        ondisk::dnode::bonus_capacity(state.synced.slots()) - pointers
+    }
+
+    /// Replaces the bonus buffer and its kind.
+    ///
+    /// # Errors
+    /// [`DmuError::Invalid`] when `bytes` exceed [`Dnode::bonus_capacity`].
+    pub fn set_bonus(&self, tx: &Tx, bonus_type: ObjectType, bytes: &[u8]) -> Result<(), DmuError> {
+        if bytes.len() > self.bonus_capacity() {
+            return Err(self.invalid("bonus buffer too long"));
+        }
+        {
+            let mut state = self.state.lock();
+            state.newest.bonus_type = bonus_type;
+            state.newest.bonus.clear();
+            state.newest.bonus.extend_from_slice(bytes);
+            state.changes_for(tx.txg()).bonus = Some((bonus_type, bytes.to_vec()));
+        }
+        self.mark_dirty(tx.txg(), 0);
+        Ok(())
+    }
+
+    /// The spill block's contents, if there is one.
+    ///
+    /// # Errors
+    /// When the block cannot be read.
+    pub async fn spill(&self) -> Result<Option<Vec<u8>>, DmuError> {
+        let bp = {
+            let state = self.state.lock();
+            let newest_first = state.pending.iter().rev().chain(state.syncing.as_deref());
+            for changes in newest_first {
+                if let Some(spill) = &changes.spill {
+                    return Ok(spill.clone());
+                }
+            }
+            state.synced.spill
+        };
+        let Some(bp) = bp.filter(|bp| !bp.is_hole()) else { return Ok(None) };
+        let name = self.name();
+        let data =
+            self.shared.zio.read(&bp, &name.bookmark(0, SPILL_BLOCK)).await.map_err(|e| name.io_error(SPILL_BLOCK, e))?;
+        Ok(Some(data.to_vec()))
+    }
+
+    /// Replaces the spill block, or drops it.
+    ///
+    /// # Errors
+    /// [`DmuError::Invalid`] when the contents exceed 128 KiB, or the bonus buffer leaves no
+    /// room for a spill pointer.
+    pub fn set_spill(&self, tx: &Tx, contents: Option<&[u8]>) -> Result<(), DmuError> {
+        let bytes = contents.map_or(0, <[u8]>::len);
+        if bytes > SPILL_MAX_BYTES {
+            return Err(self.invalid("spill block too long"));
+        }
+        if contents.is_some() && self.bonus().len() + ondisk::BLKPTR_BYTES > self.bonus_capacity() {
+            return Err(self.invalid("no room for a spill pointer"));
+        }
+        self.state.lock().changes_for(tx.txg()).spill = Some(contents.map(<[u8]>::to_vec));
+        self.mark_dirty(tx.txg(), bytes as u64);
+        Ok(())
+    }
+
+    /// Changes the size of data blocks; block 0 keeps its contents, cut or zero-filled.
+    ///
+    /// # Errors
+    /// [`DmuError::Invalid`] when there is more than one block, or the size is no multiple of 512
+    /// up to 16 MiB; and when block 0 cannot be read.
+    pub async fn set_block_bytes(&self, tx: &Tx, bytes: u32) -> Result<(), DmuError> {
+        if bytes == self.block_bytes() {
+            return Ok(());
+        }
+        if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES as u32) || bytes > BLOCK_MAX_BYTES {
+            return Err(self.invalid("bad block size"));
+        }
+        if self.max_block().get() > 0 {
+            return Err(self.invalid("block size of an object with several blocks"));
+        }
+        let contents = self.block_if_data(0).await?;
+        {
+            let mut state = self.state.lock();
+            state.newest.block_bytes = bytes;
+            let changes = state.changes_for(tx.txg());
+            changes.block_bytes = bytes;
+            if let Some(data) = contents {
+                changes.blocks.insert(0, Arc::new(data.resized(bytes as usize)));
+            }
+        }
+        self.mark_dirty(tx.txg(), u64::from(bytes));
+        Ok(())
+    }
+
+    /// One block, zeros where there is a hole; always `block_bytes` long.
+    ///
+    /// # Errors
+    /// When the block cannot be read.
+    pub async fn read_block(&self, block: BlockId) -> Result<Arc<IoBuf>, DmuError> {
+        Ok(match self.block_if_data(block.get()).await? {
+            Some(data) => data,
+            None => Arc::new(IoBuf::zeroed(self.block_bytes() as usize)),
+        })
+    }
+
+    /// One block; `None` where there is a hole.
+    async fn block_if_data(&self, block: u64) -> Result<Option<Arc<IoBuf>>, DmuError> {
+        let first = self.try_block(block).await;
+        match first {
+            // The tree may have moved on under a slow reader, and what it pointed to been
+            // used again: look once more from the top.
+            Err(DmuError::Io { .. }) => self.try_block(block).await,
+            other => other,
+        }
+    }
+
+    async fn try_block(&self, block: u64) -> Result<Option<Arc<IoBuf>>, DmuError> {
+        let (shape, roots) = match self.state.lock().find(block) {
+            Found::Data(data) => return Ok(Some(data)),
+            Found::Hole => return Ok(None),
+            Found::OnDisk { shape, roots } => (shape, roots),
+        };
+        let name = self.name();
+        let bp = tree::find_block(&self.shared.zio, name, shape, &roots, block).await?;
+        if bp.is_hole() {
+            return Ok(None);
+        }
+        let data = self
+            .shared
+            .zio
+            .read(&bp, &name.bookmark(0, block))
+            .await
+            .map_err(|source| name.io_error(block, source))?;
+        Ok(Some(data))
+    }
+
+    /// Fills `into` from byte `offset`; holes, and all beyond the last block, read as zeros.
+    ///
+    /// # Errors
+    /// When a block cannot be read.
+    pub async fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), DmuError> {
+        let pieces: Vec<_> = range::pieces(offset, into.len(), self.block_bytes()).collect();
+        let blocks = match pieces.as_slice() {
+            [one] => vec![self.block_if_data(one.block).await?],
+            many => try_join_all(many.iter().map(|piece| self.block_if_data(piece.block))).await?,
+        };
+        let mut rest = into;
+        for (piece, data) in pieces.iter().zip(blocks) {
+            let (here, later) = rest.split_at_mut(piece.len);
+            match data.as_deref().and_then(|data| data.get(piece.within..piece.within + piece.len)) {
+                Some(bytes) => here.copy_from_slice(bytes),
+                None => here.fill(0),
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Replaces a whole block.
+    ///
+    /// # Errors
+    /// [`DmuError::Invalid`] when `data` is not `block_bytes` long or the number too high.
+    pub async fn write_block(&self, tx: &Tx, block: BlockId, data: Arc<IoBuf>) -> Result<(), DmuError> {
+        if data.len() != self.block_bytes() as usize {
+            return Err(self.invalid("a block of another size"));
+        }
+        self.check_block(block.get())?;
+        self.put(tx.txg(), block.get(), data);
+        Ok(())
+    }
+
+    /// Writes `data` at byte `offset`, reading first what it covers only in part.
+    ///
+    /// # Errors
+    /// When a block cannot be read; [`DmuError::Invalid`] past the largest offset, or past
+    /// the one block of an object whose block size is no power of two.
+    pub async fn write(&self, tx: &Tx, offset: u64, data: &[u8]) -> Result<(), DmuError> {
+        let block_bytes = self.block_bytes();
+        let mut rest = data;
+        for piece in range::pieces(offset, data.len(), block_bytes) {
+            let (bytes, later) = rest.split_at(piece.len);
+            rest = later;
+            self.check_block(piece.block)?;
+            if bytes.len() == block_bytes as usize {
+                self.put(tx.txg(), piece.block, Arc::new(IoBuf::copy_of(bytes)));
+            } else if !self.patch(tx.txg(), &piece, bytes) {
+                let base = self.read_block(BlockId::new(piece.block)).await?;
+                self.patch_onto(tx.txg(), &piece, base, bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_block(&self, block: u64) -> Result<(), DmuError> {
+        let state = self.state.lock();
+        let highest = Shape { levels: crate::shape::MAX_LEVELS, ..shape_of(&state.synced) };
+        if block >= highest.capacity() {
+            return Err(self.invalid("offset too large"));
+        }
+        if block > 0 && !state.newest.block_bytes.is_power_of_two() {
+            return Err(self.invalid("a second block of odd size"));
+        }
+        Ok(())
+    }
+
+    fn put(&self, txg: Txg, block: u64, data: Arc<IoBuf>) {
+        let bytes = data.len() as u64;
+        let fresh = {
+            let mut state = self.state.lock();
+            assert!(!state.newest.freed, "change of a freed object");
+            state.newest.max_block = state.newest.max_block.max(block);
+            let changes = state.changes_for(txg);
+            changes.max_block = changes.max_block.max(block);
+            changes.blocks.insert(block, data).is_none()
+        };
+        self.mark_dirty(txg, if fresh { bytes } else { 0 });
+    }
+
+    /// Changes part of a block that this group has changed already.
+    fn patch(&self, txg: Txg, piece: &range::Piece, bytes: &[u8]) -> bool {
+        let mut state = self.state.lock();
+        let dirty = state.changes_of(txg).and_then(|changes| changes.blocks.get_mut(&piece.block));
+        let Some(data) = dirty else { return false };
+        Arc::make_mut(data)[piece.within..piece.within + piece.len].copy_from_slice(bytes);
+        true
+    }
+
+    fn patch_onto(&self, txg: Txg, piece: &range::Piece, mut base: Arc<IoBuf>, bytes: &[u8]) {
+        // Another writer of the same block may have come first; its bytes must stay.
+        if self.patch(txg, piece, bytes) {
+            return;
+        }
+        let block_bytes = self.block_bytes() as usize;
+        if base.len() == block_bytes {
+            Arc::make_mut(&mut base)[piece.within..piece.within + piece.len].copy_from_slice(bytes);
+        } else {
+            let mut sized = base.resized(block_bytes);
+            sized[piece.within..piece.within + piece.len].copy_from_slice(bytes);
+            base = Arc::new(sized);
+        }
+        self.put(txg, piece.block, base);
+    }
+}
+
+/// What an object costs the dirty limit beside its data: its dnode and indirect blocks.
+const DNODE_DIRTY_BYTES: u64 = 2048;
+/// Block number under which errors name a spill block.
+const SPILL_BLOCK: u64 = u64::MAX;
+const SPILL_MAX_BYTES: usize = 128 << 10;
+const BLOCK_MAX_BYTES: u32 = 16 << 20;

@@ -1,0 +1,28 @@
+//! Objsets, dnodes, dirty data, transactions, ZAP.
+//!
+//! ```text
+//!  zpl, dsl ──► Objset ──► Dnode ──► changes of a txg, in memory
+//!                 │                        │ sync
+//!                 ▼                        ▼
+//!              Tx, TxgGate            block trees ──► zio
+//! ```
+#![forbid(unsafe_code)]
+
+mod changes;
+pub(crate) mod dnode;
+mod error;
+mod extent;
+mod numbers;
+mod objset;
+mod shape;
+mod space;
+mod tree;
+mod txg;
+mod walk;
+pub mod zap;
+
+pub use dnode::{Dnode, DnodeSpec, SeekTo};
+pub use error::DmuError;
+pub use objset::{Objset, ObjsetContext, SpaceCheck, SyncedObjset};
+pub use space::{BlockClass, ObjsetProps, SpaceDelta};
+pub use txg::{Estimate, Tx, TxgGate};

@@ -1,0 +1,494 @@
+//! An objset: numbered objects under one root block pointer.
+//!
+//! ```text
+//!   root blkptr ─► ObjsetPhys { meta-dnode, log header, type }
+//!                       └─► blocks of 32 dnodes ─► objects' own trees
+//! ```
+//! A sync goes the other way: objects first, then the blocks of dnodes that hold them, then
+//! the meta-dnode's tree, last the objset block, whose pointer is handed up.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use async_lock::Semaphore;
+use device::IoBuf;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use ondisk::dnode::{DNODE_BLOCK_BYTES, DNODE_SLOT_BYTES, DNODES_PER_BLOCK, DnodeImage, DnodePhys, dnodes_of_block};
+use ondisk::objset::{OBJSET_BYTES_V3, ObjsetPhys, ObjsetType};
+use ondisk::{Blkptr, ObjectType, ZilHeader};
+use parking_lot::{Mutex, RwLock};
+use units::{BlockId, Level, ObjectId, ObjsetId, TXG_SLOTS, Txg};
+use zio::{WritePolicy, Zio};
+
+use crate::dnode::{Dnode, DnodeSpec};
+use crate::numbers::Numbers;
+use crate::space::{ObjsetProps, SpaceDelta};
+use crate::tree::{Outcome, TreeName};
+use crate::{DmuError, Estimate, Tx, TxgGate};
+
+/// Dnode slots in a block.
+pub(crate) const SLOTS_PER_BLOCK: u64 = DNODES_PER_BLOCK as u64;
+/// Objects whose changes are written at the same time.
+const OBJECTS_IN_FLIGHT: usize = 32;
+/// Blocks being compressed or written at the same time, of one objset.
+const BLOCKS_IN_FLIGHT: usize = 64;
+
+/// Whether a dataset may take more space.
+pub trait SpaceCheck: Send + Sync {
+    /// Says no, with [`DmuError::NoSpace`] or [`DmuError::QuotaExceeded`], to a change that
+    /// would not fit.
+    ///
+    /// # Errors
+    /// Those two.
+    fn check(&self, objset: ObjsetId, estimate: &Estimate) -> Result<(), DmuError>;
+}
+
+/// What an objset and its objects have in common.
+pub(crate) struct Shared {
+    pub id: ObjsetId,
+    pub zio: Arc<Zio>,
+    pub gate: Arc<TxgGate>,
+    props: RwLock<ObjsetProps>,
+    dirty: [Mutex<BTreeMap<ObjectId, Arc<Dnode>>>; TXG_SLOTS],
+}
+
+impl Shared {
+    /// Whether the object was not on the group's list before.
+    pub fn mark_dirty(&self, txg: Txg, dnode: Arc<Dnode>) -> bool {
+        self.dirty[txg.slot()].lock().insert(dnode.object(), dnode).is_none()
+    }
+
+    pub fn props(&self) -> ObjsetProps {
+        *self.props.read()
+    }
+}
+
+/// An objset in memory.
+pub struct Objset {
+    shared: Arc<Shared>,
+    meta: Arc<Dnode>,
+    root: Mutex<Root>,
+    dnodes: Mutex<HashMap<ObjectId, Weak<Dnode>>>,
+    numbers: Numbers,
+    space: RwLock<Option<Arc<dyn SpaceCheck>>>,
+}
+
+struct Root {
+    bp: Blkptr,
+    phys: ObjsetPhys,
+    /// A log header to go out with a group.
+    log: BTreeMap<Txg, ZilHeader>,
+    /// The objset must be written even if no object changed.
+    fresh: bool,
+}
+
+/// What the sync of an objset left.
+#[derive(Debug)]
+pub struct SyncedObjset {
+    /// Its new root.
+    pub root: Blkptr,
+    /// Change of its space.
+    pub delta: SpaceDelta,
+    /// Blocks it no longer refers to.
+    pub killed: Vec<Blkptr>,
+}
+
+/// Where an objset lives.
+#[derive(Clone)]
+pub struct ObjsetContext {
+    /// Its number.
+    pub id: ObjsetId,
+    /// The pool's I/O.
+    pub zio: Arc<Zio>,
+    /// The pool's transaction groups.
+    pub gate: Arc<TxgGate>,
+    /// How it stores blocks.
+    pub props: ObjsetProps,
+}
+
+impl Objset {
+    /// A new, empty objset of this kind.
+    #[must_use]
+    pub fn create(context: ObjsetContext, kind: ObjsetType) -> Arc<Self> {
+        let phys = ObjsetPhys::new(kind);
+        let meta = DnodeSpec::new(ObjectType::DNODE, DNODE_BLOCK_BYTES as u32);
+        let shared = Self::share(context);
+        let meta = Dnode::born(Arc::clone(&shared), ObjectId::META_DNODE, &meta);
+        Self::assemble(shared, meta, Blkptr::default(), phys, true)
+    }
+
+    /// The objset under `root`.
+    ///
+    /// # Errors
+    /// When its block cannot be read or makes no sense.
+    pub async fn open(context: ObjsetContext, root: Blkptr) -> Result<Arc<Self>, DmuError> {
+        let name = TreeName { objset: context.id, object: ObjectId::META_DNODE };
+        let block =
+            context.zio.read(&root, &name.bookmark(0, 0)).await.map_err(|source| name.io_error(0, source))?;
+        let phys = ObjsetPhys::decode(&block).map_err(|e| name.damaged(e.to_string()))?;
+        let image = ObjsetPhys::dnode(&phys.meta_dnode)
+            .map_err(|e| name.damaged(e.to_string()))?
+            .filter(|image| image.object_type == ObjectType::DNODE)
+            .ok_or_else(|| name.damaged("no meta-dnode"))?;
+        if image.data_block_bytes() != DNODE_BLOCK_BYTES as u64 {
+            return Err(name.damaged("blocks of dnodes of another size"));
+        }
+        let shared = Self::share(context);
+        let meta = Dnode::loaded(Arc::clone(&shared), ObjectId::META_DNODE, image);
+        Ok(Self::assemble(shared, meta, root, phys, false))
+    }
+
+    fn share(context: ObjsetContext) -> Arc<Shared> {
+        Arc::new(Shared {
+            id: context.id,
+            zio: context.zio,
+            gate: context.gate,
+            props: RwLock::new(context.props),
+            dirty: Default::default(),
+        })
+    }
+
+    fn assemble(shared: Arc<Shared>, meta: Arc<Dnode>, bp: Blkptr, phys: ObjsetPhys, fresh: bool) -> Arc<Self> {
+        Arc::new(Self {
+            shared,
+            meta,
+            root: Mutex::new(Root { bp, phys, log: BTreeMap::new(), fresh }),
+            dnodes: Mutex::new(HashMap::new()),
+            numbers: Numbers::default(),
+            space: RwLock::new(None),
+        })
+    }
+
+    /// The objset's number.
+    #[must_use]
+    pub fn id(&self) -> ObjsetId {
+        self.shared.id
+    }
+
+    pub(crate) fn meta(&self) -> &Dnode {
+        &self.meta
+    }
+
+    /// The pool's transaction groups.
+    #[must_use]
+    pub fn txgs(&self) -> &Arc<TxgGate> {
+        &self.shared.gate
+    }
+
+    /// The pool's I/O.
+    #[must_use]
+    pub fn zio(&self) -> &Arc<Zio> {
+        &self.shared.zio
+    }
+
+    /// How it stores blocks.
+    #[must_use]
+    pub fn props(&self) -> ObjsetProps {
+        self.shared.props()
+    }
+
+    /// Changes how it stores blocks written from now on.
+    pub fn set_props(&self, props: ObjsetProps) {
+        *self.shared.props.write() = props;
+    }
+
+    /// Who is asked whether there is room.
+    pub fn set_space_check(&self, check: Arc<dyn SpaceCheck>) {
+        *self.space.write() = Some(check);
+    }
+
+    /// What kind of objset it is; `None` too for a kind unknown to the format.
+    #[must_use]
+    pub fn kind(&self) -> ObjsetType {
+        self.root.lock().phys.kind().unwrap_or(ObjsetType::None)
+    }
+
+    /// The root pointer as of the last synced group.
+    #[must_use]
+    pub fn root(&self) -> Blkptr {
+        self.root.lock().bp
+    }
+
+    /// The intent log's header, newest.
+    #[must_use]
+    pub fn zil_header(&self) -> ZilHeader {
+        let root = self.root.lock();
+        root.log.values().next_back().copied().unwrap_or(root.phys.zil_header)
+    }
+
+    /// Has `header` stored when `txg` syncs.
+    pub fn set_zil_header(&self, txg: Txg, header: ZilHeader) {
+        self.root.lock().log.insert(txg, header);
+    }
+
+    /// Joins the open transaction group.
+    ///
+    /// # Errors
+    /// [`DmuError::NoSpace`], [`DmuError::QuotaExceeded`], [`DmuError::Suspended`].
+    pub async fn begin(self: &Arc<Self>, estimate: Estimate) -> Result<Tx, DmuError> {
+        let check = self.space.read().clone();
+        if let Some(check) = check {
+            check.check(self.shared.id, &estimate)?;
+        }
+        self.shared.gate.begin().await
+    }
+
+    /// The object with that number.
+    ///
+    /// # Errors
+    /// [`DmuError::NoSuchObject`], or when its dnode cannot be read.
+    pub async fn hold(self: &Arc<Self>, object: ObjectId) -> Result<Arc<Dnode>, DmuError> {
+        if let Some(dnode) = self.in_memory(object) {
+            return if dnode.is_freed() { Err(self.no_such(object)) } else { Ok(dnode) };
+        }
+        let image = self.load(object).await?.ok_or_else(|| self.no_such(object))?;
+        let mut dnodes = self.dnodes.lock();
+        if let Some(dnode) = dnodes.get(&object).and_then(Weak::upgrade) {
+            return if dnode.is_freed() { Err(self.no_such(object)) } else { Ok(dnode) };
+        }
+        let dnode = Dnode::loaded(Arc::clone(&self.shared), object, image);
+        remember(&mut dnodes, &dnode);
+        Ok(dnode)
+    }
+
+    fn in_memory(&self, object: ObjectId) -> Option<Arc<Dnode>> {
+        if object == ObjectId::META_DNODE {
+            return self.meta.strong();
+        }
+        self.dnodes.lock().get(&object).and_then(Weak::upgrade)
+    }
+
+    fn no_such(&self, object: ObjectId) -> DmuError {
+        DmuError::NoSuchObject { objset: self.shared.id, object }
+    }
+
+    fn name(&self, object: ObjectId) -> TreeName {
+        TreeName { objset: self.shared.id, object }
+    }
+
+    /// The dnode as stored; `None` where there is none.
+    async fn load(&self, object: ObjectId) -> Result<Option<DnodeImage>, DmuError> {
+        let block = object.get() / SLOTS_PER_BLOCK;
+        if block > self.meta.max_block().get() {
+            return Ok(None);
+        }
+        let data = self.meta.read_block(BlockId::new(block)).await?;
+        let slot = (object.get() % SLOTS_PER_BLOCK) as usize;
+        let Some((_, bytes)) = dnodes_of_block(&data).find(|&(head, _)| head == slot) else { return Ok(None) };
+        DnodeImage::decode(bytes).map(Some).map_err(|e| self.name(object).damaged(e.to_string()))
+    }
+
+    /// A new object, with a number that was free.
+    ///
+    /// # Errors
+    /// When a block of dnodes cannot be read.
+    pub async fn allocate(self: &Arc<Self>, tx: &Tx, spec: &DnodeSpec) -> Result<Arc<Dnode>, DmuError> {
+        loop {
+            let object = self.numbers.take(self, spec.slots).await?;
+            match self.allocate_at(tx, object, spec).await {
+                Err(DmuError::ObjectExists { .. }) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// A new object with this number: what replaying a log asks for.
+    ///
+    /// # Errors
+    /// [`DmuError::ObjectExists`], or when a block of dnodes cannot be read.
+    pub async fn allocate_at(
+        self: &Arc<Self>,
+        tx: &Tx,
+        object: ObjectId,
+        spec: &DnodeSpec,
+    ) -> Result<Arc<Dnode>, DmuError> {
+        let exists = DmuError::ObjectExists { objset: self.shared.id, object };
+        if self.in_memory(object).is_some() || self.load(object).await?.is_some() {
+            return Err(exists);
+        }
+        let dnode = Dnode::born(Arc::clone(&self.shared), object, spec);
+        {
+            let mut dnodes = self.dnodes.lock();
+            if dnodes.get(&object).and_then(Weak::upgrade).is_some() {
+                return Err(exists);
+            }
+            remember(&mut dnodes, &dnode);
+        }
+        dnode.mark_dirty(tx.txg(), 0);
+        Ok(dnode)
+    }
+
+    /// Frees an object and all its blocks.
+    ///
+    /// # Errors
+    /// [`DmuError::NoSuchObject`], or when its dnode cannot be read.
+    pub async fn free_object(self: &Arc<Self>, tx: &Tx, object: ObjectId) -> Result<(), DmuError> {
+        let dnode = self.hold(object).await?;
+        dnode.die(tx.txg());
+        Ok(())
+    }
+
+    /// The lowest object number above `after` that is in use; changes not yet synced do not
+    /// count.
+    ///
+    /// # Errors
+    /// When a block of dnodes cannot be read.
+    pub async fn next_object(&self, after: ObjectId) -> Result<Option<ObjectId>, DmuError> {
+        let from = after.get() + 1;
+        for block in from / SLOTS_PER_BLOCK..=self.meta.max_block().get() {
+            let data = self.meta.read_block(BlockId::new(block)).await?;
+            let first = block * SLOTS_PER_BLOCK;
+            let found = dnodes_of_block(&data).map(|(slot, _)| first + slot as u64).find(|&object| object >= from.max(1));
+            if let Some(object) = found {
+                return Ok(Some(ObjectId::new(object)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The free numbers of one block of dnodes.
+    pub(crate) async fn free_slots(&self, block: u64) -> Result<Vec<u64>, DmuError> {
+        let first = block * SLOTS_PER_BLOCK;
+        let mut used = [false; SLOTS_PER_BLOCK as usize];
+        used[0] = block == 0;
+        if block <= self.meta.max_block().get() {
+            let data = self.meta.read_block(BlockId::new(block)).await?;
+            for (slot, bytes) in dnodes_of_block(&data) {
+                used[slot..].iter_mut().take(bytes.len() / DNODE_SLOT_BYTES).for_each(|used| *used = true);
+            }
+        }
+        let free = (0..SLOTS_PER_BLOCK).filter(|&slot| !used[slot as usize]).map(|slot| first + slot);
+        Ok(free.collect())
+    }
+
+    /// Whether anything is to be written for `txg`.
+    #[must_use]
+    pub fn is_dirty(&self, txg: Txg) -> bool {
+        let root = self.root.lock();
+        root.fresh || root.log.contains_key(&txg) || !self.shared.dirty[txg.slot()].lock().is_empty()
+    }
+
+    /// Writes everything that `txg` changed. May be called again in the same group (a later
+    /// pass) when that group's sync has itself changed objects. `None` when nothing changed.
+    ///
+    /// # Errors
+    /// When a block cannot be read or written: the group cannot become stable then.
+    pub async fn sync(&self, txg: Txg) -> Result<Option<SyncedObjset>, DmuError> {
+        if !self.is_dirty(txg) {
+            return Ok(None);
+        }
+        let dirty = std::mem::take(&mut *self.shared.dirty[txg.slot()].lock());
+        let limit = Semaphore::new(BLOCKS_IN_FLIGHT);
+        let mut outcome = Outcome::default();
+        let dnodes = self.sync_objects(txg, &limit, &dirty, &mut outcome).await?;
+        let freed: Vec<ObjectId> =
+            dnodes.iter().filter(|(_, image)| image.is_none()).map(|&(object, _)| object).collect();
+        self.store_dnodes(txg, dnodes).await?;
+        let meta = self.meta.sync(txg, &limit, &|block| dnodes_of_block(block).count() as u64).await?;
+        outcome.delta += meta.outcome.delta;
+        outcome.killed.extend(meta.outcome.killed);
+        let root = self.write_root(txg, &meta.image.expect("the meta-dnode stays"), &mut outcome).await?;
+        self.forget(&freed);
+        Ok(Some(SyncedObjset { root, delta: outcome.delta, killed: outcome.killed }))
+    }
+
+    async fn sync_objects(
+        &self,
+        txg: Txg,
+        limit: &Semaphore,
+        dirty: &BTreeMap<ObjectId, Arc<Dnode>>,
+        outcome: &mut Outcome,
+    ) -> Result<Vec<(ObjectId, Option<DnodeImage>)>, DmuError> {
+        let mut synced: Vec<_> = stream::iter(dirty.values())
+            .map(|dnode| async move { Ok::<_, DmuError>((dnode.object(), dnode.sync(txg, limit, &|_| 1).await?)) })
+            .buffer_unordered(OBJECTS_IN_FLIGHT)
+            .try_collect()
+            .await?;
+        synced.sort_by_key(|(object, _)| *object);
+        let mut dnodes = Vec::with_capacity(synced.len());
+        for (object, one) in synced {
+            outcome.delta += one.outcome.delta;
+            outcome.killed.extend(one.outcome.killed);
+            dnodes.push((object, one.image));
+        }
+        Ok(dnodes)
+    }
+
+    /// Puts the dnodes into their blocks.
+    async fn store_dnodes(&self, txg: Txg, dnodes: Vec<(ObjectId, Option<DnodeImage>)>) -> Result<(), DmuError> {
+        let mut blocks: BTreeMap<u64, Vec<(ObjectId, Option<DnodeImage>)>> = BTreeMap::new();
+        for (object, image) in dnodes {
+            blocks.entry(object.get() / SLOTS_PER_BLOCK).or_default().push((object, image));
+        }
+        for (block, dnodes) in blocks {
+            let mut data: IoBuf = (*self.meta.read_block(BlockId::new(block)).await?).clone();
+            for (object, image) in dnodes {
+                self.store_dnode(&mut data, object, image.as_ref())?;
+            }
+            self.meta.put_in_sync(txg, block, Arc::new(data));
+        }
+        Ok(())
+    }
+
+    fn store_dnode(&self, block: &mut [u8], object: ObjectId, image: Option<&DnodeImage>) -> Result<(), DmuError> {
+        let at = (object.get() % SLOTS_PER_BLOCK) as usize * DNODE_SLOT_BYTES;
+        let old = DnodePhys::read(&block[at..]).map_err(|e| self.name(object).damaged(e.to_string()))?;
+        let slots = image.map_or(old.slots(), DnodeImage::slots);
+        let bytes = block
+            .get_mut(at..at + slots * DNODE_SLOT_BYTES)
+            .ok_or_else(|| self.name(object).damaged("dnode leaves its block"))?;
+        match image {
+            Some(image) => image.encode(bytes),
+            None => bytes.fill(0),
+        }
+        Ok(())
+    }
+
+    async fn write_root(&self, txg: Txg, meta: &DnodeImage, outcome: &mut Outcome) -> Result<Blkptr, DmuError> {
+        let name = self.name(ObjectId::META_DNODE);
+        let (block, old, phys) = {
+            let mut root = self.root.lock();
+            let mut phys = root.phys;
+            if let Some(header) = root.log.remove(&txg) {
+                phys.zil_header = header;
+            }
+            meta.encode(&mut phys.meta_dnode);
+            (IoBuf::copy_of(&phys.encode(OBJSET_BYTES_V3)), root.bp, phys)
+        };
+        let class = self.shared.props().metadata;
+        let policy = WritePolicy {
+            checksum: class.checksum,
+            compression: class.compression,
+            copies: class.copies,
+            object_type: ObjectType::OBJSET,
+            level: Level::new(0),
+            fill: meta.blkptrs.iter().filter(|bp| !bp.is_hole()).map(Blkptr::fill).sum(),
+            rewrite: Some(old).filter(|bp| !bp.is_hole() && bp.birth() == txg),
+        };
+        let written = self.shared.zio.write(txg, &name.bookmark(0, 0), Arc::new(block), &policy).await;
+        let new = written.map_err(|source| name.io_error(0, source))?;
+        outcome.replace(&old, &new);
+        let mut root = self.root.lock();
+        (root.bp, root.phys, root.fresh) = (new, phys, false);
+        Ok(new)
+    }
+
+    /// Freed numbers may be given out again from the next group on.
+    fn forget(&self, freed: &[ObjectId]) {
+        let mut dnodes = self.dnodes.lock();
+        for object in freed {
+            dnodes.remove(object);
+        }
+        drop(dnodes);
+        self.numbers.give_back(freed);
+    }
+}
+
+/// The map keeps no object alive; entries of objects that are gone are dropped now and then.
+fn remember(dnodes: &mut HashMap<ObjectId, Weak<Dnode>>, dnode: &Arc<Dnode>) {
+    if dnodes.len() == dnodes.capacity() {
+        dnodes.retain(|_, weak| weak.strong_count() > 0);
+    }
+    dnodes.insert(dnode.object(), Arc::downgrade(dnode));
+}

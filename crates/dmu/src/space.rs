@@ -1,0 +1,89 @@
+//! What a sync adds to and takes from an objset's space.
+
+use std::ops::AddAssign;
+
+use ondisk::{Blkptr, ChecksumKind, CompressionKind};
+
+/// Change of an objset's space, in bytes; may be negative.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceDelta {
+    /// Allocated, all copies.
+    pub used: i64,
+    /// After compression, one copy.
+    pub compressed: i64,
+    /// Before compression, one copy.
+    pub uncompressed: i64,
+}
+
+impl SpaceDelta {
+    /// Counts `bp` in.
+    pub fn add(&mut self, bp: &Blkptr) {
+        *self += Self::of(bp);
+    }
+
+    /// Counts `bp` out.
+    pub fn remove(&mut self, bp: &Blkptr) {
+        let of = Self::of(bp);
+        *self += Self { used: -of.used, compressed: -of.compressed, uncompressed: -of.uncompressed };
+    }
+
+    /// The space of one block; nothing for a hole. Sizes of blocks never reach 2^63.
+    #[must_use]
+    pub fn of(bp: &Blkptr) -> Self {
+        if bp.is_hole() {
+            return Self::default();
+        }
+        let used = if bp.is_embedded() { 0 } else { bp.asize_total().get() };
+        Self {
+            used: used as i64,
+            compressed: bp.psize().get() as i64,
+            uncompressed: bp.lsize().get() as i64,
+        }
+    }
+}
+
+impl AddAssign for SpaceDelta {
+    fn add_assign(&mut self, other: Self) {
+        self.used += other.used;
+        self.compressed += other.compressed;
+        self.uncompressed += other.uncompressed;
+    }
+}
+
+/// How one kind of block is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockClass {
+    /// Which checksum.
+    pub checksum: ChecksumKind,
+    /// Which compression.
+    pub compression: CompressionKind,
+    /// How many copies: 1 to 3.
+    pub copies: u8,
+}
+
+/// How an objset stores its blocks: what its dataset's properties come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjsetProps {
+    /// File data.
+    pub data: BlockClass,
+    /// Dnodes, indirect blocks, directories and everything else that is not file data.
+    pub metadata: BlockClass,
+}
+
+impl ObjsetProps {
+    /// What a dataset has by default: fletcher4, lz4, one copy of data, two of metadata.
+    #[must_use]
+    pub fn dataset_default() -> Self {
+        Self { data: Self::class(1), metadata: Self::class(2) }
+    }
+
+    /// What the meta-objset has: three copies of everything.
+    #[must_use]
+    pub fn mos() -> Self {
+        Self { data: Self::class(3), metadata: Self::class(3) }
+    }
+
+    fn class(copies: u8) -> BlockClass {
+        BlockClass { checksum: ChecksumKind::Fletcher4, compression: CompressionKind::Lz4, copies }
+    }
+}

@@ -1,0 +1,450 @@
+//! An object's block tree on disk: walking down to a block, and writing one group's
+//! changes from the bottom up.
+//!
+//! ```text
+//!        dnode                 old tree, still whole on disk until the uberblock moves on
+//!       /  |  \
+//!     I1   I1'  …    ─ sync ─► new L0s, then new I1s above them, then the dnode's pointers
+//!    / \   |
+//!  L0  L0' …                   every pointer replaced is handed back as killed
+//! ```
+//! Indirect blocks are read, changed and written only here, so nothing above level 0 is
+//! ever dirty in memory outside a sync.
+//!
+//! Invariants
+//! - A block of the old tree is never overwritten, except one born in this very group
+//!   (a later pass of the same sync), which no stable tree refers to.
+//! - Levels strictly fall on the way down: a pointer cycle in a hostile image ends.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_lock::Semaphore;
+use device::{BoxFuture, IoBuf};
+use futures::stream::{FuturesUnordered, TryStreamExt};
+use ondisk::{BLKPTR_BYTES, Blkptr, CompressionKind, ObjectType};
+use parking_lot::Mutex;
+use units::{BlockId, Level, ObjectId, ObjsetId, Txg};
+use zerocopy::{FromBytes, IntoBytes};
+use zio::{Bookmark, WritePolicy, Zio, ZioError};
+
+use crate::changes::Changes;
+use crate::shape::Shape;
+use crate::{BlockClass, DmuError, SpaceDelta};
+
+/// Where a tree is: for bookmarks and errors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TreeName {
+    pub objset: ObjsetId,
+    pub object: ObjectId,
+}
+
+impl TreeName {
+    pub fn bookmark(self, level: u8, block: u64) -> Bookmark {
+        Bookmark {
+            objset: self.objset,
+            object: self.object,
+            level: Level::new(level),
+            block: BlockId::new(block),
+        }
+    }
+
+    pub fn io_error(self, block: u64, source: ZioError) -> DmuError {
+        DmuError::Io { objset: self.objset, object: self.object, block: BlockId::new(block), source }
+    }
+
+    pub fn damaged(self, what: impl Into<String>) -> DmuError {
+        DmuError::Damaged { objset: self.objset, object: self.object, what: what.into() }
+    }
+}
+
+/// Pointer number `slot` of an indirect block.
+fn pointer_at(block: &[u8], slot: usize) -> Option<Blkptr> {
+    let bytes = block.get(slot * BLKPTR_BYTES..(slot + 1) * BLKPTR_BYTES)?;
+    Blkptr::read_from_bytes(bytes).ok()
+}
+
+fn set_pointer(block: &mut [u8], slot: usize, bp: &Blkptr) {
+    block[slot * BLKPTR_BYTES..(slot + 1) * BLKPTR_BYTES].copy_from_slice(bp.as_bytes());
+}
+
+/// The pointer to data block `block`, a hole if there is none. `roots` are the dnode's.
+pub(crate) async fn find_block(
+    zio: &Zio,
+    name: TreeName,
+    shape: Shape,
+    roots: &[Blkptr],
+    block: u64,
+) -> Result<Blkptr, DmuError> {
+    let mut level = shape.levels - 1;
+    let top = shape.index_at(level, block);
+    let Some(mut bp) = usize::try_from(top).ok().and_then(|i| roots.get(i)).copied() else {
+        return Ok(Blkptr::default());
+    };
+    while level > 0 {
+        if bp.is_hole() {
+            return Ok(Blkptr::default());
+        }
+        let data = read_indirect(zio, name, shape, level, shape.index_at(level, block), &bp).await?;
+        level -= 1;
+        let slot = (shape.index_at(level, block) as usize) & (shape.fan_out() - 1);
+        bp = pointer_at(&data, slot).ok_or_else(|| name.damaged("short indirect block"))?;
+    }
+    Ok(bp)
+}
+
+async fn read_indirect(
+    zio: &Zio,
+    name: TreeName,
+    shape: Shape,
+    level: u8,
+    index: u64,
+    bp: &Blkptr,
+) -> Result<Arc<IoBuf>, DmuError> {
+    let data = zio
+        .read(bp, &name.bookmark(level, index))
+        .await
+        .map_err(|source| name.io_error(shape.covered(level, index).start, source))?;
+    if data.len() != shape.fan_out() * BLKPTR_BYTES {
+        return Err(name.damaged(format!("indirect block of {} bytes", data.len())));
+    }
+    Ok(data)
+}
+
+/// The next data (`want_data`) or hole at or after `from`, below `end`, as block numbers.
+/// Looks only at pointers, so a subtree that is one hole is passed in one step.
+pub(crate) async fn seek_block(
+    zio: &Zio,
+    name: TreeName,
+    shape: Shape,
+    roots: &[Blkptr],
+    from: u64,
+    end: u64,
+    want_data: bool,
+) -> Result<Option<u64>, DmuError> {
+    let mut block = from;
+    while block < end {
+        let (level, is_hole) = hole_level(zio, name, shape, roots, block).await?;
+        if is_hole != want_data {
+            return Ok(Some(block));
+        }
+        block = shape.covered(level, shape.index_at(level, block)).end;
+    }
+    Ok(None)
+}
+
+/// Whether `block` is a hole, and the level of the pointer that says so.
+async fn hole_level(
+    zio: &Zio,
+    name: TreeName,
+    shape: Shape,
+    roots: &[Blkptr],
+    block: u64,
+) -> Result<(u8, bool), DmuError> {
+    let mut level = shape.levels - 1;
+    let top = shape.index_at(level, block) as usize;
+    let Some(mut bp) = roots.get(top).copied() else { return Ok((level, true)) };
+    loop {
+        if bp.is_hole() || level == 0 {
+            return Ok((level, bp.is_hole()));
+        }
+        let data = read_indirect(zio, name, shape, level, shape.index_at(level, block), &bp).await?;
+        level -= 1;
+        let slot = (shape.index_at(level, block) as usize) & (shape.fan_out() - 1);
+        bp = pointer_at(&data, slot).ok_or_else(|| name.damaged("short indirect block"))?;
+    }
+}
+
+/// Every pointer below and including `bp`.
+pub(crate) fn collect<'a>(
+    zio: &'a Zio,
+    name: TreeName,
+    shape: Shape,
+    level: u8,
+    index: u64,
+    bp: Blkptr,
+    found: &'a mut Vec<Blkptr>,
+) -> BoxFuture<'a, Result<(), DmuError>> {
+    Box::pin(async move {
+        if bp.is_hole() {
+            return Ok(());
+        }
+        found.push(bp);
+        if level == 0 {
+            return Ok(());
+        }
+        let block = read_indirect(zio, name, shape, level, index, &bp).await?;
+        let first = index << shape.fan_shift();
+        for slot in 0..shape.fan_out() {
+            let below = pointer_at(&block, slot).ok_or_else(|| name.damaged("short indirect block"))?;
+            collect(zio, name, shape, level - 1, first + slot as u64, below, found).await?;
+        }
+        Ok(())
+    })
+}
+
+/// How an object's blocks are stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockPolicy {
+    pub object_type: ObjectType,
+    pub data: BlockClass,
+    pub metadata: BlockClass,
+}
+
+/// Writing one group's changes to one object.
+pub(crate) struct TreeSync<'a> {
+    pub zio: &'a Zio,
+    pub limit: &'a Semaphore,
+    pub txg: Txg,
+    pub name: TreeName,
+    pub policy: BlockPolicy,
+    pub shape: Shape,
+    pub changes: &'a Changes,
+    /// What a data block counts for in the fill of those above it.
+    pub fill_of: &'a (dyn Fn(&[u8]) -> u64 + Sync),
+    pub result: &'a Mutex<Outcome>,
+}
+
+/// What a sync did to space.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub killed: Vec<Blkptr>,
+    pub delta: SpaceDelta,
+}
+
+impl Outcome {
+    /// `new` stands where `old` stood.
+    pub fn replace(&mut self, old: &Blkptr, new: &Blkptr) {
+        self.delta.add(new);
+        if same_place(old, new) {
+            self.delta.remove(old);
+        } else {
+            self.kill(old);
+        }
+    }
+
+    pub fn kill(&mut self, bp: &Blkptr) {
+        if !bp.is_hole() {
+            self.delta.remove(bp);
+            if !bp.is_embedded() {
+                self.killed.push(*bp);
+            }
+        }
+    }
+}
+
+/// What stands under a pointer before the sync.
+enum Old {
+    Block(Blkptr),
+    /// An indirect block that never was on disk: the tree has just grown by a level.
+    Pointers(Vec<Blkptr>),
+}
+
+impl TreeSync<'_> {
+    /// The dnode's new pointers. `roots` are its old ones, of a tree `old_levels` high.
+    pub async fn run(&self, old_levels: u8, roots: &[Blkptr]) -> Result<Vec<Blkptr>, DmuError> {
+        let top = self.shape.levels - 1;
+        let mut old: Vec<Old> = roots.iter().map(|bp| Old::Block(*bp)).collect();
+        for _ in old_levels..self.shape.levels {
+            old = self.raise(old).await?;
+        }
+        let mut new = Vec::with_capacity(old.len());
+        for (index, old) in old.into_iter().enumerate() {
+            new.push(self.update(top, index as u64, old).await?);
+        }
+        Ok(new)
+    }
+
+    /// One level more: all pointers move into the first new indirect block.
+    async fn raise(&self, old: Vec<Old>) -> Result<Vec<Old>, DmuError> {
+        let width = old.len();
+        let mut pointers = Vec::with_capacity(width);
+        for old in old {
+            match old {
+                Old::Block(bp) => pointers.push(bp),
+                // Two levels at once: the lower one is written out empty of changes first.
+                Old::Pointers(below) => pointers.push(self.write_pointers_below(below).await?),
+            }
+        }
+        let mut raised = vec![Old::Pointers(pointers)];
+        raised.resize_with(width, || Old::Block(Blkptr::default()));
+        Ok(raised)
+    }
+
+    async fn write_pointers_below(&self, below: Vec<Blkptr>) -> Result<Blkptr, DmuError> {
+        if below.iter().all(Blkptr::is_hole) {
+            return Ok(Blkptr::default());
+        }
+        let level = below.iter().find(|bp| !bp.is_hole()).map_or(1, |bp| bp.level().get() + 1);
+        let bp = self.write(level, 0, self.block_of(&below), None).await?;
+        self.result.lock().delta.add(&bp);
+        Ok(bp)
+    }
+
+    fn block_of(&self, pointers: &[Blkptr]) -> IoBuf {
+        let mut block = IoBuf::zeroed(self.shape.fan_out() * BLKPTR_BYTES);
+        for (slot, bp) in pointers.iter().enumerate() {
+            set_pointer(&mut block, slot, bp);
+        }
+        block
+    }
+
+    fn update(&self, level: u8, index: u64, old: Old) -> BoxFuture<'_, Result<Blkptr, DmuError>> {
+        Box::pin(async move {
+            let covered = self.shape.covered(level, index);
+            let untouched = !self.changes.touches(&covered);
+            match old {
+                Old::Block(bp) if untouched => Ok(bp),
+                Old::Block(bp) if level == 0 => self.update_data(index, bp).await,
+                Old::Block(bp) if bp.is_hole() => self.update_indirect(level, index, &covered, None, bp).await,
+                Old::Block(bp) if self.only_frees(&covered) => {
+                    self.kill_tree(level, index, bp).await?;
+                    Ok(Blkptr::default())
+                }
+                Old::Block(bp) => {
+                    let block = read_indirect(self.zio, self.name, self.shape, level, index, &bp).await?;
+                    self.update_indirect(level, index, &covered, Some((*block).clone()), bp).await
+                }
+                Old::Pointers(pointers) => {
+                    let block = self.block_of(&pointers);
+                    self.update_indirect(level, index, &covered, Some(block), Blkptr::default()).await
+                }
+            }
+        })
+    }
+
+    fn only_frees(&self, covered: &Range<u64>) -> bool {
+        self.changes.freed.covers(covered) && self.changes.blocks.range(covered.clone()).next().is_none()
+    }
+
+    async fn update_data(&self, index: u64, old: Blkptr) -> Result<Blkptr, DmuError> {
+        let new = match self.changes.blocks.get(&index) {
+            Some(data) => self.write_data(index, data, &old).await?,
+            None => Blkptr::default(),
+        };
+        self.replaced(&old, &new);
+        Ok(new)
+    }
+
+    /// Data of zeros only is stored as a hole, as long as compression is on at all.
+    async fn write_data(&self, index: u64, data: &Arc<IoBuf>, old: &Blkptr) -> Result<Blkptr, DmuError> {
+        let class = self.policy.data;
+        if class.compression != CompressionKind::Off && codec::is_all_zero(data) {
+            return Ok(Blkptr::default());
+        }
+        let fill = (self.fill_of)(data);
+        self.write_block(0, index, Arc::clone(data), fill, class, Some(old)).await
+    }
+
+    async fn update_indirect(
+        &self,
+        level: u8,
+        index: u64,
+        covered: &Range<u64>,
+        old_block: Option<IoBuf>,
+        old: Blkptr,
+    ) -> Result<Blkptr, DmuError> {
+        let was_empty = old_block.is_none();
+        let mut block = old_block.unwrap_or_else(|| self.block_of(&[]));
+        let first = index << self.shape.fan_shift();
+        let mut children = FuturesUnordered::new();
+        for slot in self.touched_slots(level, covered, was_empty) {
+            let below = pointer_at(&block, slot).expect("the block holds its fan-out");
+            let child = self.update(level - 1, first + slot as u64, Old::Block(below));
+            children.push(async move { Ok::<_, DmuError>((slot, child.await?)) });
+        }
+        while let Some((slot, bp)) = children.try_next().await? {
+            set_pointer(&mut block, slot, &bp);
+        }
+        let new = if codec::is_all_zero(&block) {
+            Blkptr::default()
+        } else {
+            self.write(level, index, block, Some(&old)).await?
+        };
+        self.replaced(&old, &new);
+        Ok(new)
+    }
+
+    /// The children that this group touches; of an empty block only those written.
+    fn touched_slots(&self, level: u8, covered: &Range<u64>, only_written: bool) -> Vec<usize> {
+        let first = self.shape.index_at(level - 1, covered.start);
+        let slot_of = |block: u64| (self.shape.index_at(level - 1, block) - first) as usize;
+        let mut slots: Vec<usize> =
+            self.changes.blocks.range(covered.clone()).map(|(&block, _)| slot_of(block)).collect();
+        slots.dedup();
+        if !only_written && self.changes.freed.intersects(covered) {
+            slots = (0..self.shape.fan_out())
+                .filter(|&slot| self.changes.touches(&self.shape.covered(level - 1, first + slot as u64)))
+                .collect();
+        }
+        slots
+    }
+
+    async fn write(&self, level: u8, index: u64, block: IoBuf, old: Option<&Blkptr>) -> Result<Blkptr, DmuError> {
+        let fill = block
+            .chunks_exact(BLKPTR_BYTES)
+            .filter_map(|bytes| Blkptr::read_from_bytes(bytes).ok())
+            .filter(|bp| !bp.is_hole())
+            .map(|bp| bp.fill())
+            .sum();
+        self.write_block(level, index, Arc::new(block), fill, self.policy.metadata, old).await
+    }
+
+    async fn write_block(
+        &self,
+        level: u8,
+        index: u64,
+        data: Arc<IoBuf>,
+        fill: u64,
+        class: BlockClass,
+        old: Option<&Blkptr>,
+    ) -> Result<Blkptr, DmuError> {
+        let _permit = self.limit.acquire().await;
+        let policy = WritePolicy {
+            checksum: class.checksum,
+            compression: class.compression,
+            copies: class.copies,
+            object_type: self.policy.object_type,
+            level: Level::new(level),
+            fill,
+            rewrite: old.filter(|bp| !bp.is_hole() && bp.birth() == self.txg).copied(),
+        };
+        self.zio
+            .write(self.txg, &self.name.bookmark(level, index), data, &policy)
+            .await
+            .map_err(|source| self.name.io_error(self.shape.covered(level, index).start, source))
+    }
+
+    fn replaced(&self, old: &Blkptr, new: &Blkptr) {
+        self.result.lock().replace(old, new);
+    }
+
+    /// Kills everything below and including `bp`.
+    pub fn kill_tree(&self, level: u8, index: u64, bp: Blkptr) -> BoxFuture<'_, Result<(), DmuError>> {
+        Box::pin(async move {
+            if bp.is_hole() {
+                return Ok(());
+            }
+            if level > 0 {
+                let block = read_indirect(self.zio, self.name, self.shape, level, index, &bp).await?;
+                let first = index << self.shape.fan_shift();
+                for slot in 0..self.shape.fan_out() {
+                    let below = pointer_at(&block, slot).expect("the block holds its fan-out");
+                    self.kill_tree(level - 1, first + slot as u64, below).await?;
+                }
+            }
+            self.result.lock().kill(&bp);
+            Ok(())
+        })
+    }
+}
+
+/// A rewrite within one group keeps its first DVA; such a block is not freed.
+fn same_place(old: &Blkptr, new: &Blkptr) -> bool {
+    !old.is_hole()
+        && !new.is_hole()
+        && !old.is_embedded()
+        && !new.is_embedded()
+        && old.birth() == new.birth()
+        && old.dva(0) == new.dva(0)
+}

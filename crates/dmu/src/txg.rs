@@ -1,0 +1,289 @@
+//! Transaction groups as writers see them: join the open one, change things, leave.
+//!
+//! ```text
+//!              begin                   quiesce                  finish
+//!   writer ───────────► open (holds>0) ────────► syncing (holds=0) ────► synced
+//!              ◄─────── throttled while too much is dirty
+//! ```
+//! A [`Tx`] keeps its group from being synced. The pool's sync loop calls [`TxgGate::quiesce`],
+//! which opens the next group and waits for the last `Tx` of the old one, and
+//! [`TxgGate::finish`] once the uberblock is stable.
+//!
+//! Invariants
+//! - A group is handed to the sync loop only when no `Tx` of it is alive.
+//!   (test: `a_group_is_quiet_only_when_its_last_tx_is_gone`)
+//! - `synced` grows by one at a time, and who waits for a group is told.
+//! - A lock that a `Tx` holder may want must not be held across [`TxgGate::begin`] by
+//!   somebody who came later: take locks first, the `Tx` last.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use event_listener::Event;
+use parking_lot::Mutex;
+use units::{TXG_SLOTS, Txg};
+
+use crate::DmuError;
+
+/// What a new change may add at most before [`TxgGate::begin`] is asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Estimate {
+    /// Bytes of file data the change will write.
+    pub write_bytes: u64,
+    /// The change frees more than it takes in the end (remove, truncate): it may use the
+    /// space set aside so that a full pool can be emptied.
+    pub frees: bool,
+}
+
+/// The pool's transaction groups: which is open, which have become stable.
+pub struct TxgGate {
+    state: Mutex<GateState>,
+    /// Bytes changed and not yet on disk, of all groups.
+    dirty_bytes: AtomicU64,
+    dirty_limit_bytes: AtomicU64,
+    /// A hold was dropped, dirty data went down, a group synced, or the pool failed.
+    changed: Event,
+    /// Somebody wants the open group synced now.
+    kicked: Event,
+}
+
+struct GateState {
+    open: Txg,
+    synced: Txg,
+    holds: [u64; TXG_SLOTS],
+    dirty: [u64; TXG_SLOTS],
+    /// The lowest group that somebody waits for and that must therefore sync soon.
+    wanted: Txg,
+    failed: Option<Txg>,
+}
+
+impl TxgGate {
+    /// A gate whose last stable group is `synced`; the one after it is open.
+    #[must_use]
+    pub fn new(synced: Txg, dirty_limit_bytes: u64) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(GateState {
+                open: synced.next(),
+                synced,
+                holds: [0; TXG_SLOTS],
+                dirty: [0; TXG_SLOTS],
+                wanted: Txg::ZERO,
+                failed: None,
+            }),
+            dirty_bytes: AtomicU64::new(0),
+            dirty_limit_bytes: AtomicU64::new(dirty_limit_bytes),
+            changed: Event::new(),
+            kicked: Event::new(),
+        })
+    }
+
+    /// The group that new changes join.
+    #[must_use]
+    pub fn open_txg(&self) -> Txg {
+        self.state.lock().open
+    }
+
+    /// The newest group that is stable.
+    #[must_use]
+    pub fn synced_txg(&self) -> Txg {
+        self.state.lock().synced
+    }
+
+    /// Bytes changed and not yet on disk.
+    #[must_use]
+    pub fn dirty_bytes(&self) -> u64 {
+        self.dirty_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Joins the open group; waits while more is dirty than the limit allows.
+    ///
+    /// # Errors
+    /// [`DmuError::Suspended`] when the pool has stopped syncing.
+    pub async fn begin(self: &Arc<Self>) -> Result<Tx, DmuError> {
+        loop {
+            let listener = {
+                if let Some(tx) = self.try_begin()? {
+                    return Ok(tx);
+                }
+                let listener = self.changed.listen();
+                if let Some(tx) = self.try_begin()? {
+                    return Ok(tx);
+                }
+                self.kicked.notify(usize::MAX);
+                listener
+            };
+            listener.await;
+        }
+    }
+
+    /// Joins the open group at once, whatever is dirty: for changes that make others
+    /// stable (a log block) and must not wait for what waits for them.
+    ///
+    /// # Errors
+    /// [`DmuError::Suspended`] when the pool has stopped syncing.
+    pub fn begin_unthrottled(self: &Arc<Self>) -> Result<Tx, DmuError> {
+        let mut state = self.state.lock();
+        if let Some(txg) = state.failed {
+            return Err(DmuError::Suspended { txg });
+        }
+        let txg = state.open;
+        state.holds[txg.slot()] += 1;
+        Ok(Tx { gate: Some(Arc::clone(self)), txg })
+    }
+
+    fn try_begin(self: &Arc<Self>) -> Result<Option<Tx>, DmuError> {
+        let full = self.dirty_bytes() >= self.dirty_limit_bytes.load(Ordering::Relaxed);
+        if full && self.state.lock().failed.is_none() {
+            return Ok(None);
+        }
+        self.begin_unthrottled().map(Some)
+    }
+
+    /// Waits until `txg` is stable, and has it synced soon if it is still open.
+    ///
+    /// # Errors
+    /// [`DmuError::Suspended`] when the pool stops syncing before that.
+    pub async fn wait_synced(&self, txg: Txg) -> Result<(), DmuError> {
+        loop {
+            let listener = self.changed.listen();
+            {
+                let mut state = self.state.lock();
+                if state.synced >= txg {
+                    return Ok(());
+                }
+                if let Some(txg) = state.failed {
+                    return Err(DmuError::Suspended { txg });
+                }
+                state.wanted = state.wanted.max(txg);
+            }
+            self.kicked.notify(usize::MAX);
+            listener.await;
+        }
+    }
+
+    /// Waits until the open group should be synced ahead of its time: someone waits for
+    /// it, or much is dirty.
+    pub async fn wanted(&self) {
+        loop {
+            let listener = self.kicked.listen();
+            if self.is_wanted() {
+                return;
+            }
+            listener.await;
+        }
+    }
+
+    fn is_wanted(&self) -> bool {
+        let limit = self.dirty_limit_bytes.load(Ordering::Relaxed);
+        let state = self.state.lock();
+        state.wanted >= state.open || state.dirty[state.open.slot()] >= limit / 3
+    }
+
+    /// Whether anything was changed in the open group.
+    #[must_use]
+    pub fn open_is_dirty(&self) -> bool {
+        let state = self.state.lock();
+        state.dirty[state.open.slot()] > 0
+    }
+
+    /// Opens the next group and waits until the old one has no [`Tx`] left; gives the
+    /// old one, now to be synced. Only the sync loop calls this, one group at a time.
+    pub async fn quiesce(&self) -> Txg {
+        let txg = {
+            let mut state = self.state.lock();
+            assert_eq!(state.synced.next(), state.open, "one group at a time");
+            let txg = state.open;
+            state.open = txg.next();
+            txg
+        };
+        loop {
+            let listener = self.changed.listen();
+            if self.state.lock().holds[txg.slot()] == 0 {
+                return txg;
+            }
+            listener.await;
+        }
+    }
+
+    /// A handle to change things in the group being synced; holds nothing.
+    #[must_use]
+    pub fn syncing(&self, txg: Txg) -> Tx {
+        Tx { gate: None, txg }
+    }
+
+    /// `txg` is stable: its dirty bytes are gone, and who waited is told.
+    pub fn finish(&self, txg: Txg) {
+        {
+            let mut state = self.state.lock();
+            assert_eq!(state.synced.next(), txg);
+            state.synced = txg;
+            let freed = std::mem::take(&mut state.dirty[txg.slot()]);
+            self.dirty_bytes.fetch_sub(freed, Ordering::Relaxed);
+        }
+        self.changed.notify(usize::MAX);
+    }
+
+    /// `txg` cannot be made stable: everyone who waits for it, and every later change, fails.
+    pub fn fail(&self, txg: Txg) {
+        self.state.lock().failed.get_or_insert(txg);
+        self.changed.notify(usize::MAX);
+        self.kicked.notify(usize::MAX);
+    }
+
+    /// The group at which the pool stopped syncing, if it did.
+    #[must_use]
+    pub fn failed(&self) -> Option<Txg> {
+        self.state.lock().failed
+    }
+
+    /// Counts `bytes` as changed in `txg`.
+    pub fn add_dirty(&self, txg: Txg, bytes: u64) {
+        self.state.lock().dirty[txg.slot()] += bytes;
+        self.dirty_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if self.is_wanted() {
+            self.kicked.notify(usize::MAX);
+        }
+    }
+
+    fn release(&self, txg: Txg) {
+        let quiet = {
+            let mut state = self.state.lock();
+            let holds = &mut state.holds[txg.slot()];
+            *holds -= 1;
+            *holds == 0 && state.open != txg
+        };
+        if quiet {
+            self.changed.notify(usize::MAX);
+        }
+    }
+}
+
+/// Membership in one transaction group. Everything changed with it becomes stable
+/// together. Dropping it, or [`Tx::commit`], leaves the group.
+pub struct Tx {
+    /// `None` in syncing context, where the group cannot move on anyway.
+    gate: Option<Arc<TxgGate>>,
+    txg: Txg,
+}
+
+impl Tx {
+    /// The group.
+    #[must_use]
+    pub fn txg(&self) -> Txg {
+        self.txg
+    }
+
+    /// Leaves the group: no more changes come.
+    pub fn commit(self) {}
+}
+
+impl Drop for Tx {
+    fn drop(&mut self) {
+        if let Some(gate) = &self.gate {
+            gate.release(self.txg);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

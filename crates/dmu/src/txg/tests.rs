@@ -1,0 +1,46 @@
+use super::*;
+use futures::FutureExt;
+use futures::executor::block_on;
+
+const LIMIT: u64 = 1000;
+
+#[test]
+fn a_group_is_quiet_only_when_its_last_tx_is_gone() {
+    let gate = TxgGate::new(Txg::new(9), LIMIT);
+    let (a, b) = (block_on(gate.begin()).unwrap(), block_on(gate.begin()).unwrap());
+    let mut quiesce = Box::pin(gate.quiesce());
+    assert!(quiesce.as_mut().now_or_never().is_none());
+    let later = block_on(gate.begin()).unwrap();
+    assert_eq!((a.txg(), later.txg()), (Txg::new(10), Txg::new(11)));
+    a.commit();
+    assert!(quiesce.as_mut().now_or_never().is_none());
+    b.commit();
+    assert_eq!(quiesce.now_or_never(), Some(Txg::new(10)));
+}
+
+#[test]
+fn writers_wait_while_too_much_is_dirty_and_go_on_after_the_sync() {
+    let gate = TxgGate::new(Txg::new(9), LIMIT);
+    gate.add_dirty(Txg::new(10), LIMIT);
+    let mut writer = Box::pin(gate.begin());
+    assert!(writer.as_mut().now_or_never().is_none());
+    assert!(gate.wanted().now_or_never().is_some());
+    let txg = block_on(gate.quiesce());
+    gate.finish(txg);
+    assert_eq!(writer.now_or_never().unwrap().unwrap().txg(), Txg::new(11));
+    assert_eq!(gate.dirty_bytes(), 0);
+}
+
+#[test]
+fn who_waits_for_a_group_is_told_when_it_is_stable_or_lost() {
+    let gate = TxgGate::new(Txg::new(9), LIMIT);
+    let mut waiter = Box::pin(gate.wait_synced(Txg::new(10)));
+    assert!(waiter.as_mut().now_or_never().is_none());
+    assert!(gate.wanted().now_or_never().is_some());
+    let txg = block_on(gate.quiesce());
+    gate.finish(txg);
+    assert!(waiter.now_or_never().unwrap().is_ok());
+    gate.fail(Txg::new(11));
+    assert!(matches!(block_on(gate.wait_synced(Txg::new(11))), Err(DmuError::Suspended { .. })));
+    assert!(block_on(gate.begin()).is_err());
+}

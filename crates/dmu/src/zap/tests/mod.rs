@@ -1,0 +1,7 @@
+mod forms;
+mod golden;
+mod hostile;
+mod iteration;
+mod memory;
+mod model;
+mod words;

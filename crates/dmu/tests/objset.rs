@@ -1,0 +1,238 @@
+//! Objsets over a RAM device: written, synced, read back, emptied.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use device::{Env, Options, RamDevice, RealEnv};
+use dmu::{DmuError, DnodeSpec, Estimate, Objset, ObjsetContext, ObjsetProps, SeekTo, TxgGate};
+use metaslab::Class;
+use ondisk::ObjectType;
+use ondisk::objset::ObjsetType;
+use proptest::prelude::*;
+use units::{ObjectId, ObjsetId, Txg};
+use vdev::{NewVdev, VdevTree};
+use zio::Zio;
+
+const DEVICE_BYTES: u64 = 256 << 20;
+const FIRST: Txg = Txg::new(4);
+
+struct World {
+    env: Arc<RealEnv>,
+    zio: Arc<Zio>,
+    gate: Arc<TxgGate>,
+    objset: Arc<Objset>,
+}
+
+impl World {
+    fn new() -> Self {
+        let env = RealEnv::new(Options::default());
+        env.register("ram:a", Arc::new(RamDevice::new(DEVICE_BYTES)));
+        let vdev = NewVdev { paths: vec![PathBuf::from("ram:a")], ashift: None, is_log: false, create_txg: 4 };
+        let dynamic: Arc<dyn Env> = env.clone();
+        let tree = Arc::new(env.block_on(VdevTree::create(dynamic, &[vdev])).unwrap());
+        let zio = Arc::new(Zio::new(Arc::clone(&tree), 64 << 20));
+        zio.add_vdev(&tree.tops()[0]).unwrap();
+        let gate = TxgGate::new(FIRST.prev(), 64 << 20);
+        let objset = Objset::create(Self::context(&zio, &gate), ObjsetType::Zfs);
+        Self { env, zio, gate, objset }
+    }
+
+    fn context(zio: &Arc<Zio>, gate: &Arc<TxgGate>) -> ObjsetContext {
+        let props = ObjsetProps::dataset_default();
+        ObjsetContext { id: ObjsetId::new(54), zio: Arc::clone(zio), gate: Arc::clone(gate), props }
+    }
+
+    /// One group, with what the pool's sync loop does for an objset.
+    async fn sync(&self) {
+        let txg = self.gate.quiesce().await;
+        if let Some(synced) = self.objset.sync(txg).await.unwrap() {
+            for bp in &synced.killed {
+                self.zio.free(txg, bp).unwrap();
+            }
+        }
+        self.zio.with_allocator(|allocator| {
+            allocator.take_changes(txg);
+            allocator.sync_done(txg);
+        });
+        self.gate.finish(txg);
+    }
+
+    /// What is on disk, opened anew.
+    async fn reopened(&self) -> Arc<Objset> {
+        Objset::open(Self::context(&self.zio, &self.gate), self.objset.root()).await.unwrap()
+    }
+
+    fn allocated(&self) -> u64 {
+        self.zio.with_allocator(|allocator| allocator.space(Class::Normal).allocated.get())
+    }
+}
+
+fn file(block_bytes: u32) -> DnodeSpec {
+    DnodeSpec::new(ObjectType::PLAIN_FILE_CONTENTS, block_bytes).with_bonus(ObjectType::SA, 168)
+}
+
+async fn read(objset: &Arc<Objset>, object: ObjectId, offset: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0xee; len];
+    objset.hold(object).await.unwrap().read(offset, &mut bytes).await.unwrap();
+    bytes
+}
+
+#[test]
+fn what_a_group_wrote_is_read_before_during_and_after_its_sync() {
+    let world = World::new();
+    world.env.block_on(async {
+        let tx = world.objset.begin(Estimate::default()).await.unwrap();
+        let dnode = world.objset.allocate(&tx, &file(4096)).await.unwrap();
+        dnode.write(&tx, 1000, &[7; 10_000]).await.unwrap();
+        dnode.set_bonus(&tx, ObjectType::SA, b"attributes").unwrap();
+        tx.commit();
+        let object = dnode.object();
+        drop(dnode);
+        assert_eq!(read(&world.objset, object, 1000, 10_000).await, vec![7; 10_000]);
+        world.sync().await;
+        assert_eq!(read(&world.objset, object, 999, 3).await, [0, 7, 7]);
+        let disk = world.reopened().await;
+        assert_eq!(read(&disk, object, 1000, 10_000).await, vec![7; 10_000]);
+        assert_eq!(disk.hold(object).await.unwrap().bonus(), b"attributes");
+        assert_eq!(disk.next_object(ObjectId::new(0)).await.unwrap(), Some(object));
+    });
+}
+
+#[test]
+fn a_sparse_file_of_many_levels_finds_every_byte_again() {
+    let world = World::new();
+    world.env.block_on(async {
+        let offsets = [0u64, 5 << 20, 1 << 32, (1 << 40) - 3, 1 << 50];
+        let tx = world.objset.begin(Estimate::default()).await.unwrap();
+        let dnode = world.objset.allocate(&tx, &file(128 << 10)).await.unwrap();
+        for (i, &offset) in offsets.iter().enumerate() {
+            dnode.write(&tx, offset, &[i as u8 + 1; 5]).await.unwrap();
+            if i == 2 {
+                drop(world.gate.begin().await);
+            }
+        }
+        tx.commit();
+        world.sync().await;
+        let disk = world.reopened().await;
+        for (i, &offset) in offsets.iter().enumerate() {
+            assert_eq!(read(&disk, dnode.object(), offset, 5).await, vec![i as u8 + 1; 5], "at {offset}");
+        }
+        let held = disk.hold(dnode.object()).await.unwrap();
+        assert_eq!(held.seek(1, SeekTo::Hole).await.unwrap(), Some(128 << 10));
+        assert_eq!(held.seek(6 << 20, SeekTo::Data).await.unwrap(), Some(1 << 32));
+        assert_eq!(held.seek((1 << 32) + (128 << 10), SeekTo::Data).await.unwrap(), Some((1 << 40) - (128 << 10)));
+    });
+}
+
+#[test]
+fn a_freed_object_gives_back_all_its_space_and_its_number() {
+    let world = World::new();
+    world.env.block_on(async {
+        let tx = world.objset.begin(Estimate::default()).await.unwrap();
+        let keep = world.objset.allocate(&tx, &file(4096)).await.unwrap();
+        tx.commit();
+        world.sync().await;
+        let before = world.allocated();
+        let tx = world.objset.begin(Estimate::default()).await.unwrap();
+        let big = world.objset.allocate(&tx, &file(4096)).await.unwrap();
+        let mut word = 1u64;
+        let noise: Vec<u8> = std::iter::repeat_with(|| {
+            word ^= word << 13;
+            word ^= word >> 7;
+            word ^= word << 17;
+            word as u8
+        })
+        .take(3_000_000)
+        .collect();
+        big.write(&tx, 0, &noise).await.unwrap();
+        tx.commit();
+        world.sync().await;
+        assert!(world.allocated() > before + 2_000_000);
+        let tx = world.objset.begin(Estimate::default()).await.unwrap();
+        world.objset.free_object(&tx, big.object()).await.unwrap();
+        tx.commit();
+        assert!(matches!(world.objset.hold(big.object()).await, Err(DmuError::NoSuchObject { .. })));
+        world.sync().await;
+        assert_eq!(world.allocated(), before);
+        let tx = world.objset.begin(Estimate::default()).await.unwrap();
+        let again = world.objset.allocate_at(&tx, big.object(), &file(512)).await.unwrap();
+        assert_eq!(again.block_bytes(), 512);
+        assert!(world.objset.allocate_at(&tx, keep.object(), &file(512)).await.is_err());
+    });
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Write { offset: u64, len: usize, byte: u8 },
+    Free { offset: u64, len: u64 },
+    Spill(Option<usize>),
+    Sync,
+    Half,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => (0u64..2_000_000, 1usize..40_000, 1u8..).prop_map(|(offset, len, byte)| Op::Write { offset, len, byte }),
+        3 => (0u64..2_000_000, prop_oneof![1u64..600_000, Just(u64::MAX)]).prop_map(|(offset, len)| Op::Free { offset, len }),
+        1 => proptest::option::of(1usize..9000).prop_map(Op::Spill),
+        2 => Just(Op::Sync),
+        1 => Just(Op::Half),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #[test]
+    fn an_object_reads_as_a_plain_array_after_any_operations(ops in prop::collection::vec(op(), 1..40), shift in 9u32..14) {
+        let world = World::new();
+        world.env.block_on(async {
+            let mut model = vec![0u8; 2_100_000];
+            let mut spill: Option<Vec<u8>> = None;
+            let tx = world.objset.begin(Estimate::default()).await.unwrap();
+            let spec = DnodeSpec { indirect_shift: 12, ..file(1 << shift) };
+            let dnode = world.objset.allocate(&tx, &spec).await.unwrap();
+            tx.commit();
+            for op in &ops {
+                let tx = world.objset.begin(Estimate::default()).await.unwrap();
+                match *op {
+                    Op::Write { offset, len, byte } => {
+                        dnode.write(&tx, offset, &vec![byte; len]).await.unwrap();
+                        model[offset as usize..offset as usize + len].fill(byte);
+                    }
+                    Op::Free { offset, len } => {
+                        dnode.free_range(&tx, offset, len).await.unwrap();
+                        let end = offset.saturating_add(len).min(model.len() as u64);
+                        model[offset as usize..end as usize].fill(0);
+                    }
+                    Op::Spill(len) => {
+                        spill = len.map(|len| (0..len).map(|i| i as u8 | 1).collect());
+                        dnode.set_spill(&tx, spill.as_deref()).unwrap();
+                    }
+                    Op::Sync => { drop(tx); world.sync().await; }
+                    Op::Half => {}
+                }
+            }
+            let mut now = vec![1; model.len()];
+            dnode.read(0, &mut now).await.unwrap();
+            assert!(now == model, "in memory");
+            world.sync().await;
+            let disk = world.reopened().await;
+            let held = disk.hold(dnode.object()).await.unwrap();
+            held.read(0, &mut now).await.unwrap();
+            assert!(now == model, "on disk");
+            let stored = held.spill().await.unwrap();
+            assert_eq!(stored.as_ref().map(|s| &s[..spill.as_ref().map_or(0, Vec::len)]), spill.as_deref());
+            // Everything allocated is what the root leads to.
+            let blocks: BTreeMap<_, _> = disk.all_blocks().await.unwrap().iter().map(|bp| (format!("{:?}", bp.dva(0)), bp.asize_total().get())).collect();
+            assert_eq!(blocks.values().sum::<u64>(), world.allocated());
+            // And goes with the object.
+            let tx = world.objset.begin(Estimate::default()).await.unwrap();
+            world.objset.free_object(&tx, dnode.object()).await.unwrap();
+            tx.commit();
+            world.sync().await;
+            let left: u64 = world.objset.all_blocks().await.unwrap().iter().map(|bp| bp.asize_total().get()).sum();
+            assert_eq!(left, world.allocated());
+        });
+    }
+}

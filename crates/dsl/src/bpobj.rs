@@ -1,0 +1,305 @@
+//! Lists of block pointers in the MOS: what waits to be freed.
+//!
+//! Entries are appended; they are taken from the end. A list may have sublists (OpenZFS makes
+//! them when deadlists merge), whose figures are included in its own; they are emptied last to
+//! first, and go when they are empty.
+//!
+//! Invariants
+//! - A list gives back what was put in, each entry once (test: `a_bpobj_gives_back_what_it_took`).
+//! - An empty list has no bytes: asserted.
+
+use std::sync::Arc;
+
+use dmu::{Dnode, DnodeSpec, Objset, SpaceDelta, Tx};
+use futures::future::BoxFuture;
+use ondisk::bpobj::{BPOBJ_BYTES_V1, BPOBJ_BYTES_V2, BpobjPhys};
+use ondisk::{BLKPTR_BYTES, Blkptr, ObjectType};
+use parking_lot::Mutex;
+use units::ObjectId;
+use zerocopy::little_endian::U64;
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::DslError;
+use crate::space::{Imbalance, add};
+
+/// How deep lists may lie in lists.
+const DEPTH_MAX: usize = 32;
+/// Entries read at a time.
+const READ_ENTRIES: u64 = 1024;
+/// Where in an entry the fill count is; it is not kept.
+const FILL_AT: usize = 88;
+/// Where in an entry the checksum is; it is not kept.
+const CHECKSUM_AT: usize = 96;
+
+/// A list, opened.
+pub struct Bpobj {
+    mos: Arc<Objset>,
+    dnode: Arc<Dnode>,
+    /// Length of the bonus buffer: pools without livelists have shorter ones.
+    bonus_bytes: usize,
+    phys: Mutex<BpobjPhys>,
+}
+
+impl Bpobj {
+    /// A new, empty list.
+    ///
+    /// # Errors
+    /// Those of allocating an object.
+    pub async fn create(mos: &Arc<Objset>, tx: &Tx, block_bytes: u32) -> Result<Self, DslError> {
+        let spec = DnodeSpec::new(ObjectType::BPOBJ, block_bytes)
+            .with_bonus(ObjectType::BPOBJ_HDR, BPOBJ_BYTES_V2 as u16);
+        let dnode = mos.allocate(tx, &spec).await?;
+        Self::of(mos, dnode)
+    }
+
+    /// The list in this object.
+    ///
+    /// # Errors
+    /// Damage, and those of reading.
+    pub async fn open(mos: &Arc<Objset>, object: ObjectId) -> Result<Self, DslError> {
+        Self::of(mos, mos.hold(object).await?)
+    }
+
+    fn of(mos: &Arc<Objset>, dnode: Arc<Dnode>) -> Result<Self, DslError> {
+        let object = dnode.object();
+        let bonus = dnode.bonus();
+        let phys = BpobjPhys::decode(&bonus).map_err(|_| DslError::damaged(object, "short bpobj header"))?;
+        let sized = (BPOBJ_BYTES_V1..=size_of::<BpobjPhys>()).contains(&bonus.len());
+        if dnode.object_type() != ObjectType::BPOBJ || !sized {
+            return Err(DslError::damaged(object, "not a bpobj of pool version 26 or later"));
+        }
+        if phys.blkptrs.get() > 1 << 48 || phys.subobj_count.get() > 1 << 48 {
+            return Err(DslError::damaged(object, "bpobj of impossible length"));
+        }
+        Ok(Self { mos: Arc::clone(mos), dnode, bonus_bytes: bonus.len(), phys: Mutex::new(phys) })
+    }
+
+    /// Its object.
+    #[must_use]
+    pub fn object(&self) -> ObjectId {
+        self.dnode.object()
+    }
+
+    /// Space of all entries, of sublists too.
+    #[must_use]
+    pub fn space(&self) -> SpaceDelta {
+        let phys = self.phys.lock();
+        SpaceDelta {
+            used: phys.bytes.get() as i64,
+            compressed: phys.compressed.get() as i64,
+            uncompressed: phys.uncompressed.get() as i64,
+        }
+    }
+
+    /// Whether there are neither entries nor sublists.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let phys = self.phys.lock();
+        phys.blkptrs.get() == 0 && phys.subobj_count.get() == 0
+    }
+
+    /// Appends entries, which are no holes.
+    ///
+    /// # Errors
+    /// Those of reading and writing.
+    pub async fn append(&self, tx: &Tx, bps: &[Blkptr]) -> Result<(), DslError> {
+        if bps.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = Vec::with_capacity(bps.len() * BLKPTR_BYTES);
+        let mut space = SpaceDelta::default();
+        for bp in bps {
+            assert!(!bp.is_hole(), "a hole cannot be freed");
+            space.add(bp);
+            bytes.extend_from_slice(&stored(bp));
+        }
+        let first = self.phys.lock().blkptrs.get();
+        self.dnode.write(tx, first * BLKPTR_BYTES as u64, &bytes).await?;
+        self.change(tx, |phys| {
+            add(&mut phys.blkptrs, bps.len() as i64)?;
+            count(phys, space, 1)
+        })
+    }
+
+    /// Takes up to `limit` entries off the end; none: the list is empty.
+    ///
+    /// # Errors
+    /// Damage, and those of reading and writing.
+    pub async fn take(&self, tx: &Tx, limit: usize) -> Result<Vec<Blkptr>, DslError> {
+        let taken = self.take_at(tx, limit as u64, 0).await?;
+        if self.is_empty() {
+            let phys = *self.phys.lock();
+            let space = [phys.bytes, phys.compressed, phys.uncompressed];
+            if space != [U64::ZERO; 3] {
+                return Err(DslError::damaged(self.object(), "empty bpobj with bytes"));
+            }
+        }
+        Ok(taken)
+    }
+
+    fn take_at<'a>(
+        &'a self,
+        tx: &'a Tx,
+        limit: u64,
+        depth: usize,
+    ) -> BoxFuture<'a, Result<Vec<Blkptr>, DslError>> {
+        Box::pin(async move {
+            if depth > DEPTH_MAX {
+                return Err(DslError::damaged(self.object(), "bpobjs nested too deeply"));
+            }
+            let mut taken = self.take_own(tx, limit).await?;
+            while (taken.len() as u64) < limit && self.phys.lock().subobj_count.get() > 0 {
+                taken.extend(self.take_from_last_sub(tx, limit - taken.len() as u64, depth).await?);
+            }
+            Ok(taken)
+        })
+    }
+
+    /// Takes from the list's own entries.
+    async fn take_own(&self, tx: &Tx, limit: u64) -> Result<Vec<Blkptr>, DslError> {
+        let have = self.phys.lock().blkptrs.get();
+        let take = have.min(limit);
+        if take == 0 {
+            return Ok(Vec::new());
+        }
+        let taken = self.read_entries(have - take, take).await?;
+        self.dnode.free_range(tx, (have - take) * BLKPTR_BYTES as u64, u64::MAX).await?;
+        let mut space = SpaceDelta::default();
+        taken.iter().for_each(|bp| space.add(bp));
+        self.change(tx, |phys| {
+            add(&mut phys.blkptrs, -(take as i64))?;
+            count(phys, space, -1)
+        })?;
+        Ok(taken)
+    }
+
+    /// Takes from the last sublist, and removes it when that empties it.
+    async fn take_from_last_sub(&self, tx: &Tx, limit: u64, depth: usize) -> Result<Vec<Blkptr>, DslError> {
+        let phys = *self.phys.lock();
+        let last = phys.subobj_count.get() - 1;
+        let list = self.mos.hold(ObjectId::new(phys.subobjs.get())).await?;
+        let mut word = [0; 8];
+        list.read(last * 8, &mut word).await?;
+        let sub = Self::open(&self.mos, ObjectId::new(u64::from_le_bytes(word))).await?;
+        let taken = sub.take_at(tx, limit, depth + 1).await?;
+        let mut space = SpaceDelta::default();
+        taken.iter().for_each(|bp| space.add(bp));
+        let gone = sub.is_empty();
+        self.change(tx, |phys| {
+            count(phys, space, -1)?;
+            if gone {
+                phys.subobj_count = U64::new(last);
+            }
+            Ok(())
+        })?;
+        if gone {
+            let subsub = sub.phys.lock().subobjs.get();
+            if subsub != 0 {
+                self.mos.free_object(tx, ObjectId::new(subsub)).await?;
+            }
+            self.mos.free_object(tx, sub.object()).await?;
+            list.free_range(tx, last * 8, 8).await?;
+        }
+        Ok(taken)
+    }
+
+    /// Entries, sublists' too, without taking them: `visit` sees batches.
+    ///
+    /// # Errors
+    /// Damage, and those of reading.
+    pub async fn for_each(&self, visit: &mut (dyn FnMut(&[Blkptr]) + Send)) -> Result<(), DslError> {
+        self.for_each_at(visit, 0).await
+    }
+
+    fn for_each_at<'a>(
+        &'a self,
+        visit: &'a mut (dyn FnMut(&[Blkptr]) + Send),
+        depth: usize,
+    ) -> BoxFuture<'a, Result<(), DslError>> {
+        Box::pin(async move {
+            if depth > DEPTH_MAX {
+                return Err(DslError::damaged(self.object(), "bpobjs nested too deeply"));
+            }
+            let phys = *self.phys.lock();
+            let mut at = 0;
+            while at < phys.blkptrs.get() {
+                let here = READ_ENTRIES.min(phys.blkptrs.get() - at);
+                visit(&self.read_entries(at, here).await?);
+                at += here;
+            }
+            if phys.subobj_count.get() == 0 {
+                return Ok(());
+            }
+            let list = self.mos.hold(ObjectId::new(phys.subobjs.get())).await?;
+            for index in 0..phys.subobj_count.get() {
+                let mut word = [0; 8];
+                list.read(index * 8, &mut word).await?;
+                let sub = Self::open(&self.mos, ObjectId::new(u64::from_le_bytes(word))).await?;
+                sub.for_each_at(visit, depth + 1).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Frees the object of a list that is empty.
+    ///
+    /// # Errors
+    /// Those of changing the MOS.
+    pub async fn free(self, tx: &Tx) -> Result<(), DslError> {
+        assert!(self.is_empty(), "a bpobj with entries was to be freed");
+        let subobjs = self.phys.lock().subobjs.get();
+        if subobjs != 0 {
+            self.mos.free_object(tx, ObjectId::new(subobjs)).await?;
+        }
+        Ok(self.mos.free_object(tx, self.object()).await?)
+    }
+
+    async fn read_entries(&self, first: u64, len: u64) -> Result<Vec<Blkptr>, DslError> {
+        let mut bytes = vec![0; len as usize * BLKPTR_BYTES];
+        self.dnode.read(first * BLKPTR_BYTES as u64, &mut bytes).await?;
+        let entry = |chunk: &[u8]| {
+            let bp = Blkptr::read_from_bytes(chunk).map_err(|_| DslError::damaged(self.object(), "entry"))?;
+            if bp.is_hole() { Err(DslError::damaged(self.object(), "hole in a bpobj")) } else { Ok(bp) }
+        };
+        bytes.chunks_exact(BLKPTR_BYTES).map(entry).collect()
+    }
+
+    /// Changes the figures and writes them through, as long as the bonus buffer is.
+    fn change(
+        &self,
+        tx: &Tx,
+        edit: impl FnOnce(&mut BpobjPhys) -> Result<(), Imbalance>,
+    ) -> Result<(), DslError> {
+        let mut phys = self.phys.lock();
+        let mut edited = *phys;
+        edit(&mut edited).map_err(|Imbalance| Imbalance.of(self.object()))?;
+        self.dnode.set_bonus(tx, ObjectType::BPOBJ_HDR, &edited.as_bytes()[..self.bonus_bytes])?;
+        *phys = edited;
+        Ok(())
+    }
+}
+
+/// Adds to (`1`) or takes from (`-1`) the figures.
+fn count(phys: &mut BpobjPhys, space: SpaceDelta, sign: i64) -> Result<(), Imbalance> {
+    add(&mut phys.bytes, sign * space.used)?;
+    add(&mut phys.compressed, sign * space.compressed)?;
+    add(&mut phys.uncompressed, sign * space.uncompressed)
+}
+
+/// The entry for a block: without what nobody who frees it needs, so that lists compress well.
+fn stored(bp: &Blkptr) -> [u8; BLKPTR_BYTES] {
+    let mut bytes = [0; BLKPTR_BYTES];
+    bytes.copy_from_slice(bp.as_bytes());
+    if bp.is_embedded() {
+        // Properties and birth; the rest is payload.
+        bytes[..48].fill(0);
+        bytes[56..80].fill(0);
+        bytes[FILL_AT..].fill(0);
+        return bytes;
+    }
+    bytes[FILL_AT..CHECKSUM_AT].fill(0);
+    if !bp.dedup() {
+        bytes[CHECKSUM_AT..].fill(0);
+    }
+    bytes
+}

@@ -1,0 +1,160 @@
+//! The features that exist, and what we make of them.
+
+/// What can be done with a pool in which a feature is active.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// Nothing: a pool that needs it to be read is refused.
+    None,
+    /// Reading.
+    Read,
+    /// Reading and changing.
+    Full,
+}
+
+/// A feature of the format (`zfeature_common.c` has names, kinds and needs).
+#[derive(Debug, PartialEq, Eq)]
+pub struct Feature {
+    /// Its name in the pool: `org.example:name`.
+    pub guid: &'static str,
+    /// Its name for users: `feature@name`.
+    pub name: &'static str,
+    /// What the pool says of it to those who do not know it.
+    pub description: &'static str,
+    /// What we can do where it is active.
+    pub support: Support,
+    /// Who does not know it can still read the pool.
+    pub write_only: bool,
+    /// Listed in labels, for without it not even the MOS can be read.
+    pub in_label: bool,
+    /// In use as soon as it is enabled.
+    pub active_when_enabled: bool,
+    /// Used by datasets one by one.
+    pub per_dataset: bool,
+    /// Features it needs, by guid.
+    pub needs: &'static [&'static str],
+}
+
+impl Feature {
+    const fn new(guid: &'static str, name: &'static str, description: &'static str, support: Support) -> Self {
+        Self {
+            guid,
+            name,
+            description,
+            support,
+            write_only: false,
+            in_label: false,
+            active_when_enabled: false,
+            per_dataset: false,
+            needs: &[],
+        }
+    }
+
+    const fn write_only(mut self) -> Self {
+        self.write_only = true;
+        self
+    }
+
+    const fn in_label(mut self) -> Self {
+        self.in_label = true;
+        self
+    }
+
+    const fn active_when_enabled(mut self) -> Self {
+        self.active_when_enabled = true;
+        self
+    }
+
+    const fn per_dataset(mut self) -> Self {
+        self.per_dataset = true;
+        self
+    }
+
+    const fn needs(mut self, guids: &'static [&'static str]) -> Self {
+        self.needs = guids;
+        self
+    }
+
+    /// The features it needs, and it itself; those needed first.
+    #[must_use]
+    pub fn closure(&'static self) -> Vec<&'static Self> {
+        let mut all = Vec::new();
+        for guid in self.needs {
+            let needed = feature(guid).expect("needs are in the table");
+            for one in needed.closure() {
+                if !all.contains(&one) {
+                    all.push(one);
+                }
+            }
+        }
+        all.push(self);
+        all
+    }
+}
+
+/// The feature of this guid or name.
+#[must_use]
+pub fn feature(name: &str) -> Option<&'static Feature> {
+    FEATURES.iter().find(|feature| feature.guid == name || feature.name == name)
+}
+
+/// The feature that notes when features were enabled.
+pub(super) fn enabled_txg() -> &'static Feature {
+    feature("enabled_txg").expect("the feature is in the table")
+}
+
+/// The feature that makes ZAPs of datasets.
+pub(super) fn extensible_dataset() -> &'static Feature {
+    feature("extensible_dataset").expect("the feature is in the table")
+}
+
+/// All features, in the format's order.
+pub static FEATURES: &[Feature] = &[
+    Feature::new("com.delphix:async_destroy", "async_destroy", "Datasets are destroyed in the background.", Support::Read).write_only(),
+    Feature::new("com.delphix:empty_bpobj", "empty_bpobj", "Empty lists of freed blocks share one object.", Support::Full).write_only(),
+    Feature::new("org.illumos:lz4_compress", "lz4_compress", "Blocks may be compressed with LZ4.", Support::Full).active_when_enabled(),
+    Feature::new("com.joyent:multi_vdev_crash_dump", "multi_vdev_crash_dump", "Crash dumps may span several vdevs.", Support::Read),
+    Feature::new("com.delphix:spacemap_histogram", "spacemap_histogram", "Space maps count their free segments by size.", Support::Full).write_only(),
+    Feature::new("com.delphix:enabled_txg", "enabled_txg", "Notes the txg in which each feature was enabled.", Support::Full).write_only(),
+    Feature::new("com.delphix:hole_birth", "hole_birth", "Holes remember the txg of their birth.", Support::Read).in_label().active_when_enabled().needs(&["com.delphix:enabled_txg"]),
+    Feature::new("com.delphix:zpool_checkpoint", "zpool_checkpoint", "The pool's state can be kept and returned to.", Support::Read).write_only(),
+    Feature::new("com.delphix:spacemap_v2", "spacemap_v2", "Space maps have shorter entries for long segments.", Support::Full).write_only().active_when_enabled(),
+    Feature::new("com.delphix:extensible_dataset", "extensible_dataset", "Datasets can carry further fields.", Support::Full),
+    Feature::new("com.delphix:bookmarks", "bookmarks", "Snapshots can leave bookmarks behind.", Support::Full).write_only().needs(&["com.delphix:extensible_dataset"]),
+    Feature::new("com.joyent:filesystem_limits", "filesystem_limits", "File systems and snapshots can be limited in number.", Support::Read).write_only().needs(&["com.delphix:extensible_dataset"]),
+    Feature::new("com.delphix:embedded_data", "embedded_data", "Very small blocks lie in their block pointers.", Support::Full).in_label().active_when_enabled(),
+    Feature::new("com.delphix:livelist", "livelist", "Clones list their own blocks, to be destroyed sooner.", Support::Read).write_only().needs(&["com.delphix:extensible_dataset"]),
+    Feature::new("com.delphix:log_spacemap", "log_spacemap", "Allocations are logged for all metaslabs together.", Support::Read).write_only().needs(&["com.delphix:spacemap_v2"]),
+    Feature::new("org.open-zfs:large_blocks", "large_blocks", "Blocks may be larger than 128 KiB.", Support::Full).per_dataset().needs(&["com.delphix:extensible_dataset"]),
+    Feature::new("org.zfsonlinux:large_dnode", "large_dnode", "Dnodes may be larger than 512 bytes.", Support::Full).per_dataset().needs(&["com.delphix:extensible_dataset"]),
+    Feature::new("org.illumos:sha512", "sha512", "Blocks may be checksummed with SHA-512/256.", Support::None).per_dataset().needs(&["com.delphix:extensible_dataset"]),
+    Feature::new("org.illumos:skein", "skein", "Blocks may be checksummed with Skein.", Support::None).per_dataset().needs(&["com.delphix:extensible_dataset"]),
+    Feature::new("org.illumos:edonr", "edonr", "Blocks may be checksummed with Edon-R.", Support::None).per_dataset().needs(&["com.delphix:extensible_dataset"]),
+    Feature::new("com.delphix:redaction_bookmarks", "redaction_bookmarks", "Bookmarks can hold redaction lists.", Support::Read).needs(&["com.datto:bookmark_v2", "com.delphix:extensible_dataset", "com.delphix:bookmarks"]),
+    Feature::new("com.delphix:redacted_datasets", "redacted_datasets", "Datasets may have been received redacted.", Support::None).per_dataset().needs(&["com.delphix:extensible_dataset"]),
+    Feature::new("com.delphix:bookmark_written", "bookmark_written", "Bookmarks know what was written since.", Support::Read).needs(&["com.datto:bookmark_v2", "com.delphix:extensible_dataset", "com.delphix:bookmarks"]),
+    Feature::new("com.delphix:device_removal", "device_removal", "Top-level vdevs may have been removed.", Support::None).in_label(),
+    Feature::new("com.delphix:obsolete_counts", "obsolete_counts", "Maps of removed vdevs shrink as blocks are freed.", Support::Read).write_only().needs(&["com.delphix:extensible_dataset", "com.delphix:device_removal"]),
+    Feature::new("org.zfsonlinux:userobj_accounting", "userobj_accounting", "Objects are counted by user and group.", Support::Read).write_only().per_dataset().needs(&["com.delphix:extensible_dataset"]),
+    Feature::new("com.datto:bookmark_v2", "bookmark_v2", "Bookmarks may be larger.", Support::Full).needs(&["com.delphix:extensible_dataset", "com.delphix:bookmarks"]),
+    Feature::new("com.datto:encryption", "encryption", "Datasets may be encrypted.", Support::None).per_dataset().needs(&["com.delphix:extensible_dataset", "com.datto:bookmark_v2"]),
+    Feature::new("org.zfsonlinux:project_quota", "project_quota", "Space and objects are counted by project.", Support::Read).write_only().per_dataset().needs(&["com.delphix:extensible_dataset"]),
+    Feature::new("org.zfsonlinux:allocation_classes", "allocation_classes", "Vdevs may serve a class of blocks.", Support::Read).write_only(),
+    Feature::new("com.datto:resilver_defer", "resilver_defer", "A resilver may wait for the one under way.", Support::Read).write_only(),
+    Feature::new("org.openzfs:device_rebuild", "device_rebuild", "Devices may be rebuilt in sequence.", Support::Read).write_only(),
+    Feature::new("org.freebsd:zstd_compress", "zstd_compress", "Blocks may be compressed with Zstandard.", Support::None).per_dataset().needs(&["com.delphix:extensible_dataset"]),
+    Feature::new("org.openzfs:draid", "draid", "Vdevs may be of type dRAID.", Support::None).in_label(),
+    Feature::new("com.seagate:draid_failure_domains", "draid_failure_domains", "dRAID vdevs may have failure domains.", Support::None).in_label().needs(&["org.openzfs:draid"]),
+    Feature::new("org.openzfs:zilsaxattr", "zilsaxattr", "The intent log carries extended attributes.", Support::Full).write_only().per_dataset().needs(&["com.delphix:extensible_dataset"]),
+    Feature::new("com.delphix:head_errlog", "head_errlog", "Errors are logged by dataset.", Support::Full).active_when_enabled(),
+    Feature::new("org.openzfs:blake3", "blake3", "Blocks may be checksummed with BLAKE3.", Support::None).per_dataset().needs(&["com.delphix:extensible_dataset"]),
+    Feature::new("com.fudosecurity:block_cloning", "block_cloning", "Files may share blocks by reference.", Support::Read).write_only(),
+    Feature::new("com.truenas:block_cloning_endian", "block_cloning_endian", "References of shared blocks have a fixed byte order.", Support::Read).write_only(),
+    Feature::new("com.klarasystems:vdev_zaps_v2", "vdev_zaps_v2", "The root vdev has a ZAP.", Support::Full).in_label(),
+    Feature::new("com.delphix:redaction_list_spill", "redaction_list_spill", "Redaction lists may be longer.", Support::Read).needs(&["com.delphix:redaction_bookmarks"]),
+    Feature::new("org.openzfs:raidz_expansion", "raidz_expansion", "RAID-Z vdevs may have been widened.", Support::None).in_label(),
+    Feature::new("com.klarasystems:fast_dedup", "fast_dedup", "Deduplication keeps a log and prunes.", Support::Read).write_only(),
+    Feature::new("org.zfsonlinux:longname", "longname", "File names may have up to 1023 bytes.", Support::Read).per_dataset().needs(&["com.delphix:extensible_dataset"]),
+    Feature::new("com.klarasystems:large_microzap", "large_microzap", "Micro ZAPs may be larger than 128 KiB.", Support::Full).write_only().per_dataset().needs(&["com.delphix:extensible_dataset", "org.open-zfs:large_blocks"]),
+    Feature::new("com.klarasystems:dynamic_gang_header", "dynamic_gang_header", "Gang headers may be larger.", Support::None).in_label(),
+    Feature::new("com.truenas:physical_rewrite", "physical_rewrite", "Rewritten blocks keep their birth.", Support::Read).write_only().per_dataset().needs(&["com.delphix:extensible_dataset"]),
+];

@@ -1,0 +1,51 @@
+//! Datasets, the tree they form, the space they take and their properties.
+//!
+//! ```text
+//!  MOS object 1 ─ "root_dataset" ─► Dir "tank" ─ head ─► Dataset ─ bp ─► objset
+//!  (directory)                        │ child map            │ prev snap
+//!                                     ▼                      ▼
+//!                                   Dir "tank/fs"          Dataset "$ORIGIN@$ORIGIN"
+//! ```
+//! A [`Dir`] has a name, children, properties, quota and reservation; it lives as long as its
+//! head [`Dataset`], which has contents. All of it lies in the MOS: dirs and datasets in bonus
+//! buffers, everything that has names in ZAPs. What is in memory is a copy, written through.
+//!
+//! Invariants
+//! - Changes are made in syncing context, by one caller at a time; reads at any time.
+//! - A dir's space is the sum of its breakdown, and its parent's share of it is what it uses or
+//!   has reserved, whichever is more.
+//!   (test: `space_adds_up_from_every_dataset_to_the_root`)
+//! - What was created and destroyed again leaves no object behind.
+//!   (test: `a_destroyed_dataset_leaves_nothing_in_the_mos`)
+#![forbid(unsafe_code)]
+
+pub mod bpobj;
+mod check;
+mod create;
+mod dataset;
+mod deadlist;
+mod destroy;
+mod dir;
+mod error;
+pub mod features;
+mod format;
+mod names;
+pub mod props;
+mod space;
+mod tree;
+
+pub use bpobj::Bpobj;
+pub use check::{PoolSpace, SpaceVerdict, slop_bytes};
+pub use create::NewDataset;
+pub use dataset::{Dataset, FreeWhen};
+pub use destroy::Destroyed;
+pub use dir::Dir;
+pub use error::DslError;
+pub use features::{FEATURES, Feature, Features};
+pub use format::NewPool;
+pub use names::{check_dataset_name, check_snapshot_name};
+pub use props::{DatasetProps, PropSource, PropValue};
+pub use tree::{Child, Dsl, object_directory};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! Space, from datasets up to the root.
+//!
+//! ```text
+//!  parent.used        = head + snap + child + child_rsrv + refrsrv     (the breakdown)
+//!  parent.child      += what the child uses
+//!  parent.child_rsrv += what the child has reserved and does not use
+//! ```
+//! A dir charges its parent the greater of what it uses and what it has reserved. A head with a
+//! refreservation charges its dir likewise; the unused rest stands under `refrsrv`.
+
+use dmu::{SpaceDelta, Tx};
+use ondisk::Blkptr;
+use ondisk::dsl::{DslDirPhys, dir_flags, used};
+use units::ObjectId;
+use zerocopy::little_endian::U64;
+
+use crate::{Dataset, Dir, Dsl, DslError};
+
+/// A counter would go below zero or past the end: the sums on disk were wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Imbalance;
+
+impl Imbalance {
+    /// The same with its place.
+    pub(crate) fn of(self, object: ObjectId) -> DslError {
+        DslError::damaged(object, "space counters that do not add up")
+    }
+}
+
+/// Adds to a counter on disk.
+pub(crate) fn add(counter: &mut U64, delta: i64) -> Result<(), Imbalance> {
+    *counter = U64::new(counter.get().checked_add_signed(delta).ok_or(Imbalance)?);
+    Ok(())
+}
+
+/// By how much `max(used, reserved)` changes.
+fn charged(used: u64, delta: i64, reserved: u64) -> Result<i64, Imbalance> {
+    let after = used.checked_add_signed(delta).ok_or(Imbalance)?;
+    difference(after.max(reserved), used.max(reserved))
+}
+
+fn difference(after: u64, before: u64) -> Result<i64, Imbalance> {
+    after.checked_signed_diff(before).ok_or(Imbalance)
+}
+
+fn add_all(phys: &mut DslDirPhys, delta: SpaceDelta) -> Result<(), Imbalance> {
+    add(&mut phys.used_bytes, delta.used)?;
+    add(&mut phys.compressed_bytes, delta.compressed)?;
+    add(&mut phys.uncompressed_bytes, delta.uncompressed)
+}
+
+/// Adds to one heading of the breakdown, where there is one.
+fn add_heading(phys: &mut DslDirPhys, heading: usize, delta: i64) -> Result<(), Imbalance> {
+    if phys.flags.get() & dir_flags::USED_BREAKDOWN != 0 {
+        add(&mut phys.used_breakdown[heading], delta)?;
+    }
+    Ok(())
+}
+
+impl Dir {
+    /// The dir comes to use more or less, under one heading of the breakdown (`used::*`), and
+    /// so do its ancestors.
+    pub(crate) fn use_space(&self, tx: &Tx, heading: usize, delta: SpaceDelta) -> Result<(), DslError> {
+        let charge = self.try_change(tx, |phys| {
+            let charge = charged(phys.used_bytes.get(), delta.used, phys.reserved.get())?;
+            add_all(phys, delta)?;
+            add_heading(phys, heading, delta.used)?;
+            Ok(charge)
+        })?;
+        self.charge_parent(tx, charge, delta.used, delta)
+    }
+
+    /// This dir's charge has changed by `charge`, its use by `spent`.
+    fn charge_parent(&self, tx: &Tx, charge: i64, spent: i64, delta: SpaceDelta) -> Result<(), DslError> {
+        let Some(parent) = self.parent() else {
+            return Ok(());
+        };
+        let upwards = parent.try_change(tx, |phys| {
+            let upwards = charged(phys.used_bytes.get(), charge, phys.reserved.get())?;
+            add_all(phys, SpaceDelta { used: charge, ..delta })?;
+            add_heading(phys, used::CHILD_RESERVATION, charge - spent)?;
+            add_heading(phys, used::CHILD, spent)?;
+            Ok(upwards)
+        })?;
+        parent.charge_parent(tx, upwards, charge, delta)
+    }
+
+    /// Moves use from one heading to another.
+    pub(crate) fn move_space(&self, tx: &Tx, from: usize, to: usize, bytes: i64) -> Result<(), DslError> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.try_change(tx, |phys| {
+            add_heading(phys, from, -bytes)?;
+            add_heading(phys, to, bytes)
+        })
+    }
+
+    /// Sets the dir's reservation, and what its parent is charged for it.
+    pub(crate) fn set_reservation(&self, tx: &Tx, bytes: u64) -> Result<(), DslError> {
+        let delta = self.try_change(tx, |phys| {
+            let used = phys.used_bytes.get();
+            let before = used.max(phys.reserved.get());
+            phys.reserved = U64::new(bytes);
+            difference(used.max(bytes), before)
+        })?;
+        let Some(parent) = self.parent() else {
+            return Ok(());
+        };
+        parent.use_space(tx, used::CHILD_RESERVATION, SpaceDelta { used: delta, ..SpaceDelta::default() })
+    }
+}
+
+impl Dataset {
+    /// Takes over what a sync of its objset left: the new root, and the space it took and gave.
+    /// The freed blocks were born after the latest snapshot: older ones go to the deadlist and
+    /// are not part of `delta`.
+    ///
+    /// # Errors
+    /// [`DslError::Damaged`] when the sums on disk cannot have been right, and those of changing
+    /// the MOS.
+    pub fn apply_sync(&self, tx: &Tx, root: Blkptr, delta: SpaceDelta) -> Result<(), DslError> {
+        let reserved = self.refreservation();
+        let charge = self.try_change(tx, |phys| {
+            let charge = charged(phys.unique_bytes.get(), delta.used, reserved)?;
+            phys.bp = root;
+            add(&mut phys.referenced_bytes, delta.used)?;
+            add(&mut phys.compressed_bytes, delta.compressed)?;
+            add(&mut phys.uncompressed_bytes, delta.uncompressed)?;
+            add(&mut phys.unique_bytes, delta.used)?;
+            Ok(charge)
+        })?;
+        let dir = self.dir();
+        dir.use_space(tx, used::HEAD, SpaceDelta { used: charge, ..delta })?;
+        dir.move_space(tx, used::REFRESERVATION, used::HEAD, delta.used - charge)
+    }
+
+    /// Sets what is set aside for the head alone.
+    pub(crate) fn set_refreservation(&self, tx: &Tx, bytes: u64) -> Result<(), DslError> {
+        let unique = self.phys().unique_bytes.get();
+        let unused = |reserved: u64| reserved.saturating_sub(unique);
+        let delta = difference(unused(bytes), unused(self.refreservation()))
+            .map_err(|Imbalance| Imbalance.of(self.object()))?;
+        self.set_limits(self.refquota(), bytes);
+        let delta = SpaceDelta { used: delta, ..SpaceDelta::default() };
+        self.dir().use_space(tx, used::REFRESERVATION, delta)
+    }
+}
+
+impl Dsl {
+    /// The MOS itself has come to take more or less space.
+    ///
+    /// # Errors
+    /// Those of changing the MOS.
+    pub fn apply_mos_sync(&self, tx: &Tx, delta: SpaceDelta) -> Result<(), DslError> {
+        self.mos_dir().use_space(tx, used::HEAD, delta)
+    }
+
+    /// Space of blocks that wait to be freed changes: what `$FREE` accounts for.
+    ///
+    /// # Errors
+    /// Those of changing the MOS.
+    pub fn apply_freeing(&self, tx: &Tx, delta: SpaceDelta) -> Result<(), DslError> {
+        self.free_dir().use_space(tx, used::HEAD, delta)
+    }
+}

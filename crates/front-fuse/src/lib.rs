@@ -1,0 +1,1 @@
+//! A FUSE mount over the file-system trait

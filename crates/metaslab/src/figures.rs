@@ -1,0 +1,58 @@
+//! How full something is.
+
+use std::ops::{Add, AddAssign};
+
+use units::Asize;
+
+/// Space of a metaslab, a vdev or a class: `free + allocated + resting` is `capacity`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceFigures {
+    /// All bytes that whole metaslabs cover.
+    pub capacity: Asize,
+    /// May be handed out now.
+    pub free: Asize,
+    /// In use: including what open txgs allocated, excluding what they freed.
+    pub allocated: Asize,
+    /// Freed, but kept back while older uberblocks may need it. `zpool list` counts it as allocated.
+    pub resting: Asize,
+}
+
+impl SpaceFigures {
+    /// A sum in which the part `before` has become `after`.
+    pub(crate) fn replaced(self, before: Self, after: Self) -> Self {
+        let swap =
+            |sum: Asize, before: Asize, after: Asize| Asize::new(sum.get() - before.get() + after.get());
+        Self {
+            capacity: swap(self.capacity, before.capacity, after.capacity),
+            free: swap(self.free, before.free, after.free),
+            allocated: swap(self.allocated, before.allocated, after.allocated),
+            resting: swap(self.resting, before.resting, after.resting),
+        }
+    }
+}
+
+impl Add for SpaceFigures {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        let sum = |a: Asize, b: Asize| Asize::new(a.get() + b.get());
+        Self {
+            capacity: sum(self.capacity, other.capacity),
+            free: sum(self.free, other.free),
+            allocated: sum(self.allocated, other.allocated),
+            resting: sum(self.resting, other.resting),
+        }
+    }
+}
+
+impl AddAssign for SpaceFigures {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl std::iter::Sum for SpaceFigures {
+    fn sum<I: Iterator<Item = Self>>(figures: I) -> Self {
+        figures.fold(Self::default(), Add::add)
+    }
+}

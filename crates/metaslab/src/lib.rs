@@ -1,0 +1,60 @@
+//! Where the next block goes: range trees and allocation classes, free of I/O.
+//!
+//! ```text
+//!  Allocator ─ classes Normal and Log, each a ring of top-level vdevs
+//!     └─ vdev ─ cut into metaslabs of 2^ms_shift bytes (whole ones only)
+//!           └─ metaslab
+//!
+//!              allocate, claim                 take_changes       (space map on disk)
+//!       free ───────────────────► allocated ──────────────► "alloc"
+//!        ▲  ◄──── unalloc ──────      │ free(txg)
+//!        │                            ▼          take_changes
+//!        └──── sync_done(txg + 2) ── resting ─────────────► "free"
+//! ```
+//! ZFS never overwrites, so every txg allocates afresh and frees what it replaced. What a txg
+//! frees, the uberblocks of the txgs before it still point to: it rests until two more txgs
+//! are stable, so that a pool whose newest uberblock is lost can be imported as of an older one.
+//! The space map on disk says "free" at once; only memory knows about resting, and an import forgets.
+//!
+//! All of it is plain data and plain calls. Space maps are themselves stored in blocks that are
+//! allocated here; that knot is tied in `pool`, which takes [`Changes`] and writes them, and asks
+//! again, as often as writing them allocates.
+//!
+//! Invariants
+//! - Every byte of a metaslab is in exactly one of: free, allocated, resting; the sums agree, and
+//!   nothing is handed out twice. (test: `any_history_keeps_space_in_exactly_one_place`)
+//! - What a txg freed is not handed out before the second txg after it is done.
+//!   (test: `freed_space_rests_until_two_more_txgs_are_done`)
+//! - The changes taken, in order, describe exactly the allocations that remain.
+//!   (test: `changes_taken_replay_to_what_is_allocated`)
+//! - A claimed block is allocated like any other.
+//!   (test: `claimed_log_blocks_are_never_handed_out_again`)
+//! - Copies of a block lie on different vdevs, or far apart.
+//!   (tests: `copies_go_to_different_vdevs`, `copies_within_one_vdev_lie_far_apart`)
+#![forbid(unsafe_code)]
+
+mod allocator;
+mod change;
+mod error;
+mod figures;
+mod free_space;
+mod histogram;
+mod metaslab;
+mod placement;
+mod range_tree;
+mod rotor;
+mod segment;
+mod vdev;
+
+pub use allocator::{Allocator, Changes, Class, Hint, MAX_COPIES};
+pub use change::{Change, ChangeKind, MetaslabId};
+pub use error::{AllocError, SpaceError, VdevConfigError};
+pub use figures::SpaceFigures;
+pub use histogram::{HISTOGRAM_BUCKETS, Histogram};
+pub use metaslab::Metaslab;
+pub use range_tree::RangeTree;
+pub use segment::Segment;
+pub use vdev::VdevConfig;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,296 @@
+//! ACLs: who may do what with a file, as NFSv4 has it.
+//!
+//! ```text
+//!  entry: 0 type u16   2 flags u16   4 mask u32 | 8 who u64 | 16 object type (16) | 32 inherited (16)
+//!                                               8           16                                   48
+//!  old:   0 who u32    4 mask u32    8 flags u16   10 type u16   12
+//! ```
+//! An entry for owner, group or everyone ends after 8 bytes, one for another user or group after
+//! 16, one for an object type after 48: type and flags tell which. File systems before version 3
+//! have old entries of 12 bytes.
+//!
+//! Every file carries an ACL, on Linux too, where it is the *trivial* one: the mode in other words.
+//! POSIX ACLs are extended attributes and not seen here.
+//!
+//! Invariant: the ACL of a mode is the one OpenZFS writes (test:
+//! `the_trivial_acl_of_each_mode_is_the_formats`).
+
+#[cfg(test)]
+mod tests;
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::error::{OndiskError, bad};
+use crate::reader::Reader;
+
+/// Room for entries in an old znode: six old ones.
+pub const ACE_SPACE_BYTES: usize = 72;
+/// Bytes of an old entry.
+pub const OLD_ACE_BYTES: usize = 12;
+/// ACL version of file systems before 3.
+pub const ACL_VERSION_INITIAL: u16 = 0;
+/// ACL version since.
+pub const ACL_VERSION_FUID: u16 = 1;
+
+/// Types of entries.
+pub mod ace_type {
+    /// Allows.
+    pub const ALLOW: u16 = 0;
+    /// Denies.
+    pub const DENY: u16 = 1;
+    /// Writes an audit record.
+    pub const AUDIT: u16 = 2;
+    /// Raises an alarm.
+    pub const ALARM: u16 = 3;
+    /// Allows for an object type: first of the four that are 48 bytes long.
+    pub const ALLOW_OBJECT: u16 = 5;
+    /// Raises an alarm for an object type: last of the four.
+    pub const ALARM_OBJECT: u16 = 8;
+}
+
+/// Flags of entries.
+pub mod ace_flags {
+    /// Files inherit it.
+    pub const FILE_INHERIT: u16 = 0x0001;
+    /// Directories inherit it.
+    pub const DIRECTORY_INHERIT: u16 = 0x0002;
+    /// But their children do not.
+    pub const NO_PROPAGATE_INHERIT: u16 = 0x0004;
+    /// It is there to be inherited only.
+    pub const INHERIT_ONLY: u16 = 0x0008;
+    /// Audit success.
+    pub const SUCCESSFUL_ACCESS: u16 = 0x0010;
+    /// Audit failure.
+    pub const FAILED_ACCESS: u16 = 0x0020;
+    /// `who` is a group.
+    pub const IDENTIFIER_GROUP: u16 = 0x0040;
+    /// Was inherited.
+    pub const INHERITED: u16 = 0x0080;
+    /// Is about the owner.
+    pub const OWNER: u16 = 0x1000;
+    /// Is about the owning group.
+    pub const GROUP: u16 = 0x2000;
+    /// Is about everyone.
+    pub const EVERYONE: u16 = 0x4000;
+    /// Which of the kinds of `who` it is about.
+    pub const WHO: u16 = OWNER | GROUP | EVERYONE | IDENTIFIER_GROUP;
+    /// The owning group, as it is written.
+    pub const OWNING_GROUP: u16 = GROUP | IDENTIFIER_GROUP;
+}
+
+/// Bits of an entry's mask.
+pub mod ace_mask {
+    /// Read a file, list a directory.
+    pub const READ_DATA: u32 = 0x0000_0001;
+    /// Write a file, add a file to a directory.
+    pub const WRITE_DATA: u32 = 0x0000_0002;
+    /// Append to a file, add a directory to a directory.
+    pub const APPEND_DATA: u32 = 0x0000_0004;
+    /// Read extended attributes.
+    pub const READ_NAMED_ATTRS: u32 = 0x0000_0008;
+    /// Write extended attributes.
+    pub const WRITE_NAMED_ATTRS: u32 = 0x0000_0010;
+    /// Execute a file, pass through a directory.
+    pub const EXECUTE: u32 = 0x0000_0020;
+    /// Remove from a directory.
+    pub const DELETE_CHILD: u32 = 0x0000_0040;
+    /// Read attributes.
+    pub const READ_ATTRIBUTES: u32 = 0x0000_0080;
+    /// Set times.
+    pub const WRITE_ATTRIBUTES: u32 = 0x0000_0100;
+    /// Remove it.
+    pub const DELETE: u32 = 0x0001_0000;
+    /// Read the ACL.
+    pub const READ_ACL: u32 = 0x0002_0000;
+    /// Write the ACL or the mode.
+    pub const WRITE_ACL: u32 = 0x0004_0000;
+    /// Change owner and group.
+    pub const WRITE_OWNER: u32 = 0x0008_0000;
+    /// Wait for synchronous access.
+    pub const SYNCHRONIZE: u32 = 0x0010_0000;
+}
+
+/// The ACL part of an old znode.
+///
+/// ```text
+///  0 object   8 size u32   12 version u16   14 count u16   16 entries (72)   88 end
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct AclPhys {
+    /// Object with the entries when they do not fit here, else zero.
+    pub extern_object: U64,
+    /// Bytes of entries; in version 0 their number.
+    pub size: U32,
+    /// [`ACL_VERSION_INITIAL`] or [`ACL_VERSION_FUID`].
+    pub version: U16,
+    /// Entries; zero in version 0.
+    pub count: U16,
+    /// Entries, when they fit.
+    pub entries: [u8; ACE_SPACE_BYTES],
+}
+const _: () = assert!(size_of::<AclPhys>() == 88);
+
+impl Default for AclPhys {
+    fn default() -> Self {
+        let entries = [0; ACE_SPACE_BYTES];
+        Self {
+            extern_object: U64::ZERO,
+            size: U32::ZERO,
+            version: U16::new(ACL_VERSION_FUID),
+            count: U16::ZERO,
+            entries,
+        }
+    }
+}
+
+/// The start of every entry.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct AceHeaderPhys {
+    ace_type: U16,
+    flags: U16,
+    mask: U32,
+}
+const _: () = assert!(size_of::<AceHeaderPhys>() == 8);
+
+/// One entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ace {
+    /// See [`ace_type`].
+    pub ace_type: u16,
+    /// See [`ace_flags`].
+    pub flags: u16,
+    /// See [`ace_mask`].
+    pub mask: u32,
+    /// The user or group; `None` for owner, group and everyone.
+    pub who: Option<u64>,
+    /// Object type and inherited object type, where the type is about such.
+    pub object: Option<([u8; 16], [u8; 16])>,
+}
+
+impl Ace {
+    /// An entry about owner, owning group or everyone.
+    #[must_use]
+    pub const fn abstract_who(ace_type: u16, flags: u16, mask: u32) -> Self {
+        Self { ace_type, flags, mask, who: None, object: None }
+    }
+
+    const fn is_abstract(ace_type: u16, flags: u16) -> bool {
+        matches!(flags & ace_flags::WHO, ace_flags::OWNER | ace_flags::OWNING_GROUP | ace_flags::EVERYONE)
+            && (ace_type == ace_type::ALLOW || ace_type == ace_type::DENY)
+    }
+
+    const fn is_object(ace_type: u16) -> bool {
+        ace_type >= ace_type::ALLOW_OBJECT && ace_type <= ace_type::ALARM_OBJECT
+    }
+}
+
+/// Decodes the entries that fill `bytes`.
+///
+/// # Errors
+/// When the last one breaks off.
+pub fn decode(bytes: &[u8]) -> Result<Vec<Ace>, OndiskError> {
+    let mut from = Reader::new("acl", bytes);
+    let mut aces = Vec::new();
+    while !from.is_empty() {
+        let header: AceHeaderPhys = from.read()?;
+        let (ace_type, flags, mask) = (header.ace_type.get(), header.flags.get(), header.mask.get());
+        let who = if Ace::is_abstract(ace_type, flags) { None } else { Some(from.read::<U64>()?.get()) };
+        let object = if Ace::is_object(ace_type) { Some((from.read()?, from.read()?)) } else { None };
+        aces.push(Ace { ace_type, flags, mask, who, object });
+    }
+    Ok(aces)
+}
+
+/// Encodes entries.
+///
+/// # Panics
+/// When an entry has a `who` or an object that its type and flags do not, or lacks one.
+#[must_use]
+pub fn encode(aces: &[Ace]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for ace in aces {
+        assert_eq!(ace.who.is_none(), Ace::is_abstract(ace.ace_type, ace.flags), "type and flags tell the size");
+        assert_eq!(ace.object.is_some(), Ace::is_object(ace.ace_type), "type tells the size");
+        let (ace_type, flags) = (U16::new(ace.ace_type), U16::new(ace.flags));
+        out.extend_from_slice(AceHeaderPhys { ace_type, flags, mask: U32::new(ace.mask) }.as_bytes());
+        ace.who.iter().for_each(|who| out.extend_from_slice(U64::new(*who).as_bytes()));
+        if let Some((object, inherited)) = &ace.object {
+            out.extend_from_slice(object);
+            out.extend_from_slice(inherited);
+        }
+    }
+    out
+}
+
+/// Decodes old entries of 12 bytes.
+///
+/// # Errors
+/// When the last one breaks off, or its type is not allow or deny.
+pub fn decode_old(bytes: &[u8]) -> Result<Vec<Ace>, OndiskError> {
+    let mut from = Reader::new("old acl", bytes);
+    let mut aces = Vec::new();
+    while !from.is_empty() {
+        let (who, mask): (U32, U32) = (from.read()?, from.read()?);
+        let (flags, ace_type): (U16, U16) = (from.read()?, from.read()?);
+        let (flags, ace_type) = (flags.get(), ace_type.get());
+        if ace_type > ace_type::ALARM {
+            return Err(bad("old acl", "type", ace_type));
+        }
+        let who = (!Ace::is_abstract(ace_type, flags)).then_some(who.get().into());
+        aces.push(Ace { ace_type, flags, mask: mask.get(), who, object: None });
+    }
+    Ok(aces)
+}
+
+const READ_BIT: u64 = 0o4;
+const WRITE_BIT: u64 = 0o2;
+const EXECUTE_BIT: u64 = 0o1;
+
+/// What everyone may do whatever the mode.
+const ALWAYS: u32 =
+    ace_mask::READ_ACL | ace_mask::READ_ATTRIBUTES | ace_mask::READ_NAMED_ATTRS | ace_mask::SYNCHRONIZE;
+/// What the owner may do besides.
+const OWNER_ALWAYS: u32 = ace_mask::WRITE_ATTRIBUTES
+    | ace_mask::WRITE_OWNER
+    | ace_mask::WRITE_ACL
+    | ace_mask::WRITE_NAMED_ATTRS;
+
+/// The mask that stands for three bits of a mode.
+const fn mask_of(rwx: u64, is_dir: bool) -> u32 {
+    let read = if rwx & READ_BIT != 0 { ace_mask::READ_DATA } else { 0 };
+    let delete_child = if is_dir { ace_mask::DELETE_CHILD } else { 0 };
+    let write = ace_mask::WRITE_DATA | ace_mask::APPEND_DATA | delete_child;
+    let write = if rwx & WRITE_BIT != 0 { write } else { 0 };
+    let execute = if rwx & EXECUTE_BIT != 0 { ace_mask::EXECUTE } else { 0 };
+    read | write | execute
+}
+
+/// The ACL that says just what a mode says.
+///
+/// NFSv4 takes the first entry that decides, and everyone includes the owner; a mode takes the
+/// most specific class. So where a class has less than those after it, an entry first denies it the
+/// difference; and where that denial of the group would hit the owner, an entry before it allows.
+#[must_use]
+pub fn trivial(mode: u64, is_dir: bool) -> Vec<Ace> {
+    let (owner, group, other) = ((mode >> 6) & 0o7, (mode >> 3) & 0o7, mode & 0o7);
+    let denied_to_owner = !owner & (group | other);
+    let denied_to_group = !group & other;
+    let allowed_first = owner & denied_to_group;
+    let mut aces = Vec::with_capacity(6);
+    let mut push_if = |rwx: u64, ace_type: u16, who: u16| {
+        if rwx != 0 {
+            aces.push(Ace::abstract_who(ace_type, who, mask_of(rwx, is_dir)));
+        }
+    };
+    push_if(allowed_first, ace_type::ALLOW, ace_flags::OWNER);
+    push_if(denied_to_owner, ace_type::DENY, ace_flags::OWNER);
+    push_if(denied_to_group, ace_type::DENY, ace_flags::OWNING_GROUP);
+    let allow = |rwx, who, always| Ace::abstract_who(ace_type::ALLOW, who, mask_of(rwx, is_dir) | always);
+    aces.push(allow(owner, ace_flags::OWNER, ALWAYS | OWNER_ALWAYS));
+    aces.push(allow(group, ace_flags::OWNING_GROUP, ALWAYS));
+    aces.push(allow(other, ace_flags::EVERYONE, ALWAYS));
+    aces
+}

@@ -1,0 +1,1 @@
+//! Runs the real zdb and GRUB beside ours (development only)

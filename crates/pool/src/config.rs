@@ -1,0 +1,152 @@
+//! What labels and the meta-objset say of the pool as a whole.
+
+use ondisk::{NvList, ObjectType};
+use units::{Guid, ObjectId, Txg};
+use vdev::{PoolConfig, PoolState, VdevTree};
+
+use dmu::{DnodeSpec, Tx};
+use dsl::Dsl;
+
+use crate::PoolError;
+
+/// Version of a pool with feature flags.
+pub(crate) const POOL_VERSION: u64 = 5000;
+/// Data block of the object that holds the configuration.
+const CONFIG_BLOCK_BYTES: u32 = 16 << 10;
+
+/// Who runs this program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// `gethostid(2)`; 0 when it has none.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+}
+
+/// The configuration of an open pool; everything but its vdevs.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pool: PoolConfig,
+}
+
+impl Config {
+    /// That of a pool made, or imported, under this name on this host.
+    pub fn new(name: &str, host: &Host) -> Self {
+        Self {
+            pool: PoolConfig {
+                version: POOL_VERSION,
+                name: name.into(),
+                state: PoolState::Active,
+                txg: Txg::ZERO,
+                errata: 0,
+                comment: None,
+                compatibility: None,
+                hostid: host.id,
+                hostname: host.name.clone(),
+                features_for_read: NvList::new(),
+            },
+        }
+    }
+
+    /// Keeps what an imported pool says of itself that is not this host's to say.
+    pub fn adopt(&mut self, found: &PoolConfig) {
+        self.pool.version = found.version;
+        self.pool.errata = found.errata;
+        self.pool.comment.clone_from(&found.comment);
+        self.pool.compatibility.clone_from(&found.compatibility);
+        self.pool.features_for_read = found.features_for_read.clone();
+    }
+
+    pub fn name(&self) -> &str {
+        &self.pool.name
+    }
+
+    pub fn comment(&self) -> Option<&str> {
+        self.pool.comment.as_deref()
+    }
+
+    pub fn set_comment(&mut self, comment: Option<String>) {
+        self.pool.comment = comment;
+    }
+
+    pub fn set_state(&mut self, state: PoolState) {
+        self.pool.state = state;
+    }
+
+    /// As written in `txg`.
+    pub fn at(&self, txg: Txg) -> PoolConfig {
+        PoolConfig { txg, ..self.pool.clone() }
+    }
+}
+
+/// Stores the configuration in the meta-objset, in the object that the directory calls `config`.
+pub(crate) async fn store(dsl: &Dsl, tx: &Tx, config: &Config, vdevs: &VdevTree) -> Result<(), PoolError> {
+    let packed = config.at(tx.txg()).mos(vdevs).encode();
+    let known = dsl.directory().lookup_u64(b"config").await?;
+    let dnode = match known {
+        Some(object) => dsl.mos().hold(ObjectId::new(object)).await?,
+        None => {
+            let spec = DnodeSpec::new(ObjectType::PACKED_NVLIST, CONFIG_BLOCK_BYTES)
+                .with_bonus(ObjectType::PACKED_NVLIST_SIZE, 8);
+            let dnode = dsl.mos().allocate(tx, &spec).await?;
+            dsl.directory().add_u64(tx, b"config", dnode.object().get()).await?;
+            dnode
+        }
+    };
+    dnode.write(tx, 0, &packed).await?;
+    Ok(dnode.set_bonus(tx, ObjectType::PACKED_NVLIST_SIZE, &(packed.len() as u64).to_le_bytes())?)
+}
+
+/// Reads the configuration back.
+pub(crate) async fn load(dsl: &Dsl) -> Result<NvList, PoolError> {
+    let object = dsl.directory_object("config").await?;
+    let damaged = |what: &str| PoolError::Damaged { object, what: what.into() };
+    let dnode = dsl.mos().hold(object).await?;
+    let bonus = dnode.bonus();
+    let size = bonus.get(..8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
+    let limit = (dnode.max_block().get() + 1) * u64::from(dnode.block_bytes());
+    let size = size.filter(|&size| size <= limit).ok_or_else(|| damaged("size of the configuration"))?;
+    let mut packed = vec![0; size as usize];
+    dnode.read(0, &mut packed).await?;
+    NvList::decode(&packed).map_err(|e| damaged(&e.to_string()))
+}
+
+/// Gives the pool's vdevs objects for properties of their own, and lists these objects, as
+/// OpenZFS does (`vdev_zap_map`); vdevs that have theirs already keep them.
+pub(crate) async fn make_vdev_zaps(dsl: &Dsl, tx: &Tx, vdevs: &VdevTree) -> Result<(), PoolError> {
+    let map = match dsl.directory().lookup_u64(VDEV_ZAP_MAP).await? {
+        Some(object) => ObjectId::new(object),
+        None => {
+            let map = dsl.create_zap(tx, ObjectType::OTN_ZAP_METADATA).await?;
+            dsl.directory().add_u64(tx, VDEV_ZAP_MAP, map.get()).await?;
+            map
+        }
+    };
+    let map = dmu::zap::Zap::open(dsl.mos().hold(map).await?).await?;
+    for top in vdevs.tops() {
+        if top.config().top_zap == 0 {
+            let zap = make_vdev_zap(dsl, tx, &map).await?;
+            top.set_config(|config| config.top_zap = zap.get());
+        }
+        for leaf in top.leaves() {
+            if leaf.config().leaf_zap == 0 {
+                let zap = make_vdev_zap(dsl, tx, &map).await?;
+                leaf.set_config(|config| config.leaf_zap = zap.get());
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn make_vdev_zap(dsl: &Dsl, tx: &Tx, map: &dmu::zap::Zap) -> Result<ObjectId, PoolError> {
+    let zap = dsl.create_zap(tx, ObjectType::OTN_ZAP_METADATA).await?;
+    map.add_u64(tx, dmu::zap::int_name(zap.get()).as_bytes(), zap.get()).await?;
+    Ok(zap)
+}
+
+const VDEV_ZAP_MAP: &[u8] = b"com.delphix:vdev_zap_map";
+
+/// A pool's guid, as its root vdev's.
+pub(crate) fn pool_guid(vdevs: &VdevTree) -> Guid {
+    vdevs.root().guid
+}

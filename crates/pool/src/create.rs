@@ -1,0 +1,149 @@
+//! Making a pool.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use device::{Env, OpenMode};
+use dmu::{Objset, ObjsetContext, ObjsetProps, Tx, TxgGate};
+use dsl::{Birth, Dsl, PropValue};
+use ondisk::objset::ObjsetType;
+use units::{ObjsetId, TXG_INITIAL};
+use vdev::{LabelUse, NewVdev, Top, VdevTree, init_labels, label_use};
+use zio::Zio;
+
+use crate::config::{self, Config};
+use crate::pool::Parts;
+use crate::space_map::SpaceMaps;
+use crate::{Pool, PoolError, Tuning};
+
+/// A pool to be made.
+#[derive(Clone, Debug)]
+pub struct PoolSpec {
+    /// Its name.
+    pub name: String,
+    /// Its vdevs, logs included, in order.
+    pub vdevs: Vec<NewVdev>,
+    /// What is set on its root dataset.
+    pub root_props: Vec<(String, PropValue)>,
+    /// A remark.
+    pub comment: Option<String>,
+    /// Take devices whose labels say that they are another pool's.
+    pub force: bool,
+}
+
+impl Pool {
+    /// Makes a pool and opens it. Nothing is written before all devices have been looked at.
+    ///
+    /// # Errors
+    /// When a device is in use, too small or cannot be opened, or a write fails.
+    pub async fn create(env: Arc<dyn Env>, spec: PoolSpec, tuning: Tuning) -> Result<Arc<Self>, PoolError> {
+        check_unused(&env, spec.vdevs.iter().flat_map(|vdev| &vdev.paths), spec.force).await?;
+        let vdevs = Arc::new(VdevTree::create(Arc::clone(&env), &spec.vdevs).await?);
+        let mut config = Config::new(&spec.name, &tuning.host);
+        config.set_comment(spec.comment.clone());
+        for top in vdevs.tops() {
+            init_labels(&vdevs, &top, &config.at(TXG_INITIAL)).await?;
+        }
+        let zio = Arc::new(Zio::new(Arc::clone(&vdevs), tuning.cache_bytes));
+        let gate = TxgGate::new(TXG_INITIAL.prev(), tuning.dirty_limit_bytes);
+        let context = ObjsetContext {
+            id: ObjsetId::MOS,
+            zio: Arc::clone(&zio),
+            gate: Arc::clone(&gate),
+            props: ObjsetProps::mos(),
+        };
+        let mos = Objset::create(context, ObjsetType::Meta);
+        let tx = gate.begin_unthrottled()?;
+        let births = [birth(&env), birth(&env), birth(&env)];
+        let dsl = Dsl::format(mos, &tx, births).await?;
+        let space_maps = SpaceMaps::default();
+        for top in vdevs.tops() {
+            add_to_space(&space_maps, &dsl, &zio, &tx, &top).await?;
+        }
+        config::make_vdev_zaps(&dsl, &tx, &vdevs).await?;
+        config::store(&dsl, &tx, &config, &vdevs).await?;
+        let root = dsl.resolve(&spec.name).await?;
+        for (name, value) in &spec.root_props {
+            dsl.set_prop(&tx, root.dir, name, value).await?;
+        }
+        tx.commit();
+        let deferred = dsl.directory_object("sync_bplist").await?;
+        let pool =
+            Self::assemble(Parts { env, vdevs, zio, gate, dsl, config, space_maps, deferred, tuning, read_only: false });
+        pool.format_dataset(&root, &TxSource::Open).await?;
+        pool.start();
+        pool.sync_now().await?;
+        Ok(pool)
+    }
+
+    /// Adds vdevs to the pool.
+    ///
+    /// # Errors
+    /// As [`Pool::create`]; nothing has changed then.
+    pub async fn add(self: &Arc<Self>, vdevs: Vec<NewVdev>, force: bool) -> Result<(), PoolError> {
+        check_unused(&self.env, vdevs.iter().flat_map(|vdev| &vdev.paths), force).await?;
+        let mut added = Vec::new();
+        for vdev in &vdevs {
+            let vdev = NewVdev { create_txg: self.gate.open_txg().get(), ..vdev.clone() };
+            let top = self.vdevs.add(&vdev).await?;
+            let label = self.config.lock().at(self.gate.open_txg());
+            init_labels(&self.vdevs, &top, &label).await?;
+            added.push(top);
+        }
+        self.in_sync(move |pool, tx| async move {
+            for top in &added {
+                add_to_space(&pool.space_maps, &pool.dsl, &pool.zio, &tx, top).await?;
+            }
+            pool.vdevs.mark_all_changed();
+            config::make_vdev_zaps(&pool.dsl, &tx, &pool.vdevs).await?;
+            let config = pool.config.lock().clone();
+            config::store(&pool.dsl, &tx, &config, &pool.vdevs).await
+        })
+        .await
+    }
+}
+
+/// Whose transaction a dataset is formatted in.
+pub(crate) enum TxSource<'a> {
+    /// The open group's.
+    Open,
+    /// That of a sync under way.
+    Syncing(&'a Tx),
+}
+
+/// Gives a new vdev its metaslabs, and from then on blocks may go there.
+async fn add_to_space(maps: &SpaceMaps, dsl: &Dsl, zio: &Zio, tx: &Tx, top: &Arc<Top>) -> Result<(), PoolError> {
+    let array = maps.format(dsl.mos(), tx, top).await?;
+    top.set_config(|config| config.metaslab_array = array.get());
+    Ok(zio.add_vdev(top)?)
+}
+
+pub(crate) fn birth(env: &Arc<dyn Env>) -> Birth {
+    Birth { guid: env.random_u64(), fsid: env.random_u64(), now_secs: env.wall_clock().as_secs() }
+}
+
+/// Says no to devices that carry the labels of a pool, and to one named twice.
+async fn check_unused<'a>(
+    env: &Arc<dyn Env>,
+    paths: impl Iterator<Item = &'a PathBuf>,
+    force: bool,
+) -> Result<(), PoolError> {
+    let mut seen: BTreeSet<&Path> = BTreeSet::new();
+    for path in paths {
+        let device = env
+            .open(path, OpenMode::ReadWrite)
+            .await
+            .map_err(|source| vdev::VdevError::Open { path: path.clone(), source })?;
+        let used = label_use(&device).await;
+        drop(device);
+        if !seen.insert(path) {
+            return Err(PoolError::DeviceInUse { path: path.clone(), used });
+        }
+        let taken = matches!(used, LabelUse::Pool { .. } | LabelUse::Auxiliary(_));
+        if taken && !force {
+            return Err(PoolError::DeviceInUse { path: path.clone(), used });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! What can go wrong with a pool.
+
+use std::path::PathBuf;
+
+use dmu::DmuError;
+use dmu::zap::ZapError;
+use dsl::DslError;
+use metaslab::SpaceError;
+use units::{ObjectId, ObjsetId, Txg, VdevId};
+use vdev::VdevError;
+use zil::ZilError;
+use zio::ZioError;
+use zpl::ZplError;
+
+/// An error of a pool as a whole.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum PoolError {
+    /// No device among those given has a label of that pool.
+    #[error("no such pool available")]
+    NoSuchPool,
+    /// Several pools have that name: only a guid tells them apart.
+    #[error("more than one matching pool")]
+    Ambiguous,
+    /// No uberblock could be read from any label.
+    #[error("no uberblock found")]
+    NoUberblock,
+    /// A top-level vdev that holds data, or a log that was not to be left behind, is missing.
+    #[error("one or more devices is currently unavailable")]
+    MissingVdev {
+        /// The first that is missing.
+        vdev: VdevId,
+    },
+    /// Another system may have the pool open.
+    #[error("pool was previously in use from another system")]
+    ForeignHost {
+        /// Its name.
+        hostname: String,
+    },
+    /// The pool uses features that this program does not know.
+    #[error("unsupported features: {}", .guids.join(", "))]
+    UnsupportedFeatures {
+        /// Their guids.
+        guids: Vec<String>,
+    },
+    /// A device is of another pool that is in use, or was.
+    #[error("{} is part of a pool", .path.display())]
+    DeviceInUse {
+        /// Which device.
+        path: PathBuf,
+        /// By whom.
+        used: vdev::LabelUse,
+    },
+    /// The pool was opened for reading only.
+    #[error("pool is read-only")]
+    ReadOnly,
+    /// A group could not be made stable: nothing can be changed any more.
+    #[error("pool suspended at txg {txg}")]
+    Suspended {
+        /// The group.
+        txg: Txg,
+    },
+    /// A dataset is in use and cannot be taken away.
+    #[error("dataset is busy")]
+    Busy {
+        /// Its objset.
+        objset: ObjsetId,
+    },
+    /// A property cannot have that value.
+    #[error("bad value for property {name}")]
+    BadProperty {
+        /// Its name.
+        name: String,
+    },
+    /// An object of the meta-objset makes no sense.
+    #[error("MOS object {object}: damaged: {what}")]
+    Damaged {
+        /// Which object.
+        object: ObjectId,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A space map contradicts itself.
+    #[error("vdev {vdev}: damaged space map")]
+    SpaceMap {
+        /// Of which vdev.
+        vdev: VdevId,
+        /// How.
+        #[source]
+        source: SpaceError,
+    },
+    /// From below.
+    #[error(transparent)]
+    Vdev(#[from] VdevError),
+    /// From below.
+    #[error(transparent)]
+    Zio(#[from] ZioError),
+    /// From below.
+    #[error(transparent)]
+    Dmu(#[from] DmuError),
+    /// From below.
+    #[error(transparent)]
+    Zap(#[from] ZapError),
+    /// From below.
+    #[error(transparent)]
+    Dsl(#[from] DslError),
+    /// From below.
+    #[error(transparent)]
+    Zil(#[from] ZilError),
+    /// From below.
+    #[error(transparent)]
+    Zpl(#[from] ZplError),
+}

@@ -1,0 +1,202 @@
+//! Finding pools on devices, and opening them.
+//!
+//! ```text
+//!  labels ─► candidate ─► vdevs open ─► uberblock ─► meta-objset ─► true configuration
+//!    ─► features known? ─► space maps ─► logs claimed ─► first group ─► in use
+//! ```
+//! Labels only lead to the uberblock; what counts is the configuration in the meta-objset it
+//! points to. A log's blocks are claimed before anything is allocated: until then their space
+//! looks free.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use device::{Env, OpenMode};
+use dmu::{Objset, ObjsetContext, ObjsetProps, TxgGate};
+use dsl::Dsl;
+use ondisk::{NvList, UberblockPhys};
+use units::{Guid, ObjsetId};
+pub use vdev::Candidate;
+use vdev::{OpenSpec, PoolConfig, PoolState, VdevTree, candidates, scan};
+use zio::Zio;
+
+use crate::config::{self, Config};
+use crate::pool::Parts;
+use crate::space_map::SpaceMaps;
+use crate::{Pool, PoolError, Tuning};
+
+/// Which pool to import, and how.
+#[derive(Clone, Debug, Default)]
+pub struct ImportSpec {
+    /// Devices to look at.
+    pub paths: Vec<PathBuf>,
+    /// By name; among several of one name the guid decides.
+    pub name: Option<String>,
+    /// By guid.
+    pub guid: Option<Guid>,
+    /// Under this name from now on.
+    pub new_name: Option<String>,
+    /// Though another system may have it open.
+    pub force: bool,
+    /// Change nothing.
+    pub read_only: bool,
+    /// Without a log that is missing, giving up what it holds.
+    pub without_logs: bool,
+    /// Also a pool that was destroyed.
+    pub destroyed: bool,
+}
+
+/// The pools that these devices are of.
+pub async fn find_pools(env: &Arc<dyn Env>, paths: &[PathBuf]) -> Vec<Candidate> {
+    candidates(&scan(env, paths).await)
+}
+
+impl Pool {
+    /// Imports a pool: afterwards every log is claimed, and nothing is replayed yet (that is
+    /// done when a dataset is first used).
+    ///
+    /// # Errors
+    /// When it is not found, or cannot be opened as asked.
+    pub async fn import(env: Arc<dyn Env>, spec: &ImportSpec, tuning: Tuning) -> Result<Arc<Self>, PoolError> {
+        let candidate = choose(find_pools(&env, &spec.paths).await, spec)?;
+        check_host(&candidate.pool, spec, &tuning)?;
+        let opened = open_mos(&env, &candidate, spec, &tuning).await?;
+        let pool = assemble(env, opened, &candidate, spec, tuning).await?;
+        if !pool.read_only {
+            pool.claim_logs().await?;
+            pool.start();
+            pool.write_config().await?;
+        }
+        Ok(pool)
+    }
+
+    async fn claim_logs(self: &Arc<Self>) -> Result<(), PoolError> {
+        let first = self.gate.open_txg();
+        for dataset in self.dsl.list(&self.name()).await? {
+            self.claim_log(&dataset, first).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes labels and configuration that say: in use, here.
+    async fn write_config(self: &Arc<Self>) -> Result<(), PoolError> {
+        self.in_sync(|pool, tx| async move {
+            pool.vdevs.mark_all_changed();
+            config::make_vdev_zaps(&pool.dsl, &tx, &pool.vdevs).await?;
+            let config = pool.config.lock().clone();
+            config::store(&pool.dsl, &tx, &config, &pool.vdevs).await
+        })
+        .await
+    }
+}
+
+fn choose(found: Vec<Candidate>, spec: &ImportSpec) -> Result<Candidate, PoolError> {
+    let wanted = |c: &Candidate| {
+        spec.guid.is_none_or(|guid| guid == c.guid)
+            && spec.name.as_ref().is_none_or(|name| *name == c.pool.name)
+            && (spec.destroyed == (c.pool.state == PoolState::Destroyed))
+    };
+    let mut matching = found.into_iter().filter(wanted);
+    let first = matching.next().ok_or(PoolError::NoSuchPool)?;
+    if matching.next().is_some() { Err(PoolError::Ambiguous) } else { Ok(first) }
+}
+
+/// A pool that was not exported may be open on the host that had it last.
+fn check_host(pool: &PoolConfig, spec: &ImportSpec, tuning: &Tuning) -> Result<(), PoolError> {
+    let foreign = pool.state == PoolState::Active && pool.hostid != 0 && pool.hostid != tuning.host.id;
+    if foreign && !spec.force && !spec.read_only {
+        return Err(PoolError::ForeignHost { hostname: pool.hostname.clone() });
+    }
+    Ok(())
+}
+
+struct Opened {
+    vdevs: Arc<VdevTree>,
+    zio: Arc<Zio>,
+    gate: Arc<TxgGate>,
+    dsl: Dsl,
+    config: NvList,
+}
+
+/// Opens the vdevs as the labels know them, reads the configuration in the meta-objset, and
+/// opens the vdevs again if that knows better.
+async fn open_mos(
+    env: &Arc<dyn Env>,
+    candidate: &Candidate,
+    spec: &ImportSpec,
+    tuning: &Tuning,
+) -> Result<Opened, PoolError> {
+    let first = open_tree(env, candidate, &candidate.vdev_tree, spec, tuning).await?;
+    let Some(tree) = first.config.get_nvlist("vdev_tree").cloned() else { return Ok(first) };
+    if tree == candidate.vdev_tree {
+        return Ok(first);
+    }
+    let Opened { vdevs, zio, gate, dsl, .. } = first;
+    // The devices are locked by who holds them: all of it goes first.
+    vdevs.close();
+    drop((dsl, zio, gate, vdevs));
+    open_tree(env, candidate, &tree, spec, tuning).await
+}
+
+async fn open_tree(
+    env: &Arc<dyn Env>,
+    candidate: &Candidate,
+    vdev_tree: &NvList,
+    spec: &ImportSpec,
+    tuning: &Tuning,
+) -> Result<Opened, PoolError> {
+    let mode = if spec.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
+    let open = OpenSpec { vdev_tree, paths: &candidate.paths, mode };
+    let vdevs = Arc::new(VdevTree::open(Arc::clone(env), &open).await?);
+    let uberblock: UberblockPhys = vdevs.best_uberblock(None).await.ok_or(PoolError::NoUberblock)?;
+    let zio = Arc::new(Zio::new(Arc::clone(&vdevs), tuning.cache_bytes));
+    let gate = TxgGate::new(uberblock.txg(), tuning.dirty_limit_bytes);
+    let context = ObjsetContext {
+        id: ObjsetId::MOS,
+        zio: Arc::clone(&zio),
+        gate: Arc::clone(&gate),
+        props: ObjsetProps::mos(),
+    };
+    let mos = Objset::open(context, uberblock.rootbp).await?;
+    let dsl = Dsl::open(mos).await?;
+    let config = config::load(&dsl).await?;
+    Ok(Opened { vdevs, zio, gate, dsl, config })
+}
+
+async fn assemble(
+    env: Arc<dyn Env>,
+    opened: Opened,
+    candidate: &Candidate,
+    spec: &ImportSpec,
+    tuning: Tuning,
+) -> Result<Arc<Pool>, PoolError> {
+    let Opened { vdevs, zio, gate, dsl, config: found } = opened;
+    let guids = dsl.unsupported_features(!spec.read_only).await?;
+    if !guids.is_empty() {
+        return Err(PoolError::UnsupportedFeatures { guids });
+    }
+    check_vdevs(&vdevs, spec)?;
+    let name = spec.new_name.as_ref().unwrap_or(&candidate.pool.name);
+    let mut config = Config::new(name, &tuning.host);
+    config.adopt(&PoolConfig::from_nvlist(&found)?);
+    let space_maps = SpaceMaps::default();
+    for top in vdevs.tops() {
+        zio.add_vdev(&top).map_err(|e| PoolError::Damaged { object: dsl::features::DIRECTORY, what: e.to_string() })?;
+        if !spec.read_only || top.config().metaslab_array != 0 {
+            space_maps.load(dsl.mos(), &zio, &top).await?;
+        }
+    }
+    let deferred = dsl.directory_object("sync_bplist").await?;
+    let read_only = spec.read_only;
+    Ok(Pool::assemble(Parts { env, vdevs, zio, gate, dsl, config, space_maps, deferred, tuning, read_only }))
+}
+
+fn check_vdevs(vdevs: &VdevTree, spec: &ImportSpec) -> Result<(), PoolError> {
+    for top in vdevs.tops() {
+        let needed = !top.is_log() || !spec.without_logs;
+        if needed && !top.state().0.is_usable() {
+            return Err(PoolError::MissingVdev { vdev: top.id() });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,33 @@
+//! Pools: made, imported, synced, exported.
+//!
+//! ```text
+//!  create, import ─► Pool ─► datasets ─► Zfs (files), IntentLog
+//!                     │ every 5 s, or when somebody waits
+//!                     ▼
+//!                    sync: datasets ─► meta-objset ⇄ space maps ─► labels, uberblock
+//! ```
+#![forbid(unsafe_code)]
+
+mod config;
+mod create;
+mod dataset;
+mod error;
+mod import;
+mod log_store;
+mod pool;
+pub mod props;
+mod space;
+mod space_map;
+mod sync;
+mod tasks;
+
+pub use config::Host;
+pub use create::PoolSpec;
+pub use dataset::Filesystem;
+pub use error::PoolError;
+pub use import::{Candidate, ImportSpec, find_pools};
+pub use pool::{Pool, Tuning};
+pub use space::Room;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! What intent logs get from the pool: blocks, I/O, transaction groups.
+
+use std::sync::Arc;
+
+use device::{BoxFuture, BufSlice, Durability, IoBuf};
+use dmu::{DmuError, TxgGate};
+use metaslab::Class;
+use ondisk::Blkptr;
+use parking_lot::Mutex;
+use units::{Txg, VdevId};
+use zil::{LogEvent, LogStore, Placement, ZilError};
+use zio::{LogHint, Zio, ZioError};
+
+/// One per pool, shared by the logs of all its datasets.
+pub(crate) struct PoolLogStore {
+    zio: Arc<Zio>,
+    gate: Arc<TxgGate>,
+    /// The last events, for `status`.
+    events: Mutex<Vec<LogEvent>>,
+}
+
+/// Events kept.
+const EVENTS_KEPT: usize = 64;
+
+impl PoolLogStore {
+    pub fn new(zio: Arc<Zio>, gate: Arc<TxgGate>) -> Arc<Self> {
+        Arc::new(Self { zio, gate, events: Mutex::default() })
+    }
+
+    pub fn events(&self) -> Vec<LogEvent> {
+        self.events.lock().clone()
+    }
+}
+
+impl LogStore for PoolLogStore {
+    fn allocate<'a>(&'a self, bytes: u32, placement: &'a Placement) -> BoxFuture<'a, Result<Blkptr, ZilError>> {
+        Box::pin(async move {
+            let tx = self.gate.begin_unthrottled().map_err(|e| stopped(self.gate.open_txg(), e))?;
+            let bp = self
+                .zio
+                .allocate_log(tx.txg(), bytes.into(), &LogHint { avoid: &placement.avoid, prefer: None })
+                .map_err(|_| ZilError::NoSpace { bytes })?;
+            // The allocation has to reach the space maps though no object changed.
+            self.gate.add_dirty(tx.txg(), 1);
+            Ok(bp)
+        })
+    }
+
+    fn write(
+        &self,
+        bp: &Blkptr,
+        slices: Vec<BufSlice>,
+        durability: Durability,
+    ) -> BoxFuture<'static, Result<(), ZilError>> {
+        let (zio, bp) = (Arc::clone(&self.zio), *bp);
+        Box::pin(async move { zio.write_log(&bp, slices, durability).await.map_err(|e| io_error(&bp, "write", e)) })
+    }
+
+    fn flush(&self, vdevs: &[VdevId]) -> BoxFuture<'static, Result<(), ZilError>> {
+        let (zio, vdevs) = (Arc::clone(&self.zio), vdevs.to_vec());
+        Box::pin(async move {
+            for vdev in vdevs {
+                zio.flush(&[vdev]).await.map_err(|e| ZilError::Io { vdev, op: "flush", source: Arc::new(e) })?;
+            }
+            Ok(())
+        })
+    }
+
+    fn read<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, Result<IoBuf, ZilError>> {
+        Box::pin(async move { self.zio.read_log(bp).await.map_err(|e| io_error(bp, "read", e)) })
+    }
+
+    fn read_data_block<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, Result<IoBuf, ZilError>> {
+        Box::pin(async move {
+            let data = self.zio.read(bp, &zio::Bookmark::default()).await.map_err(|e| io_error(bp, "read", e))?;
+            Ok((*data).clone())
+        })
+    }
+
+    fn free(&self, txg: Txg, bp: &Blkptr) {
+        self.zio.free(txg, bp).expect("the log frees what it allocated, once");
+    }
+
+    fn claim(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZilError> {
+        self.zio.claim(txg, bp).map_err(|e| ZilError::Claim { vdev: bp.dva(0).vdev, source: Arc::new(e) })
+    }
+
+    fn open_txg(&self) -> Txg {
+        self.gate.open_txg()
+    }
+
+    fn synced_txg(&self) -> Txg {
+        self.gate.synced_txg()
+    }
+
+    fn wait_synced(&self, txg: Txg) -> BoxFuture<'_, Result<(), ZilError>> {
+        Box::pin(async move {
+            self.gate.wait_synced(txg).await.map_err(|e| stopped(txg, e))
+        })
+    }
+
+    fn lanes(&self) -> usize {
+        self.zio.with_allocator(|allocator| allocator.vdevs(Class::Log).len()).max(1)
+    }
+
+    fn report(&self, event: LogEvent) {
+        tracing::warn!(?event, "intent log");
+        let mut events = self.events.lock();
+        if events.len() == EVENTS_KEPT {
+            events.remove(0);
+        }
+        events.push(event);
+    }
+}
+
+fn stopped(txg: Txg, error: DmuError) -> ZilError {
+    ZilError::TxgStopped { txg, source: Arc::new(error) }
+}
+
+fn io_error(bp: &Blkptr, op: &'static str, error: ZioError) -> ZilError {
+    ZilError::Io { vdev: bp.dva(0).vdev, op, source: Arc::new(error) }
+}

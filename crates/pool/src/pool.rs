@@ -1,0 +1,290 @@
+//! An open pool.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use device::{BoxFuture, Env};
+use dmu::{Objset, SpaceDelta, TxgGate};
+use dsl::Dsl;
+use event_listener::Event;
+use futures::future::{Either, select};
+use parking_lot::{Mutex, RwLock};
+use units::{Guid, ObjectId, ObjsetId, Txg};
+use vdev::{PoolState, VdevTree};
+use zio::Zio;
+
+use crate::config::{self, Config};
+use crate::dataset::OpenDataset;
+use crate::log_store::PoolLogStore;
+use crate::space::{Room, SpaceGuard};
+use crate::space_map::SpaceMaps;
+use crate::tasks::TaskQueue;
+use crate::{Host, PoolError};
+
+/// How a pool runs; the defaults are OpenZFS's.
+#[derive(Clone, Debug)]
+pub struct Tuning {
+    /// A group is synced at least so often (`zfs_txg_timeout`).
+    pub txg_timeout: Duration,
+    /// Changes not yet on disk, at most.
+    pub dirty_limit_bytes: u64,
+    /// Memory for blocks read and written.
+    pub cache_bytes: u64,
+    /// Who runs this program.
+    pub host: Host,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            txg_timeout: Duration::from_secs(5),
+            dirty_limit_bytes: 512 << 20,
+            cache_bytes: 1 << 30,
+            host: Host::default(),
+        }
+    }
+}
+
+/// A pool, its devices held and its transaction groups turning.
+pub struct Pool {
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) vdevs: Arc<VdevTree>,
+    pub(crate) zio: Arc<Zio>,
+    pub(crate) gate: Arc<TxgGate>,
+    pub(crate) mos: Arc<Objset>,
+    pub(crate) dsl: Dsl,
+    pub(crate) config: Mutex<Config>,
+    pub(crate) space_maps: SpaceMaps,
+    /// The bpobj of blocks that the next group frees.
+    pub(crate) deferred: ObjectId,
+    /// What the last group did to the meta-objset's space; counted in the next.
+    pub(crate) mos_delta: Mutex<SpaceDelta>,
+    pub(crate) tasks: TaskQueue,
+    pub(crate) space: Arc<SpaceGuard>,
+    pub(crate) log_store: Arc<PoolLogStore>,
+    pub(crate) datasets: RwLock<BTreeMap<ObjsetId, Arc<OpenDataset>>>,
+    pub(crate) tuning: Tuning,
+    pub(crate) read_only: bool,
+    pub(crate) opened_at: Duration,
+    /// Held while a dataset is opened or closed.
+    pub(crate) loading: async_lock::Mutex<()>,
+    stopping: AtomicBool,
+    stopped: Event,
+}
+
+/// What a pool is put together from.
+pub(crate) struct Parts {
+    pub env: Arc<dyn Env>,
+    pub vdevs: Arc<VdevTree>,
+    pub zio: Arc<Zio>,
+    pub gate: Arc<TxgGate>,
+    pub dsl: Dsl,
+    pub config: Config,
+    pub space_maps: SpaceMaps,
+    pub deferred: ObjectId,
+    pub tuning: Tuning,
+    pub read_only: bool,
+}
+
+impl Pool {
+    pub(crate) fn assemble(parts: Parts) -> Arc<Self> {
+        Arc::new(Self {
+            opened_at: parts.env.now(),
+            mos: Arc::clone(parts.dsl.mos()),
+            space: SpaceGuard::new(Arc::clone(&parts.zio), Arc::clone(&parts.gate)),
+            log_store: PoolLogStore::new(Arc::clone(&parts.zio), Arc::clone(&parts.gate)),
+            env: parts.env,
+            vdevs: parts.vdevs,
+            zio: parts.zio,
+            gate: parts.gate,
+            dsl: parts.dsl,
+            config: Mutex::new(parts.config),
+            space_maps: parts.space_maps,
+            deferred: parts.deferred,
+            mos_delta: Mutex::default(),
+            tasks: TaskQueue::default(),
+            datasets: RwLock::default(),
+            tuning: parts.tuning,
+            read_only: parts.read_only,
+            loading: async_lock::Mutex::new(()),
+            stopping: AtomicBool::new(false),
+            stopped: Event::new(),
+        })
+    }
+
+    /// The pool's name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.config.lock().name().to_owned()
+    }
+
+    /// The pool's guid.
+    #[must_use]
+    pub fn guid(&self) -> Guid {
+        config::pool_guid(&self.vdevs)
+    }
+
+    /// Its vdevs: states, errors, counters.
+    #[must_use]
+    pub fn vdevs(&self) -> &Arc<VdevTree> {
+        &self.vdevs
+    }
+
+    /// Its I/O: space by vdev and class, cache figures.
+    #[must_use]
+    pub fn zio(&self) -> &Arc<Zio> {
+        &self.zio
+    }
+
+    /// Its datasets' names, space and properties.
+    #[must_use]
+    pub fn dsl(&self) -> &Dsl {
+        &self.dsl
+    }
+
+    /// Its transaction groups.
+    #[must_use]
+    pub fn txgs(&self) -> &Arc<TxgGate> {
+        &self.gate
+    }
+
+    /// Time, tasks, randomness.
+    #[must_use]
+    pub fn env(&self) -> &Arc<dyn Env> {
+        &self.env
+    }
+
+    /// The administrator's remark.
+    #[must_use]
+    pub fn comment(&self) -> Option<String> {
+        self.config.lock().comment().map(str::to_owned)
+    }
+
+    /// Time since the pool was opened.
+    #[must_use]
+    pub fn open_for(&self) -> Duration {
+        self.env.now().saturating_sub(self.opened_at)
+    }
+
+    /// Its room.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        self.space.room()
+    }
+
+    /// What befell its intent logs lately.
+    #[must_use]
+    pub fn log_events(&self) -> Vec<zil::LogEvent> {
+        self.log_store.events()
+    }
+
+    /// Whether it was opened for reading only.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// The group at which it stopped syncing, if it did.
+    #[must_use]
+    pub fn suspended(&self) -> Option<Txg> {
+        self.gate.failed()
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<(), PoolError> {
+        if self.read_only { Err(PoolError::ReadOnly) } else { Ok(()) }
+    }
+
+    pub(crate) fn open_datasets(&self) -> Vec<Arc<OpenDataset>> {
+        self.datasets.read().values().cloned().collect()
+    }
+
+    /// Makes everything done so far stable.
+    ///
+    /// # Errors
+    /// [`PoolError::Suspended`], as [`dmu::DmuError`], when that cannot be done.
+    pub async fn sync_now(&self) -> Result<(), PoolError> {
+        Ok(self.gate.wait_synced(self.gate.open_txg()).await?)
+    }
+
+    /// Starts the turning of transaction groups.
+    pub(crate) fn start(self: &Arc<Self>) {
+        let pool = Arc::clone(self);
+        self.env.spawn("txg_sync", Box::pin(async move { pool.turn().await }));
+    }
+
+    async fn turn(self: Arc<Self>) {
+        while !self.stopping.load(Ordering::Acquire) {
+            self.wait_for_work().await;
+            let txg = self.gate.quiesce().await;
+            if let Err(error) = self.sync(txg).await {
+                tracing::error!(%txg, %error, "pool suspended");
+                self.gate.fail(txg);
+                break;
+            }
+        }
+        self.stopped.notify(usize::MAX);
+    }
+
+    /// Until somebody waits, much is dirty, or the time is up and there is something to do.
+    async fn wait_for_work(&self) {
+        loop {
+            let timer = self.env.sleep(self.tuning.txg_timeout);
+            let wanted: BoxFuture<'_, ()> = Box::pin(self.gate.wanted());
+            if let Either::Left(_) = select(wanted, timer).await {
+                return;
+            }
+            if self.gate.open_is_dirty() || !self.tasks.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Closes every dataset, makes all stable, and leaves the devices with labels that say so:
+    /// exported, or destroyed. Nothing can be done with the pool afterwards.
+    ///
+    /// # Errors
+    /// When it cannot be made stable; the pool stays open then.
+    pub async fn close(self: &Arc<Self>, state: PoolState) -> Result<(), PoolError> {
+        if self.read_only {
+            self.vdevs.close();
+            return Ok(());
+        }
+        for dataset in self.open_datasets() {
+            self.unload(&dataset).await?;
+        }
+        self.in_sync(move |pool, tx| async move {
+            pool.config.lock().set_state(state);
+            pool.vdevs.mark_all_changed();
+            config::store(&pool.dsl, &tx, &pool.config.lock().clone(), &pool.vdevs).await
+        })
+        .await?;
+        self.stop().await;
+        self.vdevs.close();
+        Ok(())
+    }
+
+    /// Makes everything stable and lets go of the devices, without a word in the labels: what a
+    /// service does that will open the pool again.
+    ///
+    /// # Errors
+    /// When it cannot be made stable.
+    pub async fn leave(self: &Arc<Self>) -> Result<(), PoolError> {
+        if !self.read_only {
+            self.sync_now().await?;
+            self.stop().await;
+        }
+        self.vdevs.close();
+        Ok(())
+    }
+
+    async fn stop(&self) {
+        let stopped = self.stopped.listen();
+        if !self.stopping.swap(true, Ordering::AcqRel) && self.gate.failed().is_none() {
+            // One more turn, which finds nothing to do, sees the flag.
+            let _suspended = self.gate.wait_synced(self.gate.open_txg()).await;
+            stopped.await;
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Making a transaction group stable.
+//!
+//! ```text
+//!  1 datasets   log headers, objects, trees     ─► roots, blocks let go
+//!  2 tasks      datasets made, properties set … ─► meta-objset
+//!  3 passes     space maps ─► meta-objset ─► allocations ─► space maps …  until nothing is new
+//!  4 labels     flush, even labels, uberblock, odd labels
+//! ```
+//! Space maps are objects of the meta-objset, and writing it allocates: the knot of the format.
+//! It is untied by rewriting. From the second pass on a block born in this group is written
+//! again in place, and blocks of older groups are not freed but put on a list (`sync_bplist`)
+//! that the next group's first pass frees; so each pass changes less than the one before.
+//!
+//! Invariants
+//! - Nothing of the last stable group is overwritten or reused before this one is stable.
+//! - A crash anywhere here leaves the last stable group; after step 4, this one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dmu::{SpaceDelta, Tx};
+use futures::future::try_join_all;
+use ondisk::{Blkptr, UberblockPhys};
+use units::{ObjsetId, Txg};
+use vdev::LabelSync;
+use zerocopy::FromZeros;
+
+use crate::dataset::OpenDataset;
+use crate::space::Limits;
+use crate::{Pool, PoolError};
+
+/// More passes than this mean that the sync does not converge: a bug.
+const PASSES_MAX: usize = 50;
+
+impl Pool {
+    /// Makes `txg`, which nobody is in any more, stable.
+    pub(crate) async fn sync(self: &Arc<Self>, txg: Txg) -> Result<(), PoolError> {
+        let tx = self.gate.syncing(txg);
+        self.sync_logs(&tx).await;
+        self.sync_datasets(&tx).await?;
+        for task in self.tasks.take() {
+            task(Arc::clone(self), self.gate.syncing(txg)).await;
+        }
+        // A task may have made a dataset, or changed one's objset.
+        self.sync_datasets(&tx).await?;
+        self.sync_mos(&tx).await?;
+        self.sync_labels(txg).await?;
+        self.zio.with_allocator(|allocator| allocator.sync_done(txg));
+        self.gate.finish(txg);
+        for dataset in self.open_datasets() {
+            dataset.synced(txg);
+        }
+        self.refresh_limits().await
+    }
+
+    /// Every log says, once a group, from where its chain is still needed.
+    async fn sync_logs(&self, tx: &Tx) {
+        for dataset in self.open_datasets() {
+            if let Some(header) = dataset.sync_log(tx.txg()).await {
+                dataset.objset.set_zil_header(tx.txg(), header);
+            }
+        }
+    }
+
+    async fn sync_datasets(&self, tx: &Tx) -> Result<(), PoolError> {
+        let datasets = self.open_datasets();
+        let synced = try_join_all(datasets.iter().map(|dataset| self.sync_dataset(tx, dataset))).await?;
+        for (dataset, synced) in datasets.iter().zip(synced) {
+            let Some(synced) = synced else { continue };
+            self.dsl.apply_sync(tx, dataset.object(), synced.root, synced.delta).await?;
+        }
+        Ok(())
+    }
+
+    async fn sync_dataset(&self, tx: &Tx, dataset: &OpenDataset) -> Result<Option<dmu::SyncedObjset>, PoolError> {
+        let Some(synced) = dataset.objset.sync(tx.txg()).await? else { return Ok(None) };
+        for bp in &synced.killed {
+            self.dsl.may_free(dataset.object(), bp.birth()).await?;
+            self.zio.free(tx.txg(), bp)?;
+        }
+        Ok(Some(synced))
+    }
+
+    /// Repeats what the meta-objset and the space maps do to each other until both are still.
+    async fn sync_mos(&self, tx: &Tx) -> Result<(), PoolError> {
+        self.free_deferred(tx).await?;
+        let carried = std::mem::take(&mut *self.mos_delta.lock());
+        if carried != SpaceDelta::default() {
+            self.dsl.add_mos_space(tx, carried).await?;
+        }
+        for pass in 1..=PASSES_MAX {
+            self.space_maps.record(&self.dsl, tx, &self.zio).await?;
+            let Some(synced) = self.mos.sync(tx.txg()).await? else { return Ok(()) };
+            *self.mos_delta.lock() += synced.delta;
+            self.let_go(tx, pass, &synced.killed).await?;
+        }
+        panic!("txg {} does not converge in {PASSES_MAX} passes", tx.txg());
+    }
+
+    /// Frees blocks of the meta-objset; late in a group, older ones are put off to the next.
+    async fn let_go(&self, tx: &Tx, pass: usize, killed: &[Blkptr]) -> Result<(), PoolError> {
+        let (now, later): (Vec<&Blkptr>, Vec<&Blkptr>) =
+            killed.iter().partition(|bp| pass == 1 || bp.birth() == tx.txg());
+        for bp in now {
+            self.zio.free(tx.txg(), bp)?;
+        }
+        if later.is_empty() {
+            return Ok(());
+        }
+        let later: Vec<Blkptr> = later.into_iter().copied().collect();
+        Ok(self.dsl.bpobj_append(tx, self.deferred, &later).await?)
+    }
+
+    async fn free_deferred(&self, tx: &Tx) -> Result<(), PoolError> {
+        let entries = self.dsl.bpobj_entries(self.deferred).await?;
+        if entries.is_empty() {
+            return Ok(());
+        }
+        for bp in &entries {
+            self.zio.free(tx.txg(), bp)?;
+        }
+        Ok(self.dsl.bpobj_clear(tx, self.deferred).await?)
+    }
+
+    async fn sync_labels(&self, txg: Txg) -> Result<(), PoolError> {
+        let root = self.mos.root();
+        let mut uberblock = UberblockPhys::new_zeroed();
+        uberblock.magic.set(ondisk::uberblock::UBERBLOCK_MAGIC);
+        uberblock.version.set(crate::config::POOL_VERSION);
+        uberblock.txg.set(txg.get());
+        uberblock.guid_sum.set(self.vdevs.guid_sum());
+        uberblock.timestamp.set(self.env.wall_clock().as_secs());
+        uberblock.rootbp = root;
+        uberblock.software_version.set(crate::config::POOL_VERSION);
+        let written = self.zio.take_unflushed();
+        let dirty = self.vdevs.take_changed();
+        let pool = self.config.lock().at(txg);
+        let sync = LabelSync { uberblock: &uberblock, pool: &pool, dirty: &dirty, written: &written, multihost: false };
+        Ok(self.vdevs.sync_labels(&sync).await?)
+    }
+
+    /// Tells the guard what quotas leave to each open dataset.
+    async fn refresh_limits(&self) -> Result<(), PoolError> {
+        let mut known: BTreeMap<ObjsetId, Limits> = BTreeMap::new();
+        for dataset in self.open_datasets() {
+            let limits = Limits { under_quota: self.room_under_quota(&dataset).await? };
+            known.insert(dataset.objset.id(), limits);
+        }
+        for (objset, limits) in known {
+            self.space.set_limits(objset, limits);
+        }
+        Ok(())
+    }
+
+    async fn room_under_quota(&self, dataset: &OpenDataset) -> Result<Option<u64>, PoolError> {
+        let phys = match self.dsl.dataset(dataset.object()).await {
+            Ok(phys) => phys,
+            // Destroyed by this very group.
+            Err(_) => return Ok(None),
+        };
+        let mut room: Option<u64> = None;
+        let refquota = dataset.props().refquota;
+        if refquota > 0 {
+            room = Some(refquota.saturating_sub(phys.referenced_bytes.get()));
+        }
+        let mut dir = phys.dir_object.get();
+        while dir != 0 {
+            let at = self.dsl.dir(units::ObjectId::new(dir)).await?;
+            if at.quota.get() > 0 {
+                let left = at.quota.get().saturating_sub(at.used_bytes.get());
+                room = Some(room.map_or(left, |room| room.min(left)));
+            }
+            dir = at.parent_object.get();
+        }
+        Ok(room)
+    }
+}

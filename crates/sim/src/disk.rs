@@ -1,0 +1,322 @@
+//! A simulated disk: content, timing, faults, and a note in the history of all it does.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use device::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, FaultOp, Faults, IoBuf};
+use parking_lot::Mutex;
+use units::LeafOffset;
+
+use crate::history::{DiskId, Event, FlushResult};
+use crate::log::Log;
+use crate::mechanics::{Job, Mechanics};
+use crate::model::DiskModel;
+use crate::pages::Pages;
+use crate::quirks::{Mischief, Quirks, Twisted};
+use crate::rng::Rng;
+use crate::world::World;
+
+/// What kind of disk to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskSpec {
+    /// Whole size in bytes.
+    pub size_bytes: u64,
+    /// Smallest unit of I/O: also what is never torn.
+    pub logical_sector_bytes: u32,
+    /// Smallest unit written without reading first.
+    pub physical_sector_bytes: u32,
+    /// Its timing and cache.
+    pub model: DiskModel,
+}
+
+impl DiskSpec {
+    /// An instant disk of that size with 512-byte sectors and a volatile cache.
+    #[must_use]
+    pub const fn instant(size_bytes: u64) -> Self {
+        Self::new(size_bytes, DiskModel::instant())
+    }
+
+    /// A disk of that size and model with 512-byte sectors.
+    #[must_use]
+    pub const fn new(size_bytes: u64, model: DiskModel) -> Self {
+        Self { size_bytes, logical_sector_bytes: 512, physical_sector_bytes: 512, model }
+    }
+}
+
+struct Inner {
+    content: Pages,
+    mechanics: Mechanics,
+    rng: Rng,
+    quirks: Quirks,
+    serial: u64,
+}
+
+struct Drive {
+    id: DiskId,
+    path: PathBuf,
+    spec: DiskSpec,
+    world: Weak<World>,
+    log: Log,
+    faults: Faults,
+    inner: Mutex<Inner>,
+}
+
+/// A simulated disk, and the handle by which a test makes it misbehave. Clones are the
+/// same disk. As a [`Device`] it takes no lock; [`device::Env::open`] does.
+#[derive(Clone)]
+pub struct SimDisk(Arc<Drive>);
+
+impl SimDisk {
+    pub(crate) fn new(world: &Arc<World>, log: &Log, path: &Path, spec: DiskSpec, content: Pages) -> Self {
+        let card = crate::log::DiskCard { path: path.to_owned(), spec };
+        let id = log.add_disk(card, content.clone());
+        let inner = Inner {
+            content,
+            mechanics: Mechanics::new(spec.model, spec.size_bytes),
+            rng: Rng::new(world.seed(), 1000 + id as u64),
+            quirks: Quirks::default(),
+            serial: 0,
+        };
+        Self(Arc::new(Drive {
+            id,
+            path: path.to_owned(),
+            spec,
+            world: Arc::downgrade(world),
+            log: log.clone(),
+            faults: Faults::none(),
+            inner: Mutex::new(inner),
+        }))
+    }
+
+    /// Its path in the world.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Orders for failing reads, writes and flushes, and for taking the disk away. A failed
+    /// write may have written nothing, a part, or all; after a failed flush, what it was to
+    /// save can no more be saved.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.0.faults
+    }
+
+    /// From now on: whether flushes and stable writes are acknowledged and not done.
+    pub fn set_lying(&self, lies: bool) {
+        self.0.inner.lock().quirks.lies = lies;
+    }
+
+    /// From now on each request takes that much longer: a straggler.
+    pub fn set_delay(&self, delay: Duration) {
+        self.0.inner.lock().quirks.delay = delay;
+    }
+
+    /// Lets the `nth` write from now (1 is the next) go wrong in silence.
+    pub fn misbehave(&self, nth: u64, mischief: Mischief) {
+        self.0.inner.lock().quirks.order(nth, mischief);
+    }
+
+    /// What reads would find now.
+    #[must_use]
+    pub fn peek(&self, offset: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.0.inner.lock().content.read(offset, &mut bytes);
+        bytes
+    }
+
+    /// Changes the medium behind everybody's back, and for good.
+    pub fn rot(&self, offset: u64, bytes: &[u8]) {
+        self.0.inner.lock().content.write(offset, bytes);
+        self.0.log.add(Event::Rotted { disk: self.0.id, offset, data: bytes.into() });
+    }
+
+    /// How many writes a power cut now could take back.
+    #[must_use]
+    pub fn writes_at_risk(&self) -> usize {
+        self.0.log.at_risk(self.0.id)
+    }
+}
+
+/// How a request ends.
+type Ending<T> = Box<dyn FnOnce(&Drive) -> Result<T, DeviceError> + Send>;
+
+impl Drive {
+    /// Gives the mechanics a job; `ending` is carried out when it is done, whether or not
+    /// anyone still waits.
+    fn run<T: Send + 'static>(self: &Arc<Self>, job: Job, ending: Ending<T>) -> Receipt<T> {
+        let world = self.world.upgrade().expect("a disk is used while its world lives");
+        let done_at = {
+            let mut inner = self.inner.lock();
+            let inner = &mut *inner;
+            inner.mechanics.take(job, world.now(), &mut inner.rng) + inner.quirks.delay
+        };
+        let receipt = Receipt(Arc::new(Mutex::new((None, None))));
+        let (drive, slot) = (Arc::clone(self), Arc::clone(&receipt.0));
+        let finish = move || {
+            let result = ending(&drive);
+            let waker = {
+                let mut slot = slot.lock();
+                slot.0 = Some(result);
+                slot.1.take()
+            };
+            waker.into_iter().for_each(Waker::wake);
+        };
+        world.appoint(done_at, Box::new(finish));
+        receipt
+    }
+
+    fn next_serial(&self) -> u64 {
+        let mut inner = self.inner.lock();
+        inner.serial += 1;
+        inner.serial
+    }
+
+    fn check_gone(&self) -> Result<(), DeviceError> {
+        if self.faults.is_gone() { Err(DeviceError::Gone) } else { Ok(()) }
+    }
+
+    fn read(self: &Arc<Self>, offset: LeafOffset, len: usize) -> Result<Receipt<IoBuf>, DeviceError> {
+        self.info().check_range("read", offset, len as u64)?;
+        let fault = self.faults.check(FaultOp::Read, offset, len as u64);
+        let job = Job::Read { offset: offset.get(), len: len as u64 };
+        let ending = move |drive: &Self| {
+            fault?;
+            drive.check_gone()?;
+            let mut buf = IoBuf::zeroed(len);
+            drive.inner.lock().content.read(offset.get(), &mut buf);
+            Ok(buf)
+        };
+        Ok(self.run(job, Box::new(ending)))
+    }
+
+    fn write(
+        self: &Arc<Self>,
+        offset: LeafOffset,
+        data: Vec<u8>,
+        durability: Durability,
+    ) -> Result<Receipt<()>, DeviceError> {
+        let len = data.len() as u64;
+        self.info().check_range("write", offset, len)?;
+        self.check_gone()?;
+        let fault = self.faults.check(FaultOp::Write, offset, len);
+        let stable = durability == Durability::Stable;
+        let (write, twisted) = self.begin_write(offset.get(), data, &fault, stable);
+        let job = Job::Write { offset: offset.get(), len, stable };
+        let ending = move |drive: &Self| {
+            let result = fault.and_then(|()| drive.check_gone());
+            drive.end_write(write, twisted, stable && result.is_ok());
+            result
+        };
+        Ok(self.run(job, Box::new(ending)))
+    }
+
+    /// Notes the write, and what really becomes of it.
+    fn begin_write(
+        &self,
+        offset: u64,
+        data: Vec<u8>,
+        fault: &Result<(), DeviceError>,
+        stable: bool,
+    ) -> (u64, Twisted) {
+        let write = self.next_serial();
+        let sector = u64::from(self.spec.logical_sector_bytes);
+        let twisted = {
+            let mut inner = self.inner.lock();
+            let inner = &mut *inner;
+            inner.quirks.twist(offset, data, fault.is_err(), sector, self.spec.size_bytes, &mut inner.rng)
+        };
+        let (offset, data) = (twisted.offset, Arc::clone(&twisted.data));
+        self.log.add(Event::WriteBegun { disk: self.id, write, offset, data, stable });
+        (write, twisted)
+    }
+
+    fn end_write(&self, write: u64, twisted: Twisted, stable: bool) {
+        let lies = {
+            let mut inner = self.inner.lock();
+            inner.content.write(twisted.offset, &twisted.data);
+            inner.quirks.lies
+        };
+        let durable = !lies && (stable || !self.spec.model.has_volatile_cache);
+        self.log.add(Event::WriteEnded { disk: self.id, write, durable });
+    }
+
+    fn flush(self: &Arc<Self>) -> Result<Receipt<()>, DeviceError> {
+        self.check_gone()?;
+        let fault = self.faults.check(FaultOp::Flush, LeafOffset::new(0), 0);
+        let flush = self.next_serial();
+        self.log.add(Event::FlushBegun { disk: self.id, flush });
+        let ending = move |drive: &Self| {
+            let result = fault.and_then(|()| drive.check_gone());
+            let lies = drive.inner.lock().quirks.lies;
+            let event = match (&result, lies) {
+                (Err(_), _) => FlushResult::Failed,
+                (Ok(()), true) => FlushResult::Lie,
+                (Ok(()), false) => FlushResult::Honest,
+            };
+            drive.log.add(Event::FlushEnded { disk: drive.id, flush, result: event });
+            result
+        };
+        Ok(self.run(Job::Flush, Box::new(ending)))
+    }
+
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo {
+            size_bytes: self.spec.size_bytes,
+            logical_sector_bytes: self.spec.logical_sector_bytes,
+            physical_sector_bytes: self.spec.physical_sector_bytes,
+            is_block_device: true,
+        }
+    }
+}
+
+type Slot<T> = (Option<Result<T, DeviceError>>, Option<Waker>);
+
+/// Waits for a request that the disk works on.
+struct Receipt<T>(Arc<Mutex<Slot<T>>>);
+
+impl<T> Future for Receipt<T> {
+    type Output = Result<T, DeviceError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut slot = self.0.lock();
+        if let Some(result) = slot.0.take() {
+            return Poll::Ready(result);
+        }
+        slot.1 = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Device for SimDisk {
+    fn info(&self) -> DeviceInfo {
+        self.0.info()
+    }
+
+    fn read(&self, offset: LeafOffset, len: usize) -> BoxFuture<'static, Result<IoBuf, DeviceError>> {
+        let drive = Arc::clone(&self.0);
+        Box::pin(async move { drive.read(offset, len)?.await })
+    }
+
+    fn write(
+        &self,
+        offset: LeafOffset,
+        slices: Vec<BufSlice>,
+        durability: Durability,
+    ) -> BoxFuture<'static, Result<(), DeviceError>> {
+        let drive = Arc::clone(&self.0);
+        Box::pin(async move {
+            let data = slices.iter().flat_map(|slice| slice.bytes()).copied().collect();
+            drive.write(offset, data, durability)?.await
+        })
+    }
+
+    fn flush(&self) -> BoxFuture<'static, Result<(), DeviceError>> {
+        let drive = Arc::clone(&self.0);
+        Box::pin(async move { drive.flush()?.await })
+    }
+}

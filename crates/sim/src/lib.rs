@@ -1,0 +1,93 @@
+//! One seed, one world: simulated devices, virtual clock, crash images.
+//!
+//! # The fault model
+//!
+//! What a device of this world may do, and so what everything above must stand:
+//!
+//! - **Lose** any write that has not become stable when the power is cut. A write becomes
+//!   stable when it was asked to be ([`device::Durability::Stable`]) and is done; when a
+//!   flush is done that began after the write was done; or, without a volatile cache, when
+//!   it is done. A flush says nothing of writes still under way when it began.
+//! - **Reorder**: of the writes not yet stable, any subset may survive.
+//! - **Tear** one of them: a head or a tail of its sectors survives. A sector (512 bytes,
+//!   or 4096 by choice) is old or new, never mixed.
+//! - **Fail** a read, a write or a flush, once or from now on. A failed write may have
+//!   written nothing, all, or its first sectors. What a failed flush was to make stable
+//!   never becomes so, though reads still find it.
+//! - **Lie**: acknowledge flushes and stable writes, and do nothing about them.
+//! - **Corrupt** in silence: flip a bit on the way ([`Mischief::FlipBit`]) or on the medium
+//!   ([`SimDisk::rot`]); **forget** a write; **misdirect** it to another place.
+//! - **Disappear**, with requests under way, and come back with its content.
+//! - **Take time**, by [`DiskModel`]: from one draw to the next quite different times, and
+//!   requests given at once end in any order.
+//!
+//! What it may not: invent content, change what is stable (but for the corruptions
+//! ordered), move the result of one request to another, keep what reads find in the
+//! present different from what it acknowledged, or tear a sector.
+//!
+//! # How it runs
+//!
+//! ```text
+//!   tasks ready ─┐
+//!                ├─► the seed draws one ──► it runs until it waits ──► ...
+//!   things due ──┘        nothing? ──► the clock jumps to what is due next
+//!                                      nothing due? ──► deadlock: panic
+//! ```
+//! No time passes while tasks compute; all time is that of disks and sleeps. The history
+//! of all disks is recorded, and [`Recording::crash_images`] gives what a power cut at any
+//! of its moments could have left, to be booted as a new world.
+//!
+//! ```
+//! use device::{BufSlice, Durability, Env, IoBuf, OpenMode};
+//! use sim::{DiskSpec, Sim};
+//!
+//! let sim = Sim::seed(7);
+//! sim.add_disk("/a", DiskSpec::instant(1 << 20));
+//! let env = sim.env();
+//! sim.run_until(async {
+//!     let disk = env.open("/a".as_ref(), OpenMode::ReadWrite).await.expect("there is a disk");
+//!     let mut block = IoBuf::zeroed(512);
+//!     block.fill(1);
+//!     let offset = units::LeafOffset::new(0);
+//!     disk.write(offset, vec![BufSlice::from(block)], Durability::Stable).await.expect("written");
+//!     sim.mark("promised");
+//! });
+//! for image in sim.recording().crash_images() {
+//!     if image.is_after("promised") {
+//!         assert_eq!(image.peek("/a", 0, 512), [1; 512], "{}", image.story());
+//!     }
+//! }
+//! ```
+//!
+//! Invariants
+//! - One seed, one history. (test: `one_seed_gives_one_history`)
+//! - Nothing acknowledged as stable is missing in an image.
+//!   (test: `stable_writes_survive_every_cut_after_them`)
+//! - Every state the model allows is made, for short histories.
+//!   (test: `all_states_of_two_writes_are_made_and_no_others`)
+#![forbid(unsafe_code)]
+
+mod disk;
+mod env;
+mod fates;
+mod history;
+mod ledger;
+mod log;
+mod mechanics;
+mod model;
+mod pages;
+mod quirks;
+mod recording;
+mod rng;
+mod sleep;
+mod world;
+
+pub use disk::{DiskSpec, SimDisk};
+pub use env::{Sim, SimEnv};
+pub use history::Mark;
+pub use model::{DiskModel, Latency, Platter};
+pub use quirks::Mischief;
+pub use recording::{CrashImage, CrashPlan, Cuts, Recording};
+
+#[cfg(test)]
+mod tests;

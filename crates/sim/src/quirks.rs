@@ -1,0 +1,79 @@
+//! Disks that do something else than they say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::rng::Rng;
+
+/// What may silently go wrong with one write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mischief {
+    /// One bit arrives flipped.
+    FlipBit,
+    /// The write is acknowledged and never happens.
+    Forget,
+    /// The data lands somewhere else: that many bytes further on, wrapping at the end.
+    Misdirect {
+        /// How far, in bytes; whole sectors.
+        by: u64,
+    },
+}
+
+/// What really happens to a write.
+pub(crate) struct Twisted {
+    pub(crate) offset: u64,
+    pub(crate) data: Arc<[u8]>,
+}
+
+#[derive(Default)]
+pub(crate) struct Quirks {
+    pub(crate) lies: bool,
+    /// Added to the time of each request.
+    pub(crate) delay: Duration,
+    writes: u64,
+    orders: Vec<(u64, Mischief)>,
+}
+
+impl Quirks {
+    pub(crate) fn order(&mut self, nth: u64, mischief: Mischief) {
+        assert!(nth > 0, "writes are counted from 1");
+        self.orders.push((self.writes + nth, mischief));
+    }
+
+    /// Counts a write and applies what was ordered for it. One that fails does nothing,
+    /// all, or any number of its first sectors.
+    pub(crate) fn twist(
+        &mut self,
+        offset: u64,
+        mut data: Vec<u8>,
+        fails: bool,
+        sector: u64,
+        disk_bytes: u64,
+        rng: &mut Rng,
+    ) -> Twisted {
+        self.writes += 1;
+        let mut place = offset;
+        let now = self.writes;
+        let orders: Vec<_> = self.orders.extract_if(.., |(nth, _)| *nth == now).collect();
+        for (_, mischief) in orders {
+            match mischief {
+                Mischief::FlipBit if !data.is_empty() => {
+                    let byte = rng.index(data.len());
+                    data[byte] ^= 1 << rng.below(8);
+                }
+                Mischief::FlipBit => {}
+                Mischief::Forget => data.clear(),
+                Mischief::Misdirect { by } => {
+                    let room = disk_bytes - data.len() as u64 + sector;
+                    place = (offset + by) % room;
+                }
+            }
+        }
+        if fails {
+            let sectors = rng.below(data.len() as u64 / sector + 1);
+            let kept = [0, data.len(), (sectors * sector) as usize][rng.index(3)];
+            data.truncate(kept);
+        }
+        Twisted { offset: place, data: data.into() }
+    }
+}

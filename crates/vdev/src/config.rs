@@ -1,0 +1,420 @@
+//! The configuration as name-value lists: what labels and the MOS say of vdevs.
+//!
+//! ```text
+//!   MOS config                         label of one leaf
+//!   ├ version, name, state, txg, …     ├ version, name, state, txg, …
+//!   └ vdev_tree: root                  ├ top_guid, guid (this leaf)
+//!       ├ children[0]: mirror          └ vdev_tree: the one top-level vdev it is part of
+//!       │   ├ children[0]: file             ├ children[0]: file
+//!       │   └ children[1]: file             └ children[1]: file
+//!       └ children[1]: disk (log)
+//! ```
+//! A label says nothing of the other top-level vdevs but how many there are; the MOS adds the
+//! objects that hold vdev properties. Keys come in the order in which OpenZFS writes them, so
+//! that its tools show the same lines for our pools.
+//!
+//! Invariants
+//! - What OpenZFS wrote goes through a [`VdevTree`] and out again unchanged.
+//!   (tests: `a_label_made_by_openzfs_is_generated_again_key_for_key`,
+//!   `a_mos_config_goes_through_the_tree_unchanged`)
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use device::Env;
+use ondisk::{NvList, NvValue};
+use units::{Ashift, Guid, Txg, VdevId};
+
+use crate::leaf::{LeafConfig, LeafId};
+use crate::top::{TopConfig, TopId};
+use crate::tree::RootConfig;
+use crate::{Leaf, LeafKind, Top, TopKind, VdevAux, VdevError, VdevState, VdevTree};
+
+/// Keys of the configuration that are used in more than one place.
+pub(crate) mod key {
+    pub const ASHIFT: &str = "ashift";
+    pub const CHILDREN: &str = "children";
+    pub const CREATE_TXG: &str = "create_txg";
+    pub const GUID: &str = "guid";
+    pub const HOLE_ARRAY: &str = "hole_array";
+    pub const HOSTID: &str = "hostid";
+    pub const HOSTNAME: &str = "hostname";
+    pub const ID: &str = "id";
+    pub const IS_LOG: &str = "is_log";
+    pub const NAME: &str = "name";
+    pub const PATH: &str = "path";
+    pub const POOL_GUID: &str = "pool_guid";
+    pub const STATE: &str = "state";
+    pub const TOP_GUID: &str = "top_guid";
+    pub const TXG: &str = "txg";
+    pub const TYPE: &str = "type";
+    pub const VDEV_CHILDREN: &str = "vdev_children";
+    pub const VDEV_TREE: &str = "vdev_tree";
+    pub const VERSION: &str = "version";
+}
+
+const LEAF_ZAP: &str = "com.delphix:vdev_zap_leaf";
+const TOP_ZAP: &str = "com.delphix:vdev_zap_top";
+const ROOT_ZAP: &str = "com.klarasystems:vdev_zap_root";
+const HAS_VDEV_ZAPS: &str = "com.delphix:has_per_vdev_zaps";
+const OTHER_NAMES: [&str; 4] = ["devid", "phys_path", "vdev_enc_sysfs_path", "fru"];
+
+/// Whether a pool is in use, as its labels say. The numbers are the format's (`pool_state_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum PoolState {
+    /// In use, or was when its host went down.
+    Active = 0,
+    /// Put away in good order.
+    Exported = 1,
+    /// Destroyed; can still be imported until the devices are used again.
+    Destroyed = 2,
+    /// The device is a spare, not part of one pool.
+    Spare = 3,
+    /// The device is a read cache, not part of one pool.
+    L2Cache = 4,
+}
+
+impl PoolState {
+    /// The state of a number; `None` for those that are never stored.
+    #[must_use]
+    pub const fn from_raw(raw: u64) -> Option<Self> {
+        match raw {
+            0 => Some(Self::Active),
+            1 => Some(Self::Exported),
+            2 => Some(Self::Destroyed),
+            3 => Some(Self::Spare),
+            4 => Some(Self::L2Cache),
+            _ => None,
+        }
+    }
+}
+
+/// What the configuration says of the pool as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolConfig {
+    /// Version of the format: 5000 with feature flags.
+    pub version: u64,
+    /// The pool's name.
+    pub name: String,
+    /// Whether it is in use.
+    pub state: PoolState,
+    /// Group in which this configuration is written.
+    pub txg: Txg,
+    /// Number of a known defect in what an old version wrote; 0 for none.
+    pub errata: u64,
+    /// The administrator's remark.
+    pub comment: Option<String>,
+    /// Which features may be enabled.
+    pub compatibility: Option<String>,
+    /// Who has it; 0 for nobody in particular.
+    pub hostid: u64,
+    /// That host's name.
+    pub hostname: String,
+    /// Features that a reader must know (flags by name).
+    pub features_for_read: NvList,
+}
+
+impl PoolConfig {
+    /// Reads what a label or the MOS says of the pool.
+    ///
+    /// # Errors
+    /// [`VdevError::BadConfig`] when a key that must be there is not.
+    pub fn from_nvlist(config: &NvList) -> Result<Self, VdevError> {
+        let text = |name| config.get_str(name).map(str::to_owned);
+        let state = number(config, key::STATE)?;
+        Ok(Self {
+            version: number(config, key::VERSION)?,
+            name: text(key::NAME).ok_or_else(|| missing(key::NAME))?,
+            state: PoolState::from_raw(state).ok_or_else(|| bad(format!("state is {state}")))?,
+            txg: Txg::new(number(config, key::TXG)?),
+            errata: config.get_u64("errata").unwrap_or(0),
+            comment: text("comment"),
+            compatibility: text("compatibility"),
+            hostid: config.get_u64(key::HOSTID).unwrap_or(0),
+            hostname: text(key::HOSTNAME).unwrap_or_default(),
+            features_for_read: config.get_nvlist("features_for_read").cloned().unwrap_or_default(),
+        })
+    }
+
+    fn head(&self, pool: Guid) -> NvList {
+        let mut out = NvList::new();
+        out.add_u64(key::VERSION, self.version)
+            .add_str(key::NAME, &*self.name)
+            .add_u64(key::STATE, self.state as u64)
+            .add_u64(key::TXG, self.txg.get())
+            .add_u64(key::POOL_GUID, pool.get())
+            .add_u64("errata", self.errata);
+        add_text(&mut out, "comment", self.comment.as_deref());
+        add_text(&mut out, "compatibility", self.compatibility.as_deref());
+        add_nonzero(&mut out, key::HOSTID, self.hostid);
+        out.add_str(key::HOSTNAME, &*self.hostname);
+        out
+    }
+
+    fn tail(&self, mut out: NvList, tree: &VdevTree, vdevs: NvList) -> NvList {
+        let tops = tree.all_tops();
+        let holes: Vec<u64> =
+            tops.iter().filter(|top| top.kind() == TopKind::Hole).map(|top| top.id().get().into()).collect();
+        if !holes.is_empty() {
+            out.add_u64_array(key::HOLE_ARRAY, holes);
+        }
+        out.add_u64(key::VDEV_CHILDREN, tops.len() as u64);
+        out.add_nvlist(key::VDEV_TREE, vdevs);
+        out.add_nvlist("features_for_read", self.features_for_read.clone());
+        out
+    }
+
+    /// What a leaf's label says.
+    #[must_use]
+    pub fn label(&self, tree: &VdevTree, top: &Top, leaf: &Leaf) -> NvList {
+        let mut out = self.head(tree.root().guid);
+        out.add_u64(key::TOP_GUID, top.guid().get()).add_u64(key::GUID, leaf.guid().get());
+        if top.is_log() {
+            out.add_u64(key::IS_LOG, 1);
+        }
+        self.tail(out, tree, top_nvlist(top, Target::Label))
+    }
+
+    /// What the MOS object `config` says, and what a cache file holds.
+    #[must_use]
+    pub fn mos(&self, tree: &VdevTree) -> NvList {
+        let mut out = self.head(tree.root().guid);
+        out.add_flag(HAS_VDEV_ZAPS);
+        self.tail(out, tree, tree.to_nvlist())
+    }
+}
+
+/// For which place a configuration is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Label,
+    Mos,
+}
+
+impl VdevTree {
+    /// The whole tree, as the MOS stores it under `vdev_tree`.
+    #[must_use]
+    pub fn to_nvlist(&self) -> NvList {
+        let root = self.root();
+        let mut out = NvList::new();
+        out.add_str(key::TYPE, "root").add_u64(key::ID, 0).add_u64(key::GUID, root.guid.get());
+        add_nonzero(&mut out, key::CREATE_TXG, root.create_txg);
+        add_nonzero(&mut out, ROOT_ZAP, root.root_zap);
+        let children = self.all_tops().iter().map(|top| top_nvlist(top, Target::Mos)).collect();
+        out.add_nvlist_array(key::CHILDREN, children);
+        out
+    }
+}
+
+fn top_nvlist(top: &Top, target: Target) -> NvList {
+    let leaf = match top.kind() {
+        TopKind::Leaf => top.leaves().first(),
+        TopKind::Mirror | TopKind::Hole => None,
+    };
+    let kind = match top.kind() {
+        TopKind::Leaf => leaf.map_or("missing", |leaf| leaf.kind().name()),
+        TopKind::Mirror => "mirror",
+        TopKind::Hole => "hole",
+    };
+    let config = top.config();
+    let mut out = NvList::new();
+    out.add_str(key::TYPE, kind);
+    out.add_u64(key::ID, top.id().get().into()).add_u64(key::GUID, top.guid().get());
+    let leaf_config = leaf.map(|leaf| leaf.config());
+    if let Some(leaf) = &leaf_config {
+        add_names(&mut out, leaf);
+    }
+    out.add_u64("metaslab_array", config.metaslab_array)
+        .add_u64("metaslab_shift", config.metaslab_shift)
+        .add_u64(key::ASHIFT, top.ashift().get().into())
+        .add_u64("asize", config.asize)
+        .add_u64(key::IS_LOG, config.is_log.into());
+    if let Some(leaf) = &leaf_config {
+        add_nonzero(&mut out, "DTL", leaf.dtl_object);
+    }
+    add_nonzero(&mut out, key::CREATE_TXG, config.create_txg);
+    if target == Target::Mos {
+        add_nonzero(&mut out, LEAF_ZAP, leaf_config.map_or(0, |leaf| leaf.leaf_zap));
+        add_nonzero(&mut out, TOP_ZAP, config.top_zap);
+    }
+    match (top.kind(), leaf) {
+        (TopKind::Mirror, _) => {
+            let leaves = top.leaves().iter().enumerate();
+            let children = leaves.map(|(index, leaf)| leaf_nvlist(leaf, index as u64, target)).collect();
+            out.add_nvlist_array(key::CHILDREN, children);
+        }
+        (TopKind::Hole, _) => {
+            out.add_u64("is_hole", 1);
+        }
+        (TopKind::Leaf, Some(leaf)) => add_health(&mut out, leaf),
+        (TopKind::Leaf, None) => {}
+    }
+    out
+}
+
+fn leaf_nvlist(leaf: &Leaf, index: u64, target: Target) -> NvList {
+    let config = leaf.config();
+    let mut out = NvList::new();
+    out.add_str(key::TYPE, leaf.kind().name()).add_u64(key::ID, index).add_u64(key::GUID, leaf.guid().get());
+    add_names(&mut out, &config);
+    add_nonzero(&mut out, "DTL", config.dtl_object);
+    add_nonzero(&mut out, key::CREATE_TXG, config.create_txg);
+    if target == Target::Mos {
+        add_nonzero(&mut out, LEAF_ZAP, config.leaf_zap);
+    }
+    add_health(&mut out, leaf);
+    out
+}
+
+fn add_names(out: &mut NvList, config: &LeafConfig) {
+    out.add_str(key::PATH, config.path.to_string_lossy());
+    for (name, value) in OTHER_NAMES.iter().zip(&config.other_names) {
+        add_text(out, name, value.as_deref());
+    }
+    if let Some(whole_disk) = config.whole_disk {
+        out.add_u64("whole_disk", whole_disk);
+    }
+}
+
+/// The states that outlive an import: those that somebody has to end.
+fn add_health(out: &mut NvList, leaf: &Leaf) {
+    let (state, aux) = leaf.state();
+    match state {
+        VdevState::Offline => out.add_u64("offline", 1),
+        VdevState::Faulted => out.add_u64("faulted", 1),
+        VdevState::Removed => out.add_u64("removed", 1),
+        _ => return,
+    };
+    if state == VdevState::Faulted {
+        add_text(out, "aux_state", aux.stored_name());
+    }
+}
+
+fn add_nonzero(out: &mut NvList, name: &str, value: u64) {
+    if value != 0 {
+        out.add_u64(name, value);
+    }
+}
+
+fn add_text(out: &mut NvList, name: &str, value: Option<&str>) {
+    if let Some(value) = value {
+        out.add_str(name, value);
+    }
+}
+
+/// A tree whose leaves are closed, from the `vdev_tree` of a MOS config or one put together
+/// from labels.
+pub(crate) fn parse_root(
+    env: &Arc<dyn Env>,
+    tree: &NvList,
+) -> Result<(RootConfig, Vec<Arc<Top>>), VdevError> {
+    let root = RootConfig {
+        guid: Guid::new(number(tree, key::GUID)?),
+        create_txg: tree.get_u64(key::CREATE_TXG).unwrap_or(0),
+        root_zap: tree.get_u64(ROOT_ZAP).unwrap_or(0),
+    };
+    let children = tree.get_nvlist_array(key::CHILDREN).ok_or_else(|| missing(key::CHILDREN))?;
+    let mut tops = Vec::with_capacity(children.len());
+    for (index, child) in children.iter().enumerate() {
+        let top = parse_top(env, child)?;
+        if top.id().get() as usize != index {
+            return Err(bad(format!("vdev {} stands at place {index}", top.id())));
+        }
+        tops.push(Arc::new(top));
+    }
+    Ok((root, tops))
+}
+
+fn parse_top(env: &Arc<dyn Env>, from: &NvList) -> Result<Top, VdevError> {
+    let id = VdevId::new(small(from, key::ID)?);
+    let guid = Guid::new(number(from, key::GUID)?);
+    let name = from.get_str(key::TYPE).ok_or_else(|| missing(key::TYPE))?;
+    let (kind, leaves) = match name {
+        "hole" => (TopKind::Hole, Vec::new()),
+        "mirror" => {
+            let children = from.get_nvlist_array(key::CHILDREN).ok_or_else(|| missing(key::CHILDREN))?;
+            let leaves: Result<Vec<_>, _> = children.iter().map(|child| parse_leaf(env, id, child)).collect();
+            (TopKind::Mirror, leaves?)
+        }
+        _ => (TopKind::Leaf, vec![parse_leaf(env, id, from)?]),
+    };
+    if kind != TopKind::Hole && leaves.is_empty() {
+        return Err(bad(format!("vdev {id} has no children")));
+    }
+    let ashift = Ashift::new(small(from, key::ASHIFT)?);
+    if kind != TopKind::Hole && !(Ashift::MIN..=Ashift::MAX).contains(&ashift) {
+        return Err(bad(format!("vdev {id} has ashift {ashift}")));
+    }
+    let config = TopConfig {
+        metaslab_array: number(from, "metaslab_array")?,
+        metaslab_shift: number(from, "metaslab_shift")?,
+        asize: number(from, "asize")?,
+        is_log: from.get_u64(key::IS_LOG).unwrap_or(0) != 0,
+        create_txg: from.get_u64(key::CREATE_TXG).unwrap_or(0),
+        top_zap: from.get_u64(TOP_ZAP).unwrap_or(0),
+    };
+    Ok(Top::new(env.clone(), TopId { id, guid, kind, ashift }, config, leaves))
+}
+
+fn parse_leaf(env: &Arc<dyn Env>, vdev: VdevId, from: &NvList) -> Result<Arc<Leaf>, VdevError> {
+    let kind = match from.get_str(key::TYPE) {
+        Some("file") => LeafKind::File,
+        Some("disk") => LeafKind::Disk,
+        other => {
+            return Err(VdevError::UnsupportedKind { kind: other.unwrap_or_default().to_owned() });
+        }
+    };
+    let config = LeafConfig {
+        path: PathBuf::from(from.get_str(key::PATH).unwrap_or_default()),
+        other_names: OTHER_NAMES.map(|name| from.get_str(name).map(str::to_owned)),
+        whole_disk: from.get_u64("whole_disk"),
+        dtl_object: from.get_u64("DTL").unwrap_or(0),
+        create_txg: from.get_u64(key::CREATE_TXG).unwrap_or(0),
+        leaf_zap: from.get_u64(LEAF_ZAP).unwrap_or(0),
+    };
+    let guid = Guid::new(number(from, key::GUID)?);
+    let leaf = Leaf::closed(env.clone(), LeafId { vdev, guid, kind }, config);
+    leaf.set_stale(from.contains("DTL"));
+    let (state, aux) = parse_health(from);
+    leaf.set_state(state, aux);
+    if state != VdevState::Closed {
+        leaf.set_stale(true);
+    }
+    Ok(Arc::new(leaf))
+}
+
+fn parse_health(from: &NvList) -> (VdevState, VdevAux) {
+    let is_set = |name| from.get_u64(name).is_some_and(|flag| flag != 0);
+    if is_set("faulted") {
+        let aux = from.get_str("aux_state").unwrap_or_default();
+        (VdevState::Faulted, VdevAux::from_stored(aux))
+    } else if is_set("offline") {
+        (VdevState::Offline, VdevAux::None)
+    } else if is_set("removed") {
+        (VdevState::Removed, VdevAux::None)
+    } else {
+        (VdevState::Closed, VdevAux::None)
+    }
+}
+
+pub(crate) fn number(from: &NvList, name: &str) -> Result<u64, VdevError> {
+    match from.get(name) {
+        Some(NvValue::U64(value)) => Ok(*value),
+        Some(_) => Err(bad(format!("{name} is not a number"))),
+        None => Err(missing(name)),
+    }
+}
+
+fn small<T: TryFrom<u64>>(from: &NvList, name: &str) -> Result<T, VdevError> {
+    let raw = number(from, name)?;
+    T::try_from(raw).map_err(|_| bad(format!("{name} is {raw}")))
+}
+
+pub(crate) fn missing(name: &str) -> VdevError {
+    bad(format!("no {name}"))
+}
+
+pub(crate) fn bad(what: String) -> VdevError {
+    VdevError::BadConfig { what }
+}

@@ -1,0 +1,32 @@
+//! Labels and uberblocks: how a pool is found again, whatever moment its host went down.
+//!
+//! ```text
+//!   1 flush data     every block of the txg is stable
+//!   2 even labels    L0 and L2 of every vdev whose configuration changed, flush
+//!   3 uberblocks     one slot of the ring, in all labels, flush    ◄── here the txg happens
+//!   4 odd labels     L1 and L3 of the same vdevs, flush
+//! ```
+//! Power lost in 1 or 2: the last uberblock counts, and the odd labels fit it. In 3: if the new
+//! uberblock is anywhere, the even labels fit it; if not, the odd ones fit the old. In 4: the
+//! even labels fit. A label *fits* an uberblock when it is not younger.
+//!
+//! Invariants
+//! - At every moment some leaf has an uberblock no older than the last one reported stable, and a
+//!   label that fits it. (test: `every_crash_leaves_an_uberblock_and_a_label_that_fits`)
+//! - An uberblock is reported stable only after everything before it was. (same test)
+//! - Parts that were torn, or belong elsewhere on the device, do not verify.
+//!   (test: `a_part_of_another_place_or_with_a_flipped_bit_does_not_verify`)
+
+mod choose;
+mod init;
+mod part;
+mod read;
+mod sync;
+#[cfg(test)]
+mod tests;
+
+pub use choose::{best_config, best_uberblock};
+pub use init::init_labels;
+pub use part::{seal_part, verify_part};
+pub use read::{FoundUberblock, LeafLabels};
+pub use sync::LabelSync;

@@ -1,0 +1,64 @@
+//! First labels of a leaf that is about to join a pool.
+
+use std::sync::Arc;
+
+use device::{BufSlice, Durability, IoBuf};
+use futures::future::join_all;
+use ondisk::NvList;
+use ondisk::label::{
+    BOOT_ENV_OFFSET, CONFIG_BYTES, CONFIG_OFFSET, LABELS, UBERBLOCK_RING_BYTES, UBERBLOCK_RING_OFFSET,
+    VdevPhys, empty_boot_env, label_verifier,
+};
+use units::{LeafOffset, Txg};
+
+use crate::label::read::part_offset;
+use crate::label::seal_part;
+use crate::{Leaf, PoolConfig, Top, VdevError, VdevTree};
+
+/// Writes labels of txg 0 to all leaves of a new vdev, and wipes what an earlier owner left in
+/// their rings. A crash before the next sync leaves devices that say they are not in use yet.
+///
+/// # Errors
+/// The first leaf's that cannot be written: a vdev must not start with a bad leaf.
+pub async fn init_labels(tree: &VdevTree, top: &Top, pool: &PoolConfig) -> Result<(), VdevError> {
+    let pool = PoolConfig { txg: Txg::ZERO, ..pool.clone() };
+    for leaf in top.leaves() {
+        let mut config = pool.label(tree, top, leaf);
+        config.add_u64(crate::config::key::CREATE_TXG, top.config().create_txg);
+        init_leaf(leaf, &config).await?;
+    }
+    Ok(())
+}
+
+async fn init_leaf(leaf: &Leaf, config: &NvList) -> Result<(), VdevError> {
+    let ring = Arc::new(IoBuf::zeroed(usize::try_from(UBERBLOCK_RING_BYTES).unwrap_or(usize::MAX)));
+    let mut parts = Vec::new();
+    for label in 0..LABELS {
+        let Some(boot_at) = part_offset(leaf.psize(), label, BOOT_ENV_OFFSET) else { continue };
+        let mut boot = empty_boot_env(label_verifier(boot_at));
+        seal_part(&mut boot, label_verifier(boot_at));
+        parts.push((boot_at, BufSlice::from(IoBuf::copy_of(&boot))));
+        if let Some(ring_at) = part_offset(leaf.psize(), label, UBERBLOCK_RING_OFFSET) {
+            parts.push((ring_at, BufSlice::from(ring.clone())));
+        }
+        parts.extend(config_part(leaf, label, config)?);
+    }
+    let writes = parts.into_iter().map(|(at, slice)| leaf.write(at, vec![slice], Durability::Cached));
+    join_all(writes).await.into_iter().collect::<Result<(), _>>()?;
+    leaf.flush().await
+}
+
+/// The configuration part of one label, and where it goes; nothing for a leaf without labels.
+pub(super) fn config_part(
+    leaf: &Leaf,
+    label: usize,
+    config: &NvList,
+) -> Result<Option<(LeafOffset, BufSlice)>, VdevError> {
+    let Some(at) = part_offset(leaf.psize(), label, CONFIG_OFFSET) else { return Ok(None) };
+    let verifier = label_verifier(at);
+    let mut part = VdevPhys::encode(config, verifier)
+        .map_err(|_| VdevError::LabelTooLarge { len: config.encode().len() })?;
+    assert_eq!(part.len(), CONFIG_BYTES);
+    seal_part(&mut part, verifier);
+    Ok(Some((at, BufSlice::from(IoBuf::copy_of(&part)))))
+}

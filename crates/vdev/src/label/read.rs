@@ -1,0 +1,147 @@
+//! All that the four labels of a device say.
+
+use std::sync::Arc;
+
+use device::{Device, IoBuf};
+use futures::future::join_all;
+use ondisk::label::{
+    CONFIG_BYTES, CONFIG_OFFSET, LABELS, UBERBLOCK_RING_BYTES, UBERBLOCK_RING_OFFSET, UBERBLOCK_SHIFT_MAX,
+    UBERBLOCK_SHIFT_MIN, VdevPhys, label_offset, label_verifier, uberblock_slot_bytes, uberblock_slots,
+};
+use ondisk::{NvList, UberblockPhys};
+use units::{Ashift, Guid, LeafOffset, Txg};
+
+use crate::config::key;
+use crate::label::{best_config, best_uberblock, verify_part};
+
+/// An uberblock and where it was.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FoundUberblock {
+    /// Label, 0 to 3.
+    pub label: usize,
+    /// Slot in that label's ring.
+    pub slot: u64,
+    /// The uberblock.
+    pub uberblock: UberblockPhys,
+}
+
+/// All that the four labels of a device say. What cannot be read or does not verify is absent.
+#[derive(Clone, Debug, Default)]
+pub struct LeafLabels {
+    /// The configuration in each label.
+    pub configs: [Option<NvList>; LABELS],
+    /// All uberblocks, by label and slot.
+    pub uberblocks: Vec<FoundUberblock>,
+}
+
+impl LeafLabels {
+    /// Reads all four labels.
+    pub async fn read(device: &Arc<dyn Device>) -> Self {
+        let configs = join_all((0..LABELS).map(|label| read_config(device, label))).await;
+        let mut out = Self::default();
+        for (slot, config) in out.configs.iter_mut().zip(configs) {
+            *slot = config;
+        }
+        let shifts = out.ring_shifts();
+        let rings = join_all((0..LABELS).map(|label| read_ring(device, label))).await;
+        for (label, ring) in rings.into_iter().enumerate() {
+            let Some((at, bytes)) = ring else { continue };
+            for ashift in shifts.clone() {
+                out.uberblocks.extend(parse_ring(&bytes, at, Ashift::new(ashift), label));
+            }
+        }
+        out
+    }
+
+    /// The slot sizes to try: the vdev's, or all when no label tells.
+    fn ring_shifts(&self) -> std::ops::RangeInclusive<u8> {
+        let known = self.config(None).and_then(|config| {
+            let ashift = config.get_nvlist(key::VDEV_TREE)?.get_u64(key::ASHIFT)?;
+            u8::try_from(ashift).ok()
+        });
+        match known {
+            Some(ashift) => {
+                let shift = ashift.clamp(UBERBLOCK_SHIFT_MIN, UBERBLOCK_SHIFT_MAX);
+                shift..=shift
+            }
+            None => UBERBLOCK_SHIFT_MIN..=UBERBLOCK_SHIFT_MAX,
+        }
+    }
+
+    /// The configuration that counts, of those not after `max`.
+    #[must_use]
+    pub fn config(&self, max: Option<Txg>) -> Option<&NvList> {
+        best_config(self.configs.iter().flatten(), max)
+    }
+
+    /// The uberblock that counts, of those not after `max`.
+    #[must_use]
+    pub fn uberblock(&self, max: Option<Txg>) -> Option<&UberblockPhys> {
+        best_uberblock(self.uberblocks.iter().map(|found| &found.uberblock), max)
+    }
+
+    /// The group of the newest label; zero when there is none.
+    #[must_use]
+    pub fn txg(&self) -> Txg {
+        Txg::new(self.config(None).and_then(|config| config.get_u64(key::TXG)).unwrap_or(0))
+    }
+
+    /// The leaf's guid, as the newest label has it.
+    #[must_use]
+    pub fn guid(&self) -> Option<Guid> {
+        self.config(None)?.get_u64(key::GUID).map(Guid::new)
+    }
+
+    /// The pool's guid, as the newest label has it.
+    #[must_use]
+    pub fn pool_guid(&self) -> Option<Guid> {
+        self.config(None)?.get_u64(key::POOL_GUID).map(Guid::new)
+    }
+}
+
+/// Where a part of a label lies on the device.
+pub(super) fn part_offset(device_bytes: u64, label: usize, within: u64) -> Option<LeafOffset> {
+    let start = label_offset(device_bytes, label)?;
+    Some(LeafOffset::new(start.get() + within))
+}
+
+async fn read_config(device: &Arc<dyn Device>, label: usize) -> Option<NvList> {
+    let at = part_offset(device.info().size_bytes, label, CONFIG_OFFSET)?;
+    let part = device.read(at, CONFIG_BYTES).await.ok()?;
+    verify_part(&part, label_verifier(at)).then(|| VdevPhys::decode(&part).ok())?
+}
+
+/// The ring of one label. When it cannot be read at once, each 8 KiB of it is tried alone, and
+/// those that fail stay zero.
+async fn read_ring(device: &Arc<dyn Device>, label: usize) -> Option<(LeafOffset, IoBuf)> {
+    const PIECE_BYTES: usize = 8 << 10;
+    let at = part_offset(device.info().size_bytes, label, UBERBLOCK_RING_OFFSET)?;
+    let ring_bytes = usize::try_from(UBERBLOCK_RING_BYTES).ok()?;
+    if let Ok(ring) = device.read(at, ring_bytes).await {
+        return Some((at, ring));
+    }
+    let mut ring = IoBuf::zeroed(ring_bytes);
+    for piece in ring.chunks_mut(PIECE_BYTES).enumerate() {
+        let offset = LeafOffset::new(at.get() + (piece.0 * PIECE_BYTES) as u64);
+        if let Ok(bytes) = device.read(offset, PIECE_BYTES).await {
+            piece.1.copy_from_slice(&bytes);
+        }
+    }
+    Some((at, ring))
+}
+
+fn parse_ring(
+    ring: &IoBuf,
+    at: LeafOffset,
+    ashift: Ashift,
+    label: usize,
+) -> impl Iterator<Item = FoundUberblock> + '_ {
+    let slot_bytes = uberblock_slot_bytes(ashift);
+    (0..uberblock_slots(ashift)).filter_map(move |slot| {
+        let start = usize::try_from(slot * slot_bytes).ok()?;
+        let bytes = ring.get(start..start + usize::try_from(slot_bytes).ok()?)?;
+        let uberblock = UberblockPhys::decode(bytes).ok()?;
+        let place = LeafOffset::new(at.get() + slot * slot_bytes);
+        verify_part(bytes, label_verifier(place)).then_some(FoundUberblock { label, slot, uberblock })
+    })
+}

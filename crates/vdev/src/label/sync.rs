@@ -1,0 +1,185 @@
+//! The crash-safe order of labels around uberblocks.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use device::{BufSlice, DeviceError, Durability, IoBuf};
+use futures::future::{join, join_all};
+use ondisk::UberblockPhys;
+use ondisk::label::{LABELS, label_verifier, uberblock_slot_bytes, uberblock_slot_offset};
+use units::{Ashift, LeafOffset, VdevId};
+
+use crate::label::init::config_part;
+use crate::label::read::part_offset;
+use crate::label::seal_part;
+use crate::{Leaf, PoolConfig, Top, VdevError, VdevTree};
+
+/// Vdevs that get the uberblock of a txg that changed no configuration.
+const UBERBLOCK_TOPS: usize = 3;
+
+/// What makes a txg stable.
+#[derive(Clone, Copy, Debug)]
+pub struct LabelSync<'a> {
+    /// The txg's uberblock.
+    pub uberblock: &'a UberblockPhys,
+    /// What labels say of the pool.
+    pub pool: &'a PoolConfig,
+    /// Vdevs whose labels must change; see [`VdevTree::take_changed`].
+    pub dirty: &'a BTreeSet<VdevId>,
+    /// Vdevs with writes that have not been flushed.
+    pub written: &'a BTreeSet<VdevId>,
+    /// Whether the last slot of each ring is kept for heartbeats.
+    pub multihost: bool,
+}
+
+/// Which labels of a leaf.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Half {
+    Even,
+    Odd,
+}
+
+impl VdevTree {
+    /// Flushes a txg's data and makes its uberblock stable, in the order that [`crate::label`]
+    /// explains. May be called again after an error, with the same arguments.
+    ///
+    /// # Errors
+    /// When data could not be flushed, the labels of a data vdev or the uberblock are stable
+    /// nowhere. The txg has not happened then, or only perhaps after [`VdevError::UberblockLost`]
+    /// and errors in the odd labels.
+    pub async fn sync_labels(&self, sync: &LabelSync<'_>) -> Result<(), VdevError> {
+        self.flush_written(sync).await?;
+        let dirty: Vec<_> = sync.dirty.iter().filter_map(|id| self.top(*id).ok()).collect();
+        self.write_configs(sync, &dirty, Half::Even).await?;
+        let targets = if dirty.is_empty() { self.uberblock_targets(sync) } else { self.tops() };
+        write_uberblocks(sync, &targets).await?;
+        self.write_configs(sync, &dirty, Half::Odd).await
+    }
+
+    /// Step 1. A log vdev may fail: what the txg needs is not there, and a commit that does need it
+    /// flushes for itself, and finds it out of use.
+    async fn flush_written(&self, sync: &LabelSync<'_>) -> Result<(), VdevError> {
+        let (logs, data): (Vec<_>, Vec<_>) =
+            sync.written.iter().filter_map(|id| self.top(*id).ok()).partition(|top| top.is_log());
+        let ids = |tops: Vec<Arc<Top>>| tops.into_iter().map(|top| top.id());
+        let (of_logs, of_data) = join(self.flush(ids(logs)), self.flush(ids(data))).await;
+        if let Err(error) = of_logs {
+            tracing::warn!(%error, "log vdev not flushed");
+        }
+        of_data
+    }
+
+    /// A few data vdevs, others each txg.
+    fn uberblock_targets(&self, sync: &LabelSync<'_>) -> Vec<Arc<Top>> {
+        let mut data: Vec<_> =
+            self.tops().into_iter().filter(|top| !top.is_log() && top.state().0.is_usable()).collect();
+        if !data.is_empty() {
+            let turn = usize::try_from(sync.uberblock.txg().get() % data.len() as u64).unwrap_or(0);
+            data.rotate_left(turn);
+        }
+        data.truncate(UBERBLOCK_TOPS);
+        data
+    }
+
+    async fn write_configs(
+        &self,
+        sync: &LabelSync<'_>,
+        dirty: &[Arc<Top>],
+        half: Half,
+    ) -> Result<(), VdevError> {
+        let vdevs = dirty.iter().map(|top| self.write_config(sync, top, half));
+        join_all(vdevs).await.into_iter().collect()
+    }
+
+    /// Writes one half of the labels of a vdev's leaves. A log vdev may fail: the pool can be
+    /// found without it.
+    async fn write_config(&self, sync: &LabelSync<'_>, top: &Top, half: Half) -> Result<(), VdevError> {
+        let leaves = usable_leaves(top);
+        let mut jobs = Vec::with_capacity(leaves.len());
+        for leaf in &leaves {
+            let config = sync.pool.label(self, top, leaf);
+            let mut parts = Vec::new();
+            for label in half.labels() {
+                parts.extend(config_part(leaf, label, &config)?);
+            }
+            jobs.push(write_parts(leaf, parts));
+        }
+        let results = join_all(jobs).await;
+        if settle(top, &leaves, results) > 0 || top.is_log() {
+            return Ok(());
+        }
+        Err(VdevError::LabelsLost { vdev: top.id(), txg: sync.uberblock.txg() })
+    }
+}
+
+impl Half {
+    fn labels(self) -> impl Iterator<Item = usize> {
+        let first = if self == Self::Even { 0 } else { 1 };
+        (first..LABELS).step_by(2)
+    }
+}
+
+/// Writes the uberblock to all labels of all leaves of `tops`, and flushes. One stable copy on a
+/// data vdev is enough.
+async fn write_uberblocks(sync: &LabelSync<'_>, tops: &[Arc<Top>]) -> Result<(), VdevError> {
+    let jobs = tops.iter().map(|top| async move {
+        let leaves = usable_leaves(top);
+        let parts = leaves.iter().map(|leaf| write_parts(leaf, uberblock_parts(sync, top, leaf)));
+        let results = join_all(parts).await;
+        let stable = settle(top, &leaves, results);
+        if top.is_log() { 0 } else { stable }
+    });
+    let stable: usize = join_all(jobs).await.into_iter().sum();
+    if stable == 0 { Err(VdevError::UberblockLost { txg: sync.uberblock.txg() }) } else { Ok(()) }
+}
+
+fn uberblock_parts(sync: &LabelSync<'_>, top: &Top, leaf: &Leaf) -> Vec<(LeafOffset, BufSlice)> {
+    let ashift: Ashift = top.ashift();
+    let slot_bytes = uberblock_slot_bytes(ashift);
+    let slot = UberblockPhys::slot_of(sync.uberblock.txg(), ashift, sync.multihost);
+    let within = uberblock_slot_offset(ashift, slot.expect("a vdev's ashift is in range"));
+    let places = (0..LABELS).filter_map(|label| part_offset(leaf.psize(), label, within));
+    let parts = places.map(|at| {
+        let verifier = label_verifier(at);
+        let slot_len = usize::try_from(slot_bytes).expect("a slot is at most 8 KiB");
+        let mut slot = sync.uberblock.encode_slot(slot_len, verifier);
+        seal_part(&mut slot, verifier);
+        (at, BufSlice::from(IoBuf::copy_of(&slot)))
+    });
+    parts.collect()
+}
+
+fn usable_leaves(top: &Top) -> Vec<Arc<Leaf>> {
+    top.leaves().iter().filter(|leaf| leaf.is_usable()).cloned().collect()
+}
+
+/// Writes parts of one leaf at once, then flushes it.
+async fn write_parts(leaf: &Leaf, parts: Vec<(LeafOffset, BufSlice)>) -> Result<(), VdevError> {
+    if parts.is_empty() {
+        let (vdev, guid, path) = (leaf.vdev(), leaf.guid(), leaf.path());
+        return Err(VdevError::LeafUnavailable { vdev, guid, path, state: leaf.state().0 });
+    }
+    let writes = parts.into_iter().map(|(at, slice)| leaf.write(at, vec![slice], Durability::Cached));
+    join_all(writes).await.into_iter().collect::<Result<(), _>>()?;
+    leaf.flush().await
+}
+
+/// Takes leaves that failed out of use when others of the vdev did not; says how many did not.
+fn settle(top: &Top, leaves: &[Arc<Leaf>], results: Vec<Result<(), VdevError>>) -> usize {
+    let stable = results.iter().filter(|result| result.is_ok()).count();
+    for (leaf, result) in leaves.iter().zip(results) {
+        let Err(error) = result else { continue };
+        tracing::warn!(guid = leaf.guid().get(), %error, "label not written");
+        let cause = match error {
+            VdevError::Leaf { source, .. } => source,
+            _ => DeviceError::Gone,
+        };
+        if stable > 0 {
+            leaf.fault(&cause);
+            top.mark_changed();
+        } else {
+            leaf.degrade(&cause);
+        }
+    }
+    stable
+}

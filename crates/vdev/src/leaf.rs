@@ -1,0 +1,341 @@
+//! A leaf: one device of the pool, its identity, health and counters.
+//!
+//! All I/O of a pool passes here, so here it is timed, retried once, and counted. Offsets are
+//! those of the device ([`LeafOffset`]); blocks cross over with [`VdevOffset::on_leaf`].
+//!
+//! Invariants
+//! - A leaf whose write or flush failed while a sibling has the data serves no read until it is
+//!   reopened, and after that serves last. (tests: `a_child_that_fails_a_flush_serves_no_more_reads`,
+//!   `a_reopened_child_is_read_last_until_it_is_whole`)
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use device::{BufSlice, Device, DeviceError, Durability, Env, IoBuf};
+use parking_lot::Mutex;
+use units::{Ashift, Guid, LeafOffset, VdevId, VdevOffset};
+
+use crate::{IoKind, VdevAux, VdevError, VdevState, VdevStats};
+
+/// What sort of device a leaf is, as the configuration calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeafKind {
+    /// A plain file.
+    File,
+    /// A block device.
+    Disk,
+}
+
+impl LeafKind {
+    /// The configuration's word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Disk => "disk",
+        }
+    }
+}
+
+/// What the configuration says of a leaf, beside its kind and guid.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeafConfig {
+    /// Where it was last opened.
+    pub path: PathBuf,
+    /// Names other systems gave it, kept as they were: `devid`, `phys_path`,
+    /// `vdev_enc_sysfs_path`, `fru`, in this order.
+    pub other_names: [Option<String>; 4],
+    /// Whether the whole disk was given to the pool; absent for files.
+    pub whole_disk: Option<u64>,
+    /// Space map object of what it missed ("dirty time log"); 0 for none.
+    pub dtl_object: u64,
+    /// Group in which it joined.
+    pub create_txg: u64,
+    /// Object of its own properties; 0 for none.
+    pub leaf_zap: u64,
+}
+
+#[derive(Debug)]
+struct Health {
+    state: VdevState,
+    aux: VdevAux,
+    /// Missed writes since it was last whole: read only when nothing else answers.
+    stale: bool,
+}
+
+/// One device of the pool.
+pub struct Leaf {
+    vdev: VdevId,
+    guid: Guid,
+    kind: LeafKind,
+    env: Arc<dyn Env>,
+    config: Mutex<LeafConfig>,
+    device: Mutex<Option<Arc<dyn Device>>>,
+    health: Mutex<Health>,
+    stats: VdevStats,
+}
+
+/// Who a leaf is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeafId {
+    /// Its top-level vdev.
+    pub vdev: VdevId,
+    /// Its own guid.
+    pub guid: Guid,
+    /// What sort of device it is.
+    pub kind: LeafKind,
+}
+
+impl Leaf {
+    /// A leaf that has not been opened.
+    pub(crate) fn closed(env: Arc<dyn Env>, id: LeafId, config: LeafConfig) -> Self {
+        Self {
+            vdev: id.vdev,
+            guid: id.guid,
+            kind: id.kind,
+            env,
+            config: Mutex::new(config),
+            device: Mutex::new(None),
+            health: Mutex::new(Health { state: VdevState::Closed, aux: VdevAux::None, stale: false }),
+            stats: VdevStats::default(),
+        }
+    }
+
+    /// Its guid.
+    #[must_use]
+    pub fn guid(&self) -> Guid {
+        self.guid
+    }
+
+    /// The top-level vdev that it is, or is part of.
+    #[must_use]
+    pub fn vdev(&self) -> VdevId {
+        self.vdev
+    }
+
+    /// What sort of device it is.
+    #[must_use]
+    pub fn kind(&self) -> LeafKind {
+        self.kind
+    }
+
+    /// Where it was last opened.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.config.lock().path.clone()
+    }
+
+    /// What the configuration says of it.
+    #[must_use]
+    pub fn config(&self) -> LeafConfig {
+        self.config.lock().clone()
+    }
+
+    /// Changes what the configuration says of it.
+    pub fn set_config(&self, change: impl FnOnce(&mut LeafConfig)) {
+        change(&mut self.config.lock());
+    }
+
+    /// Its health, and the reason.
+    #[must_use]
+    pub fn state(&self) -> (VdevState, VdevAux) {
+        let health = self.health.lock();
+        (health.state, health.aux)
+    }
+
+    /// Whether it missed writes and may hold old bytes.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        self.health.lock().stale
+    }
+
+    /// Its counters.
+    #[must_use]
+    pub fn stats(&self) -> &VdevStats {
+        &self.stats
+    }
+
+    /// Whether I/O may go there.
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        self.health.lock().state.is_usable()
+    }
+
+    /// The device behind it, when it is open.
+    #[must_use]
+    pub fn device(&self) -> Option<Arc<dyn Device>> {
+        self.device.lock().clone()
+    }
+
+    /// The part of the device that is used, in bytes; 0 when it is not open.
+    #[must_use]
+    pub fn psize(&self) -> u64 {
+        self.device().map_or(0, |device| crate::size::leaf_psize(device.info().size_bytes))
+    }
+
+    /// Puts an open device behind it, and its health to ONLINE.
+    pub(crate) fn attach(&self, path: &Path, device: Arc<dyn Device>) {
+        self.config.lock().path = path.to_owned();
+        *self.device.lock() = Some(device);
+        self.set_state(VdevState::Online, VdevAux::None);
+    }
+
+    /// Lets go of the device; its lock ends with the last I/O.
+    pub(crate) fn close(&self) {
+        *self.device.lock() = None;
+        self.set_state(VdevState::Closed, VdevAux::None);
+    }
+
+    pub(crate) fn set_state(&self, state: VdevState, aux: VdevAux) {
+        let mut health = self.health.lock();
+        health.state = state;
+        health.aux = aux;
+    }
+
+    /// Says whether it misses writes.
+    pub(crate) fn set_stale(&self, stale: bool) {
+        self.health.lock().stale = stale;
+    }
+
+    /// Takes it out of use because a write or flush failed that a sibling has made: what it
+    /// holds can no longer be relied on.
+    pub(crate) fn fault(&self, cause: &DeviceError) {
+        let mut health = self.health.lock();
+        health.stale = true;
+        if health.state.is_usable() {
+            (health.state, health.aux) = match cause {
+                DeviceError::Gone => (VdevState::Unavail, VdevAux::OpenFailed),
+                _ => (VdevState::Faulted, VdevAux::IoFailure),
+            };
+            tracing::warn!(guid = self.guid.get(), state = %health.state, %cause, "leaf taken out of use");
+        }
+    }
+
+    /// Marks that the only copy of something could not be written here: still the best there
+    /// is for what it holds.
+    pub(crate) fn degrade(&self, cause: &DeviceError) {
+        let mut health = self.health.lock();
+        match cause {
+            DeviceError::Gone if health.state.is_usable() => {
+                (health.state, health.aux) = (VdevState::Unavail, VdevAux::OpenFailed);
+            }
+            _ if health.state == VdevState::Online => {
+                (health.state, health.aux) = (VdevState::Degraded, VdevAux::IoFailure);
+            }
+            _ => {}
+        }
+    }
+
+    /// Reads `len` bytes at a device offset; whole sectors are the caller's care.
+    ///
+    /// # Errors
+    /// [`VdevError::LeafUnavailable`], or [`VdevError::Leaf`] after one retry.
+    pub async fn read(&self, offset: LeafOffset, len: usize) -> Result<IoBuf, VdevError> {
+        let device = self.usable_device()?;
+        let _in_flight = self.stats.begin();
+        let mut result = self.timed(IoKind::Read, len as u64, device.read(offset, len)).await;
+        if result.as_ref().is_err_and(is_transient) {
+            result = self.timed(IoKind::Read, len as u64, device.read(offset, len)).await;
+        }
+        result.map_err(|source| self.failed(IoKind::Read, source))
+    }
+
+    /// Writes slices one after another from a device offset. The caller decides what a
+    /// failure means for the leaf's health.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub async fn write(
+        &self,
+        offset: LeafOffset,
+        slices: Vec<BufSlice>,
+        durability: Durability,
+    ) -> Result<(), VdevError> {
+        let device = self.usable_device()?;
+        let _in_flight = self.stats.begin();
+        let bytes = slices.iter().map(|slice| slice.bytes().len() as u64).sum();
+        let once = |slices| device.write(offset, slices, durability);
+        let mut result = self.timed(IoKind::Write, bytes, once(slices.clone())).await;
+        if result.as_ref().is_err_and(is_transient) {
+            result = self.timed(IoKind::Write, bytes, once(slices)).await;
+        }
+        result.map_err(|source| self.failed(IoKind::Write, source))
+    }
+
+    /// Makes completed writes stable. Never retried: after a failed flush a later success says
+    /// nothing about the writes before it.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub async fn flush(&self) -> Result<(), VdevError> {
+        let device = self.usable_device()?;
+        let _in_flight = self.stats.begin();
+        let result = self.timed(IoKind::Flush, 0, device.flush()).await;
+        result.map_err(|source| self.failed(IoKind::Flush, source))
+    }
+
+    async fn timed<T>(
+        &self,
+        kind: IoKind,
+        bytes: u64,
+        io: impl Future<Output = Result<T, DeviceError>>,
+    ) -> Result<T, DeviceError> {
+        let start = self.env.now();
+        let result = io.await;
+        let moved = if result.is_ok() { bytes } else { 0 };
+        self.stats.done(kind, moved, self.env.now().saturating_sub(start));
+        result
+    }
+
+    fn failed(&self, kind: IoKind, source: DeviceError) -> VdevError {
+        self.stats.failed(kind);
+        VdevError::Leaf { vdev: self.vdev, guid: self.guid, path: self.path(), source }
+    }
+
+    fn usable_device(&self) -> Result<Arc<dyn Device>, VdevError> {
+        let state = self.health.lock().state;
+        match self.device() {
+            Some(device) if state.is_usable() => Ok(device),
+            _ => Err(VdevError::LeafUnavailable {
+                vdev: self.vdev,
+                guid: self.guid,
+                path: self.path(),
+                state,
+            }),
+        }
+    }
+}
+
+/// Whether a second try may do better.
+fn is_transient(error: &DeviceError) -> bool {
+    matches!(error, DeviceError::Io { .. })
+}
+
+/// A block's place on a leaf, in whole sectors of its vdev.
+///
+/// # Errors
+/// [`VdevError::OutOfRange`] past the end of `asize`.
+pub(crate) fn block_on_leaf(
+    vdev: VdevId,
+    offset: VdevOffset,
+    len: u64,
+    asize: u64,
+) -> Result<LeafOffset, VdevError> {
+    let out_of_range = VdevError::OutOfRange { vdev, offset, len };
+    let end = offset.get().checked_add(len);
+    if end.is_none_or(|end| end > asize) {
+        return Err(out_of_range);
+    }
+    offset.on_leaf().ok_or(out_of_range)
+}
+
+/// `slices` with zeros appended up to whole sectors.
+pub(crate) fn padded(mut slices: Vec<BufSlice>, ashift: Ashift) -> (Vec<BufSlice>, u64) {
+    let bytes: u64 = slices.iter().map(|slice| slice.bytes().len() as u64).sum();
+    let whole = ashift.round_up(bytes);
+    if whole > bytes {
+        let gap = usize::try_from(whole - bytes).unwrap_or(usize::MAX);
+        slices.push(BufSlice::from(IoBuf::zeroed(gap)));
+    }
+    (slices, whole)
+}

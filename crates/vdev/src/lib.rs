@@ -1,0 +1,46 @@
+//! Mirrors and leaves, labels, health: from a vdev offset to devices.
+//!
+//! ```text
+//!        zio: vdev, offset, bytes, "are these the right ones?"
+//!                         │
+//!   VdevTree ─► Top ──────┴──► Leaf ─► Device
+//!      │         mirror: which child, who is repaired, who is out
+//!      └─ labels: who the leaves are, and which uberblock counts
+//! ```
+//! A [`VdevTree`] is the pool's devices. It is made new ([`VdevTree::create`]) or found
+//! ([`scan()`], [`candidates`], [`VdevTree::open`]); blocks go through [`VdevTree::read`] and
+//! [`VdevTree::write`]; a txg becomes stable through [`VdevTree::sync_labels`].
+//!
+//! The rule on failures, here and above: a write or flush that a device did not make is made by
+//! another, or reported. The device that failed is out of use until it is reopened, for it lacks
+//! something; if it was the last that has the rest, it stays, and the caller knows what it lacks.
+#![forbid(unsafe_code)]
+
+mod config;
+mod error;
+pub mod label;
+mod leaf;
+mod open;
+mod scan;
+mod size;
+mod spec;
+mod state;
+mod stats;
+mod top;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{PoolConfig, PoolState};
+pub use error::VdevError;
+pub use label::{FoundUberblock, LabelSync, LeafLabels, best_config, best_uberblock, init_labels};
+pub use leaf::{Leaf, LeafConfig, LeafKind};
+pub use open::OpenSpec;
+pub use scan::{Candidate, FoundLeaf, LabelUse, candidates, label_use, scan};
+pub use size::{DEVICE_MIN_BYTES, leaf_ashift, leaf_asize, leaf_psize, metaslab_shift};
+pub use spec::NewVdev;
+pub use state::{VdevAux, VdevState};
+pub use stats::{IoKind, IoTotals, StatsSnapshot, VdevStats};
+pub use top::{Top, TopConfig, TopKind, Verify};
+pub use tree::{RootConfig, VdevTree};

@@ -1,0 +1,137 @@
+//! Opening the leaves of a pool that exists, and making sure that they are its.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use device::{Env, OpenMode};
+use futures::future::join_all;
+use ondisk::{NvList, UberblockPhys};
+use units::{Guid, Txg};
+
+use crate::config::{key, parse_root};
+use crate::label::{LeafLabels, best_uberblock};
+use crate::size::{leaf_asize, leaf_psize};
+use crate::{Leaf, Top, VdevAux, VdevError, VdevState, VdevTree};
+
+/// How a pool's vdevs are opened.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenSpec<'a> {
+    /// The `vdev_tree` of the MOS config, or one put together from labels.
+    pub vdev_tree: &'a NvList,
+    /// Where leaves were found, by guid; others are looked for where the configuration says.
+    pub paths: &'a BTreeMap<Guid, PathBuf>,
+    /// For reading only, or for writing too.
+    pub mode: OpenMode,
+}
+
+impl VdevTree {
+    /// Opens all leaves it can. Those that are missing, or are something else's, are UNAVAIL; it
+    /// is for the caller to look at [`VdevTree::state`]. A leaf whose label is older than its
+    /// sibling's was away and is read last.
+    ///
+    /// # Errors
+    /// When the configuration makes no sense, or has vdevs of an unknown kind.
+    pub async fn open(env: Arc<dyn Env>, spec: &OpenSpec<'_>) -> Result<Self, VdevError> {
+        let (root, tops) = parse_root(&env, spec.vdev_tree)?;
+        let tree = Self::from_parts(env.clone(), spec.mode, root, tops);
+        let mut jobs = Vec::new();
+        for top in tree.tops() {
+            for leaf in top.leaves().iter().cloned() {
+                jobs.push(open_if_allowed(&env, leaf, spec, Expected { pool: root.guid, asize: top.config().asize }));
+            }
+        }
+        let labels: BTreeMap<Guid, LeafLabels> = join_all(jobs).await.into_iter().flatten().collect();
+        for top in tree.tops() {
+            mark_stale(&top, &labels);
+        }
+        Ok(tree)
+    }
+
+    /// The uberblock that counts on all leaves in use, of those not after `max`.
+    pub async fn best_uberblock(&self, max: Option<Txg>) -> Option<UberblockPhys> {
+        let devices: Vec<_> = self.leaves().iter().filter_map(|leaf| leaf.device()).collect();
+        let labels = join_all(devices.iter().map(LeafLabels::read)).await;
+        let found = labels.iter().flat_map(|labels| &labels.uberblocks).map(|found| &found.uberblock);
+        best_uberblock(found, max).copied()
+    }
+}
+
+/// What a device must be to be a leaf of the tree.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expected {
+    /// The pool's guid.
+    pub(crate) pool: Guid,
+    /// Bytes that the vdev allocates from.
+    pub(crate) asize: u64,
+}
+
+/// Leaves whose label is older than a sibling's missed what happened since. Labels younger than
+/// the uberblock that counts are of a txg that never happened, and tell nothing.
+fn mark_stale(top: &Top, labels: &BTreeMap<Guid, LeafLabels>) {
+    let found = labels.values().flat_map(|labels| &labels.uberblocks).map(|found| &found.uberblock);
+    let txg = best_uberblock(found, None).map(UberblockPhys::txg);
+    let label_txg = |leaf: &Leaf| {
+        let label = labels.get(&leaf.guid())?.config(txg)?;
+        label.get_u64(key::TXG)
+    };
+    let newest = top.leaves().iter().filter_map(|leaf| label_txg(leaf)).max();
+    for leaf in top.leaves().iter().filter(|leaf| label_txg(leaf) < newest) {
+        leaf.set_stale(true);
+    }
+}
+
+/// Opens a leaf unless somebody took it out of use; gives its labels.
+async fn open_if_allowed(
+    env: &Arc<dyn Env>,
+    leaf: Arc<Leaf>,
+    spec: &OpenSpec<'_>,
+    expected: Expected,
+) -> Option<(Guid, LeafLabels)> {
+    if leaf.state().0 != VdevState::Closed {
+        return None;
+    }
+    let path = spec.paths.get(&leaf.guid()).cloned().unwrap_or_else(|| leaf.path());
+    match open_leaf(env, &leaf, &path, spec.mode, expected).await {
+        Ok(labels) => Some((leaf.guid(), labels)),
+        Err(error) => {
+            tracing::warn!(guid = leaf.guid().get(), path = %path.display(), %error, "leaf not opened");
+            None
+        }
+    }
+}
+
+/// Opens a leaf at `path` and checks that it is what its labels and size must tell. Gives its
+/// labels.
+///
+/// # Errors
+/// When it cannot be opened, or is something else; its state tells which, too.
+pub(crate) async fn open_leaf(
+    env: &Arc<dyn Env>,
+    leaf: &Leaf,
+    path: &Path,
+    mode: OpenMode,
+    expected: Expected,
+) -> Result<LeafLabels, VdevError> {
+    let device = env.open(path, mode).await.map_err(|source| {
+        leaf.set_state(VdevState::Unavail, VdevAux::OpenFailed);
+        VdevError::Open { path: path.to_owned(), source }
+    })?;
+    let labels = LeafLabels::read(&device).await;
+    let problem = if labels.guid().is_none() {
+        Some(VdevAux::CorruptData)
+    } else if labels.guid() != Some(leaf.guid()) || labels.pool_guid() != Some(expected.pool) {
+        Some(VdevAux::BadLabel)
+    } else if leaf_asize(leaf_psize(device.info().size_bytes)) < expected.asize {
+        Some(VdevAux::TooSmall)
+    } else {
+        None
+    };
+    if let Some(aux) = problem {
+        leaf.set_state(VdevState::Unavail, aux);
+        let (vdev, guid) = (leaf.vdev(), leaf.guid());
+        return Err(VdevError::LeafUnavailable { vdev, guid, path: path.to_owned(), state: VdevState::Unavail });
+    }
+    leaf.attach(path, device);
+    Ok(labels)
+}

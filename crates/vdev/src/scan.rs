@@ -1,0 +1,178 @@
+//! Looking for pools on devices: what `zpool import` lists, and whom a device belongs to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use device::{Device, Env, OpenMode};
+use futures::future::join_all;
+use ondisk::{NvList, UberblockPhys};
+use units::{Guid, Txg, VdevId};
+
+use crate::config::key;
+use crate::label::{LeafLabels, best_uberblock};
+use crate::{PoolConfig, PoolState};
+
+/// A device with labels.
+#[derive(Clone, Debug)]
+pub struct FoundLeaf {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What its labels say.
+    pub labels: LeafLabels,
+}
+
+/// A pool that could be imported.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Its guid.
+    pub guid: Guid,
+    /// What the newest label says of it.
+    pub pool: PoolConfig,
+    /// Its vdevs as far as labels tell, for [`crate::VdevTree::open`]. Enough to read the MOS,
+    /// whose config is to be trusted from then on.
+    pub vdev_tree: NvList,
+    /// Where its leaves are.
+    pub paths: BTreeMap<Guid, PathBuf>,
+    /// Leaves that labels name but that were not found.
+    pub missing_leaves: BTreeSet<Guid>,
+    /// Top-level vdevs of which nothing was found.
+    pub missing_vdevs: BTreeSet<VdevId>,
+    /// The uberblock that counts, if any was found.
+    pub uberblock: Option<UberblockPhys>,
+}
+
+/// Whom a device belongs to, as its labels say.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LabelUse {
+    /// No label verifies.
+    Unused,
+    /// A label was written, but the pool or the vdev never came to be.
+    NeverUsed,
+    /// Part of a pool. `Active` may mean in use elsewhere, or crashed.
+    Pool {
+        /// What the label says of the pool.
+        pool: PoolConfig,
+        /// The pool's guid.
+        guid: Guid,
+    },
+    /// A spare or read cache, of no one pool.
+    Auxiliary(PoolState),
+    /// A label verifies but cannot be made sense of.
+    Unknown,
+}
+
+/// Whom a device belongs to: for `create`, `add` and `attach`, which must not take it away.
+pub async fn label_use(device: &Arc<dyn Device>) -> LabelUse {
+    let labels = LeafLabels::read(device).await;
+    let Some(config) = labels.config(None) else { return LabelUse::Unused };
+    match config.get_u64(key::STATE).and_then(PoolState::from_raw) {
+        Some(state @ (PoolState::Spare | PoolState::L2Cache)) => LabelUse::Auxiliary(state),
+        Some(_) if labels.txg() == Txg::ZERO => LabelUse::NeverUsed,
+        _ => match (PoolConfig::from_nvlist(config), labels.pool_guid()) {
+            (Ok(pool), Some(guid)) => LabelUse::Pool { pool, guid },
+            _ => LabelUse::Unknown,
+        },
+    }
+}
+
+/// Reads the labels of the devices at `paths`; those without any are left out.
+pub async fn scan(env: &Arc<dyn Env>, paths: &[PathBuf]) -> Vec<FoundLeaf> {
+    let found = join_all(paths.iter().map(|path| scan_one(env, path))).await;
+    found.into_iter().flatten().collect()
+}
+
+async fn scan_one(env: &Arc<dyn Env>, path: &Path) -> Option<FoundLeaf> {
+    let device = env.open(path, OpenMode::ReadOnly).await.ok()?;
+    let labels = LeafLabels::read(&device).await;
+    labels.config(None)?;
+    Some(FoundLeaf { path: path.to_owned(), labels })
+}
+
+/// The pools that these leaves are of, by guid. Labels that were never used are left out.
+#[must_use]
+pub fn candidates(found: &[FoundLeaf]) -> Vec<Candidate> {
+    let mut by_pool: BTreeMap<Guid, Vec<&FoundLeaf>> = BTreeMap::new();
+    for leaf in found.iter().filter(|leaf| leaf.labels.txg() > Txg::ZERO) {
+        if let Some(pool) = leaf.labels.pool_guid() {
+            by_pool.entry(pool).or_default().push(leaf);
+        }
+    }
+    by_pool.into_iter().filter_map(|(guid, leaves)| candidate(guid, leaves)).collect()
+}
+
+fn candidate(guid: Guid, mut leaves: Vec<&FoundLeaf>) -> Option<Candidate> {
+    let uberblocks = leaves.iter().flat_map(|leaf| &leaf.labels.uberblocks).map(|found| &found.uberblock);
+    let uberblock = best_uberblock(uberblocks, None).copied();
+    // Labels younger than the uberblock are of a txg that never happened: only if there is no other.
+    let max = uberblock.map(|ub| ub.txg());
+    let config_of = |leaf: &FoundLeaf| {
+        leaf.labels.config(max).filter(|label| label.get_u64(key::TXG) > Some(0)).or(leaf.labels.config(None)).cloned()
+    };
+    // Newest first; the sort is stable, so that of two equal ones the first path given wins.
+    leaves.sort_by_key(|leaf| std::cmp::Reverse(config_of(leaf).and_then(|label| label.get_u64(key::TXG))));
+    let newest = config_of(leaves.first()?)?;
+    let pool = PoolConfig::from_nvlist(&newest).ok()?;
+    let mut paths = BTreeMap::new();
+    let mut vdevs: BTreeMap<u64, NvList> = BTreeMap::new();
+    for leaf in &leaves {
+        let Some(config) = config_of(leaf) else { continue };
+        if let Some(leaf_guid) = leaf.labels.guid() {
+            paths.entry(leaf_guid).or_insert_with(|| leaf.path.clone());
+        }
+        if let Some(vdev) = config.get_nvlist(key::VDEV_TREE)
+            && let Some(id) = vdev.get_u64(key::ID)
+        {
+            vdevs.entry(id).or_insert_with(|| vdev.clone());
+        }
+    }
+    let (vdev_tree, missing_vdevs) = assemble(guid, &newest, &vdevs)?;
+    let missing_leaves =
+        vdevs.values().flat_map(leaf_guids).filter(|leaf| !paths.contains_key(leaf)).collect();
+    Some(Candidate { guid, pool, vdev_tree, paths, missing_leaves, missing_vdevs, uberblock })
+}
+
+/// Most top-level vdevs that a DVA can tell apart.
+const VDEVS_MAX: u64 = 1 << 24;
+
+fn assemble(guid: Guid, newest: &NvList, vdevs: &BTreeMap<u64, NvList>) -> Option<(NvList, BTreeSet<VdevId>)> {
+    let count = newest.get_u64(key::VDEV_CHILDREN)?;
+    let seen = vdevs.last_key_value().map_or(0, |(id, _)| id + 1);
+    // A count far above what was found is damage; believing it would cost memory.
+    if count > VDEVS_MAX || count > seen.saturating_add(1 << 16) {
+        return None;
+    }
+    let holes = newest.get_u64_array(key::HOLE_ARRAY).unwrap_or_default();
+    let mut missing = BTreeSet::new();
+    let children = (0..count).map(|id| match vdevs.get(&id) {
+        Some(vdev) if !holes.contains(&id) => vdev.clone(),
+        _ => {
+            if !holes.contains(&id) {
+                missing.insert(VdevId::new(u32::try_from(id).unwrap_or(u32::MAX)));
+            }
+            absent_vdev(id)
+        }
+    });
+    let children: Vec<_> = children.collect();
+    let mut tree = NvList::new();
+    tree.add_str(key::TYPE, "root").add_u64(key::ID, 0).add_u64(key::GUID, guid.get());
+    tree.add_nvlist_array(key::CHILDREN, children);
+    Some((tree, missing))
+}
+
+/// Stands for a vdev of which nothing is known.
+fn absent_vdev(id: u64) -> NvList {
+    let mut vdev = NvList::new();
+    vdev.add_str(key::TYPE, "hole").add_u64(key::ID, id).add_u64(key::GUID, 0);
+    for name in ["metaslab_array", "metaslab_shift", key::ASHIFT, "asize", key::IS_LOG] {
+        vdev.add_u64(name, 0);
+    }
+    vdev
+}
+
+fn leaf_guids(vdev: &NvList) -> Vec<Guid> {
+    let own = || vdev.get_u64(key::GUID).map(Guid::new).into_iter().collect();
+    vdev.get_nvlist_array(key::CHILDREN).map_or_else(own, |children| {
+        children.iter().filter_map(|child| child.get_u64(key::GUID)).map(Guid::new).collect()
+    })
+}

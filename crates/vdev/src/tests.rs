@@ -1,0 +1,7 @@
+//! Tests of whole trees, on devices in memory.
+
+mod golden;
+mod mirror;
+mod sizes;
+pub(crate) mod tree;
+pub(crate) mod world;

@@ -1,0 +1,109 @@
+//! Pools made by OpenZFS, and ours seen by its tools. `SAWMILL_GOLDEN` names the folder with the extracted images
+//! (`NAME/img/*.img`); without it these tests say so and pass.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use device::{OpenMode, Options, RealEnv};
+use futures::executor::block_on;
+use units::{Ashift, Guid, Txg, VdevId};
+
+use super::world::{World, ram_of_file};
+use crate::*;
+
+/// The images of a pool, at the paths of the folder.
+fn golden(name: &str, files: &[&str]) -> Option<(Arc<World>, Vec<PathBuf>)> {
+    let Some(folder) = std::env::var_os("SAWMILL_GOLDEN") else {
+        eprintln!("SKIPPED: SAWMILL_GOLDEN is not set, no golden pool {name}");
+        return None;
+    };
+    let world = World::default();
+    let mut paths = Vec::new();
+    for file in files {
+        let path = PathBuf::from(&folder).join(name).join("img").join(file);
+        world.put(&path, ram_of_file(&path)?);
+        paths.push(path);
+    }
+    Some((Arc::new(world), paths))
+}
+
+fn mirror_log() -> Option<(Arc<World>, Candidate)> {
+    let (world, paths) = golden("g03-mirror-log", &["a.img", "b.img", "log.img"])?;
+    let found = block_on(scan(&world.env(), &paths));
+    assert_eq!(found.len(), 3);
+    let mut pools = candidates(&found);
+    assert_eq!(pools.len(), 1);
+    Some((world, pools.remove(0)))
+}
+
+#[test]
+fn a_pool_made_by_openzfs_is_found_with_its_uberblock() {
+    let Some((world, pool)) = mirror_log() else { return };
+    assert_eq!(pool.guid, Guid::new(17_016_822_095_617_401_090));
+    assert_eq!((pool.pool.name.as_str(), pool.pool.state), ("whirl", PoolState::Exported));
+    let uberblock = pool.uberblock.expect("an uberblock");
+    assert_eq!(uberblock.txg(), Txg::new(32));
+    let spec = OpenSpec { vdev_tree: &pool.vdev_tree, paths: &pool.paths, mode: OpenMode::ReadOnly };
+    let tree = block_on(VdevTree::open(world.env(), &spec)).expect("a sound configuration");
+    assert_eq!(tree.state().0, VdevState::Online);
+    assert_eq!(tree.guid_sum(), uberblock.guid_sum.get());
+    let top = tree.top(VdevId::new(0)).expect("the mirror");
+    assert_eq!((top.kind(), top.ashift()), (TopKind::Mirror, Ashift::new(9)));
+    assert_eq!(leaf_asize(top.leaves()[0].psize()), top.config().asize);
+    assert_eq!(u64::from(metaslab_shift(top.config().asize)), top.config().metaslab_shift);
+    // The root block pointer leads to bytes with the checksum it names.
+    let bp = uberblock.rootbp;
+    let len = usize::try_from(bp.psize().get()).expect("small");
+    for dva in bp.dvas() {
+        let verify = |bytes: &[u8]| codec::checksum(ondisk::ChecksumKind::Fletcher4, bytes, None) == bp.checksum();
+        block_on(tree.read(dva.vdev, dva.offset, len, &verify)).expect("the MOS");
+    }
+}
+
+#[test]
+fn a_label_made_by_openzfs_is_generated_again_key_for_key() {
+    let Some((world, pool)) = mirror_log() else { return };
+    let spec = OpenSpec { vdev_tree: &pool.vdev_tree, paths: &BTreeMap::new(), mode: OpenMode::ReadOnly };
+    // Closed leaves: the images are elsewhere now, and the label keeps the old path.
+    let tree = block_on(VdevTree::open(world.env(), &spec)).expect("a sound configuration");
+    for path in pool.paths.values() {
+        let device = block_on(world.env().open(path, OpenMode::ReadOnly)).expect("an image");
+        let labels = block_on(LeafLabels::read(&device));
+        let original = labels.config(None).expect("a label");
+        let config = PoolConfig::from_nvlist(original).expect("a pool");
+        let leaf = tree.leaf(labels.guid().expect("a guid")).expect("one of the tree");
+        let top = tree.top(leaf.vdev()).expect("its vdev");
+        assert_eq!(config.label(&tree, &top, &leaf), *original);
+        let keys = |list: &ondisk::NvList| list.iter().map(|(key, _)| key.to_owned()).collect::<Vec<_>>();
+        assert_eq!(keys(&config.label(&tree, &top, &leaf)), keys(original));
+        assert_eq!(config.label(&tree, &top, &leaf).encode(), original.encode());
+    }
+}
+
+/// On files, through the production environment.
+#[test]
+fn zdb_reads_our_labels_and_uberblocks() {
+    let env = RealEnv::new(Options::default());
+    let folder = tempfile::tempdir().expect("a folder");
+    let paths = ["a", "b", "c"].map(|name| folder.path().join(name).to_string_lossy().into_owned());
+    for path in &paths {
+        std::fs::File::create(path).and_then(|file| file.set_len(64 << 20)).expect("a file");
+    }
+    let tree = super::tree::made_of(env.clone(), paths.each_ref().map(String::as_str));
+    let other = NewVdev { paths: vec![(&paths[0]).into()], ashift: None, is_log: false, create_txg: 4 };
+    assert!(matches!(block_on(tree.add(&other)), Err(VdevError::Open { .. })), "in use");
+    for path in &paths {
+        let Ok(out) = std::process::Command::new("zdb").arg("-lu").arg(path).output() else {
+            eprintln!("SKIPPED: there is no zdb here");
+            return;
+        };
+        let text = String::from_utf8_lossy(&out.stdout);
+        assert!(out.status.success(), "{text}");
+        // Both the configuration and the one uberblock are in all four labels.
+        assert_eq!(text.matches("labels = 0 1 2 3").count(), 2, "{text}");
+        for line in ["name: 'tank'", "txg: 4", "metaslab_shift: 24", "txg = 4", "hostname: 'here'"] {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
+    }
+}

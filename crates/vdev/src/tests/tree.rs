@@ -1,0 +1,306 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use device::{Env, FaultOp, OpenMode, RamDevice};
+use futures::executor::block_on;
+use ondisk::{NvList, UberblockPhys};
+use units::{Ashift, Txg, VdevId};
+
+use super::world::World;
+use crate::*;
+
+pub(crate) fn pool_config() -> PoolConfig {
+    let mut features = NvList::new();
+    features.add_flag("com.delphix:hole_birth");
+    PoolConfig {
+        version: 5000,
+        name: "tank".into(),
+        state: PoolState::Active,
+        txg: Txg::new(4),
+        errata: 0,
+        comment: None,
+        compatibility: None,
+        hostid: 7,
+        hostname: "here".into(),
+        features_for_read: features,
+    }
+}
+
+pub(crate) fn spec(paths: &[&str], is_log: bool) -> NewVdev {
+    let paths = paths.iter().map(PathBuf::from).collect();
+    NewVdev { paths, ashift: None, is_log, create_txg: 4 }
+}
+
+/// Mirror of a and b, log c, with the labels and uberblock of txg 4.
+pub(crate) fn made(world: &Arc<World>) -> VdevTree {
+    made_of(world.env(), ["a", "b", "c"])
+}
+
+/// The same of three other paths.
+pub(crate) fn made_of(env: Arc<dyn Env>, [a, b, c]: [&str; 3]) -> VdevTree {
+    let specs = [spec(&[a, b], false), spec(&[c], true)];
+    let tree = block_on(VdevTree::create(env, &specs)).expect("devices");
+    for top in tree.tops() {
+        block_on(init_labels(&tree, &top, &pool_config())).expect("labels");
+        top.set_config(|config| config.metaslab_array = 30 + u64::from(top.id().get()));
+    }
+    sync(&tree, 4).expect("txg 4");
+    tree
+}
+
+pub(crate) fn uberblock(tree: &VdevTree, txg: u64) -> UberblockPhys {
+    UberblockPhys {
+        magic: ondisk::UBERBLOCK_MAGIC.into(),
+        version: 5000.into(),
+        txg: txg.into(),
+        guid_sum: tree.guid_sum().into(),
+        timestamp: (1_700_000_000 + txg).into(),
+        ..Default::default()
+    }
+}
+
+pub(crate) fn sync(tree: &VdevTree, txg: u64) -> Result<(), VdevError> {
+    let dirty = tree.take_changed();
+    let pool = PoolConfig { txg: Txg::new(txg), ..pool_config() };
+    let written = tree.tops().iter().map(|top| top.id()).collect();
+    let sync = LabelSync {
+        uberblock: &uberblock(tree, txg),
+        pool: &pool,
+        dirty: &dirty,
+        written: &written,
+        multihost: false,
+    };
+    block_on(tree.sync_labels(&sync))
+}
+
+fn import(world: &Arc<World>, paths: &[&str]) -> (Candidate, VdevTree) {
+    let paths: Vec<_> = paths.iter().map(PathBuf::from).collect();
+    let found = block_on(scan(&world.env(), &paths));
+    let mut pools = candidates(&found);
+    assert_eq!(pools.len(), 1);
+    let candidate = pools.remove(0);
+    let spec = OpenSpec {
+        vdev_tree: &candidate.vdev_tree,
+        paths: &candidate.paths,
+        mode: OpenMode::ReadWrite,
+    };
+    let tree = block_on(VdevTree::open(world.env(), &spec)).expect("a sound configuration");
+    (candidate, tree)
+}
+
+const SIZE: u64 = 64 << 20;
+
+#[test]
+fn a_new_pool_is_found_again_as_it_was_made() {
+    let world = World::with(&["a", "b", "c", "other"], SIZE);
+    let tree = made(&world);
+    let mos = pool_config().mos(&tree);
+    let (candidate, found) = import(&world, &["c", "other", "b", "a", "nothing"]);
+    assert_eq!(candidate.pool, pool_config());
+    assert_eq!(candidate.guid, tree.root().guid);
+    assert!(candidate.missing_leaves.is_empty() && candidate.missing_vdevs.is_empty());
+    assert_eq!(candidate.uberblock, Some(uberblock(&tree, 4)));
+    assert_eq!(found.guid_sum(), tree.guid_sum());
+    assert_eq!(found.state().0, VdevState::Online);
+    assert_eq!(block_on(found.best_uberblock(None)), candidate.uberblock);
+    assert!(found.tops()[1].is_log() && !found.tops()[0].is_log());
+
+    // And the MOS config, with all that labels leave out.
+    let spec = OpenSpec {
+        vdev_tree: mos.get_nvlist("vdev_tree").expect("a tree"),
+        paths: &BTreeMap::new(),
+        mode: OpenMode::ReadOnly,
+    };
+    let again = block_on(VdevTree::open(world.env(), &spec)).expect("its own configuration");
+    assert_eq!(pool_config().mos(&again), mos);
+}
+
+#[test]
+fn a_moved_device_is_found_by_its_guid() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    made(&world);
+    let moved = world.take("b");
+    world.put("elsewhere", moved);
+    let (_, tree) = import(&world, &["a", "elsewhere", "c"]);
+    assert_eq!(tree.state().0, VdevState::Online);
+    assert_eq!(tree.leaves()[1].path(), PathBuf::from("elsewhere"));
+}
+
+#[test]
+fn a_missing_half_leaves_the_mirror_degraded_and_a_missing_log_the_pool() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    let tree = made(&world);
+    let (candidate, found) = import(&world, &["a"]);
+    assert_eq!(candidate.missing_leaves, [tree.leaves()[1].guid()].into());
+    assert_eq!(candidate.missing_vdevs, [VdevId::new(1)].into());
+    assert!(found.top(VdevId::new(1)).is_err());
+    world.take("b");
+    let (_, found) = import(&world, &["a"]);
+    assert_eq!(found.leaves()[1].state(), (VdevState::Unavail, VdevAux::OpenFailed));
+    assert_eq!(found.state().0, VdevState::Degraded);
+}
+
+#[test]
+fn a_leaf_that_was_away_while_labels_changed_is_read_last() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    let tree = made(&world);
+    world.faults("b").disappear();
+    tree.mark_all_changed();
+    sync(&tree, 5).expect("a is there");
+    world.faults("b").heal();
+    let (_, found) = import(&world, &["a", "b", "c"]);
+    let stale: Vec<_> = found.leaves().iter().map(|leaf| leaf.is_stale()).collect();
+    assert_eq!(stale, [false, true, false]);
+}
+
+#[test]
+fn a_leaf_of_another_pool_is_not_used() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    let tree = made(&world);
+    let other = World::with(&["a", "b", "c"], SIZE);
+    other.env().random_u64();
+    made(&other);
+    let mos = pool_config().mos(&tree);
+    world.take("b");
+    world.put("b", other.ram("b"));
+    world.take("c");
+    world.put("c", RamDevice::new(SIZE));
+    let paths = BTreeMap::new();
+    let spec = OpenSpec {
+        vdev_tree: mos.get_nvlist("vdev_tree").expect("a tree"),
+        paths: &paths,
+        mode: OpenMode::ReadWrite,
+    };
+    let found = block_on(VdevTree::open(world.env(), &spec)).expect("a sound configuration");
+    let states: Vec<_> = found.leaves().iter().map(|leaf| leaf.state()).collect();
+    assert_eq!(states[0].0, VdevState::Online);
+    assert_eq!(states[1], (VdevState::Unavail, VdevAux::BadLabel));
+    assert_eq!(states[2], (VdevState::Unavail, VdevAux::CorruptData));
+}
+
+#[test]
+fn faults_and_offlines_outlive_an_import() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    let tree = made(&world);
+    let guid = tree.leaves()[1].guid();
+    tree.offline(guid).expect("a can do alone");
+    assert!(tree.offline(tree.leaves()[0].guid()).is_err(), "now it cannot");
+    let mos = pool_config().mos(&tree);
+    let spec = OpenSpec {
+        vdev_tree: mos.get_nvlist("vdev_tree").expect("a tree"),
+        paths: &BTreeMap::new(),
+        mode: OpenMode::ReadWrite,
+    };
+    let found = block_on(VdevTree::open(world.env(), &spec)).expect("a sound configuration");
+    assert_eq!(found.leaves()[1].state().0, VdevState::Offline);
+    assert!(found.leaves()[1].is_stale());
+    block_on(found.reopen(guid, None)).expect("back again");
+    assert_eq!(found.leaves()[1].state().0, VdevState::Online);
+    assert_eq!(found.state().0, VdevState::Online);
+}
+
+#[test]
+fn a_removed_log_leaves_a_hole_that_the_next_vdev_fills() {
+    let world = World::with(&["a", "b", "c", "d"], SIZE);
+    let tree = made(&world);
+    let added = block_on(tree.add(&spec(&["d"], false))).expect("a device");
+    assert_eq!(added.id(), VdevId::new(2));
+    tree.remove(VdevId::new(1)).expect("the log");
+    let mos = pool_config().mos(&tree);
+    assert_eq!(mos.get_u64_array("hole_array"), Some([1].as_slice()));
+    assert_eq!(mos.get_u64("vdev_children"), Some(3));
+    let spec_ = OpenSpec {
+        vdev_tree: mos.get_nvlist("vdev_tree").expect("a tree"),
+        paths: &BTreeMap::new(),
+        mode: OpenMode::ReadOnly,
+    };
+    let again = block_on(VdevTree::open(world.env(), &spec_)).expect("its own configuration");
+    assert_eq!(again.to_nvlist(), tree.to_nvlist());
+    assert_eq!(again.guid_sum(), tree.guid_sum());
+    assert_eq!(block_on(tree.add(&spec(&["c"], true))).expect("a device").id(), VdevId::new(1));
+    tree.remove(VdevId::new(1)).expect("the log");
+    tree.remove(VdevId::new(2)).expect("d");
+    assert_eq!(tree.all_tops().len(), 1, "no holes at the end");
+}
+
+#[test]
+fn devices_too_small_or_missing_make_no_pool() {
+    let world = World::with(&["small"], (64 << 20) - 512);
+    let create = |paths: &[&str]| block_on(VdevTree::create(world.env(), &[spec(paths, false)])).map(|_| ());
+    assert!(matches!(create(&["small"]), Err(VdevError::TooSmall { .. })));
+    assert!(matches!(create(&["gone"]), Err(VdevError::Open { .. })));
+    assert!(matches!(create(&[]), Err(VdevError::BadConfig { .. })));
+}
+
+#[test]
+fn unknown_kinds_of_vdevs_are_refused_by_name() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    let tree = made(&world);
+    let mut config = tree.to_nvlist();
+    let mut children = config.get_nvlist_array("children").expect("children").to_vec();
+    children[0].add_str("type", "raidz");
+    config.add_nvlist_array("children", children);
+    let paths = BTreeMap::new();
+    let spec = OpenSpec { vdev_tree: &config, paths: &paths, mode: OpenMode::ReadOnly };
+    match block_on(VdevTree::open(world.env(), &spec)) {
+        Err(VdevError::UnsupportedKind { kind }) => assert_eq!(kind, "raidz"),
+        other => panic!("{:?}", other.map(|_| ())),
+    }
+}
+
+#[test]
+fn a_device_tells_whom_it_belongs_to() {
+    let world = World::with(&["a", "b", "c", "free"], SIZE);
+    let label_of = |path: &str| {
+        let device = block_on(world.env().open(path.as_ref(), OpenMode::ReadOnly)).expect("a device");
+        block_on(label_use(&device))
+    };
+    assert_eq!(label_of("free"), LabelUse::Unused);
+    let tree = made(&world);
+    let guid = tree.root().guid;
+    assert_eq!(label_of("a"), LabelUse::Pool { pool: pool_config(), guid });
+    let top = block_on(tree.add(&spec(&["free"], false))).expect("a device");
+    block_on(init_labels(&tree, &top, &pool_config())).expect("labels");
+    assert_eq!(label_of("free"), LabelUse::NeverUsed);
+}
+
+#[test]
+fn labels_go_on_when_the_log_or_a_child_fails_and_stop_when_all_do() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    let tree = made(&world);
+    world.faults("c").fail_all(FaultOp::Write);
+    tree.mark_all_changed();
+    sync(&tree, 5).expect("without the log");
+    world.faults("b").fail_all(FaultOp::Flush);
+    sync(&tree, 6).expect("without b");
+    assert_eq!(tree.leaves()[1].state().0, VdevState::Faulted);
+    world.faults("a").fail_all(FaultOp::Write);
+    tree.mark_all_changed();
+    assert!(matches!(sync(&tree, 7), Err(VdevError::LabelsLost { .. })));
+    tree.take_changed();
+    assert!(matches!(sync(&tree, 7), Err(VdevError::UberblockLost { .. })));
+}
+
+#[test]
+fn a_log_that_fails_its_flush_does_not_stop_a_txg_but_every_later_commit_there() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    let tree = made(&world);
+    world.faults("c").fail_nth(FaultOp::Flush, 1);
+    sync(&tree, 5).expect("the data are stable");
+    assert!(block_on(tree.flush([VdevId::new(1)])).is_err());
+    world.faults("a").fail_all(FaultOp::Flush);
+    world.faults("b").fail_all(FaultOp::Flush);
+    assert!(sync(&tree, 6).is_err());
+    let (candidate, _) = import(&world, &["a", "b", "c"]);
+    assert_eq!(candidate.uberblock.map(|ub| ub.txg()), Some(Txg::new(5)), "nothing of txg 6");
+}
+
+#[test]
+fn the_sector_size_of_a_mirror_is_that_of_its_largest() {
+    let world = World::with(&["a", "b"], SIZE);
+    let new = NewVdev { ashift: Some(Ashift::new(13)), ..spec(&["a", "b"], false) };
+    let tree = block_on(VdevTree::create(world.env(), &[new])).expect("devices");
+    assert_eq!(tree.min_ashift(), Ashift::new(13));
+    assert_eq!(tree.tops()[0].ashift(), Ashift::new(13));
+}

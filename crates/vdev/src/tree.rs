@@ -1,0 +1,338 @@
+//! The vdevs of a pool, by the numbers that DVAs carry.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use device::{BufSlice, Durability, Env, IoBuf, OpenMode};
+use futures::future::join_all;
+use parking_lot::{Mutex, RwLock};
+use units::{Ashift, Guid, VdevId, VdevOffset};
+
+use crate::open::{Expected, open_leaf};
+use crate::spec::draw_guid;
+use crate::top::{TopConfig, TopId};
+use crate::{Leaf, NewVdev, Top, TopKind, VdevAux, VdevError, VdevState, Verify};
+
+/// What the configuration says of the pool's root, beside its children.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RootConfig {
+    /// The pool's guid.
+    pub guid: Guid,
+    /// Group in which the pool was made.
+    pub create_txg: u64,
+    /// Object of the root's own properties; 0 for none.
+    pub root_zap: u64,
+}
+
+/// All top-level vdevs of a pool.
+pub struct VdevTree {
+    env: Arc<dyn Env>,
+    mode: OpenMode,
+    root: Mutex<RootConfig>,
+    tops: RwLock<Vec<Arc<Top>>>,
+}
+
+impl VdevTree {
+    /// Opens the devices of a new pool and draws all guids. Nothing is written.
+    ///
+    /// # Errors
+    /// When a device cannot be opened, is too small, or cannot have the sector size.
+    pub async fn create(env: Arc<dyn Env>, vdevs: &[NewVdev]) -> Result<Self, VdevError> {
+        let create_txg = vdevs.iter().map(|vdev| vdev.create_txg).min().unwrap_or(0);
+        let root = RootConfig { guid: draw_guid(&env), create_txg, root_zap: 0 };
+        let tree = Self::from_parts(env, OpenMode::ReadWrite, root, Vec::new());
+        for vdev in vdevs {
+            tree.add(vdev).await?;
+        }
+        Ok(tree)
+    }
+
+    pub(crate) fn from_parts(
+        env: Arc<dyn Env>,
+        mode: OpenMode,
+        root: RootConfig,
+        tops: Vec<Arc<Top>>,
+    ) -> Self {
+        Self { env, mode, root: Mutex::new(root), tops: RwLock::new(tops) }
+    }
+
+    /// Opens the devices of one more vdev and puts it in the first hole, or at the end.
+    /// Nothing is written.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub async fn add(&self, vdev: &NewVdev) -> Result<Arc<Top>, VdevError> {
+        if self.mode == OpenMode::ReadOnly {
+            return Err(VdevError::ReadOnly);
+        }
+        let slot = self.free_slot();
+        let id = VdevId::new(u32::try_from(slot).unwrap_or(u32::MAX));
+        let top = Arc::new(vdev.build(&self.env, id).await?);
+        top.mark_changed();
+        let mut tops = self.tops.write();
+        if slot < tops.len() {
+            tops[slot] = top.clone();
+        } else {
+            tops.push(top.clone());
+        }
+        Ok(top)
+    }
+
+    fn free_slot(&self) -> usize {
+        let tops = self.tops.read();
+        tops.iter().position(|top| top.kind() == TopKind::Hole).unwrap_or(tops.len())
+    }
+
+    /// Takes a vdev out for good and leaves a hole in its place; holes at the end vanish.
+    /// Its devices close with their last I/O. That nothing is allocated there is the caller's care.
+    ///
+    /// # Errors
+    /// [`VdevError::NoSuchVdev`].
+    pub fn remove(&self, id: VdevId) -> Result<Arc<Top>, VdevError> {
+        let gone = self.top(id)?;
+        let hole = TopId { id, guid: Guid::new(0), kind: TopKind::Hole, ashift: Ashift::new(0) };
+        let mut tops = self.tops.write();
+        tops[id.get() as usize] =
+            Arc::new(Top::new(self.env.clone(), hole, TopConfig::default(), Vec::new()));
+        while tops.last().is_some_and(|top| top.kind() == TopKind::Hole) {
+            tops.pop();
+        }
+        for top in tops.iter() {
+            top.mark_changed();
+        }
+        Ok(gone)
+    }
+
+    /// Time, randomness and devices.
+    #[must_use]
+    pub fn env(&self) -> &Arc<dyn Env> {
+        &self.env
+    }
+
+    /// Whether the pool may be written to.
+    #[must_use]
+    pub fn mode(&self) -> OpenMode {
+        self.mode
+    }
+
+    /// What the configuration says of the root.
+    #[must_use]
+    pub fn root(&self) -> RootConfig {
+        *self.root.lock()
+    }
+
+    /// Changes what the configuration says of the root.
+    pub fn set_root(&self, change: impl FnOnce(&mut RootConfig)) {
+        change(&mut self.root.lock());
+    }
+
+    /// The top-level vdev of a number.
+    ///
+    /// # Errors
+    /// [`VdevError::NoSuchVdev`] for a hole too.
+    pub fn top(&self, id: VdevId) -> Result<Arc<Top>, VdevError> {
+        let tops = self.tops.read();
+        let found = tops.get(id.get() as usize).filter(|top| top.kind() != TopKind::Hole);
+        found.cloned().ok_or(VdevError::NoSuchVdev { vdev: id })
+    }
+
+    /// All top-level vdevs by number, holes left out.
+    #[must_use]
+    pub fn tops(&self) -> Vec<Arc<Top>> {
+        self.all_tops().into_iter().filter(|top| top.kind() != TopKind::Hole).collect()
+    }
+
+    /// All top-level vdevs by number, holes included.
+    #[must_use]
+    pub fn all_tops(&self) -> Vec<Arc<Top>> {
+        self.tops.read().clone()
+    }
+
+    /// All leaves, in the order of the configuration.
+    #[must_use]
+    pub fn leaves(&self) -> Vec<Arc<Leaf>> {
+        self.tops().iter().flat_map(|top| top.leaves().to_vec()).collect()
+    }
+
+    /// The leaf of a guid.
+    ///
+    /// # Errors
+    /// [`VdevError::NoSuchLeaf`].
+    pub fn leaf(&self, guid: Guid) -> Result<Arc<Leaf>, VdevError> {
+        self.leaves().into_iter().find(|leaf| leaf.guid() == guid).ok_or(VdevError::NoSuchLeaf { guid })
+    }
+
+    /// Sum of all guids, root and holes included, modulo 2^64: what an uberblock carries to
+    /// tell whether all devices were found.
+    #[must_use]
+    pub fn guid_sum(&self) -> u64 {
+        let mut sum = self.root().guid.get();
+        for top in self.all_tops() {
+            sum = sum.wrapping_add(top.guid().get());
+            if top.kind() != TopKind::Leaf {
+                sum = top.leaves().iter().fold(sum, |sum, leaf| sum.wrapping_add(leaf.guid().get()));
+            }
+        }
+        sum
+    }
+
+    /// The smallest sector of the vdevs that hold data: what a compressed block is rounded to.
+    #[must_use]
+    pub fn min_ashift(&self) -> Ashift {
+        let tops = self.tops.read();
+        let data = tops.iter().filter(|top| top.kind() != TopKind::Hole && !top.is_log());
+        data.map(|top| top.ashift()).min().unwrap_or(Ashift::MIN)
+    }
+
+    /// Vdevs that have no usable leaf: nothing can be written there now.
+    #[must_use]
+    pub fn unusable(&self) -> BTreeSet<VdevId> {
+        let tops = self.tops.read();
+        let gone = tops.iter().filter(|top| top.kind() != TopKind::Hole && !top.is_usable());
+        gone.map(|top| top.id()).collect()
+    }
+
+    /// The pool's health: that of its data vdevs taken together; a lost log only degrades it.
+    #[must_use]
+    pub fn state(&self) -> (VdevState, VdevAux) {
+        let tops = self.tops();
+        if tops.iter().any(|top| !top.is_log() && !top.state().0.is_usable()) {
+            return (VdevState::Unavail, VdevAux::NoReplicas);
+        }
+        if tops.iter().any(|top| top.state().0 != VdevState::Online) {
+            return (VdevState::Degraded, VdevAux::None);
+        }
+        (VdevState::Online, VdevAux::None)
+    }
+
+    /// Vdevs whose labels no longer say what is so, as for the next [`Self::take_changed`].
+    #[must_use]
+    pub fn changed(&self) -> BTreeSet<VdevId> {
+        self.tops().iter().filter(|top| top.is_changed()).map(|top| top.id()).collect()
+    }
+
+    /// Vdevs whose labels no longer say what is so; each is reported once.
+    pub fn take_changed(&self) -> BTreeSet<VdevId> {
+        self.tops().iter().filter(|top| top.take_changed()).map(|top| top.id()).collect()
+    }
+
+    /// Marks every vdev's labels as out of date: after an import, a rename, a change of features.
+    pub fn mark_all_changed(&self) {
+        for top in self.tops() {
+            top.mark_changed();
+        }
+    }
+
+    /// Reads `len` bytes that satisfy `verify`; see [`Top::read`].
+    ///
+    /// # Errors
+    /// As [`Top::read`], and [`VdevError::NoSuchVdev`].
+    pub async fn read(
+        &self,
+        vdev: VdevId,
+        offset: VdevOffset,
+        len: usize,
+        verify: Verify<'_>,
+    ) -> Result<IoBuf, VdevError> {
+        self.top(vdev)?.read(offset, len, verify, self.mode == OpenMode::ReadWrite).await
+    }
+
+    /// Reads what may never have been written; see [`Top::probe`].
+    ///
+    /// # Errors
+    /// As [`Top::probe`], and [`VdevError::NoSuchVdev`].
+    pub async fn probe(
+        &self,
+        vdev: VdevId,
+        offset: VdevOffset,
+        len: usize,
+        verify: Verify<'_>,
+    ) -> Result<IoBuf, VdevError> {
+        self.top(vdev)?.probe(offset, len, verify, self.mode == OpenMode::ReadWrite).await
+    }
+
+    /// Writes slices one after another; see [`Top::write`].
+    ///
+    /// # Errors
+    /// As [`Top::write`], [`VdevError::NoSuchVdev`], and [`VdevError::ReadOnly`].
+    pub async fn write(
+        &self,
+        vdev: VdevId,
+        offset: VdevOffset,
+        slices: Vec<BufSlice>,
+        durability: Durability,
+    ) -> Result<(), VdevError> {
+        if self.mode == OpenMode::ReadOnly {
+            return Err(VdevError::ReadOnly);
+        }
+        self.top(vdev)?.write(offset, slices, durability).await
+    }
+
+    /// Makes completed writes to these vdevs stable, all at once. A vdev that is gone for good
+    /// has nothing to flush.
+    ///
+    /// # Errors
+    /// The first vdev's that could not, after all have been tried.
+    pub async fn flush(&self, vdevs: impl IntoIterator<Item = VdevId>) -> Result<(), VdevError> {
+        let tops: Vec<_> = vdevs.into_iter().filter_map(|id| self.top(id).ok()).collect();
+        let results = match tops.as_slice() {
+            [only] => vec![only.flush().await],
+            several => join_all(several.iter().map(|top| top.flush())).await,
+        };
+        results.into_iter().collect()
+    }
+
+    /// Takes a leaf out of use. What it misses from now on makes it stale.
+    ///
+    /// # Errors
+    /// [`VdevError::NoSuchLeaf`]; [`VdevError::NoReplica`] when no sibling could do its work.
+    pub fn offline(&self, guid: Guid) -> Result<(), VdevError> {
+        let leaf = self.leaf(guid)?;
+        let top = self.top(leaf.vdev())?;
+        let others = top.leaves().iter().filter(|other| other.guid() != guid);
+        if !top.is_log() && !others.into_iter().any(|other| other.is_usable() && !other.is_stale()) {
+            return Err(VdevError::NoReplica { vdev: top.id(), guid: top.guid() });
+        }
+        leaf.set_stale(true);
+        leaf.set_state(VdevState::Offline, VdevAux::None);
+        top.mark_changed();
+        Ok(())
+    }
+
+    /// Opens a leaf's device anew, at `path` or where it was, and puts it back in use. A leaf
+    /// that had missed writes is read last until [`Self::resilvered`].
+    ///
+    /// # Errors
+    /// When it cannot be opened, or its labels are those of something else.
+    pub async fn reopen(&self, guid: Guid, path: Option<&Path>) -> Result<(), VdevError> {
+        let leaf = self.leaf(guid)?;
+        let top = self.top(leaf.vdev())?;
+        let path = path.map_or_else(|| leaf.path(), Path::to_owned);
+        leaf.close();
+        let expected = Expected { pool: self.root().guid, asize: top.config().asize };
+        open_leaf(&self.env, &leaf, &path, self.mode, expected).await?;
+        if top.leaves().len() == 1 {
+            leaf.set_stale(false);
+        }
+        leaf.stats().clear_errors();
+        top.mark_changed();
+        Ok(())
+    }
+
+    /// Says that a leaf has everything again.
+    ///
+    /// # Errors
+    /// [`VdevError::NoSuchLeaf`].
+    pub fn resilvered(&self, guid: Guid) -> Result<(), VdevError> {
+        self.leaf(guid)?.set_stale(false);
+        Ok(())
+    }
+
+    /// Lets go of all devices.
+    pub fn close(&self) {
+        for leaf in self.leaves() {
+            leaf.close();
+        }
+    }
+}

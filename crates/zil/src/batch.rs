@@ -1,0 +1,319 @@
+//! One batch: records taken from the line, laid out in blocks that are allocated, filled, linked
+//! and hashed. Works on what it has in hand, without the log's lock.
+
+use futures::future::join_all;
+use ondisk::Blkptr;
+use ondisk::zil::{RecordHead, ZIL_CHAIN_BYTES};
+use units::{Txg, VdevId, ZilSeq};
+
+use device::IoBuf;
+
+use crate::ZilError;
+use crate::block::{self, BlockBuilder};
+use crate::chain::HeaderState;
+use crate::itx::{Fetched, LoggedWrite, Record, WriteData};
+use crate::plan::{self, BLOCK_BYTES_MAX, BlockPlan, RECORD_BYTES_MAX, Shape, WRITE_HEAD_BYTES};
+use crate::state::{Goal, State, Wanted};
+use crate::store::{LogStore, Placement};
+
+/// Data that one batch takes at most, before headers and padding; more goes into the next.
+const BATCH_BYTES_MAX: u64 = 1 << 20;
+
+/// Figures of a batch, for the log's counters.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub itxs: u64,
+    pub copied: u64,
+    pub fetched: u64,
+    pub indirect: u64,
+    pub records: u64,
+}
+
+/// Records in hand, and the end of the chain they go to.
+#[derive(Debug)]
+pub struct Batch {
+    chain: u64,
+    tail: Blkptr,
+    lr_seq: ZilSeq,
+    expected: u32,
+    avoid: Vec<VdevId>,
+    records: Vec<Wanted>,
+    unloggable: Vec<Goal>,
+    counts: Counts,
+}
+
+/// A block ready to be written.
+#[derive(Debug)]
+pub struct FilledBlock {
+    pub bp: Blkptr,
+    pub buf: IoBuf,
+    /// All records before this position are in this block or earlier.
+    pub through: u64,
+    pub max_txg: Txg,
+}
+
+/// A batch in blocks.
+#[derive(Debug)]
+pub struct LaidOut {
+    pub chain: u64,
+    pub blocks: Vec<FilledBlock>,
+    /// The block after them; `None` when there was no room.
+    pub tail: Option<Blkptr>,
+    pub lr_seq: ZilSeq,
+    /// All blocks that were allocated for this batch.
+    pub allocated: Vec<Blkptr>,
+    /// The oldest birth of those.
+    pub names_since: Txg,
+    /// What only a txg can make stable.
+    pub unloggable: Vec<Goal>,
+    pub records: Vec<Wanted>,
+    /// The first record that is not, or not wholly, in the blocks, and how much of it is.
+    cut: Option<(usize, u64)>,
+    pub counts: Counts,
+}
+
+impl LaidOut {
+    /// Takes out the records that found no room.
+    pub fn rest(&mut self) -> Vec<Wanted> {
+        let Some((first, done)) = self.cut else { return Vec::new() };
+        let mut rest = self.records.split_off(first);
+        rest[0].done = done;
+        rest
+    }
+}
+
+impl Batch {
+    /// Takes records from the head of the line, as many as a batch holds.
+    ///
+    /// # Panics
+    /// When there is no chain, or it has ended.
+    pub fn take(state: &mut State) -> Self {
+        let chain = state.chain.as_ref().expect("a chain to write to");
+        let header = match chain.header {
+            HeaderState::Published(txg) => txg,
+            HeaderState::Unpublished => Txg::ZERO,
+        };
+        // Once the header is stable, so is everything of its txg.
+        let stable = header.max(state.synced);
+        let (id, tail, lr_seq) = (chain.id, chain.tail.expect("a chain that goes on"), chain.lr_seq);
+        state.in_hand = Some(state.assembled());
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        while bytes < BATCH_BYTES_MAX {
+            let Some(record) = state.wanted.pop_front() else { break };
+            if record.txg > stable {
+                bytes += record.weight();
+                records.push(record);
+            }
+        }
+        let (expected, avoid) = (state.sizes.expected(), state.avoid.clone());
+        let (unloggable, counts) = (Vec::new(), Counts::default());
+        Self { chain: id, tail, lr_seq, expected, avoid, records, unloggable, counts }
+    }
+
+    /// Gets the data of writes that were logged without them.
+    pub async fn fetch(mut self) -> Self {
+        if !self.records.iter().any(Wanted::is_later) {
+            return self;
+        }
+        let fetched = join_all(self.records.iter().map(Wanted::fetch)).await;
+        let mut kept = Vec::with_capacity(self.records.len());
+        for (mut record, data) in std::mem::take(&mut self.records).into_iter().zip(fetched) {
+            match data {
+                None => kept.push(record),
+                Some(Ok(Fetched::Gone)) => {}
+                Some(fetched) => {
+                    if fetched.is_ok_and(|fetched| record.accept(fetched)) {
+                        self.counts.fetched += record.data_bytes();
+                        kept.push(record);
+                    } else {
+                        self.unloggable.push(record.goal());
+                    }
+                }
+            }
+        }
+        self.records = kept;
+        self
+    }
+
+    /// Puts the records into blocks: plans, allocates, fills.
+    pub async fn lay_out(mut self, store: &dyn LogStore) -> LaidOut {
+        let encoded = self.encode();
+        let shapes: Vec<Shape> = self.records.iter().zip(&encoded).map(|(r, e)| r.shape(e.as_deref())).collect();
+        let mut plans = plan::plan(&shapes, self.tail.psize().get() - ZIL_CHAIN_BYTES as u64);
+        if self.records.is_empty() {
+            plans.clear();
+        }
+        let allocated = self.allocate(store, &mut plans).await;
+        self.fill(&encoded, &plans, allocated)
+    }
+
+    /// The bytes of all records but writes. Those that no block holds are left to their txg.
+    fn encode(&mut self) -> Vec<Option<Vec<u8>>> {
+        let mut encoded = Vec::with_capacity(self.records.len());
+        let unloggable = &mut self.unloggable;
+        self.records.retain(|wanted| {
+            let bytes = wanted.encode();
+            let fits = bytes.as_ref().is_none_or(|bytes| bytes.len() as u64 <= RECORD_BYTES_MAX);
+            if fits {
+                encoded.push(bytes);
+            } else {
+                unloggable.push(wanted.goal());
+            }
+            fits
+        });
+        encoded
+    }
+
+    /// Finds places for all blocks but the first, which has one, and for the block after them.
+    /// Without room, plans are cut to those that have places.
+    async fn allocate(&self, store: &dyn LogStore, plans: &mut Vec<BlockPlan>) -> Vec<Blkptr> {
+        let placement = Placement { avoid: self.avoid.clone() };
+        let mut allocated = Vec::with_capacity(plans.len());
+        let total: u32 = plans.iter().map(BlockPlan::block_bytes).fold(0, u32::saturating_add);
+        let next_bytes = self.expected.max(total.min(BLOCK_BYTES_MAX));
+        let mut before = self.tail;
+        for i in 1..=plans.len() {
+            let bytes = plans.get(i).map_or(next_bytes, BlockPlan::block_bytes);
+            let Ok(place) = store.allocate(bytes, &placement).await else {
+                plans.truncate(i);
+                break;
+            };
+            assert!(place.psize().get() >= u64::from(bytes), "less was allocated than asked for");
+            before = block::successor(&before, &place);
+            allocated.push(before);
+        }
+        allocated
+    }
+
+    /// Fills the blocks: the first lies at the chain's tail, each further one at the next place;
+    /// the place after the last becomes the new tail.
+    fn fill(self, encoded: &[Option<Vec<u8>>], plans: &[BlockPlan], allocated: Vec<Blkptr>) -> LaidOut {
+        let cut = first_unplaced(plans, &self.records);
+        let tail = if plans.is_empty() { Some(self.tail) } else { allocated.get(plans.len() - 1).copied() };
+        let mut lr_seq = self.lr_seq;
+        let mut counts = self.counts;
+        let mut through = 0;
+        let mut blocks = Vec::with_capacity(plans.len());
+        for (i, plan) in plans.iter().enumerate() {
+            let bp = if i == 0 { self.tail } else { allocated[i - 1] };
+            let hole = block::successor(&bp, &Blkptr::HOLE);
+            let next = allocated.get(i).copied().unwrap_or(hole);
+            let mut builder = BlockBuilder::new(block::write_bytes(&bp, plan.block_bytes()));
+            let mut max_txg = Txg::ZERO;
+            for piece in &plan.pieces {
+                let record = &self.records[piece.record];
+                lr_seq = lr_seq.next();
+                match (&encoded[piece.record], &record.record) {
+                    (Some(bytes), _) => builder.put_whole(lr_seq, bytes),
+                    (None, Record::Write(write)) => builder.put_write(record.txg, lr_seq, write, piece),
+                    (None, Record::Plain(_)) => unreachable!("plain records are encoded"),
+                }
+                max_txg = max_txg.max(record.txg);
+                counts.add(record, piece.data, piece.is_last);
+                if piece.is_last {
+                    through = record.position + 1;
+                }
+            }
+            counts.records += plan.used;
+            // The first block may hold nothing that ends in it: then it answers for nobody new.
+            let buf = builder.seal(&bp, next);
+            blocks.push(FilledBlock { bp, buf, through, max_txg });
+        }
+        let names_since = allocated.iter().map(Blkptr::birth).min().unwrap_or(Txg::new(u64::MAX));
+        let Self { chain, unloggable, records, .. } = self;
+        LaidOut { chain, blocks, tail, lr_seq, allocated, names_since, unloggable, records, cut, counts }
+    }
+}
+
+/// The first record that the plans do not hold to its end, and how much of it they hold.
+fn first_unplaced(plans: &[BlockPlan], records: &[Wanted]) -> Option<(usize, u64)> {
+    let last = plans.iter().flat_map(|plan| &plan.pieces).next_back();
+    let (first, done) = match last {
+        Some(piece) if piece.is_last => (piece.record + 1, None),
+        Some(piece) => (piece.record, Some(piece.from + piece.data)),
+        None => (0, None),
+    };
+    let record = records.get(first)?;
+    Some((first, done.unwrap_or(record.done)))
+}
+
+impl Counts {
+    fn add(&mut self, record: &Wanted, data: u64, is_last: bool) {
+        self.itxs += u64::from(is_last);
+        match &record.record {
+            Record::Write(LoggedWrite { data: WriteData::Indirect(_), length, .. }) => self.indirect += length,
+            _ => self.copied += data,
+        }
+    }
+}
+
+impl Wanted {
+    /// About how many bytes the record takes in the log.
+    fn weight(&self) -> u64 {
+        WRITE_HEAD_BYTES + self.data_bytes()
+    }
+
+    fn data_bytes(&self) -> u64 {
+        match &self.record {
+            Record::Write(LoggedWrite { data: WriteData::Indirect(_), .. }) | Record::Plain(_) => 0,
+            Record::Write(write) => write.length - self.done,
+        }
+    }
+
+    /// What a commit waits for that cannot have this record in a block.
+    const fn goal(&self) -> Goal {
+        Goal { position: self.position + 1, txg: self.txg }
+    }
+
+    fn is_later(&self) -> bool {
+        matches!(&self.record, Record::Write(LoggedWrite { data: WriteData::Later(_), .. }))
+    }
+
+    /// Gets the data, if they are not here yet.
+    async fn fetch(&self) -> Option<Result<Fetched, ZilError>> {
+        match &self.record {
+            Record::Write(LoggedWrite { data: WriteData::Later(source), object, offset, length }) => {
+                Some(source.fetch(*object, *offset, *length, self.txg).await)
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes fetched data in; whether they are what was asked for.
+    fn accept(&mut self, fetched: Fetched) -> bool {
+        let Record::Write(write) = &mut self.record else { return false };
+        write.data = match fetched {
+            Fetched::Slices(slices) => {
+                if slices.iter().map(|slice| slice.bytes().len() as u64).sum::<u64>() != write.length {
+                    return false;
+                }
+                WriteData::Slices(slices)
+            }
+            Fetched::Indirect(bp) => WriteData::Indirect(bp),
+            Fetched::Gone => return false,
+        };
+        true
+    }
+
+    /// The record's bytes, its number still zero; `None` for a write with data.
+    fn encode(&self) -> Option<Vec<u8>> {
+        match &self.record {
+            Record::Plain(record) => {
+                let head = RecordHead { txg: self.txg, ..RecordHead::default() };
+                Some(record.encode(&head))
+            }
+            Record::Write(_) => None,
+        }
+    }
+
+    fn shape(&self, encoded: Option<&[u8]>) -> Shape {
+        match (encoded, &self.record) {
+            (Some(bytes), _) => Shape::Whole(bytes.len() as u64),
+            (None, Record::Write(LoggedWrite { data: WriteData::Indirect(_), .. })) => {
+                Shape::Whole(WRITE_HEAD_BYTES)
+            }
+            (None, Record::Write(write)) => Shape::Splittable { from: self.done, to: write.length },
+            (None, Record::Plain(_)) => unreachable!("plain records are encoded"),
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! A log as an import finds it, and what claiming does.
+//!
+//! ```text
+//!  Found ──claim──► Claimed ──replay──► Live
+//!    │                 │ a crash: found again, claimed already, resumes after replay_seq
+//!    │                 └──discard──► Live, nothing replayed
+//!    └ a crash: found again as it was
+//! ```
+//! After a crash, blocks that the chain allocated since the last uberblock are free as far as the
+//! space maps know. Claim allocates them before anything else can, in the import's first txg, and
+//! notes in the header how far the log reaches: what cannot be read now will not be believed
+//! later, when a device comes back with other contents.
+//!
+//! Invariants
+//! - A claimed header is claimed once (test: `claiming_twice_changes_nothing`).
+//! - The space maps know all claimed blocks when the header says it is claimed: both belong to
+//!   the same txg.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use device::Env;
+use ondisk::zil::{ZilHeader, flags};
+use ondisk::{Blkptr, Dva};
+use units::{ObjsetId, Txg, VdevId, VdevOffset, ZilSeq};
+
+use crate::ZilError;
+use crate::log::Core;
+use crate::live::{IntentLog, LogHandle};
+use crate::store::LogStore;
+use crate::walk::{LogWalk, Named, WalkedBlock, WalkedRecord};
+
+/// State of a log that an import has found.
+#[derive(Debug)]
+pub struct Found;
+
+/// State of a log whose blocks are allocated and whose end is known.
+#[derive(Debug)]
+pub struct Claimed;
+
+/// Places already seen: a block may be named twice.
+#[derive(Default)]
+pub(crate) struct Seen(BTreeSet<(VdevId, VdevOffset)>);
+
+impl Seen {
+    /// Whether the block is new here.
+    pub fn insert(&mut self, bp: &Blkptr) -> bool {
+        let Dva { vdev, offset, .. } = bp.dva(0);
+        self.0.insert((vdev, offset))
+    }
+}
+
+/// How far a claim got.
+#[derive(Default)]
+struct Reach {
+    blk_seq: ZilSeq,
+    lr_seq: ZilSeq,
+    blocks: u64,
+    records: u64,
+}
+
+impl IntentLog<Found> {
+    /// The log of a dataset whose objset says `header`.
+    #[must_use]
+    pub fn found(
+        objset: ObjsetId,
+        header: ZilHeader,
+        store: Arc<dyn LogStore>,
+        env: Arc<dyn Env>,
+    ) -> Self {
+        Self { core: Core::new(objset, header, store, env), state: Found }
+    }
+
+    /// Whether every device that the log needs answers. An import that must not lose writes asks
+    /// this of every dataset before it claims any.
+    ///
+    /// # Errors
+    /// A device that does not answer, or a log this code does not understand.
+    pub async fn check(&self) -> Result<(), ZilError> {
+        let header = self.header();
+        let mut walk = LogWalk::new(self.core.objset, &header, &*self.core.store);
+        while walk.next().await?.is_some() {}
+        Ok(())
+    }
+
+    /// Allocates the log's blocks in `first_txg`, the first txg of this import, before anything
+    /// else allocates, and notes in the header how far the log reaches. The caller stores
+    /// [`IntentLog::header`] with the same txg. A header that is claimed already, or has no log,
+    /// stays as it is.
+    ///
+    /// # Errors
+    /// A device that does not answer; references to cloned blocks that cannot be kept.
+    pub async fn claim(self, first_txg: Txg) -> Result<IntentLog<Claimed>, ZilError> {
+        let mut header = self.header();
+        if !header.log.is_hole() && header.claim_txg.get() == 0 {
+            let reach = self.claim_blocks(&header, first_txg).await?;
+            header.claim_txg = first_txg.get().into();
+            header.claim_blk_seq = reach.blk_seq.get().into();
+            header.claim_lr_seq = reach.lr_seq.get().into();
+            let needs_replay = reach.records > 0 || reach.blocks > 1;
+            let replay = if needs_replay { flags::REPLAY_NEEDED } else { 0 };
+            header.flags = (header.flags.get() | replay | flags::CLAIM_LR_SEQ_VALID).into();
+            self.core.state.lock().header = header;
+        }
+        Ok(IntentLog { core: self.core, state: Claimed })
+    }
+
+    async fn claim_blocks(&self, header: &ZilHeader, first_txg: Txg) -> Result<Reach, ZilError> {
+        let mut walk = LogWalk::new(self.core.objset, header, &*self.core.store);
+        let mut seen = Seen::default();
+        let mut reach = Reach::default();
+        while let Some(block) = walk.next().await? {
+            if !self.claim_place(&block.bp, first_txg, &mut seen) {
+                break;
+            }
+            reach.blk_seq = block.seq;
+            reach.blocks += 1;
+            if !self.claim_records(&block, first_txg, &mut seen, &mut reach).await? {
+                break;
+            }
+        }
+        Ok(reach)
+    }
+
+    /// Claims what the block's records name; whether the log goes on after it.
+    async fn claim_records(
+        &self,
+        block: &WalkedBlock,
+        first_txg: Txg,
+        seen: &mut Seen,
+        reach: &mut Reach,
+    ) -> Result<bool, ZilError> {
+        for record in block.records() {
+            let Ok(record) = record else { return Ok(false) };
+            if !self.claim_record(&record, first_txg, seen).await? {
+                return Ok(false);
+            }
+            reach.lr_seq = reach.lr_seq.max(record.seq());
+            reach.records += 1;
+        }
+        Ok(true)
+    }
+
+    async fn claim_record(
+        &self,
+        record: &WalkedRecord<'_>,
+        first_txg: Txg,
+        seen: &mut Seen,
+    ) -> Result<bool, ZilError> {
+        match record.named_blocks() {
+            Ok(Named::Nothing) => Ok(true),
+            Ok(Named::Data(bp)) if bp.is_hole() || bp.is_embedded() || bp.birth() < first_txg => Ok(true),
+            // The log block can be stable before the data it leads to. Then nobody was told of
+            // the write, and the log ends here.
+            Ok(Named::Data(bp)) => {
+                let is_there = self.core.store.read_data_block(&bp).await.is_ok();
+                Ok(is_there && self.claim_place(&bp, first_txg, seen))
+            }
+            Ok(Named::Clones(bps)) => self.claim_clones(&bps, first_txg),
+            Err(_) => Ok(false),
+        }
+    }
+
+    fn claim_clones(&self, bps: &[Blkptr], first_txg: Txg) -> Result<bool, ZilError> {
+        let is_cloned = |bp: &&Blkptr| !bp.is_hole() && !bp.is_embedded();
+        // A block from a txg that never was is not allocated.
+        if bps.iter().filter(is_cloned).any(|bp| bp.physical_birth() >= first_txg) {
+            return Ok(false);
+        }
+        for bp in bps.iter().filter(is_cloned) {
+            self.core.store.claim_clone(first_txg, bp)?;
+        }
+        Ok(true)
+    }
+
+    /// Allocates a block, if the space maps do not know it; whether it is the log's now.
+    fn claim_place(&self, bp: &Blkptr, first_txg: Txg, seen: &mut Seen) -> bool {
+        bp.birth() < first_txg || !seen.insert(bp) || self.core.store.claim(first_txg, bp).is_ok()
+    }
+}
+
+impl IntentLog<Claimed> {
+    /// Whether there is anything to replay.
+    #[must_use]
+    pub fn needs_replay(&self) -> bool {
+        let header = self.header();
+        !header.log.is_hole() && header.flags.get() & flags::REPLAY_NEEDED != 0
+    }
+
+    /// Gives up everything in the log: its blocks are freed with the next txg.
+    ///
+    /// # Errors
+    /// A device that does not answer, or damage: the blocks past it are unknown.
+    pub async fn discard(self) -> Result<IntentLog<crate::Live>, ZilError> {
+        let mut claimed = ClaimedBlocks::new(&self.header());
+        let mut walk = LogWalk::new(self.core.objset, &self.header(), &*self.core.store);
+        while let Some(block) = walk.next().await? {
+            claimed.note_block(&block.bp);
+            for record in block.records().map_while(Result::ok) {
+                claimed.note_record(&record);
+            }
+        }
+        Ok(self.into_live(claimed, Txg::ZERO))
+    }
+
+    /// The log in use, the old chain to be freed in `after` or later.
+    pub(crate) fn into_live(self, claimed: ClaimedBlocks, after: Txg) -> IntentLog<crate::Live> {
+        {
+            let mut state = self.core.state.lock();
+            state.retired.blocks = claimed.blocks;
+            state.retired.clones = claimed.clones;
+            state.retired.after = after;
+        }
+        IntentLog { core: self.core, state: crate::Live }
+    }
+}
+
+/// What claim allocated or took references to: what goes when the log is done with.
+pub(crate) struct ClaimedBlocks {
+    claim_txg: Txg,
+    seen: Seen,
+    blocks: Vec<Blkptr>,
+    clones: Vec<Blkptr>,
+}
+
+impl ClaimedBlocks {
+    pub fn new(header: &ZilHeader) -> Self {
+        let claim_txg = Txg::new(header.claim_txg.get());
+        Self { claim_txg, seen: Seen::default(), blocks: Vec::new(), clones: Vec::new() }
+    }
+
+    pub fn note_block(&mut self, bp: &Blkptr) {
+        if self.seen.insert(bp) {
+            self.blocks.push(*bp);
+        }
+    }
+
+    pub fn note_record(&mut self, record: &WalkedRecord<'_>) {
+        match record.named_blocks() {
+            // Older data blocks were in the file already when the pool crashed.
+            Ok(Named::Data(bp)) if !bp.is_hole() && !bp.is_embedded() && bp.birth() >= self.claim_txg => {
+                self.note_block(&bp);
+            }
+            Ok(Named::Clones(bps)) => {
+                self.clones.extend(bps.into_iter().filter(|bp| !bp.is_hole() && !bp.is_embedded()));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl<S> IntentLog<S> {
+    /// The header as it should be stored.
+    #[must_use]
+    pub fn header(&self) -> ZilHeader {
+        self.core.state.lock().header
+    }
+
+    /// What the txg engine needs of this log.
+    #[must_use]
+    pub fn handle(&self) -> LogHandle {
+        LogHandle(Arc::clone(&self.core))
+    }
+}

@@ -1,0 +1,56 @@
+//! The intent log: what lets fsync(2) return before the txg has synced.
+//!
+//! ```text
+//!  write(2) ─► itx, kept per txg ──fsync(2)──► log block ─► log vdev, or the main pool
+//!                    │ txg synced                  │ power cut
+//!                    ▼                             ▼
+//!                 dropped                import: claim ─► mount: replay
+//! ```
+//! Each dataset has a log of its own: a chain of blocks, each naming the next, found from a header
+//! in its objset. Records of operations wait in memory ([`IntentLog::assign`]); a commit writes
+//! those that somebody waits for; a txg that syncs makes them needless, in memory and on disk.
+//!
+//! The layer below is a trait, [`LogStore`], so that the log can be tested over memory; the layer
+//! above is another, [`Replay`].
+//!
+//! Homes for blocks, in this order: log vdevs, the rest of the pool, and when neither has room or
+//! works, the txg itself: a commit then waits for it to sync.
+//!
+//! Invariants
+//! - A commit returns only when its blocks and all before them are stable, or its txg has synced
+//!   ([`writer`], with tests).
+//! - Claim runs before the first txg of an import allocates anything ([`found`]).
+//! - No block is leaked or freed twice, whatever fails ([`sync`]).
+#![forbid(unsafe_code)]
+
+mod batch;
+mod block;
+mod chain;
+mod log;
+mod error;
+mod flight;
+mod found;
+mod itx;
+mod live;
+mod pending;
+mod plan;
+mod replay;
+mod state;
+mod stats;
+mod store;
+mod sync;
+mod waiters;
+mod walk;
+mod writer;
+
+pub use error::ZilError;
+pub use found::{Claimed, Found};
+pub use itx::{Fetched, Itx, LoggedWrite, Record, Scope, WriteData, WriteSource};
+pub use live::{IntentLog, Live, LogHandle};
+pub use replay::{Applied, Replay, ReplayBlock, ReplayCtx, ReplayRecord, ReplayReport, ReplayStopped};
+pub use stats::{HomeStats, LATENCY_BUCKETS, SIZE_BUCKETS, ZilStats};
+pub use store::{LogEvent, LogStore, Placement};
+pub use walk::{LogWalk, WalkedBlock, WalkedRecord};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+//! What the faces of one log share: the live log, its handle for the txg engine, its replay.
+
+use std::sync::Arc;
+
+use device::Env;
+use ondisk::zil::ZilHeader;
+use parking_lot::Mutex;
+use units::ObjsetId;
+
+use crate::pending::Pending;
+use crate::state::State;
+use crate::stats::Stats;
+use crate::store::LogStore;
+
+/// One dataset's log. Locks are taken in the order of the fields: `state`, then `pending`.
+pub struct Core {
+    pub(crate) objset: ObjsetId,
+    pub(crate) store: Arc<dyn LogStore>,
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) state: Mutex<State>,
+    pub(crate) pending: Mutex<Pending>,
+    pub(crate) stats: Stats,
+}
+
+impl Core {
+    pub(crate) fn new(
+        objset: ObjsetId,
+        header: ZilHeader,
+        store: Arc<dyn LogStore>,
+        env: Arc<dyn Env>,
+    ) -> Arc<Self> {
+        let state = State { header, synced: store.synced_txg(), ..State::default() };
+        Arc::new(Self {
+            objset,
+            store,
+            env,
+            state: Mutex::new(state),
+            pending: Mutex::default(),
+            stats: Stats::default(),
+        })
+    }
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "IntentLog({})", self.objset)
+    }
+}

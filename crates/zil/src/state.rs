@@ -1,0 +1,301 @@
+//! What one log knows, under one lock that is never held while waiting.
+//!
+//! Every record that a commit takes gets a *position*, counted up from zero. Three marks move
+//! along the positions:
+//!
+//! ```text
+//!      stable            assembled              next
+//!        ▼                   ▼                    ▼
+//!  ──────┼───────────────────┼────────────────────┼──►  positions
+//!  in acked blocks     in blocks under way    wanted: in no block yet
+//! ```
+//! A commit is done when `stable` has passed its records, or when their txg has synced.
+//!
+//! When a chain breaks, what lies between `stable` and `assembled` is *lost* to the log: only
+//! its txg can make it stable. Commits that need it wait for that.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::task::Waker;
+
+use device::BoxFuture;
+use futures::future::Shared;
+use ondisk::Blkptr;
+use ondisk::zil::ZilHeader;
+use units::{ObjectId, TXG_SLOTS, Txg, VdevId, ZilSeq};
+
+use crate::chain::{Block, BlockState, Chain, HeaderState, Retired};
+use crate::itx::{Record, Scope};
+use crate::pending::Entry;
+use crate::plan::SizeHistory;
+use crate::waiters::Waiters;
+
+/// Work that any waiting task may poll, and none owns: cancelling a task cancels none of it.
+pub type Step = Shared<BoxFuture<'static, ()>>;
+
+/// A record that somebody waits for.
+#[derive(Debug)]
+pub struct Wanted {
+    pub position: u64,
+    pub txg: Txg,
+    pub record: Record,
+    /// How much of a write's data is in blocks already.
+    pub done: u64,
+}
+
+/// What a commit waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Goal {
+    /// Records before this position.
+    pub position: u64,
+    /// Or this txg.
+    pub txg: Txg,
+}
+
+impl Goal {
+    fn max(self, other: Self) -> Self {
+        Self { position: self.position.max(other.position), txg: self.txg.max(other.txg) }
+    }
+}
+
+/// A batch of blocks that devices are writing.
+pub struct Flight {
+    pub id: u64,
+    pub chain: u64,
+    /// Sequence number of its first block.
+    pub first: ZilSeq,
+    /// The oldest txg in which a block that this batch names was allocated.
+    pub names_since: Txg,
+    pub io: Step,
+}
+
+/// What a waiting commit does next.
+pub enum Next {
+    /// Nothing: it is done.
+    Done,
+    /// Poll this, then ask again.
+    Drive(Step),
+    /// Start assembling a batch, then ask again.
+    Assemble,
+    /// Begin a chain, then ask again.
+    OpenChain,
+    /// Wait for this txg, then ask again.
+    WaitTxg(Txg),
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct State {
+    /// The header as it was last given out.
+    pub header: ZilHeader,
+    /// The txg with which it last began to name another chain, or none.
+    pub header_txg: Txg,
+    pub chain: Option<Chain>,
+    pub retired: Retired,
+    /// Blocks allocated but never named: free at once.
+    pub orphans: Vec<Blkptr>,
+    pub wanted: VecDeque<Wanted>,
+    /// The first position that the assembler has in hand.
+    pub in_hand: Option<u64>,
+    pub next_position: u64,
+    pub stable: u64,
+    /// Everything before the position is stable only with the txg.
+    pub lost: Option<Goal>,
+    /// Of the newest namespace record taken.
+    pub namespace: Goal,
+    /// Of the newest record taken of each object; only what may not be stable yet.
+    pub objects: BTreeMap<ObjectId, Goal>,
+    /// The assembler, or the chain being begun: one at a time.
+    pub stage: Option<Step>,
+    pub flights: VecDeque<Flight>,
+    pub next_id: u64,
+    pub synced: Txg,
+    /// The newest txg that `sync` was called for.
+    pub last_sync: Txg,
+    pub avoid: Vec<VdevId>,
+    pub waiters: Waiters,
+    pub sizes: SizeHistory,
+    /// No chain is to be begun any more, and the present one is to go.
+    pub closing: bool,
+    /// Highest record replayed in each txg.
+    pub replayed: [Option<(Txg, ZilSeq)>; TXG_SLOTS],
+}
+
+impl State {
+    /// A number nothing else in this log has.
+    pub fn draw_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// The first position that is in no block.
+    pub fn assembled(&self) -> u64 {
+        let waiting = || self.wanted.front().map(|record| record.position);
+        self.in_hand.or_else(waiting).unwrap_or(self.next_position)
+    }
+
+    /// Lines `entries` up for the log; what a commit of `object` has to wait for.
+    pub fn enlist(&mut self, entries: Vec<Entry>, object: Option<ObjectId>) -> Goal {
+        if self.stable == self.next_position {
+            self.objects.clear();
+        }
+        for entry in entries {
+            let position = self.next_position;
+            self.next_position += 1;
+            let goal = Goal { position: self.next_position, txg: entry.txg };
+            match entry.scope {
+                Scope::Namespace => self.namespace = self.namespace.max(goal),
+                Scope::Object(object) => {
+                    let of = self.objects.entry(object).or_default();
+                    *of = of.max(goal);
+                }
+            }
+            self.wanted.push_back(Wanted { position, txg: entry.txg, record: entry.record, done: 0 });
+        }
+        match object {
+            Some(object) => self.namespace.max(self.objects.get(&object).copied().unwrap_or_default()),
+            None => self.objects.values().fold(self.namespace, |goal, &of| goal.max(of)),
+        }
+    }
+
+    /// Puts records back at the head of the line.
+    pub fn take_back(&mut self, records: impl IntoIterator<Item = Wanted, IntoIter: DoubleEndedIterator>) {
+        for record in records.into_iter().rev() {
+            self.wanted.push_front(record);
+        }
+    }
+
+    pub fn is_done(&self, goal: Goal) -> bool {
+        self.stable >= goal.position || self.synced >= goal.txg
+    }
+
+    /// What brings `goal` nearer. `lanes` batches may be in flight; `may_open` is false for a
+    /// commit that has tried to begin a chain and found no room.
+    pub fn next(&mut self, goal: Goal, lanes: usize, may_open: bool) -> Next {
+        if self.is_done(goal) {
+            return Next::Done;
+        }
+        if let Some(stage) = &self.stage {
+            return Next::Drive(stage.clone());
+        }
+        let is_lost = self.lost.is_some_and(|lost| self.stable < lost.position.min(goal.position));
+        let can_open = may_open && !self.closing && self.retired.in_flight == 0;
+        let Some(chain) = &mut self.chain else {
+            return if can_open { Next::OpenChain } else { Next::WaitTxg(goal.txg) };
+        };
+        let goes_with_header = match chain.header {
+            HeaderState::Unpublished => true,
+            HeaderState::Published(txg) => goal.txg <= txg,
+        };
+        if is_lost || goes_with_header || self.closing {
+            return Next::WaitTxg(goal.txg);
+        }
+        let front = self.flights.front().map(|flight| flight.io.clone());
+        if self.assembled() >= goal.position {
+            return match front {
+                Some(io) => Next::Drive(io),
+                None => Next::WaitTxg(self.chain_txg()),
+            };
+        }
+        match (self.chain.as_ref().is_some_and(|chain| chain.tail.is_some()), front) {
+            (true, Some(io)) if self.flights.len() >= lanes => Next::Drive(io),
+            (true, _) => Next::Assemble,
+            (false, Some(io)) => Next::Drive(io),
+            (false, None) => {
+                self.retire();
+                if can_open { Next::OpenChain } else { Next::WaitTxg(goal.txg) }
+            }
+        }
+    }
+
+    /// The txg that makes the present chain's header stable.
+    fn chain_txg(&self) -> Txg {
+        match self.chain.as_ref().map(|chain| chain.header) {
+            Some(HeaderState::Published(txg)) if txg > self.synced => txg,
+            _ => self.synced.next(),
+        }
+    }
+
+    /// Ends the present chain. What is in its blocks and not acknowledged yet waits for a txg.
+    pub fn retire(&mut self) {
+        let Some(chain) = self.chain.take() else { return };
+        let unacked = chain.blocks.iter().skip(chain.acked);
+        if let Some(txg) = unacked.map(|block| block.max_txg).max() {
+            self.lose(Goal { position: self.assembled(), txg });
+        }
+        let in_flight = self.flights.iter().filter(|flight| flight.chain == chain.id).count();
+        self.retired.add(&chain, in_flight);
+    }
+
+    /// Every block the log holds.
+    pub fn places(&self) -> impl Iterator<Item = Blkptr> {
+        let chain = self.chain.iter().flat_map(Chain::places);
+        chain.chain(self.retired.blocks.iter().copied()).chain(self.orphans.iter().copied())
+    }
+
+    /// Leaves everything before a position to a txg.
+    pub fn lose(&mut self, goal: Goal) {
+        self.lost = Some(self.lost.map_or(goal, |lost| lost.max(goal)));
+    }
+
+    /// Forgets a batch that devices are done with; `ok` when all of it is stable.
+    pub fn land(&mut self, id: u64, blocks: usize, ok: bool) {
+        let Some(at) = self.flights.iter().position(|flight| flight.id == id) else { return };
+        let flight = self.flights.remove(at).expect("a flight just found");
+        let Some(chain) = self.chain.as_mut().filter(|chain| chain.id == flight.chain) else {
+            self.retired.in_flight -= 1;
+            return;
+        };
+        if !ok {
+            self.retire();
+            return;
+        }
+        let first = chain.blocks.iter().position(|block| block_seq(&block.bp) == flight.first);
+        let first = first.expect("a block in flight stays in its chain");
+        for block in chain.blocks.range_mut(first..first + blocks) {
+            block.state = BlockState::Stable;
+        }
+        self.advance();
+    }
+
+    /// Moves `stable` as far as blocks and txgs allow.
+    pub fn advance(&mut self) {
+        if let Some(lost) = self.lost.filter(|lost| lost.txg <= self.synced) {
+            self.stable = self.stable.max(lost.position);
+            self.lost = None;
+        }
+        if self.lost.is_some() {
+            return;
+        }
+        let assembled = self.assembled();
+        let Some(chain) = self.chain.as_mut().filter(|chain| chain.is_reachable(self.synced)) else { return };
+        if let Some(through) = chain.advance() {
+            self.stable = self.stable.max(through);
+        }
+        if chain.acked == chain.blocks.len() {
+            self.stable = self.stable.max(assembled);
+        }
+    }
+
+    /// Learns that `txg` is stable; whom to wake for it.
+    #[must_use]
+    pub fn synced(&mut self, txg: Txg) -> Vec<Waker> {
+        if txg <= self.synced {
+            return Vec::new();
+        }
+        self.synced = txg;
+        self.wanted.retain(|record| record.txg > txg);
+        self.objects.retain(|_, goal| goal.txg > txg);
+        self.advance();
+        self.waiters.drain()
+    }
+
+    /// Appends a written block to the chain, which the caller knows is there.
+    pub fn append(&mut self, block: Block) {
+        self.chain.as_mut().expect("a chain to append to").blocks.push_back(block);
+    }
+}
+
+/// A log block's place in its chain.
+pub fn block_seq(bp: &Blkptr) -> ZilSeq {
+    ondisk::zil::ChainSeed::of(bp).seq
+}

@@ -1,0 +1,146 @@
+//! Counters of one log: what commits cost and where the bytes went.
+//!
+//! Relaxed atomics, bumped in passing; a snapshot is not one instant, but each figure is exact.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use units::VdevId;
+
+/// Log-2 buckets of commit latency: bucket `i` counts those below 2^i microseconds.
+pub const LATENCY_BUCKETS: usize = 32;
+/// Buckets of block size, 4 KiB apart: bucket `i` counts blocks of (i + 1) * 4 KiB written.
+pub const SIZE_BUCKETS: usize = 32;
+
+#[derive(Debug, Default)]
+pub(crate) struct Stats {
+    pub commits: AtomicU64,
+    pub commits_empty: AtomicU64,
+    pub batches: AtomicU64,
+    pub itxs: AtomicU64,
+    pub itxs_assigned: AtomicU64,
+    pub copied_bytes: AtomicU64,
+    pub fetched_bytes: AtomicU64,
+    pub indirect_bytes: AtomicU64,
+    pub record_bytes: AtomicU64,
+    pub written_bytes: AtomicU64,
+    pub allocated_bytes: AtomicU64,
+    pub errors: AtomicU64,
+    pub no_space: AtomicU64,
+    pub chains: AtomicU64,
+    pub fallbacks: AtomicU64,
+    pub replayed: AtomicU64,
+    sizes: [AtomicU64; SIZE_BUCKETS],
+    latency: [AtomicU64; LATENCY_BUCKETS],
+    homes: Mutex<BTreeMap<VdevId, HomeStats>>,
+}
+
+/// What one vdev got of a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HomeStats {
+    /// Log blocks written.
+    pub blocks: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Writes and flushes that failed.
+    pub errors: u64,
+}
+
+/// The counters of a log at about one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ZilStats {
+    /// Calls of `commit`.
+    pub commits: u64,
+    /// Those that found everything stable.
+    pub commits_empty: u64,
+    /// Writes to the log, each of one or more blocks; less than `commits` when commits merge.
+    pub batches: u64,
+    /// Records handed in.
+    pub itxs_assigned: u64,
+    /// Records written to the log; the others' txgs synced first.
+    pub itxs: u64,
+    /// Data of writes that came with their bytes.
+    pub copied_bytes: u64,
+    /// Data of writes whose bytes were fetched when somebody asked.
+    pub fetched_bytes: u64,
+    /// Data of writes that lie in blocks of their own.
+    pub indirect_bytes: u64,
+    /// Bytes of records, headers included.
+    pub record_bytes: u64,
+    /// Bytes written: records, chain headers and padding.
+    pub written_bytes: u64,
+    /// Bytes allocated to the blocks written.
+    pub allocated_bytes: u64,
+    /// Failed writes and flushes.
+    pub errors: u64,
+    /// Allocations that found no room.
+    pub no_space: u64,
+    /// Chains begun.
+    pub chains: u64,
+    /// Commits that had to wait for a txg.
+    pub fallbacks: u64,
+    /// Records replayed at import.
+    pub replayed: u64,
+    /// Blocks by bytes written: see [`SIZE_BUCKETS`].
+    pub block_sizes: [u64; SIZE_BUCKETS],
+    /// Commits by latency: see [`LATENCY_BUCKETS`].
+    pub latency: [u64; LATENCY_BUCKETS],
+    /// Where blocks went.
+    pub homes: BTreeMap<VdevId, HomeStats>,
+}
+
+pub(crate) fn bump(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Relaxed);
+}
+
+impl Stats {
+    /// A block of `written` bytes went to `home`, which has `allocated` for it.
+    pub fn block_written(&self, home: VdevId, written: u64, allocated: u64) {
+        bump(&self.written_bytes, written);
+        bump(&self.allocated_bytes, allocated);
+        let bucket = usize::try_from(written.div_ceil(4096).saturating_sub(1)).unwrap_or(usize::MAX);
+        bump(&self.sizes[bucket.min(SIZE_BUCKETS - 1)], 1);
+        let mut homes = self.homes.lock();
+        let home = homes.entry(home).or_default();
+        home.blocks += 1;
+        home.bytes += written;
+    }
+
+    pub fn failed(&self, home: VdevId) {
+        bump(&self.errors, 1);
+        self.homes.lock().entry(home).or_default().errors += 1;
+    }
+
+    pub fn latency(&self, span: Duration) {
+        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        let bucket = usize::try_from(u64::BITS - micros.leading_zeros()).unwrap_or(usize::MAX);
+        bump(&self.latency[bucket.min(LATENCY_BUCKETS - 1)], 1);
+    }
+
+    pub fn snapshot(&self) -> ZilStats {
+        let of = |counter: &AtomicU64| counter.load(Relaxed);
+        ZilStats {
+            commits: of(&self.commits),
+            commits_empty: of(&self.commits_empty),
+            batches: of(&self.batches),
+            itxs_assigned: of(&self.itxs_assigned),
+            itxs: of(&self.itxs),
+            copied_bytes: of(&self.copied_bytes),
+            fetched_bytes: of(&self.fetched_bytes),
+            indirect_bytes: of(&self.indirect_bytes),
+            record_bytes: of(&self.record_bytes),
+            written_bytes: of(&self.written_bytes),
+            allocated_bytes: of(&self.allocated_bytes),
+            errors: of(&self.errors),
+            no_space: of(&self.no_space),
+            chains: of(&self.chains),
+            fallbacks: of(&self.fallbacks),
+            replayed: of(&self.replayed),
+            block_sizes: self.sizes.each_ref().map(of),
+            latency: self.latency.each_ref().map(of),
+            homes: self.homes.lock().clone(),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What the intent log asks of the layers below it: space, log I/O, txgs.
+//!
+//! `pool` implements [`LogStore`] over zio and the txg engine. The log itself never sees a
+//! device, so that it can be tested over memory with every order of completions and failures.
+
+use device::{BoxFuture, BufSlice, Durability, IoBuf};
+use ondisk::Blkptr;
+use units::{Txg, VdevId, ZilSeq};
+
+use crate::ZilError;
+
+/// Where a log block should not go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// Vdevs that failed a log write or flush since they were last opened. Never to be used when
+    /// they are log vdevs; only as a last resort otherwise.
+    pub avoid: Vec<VdevId>,
+}
+
+/// Space, I/O and txgs for intent logs. One per pool, shared by all its logs.
+///
+/// All futures may be polled from any task, also after the task that made them has gone.
+pub trait LogStore: Send + Sync + 'static {
+    /// Allocates one log block of at least `bytes` (a multiple of 4 KiB) and returns its blkptr:
+    /// type "intent log", level 0, uncompressed, checksum `Zilog2`, lsize = psize, one DVA.
+    ///
+    /// The allocation belongs to the open txg, which is held while this runs; the blkptr's birth
+    /// is that txg. Log vdevs come first, then the rest of the pool. Must not wait for a txg to
+    /// sync: [`crate::LogHandle::sync`] waits for allocations under way.
+    ///
+    /// # Errors
+    /// [`ZilError::NoSpace`] when there is no room anywhere.
+    fn allocate<'a>(
+        &'a self,
+        bytes: u32,
+        placement: &'a Placement,
+    ) -> BoxFuture<'a, Result<Blkptr, ZilError>>;
+
+    /// Writes `slices` one after another from the start of `bp`'s block. Their length is a
+    /// multiple of 4 KiB (or of the whole block's size) and at most `bp.psize()`.
+    fn write(
+        &self,
+        bp: &Blkptr,
+        slices: Vec<BufSlice>,
+        durability: Durability,
+    ) -> BoxFuture<'static, Result<(), ZilError>>;
+
+    /// Makes all writes to these vdevs that completed before the call stable.
+    fn flush(&self, vdevs: &[VdevId]) -> BoxFuture<'static, Result<(), ZilError>>;
+
+    /// The bytes of a log block as they lie on disk: `bp.psize()` of them, checksum not verified.
+    ///
+    /// # Errors
+    /// Only when a device does not answer; garbage is not an error.
+    fn read<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, Result<IoBuf, ZilError>>;
+
+    /// The contents of a data block that a log record names: verified and decompressed.
+    fn read_data_block<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, Result<IoBuf, ZilError>>;
+
+    /// Frees a block in the syncing txg `txg`, which is not older than the block.
+    fn free(&self, txg: Txg, bp: &Blkptr);
+
+    /// Marks a block of a found log allocated in `txg`, the first of an import.
+    ///
+    /// # Errors
+    /// When the place is not free, or not in the pool.
+    fn claim(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZilError>;
+
+    /// Takes a reference to a block that a clone record names: it belongs to some file already
+    /// and must outlive the record.
+    ///
+    /// # Errors
+    /// When the pool cannot keep such references: the log cannot be claimed then.
+    fn claim_clone(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZilError>;
+
+    /// Gives up, in the syncing txg `txg`, a reference that `claim_clone` took.
+    fn free_clone(&self, txg: Txg, bp: &Blkptr);
+
+    /// The txg that new transactions join.
+    fn open_txg(&self) -> Txg;
+
+    /// The newest txg that is stable.
+    fn synced_txg(&self) -> Txg;
+
+    /// Ready once `txg` is stable; sees to it that it gets there without delay.
+    ///
+    /// # Errors
+    /// [`ZilError::TxgStopped`].
+    fn wait_synced(&self, txg: Txg) -> BoxFuture<'_, Result<(), ZilError>>;
+
+    /// How many batches one log may have in flight: the number of log devices it can use.
+    fn lanes(&self) -> usize {
+        1
+    }
+
+    /// Told what `status` should show. Called without locks held by the log.
+    fn report(&self, event: LogEvent) {
+        let _ = event;
+    }
+}
+
+/// Something an operator should know about a log.
+#[derive(Clone, Debug)]
+pub enum LogEvent {
+    /// A write or flush failed; the chain goes on elsewhere after the next txg.
+    Failed {
+        /// What happened.
+        error: ZilError,
+    },
+    /// No room for a log block: commits wait for txgs until there is.
+    NoSpace {
+        /// The chain's last block, when it had to end early.
+        last: Option<ZilSeq>,
+    },
+    /// A chain was begun on this vdev.
+    Started {
+        /// Its first block.
+        vdev: VdevId,
+    },
+}

@@ -1,0 +1,8 @@
+//! The log over memory: every order of completion, every failure, every crash.
+
+mod commit;
+mod failure;
+mod import;
+mod space;
+mod tasks;
+mod world;

@@ -1,0 +1,233 @@
+//! Commits on devices that work: what is written, when, and who is told.
+
+use super::world::{OpKind, World};
+
+#[test]
+fn a_lone_commit_is_one_stable_write() {
+    let mut world = World::primed(&[64, 64]);
+    world.write(1, 5, 4096);
+    let commit = world.commit(Some(5));
+    world.tasks.run();
+    let pending = world.inner().pending();
+    assert_eq!(pending.len(), 1);
+    let OpKind::Write { bytes, stable, .. } = world.inner().pending_kind(pending[0]) else { panic!("a flush") };
+    assert!(stable);
+    assert_eq!(bytes.len(), 8192, "4 KiB of data take 8 KiB of log");
+    assert!(!world.tasks.is_done(commit));
+    world.complete(pending[0]);
+    assert!(world.tasks.is_done(commit));
+    world.check_promises();
+}
+
+#[test]
+fn commits_that_come_while_a_block_is_written_share_the_next() {
+    let mut world = World::primed(&[64, 64]);
+    world.name(1);
+    world.commit(None);
+    world.tasks.run();
+    for tag in 2..10 {
+        world.write(tag, tag, 500);
+        world.commit(Some(tag));
+        world.tasks.run();
+    }
+    assert_eq!(world.inner().pending().len(), 1, "one block at a time");
+    world.settle();
+    assert_eq!(world.log.stats().batches, 2);
+    assert!((1..10).all(|tag| world.is_promised(tag)));
+    world.check_promises();
+}
+
+#[test]
+fn a_commit_writes_no_other_objects_data() {
+    let mut world = World::primed(&[64, 64]);
+    world.inner().automatic = true;
+    world.write(1, 5, 100);
+    world.write(2, 6, 100);
+    world.name(3);
+    world.commit(Some(5));
+    world.tasks.run();
+    let found: Vec<u64> = world.crash(false).recover().into_iter().map(|(tag, _)| tag.0).collect();
+    assert_eq!(found, [1, 3]);
+    world.commit(None);
+    world.tasks.run();
+    let found: Vec<u64> = world.crash(false).recover().into_iter().map(|(tag, _)| tag.0).collect();
+    assert_eq!(found, [1, 3, 2]);
+}
+
+#[test]
+fn a_commit_with_nothing_to_write_returns_at_once() {
+    let mut world = World::primed(&[64, 64]);
+    world.write(1, 5, 100);
+    let commit = world.commit(Some(6));
+    world.tasks.run();
+    assert!(world.tasks.is_done(commit));
+    assert_eq!(world.inner().pending().len(), 0);
+}
+
+#[test]
+fn a_commit_waits_for_what_another_commit_took() {
+    let mut world = World::primed(&[64, 64]);
+    world.write(1, 5, 100);
+    let first = world.commit(Some(5));
+    let second = world.commit(Some(5));
+    let unrelated = world.commit(Some(6));
+    world.tasks.run();
+    assert!(!world.tasks.is_done(first) && !world.tasks.is_done(second));
+    assert!(world.tasks.is_done(unrelated));
+    world.settle();
+    assert!(world.tasks.is_done(second));
+}
+
+#[test]
+fn large_writes_are_split_over_blocks_and_flushed_once() {
+    let mut world = World::primed(&[600, 64]);
+    world.write(1, 5, 300_000);
+    world.commit(Some(5));
+    world.tasks.run();
+    let writes = world.inner().pending();
+    assert!(writes.len() > 2, "blocks of a batch are written together");
+    for id in writes {
+        world.complete(id);
+    }
+    let flushes = world.inner().pending();
+    assert_eq!(flushes.len(), 1);
+    assert!(!world.is_promised(1));
+    world.complete(flushes[0]);
+    assert!(world.is_promised(1));
+    assert_eq!(world.crash(false).written_lengths()[&1], 300_000);
+    world.check_promises();
+}
+
+#[test]
+fn a_commit_is_answered_by_its_txg_when_that_is_faster() {
+    let mut world = World::primed(&[64, 64]);
+    world.sync();
+    world.name(1);
+    let commit = world.commit(None);
+    world.tasks.run();
+    // The write names a block of this txg, so the sync waits for it; a txg later it would not.
+    assert!(!world.try_sync());
+    world.settle();
+    assert!(world.tasks.is_done(commit));
+    world.check_promises();
+}
+
+#[test]
+fn the_first_commit_of_a_dataset_waits_for_one_txg_and_the_next_for_none() {
+    let mut world = World::new(&[64, 64]);
+    world.name(1);
+    world.commit(None);
+    world.settle();
+    assert!(world.is_promised(1));
+    assert_eq!(world.log.stats().fallbacks, 1);
+    world.check_promises();
+    let synced = world.inner().synced;
+    world.name(2);
+    world.commit(None);
+    world.settle();
+    assert!(world.is_promised(2));
+    assert_eq!(world.inner().synced, synced, "no txg was needed");
+    world.check_promises();
+}
+
+/// Runs `scene` with every sequence of choices it asks for.
+fn for_all_choices(mut scene: impl FnMut(&mut dyn FnMut(usize) -> usize)) -> usize {
+    let mut path: Vec<(usize, usize)> = Vec::new();
+    let mut runs = 0;
+    loop {
+        let mut at = 0;
+        scene(&mut |options| {
+            if at == path.len() {
+                path.push((0, options));
+            }
+            assert_eq!(path[at].1, options, "the scene is deterministic");
+            at += 1;
+            path[at - 1].0
+        });
+        runs += 1;
+        while path.last().is_some_and(|&(chosen, options)| chosen + 1 == options) {
+            path.pop();
+        }
+        match path.last_mut() {
+            Some((chosen, _)) => *chosen += 1,
+            None => return runs,
+        }
+    }
+}
+
+#[test]
+fn no_order_of_completion_acknowledges_early() {
+    let runs = for_all_choices(|choose| {
+        let mut world = World::primed(&[600, 600, 64]);
+        world.inner().lanes = 3;
+        for (tag, length) in [(1, 100), (2, 140_000), (3, 100), (4, 5000)] {
+            world.write(tag, tag, length);
+            world.commit(Some(tag));
+            world.tasks.run();
+        }
+        let mut synced = false;
+        loop {
+            let pending = world.inner().pending();
+            if pending.is_empty() {
+                break;
+            }
+            // One choice more than there are operations: a txg syncs now.
+            let chosen = choose(pending.len() + usize::from(!synced));
+            match pending.get(chosen) {
+                Some(&id) => world.complete(id),
+                None => {
+                    synced = true;
+                    world.try_sync();
+                }
+            }
+            world.check_promises();
+        }
+        assert!((1..=4).all(|tag| world.is_promised(tag)));
+    });
+    assert!(runs > 100, "{runs} orders");
+}
+
+#[test]
+fn cancelling_any_commit_wedges_nobody() {
+    for cancelled in 0..4 {
+        for steps in 0..4 {
+            let mut world = World::primed(&[64, 64]);
+            let mut commits = Vec::new();
+            for tag in 1..=4 {
+                world.write(tag, tag, 3000);
+                commits.push(world.commit(Some(tag)));
+                world.tasks.run();
+            }
+            for _ in 0..steps {
+                let pending = world.inner().pending();
+                if let Some(&id) = pending.first() {
+                    world.complete(id);
+                }
+            }
+            world.tasks.cancel(commits[cancelled]);
+            world.settle();
+            for (i, &commit) in commits.iter().enumerate() {
+                assert!(i == cancelled || world.tasks.is_done(commit), "commit {i} hangs");
+            }
+            world.check_promises();
+            world.name(9);
+            world.commit(None);
+            world.settle();
+            assert!(world.is_promised(9));
+        }
+    }
+}
+
+#[test]
+fn a_log_that_all_commits_have_left_goes_on() {
+    let mut world = World::primed(&[64, 64]);
+    world.write(1, 1, 3000);
+    let commit = world.commit(Some(1));
+    world.tasks.run();
+    world.tasks.cancel(commit);
+    world.write(2, 2, 3000);
+    world.commit(Some(2));
+    world.settle();
+    assert!(world.is_promised(2));
+    world.check_promises();
+}

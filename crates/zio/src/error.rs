@@ -1,0 +1,113 @@
+//! What can go wrong between a block and its blkptr.
+
+use codec::CodecError;
+use metaslab::{AllocError, SpaceError};
+use ondisk::{Dva, OndiskError};
+use units::Txg;
+use vdev::VdevError;
+
+use crate::Bookmark;
+
+/// An error of the zio layer, with the block's name.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ZioError {
+    /// Somebody asked for the contents of a hole.
+    #[error("block {bookmark}: a hole has no contents")]
+    Hole {
+        /// Which block.
+        bookmark: Bookmark,
+    },
+    /// The blkptr makes no sense.
+    #[error("block {bookmark}: bad block pointer")]
+    BadBlkptr {
+        /// Which block.
+        bookmark: Bookmark,
+        /// What is wrong with it.
+        #[source]
+        source: OndiskError,
+    },
+    /// Bytes came from some copy, but from none the right ones: damage that nothing repairs.
+    #[error("block {bookmark}: no copy has the right checksum")]
+    Checksum {
+        /// Which block.
+        bookmark: Bookmark,
+    },
+    /// No copy could be read.
+    #[error("block {bookmark}: cannot be read")]
+    Read {
+        /// Which block.
+        bookmark: Bookmark,
+        /// What the last vdev said.
+        #[source]
+        source: VdevError,
+    },
+    /// The right bytes do not unpack: whoever wrote them is at fault.
+    #[error("block {bookmark}: cannot be decompressed")]
+    Decompress {
+        /// Which block.
+        bookmark: Bookmark,
+        /// What the codec said.
+        #[source]
+        source: CodecError,
+    },
+    /// A block of a kind that this code does not read or free.
+    #[error("block {bookmark}: {what} is not supported")]
+    Unsupported {
+        /// Which block.
+        bookmark: Bookmark,
+        /// What about it.
+        what: &'static str,
+    },
+    /// No room for a new block.
+    #[error("block {bookmark}: no space in txg {txg}")]
+    NoSpace {
+        /// Which block.
+        bookmark: Bookmark,
+        /// For which group.
+        txg: Txg,
+        /// How much was missing.
+        #[source]
+        source: AllocError,
+    },
+    /// Written nowhere: every vdev that was tried failed.
+    #[error("block {bookmark}: cannot be written in txg {txg}")]
+    Write {
+        /// Which block.
+        bookmark: Bookmark,
+        /// For which group.
+        txg: Txg,
+        /// What the last vdev said.
+        #[source]
+        source: VdevError,
+    },
+    /// No room for a log block, on log devices or elsewhere.
+    #[error("no space for a log block in txg {txg}")]
+    NoLogSpace {
+        /// For which group.
+        txg: Txg,
+        /// How much was missing.
+        #[source]
+        source: AllocError,
+    },
+    /// A log block could not be written or read.
+    #[error("log block at {dva}")]
+    Log {
+        /// Which block.
+        dva: Dva,
+        /// What the vdev said.
+        #[source]
+        source: VdevError,
+    },
+    /// A vdev could not make its writes stable.
+    #[error("flush failed")]
+    Flush(#[source] VdevError),
+    /// A block pointer names space that is not what it says.
+    #[error("space at {dva}")]
+    Space {
+        /// Which copy.
+        dva: Dva,
+        /// What is wrong with it.
+        #[source]
+        source: SpaceError,
+    },
+}

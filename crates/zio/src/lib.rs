@@ -1,0 +1,107 @@
+//! One block to one blkptr and back: compress, checksum, allocate, retry, cache.
+//!
+//! ```text
+//!   write   data ─► compress ─► checksum ─► allocate 1–3 places ─► write all ─► blkptr
+//!                                               ▲                     │ a vdev failed
+//!                                               └──── elsewhere ◄─────┘
+//!   read    blkptr ─► cache? ─► copy 1, 2, 3 until the checksum holds ─► decompress ─► cache
+//!                                  └─► the bad ones are written anew
+//! ```
+//! Nothing here knows what a block means. The layers above hand in bytes and a
+//! [`WritePolicy`] and keep the blkptr; they free the old one when its txg syncs.
+//!
+//! Invariants
+//! - A blkptr that [`Zio::write`] returns has all its copies written, or the write failed and
+//!   nothing stays allocated. (test: `a_write_that_fails_leaves_nothing_allocated`)
+//! - Bytes that do not match the blkptr's checksum never reach a reader.
+//!   (test: `a_damaged_block_is_an_error_that_names_it`)
+//! - Every vdev that took a cached write is reported by [`Zio::take_unflushed`] after the write
+//!   was. (test: `vdevs_with_cached_writes_are_known_until_taken`)
+#![forbid(unsafe_code)]
+
+mod bookmark;
+mod cache;
+pub mod embedded;
+mod error;
+mod gang;
+mod log;
+mod pack;
+mod policy;
+mod read;
+mod space;
+mod stats;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use metaslab::Allocator;
+use parking_lot::Mutex;
+use units::VdevId;
+use vdev::VdevTree;
+
+use crate::cache::Cache;
+use crate::stats::Counters;
+
+pub use bookmark::Bookmark;
+pub use cache::CacheStats;
+pub use error::ZioError;
+pub use policy::{LogHint, WritePolicy};
+pub use stats::ZioStats;
+
+/// A pool's blocks.
+pub struct Zio {
+    vdevs: Arc<VdevTree>,
+    allocator: Mutex<Allocator>,
+    cache: Cache,
+    unflushed: Mutex<BTreeSet<VdevId>>,
+    salt: Mutex<Option<[u8; 32]>>,
+    counters: Counters,
+}
+
+impl Zio {
+    /// Blocks on these vdevs, none of which can be allocated from until [`Self::add_vdev`]; keeps
+    /// at most `cache_bytes` of them in memory.
+    #[must_use]
+    pub fn new(vdevs: Arc<VdevTree>, cache_bytes: u64) -> Self {
+        Self {
+            vdevs,
+            allocator: Mutex::new(Allocator::new()),
+            cache: Cache::new(cache_bytes),
+            unflushed: Mutex::default(),
+            salt: Mutex::new(None),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The vdevs below.
+    #[must_use]
+    pub fn vdevs(&self) -> &Arc<VdevTree> {
+        &self.vdevs
+    }
+
+    /// Sets the pool's salt, which some checksums need.
+    pub fn set_salt(&self, salt: [u8; 32]) {
+        *self.salt.lock() = Some(salt);
+    }
+
+    /// Sets the most bytes that the cache may hold.
+    pub fn set_cache_limit(&self, bytes: u64) {
+        self.cache.set_limit(bytes);
+    }
+
+    /// What the cache did so far.
+    #[must_use]
+    pub fn cache_stats(&self) -> CacheStats {
+        self.cache.stats()
+    }
+
+    /// What went wrong so far, and was made good.
+    #[must_use]
+    pub fn stats(&self) -> ZioStats {
+        self.counters.read()
+    }
+}

@@ -1,0 +1,79 @@
+//! How a block is to be written.
+
+use ondisk::{Blkptr, BlkptrParts, ChecksumKind, CompressionKind, ObjectType};
+use units::{Level, VdevId};
+
+/// How a block is to be written, and what its blkptr says of it.
+#[derive(Clone, Copy, Debug)]
+pub struct WritePolicy {
+    /// Checksum; `On` is fletcher4. Never an embedded kind.
+    pub checksum: ChecksumKind,
+    /// Compression; `On` is lz4. Used only when it saves an eighth.
+    pub compression: CompressionKind,
+    /// Copies, 1 to 3.
+    pub copies: u8,
+    /// What the block holds.
+    pub object_type: ObjectType,
+    /// Height in the object's tree.
+    pub level: Level,
+    /// See [`Blkptr::fill`].
+    pub fill: u64,
+    /// The block's pointer of an earlier pass of the same group. Its places are used again
+    /// when sizes match; the result then has the same first DVA, and is not to be freed.
+    pub rewrite: Option<Blkptr>,
+}
+
+impl Default for WritePolicy {
+    fn default() -> Self {
+        Self {
+            checksum: ChecksumKind::Fletcher4,
+            compression: CompressionKind::Off,
+            copies: 1,
+            object_type: ObjectType::NONE,
+            level: Level::new(0),
+            fill: 1,
+            rewrite: None,
+        }
+    }
+}
+
+impl WritePolicy {
+    /// The parts of a blkptr that are known before the block is packed.
+    pub(crate) fn parts(&self) -> BlkptrParts {
+        BlkptrParts {
+            object_type: self.object_type,
+            level: self.level,
+            fill: self.fill,
+            ..BlkptrParts::default()
+        }
+    }
+
+    /// The checksum that `On` stands for.
+    pub(crate) fn checksum(&self) -> ChecksumKind {
+        let kind = if self.checksum == ChecksumKind::On { ChecksumKind::Fletcher4 } else { self.checksum };
+        assert!(kind != ChecksumKind::Inherit && !kind.is_embedded(), "{} on a block", kind.name());
+        kind
+    }
+
+    /// The compression that `On` stands for.
+    pub(crate) fn compression(&self) -> CompressionKind {
+        let kind =
+            if self.compression == CompressionKind::On { CompressionKind::Lz4 } else { self.compression };
+        assert!(
+            !matches!(kind, CompressionKind::Inherit | CompressionKind::Empty),
+            "compression {} on a block",
+            kind.name()
+        );
+        kind
+    }
+}
+
+/// Wishes about where a log block goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogHint<'a> {
+    /// Not here: these failed a log write or flush. Data vdevs among them are used as a last
+    /// resort all the same, log vdevs never.
+    pub avoid: &'a [VdevId],
+    /// Here, if there is room and it is a log vdev.
+    pub prefer: Option<VdevId>,
+}

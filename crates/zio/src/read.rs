@@ -1,0 +1,127 @@
+//! The way of a block from the disk.
+
+use std::sync::Arc;
+
+use device::{BufSlice, Durability, IoBuf, OpenMode};
+use ondisk::{Blkptr, ByteOrder, ChecksumKind, Dva, OndiskError};
+use vdev::VdevError;
+
+use crate::pack::unpack;
+use crate::stats::one_more;
+use crate::{Bookmark, Zio, ZioError};
+
+impl Zio {
+    /// The contents of a block: `bp.lsize()` bytes that the blkptr vouches for.
+    ///
+    /// # Errors
+    /// [`ZioError::Hole`] for holes; [`ZioError::Checksum`] and [`ZioError::Read`] when no copy
+    /// will do; [`ZioError::BadBlkptr`], [`ZioError::Decompress`] and [`ZioError::Unsupported`]
+    /// for what was written wrongly, or newer than this code.
+    pub async fn read(&self, bp: &Blkptr, bookmark: &Bookmark) -> Result<Arc<IoBuf>, ZioError> {
+        bp.check().map_err(|source| ZioError::BadBlkptr { bookmark: *bookmark, source })?;
+        if bp.is_hole() {
+            return Err(ZioError::Hole { bookmark: *bookmark });
+        }
+        if bp.is_embedded() {
+            return self.read_embedded(bp, bookmark).map(Arc::new);
+        }
+        if let Some(cached) = self.cache.get(bp) {
+            return Ok(cached);
+        }
+        if bp.is_encrypted() {
+            return Err(ZioError::Unsupported { bookmark: *bookmark, what: "encryption" });
+        }
+        let packed = self.read_packed(bp, bookmark).await;
+        if packed.is_err() {
+            one_more(&self.counters.lost_reads);
+        }
+        let data = self.unpacked(packed?, bp, bookmark)?;
+        let data = Arc::new(data);
+        self.cache.insert(bp, &data);
+        Ok(data)
+    }
+
+    fn read_embedded(&self, bp: &Blkptr, bookmark: &Bookmark) -> Result<IoBuf, ZioError> {
+        let payload =
+            bp.embedded_payload().map_err(|source| ZioError::BadBlkptr { bookmark: *bookmark, source })?;
+        self.unpacked(IoBuf::copy_of(&payload), bp, bookmark)
+    }
+
+    fn unpacked(&self, packed: IoBuf, bp: &Blkptr, bookmark: &Bookmark) -> Result<IoBuf, ZioError> {
+        let bad = |source| ZioError::BadBlkptr { bookmark: *bookmark, source };
+        let kind = bp.compression().map_err(bad)?;
+        let lsize = usize::try_from(bp.lsize().get())
+            .map_err(|_| bad(OndiskError::Unsupported { what: "blkptr", detail: "a size beyond memory" }))?;
+        unpack(packed, kind, lsize).map_err(|source| ZioError::Decompress { bookmark: *bookmark, source })
+    }
+
+    /// The bytes of a block as they lie on disk, verified.
+    pub(crate) async fn read_packed(&self, bp: &Blkptr, bookmark: &Bookmark) -> Result<IoBuf, ZioError> {
+        if bp.is_gang() {
+            return self.read_gang(bp, bookmark).await;
+        }
+        let kind =
+            bp.checksum_kind().map_err(|source| ZioError::BadBlkptr { bookmark: *bookmark, source })?;
+        if kind.is_embedded() || kind == ChecksumKind::Inherit || kind == ChecksumKind::On {
+            return Err(ZioError::Unsupported { bookmark: *bookmark, what: "this checksum on a block" });
+        }
+        if bp.byte_order() == ByteOrder::Big {
+            return Err(ZioError::Unsupported { bookmark: *bookmark, what: "big-endian order" });
+        }
+        let salt = *self.salt.lock();
+        if kind.is_salted() && salt.is_none() {
+            return Err(ZioError::Unsupported { bookmark: *bookmark, what: "a salted checksum without salt" });
+        }
+        let expected = bp.checksum();
+        let verify = |bytes: &[u8]| {
+            matches!(kind, ChecksumKind::Off | ChecksumKind::Noparity)
+                || codec::checksum(kind, bytes, salt.as_ref()) == expected
+        };
+        self.read_copies(bp, bookmark, bp.psize().get(), &verify).await
+    }
+
+    /// The first of a block's copies that satisfies `verify`; those before it are repaired.
+    pub(crate) async fn read_copies(
+        &self,
+        bp: &Blkptr,
+        bookmark: &Bookmark,
+        len: u64,
+        verify: &(dyn Fn(&[u8]) -> bool + Send + Sync),
+    ) -> Result<IoBuf, ZioError> {
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        let mut bad: Vec<Dva> = Vec::new();
+        let mut is_damaged = false;
+        let mut last: Option<VdevError> = None;
+        for dva in bp.dvas() {
+            match self.vdevs.read(dva.vdev, dva.offset, len, verify).await {
+                Ok(buf) if bad.is_empty() => return Ok(buf),
+                Ok(buf) => return Ok(self.repair(&bad, buf).await),
+                Err(error) => {
+                    is_damaged |= matches!(error, VdevError::Checksum { .. });
+                    bad.push(dva);
+                    last = Some(error);
+                }
+            }
+        }
+        match last {
+            Some(source) if !is_damaged => Err(ZioError::Read { bookmark: *bookmark, source }),
+            _ => Err(ZioError::Checksum { bookmark: *bookmark }),
+        }
+    }
+
+    /// Writes a good copy over bad ones, as far as that works, and gives it back.
+    async fn repair(&self, bad: &[Dva], good: IoBuf) -> IoBuf {
+        if self.vdevs.mode() == OpenMode::ReadOnly {
+            return good;
+        }
+        let shared = Arc::new(good);
+        for dva in bad {
+            let slices = vec![BufSlice::from(shared.clone())];
+            if self.vdevs.write(dva.vdev, dva.offset, slices, Durability::Cached).await.is_ok() {
+                self.note_unflushed(dva.vdev);
+                one_more(&self.counters.repaired_copies);
+            }
+        }
+        Arc::try_unwrap(shared).unwrap_or_else(|still_shared| (*still_shared).clone())
+    }
+}

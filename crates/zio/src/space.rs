@@ -1,0 +1,94 @@
+//! Space: who may be allocated from, what is given back.
+
+use std::collections::BTreeSet;
+
+use metaslab::{Allocator, Class, VdevConfig, VdevConfigError};
+use ondisk::Blkptr;
+use units::{Asize, Txg, VdevId};
+use vdev::Top;
+
+use crate::{Bookmark, Zio, ZioError};
+
+impl Zio {
+    /// Makes a vdev's space known, all of it free; space maps are loaded through
+    /// [`Self::with_allocator`].
+    ///
+    /// # Errors
+    /// When it is known already, or its geometry is impossible.
+    pub fn add_vdev(&self, top: &Top) -> Result<(), VdevConfigError> {
+        let config = top.config();
+        self.with_allocator(|allocator| {
+            allocator.add_vdev(VdevConfig {
+                id: top.id(),
+                class: if config.is_log { Class::Log } else { Class::Normal },
+                ashift: top.ashift(),
+                asize: Asize::new(config.asize),
+                ms_shift: u8::try_from(config.metaslab_shift).unwrap_or(u8::MAX),
+            })
+        })
+    }
+
+    /// Looks at or changes the pool's space. Nothing that waits may happen in `look`.
+    pub fn with_allocator<R>(&self, look: impl FnOnce(&mut Allocator) -> R) -> R {
+        look(&mut self.allocator.lock())
+    }
+
+    /// Frees all copies of a block in `txg`, and forgets its contents. Holes and embedded blocks
+    /// have nothing to free.
+    ///
+    /// # Errors
+    /// When a copy is not allocated, and nothing has changed then; for gang blocks.
+    pub fn free(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZioError> {
+        if bp.is_gang() {
+            return Err(ZioError::Unsupported { bookmark: Bookmark::default(), what: "freeing a gang block" });
+        }
+        self.cache.forget(bp);
+        let mut allocator = self.allocator.lock();
+        for dva in bp.dvas() {
+            allocator.check_allocated(txg, &dva).map_err(|source| ZioError::Space { dva, source })?;
+        }
+        bp.dvas().for_each(|dva| allocator.free(txg, &dva));
+        Ok(())
+    }
+
+    /// Gives back a block of this very txg that nothing refers to, as a log block that was
+    /// reserved and never written.
+    pub fn unalloc(&self, txg: Txg, bp: &Blkptr) {
+        self.cache.forget(bp);
+        let mut allocator = self.allocator.lock();
+        bp.dvas().for_each(|dva| allocator.unalloc(txg, &dva));
+    }
+
+    /// Marks all copies of a block as allocated in `txg`, while importing.
+    ///
+    /// # Errors
+    /// When one is not free; copies before it stay claimed, for the import fails.
+    pub fn claim(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZioError> {
+        if bp.is_gang() {
+            return Err(ZioError::Unsupported { bookmark: Bookmark::default(), what: "claiming a gang block" });
+        }
+        let mut allocator = self.allocator.lock();
+        for dva in bp.dvas() {
+            allocator.claim(txg, &dva).map_err(|source| ZioError::Space { dva, source })?;
+        }
+        Ok(())
+    }
+
+    /// Vdevs that took cached writes since this was last asked: what a sync has to flush before
+    /// its uberblock. If that flush fails, those writes are lost, whatever a later one says.
+    pub fn take_unflushed(&self) -> BTreeSet<VdevId> {
+        std::mem::take(&mut self.unflushed.lock())
+    }
+
+    /// Makes all completed writes to these vdevs stable.
+    ///
+    /// # Errors
+    /// When one of them could not.
+    pub async fn flush(&self, vdevs: &[VdevId]) -> Result<(), ZioError> {
+        self.vdevs.flush(vdevs.iter().copied()).await.map_err(ZioError::Flush)
+    }
+
+    pub(crate) fn note_unflushed(&self, vdev: VdevId) {
+        self.unflushed.lock().insert(vdev);
+    }
+}

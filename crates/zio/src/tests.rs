@@ -1,0 +1,6 @@
+//! Tests of the whole way of a block, on devices in memory.
+
+mod blocks;
+mod golden;
+mod logs;
+mod world;

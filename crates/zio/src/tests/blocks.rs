@@ -1,0 +1,322 @@
+use std::sync::Arc;
+
+use device::{BufSlice, Durability, FaultOp, IoBuf};
+use futures::executor::block_on;
+use metaslab::{Class, Hint};
+use ondisk::blkptr::embedded::EmbeddedParts;
+use ondisk::{Blkptr, BlkptrParts, ChecksumKind, CompressionKind, Dva, ObjectType};
+use units::{Asize, BlockId, Level, Lsize, ObjectId, ObjsetId, Psize, Txg};
+use zerocopy::IntoBytes;
+
+use super::world::World;
+use crate::embedded::{GANG_HEADER_BYTES, gang_verifier};
+use crate::*;
+
+const TXG: Txg = Txg::new(5);
+const NAME: Bookmark = Bookmark::new(ObjsetId::new(54), ObjectId::new(2), Level::new(0), BlockId::new(9));
+
+/// Bytes that no codec makes smaller.
+fn noise(len: usize, seed: u64) -> Arc<IoBuf> {
+    let mut state = seed.wrapping_mul(2).wrapping_add(1);
+    let mut buf = IoBuf::zeroed(len);
+    for word in buf.chunks_exact_mut(8) {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        word.copy_from_slice(&(state ^ state >> 29).to_le_bytes());
+    }
+    Arc::new(buf)
+}
+
+fn text(len: usize) -> Arc<IoBuf> {
+    let bytes: Vec<u8> = b"logs go in, timber comes out; ".iter().copied().cycle().take(len).collect();
+    Arc::new(IoBuf::copy_of(&bytes))
+}
+
+fn plain() -> WritePolicy {
+    WritePolicy { object_type: ObjectType::PLAIN_FILE_CONTENTS, ..WritePolicy::default() }
+}
+
+fn write(zio: &Zio, data: &Arc<IoBuf>, policy: &WritePolicy) -> Result<Blkptr, ZioError> {
+    block_on(zio.write(TXG, &NAME, data.clone(), policy))
+}
+
+/// Reads from disk, not from the cache.
+fn read(zio: &Zio, bp: &Blkptr) -> Result<Arc<IoBuf>, ZioError> {
+    zio.set_cache_limit(0);
+    let result = block_on(zio.read(bp, &NAME));
+    zio.set_cache_limit(16 << 20);
+    result
+}
+
+fn allocated(zio: &Zio) -> u64 {
+    zio.with_allocator(|allocator| allocator.space(Class::Normal).allocated.get())
+}
+
+#[test]
+fn a_block_comes_back_as_it_was_written() {
+    let (_, zio) = World::pool(&["a b", "c"]);
+    for (len, copies) in [(512, 1), (4096, 2), (131_072, 3), (1 << 20, 1)] {
+        let data = noise(len, len as u64);
+        let policy = WritePolicy { copies, fill: 7, compression: CompressionKind::On, ..plain() };
+        let bp = write(&zio, &data, &policy).expect("room");
+        assert_eq!((bp.lsize().get(), bp.psize().get()), (len as u64, len as u64));
+        assert_eq!(bp.compression(), Ok(CompressionKind::Off), "noise stays as it is");
+        assert_eq!(bp.checksum_kind(), Ok(ChecksumKind::Fletcher4));
+        assert_eq!((bp.birth(), bp.physical_birth(), bp.fill()), (TXG, TXG, 7));
+        assert_eq!(bp.dvas().count(), usize::from(copies));
+        assert_eq!(bp.object_type(), ObjectType::PLAIN_FILE_CONTENTS);
+        assert_eq!(bp.check(), Ok(()));
+        assert_eq!(read(&zio, &bp).expect("written")[..], data[..]);
+    }
+}
+
+#[test]
+fn text_is_stored_compressed_in_whole_sectors() {
+    let (_, zio) = World::pool(&["a"]);
+    let data = text(131_072);
+    let policy = WritePolicy { compression: CompressionKind::Lz4, checksum: ChecksumKind::Sha256, ..plain() };
+    let bp = write(&zio, &data, &policy).expect("room");
+    assert_eq!(bp.compression(), Ok(CompressionKind::Lz4));
+    assert!(bp.psize().get() < 8192 && bp.psize().get().is_multiple_of(512));
+    assert_eq!(bp.lsize().get(), 131_072);
+    assert_eq!(read(&zio, &bp).expect("written")[..], data[..]);
+    let sector = write(&zio, &text(512), &policy).expect("room");
+    assert_eq!(sector.compression(), Ok(CompressionKind::Off), "a sector cannot become less");
+}
+
+#[test]
+fn a_damaged_block_is_an_error_that_names_it() {
+    let (world, zio) = World::pool(&["a"]);
+    let bp = write(&zio, &noise(4096, 1), &plain()).expect("room");
+    world.spoil("a", bp.dva(0));
+    match read(&zio, &bp) {
+        Err(ZioError::Checksum { bookmark }) => assert_eq!(bookmark.to_string(), "54/2/0/9"),
+        other => panic!("{other:?}"),
+    }
+    world.faults("a").fail_all(FaultOp::Read);
+    assert!(matches!(read(&zio, &bp), Err(ZioError::Read { .. })));
+    assert_eq!(zio.stats().lost_reads, 2);
+}
+
+#[test]
+fn a_bad_copy_is_repaired_from_another() {
+    let (world, zio) = World::pool(&["a", "b"]);
+    let data = noise(4096, 2);
+    let bp = write(&zio, &data, &WritePolicy { copies: 2, ..plain() }).expect("room");
+    let path = if bp.dva(0).vdev.get() == 0 { "a" } else { "b" };
+    assert_ne!(bp.dva(0).vdev, bp.dva(1).vdev);
+    world.spoil(path, bp.dva(0));
+    zio.take_unflushed();
+    assert_eq!(read(&zio, &bp).expect("the second copy")[..], data[..]);
+    assert_eq!(world.bytes(path, bp.dva(0), 4096)[..], data[..]);
+    assert_eq!(zio.stats().repaired_copies, 1);
+    assert_eq!(zio.take_unflushed(), [bp.dva(0).vdev].into());
+}
+
+#[test]
+fn a_write_goes_elsewhere_when_a_vdev_fails() {
+    let (world, zio) = World::pool(&["a", "b"]);
+    world.faults("a").fail_all(FaultOp::Write);
+    for seed in 0..8 {
+        let data = noise(131_072, seed);
+        let bp = write(&zio, &data, &plain()).expect("b takes it");
+        assert_eq!(bp.dva(0).vdev.get(), 1);
+        assert_eq!(read(&zio, &bp).expect("written")[..], data[..]);
+    }
+    assert!(zio.stats().moved_writes > 0);
+    assert_eq!(allocated(&zio), 8 * 131_072);
+}
+
+#[test]
+fn a_write_that_fails_leaves_nothing_allocated() {
+    let (world, zio) = World::pool(&["a", "b"]);
+    for path in ["a", "b"] {
+        world.faults(path).fail_all(FaultOp::Write);
+    }
+    for copies in 1..=3 {
+        let result = write(&zio, &noise(4096, 1), &WritePolicy { copies, ..plain() });
+        assert!(matches!(result, Err(ZioError::Write { .. })), "{result:?}");
+        assert_eq!(allocated(&zio), 0);
+    }
+}
+
+#[test]
+fn a_full_pool_is_an_error_that_takes_nothing() {
+    let (_, zio) = World::pool(&["a"]);
+    let data = noise(1 << 20, 3);
+    let mut written = 0;
+    let error = loop {
+        match write(&zio, &data, &plain()) {
+            Ok(_) => written += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, ZioError::NoSpace { .. }), "{error:?}");
+    assert!(written >= 40, "{written} MiB in 59.5");
+    assert_eq!(allocated(&zio), written << 20);
+}
+
+#[test]
+fn a_rewrite_of_one_txg_keeps_its_place_when_sizes_match() {
+    let (_, zio) = World::pool(&["a", "b"]);
+    let policy = WritePolicy { copies: 2, ..plain() };
+    let first = write(&zio, &noise(4096, 1), &policy).expect("room");
+    let (before, data) = (allocated(&zio), noise(4096, 2));
+    let second = write(&zio, &data, &WritePolicy { rewrite: Some(first), ..policy }).expect("in place");
+    assert_eq!([second.dva(0), second.dva(1)], [first.dva(0), first.dva(1)]);
+    assert_eq!(allocated(&zio), before);
+    assert_eq!(read(&zio, &second).expect("the new bytes")[..], data[..]);
+    assert!(read(&zio, &first).is_err(), "the old ones are gone");
+    let larger = write(&zio, &noise(8192, 3), &WritePolicy { rewrite: Some(second), ..policy }).expect("room");
+    assert_ne!(larger.dva(0), second.dva(0));
+    zio.free(TXG, &second).expect("the caller frees what was replaced");
+    assert_eq!(allocated(&zio), 2 * 8192);
+}
+
+#[test]
+fn a_rewrite_that_fails_moves_all_copies() {
+    let (world, zio) = World::pool(&["a", "b"]);
+    let policy = WritePolicy { copies: 2, ..plain() };
+    let first = write(&zio, &noise(4096, 1), &policy).expect("room");
+    world.faults("a").fail_all(FaultOp::Write);
+    let data = noise(4096, 2);
+    let second = write(&zio, &data, &WritePolicy { rewrite: Some(first), ..policy }).expect("on b");
+    assert!(second.dvas().all(|dva| dva.vdev.get() == 1 && first.dvas().all(|old| old != dva)));
+    zio.free(TXG, &first).expect("nothing of it was used again");
+    assert_eq!(allocated(&zio), 2 * 4096);
+    assert_eq!(read(&zio, &second).expect("written")[..], data[..]);
+}
+
+#[test]
+fn a_read_block_is_found_in_the_cache_until_it_is_freed() {
+    let (world, zio) = World::pool(&["a"]);
+    let data = noise(4096, 4);
+    let bp = write(&zio, &data, &plain()).expect("room");
+    world.faults("a").fail_all(FaultOp::Read);
+    assert_eq!(block_on(zio.read(&bp, &NAME)).expect("cached by the write")[..], data[..]);
+    assert_eq!(zio.cache_stats().hits, 1);
+    zio.free(TXG, &bp).expect("allocated");
+    assert!(block_on(zio.read(&bp, &NAME)).is_err());
+    assert!(matches!(zio.free(TXG, &bp), Err(ZioError::Space { .. })), "not twice");
+}
+
+#[test]
+fn vdevs_with_cached_writes_are_known_until_taken() {
+    let (world, zio) = World::pool(&["a", "b"]);
+    assert!(zio.take_unflushed().is_empty());
+    let bp = write(&zio, &noise(512, 1), &plain()).expect("room");
+    let vdevs = zio.take_unflushed();
+    assert_eq!(vdevs, [bp.dva(0).vdev].into());
+    assert!(zio.take_unflushed().is_empty());
+    let vdevs: Vec<_> = vdevs.into_iter().collect();
+    block_on(zio.flush(&vdevs)).expect("healthy");
+    let path = if vdevs[0].get() == 0 { "a" } else { "b" };
+    world.faults(path).fail_nth(FaultOp::Flush, 1);
+    assert!(matches!(block_on(zio.flush(&vdevs)), Err(ZioError::Flush(_))));
+}
+
+#[test]
+fn holes_have_no_contents_and_embedded_blocks_need_no_disk() {
+    let (_, zio) = World::pool(&["a"]);
+    assert!(matches!(read(&zio, &Blkptr::HOLE), Err(ZioError::Hole { .. })));
+    let parts = EmbeddedParts {
+        lsize_bytes: 512,
+        compression: CompressionKind::Off,
+        object_type: ObjectType::PLAIN_FILE_CONTENTS,
+        level: 0,
+        birth: TXG,
+    };
+    let bp = Blkptr::embed(&parts, b"short");
+    let data = read(&zio, &bp).expect("in the blkptr");
+    assert_eq!((data.len(), &data[..6]), (512, b"short\0".as_slice()));
+    zio.free(TXG, &bp).expect("nothing to free");
+    zio.free(TXG, &Blkptr::HOLE).expect("nothing to free");
+}
+
+#[test]
+fn blkptrs_of_any_bytes_are_errors_and_no_panics() {
+    let (_, zio) = World::pool(&["a"]);
+    for seed in 0..2000 {
+        let mut bytes: [u8; 128] = noise(128, seed)[..].try_into().expect("128 bytes");
+        if seed % 2 == 0 {
+            // Closer to something real: small vdev number, small asize, plausible properties.
+            bytes[4..8].fill(0);
+            bytes[9..16].fill(0);
+            bytes[16..48].fill(0);
+            bytes[52] %= 20;
+            bytes[53] %= 16;
+            bytes[54] %= 60;
+            bytes[55] = 0x80;
+        }
+        let bp = Blkptr::decode(&bytes).expect("128 bytes");
+        assert!(read(&zio, &bp).is_err() || bp.is_embedded() || bp.checksum_kind() == Ok(ChecksumKind::Off));
+        let _ = zio.free(TXG, &bp);
+    }
+}
+
+/// A gang as another writer may have left it: three members, of which the last is a gang itself.
+#[test]
+fn a_gang_block_is_read_in_one_piece() {
+    let (world, zio) = World::pool(&["a"]);
+    let data = noise(8192, 6);
+    let member = |range: std::ops::Range<usize>| {
+        let part = Arc::new(IoBuf::copy_of(&data[range]));
+        write(&zio, &part, &plain()).expect("room")
+    };
+    let gang = |members: &[Blkptr], data: &[u8]| -> Blkptr {
+        let dvas = zio
+            .with_allocator(|allocator| {
+                allocator.allocate(Class::Normal, Psize::new(512), 1, TXG, Hint::default())
+            })
+            .expect("room");
+        let dva = Dva { gang: true, asize: Asize::new(data.len() as u64 + 512), ..dvas[0] };
+        let parts = BlkptrParts {
+            dvas: [dva, Dva::EMPTY, Dva::EMPTY],
+            lsize: Lsize::new(data.len() as u64),
+            psize: Psize::new(data.len() as u64),
+            checksum: codec::checksum(ChecksumKind::Fletcher4, data, None),
+            object_type: ObjectType::PLAIN_FILE_CONTENTS,
+            birth: TXG,
+            physical_birth: TXG,
+            ..BlkptrParts::default()
+        };
+        let bp = parts.to_blkptr();
+        let mut header = IoBuf::zeroed(GANG_HEADER_BYTES);
+        for (slot, member) in header.chunks_exact_mut(128).zip(members) {
+            slot.copy_from_slice(member.as_bytes());
+        }
+        vdev::label::seal_part(&mut header, gang_verifier(&bp));
+        let slices = vec![BufSlice::from(header)];
+        block_on(zio.vdevs().write(dva.vdev, dva.offset, slices, Durability::Cached)).expect("written");
+        bp
+    };
+    let inner = gang(&[member(4096..6144), member(6144..8192)], &data[4096..]);
+    let outer = gang(&[member(0..1024), member(1024..4096), inner], &data);
+    assert_eq!(read(&zio, &outer).expect("a gang")[..], data[..]);
+    assert!(matches!(zio.free(TXG, &outer), Err(ZioError::Unsupported { .. })));
+    world.spoil("a", inner.dva(0));
+    assert!(matches!(read(&zio, &outer), Err(ZioError::Checksum { .. })));
+}
+
+#[test]
+fn a_gang_that_names_itself_ends_in_an_error() {
+    let (_, zio) = World::pool(&["a"]);
+    let dva = zio
+        .with_allocator(|a| a.allocate(Class::Normal, Psize::new(512), 1, TXG, Hint::default()))
+        .expect("room")[0];
+    let parts = BlkptrParts {
+        dvas: [Dva { gang: true, ..dva }, Dva::EMPTY, Dva::EMPTY],
+        lsize: Lsize::new(1 << 20),
+        psize: Psize::new(1 << 20),
+        object_type: ObjectType::PLAIN_FILE_CONTENTS,
+        birth: TXG,
+        physical_birth: TXG,
+        ..BlkptrParts::default()
+    };
+    let bp = parts.to_blkptr();
+    let mut header = IoBuf::zeroed(GANG_HEADER_BYTES);
+    header[..128].copy_from_slice(bp.as_bytes());
+    vdev::label::seal_part(&mut header, gang_verifier(&bp));
+    let slices = vec![BufSlice::from(header)];
+    block_on(zio.vdevs().write(dva.vdev, dva.offset, slices, Durability::Cached)).expect("written");
+    assert!(matches!(read(&zio, &bp), Err(ZioError::Checksum { .. })));
+}

@@ -1,0 +1,142 @@
+//! The way of a block to the disk.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use device::{BufSlice, Durability, IoBuf};
+use futures::future::join_all;
+use metaslab::{AllocError, Class, Hint};
+use ondisk::{Blkptr, BlkptrParts, Dva};
+use units::{Lsize, Psize, SECTOR_BYTES, Txg, VdevId};
+use vdev::VdevError;
+
+use crate::pack::{Packed, pack};
+use crate::stats::one_more;
+use crate::{Bookmark, WritePolicy, Zio, ZioError};
+
+/// Sets of vdevs tried before a write is given up.
+const ATTEMPTS: usize = 4;
+
+impl Zio {
+    /// Writes a block of `data.len()` bytes (whole sectors), born in `txg`, and gives its blkptr.
+    /// It is stable once the vdevs it lies on are flushed. The pointer it replaces is the
+    /// caller's to free, unless it was rewritten in place (see [`WritePolicy::rewrite`]).
+    ///
+    /// # Errors
+    /// [`ZioError::NoSpace`], or [`ZioError::Write`] when every vdev tried failed. Nothing is
+    /// allocated then.
+    ///
+    /// # Panics
+    /// When `data` is not whole sectors, or the policy makes no sense.
+    pub async fn write(
+        &self,
+        txg: Txg,
+        bookmark: &Bookmark,
+        data: Arc<IoBuf>,
+        policy: &WritePolicy,
+    ) -> Result<Blkptr, ZioError> {
+        assert!(!data.is_empty() && (data.len() as u64).is_multiple_of(SECTOR_BYTES), "whole sectors");
+        assert!((1..=3).contains(&policy.copies), "{} copies", policy.copies);
+        let packed = pack(&data, policy.compression(), self.vdevs.min_ashift()).padded_for(policy.rewrite.as_ref());
+        let checksum_kind = policy.checksum();
+        let mut parts = BlkptrParts {
+            lsize: Lsize::new(data.len() as u64),
+            psize: Psize::new(packed.bytes.len() as u64),
+            compression: packed.compression,
+            checksum_kind,
+            checksum: codec::checksum(checksum_kind, &packed.bytes, self.salt.lock().as_ref()),
+            birth: txg,
+            physical_birth: txg,
+            ..policy.parts()
+        };
+        parts.dvas = match self.rewrite(txg, policy, &packed).await {
+            Some(dvas) => dvas,
+            None => self.write_afresh(txg, bookmark, &packed, usize::from(policy.copies)).await?,
+        };
+        let bp = parts.to_blkptr();
+        self.cache.insert(&bp, &data);
+        Ok(bp)
+    }
+
+    /// Writes over the places of an earlier pass, when the new bytes take as much room. Nothing
+    /// stable refers to them yet.
+    async fn rewrite(&self, txg: Txg, policy: &WritePolicy, packed: &Packed) -> Option<[Dva; 3]> {
+        let old = policy.rewrite.as_ref()?;
+        assert!(old.birth() == txg, "a block of txg {} cannot be rewritten in txg {txg}", old.birth());
+        let fits = !old.is_embedded()
+            && !old.is_gang()
+            && old.psize().get() == packed.bytes.len() as u64
+            && old.dvas().count() == usize::from(policy.copies);
+        if !fits {
+            return None;
+        }
+        self.cache.forget(old);
+        let dvas = [old.dva(0), old.dva(1), old.dva(2)];
+        let failed = self.write_copies(&dvas, &packed.bytes).await;
+        failed.is_empty().then_some(dvas)
+    }
+
+    /// Allocates and writes all copies, on other vdevs as often as some fail.
+    async fn write_afresh(
+        &self,
+        txg: Txg,
+        bookmark: &Bookmark,
+        packed: &Packed,
+        copies: usize,
+    ) -> Result<[Dva; 3], ZioError> {
+        let psize = Psize::new(packed.bytes.len() as u64);
+        let mut avoid = self.vdevs.unusable();
+        let mut last: Option<VdevError> = None;
+        for _ in 0..ATTEMPTS {
+            let dvas = match self.allocate(psize, copies, txg, &avoid) {
+                Ok(dvas) => dvas,
+                Err(source) => return Err(no_room(bookmark, txg, last, source)),
+            };
+            let failed = self.write_copies(&dvas, &packed.bytes).await;
+            if failed.is_empty() {
+                return Ok(dvas);
+            }
+            one_more(&self.counters.moved_writes);
+            let mut allocator = self.allocator.lock();
+            dvas.iter().filter(|dva| dva.is_valid()).for_each(|dva| allocator.unalloc(txg, dva));
+            for (vdev, error) in failed {
+                avoid.insert(vdev);
+                last = Some(error);
+            }
+        }
+        let source = last.expect("every attempt failed");
+        Err(ZioError::Write { bookmark: *bookmark, txg, source })
+    }
+
+    fn allocate(
+        &self,
+        psize: Psize,
+        copies: usize,
+        txg: Txg,
+        avoid: &BTreeSet<VdevId>,
+    ) -> Result<[Dva; 3], AllocError> {
+        let avoid: Vec<_> = avoid.iter().copied().collect();
+        let hint = Hint { prefer: None, avoid: &avoid };
+        self.allocator.lock().allocate(Class::Normal, psize, copies, txg, hint)
+    }
+
+    /// Writes the same bytes to all these places at once; says which vdevs failed.
+    async fn write_copies(&self, dvas: &[Dva; 3], bytes: &Arc<IoBuf>) -> Vec<(VdevId, VdevError)> {
+        let copy = |dva: Dva| async move {
+            let slices = vec![BufSlice::from(bytes.clone())];
+            let result = self.vdevs.write(dva.vdev, dva.offset, slices, Durability::Cached).await;
+            self.note_unflushed(dva.vdev);
+            result.err().map(|error| (dva.vdev, error))
+        };
+        let valid = dvas.iter().filter(|dva| dva.is_valid()).copied();
+        join_all(valid.map(copy)).await.into_iter().flatten().collect()
+    }
+}
+
+/// Why there is no room: for want of space, or because the vdevs that have it failed.
+fn no_room(bookmark: &Bookmark, txg: Txg, failed: Option<VdevError>, source: AllocError) -> ZioError {
+    match failed {
+        Some(source) => ZioError::Write { bookmark: *bookmark, txg, source },
+        None => ZioError::NoSpace { bookmark: *bookmark, txg, source },
+    }
+}

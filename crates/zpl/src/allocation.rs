@@ -1,0 +1,165 @@
+//! Size and holes of a file: truncate, fallocate, seek.
+
+use dmu::{SeekTo, Tx};
+use ondisk::zil::LogRecord;
+use ondisk::zil::record::LrTruncate;
+use units::ObjectId;
+
+use crate::error::{Result, ZplError};
+use crate::file_io::FILE_BYTES_MAX;
+use crate::journal::Origin;
+use crate::mode::FileKind;
+use crate::range_lock::Span;
+use crate::sa::ZplAttr;
+use crate::zfs::Zfs;
+use crate::znode::{Attributes, Znode, stamp_content};
+
+/// Bytes that are freed in one transaction.
+const FREE_PIECE_BYTES: u64 = 4 << 30;
+
+/// What `fallocate` is to do with a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocate {
+    /// See that writes to it will succeed. Copy-on-write cannot promise that: only the size
+    /// grows, unless it is to be kept.
+    Reserve {
+        /// Do not make the file longer.
+        keep_size: bool,
+    },
+    /// Make it a hole; the size stays.
+    PunchHole,
+    /// Make it read as zeros.
+    Zero {
+        /// Do not make the file longer.
+        keep_size: bool,
+    },
+}
+
+/// A change of a file's space as the log has it (`TX_TRUNCATE`): beyond the end, the file
+/// grows by it; with a length, those bytes become a hole; without, the file ends there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SpaceChange {
+    pub offset: u64,
+    pub length: u64,
+}
+
+impl Zfs {
+    /// Changes the space of a file.
+    ///
+    /// # Errors
+    /// [`ZplError::Invalid`] for an empty range, [`ZplError::TooBig`].
+    pub async fn allocate_range(
+        &self,
+        object: ObjectId,
+        offset: u64,
+        length: u64,
+        how: Allocate,
+    ) -> Result<Attributes> {
+        self.check_writable()?;
+        if length == 0 {
+            return Err(ZplError::Invalid("an empty range"));
+        }
+        let end = offset.checked_add(length).filter(|&end| end <= FILE_BYTES_MAX).ok_or(ZplError::TooBig)?;
+        let attributes = self
+            .change_space_by(Origin::Client, object, |size| match how {
+                Allocate::Reserve { keep_size: true } => None,
+                Allocate::Reserve { keep_size: false } => {
+                    (end > size).then_some(SpaceChange { offset: end, length: 0 })
+                }
+                Allocate::Zero { keep_size: false } => Some(SpaceChange { offset, length }),
+                Allocate::PunchHole | Allocate::Zero { keep_size: true } => {
+                    let length = end.min(size).saturating_sub(offset);
+                    (length > 0).then_some(SpaceChange { offset, length })
+                }
+            })
+            .await?;
+        self.settle(object).await?;
+        Ok(attributes)
+    }
+
+    /// Does what `decide` says for the file's size.
+    pub(crate) async fn change_space_by(
+        &self,
+        origin: Origin<'_>,
+        object: ObjectId,
+        decide: impl FnOnce(u64) -> Option<SpaceChange>,
+    ) -> Result<Attributes> {
+        let znode = self.file(object).await?;
+        let _lock = znode.lock.whole().await;
+        znode.check_alive()?;
+        znode.check_mutable()?;
+        let size = znode.size();
+        let Some(change) = decide(size) else { return Ok(znode.attributes()) };
+        let SpaceChange { offset, length } = change;
+        let end = offset.checked_add(length).filter(|&end| end <= FILE_BYTES_MAX).ok_or(ZplError::TooBig)?;
+        let (tx, new_size) = match length {
+            0 => (self.resize(&znode, offset).await?, offset),
+            _ if end > size => (self.resize(&znode, end).await?, end),
+            _ => (self.begin_freeing().await?, size),
+        };
+        if length > 0 && offset < size {
+            znode.dnode.free_range(&tx, offset, end.min(size) - offset).await?;
+        }
+        let mut image = znode.image();
+        image.set_word(ZplAttr::Size, new_size);
+        stamp_content(&mut image, self.now());
+        znode.store(&tx, image)?;
+        if origin.is_replay() || znode.word(ZplAttr::Links) > 0 {
+            self.journal.object(origin, &tx, self.is_logged(), object, || {
+                LogRecord::Truncate(LrTruncate { object, offset, length })
+            });
+        }
+        Ok(znode.attributes())
+    }
+
+    /// Makes a file's blocks fit for another size, in the returned transaction; the size
+    /// itself is the caller's to store there. The caller holds the whole lock.
+    pub(crate) async fn resize(&self, znode: &Znode, size: u64) -> Result<Tx> {
+        if size > FILE_BYTES_MAX {
+            return Err(ZplError::TooBig);
+        }
+        let old = znode.size();
+        if size >= old {
+            let tx = self.begin().await?;
+            if size > old {
+                self.grow_block(&tx, znode, size).await?;
+            }
+            return Ok(tx);
+        }
+        let mut from = old;
+        while from - size > FREE_PIECE_BYTES {
+            from -= FREE_PIECE_BYTES;
+            let tx = self.begin_freeing().await?;
+            znode.dnode.free_range(&tx, from, u64::MAX).await?;
+            let mut image = znode.image();
+            image.set_word(ZplAttr::Size, from);
+            znode.store(&tx, image)?;
+        }
+        let tx = self.begin_freeing().await?;
+        znode.dnode.free_range(&tx, size, u64::MAX).await?;
+        Ok(tx)
+    }
+
+    /// The first byte at or after `offset` that is stored, or that is not (the end of the
+    /// file counts as a hole).
+    ///
+    /// # Errors
+    /// [`ZplError::NoSuchOffset`] at and past the end, and where no data follow.
+    pub async fn seek(&self, object: ObjectId, offset: u64, to: SeekTo) -> Result<u64> {
+        let znode = self.znode(object).await?;
+        if znode.kind() != FileKind::File {
+            return Err(ZplError::Invalid("only files have holes"));
+        }
+        let _shared = znode.lock.shared(Span::ALL).await;
+        let size = znode.size();
+        if offset >= size {
+            return Err(ZplError::NoSuchOffset);
+        }
+        let found = znode.dnode.seek(offset, to).await?.filter(|&found| found < size);
+        match (found, to) {
+            (Some(found), _) => Ok(found),
+            (None, SeekTo::Hole) => Ok(size),
+            (None, SeekTo::Data) => Err(ZplError::NoSuchOffset),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The znodes in memory: at most one for each object.
+//!
+//! A znode stays while anybody uses it, has it open, or its access time is not stored yet;
+//! beyond that as long as there is room. Room is made in a circle over the object numbers,
+//! which is all the recency that a front with a cache of its own leaves to be seen.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use units::ObjectId;
+
+use crate::error::Result;
+use crate::znode::{Life, Znode};
+
+const SHARDS: usize = 64;
+/// Unused znodes that a shard keeps.
+const UNUSED_PER_SHARD: usize = 512;
+/// Znodes looked at when one comes in and the shard is full.
+const SWEEP: usize = 4;
+
+#[derive(Default)]
+struct Shard {
+    /// Held while a znode is being read, so that an object is read once.
+    loading: async_lock::Mutex<()>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    znodes: BTreeMap<ObjectId, Arc<Znode>>,
+    /// Where the last sweep ended.
+    hand: ObjectId,
+}
+
+/// See the module.
+pub struct ZnodeCache {
+    shards: Box<[Shard]>,
+}
+
+impl Default for ZnodeCache {
+    fn default() -> Self {
+        Self { shards: std::iter::repeat_with(Shard::default).take(SHARDS).collect() }
+    }
+}
+
+impl ZnodeCache {
+    fn shard(&self, object: ObjectId) -> &Shard {
+        &self.shards[object.get() as usize % SHARDS]
+    }
+
+    /// The znode of `object`, made by `load` when it is not in memory.
+    ///
+    /// # Errors
+    /// Those of `load`.
+    pub async fn get<F>(&self, object: ObjectId, load: impl FnOnce() -> F) -> Result<Arc<Znode>>
+    where
+        F: Future<Output = Result<Arc<Znode>>>,
+    {
+        let shard = self.shard(object);
+        if let Some(znode) = shard.known.lock().znodes.get(&object) {
+            return Ok(Arc::clone(znode));
+        }
+        let _loading = shard.loading.lock().await;
+        if let Some(znode) = shard.known.lock().znodes.get(&object) {
+            return Ok(Arc::clone(znode));
+        }
+        let znode = load().await?;
+        shard.known.lock().insert(Arc::clone(&znode));
+        Ok(znode)
+    }
+
+    /// Takes up a znode that has just been made.
+    pub fn insert(&self, znode: Arc<Znode>) {
+        self.shard(znode.object()).known.lock().insert(znode);
+    }
+
+    /// Forgets an object that has been freed.
+    pub fn remove(&self, object: ObjectId) {
+        self.shard(object).known.lock().znodes.remove(&object);
+    }
+
+    /// Every znode whose access time is not stored yet.
+    pub fn with_dirty_atime(&self) -> Vec<Arc<Znode>> {
+        let dirty = |shard: &Shard| -> Vec<_> {
+            shard.known.lock().znodes.values().filter(|znode| znode.atime_dirty()).cloned().collect()
+        };
+        self.shards.iter().flat_map(dirty).collect()
+    }
+
+    /// Forgets every znode that nobody uses, whatever room there is.
+    pub fn drop_unused(&self) {
+        for shard in &self.shards {
+            shard.known.lock().znodes.retain(|_, znode| !is_unused(znode));
+        }
+    }
+}
+
+fn is_unused(znode: &Arc<Znode>) -> bool {
+    // New references are made only under the lock that the caller holds.
+    Arc::strong_count(znode) == 1 && !znode.is_open() && !znode.atime_dirty() && znode.life() == Life::Linked
+}
+
+impl Known {
+    fn insert(&mut self, znode: Arc<Znode>) {
+        if self.znodes.len() >= UNUSED_PER_SHARD {
+            self.sweep();
+        }
+        self.znodes.insert(znode.object(), znode);
+    }
+
+    fn sweep(&mut self) {
+        let after = (Bound::Excluded(self.hand), Bound::Unbounded);
+        let seen: Vec<ObjectId> = self.znodes.range(after).map(|(&object, _)| object).take(SWEEP).collect();
+        self.hand = if seen.len() < SWEEP { ObjectId::default() } else { seen[SWEEP - 1] };
+        for object in seen {
+            if self.znodes.get(&object).is_some_and(is_unused) {
+                self.znodes.remove(&object);
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Making files, directories, links and special objects.
+
+use std::sync::Arc;
+
+use dmu::zap::Zap;
+use dmu::{DmuError, Dnode, DnodeSpec, Tx};
+use ondisk::ObjectType;
+use ondisk::zil::record::LrCreate;
+use ondisk::zil::LogRecord;
+use units::ObjectId;
+
+use crate::dirent::Dirent;
+use crate::error::{Result, ZplError};
+use crate::flags;
+use crate::journal::Origin;
+use crate::mode::{DeviceNumber, FileKind, MODE_PERMISSIONS, MODE_SETGID};
+use crate::new_object::{NewAttributes, bonus_capacity, new_attributes};
+use crate::options::Cred;
+use crate::sa::{SaImage, ZplAttr};
+use crate::time::Timestamp;
+use crate::zfs::Zfs;
+use crate::znode::{Attributes, Znode, stamp_content};
+
+/// The longest text of a symbolic link, in bytes.
+const TARGET_MAX: usize = 4095;
+
+/// What is to be made.
+#[derive(Clone, Copy, Debug)]
+pub enum NewNode<'a> {
+    /// An empty plain file.
+    File,
+    /// An empty directory.
+    Directory,
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device.
+    CharDevice(DeviceNumber),
+    /// A block device.
+    BlockDevice(DeviceNumber),
+    /// A symbolic link with this text.
+    Symlink(&'a [u8]),
+}
+
+impl<'a> NewNode<'a> {
+    fn kind(self) -> FileKind {
+        match self {
+            Self::File => FileKind::File,
+            Self::Directory => FileKind::Directory,
+            Self::Fifo => FileKind::Fifo,
+            Self::Socket => FileKind::Socket,
+            Self::CharDevice(_) => FileKind::CharDevice,
+            Self::BlockDevice(_) => FileKind::BlockDevice,
+            Self::Symlink(_) => FileKind::Symlink,
+        }
+    }
+
+    fn device(self) -> Option<DeviceNumber> {
+        match self {
+            Self::CharDevice(device) | Self::BlockDevice(device) => Some(device),
+            _ => None,
+        }
+    }
+
+    fn target(self) -> Option<&'a [u8]> {
+        match self {
+            Self::Symlink(target) => Some(target),
+            _ => None,
+        }
+    }
+}
+
+/// What a new object gets that is not the caller's to say, but the log's at replay.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Birth {
+    pub uid: u32,
+    pub gid: u32,
+    pub permissions: u32,
+    pub born: Timestamp,
+    pub slots: u8,
+    /// Number and generation, where they are given.
+    pub identity: Option<(ObjectId, u64)>,
+}
+
+impl Zfs {
+    /// Makes `node` under `name` in `dir`. Of `permissions` the bits in the umask are dropped;
+    /// the group is the directory's where that is set-group-id.
+    ///
+    /// # Errors
+    /// [`ZplError::Exists`], those of the name, and those of the layers below.
+    pub async fn create(
+        &self,
+        dir: ObjectId,
+        name: &[u8],
+        node: NewNode<'_>,
+        permissions: u32,
+        cred: Cred,
+    ) -> Result<Attributes> {
+        self.check_writable()?;
+        let parent = self.directory(dir).await?;
+        let inherits = parent.mode() & MODE_SETGID != 0;
+        let mut permissions = permissions & MODE_PERMISSIONS & !cred.umask;
+        if inherits && node.kind() == FileKind::Directory {
+            permissions |= MODE_SETGID;
+        }
+        let birth = Birth {
+            uid: cred.uid,
+            gid: if inherits { parent.word(ZplAttr::Gid) as u32 } else { cred.gid },
+            permissions,
+            born: self.now(),
+            slots: self.options().dnode_slots,
+            identity: None,
+        };
+        let attributes = self.create_by(Origin::Client, &parent, name, node, birth).await?;
+        self.settle(attributes.object).await?;
+        Ok(attributes)
+    }
+
+    /// [`Zfs::create`], with everything decided.
+    pub(crate) async fn create_by(
+        &self,
+        origin: Origin<'_>,
+        parent: &Znode,
+        name: &[u8],
+        node: NewNode<'_>,
+        birth: Birth,
+    ) -> Result<Attributes> {
+        self.check_name(name)?;
+        if node.target().is_some_and(|target| target.is_empty() || target.len() > TARGET_MAX) {
+            return Err(ZplError::NameTooLong);
+        }
+        let _parent_lock = parent.lock.whole().await;
+        parent.check_linked()?;
+        parent.check_mutable()?;
+        if parent.zap()?.lookup_u64(name).await?.is_some() {
+            return Err(ZplError::Exists);
+        }
+        let image = self.newborn(parent, node, &birth).await?;
+        let tx = self.begin().await?;
+        let znode = self.bring_up(&tx, node, &birth, image).await?;
+        let entry = Dirent { object: znode.object(), kind: Some(node.kind()) }.encode();
+        if let Err(error) = parent.zap()?.add_u64(&tx, name, entry).await {
+            self.os.free_object(&tx, znode.object()).await?;
+            return Err(error.into());
+        }
+        let mut parent_image = parent.image();
+        entry_added(&mut parent_image, node.kind());
+        stamp_content(&mut parent_image, birth.born);
+        parent.store(&tx, parent_image)?;
+        let logged = self.is_logged();
+        self.journal.names(origin, &tx, logged, || create_record(parent.object(), name, node, &znode, &birth));
+        self.cache.insert(Arc::clone(&znode));
+        Ok(znode.attributes())
+    }
+
+    /// The attributes of the new object; generation and number still to come.
+    pub(crate) async fn newborn(&self, parent: &Znode, node: NewNode<'_>, birth: &Birth) -> Result<SaImage> {
+        let parent_flags = parent.word(ZplAttr::Flags);
+        let inherits_project = parent_flags & flags::PROJECT_INHERIT != 0;
+        let is_plain = matches!(node, NewNode::File | NewNode::Directory);
+        let project = if inherits_project { parent.word(ZplAttr::Projid) } else { 0 };
+        let new = NewAttributes {
+            kind: node.kind(),
+            permissions: birth.permissions,
+            uid: birth.uid,
+            gid: birth.gid,
+            generation: 0,
+            parent: parent.object(),
+            born: birth.born,
+            device: node.device(),
+            target: node.target(),
+            project: (self.options().project_ids && is_plain).then_some(project),
+            flags: parent_flags & if is_plain { flags::PROJECT_INHERIT | flags::XATTR } else { flags::XATTR },
+        };
+        let attrs = self.sa.with(|tables| new_attributes(tables, &new));
+        self.sa.build(&attrs, bonus_capacity(birth.slots)).await
+    }
+
+    /// Allocates the object and stores its attributes.
+    pub(crate) async fn bring_up(
+        &self,
+        tx: &Tx,
+        node: NewNode<'_>,
+        birth: &Birth,
+        mut image: SaImage,
+    ) -> Result<Arc<Znode>> {
+        let object_type = match node {
+            NewNode::Directory => ObjectType::DIRECTORY_CONTENTS,
+            _ => ObjectType::PLAIN_FILE_CONTENTS,
+        };
+        let bonus_bytes = bonus_capacity(birth.slots) as u16;
+        let mut spec = DnodeSpec::new(object_type, 0).with_bonus(ObjectType::SA, bonus_bytes);
+        spec.slots = birth.slots;
+        let dnode = self.allocate(tx, birth, &spec).await?;
+        let zap = match node {
+            NewNode::Directory => Some(Zap::format(Arc::clone(&dnode), tx, self.random_u64(), 0, 0).await?),
+            _ => None,
+        };
+        let generation = birth.identity.map_or(tx.txg().get(), |(_, generation)| generation);
+        image.set_word(ZplAttr::Gen, generation);
+        let znode = Znode::new(dnode, image, zap)?;
+        znode.store_first(tx)?;
+        Ok(znode)
+    }
+
+    async fn allocate(&self, tx: &Tx, birth: &Birth, spec: &DnodeSpec) -> Result<Arc<Dnode>> {
+        match birth.identity {
+            None => Ok(self.os.allocate(tx, spec).await?),
+            Some((object, _)) => match self.os.allocate_at(tx, object, spec).await {
+                Err(DmuError::ObjectExists { .. }) => Err(ZplError::Exists),
+                other => Ok(other?),
+            },
+        }
+    }
+}
+
+/// One more entry: size, and links where it is a directory.
+pub(crate) fn entry_added(image: &mut SaImage, kind: FileKind) {
+    image.set_word(ZplAttr::Size, image.word(ZplAttr::Size) + 1);
+    if kind == FileKind::Directory {
+        image.set_word(ZplAttr::Links, image.word(ZplAttr::Links) + 1);
+    }
+}
+
+/// One entry less. Counts in a damaged directory do not fall below those of an empty one.
+pub(crate) fn entry_removed(image: &mut SaImage, kind: FileKind) {
+    image.set_word(ZplAttr::Size, image.word(ZplAttr::Size).saturating_sub(1).max(2));
+    if kind == FileKind::Directory {
+        image.set_word(ZplAttr::Links, image.word(ZplAttr::Links).saturating_sub(1).max(2));
+    }
+}
+
+fn create_record(dir: ObjectId, name: &[u8], node: NewNode<'_>, znode: &Znode, birth: &Birth) -> LogRecord {
+    let body = LrCreate {
+        dir,
+        object: znode.object(),
+        slots: birth.slots,
+        mode: u64::from(znode.mode()),
+        uid: u64::from(birth.uid),
+        gid: u64::from(birth.gid),
+        generation: znode.word(ZplAttr::Gen),
+        crtime: birth.born.into(),
+        rdev: node.device().map_or(0, DeviceNumber::encode),
+        attr: None,
+        domains: Vec::new(),
+        name: name.to_vec(),
+        target: node.target().map(<[u8]>::to_vec),
+    };
+    match node {
+        NewNode::Directory => LogRecord::Mkdir(body),
+        NewNode::Symlink(_) => LogRecord::Symlink(body),
+        _ => LogRecord::Create(body),
+    }
+}

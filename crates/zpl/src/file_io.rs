@@ -1,0 +1,357 @@
+//! Reading and writing files.
+//!
+//! ```text
+//!  write ─► lock the blocks it touches ─► tx ─► dnode ─► times ─► log ─┬─► done
+//!           (everything, when it grows)                               └─► commit (O_SYNC)
+//! ```
+//! A file of one block grows that block in steps of 512 bytes up to the record size; from
+//! the second block on the block size is fixed, and full records are written.
+//!
+//! Writers that stay within the file's size run side by side on different blocks. Whole
+//! blocks, not bytes: two transactions of different groups must not change parts of one
+//! block at the same time.
+//! (test: `writers_of_neighbouring_bytes_lose_nothing`)
+
+use std::sync::Arc;
+
+use device::{BoxFuture, BufSlice, IoBuf};
+use dmu::{Estimate, Tx};
+use ondisk::zil::LogRecord;
+use units::{BlockId, ObjectId, SECTOR_BYTES, Txg, round_up};
+use zil::{Fetched, LoggedWrite, WriteData, WriteSource, ZilError};
+
+use crate::error::{Result, ZplError};
+use crate::flags;
+use crate::journal::Origin;
+use crate::mode::{FileKind, MODE_EXECUTE, MODE_PERMISSIONS, MODE_SETGID, MODE_SETUID};
+use crate::options::{AtimePolicy, SyncPolicy};
+use crate::range_lock::{RangeGuard, Span};
+use crate::sa::ZplAttr;
+use crate::setattr::without_setid;
+use crate::zfs::Zfs;
+use crate::znode::{Znode, stamp_content};
+
+/// The first byte that no file can have.
+pub(crate) const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+/// Bytes of one write that go into one transaction.
+const CHUNK_BYTES: u64 = 4 << 20;
+/// Longer writes that nobody waits for are read back if they must be logged after all.
+const LOG_COPY_BYTES_MAX: usize = 32 << 10;
+/// With relative access times, a time this old is renewed anyway.
+const ATIME_STALE_SECS: i64 = 24 * 60 * 60;
+
+/// How a write is to be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteFlags {
+    /// At the end of the file, whatever the offset (`O_APPEND`).
+    pub append: bool,
+    /// Stable when the call returns (`O_SYNC`, `O_DSYNC`).
+    pub sync: bool,
+    /// Drop the set-id bits: the writer has no right to keep them.
+    pub drop_setid: bool,
+}
+
+/// Bytes to write.
+#[derive(Clone, Copy)]
+struct Piece<'a> {
+    offset: u64,
+    data: &'a [u8],
+}
+
+impl Piece<'_> {
+    fn end(&self) -> u64 {
+        self.offset + self.data.len() as u64
+    }
+}
+
+impl Zfs {
+    /// Fills `into` from byte `offset`; returns how many bytes there were before the end.
+    ///
+    /// # Errors
+    /// [`ZplError::IsDirectory`] and [`ZplError::Invalid`] for what is no file; those of
+    /// reading.
+    pub async fn read(&self, object: ObjectId, offset: u64, into: &mut [u8]) -> Result<usize> {
+        let znode = self.file(object).await?;
+        let _shared = znode.lock.shared(Span::new(offset, into.len() as u64)).await;
+        znode.check_alive()?;
+        let there = znode.size().saturating_sub(offset).min(into.len() as u64) as usize;
+        self.note_access(&znode);
+        znode.dnode.read(offset, &mut into[..there]).await?;
+        Ok(there)
+    }
+
+    /// Writes `data` at byte `offset`; all of it, or an error. Returns the offset it went to.
+    ///
+    /// # Errors
+    /// [`ZplError::TooBig`], [`ZplError::NoSpace`], [`ZplError::NotPermitted`] where flags
+    /// forbid it, and those of the layers below.
+    pub async fn write(&self, object: ObjectId, offset: u64, data: &[u8], how: WriteFlags) -> Result<u64> {
+        self.check_writable()?;
+        let znode = self.file(object).await?;
+        if data.is_empty() {
+            return Ok(offset);
+        }
+        let sync = self.options().sync;
+        let commits = sync != SyncPolicy::Disabled && (how.sync || sync == SyncPolicy::Always);
+        let offset = self.write_locked(&znode, offset, data, how, commits).await?;
+        if commits {
+            self.journal.commit(Some(object)).await?;
+        }
+        Ok(offset)
+    }
+
+    async fn write_locked(
+        &self,
+        znode: &Arc<Znode>,
+        offset: u64,
+        data: &[u8],
+        how: WriteFlags,
+        commits: bool,
+    ) -> Result<u64> {
+        let (_lock, growing) = self.lock_for_write(znode, offset, data.len() as u64, how).await;
+        znode.check_alive()?;
+        let offset = if how.append { znode.size() } else { offset };
+        check_flags(znode, offset)?;
+        let end = offset.checked_add(data.len() as u64).filter(|&end| end <= FILE_BYTES_MAX);
+        end.ok_or(ZplError::TooBig)?;
+        let mut done = 0;
+        while done < data.len() {
+            let at = offset + done as u64;
+            let room = (CHUNK_BYTES - at % CHUNK_BYTES) as usize;
+            let piece = Piece { offset: at, data: &data[done..data.len().min(done + room)] };
+            done += piece.data.len();
+            let estimate = Estimate { write_bytes: piece.data.len() as u64, frees: false };
+            let tx = self.os.begin(estimate).await?;
+            if growing {
+                self.write_growing(&tx, znode, piece, how).await?;
+            } else {
+                put(&tx, znode, piece).await?;
+                znode.touch(&tx, self.now())?;
+            }
+            if znode.word(ZplAttr::Links) > 0 {
+                let logged = self.is_logged();
+                self.journal.write(Origin::Client, &tx, logged, || logged_write(znode, piece, commits));
+            }
+        }
+        Ok(offset)
+    }
+
+    /// The lock that this write needs, and whether it may change more than data and times.
+    async fn lock_for_write(&self, znode: &Znode, offset: u64, len: u64, how: WriteFlags) -> (RangeGuard, bool) {
+        let setid = MODE_SETUID | MODE_SETGID;
+        let may_share = |size: u64| {
+            let drops = how.drop_setid && znode.mode() & setid != 0;
+            !how.append && !drops && offset.saturating_add(len) <= size
+        };
+        if may_share(znode.size()) {
+            let block_bytes = u64::from(znode.dnode.block_bytes());
+            let start = offset - offset % block_bytes;
+            let end = offset.saturating_add(len).next_multiple_of(block_bytes);
+            let lock = znode.lock.exclusive(Span { start, end }).await;
+            // The file may have shrunk, or its one block grown, while we waited.
+            if may_share(znode.size()) && u64::from(znode.dnode.block_bytes()) == block_bytes {
+                return (lock, false);
+            }
+        }
+        (znode.lock.whole().await, true)
+    }
+
+    /// A write under the whole lock: size, block size and mode may change.
+    async fn write_growing(&self, tx: &Tx, znode: &Znode, piece: Piece<'_>, how: WriteFlags) -> Result<()> {
+        self.grow_block(tx, znode, piece.end()).await?;
+        put(tx, znode, piece).await?;
+        let mut image = znode.image();
+        if piece.end() > image.word(ZplAttr::Size) {
+            image.set_word(ZplAttr::Size, piece.end());
+        }
+        let permissions = znode.mode() & MODE_PERMISSIONS;
+        if how.drop_setid && permissions & MODE_EXECUTE != 0 && without_setid(permissions) != permissions {
+            let mode = znode.kind().mode_bits() | without_setid(permissions);
+            image.set_word(ZplAttr::Mode, mode.into());
+        }
+        stamp_content(&mut image, self.now());
+        let dropped = image.word(ZplAttr::Mode) as u32 != znode.mode();
+        znode.store(tx, image)?;
+        if dropped && znode.word(ZplAttr::Links) > 0 {
+            self.journal.object(Origin::Client, tx, self.is_logged(), znode.object(), || mode_record(znode));
+        }
+        Ok(())
+    }
+
+    /// Gives a file of at most one block the block size that suits a length of `end` bytes.
+    pub(crate) async fn grow_block(&self, tx: &Tx, znode: &Znode, end: u64) -> Result<()> {
+        let now = znode.dnode.block_bytes();
+        let wanted = block_bytes_for(now, self.options().record_bytes, end);
+        let single = znode.dnode.max_block().get() == 0 && znode.size() <= u64::from(now);
+        if single && wanted > now {
+            znode.dnode.set_block_bytes(tx, wanted).await?;
+        }
+        Ok(())
+    }
+
+    /// A write from the log. Of `data` only what lies before `end` was written then; the rest
+    /// came along in its block and does not make the file longer.
+    pub(crate) async fn replay_write(
+        &self,
+        origin: Origin<'_>,
+        object: ObjectId,
+        offset: u64,
+        data: &[u8],
+        end: u64,
+    ) -> Result<()> {
+        let znode = self.file(object).await?;
+        let _lock = znode.lock.whole().await;
+        znode.check_alive()?;
+        offset.checked_add(data.len() as u64).filter(|&end| end <= FILE_BYTES_MAX).ok_or(ZplError::TooBig)?;
+        let piece = Piece { offset, data };
+        let tx = self.os.begin(Estimate { write_bytes: data.len() as u64, frees: false }).await?;
+        self.grow_block(&tx, &znode, piece.end()).await?;
+        put(&tx, &znode, piece).await?;
+        let mut image = znode.image();
+        image.set_word(ZplAttr::Size, image.word(ZplAttr::Size).max(end));
+        stamp_content(&mut image, self.now());
+        znode.store(&tx, image)?;
+        self.journal.write(origin, &tx, false, || unreachable!("replay is not logged"));
+        Ok(())
+    }
+
+    /// Makes a file's changes stable. `data_only` is what `fdatasync` asks for; attributes
+    /// come along, for they are in the same records.
+    ///
+    /// # Errors
+    /// When that is not possible: then nothing may be taken for stable.
+    pub async fn fsync(&self, object: ObjectId, data_only: bool) -> Result<()> {
+        let _ = data_only;
+        match self.options().sync {
+            SyncPolicy::Disabled => Ok(()),
+            SyncPolicy::Standard | SyncPolicy::Always => self.journal.commit(Some(object)).await,
+        }
+    }
+
+    /// A plain file.
+    ///
+    /// # Errors
+    /// [`ZplError::IsDirectory`], [`ZplError::Invalid`].
+    pub(crate) async fn file(&self, object: ObjectId) -> Result<Arc<Znode>> {
+        let znode = self.znode(object).await?;
+        match znode.kind() {
+            FileKind::File => Ok(znode),
+            FileKind::Directory => Err(ZplError::IsDirectory),
+            _ => Err(ZplError::Invalid("only files have contents")),
+        }
+    }
+
+    /// Sets the access time where the policy wants that. The caller holds a shared lock.
+    pub(crate) fn note_access(&self, znode: &Znode) {
+        if self.check_writable().is_err() {
+            return;
+        }
+        let due = match self.options().atime {
+            AtimePolicy::Off => false,
+            AtimePolicy::Always => true,
+            AtimePolicy::Relative => {
+                let now = self.now();
+                let of = znode.attributes();
+                of.atime <= of.mtime || of.atime <= of.ctime || of.atime.secs + ATIME_STALE_SECS <= now.secs
+            }
+        };
+        if due {
+            znode.set_atime(self.now());
+        }
+    }
+}
+
+/// The block size of a file of `end` bytes that has blocks of `now` bytes and can still
+/// choose.
+fn block_bytes_for(now: u32, record_bytes: u32, end: u64) -> u32 {
+    let most = if now > record_bytes { now.next_power_of_two() } else { record_bytes };
+    let needed = u32::try_from(round_up(end, SECTOR_BYTES)).unwrap_or(u32::MAX);
+    needed.min(most).max(now)
+}
+
+fn check_flags(znode: &Znode, offset: u64) -> Result<()> {
+    znode.check_mutable()?;
+    if znode.word(ZplAttr::Flags) & flags::APPEND_ONLY != 0 && offset < znode.size() {
+        return Err(ZplError::NotPermitted("append-only"));
+    }
+    Ok(())
+}
+
+/// Hands the bytes to the object; a whole block without reading or copying twice.
+async fn put(tx: &Tx, znode: &Znode, piece: Piece<'_>) -> Result<()> {
+    let block_bytes = u64::from(znode.dnode.block_bytes());
+    if piece.data.len() as u64 == block_bytes && piece.offset.is_multiple_of(block_bytes) {
+        let block = BlockId::new(piece.offset / block_bytes);
+        znode.dnode.write_block(tx, block, Arc::new(IoBuf::copy_of(piece.data))).await?;
+    } else {
+        znode.dnode.write(tx, piece.offset, piece.data).await?;
+    }
+    Ok(())
+}
+
+fn logged_write(znode: &Arc<Znode>, piece: Piece<'_>, commits: bool) -> LoggedWrite {
+    let data = if commits || piece.data.len() <= LOG_COPY_BYTES_MAX {
+        WriteData::Bytes(Arc::from(piece.data))
+    } else {
+        WriteData::Later(Arc::new(ReadBack { znode: Arc::clone(znode) }))
+    };
+    LoggedWrite { object: znode.object(), offset: piece.offset, length: piece.data.len() as u64, data }
+}
+
+fn mode_record(znode: &Znode) -> LogRecord {
+    use ondisk::zil::record::{LrSetattr, body::attr_mask};
+    LogRecord::Setattr(LrSetattr {
+        object: znode.object(),
+        mask: attr_mask::MODE,
+        mode: znode.mode().into(),
+        ..LrSetattr::default()
+    })
+}
+
+/// Reads the data of a logged write back when somebody asks for it.
+struct ReadBack {
+    znode: Arc<Znode>,
+}
+
+impl WriteSource for ReadBack {
+    fn fetch(
+        &self,
+        object: ObjectId,
+        offset: u64,
+        length: u64,
+        _txg: Txg,
+    ) -> BoxFuture<'_, Result<Fetched, ZilError>> {
+        Box::pin(async move {
+            // No lock: a writer may hold it and wait for space. Newer bytes than were logged
+            // belong to writes whose own records follow, or to none that was promised.
+            if self.znode.check_alive().is_err() || offset >= self.znode.size() {
+                return Ok(Fetched::Gone);
+            }
+            let mut buf = IoBuf::zeroed(length as usize);
+            let read = self.znode.dnode.read(offset, &mut buf).await;
+            read.map_err(|source| ZilError::Fetch { object, source: Arc::new(source) })?;
+            Ok(Fetched::Slices(vec![BufSlice::from(buf)]))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::block_bytes_for;
+
+    #[test]
+    fn a_single_block_grows_by_sectors_up_to_a_record() {
+        assert_eq!(block_bytes_for(512, 131_072, 1), 512);
+        assert_eq!(block_bytes_for(512, 131_072, 513), 1024);
+        assert_eq!(block_bytes_for(512, 131_072, 4097), 4608);
+        assert_eq!(block_bytes_for(512, 131_072, 131_071), 131_072);
+        assert_eq!(block_bytes_for(512, 131_072, 1 << 40), 131_072);
+        assert_eq!(block_bytes_for(4608, 131_072, 100), 4608);
+    }
+
+    #[test]
+    fn a_block_above_the_record_size_grows_to_its_power_of_two_only() {
+        assert_eq!(block_bytes_for(20_480, 16_384, 1 << 20), 32_768);
+        assert_eq!(block_bytes_for(32_768, 16_384, 1 << 20), 32_768);
+    }
+}

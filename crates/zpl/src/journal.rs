@@ -1,0 +1,112 @@
+//! What is done, told to the intent log; or, at replay, told back that it was done.
+//!
+//! Every operation passes here once in each transaction, after its changes and before the
+//! transaction ends. Without a log (or with `sync=disabled`) nothing is recorded; the group
+//! is remembered instead, and who asks for durability waits for that group.
+
+use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dmu::{Objset, Tx};
+use units::{ObjectId, Txg};
+use zil::{IntentLog, Itx, Live, LoggedWrite, Record, Scope};
+
+use crate::error::Result;
+
+/// Who does it.
+#[derive(Clone, Copy)]
+pub(crate) enum Origin<'a> {
+    /// Somebody from outside: the log is told.
+    Client,
+    /// Replay of the log: the log is told that the record need not be replayed again.
+    Replay(&'a (dyn Fn(Txg) + Send + Sync)),
+}
+
+impl Origin<'_> {
+    pub fn is_replay(self) -> bool {
+        matches!(self, Self::Replay(_))
+    }
+}
+
+/// See the module.
+pub(crate) struct Journal {
+    os: Arc<Objset>,
+    log: OnceLock<IntentLog<Live>>,
+    /// The newest group with changes that the log does not know.
+    unlogged: AtomicU64,
+}
+
+impl Journal {
+    pub fn new(os: Arc<Objset>) -> Self {
+        Self { os, log: OnceLock::new(), unlogged: AtomicU64::new(0) }
+    }
+
+    /// From now on changes go to `log`.
+    ///
+    /// # Panics
+    /// When there is a log already.
+    pub fn start(&self, log: IntentLog<Live>) {
+        assert!(self.log.set(log).is_ok(), "a file system has one log");
+    }
+
+    pub fn log(&self) -> Option<&IntentLog<Live>> {
+        self.log.get()
+    }
+
+    /// Records a change of names.
+    pub fn names(&self, origin: Origin<'_>, tx: &Tx, logged: bool, record: impl FnOnce() -> ondisk::LogRecord) {
+        self.record(origin, tx, logged, || Itx { scope: Scope::Namespace, record: Record::Plain(record()) });
+    }
+
+    /// Records a change of one object.
+    pub fn object(
+        &self,
+        origin: Origin<'_>,
+        tx: &Tx,
+        logged: bool,
+        object: ObjectId,
+        record: impl FnOnce() -> ondisk::LogRecord,
+    ) {
+        self.record(origin, tx, logged, || Itx { scope: Scope::Object(object), record: Record::Plain(record()) });
+    }
+
+    /// Records a write.
+    pub fn write(&self, origin: Origin<'_>, tx: &Tx, logged: bool, write: impl FnOnce() -> LoggedWrite) {
+        self.record(origin, tx, logged, || {
+            let write = write();
+            Itx { scope: Scope::Object(write.object), record: Record::Write(write) }
+        });
+    }
+
+    fn record(&self, origin: Origin<'_>, tx: &Tx, logged: bool, itx: impl FnOnce() -> Itx) {
+        match (origin, self.log()) {
+            (Origin::Replay(applied), _) => applied(tx.txg()),
+            (Origin::Client, Some(log)) if logged => log.assign(tx.txg(), itx()),
+            (Origin::Client, _) => {
+                self.unlogged.fetch_max(tx.txg().get(), Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// The object is gone for good: records that only its own commit would take are void.
+    pub fn forget(&self, object: ObjectId) {
+        if let Some(log) = self.log() {
+            log.forget(object);
+        }
+    }
+
+    /// Makes the object's changes, and those of all names, stable; `None`: everything.
+    ///
+    /// # Errors
+    /// When neither the log nor a synced group can hold them.
+    pub async fn commit(&self, object: Option<ObjectId>) -> Result<()> {
+        let unlogged = Txg::new(self.unlogged.load(Ordering::Acquire));
+        if unlogged > self.os.txgs().synced_txg() {
+            self.os.txgs().wait_synced(unlogged).await?;
+        }
+        if let Some(log) = self.log() {
+            log.commit(object).await?;
+        }
+        Ok(())
+    }
+}

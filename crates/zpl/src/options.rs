@@ -1,0 +1,67 @@
+//! How a file system behaves: what its dataset's properties come to.
+
+/// When reading a file updates its access time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtimePolicy {
+    /// Never (`atime=off`).
+    Off,
+    /// When it is older than the last change, or than a day (`atime=on relatime=on`).
+    Relative,
+    /// Always (`atime=on relatime=off`).
+    Always,
+}
+
+/// When changes become stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncPolicy {
+    /// When somebody asks for it (`sync=standard`).
+    Standard,
+    /// Before each operation returns (`sync=always`).
+    Always,
+    /// With their txg, whatever anybody asks for (`sync=disabled`).
+    Disabled,
+}
+
+/// The options of a mounted file system; may change while it is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZfsOptions {
+    /// Largest block of a file, bytes: a power of two from 512 to 16 MiB (`recordsize`).
+    pub record_bytes: u32,
+    /// Access times.
+    pub atime: AtimePolicy,
+    /// Durability.
+    pub sync: SyncPolicy,
+    /// No changes at all (`readonly`).
+    pub read_only: bool,
+    /// Slots of a new dnode, 512 bytes each: 1 to 32 (`dnodesize`).
+    pub dnode_slots: u8,
+    /// New objects carry a project id: the pool's `project_quota` feature is enabled.
+    pub project_ids: bool,
+    /// Extended attributes go to the log: the pool's `zilsaxattr` feature is enabled.
+    pub log_xattrs: bool,
+}
+
+impl Default for ZfsOptions {
+    fn default() -> Self {
+        Self {
+            record_bytes: 128 << 10,
+            atime: AtimePolicy::Relative,
+            sync: SyncPolicy::Standard,
+            read_only: false,
+            dnode_slots: 1,
+            project_ids: false,
+            log_xattrs: true,
+        }
+    }
+}
+
+/// Whose request it is: owner of what is created. Rights have been checked by the caller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cred {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Permission bits that new objects do not get.
+    pub umask: u32,
+}

@@ -1,0 +1,309 @@
+//! Renames: within a directory, between directories, and exchanges.
+//!
+//! A rename between directories changes the shape of the tree, so only one runs at a time
+//! (`Zfs::moving`). That fixes who is above whom while the locks are taken: of two related
+//! directories the upper is locked first, of unrelated ones the lower object number; then the
+//! things renamed, by object number. Everybody else locks downwards only, one step, so no
+//! circle can form.
+//!
+//! (test: `a_directory_never_becomes_its_own_descendant`)
+
+use std::sync::Arc;
+
+use dmu::Tx;
+use ondisk::zil::LogRecord;
+use ondisk::zil::record::LrRename;
+use units::ObjectId;
+
+use crate::create::{entry_added, entry_removed};
+use crate::dirent::Dirent;
+use crate::error::{Result, ZplError};
+use crate::flags;
+use crate::journal::Origin;
+use crate::mode::FileKind;
+use crate::range_lock::RangeGuard;
+use crate::sa::ZplAttr;
+use crate::time::Timestamp;
+use crate::unlink::Loss;
+use crate::zfs::Zfs;
+use crate::znode::{Znode, stamp_change, stamp_content};
+
+/// Deeper nesting than this is taken for a circle in a damaged tree.
+const DEPTH_MAX: usize = 1 << 16;
+
+/// What to do about a new name that is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RenameMode {
+    /// Replace what it refers to.
+    Replace,
+    /// Fail (`RENAME_NOREPLACE`).
+    NoReplace,
+    /// It must be taken: exchange the two (`RENAME_EXCHANGE`).
+    Exchange,
+}
+
+/// A name in a directory.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The directory.
+    pub dir: ObjectId,
+    /// The name.
+    pub name: &'a [u8],
+}
+
+/// The two directories of a rename, locked; one and the same where they are.
+struct Dirs {
+    source: Arc<Znode>,
+    target: Arc<Znode>,
+    _locks: [Option<RangeGuard>; 2],
+}
+
+impl Dirs {
+    fn same(&self) -> bool {
+        self.source.object() == self.target.object()
+    }
+}
+
+impl Zfs {
+    /// Gives what stands at `from` the name `to`.
+    ///
+    /// # Errors
+    /// [`ZplError::NotFound`]; [`ZplError::Exists`] with [`RenameMode::NoReplace`];
+    /// [`ZplError::NotEmpty`], [`ZplError::IsDirectory`] and [`ZplError::NotDirectory`] when
+    /// the target cannot be replaced; [`ZplError::Invalid`] when a directory would come to lie
+    /// in itself.
+    pub async fn rename(&self, from: Place<'_>, to: Place<'_>, mode: RenameMode) -> Result<()> {
+        self.check_writable()?;
+        self.rename_by(Origin::Client, from, to, mode).await?;
+        self.settle(from.dir).await
+    }
+
+    pub(crate) async fn rename_by(
+        &self,
+        origin: Origin<'_>,
+        from: Place<'_>,
+        to: Place<'_>,
+        mode: RenameMode,
+    ) -> Result<()> {
+        self.check_name(from.name)?;
+        self.check_name(to.name)?;
+        let orphan = if from.dir == to.dir {
+            let dir = self.directory(from.dir).await?;
+            let lock = dir.lock.whole().await;
+            let dirs = Dirs { source: Arc::clone(&dir), target: dir, _locks: [Some(lock), None] };
+            self.rename_between(origin, &dirs, from, to, mode, &Related::default()).await?
+        } else {
+            let _moving = self.moving.lock().await;
+            let (dirs, related) = self.lock_two(from.dir, to.dir).await?;
+            self.rename_between(origin, &dirs, from, to, mode, &related).await?
+        };
+        match orphan {
+            Some(znode) => self.reap(&znode).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Locks two directories, the upper first. The tree does not move meanwhile.
+    async fn lock_two(&self, source: ObjectId, target: ObjectId) -> Result<(Dirs, Related)> {
+        let related = Related {
+            above_source: self.ancestors(source).await?,
+            above_target: self.ancestors(target).await?,
+        };
+        let (source, target) = (self.directory(source).await?, self.directory(target).await?);
+        let source_first = related.above_target.contains(&source.object())
+            || (!related.above_source.contains(&target.object()) && source.object() < target.object());
+        let (first, second) = if source_first { (&source, &target) } else { (&target, &source) };
+        let locks = [Some(first.lock.whole().await), Some(second.lock.whole().await)];
+        Ok((Dirs { source, target, _locks: locks }, related))
+    }
+
+    /// The directory itself and all above it, to the root.
+    async fn ancestors(&self, dir: ObjectId) -> Result<Vec<ObjectId>> {
+        let mut chain = vec![dir];
+        let mut at = dir;
+        while at != self.root() {
+            at = self.directory(at).await?.attributes().parent;
+            chain.push(at);
+            if chain.len() > DEPTH_MAX {
+                let what = "its parents form a circle".to_owned();
+                return Err(ZplError::Damaged { objset: self.os.id(), object: dir, what });
+            }
+        }
+        Ok(chain)
+    }
+
+    /// The rename proper, directories locked. Returns what lost its last name and must be
+    /// seen to.
+    async fn rename_between(
+        &self,
+        origin: Origin<'_>,
+        dirs: &Dirs,
+        from: Place<'_>,
+        to: Place<'_>,
+        mode: RenameMode,
+        related: &Related,
+    ) -> Result<Option<Arc<Znode>>> {
+        for dir in [&dirs.source, &dirs.target] {
+            dir.check_linked()?;
+            dir.check_mutable()?;
+        }
+        let (_, moved) = self.entry_of(&dirs.source, from.name).await?.ok_or(ZplError::NotFound)?;
+        let taken = self.entry_of(&dirs.target, to.name).await?.map(|(_, znode)| znode);
+        let taken = match (mode, taken) {
+            (RenameMode::Exchange, None) => return Err(ZplError::NotFound),
+            (RenameMode::NoReplace, Some(_)) => return Err(ZplError::Exists),
+            (_, Some(taken)) if taken.object() == moved.object() => return Ok(None),
+            (_, taken) => taken,
+        };
+        related.check(&moved, taken.as_deref(), mode)?;
+        let _locks = lock_children(&moved, taken.as_deref()).await;
+        moved.check_mutable()?;
+        if let Some(taken) = &taken {
+            taken.check_mutable()?;
+        }
+        let logged = self.is_logged();
+        let record = || LrRename {
+            source_dir: from.dir,
+            target_dir: to.dir,
+            source: from.name.to_vec(),
+            target: to.name.to_vec(),
+        };
+        match (mode, taken) {
+            (RenameMode::Exchange, Some(other)) => {
+                let tx = self.begin().await?;
+                self.exchange(&tx, dirs, from, to, [&moved, &other]).await?;
+                self.journal.names(origin, &tx, logged, || LogRecord::RenameExchange(record()));
+                Ok(None)
+            }
+            (_, taken) => {
+                let loss = match &taken {
+                    Some(taken) => {
+                        check_replaceable(&moved, taken)?;
+                        Some(self.plan_loss(taken).await?)
+                    }
+                    None => None,
+                };
+                let orphan = loss.as_ref().is_some_and(Loss::is_queued);
+                let tx = self.begin().await?;
+                self.replace(&tx, dirs, from, to, &moved, taken.as_deref().zip(loss)).await?;
+                self.journal.names(origin, &tx, logged, || LogRecord::Rename(record()));
+                Ok(taken.filter(|_| orphan))
+            }
+        }
+    }
+
+    async fn replace(
+        &self,
+        tx: &Tx,
+        dirs: &Dirs,
+        from: Place<'_>,
+        to: Place<'_>,
+        moved: &Znode,
+        victim: Option<(&Znode, Loss<'_>)>,
+    ) -> Result<()> {
+        let now = self.now();
+        let entry = Dirent { object: moved.object(), kind: Some(moved.kind()) }.encode();
+        match &victim {
+            Some(_) => dirs.target.zap()?.update_u64(tx, to.name, entry).await?,
+            None => dirs.target.zap()?.add_u64(tx, to.name, entry).await?,
+        }
+        dirs.source.zap()?.remove(tx, from.name).await?;
+        arrive(tx, moved, &dirs.target, now)?;
+        let mut target_image = dirs.target.image();
+        entry_added(&mut target_image, moved.kind());
+        if let Some((taken, _)) = &victim {
+            entry_removed(&mut target_image, taken.kind());
+        }
+        if dirs.same() {
+            entry_removed(&mut target_image, moved.kind());
+        }
+        stamp_content(&mut target_image, now);
+        dirs.target.store(tx, target_image)?;
+        if !dirs.same() {
+            let mut source_image = dirs.source.image();
+            entry_removed(&mut source_image, moved.kind());
+            stamp_content(&mut source_image, now);
+            dirs.source.store(tx, source_image)?;
+        }
+        match victim {
+            Some((_, loss)) => self.lose_name(tx, loss, now).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn exchange(
+        &self,
+        tx: &Tx,
+        dirs: &Dirs,
+        from: Place<'_>,
+        to: Place<'_>,
+        [moved, other]: [&Znode; 2],
+    ) -> Result<()> {
+        let now = self.now();
+        let entry = |znode: &Znode| Dirent { object: znode.object(), kind: Some(znode.kind()) }.encode();
+        dirs.source.zap()?.update_u64(tx, from.name, entry(other)).await?;
+        dirs.target.zap()?.update_u64(tx, to.name, entry(moved)).await?;
+        arrive(tx, moved, &dirs.target, now)?;
+        arrive(tx, other, &dirs.source, now)?;
+        for (dir, came, left) in [(&dirs.source, other, moved), (&dirs.target, moved, other)] {
+            let mut image = dir.image();
+            if !dirs.same() {
+                entry_added(&mut image, came.kind());
+                entry_removed(&mut image, left.kind());
+            }
+            stamp_content(&mut image, now);
+            dir.store(tx, image)?;
+        }
+        Ok(())
+    }
+}
+
+/// The directories above each of the two, themselves included. Empty within one directory,
+/// where nothing can come to lie in itself.
+#[derive(Default)]
+struct Related {
+    above_source: Vec<ObjectId>,
+    above_target: Vec<ObjectId>,
+}
+
+impl Related {
+    fn check(&self, moved: &Znode, taken: Option<&Znode>, mode: RenameMode) -> Result<()> {
+        if self.above_target.contains(&moved.object()) {
+            return Err(ZplError::Invalid("a directory cannot be moved into itself"));
+        }
+        match taken {
+            Some(taken) if self.above_source.contains(&taken.object()) => match mode {
+                RenameMode::Exchange => Err(ZplError::Invalid("a directory cannot be moved into itself")),
+                RenameMode::Replace | RenameMode::NoReplace => Err(ZplError::NotEmpty),
+            },
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_replaceable(moved: &Znode, taken: &Znode) -> Result<()> {
+    match (moved.kind() == FileKind::Directory, taken.kind() == FileKind::Directory) {
+        (true, false) => Err(ZplError::NotDirectory),
+        (false, true) => Err(ZplError::IsDirectory),
+        _ => Ok(()),
+    }
+}
+
+async fn lock_children(moved: &Znode, taken: Option<&Znode>) -> [Option<RangeGuard>; 2] {
+    match taken {
+        None => [Some(moved.lock.whole().await), None],
+        Some(taken) => {
+            let (first, second) = if moved.object() < taken.object() { (moved, taken) } else { (taken, moved) };
+            [Some(first.lock.whole().await), Some(second.lock.whole().await)]
+        }
+    }
+}
+
+/// The attributes of something that has come to lie in `dir`.
+fn arrive(tx: &Tx, znode: &Znode, dir: &Znode, now: Timestamp) -> Result<()> {
+    let mut image = znode.image();
+    image.set_word(ZplAttr::Parent, dir.object().get());
+    image.set_word(ZplAttr::Flags, image.word(ZplAttr::Flags) | flags::AV_MODIFIED);
+    stamp_change(&mut image, now);
+    znode.store(tx, image)
+}

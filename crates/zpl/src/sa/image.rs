@@ -1,0 +1,256 @@
+//! The stored attributes of one object, indexed for reading and for changes in place.
+
+use std::sync::Arc;
+
+use super::{SaAttrs, SaTables, ZplAttr};
+use crate::error::ZplError;
+use crate::time::Timestamp;
+use ondisk::{ObjectType, OndiskError};
+
+/// First word of a bonus or spill block with system attributes.
+pub(super) const SA_MAGIC: u32 = 0x002f_505a;
+/// A header with room for one length.
+pub(super) const HEADER_BYTES: usize = 8;
+const LENGTHS_OFFSET: usize = 6;
+const LAYOUT_BITS: u16 = 10;
+const WHAT: &str = "system attributes";
+
+/// Bytes of a header with this many variable lengths.
+pub(super) const fn header_bytes(variable: usize) -> usize {
+    (LENGTHS_OFFSET + 2 * variable).next_multiple_of(8)
+}
+
+/// Where a value lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slot {
+    in_spill: bool,
+    offset: u32,
+    length: u32,
+}
+
+/// Bonus and spill block of one object as they are (or will be) stored.
+#[derive(Clone, Debug)]
+pub struct SaImage {
+    bonus: Vec<u8>,
+    spill: Option<Vec<u8>>,
+    /// Every attribute in stored order, bonus first.
+    order: Vec<(u16, Slot)>,
+    slots: [Option<Slot>; ZplAttr::COUNT],
+}
+
+impl SaImage {
+    /// Reads a bonus of type `kind` and a spill block.
+    ///
+    /// # Errors
+    /// [`OndiskError`] when header, layout number or lengths do not fit the bytes.
+    pub fn parse(
+        tables: &SaTables,
+        kind: ObjectType,
+        bonus: Vec<u8>,
+        spill: Option<Vec<u8>>,
+    ) -> Result<Self, OndiskError> {
+        let mut image = Self { bonus, spill, order: Vec::new(), slots: [None; ZplAttr::COUNT] };
+        let found = if kind == ObjectType::ZNODE {
+            znode_slots(tables, &image.bonus)?
+        } else if kind == ObjectType::SA {
+            header_slots(tables, &image.bonus, false)?
+        } else {
+            return Err(OndiskError::BadValue { what: WHAT, field: "bonus type", value: kind.raw().into() });
+        };
+        image.order.extend(found);
+        if let Some(spill) = &image.spill {
+            image.order.extend(header_slots(tables, spill, true)?);
+        }
+        for (number, slot) in &image.order {
+            if let Some(attr) = tables.known(*number) {
+                image.slots[attr.index()] = Some(*slot);
+            }
+        }
+        Ok(image)
+    }
+
+    /// The value of `attr`.
+    #[must_use]
+    pub fn get(&self, attr: ZplAttr) -> Option<&[u8]> {
+        self.slots[attr.index()].map(|slot| self.bytes(slot))
+    }
+
+    /// The value of `attr`, a word; 0 where it is absent.
+    #[must_use]
+    pub fn word(&self, attr: ZplAttr) -> u64 {
+        self.get(attr).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
+
+    /// The value of `attr`, a time; the epoch where it is absent.
+    #[must_use]
+    pub fn time(&self, attr: ZplAttr) -> Timestamp {
+        let word = |bytes: &[u8]| bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        match self.get(attr) {
+            Some(bytes) if bytes.len() == 16 => Timestamp::from_words([word(bytes), word(&bytes[8..])]),
+            _ => Timestamp::default(),
+        }
+    }
+
+    /// Overwrites the value of `attr`; false when it is absent or of another length, and
+    /// the attributes must be built anew.
+    #[must_use]
+    pub fn patch(&mut self, attr: ZplAttr, value: &[u8]) -> bool {
+        let Some(slot) = self.slots[attr.index()] else { return false };
+        if slot.length as usize != value.len() {
+            return false;
+        }
+        let target = if slot.in_spill { self.spill.as_mut() } else { Some(&mut self.bonus) };
+        let range = slot.offset as usize..(slot.offset + slot.length) as usize;
+        match target.and_then(|bytes| bytes.get_mut(range)) {
+            Some(bytes) => {
+                bytes.copy_from_slice(value);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Overwrites a word that is known to be there.
+    ///
+    /// # Panics
+    /// When the object has no such attribute: every object we make has it, and objects
+    /// without it are refused when they are read.
+    pub fn set_word(&mut self, attr: ZplAttr, value: u64) {
+        assert!(self.patch(attr, &value.to_le_bytes()), "no {} in this object", attr.name());
+    }
+
+    /// Overwrites a time that is known to be there.
+    ///
+    /// # Panics
+    /// As [`SaImage::set_word`].
+    pub fn set_time(&mut self, attr: ZplAttr, value: Timestamp) {
+        assert!(self.patch(attr, &value.encode()), "no {} in this object", attr.name());
+    }
+
+    /// All values, to be changed and built anew.
+    #[must_use]
+    pub fn to_attrs(&self) -> SaAttrs {
+        let mut attrs = SaAttrs::default();
+        for (number, slot) in &self.order {
+            attrs.set(*number, self.bytes(*slot));
+        }
+        attrs
+    }
+
+    /// The bytes of the bonus.
+    #[must_use]
+    pub fn bonus(&self) -> &[u8] {
+        &self.bonus
+    }
+
+    /// The bytes of the spill block.
+    #[must_use]
+    pub fn spill(&self) -> Option<&[u8]> {
+        self.spill.as_deref()
+    }
+
+    /// Whether the object has every attribute without which it cannot be a file.
+    ///
+    /// # Errors
+    /// [`ZplError::Decode`] naming the missing one.
+    pub fn check_complete(&self) -> Result<(), ZplError> {
+        const NEEDED: [ZplAttr; 12] = [
+            ZplAttr::Mode,
+            ZplAttr::Size,
+            ZplAttr::Gen,
+            ZplAttr::Uid,
+            ZplAttr::Gid,
+            ZplAttr::Parent,
+            ZplAttr::Flags,
+            ZplAttr::Links,
+            ZplAttr::Atime,
+            ZplAttr::Mtime,
+            ZplAttr::Ctime,
+            ZplAttr::Crtime,
+        ];
+        for attr in NEEDED {
+            if self.get(attr).is_none() {
+                return Err(OndiskError::Missing { what: WHAT, name: attr.name().to_owned() }.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn bytes(&self, slot: Slot) -> &[u8] {
+        let from = if slot.in_spill { self.spill.as_deref().unwrap_or(&[]) } else { &self.bonus };
+        from.get(slot.offset as usize..(slot.offset + slot.length) as usize).unwrap_or(&[])
+    }
+}
+
+/// The slots of an old znode: fixed places from the first byte on, without a header.
+fn znode_slots(tables: &SaTables, bonus: &[u8]) -> Result<Vec<(u16, Slot)>, OndiskError> {
+    let layout = tables.layout(0).expect("layout 0 is built in");
+    place(tables, layout, &[], 0, bonus.len(), false)
+}
+
+/// The slots that a header and its layout describe.
+fn header_slots(tables: &SaTables, bytes: &[u8], in_spill: bool) -> Result<Vec<(u16, Slot)>, OndiskError> {
+    let short = OndiskError::Short { what: WHAT, need: HEADER_BYTES, have: bytes.len() };
+    let (magic, rest) = bytes.split_first_chunk::<4>().ok_or(short.clone())?;
+    let (info, _) = rest.split_first_chunk::<2>().ok_or(short.clone())?;
+    let magic = u32::from_le_bytes(*magic);
+    if magic.swap_bytes() == SA_MAGIC {
+        return Err(OndiskError::ForeignByteOrder { what: WHAT });
+    }
+    if magic != SA_MAGIC {
+        return Err(OndiskError::BadMagic { what: WHAT, expected: SA_MAGIC.into(), found: magic.into() });
+    }
+    let info = u16::from_le_bytes(*info);
+    let number = match info & ((1 << LAYOUT_BITS) - 1) {
+        0 => 1,
+        number => number,
+    };
+    let layout = tables.layout(number).ok_or(OndiskError::BadValue {
+        what: WHAT,
+        field: "layout",
+        value: number.into(),
+    })?;
+    let variable = layout.iter().filter(|&&attr| tables.length(attr) == Some(0)).count();
+    let header = header_bytes(variable);
+    if usize::from(info >> LAYOUT_BITS) * 8 != header {
+        return Err(OndiskError::BadValue { what: WHAT, field: "header size", value: info.into() });
+    }
+    let lengths: Vec<u16> = bytes
+        .get(LENGTHS_OFFSET..LENGTHS_OFFSET + 2 * variable)
+        .ok_or(short)?
+        .chunks_exact(2)
+        .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
+        .collect();
+    place(tables, layout, &lengths, header, bytes.len(), in_spill)
+}
+
+fn place(
+    tables: &SaTables,
+    layout: &Arc<[u16]>,
+    lengths: &[u16],
+    start: usize,
+    have: usize,
+    in_spill: bool,
+) -> Result<Vec<(u16, Slot)>, OndiskError> {
+    let mut lengths = lengths.iter();
+    let mut offset = start;
+    let mut slots = Vec::with_capacity(layout.len());
+    for &number in layout.iter() {
+        let registered = tables.length(number).ok_or(OndiskError::BadValue {
+            what: WHAT,
+            field: "attribute number",
+            value: number.into(),
+        })?;
+        let length = match registered {
+            0 => usize::from(*lengths.next().unwrap_or(&0)),
+            fixed => usize::from(fixed),
+        };
+        offset = offset.next_multiple_of(8);
+        if offset + length > have {
+            return Err(OndiskError::Short { what: WHAT, need: offset + length, have });
+        }
+        slots.push((number, Slot { in_spill, offset: offset as u32, length: length as u32 }));
+        offset += length;
+    }
+    Ok(slots)
+}

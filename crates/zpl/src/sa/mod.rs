@@ -1,0 +1,34 @@
+//! System attributes: mode, size, times, ACL, extended attributes of a file, packed into
+//! its dnode's bonus and, when that is full, a spill block.
+//!
+//! ```text
+//!  master node ─ SA_ATTRS ─► REGISTRY: name → number, length, byte order class
+//!                        └─► LAYOUTS:  number → [attribute, attribute, …]
+//!  bonus:  header (magic, layout number, lengths of variable ones) then the values, each
+//!          from a multiple of 8, in the layout's order
+//! ```
+//! Numbers are each dataset's own, allotted on first use; only the names are fixed. The
+//! bytes of a bonus mean something only together with the two tables.
+//!
+//! Invariants
+//! - A layout's number is stable on disk no later than the first object that uses it:
+//!   it is made in a transaction that ends before the user's begins.
+//!   (test: `a_new_layout_is_in_the_table_before_anybody_uses_it`)
+//! - Values that this code does not know are kept as they are.
+//!   (test: `foreign_attributes_survive_a_rebuild`)
+
+mod attr;
+mod build;
+mod image;
+mod store;
+mod tables;
+
+pub use attr::ZplAttr;
+pub use build::{Built, SaAttrs};
+pub use image::SaImage;
+pub use store::SaStore;
+pub(crate) use store::new_zap;
+pub use tables::SaTables;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! The registry and layout objects on disk, and their copy in memory.
+
+use std::sync::Arc;
+
+use dmu::zap::{Zap, ZapValue};
+use dmu::{DnodeSpec, Estimate, Objset, Tx};
+use ondisk::{ObjectType, OndiskError};
+use parking_lot::RwLock;
+use units::ObjectId;
+
+use super::tables::{AttrInfo, SaTables};
+use super::{Built, SaAttrs, SaImage};
+use crate::error::{Result, ZplError};
+
+const REGISTRY: &[u8] = b"REGISTRY";
+const LAYOUTS: &[u8] = b"LAYOUTS";
+const WHAT: &str = "attribute tables";
+
+/// The attribute tables of one dataset.
+pub struct SaStore {
+    os: Arc<Objset>,
+    master: ObjectId,
+    tables: RwLock<SaTables>,
+    /// Held while a table changes on disk.
+    growing: async_lock::Mutex<()>,
+    salt: u64,
+}
+
+impl SaStore {
+    /// Makes the (empty) master of a new dataset's tables; returns its object.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub async fn format(os: &Arc<Objset>, tx: &Tx, salt: u64) -> Result<ObjectId> {
+        let zap = new_zap(os, tx, ObjectType::SA_MASTER_NODE, salt).await?;
+        Ok(zap.blocks().object())
+    }
+
+    /// Reads the tables below `master`. `salt` seeds the hash of tables yet to be made.
+    ///
+    /// # Errors
+    /// When a table cannot be read or makes no sense.
+    pub async fn open(os: &Arc<Objset>, master: ObjectId, salt: u64) -> Result<Self> {
+        let zap = Zap::open(os.hold(master).await?).await?;
+        let registry = match zap.lookup_u64(REGISTRY).await? {
+            Some(object) => read_registry(os, ObjectId::new(object)).await?,
+            None => Vec::new(),
+        };
+        let layouts = match zap.lookup_u64(LAYOUTS).await? {
+            Some(object) => read_layouts(os, ObjectId::new(object)).await?,
+            None => Vec::new(),
+        };
+        let tables = RwLock::new(SaTables::new(&registry, &layouts));
+        Ok(Self { os: Arc::clone(os), master, tables, growing: async_lock::Mutex::new(()), salt })
+    }
+
+    /// The tables of a file system older than version 5, which has only old znodes.
+    #[must_use]
+    pub fn legacy(os: &Arc<Objset>) -> Self {
+        let tables = RwLock::new(SaTables::new(&[], &[]));
+        let growing = async_lock::Mutex::new(());
+        Self { os: Arc::clone(os), master: ObjectId::META_DNODE, tables, growing, salt: 0 }
+    }
+
+    /// Looks at the tables.
+    pub fn with<T>(&self, look: impl FnOnce(&SaTables) -> T) -> T {
+        look(&self.tables.read())
+    }
+
+    /// Reads the attributes of an object.
+    ///
+    /// # Errors
+    /// When its bytes do not decode.
+    pub fn parse(&self, kind: ObjectType, bonus: Vec<u8>, spill: Option<Vec<u8>>) -> Result<SaImage> {
+        Ok(SaImage::parse(&self.tables.read(), kind, bonus, spill)?)
+    }
+
+    /// The stored form of `attrs`. Makes layouts that are not there yet, in a transaction of
+    /// its own: call it before the one that stores the result.
+    ///
+    /// # Errors
+    /// [`ZplError::TooBig`]; those of writing the tables.
+    pub async fn build(&self, attrs: &SaAttrs, capacity: usize) -> Result<SaImage> {
+        loop {
+            let (built, unregistered) = {
+                let tables = self.tables.read();
+                (attrs.build(&tables, capacity)?, !tables.unregistered().is_empty())
+            };
+            match built {
+                Built::Ready { bonus, spill } if !unregistered => {
+                    return self.parse(ObjectType::SA, bonus, spill);
+                }
+                Built::Ready { .. } => self.grow(&[]).await?,
+                Built::NeedsLayouts(missing) => self.grow(&missing).await?,
+            }
+        }
+    }
+
+    /// [`SaStore::build`] within the transaction that makes the dataset itself.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn build_in(&self, tx: &Tx, attrs: &SaAttrs, capacity: usize) -> Result<SaImage> {
+        let first = self.with(|tables| attrs.build(tables, capacity))?;
+        if let Built::NeedsLayouts(missing) = &first {
+            self.grow_in(tx, missing).await?;
+        }
+        match self.with(|tables| attrs.build(tables, capacity))? {
+            Built::Ready { bonus, spill } => self.parse(ObjectType::SA, bonus, spill),
+            Built::NeedsLayouts(_) => unreachable!("layouts were just made"),
+        }
+    }
+
+    async fn grow(&self, missing: &[Arc<[u16]>]) -> Result<()> {
+        let _growing = self.growing.lock().await;
+        let tx = self.os.begin(Estimate::default()).await?;
+        self.grow_in(&tx, missing).await
+    }
+
+    /// Registers our attributes and gives `missing` layouts numbers, on disk and in memory.
+    async fn grow_in(&self, tx: &Tx, missing: &[Arc<[u16]>]) -> Result<()> {
+        let master = Zap::open(self.os.hold(self.master).await?).await?;
+        let unregistered = self.with(SaTables::unregistered);
+        if !unregistered.is_empty() {
+            let registry = self.table(tx, &master, REGISTRY, ObjectType::SA_ATTR_REGISTRATION).await?;
+            for (attr, info) in unregistered {
+                registry.update_u64(tx, attr.name().as_bytes(), info.encode()).await?;
+            }
+            self.tables.write().set_registered();
+        }
+        for attrs in missing {
+            if self.with(|tables| tables.layout_number(attrs)).is_some() {
+                continue;
+            }
+            let number = self.with(SaTables::next_layout).ok_or(ZplError::NoSpace)?;
+            let layouts = self.table(tx, &master, LAYOUTS, ObjectType::SA_ATTR_LAYOUTS).await?;
+            let value = ZapValue::U16(attrs.to_vec());
+            layouts.update(tx, number.to_string().as_bytes(), &value).await?;
+            self.tables.write().add_layout(number, Arc::clone(attrs));
+        }
+        Ok(())
+    }
+
+    /// The table `name`, made when it is not there.
+    async fn table(&self, tx: &Tx, master: &Zap, name: &[u8], kind: ObjectType) -> Result<Zap> {
+        if let Some(object) = master.lookup_u64(name).await? {
+            return Ok(Zap::open(self.os.hold(ObjectId::new(object)).await?).await?);
+        }
+        let zap = new_zap(&self.os, tx, kind, self.salt).await?;
+        master.add_u64(tx, name, zap.blocks().object().get()).await?;
+        Ok(zap)
+    }
+}
+
+/// A new, empty ZAP object without a bonus.
+pub(crate) async fn new_zap(os: &Arc<Objset>, tx: &Tx, kind: ObjectType, salt: u64) -> Result<Zap> {
+    let dnode = os.allocate(tx, &DnodeSpec::new(kind, 0)).await?;
+    let salt = salt ^ dnode.object().get() << 1;
+    Ok(Zap::format(dnode, tx, salt, 0, 0).await?)
+}
+
+async fn read_registry(os: &Arc<Objset>, object: ObjectId) -> Result<Vec<(String, AttrInfo)>> {
+    let entries = Zap::open(os.hold(object).await?).await?.all().await?;
+    entries
+        .into_iter()
+        .map(|entry| {
+            let word = entry.value.as_u64();
+            let name = String::from_utf8(entry.name).ok();
+            match (name, word) {
+                (Some(name), Some(word)) => Ok((name, AttrInfo::decode(word))),
+                _ => Err(OndiskError::BadText { what: WHAT, field: "registry entry" }.into()),
+            }
+        })
+        .collect()
+}
+
+async fn read_layouts(os: &Arc<Objset>, object: ObjectId) -> Result<Vec<(u16, Vec<u16>)>> {
+    let entries = Zap::open(os.hold(object).await?).await?.all().await?;
+    entries
+        .into_iter()
+        .map(|entry| {
+            let number = std::str::from_utf8(&entry.name).ok().and_then(|name| name.parse().ok());
+            match (number, entry.value) {
+                (Some(number), ZapValue::U16(attrs)) => Ok((number, attrs)),
+                _ => Err(OndiskError::BadText { what: WHAT, field: "layout entry" }.into()),
+            }
+        })
+        .collect()
+}

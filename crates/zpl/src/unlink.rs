@@ -1,0 +1,351 @@
+//! Names that come and go: link, unlink, rmdir, and the end of an object.
+//!
+//! ```text
+//!  last name gone ─┬─ not open, small ──► freed in the same transaction
+//!                  └─ open, or big ─────► delete queue ── last close ──► freed piece by piece
+//! ```
+//! Invariants
+//! - After a crash anywhere, an object without a name is in the delete queue or gone.
+//!   (test: `unlinked_open_files_are_freed_at_the_next_mount`)
+
+use std::sync::Arc;
+
+use dmu::Tx;
+use ondisk::zil::LogRecord;
+use ondisk::zil::record::{LrLink, LrRemove};
+use units::ObjectId;
+
+use crate::create::{entry_added, entry_removed};
+use crate::delete_queue::QueueTurn;
+use crate::dirent::Dirent;
+use crate::error::{Result, ZplError};
+use crate::flags;
+use crate::journal::Origin;
+use crate::mode::FileKind;
+use crate::sa::ZplAttr;
+use crate::time::Timestamp;
+use crate::zfs::Zfs;
+use crate::znode::{Attributes, Life, Znode, stamp_change, stamp_content};
+
+/// Larger files are freed after their last name has gone, piece by piece.
+const FREE_AT_ONCE_BYTES: u64 = 256 << 20;
+/// Bytes of a large file that are freed in one transaction.
+const FREE_PIECE_BYTES: u64 = 4 << 30;
+/// The most names that an object may have.
+const LINKS_MAX: u64 = u32::MAX as u64;
+
+/// What a removal is to remove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Victim {
+    File,
+    Directory,
+}
+
+/// How an object loses a name. Dropped before that, it changes nothing.
+pub(crate) struct Loss<'a> {
+    znode: Arc<Znode>,
+    end: End<'a>,
+}
+
+enum End<'a> {
+    /// Other names stay.
+    LivesOn,
+    /// It waits in the queue.
+    Queued(QueueTurn<'a>),
+    /// It goes with the name: nobody can open it any more.
+    Doomed,
+    /// The name is gone.
+    Done,
+}
+
+impl Drop for Loss<'_> {
+    fn drop(&mut self) {
+        if matches!(self.end, End::Doomed) {
+            self.znode.set_life(Life::Linked);
+        }
+    }
+}
+
+impl Loss<'_> {
+    /// Whether somebody has to see to its end afterwards.
+    pub fn is_queued(&self) -> bool {
+        matches!(self.end, End::Queued(_))
+    }
+}
+
+impl Zfs {
+    /// Gives `object` the further name `name` in `dir`.
+    ///
+    /// # Errors
+    /// [`ZplError::Exists`]; [`ZplError::NotPermitted`] for a directory.
+    pub async fn link(&self, object: ObjectId, dir: ObjectId, name: &[u8]) -> Result<Attributes> {
+        self.check_writable()?;
+        let attributes = self.link_by(Origin::Client, object, dir, name).await?;
+        self.settle(object).await?;
+        Ok(attributes)
+    }
+
+    pub(crate) async fn link_by(
+        &self,
+        origin: Origin<'_>,
+        object: ObjectId,
+        dir: ObjectId,
+        name: &[u8],
+    ) -> Result<Attributes> {
+        self.check_name(name)?;
+        let parent = self.directory(dir).await?;
+        let znode = self.znode(object).await?;
+        if znode.kind() == FileKind::Directory {
+            return Err(ZplError::NotPermitted("a second name for a directory"));
+        }
+        let _parent_lock = parent.lock.whole().await;
+        let _lock = znode.lock.whole().await;
+        parent.check_linked()?;
+        znode.check_linked()?;
+        parent.check_mutable()?;
+        znode.check_mutable()?;
+        let mut image = znode.image();
+        let links = image.word(ZplAttr::Links) + 1;
+        if links > LINKS_MAX {
+            return Err(ZplError::TooManyLinks);
+        }
+        let tx = self.begin().await?;
+        let entry = Dirent { object, kind: Some(znode.kind()) }.encode();
+        parent.zap()?.add_u64(&tx, name, entry).await?;
+        let now = self.now();
+        image.set_word(ZplAttr::Links, links);
+        image.set_word(ZplAttr::Parent, dir.get());
+        stamp_change(&mut image, now);
+        znode.store(&tx, image)?;
+        let mut parent_image = parent.image();
+        entry_added(&mut parent_image, znode.kind());
+        stamp_content(&mut parent_image, now);
+        parent.store(&tx, parent_image)?;
+        self.journal.names(origin, &tx, self.is_logged(), || {
+            LogRecord::Link(LrLink { dir, object, name: name.to_vec() })
+        });
+        Ok(znode.attributes())
+    }
+
+    /// Removes the name of something that is not a directory.
+    ///
+    /// # Errors
+    /// [`ZplError::NotFound`], [`ZplError::IsDirectory`].
+    pub async fn unlink(&self, dir: ObjectId, name: &[u8]) -> Result<()> {
+        self.check_writable()?;
+        self.remove_by(Origin::Client, dir, name, Victim::File).await?;
+        self.settle(dir).await
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// [`ZplError::NotFound`], [`ZplError::NotDirectory`], [`ZplError::NotEmpty`].
+    pub async fn rmdir(&self, dir: ObjectId, name: &[u8]) -> Result<()> {
+        self.check_writable()?;
+        self.remove_by(Origin::Client, dir, name, Victim::Directory).await?;
+        self.settle(dir).await
+    }
+
+    pub(crate) async fn remove_by(
+        &self,
+        origin: Origin<'_>,
+        dir: ObjectId,
+        name: &[u8],
+        victim: Victim,
+    ) -> Result<()> {
+        match (victim, name) {
+            (_, b"." | b"..") if victim == Victim::Directory => {
+                return Err(if name == b"." { ZplError::Invalid("removing `.`") } else { ZplError::NotEmpty });
+            }
+            _ => self.check_name(name)?,
+        }
+        let parent = self.znode(dir).await?;
+        let orphan = {
+            let _parent_lock = parent.lock.whole().await;
+            parent.check_linked()?;
+            parent.check_mutable()?;
+            let (_, znode) = self.entry_of(&parent, name).await?.ok_or(ZplError::NotFound)?;
+            match (victim, znode.kind()) {
+                (Victim::File, FileKind::Directory) => return Err(ZplError::IsDirectory),
+                (Victim::Directory, kind) if kind != FileKind::Directory => return Err(ZplError::NotDirectory),
+                _ => {}
+            }
+            let _lock = znode.lock.whole().await;
+            znode.check_mutable()?;
+            let loss = self.plan_loss(&znode).await?;
+            let tx = self.begin_freeing().await?;
+            let now = self.now();
+            parent.zap()?.remove(&tx, name).await?;
+            let mut parent_image = parent.image();
+            entry_removed(&mut parent_image, znode.kind());
+            stamp_content(&mut parent_image, now);
+            parent.store(&tx, parent_image)?;
+            let is_queued = loss.is_queued();
+            self.lose_name(&tx, loss, now).await?;
+            self.journal.names(origin, &tx, self.is_logged(), || {
+                let body = LrRemove { dir, name: name.to_vec() };
+                match victim {
+                    Victim::File => LogRecord::Remove(body),
+                    Victim::Directory => LogRecord::Rmdir(body),
+                }
+            });
+            is_queued.then_some(znode)
+        };
+        match orphan {
+            Some(znode) => self.reap(&znode).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Decides what becomes of an object that loses a name. The caller holds its lock and has
+    /// no transaction yet.
+    ///
+    /// # Errors
+    /// [`ZplError::NotEmpty`] for a directory with entries.
+    pub(crate) async fn plan_loss(&self, znode: &Arc<Znode>) -> Result<Loss<'_>> {
+        let is_directory = znode.kind() == FileKind::Directory;
+        if is_directory && znode.zap()?.count().await? > 0 {
+            return Err(ZplError::NotEmpty);
+        }
+        let waits = znode.size() > FREE_AT_ONCE_BYTES || znode.word(ZplAttr::Xattr) != 0;
+        let end = if !is_directory && znode.word(ZplAttr::Links) > 1 {
+            End::LivesOn
+        } else if !waits && znode.doom(Life::Linked) {
+            End::Doomed
+        } else {
+            End::Queued(self.queue.turn().await)
+        };
+        Ok(Loss { znode: Arc::clone(znode), end })
+    }
+
+    /// Takes a name off the object's count and does what follows from it.
+    pub(crate) async fn lose_name(&self, tx: &Tx, mut loss: Loss<'_>, now: Timestamp) -> Result<()> {
+        let znode = Arc::clone(&loss.znode);
+        match &loss.end {
+            End::LivesOn => {
+                let mut image = znode.image();
+                image.set_word(ZplAttr::Links, image.word(ZplAttr::Links).saturating_sub(1));
+                stamp_change(&mut image, now);
+                znode.store(tx, image)?;
+            }
+            End::Doomed => {
+                self.os.free_object(tx, znode.object()).await?;
+                self.forget(&znode);
+            }
+            End::Queued(turn) => self.to_queue(tx, &znode, turn).await?,
+            End::Done => unreachable!("a name is lost once"),
+        }
+        loss.end = End::Done;
+        Ok(())
+    }
+
+    async fn to_queue(&self, tx: &Tx, znode: &Znode, turn: &QueueTurn<'_>) -> Result<()> {
+        let mut image = znode.image();
+        image.set_word(ZplAttr::Links, 0);
+        turn.add(tx, znode.object()).await?;
+        znode.store(tx, image)?;
+        znode.set_life(Life::Unlinked);
+        Ok(())
+    }
+
+    fn forget(&self, znode: &Znode) {
+        self.journal.forget(znode.object());
+        self.cache.remove(znode.object());
+    }
+
+    /// Frees an object of the delete queue, unless somebody has it open.
+    pub(crate) async fn reap(&self, znode: &Arc<Znode>) -> Result<()> {
+        let _lock = znode.lock.whole().await;
+        if !znode.doom(Life::Unlinked) {
+            return Ok(());
+        }
+        // Gone for everybody else; a failure from here on leaves it to the next mount.
+        match znode.kind() {
+            FileKind::File => self.free_in_pieces(znode).await?,
+            _ if is_xattr_dir(znode) => self.empty_xattr_dir(znode).await?,
+            _ => {}
+        }
+        let xattr_dir = znode.word(ZplAttr::Xattr);
+        if xattr_dir != 0 {
+            self.free_xattr_dir(ObjectId::new(xattr_dir)).await?;
+        }
+        let turn = self.queue.turn().await;
+        let tx = self.begin_freeing().await?;
+        turn.remove(&tx, znode.object()).await?;
+        self.os.free_object(&tx, znode.object()).await?;
+        self.forget(znode);
+        Ok(())
+    }
+
+    /// Frees all but the first piece of a large file, from its end.
+    async fn free_in_pieces(&self, znode: &Znode) -> Result<()> {
+        let mut end = znode.dnode.max_block().get().saturating_mul(u64::from(znode.dnode.block_bytes()));
+        while end > FREE_PIECE_BYTES {
+            end -= FREE_PIECE_BYTES;
+            let tx = self.begin_freeing().await?;
+            znode.dnode.free_range(&tx, end, u64::MAX).await?;
+        }
+        Ok(())
+    }
+
+    /// Frees the files in a directory of extended attributes, which have no other names.
+    async fn empty_xattr_dir(&self, dir: &Znode) -> Result<()> {
+        for entry in dir.zap()?.all().await? {
+            let Some(word) = entry.value.as_u64() else { continue };
+            let tx = self.begin_freeing().await?;
+            dir.zap()?.remove(&tx, &entry.name).await?;
+            let object = Dirent::decode(word).object;
+            match self.os.free_object(&tx, object).await.map_err(ZplError::from) {
+                Ok(()) | Err(ZplError::Stale { .. }) => self.cache.remove(object),
+                Err(error) => return Err(error),
+            }
+            let mut image = dir.image();
+            entry_removed(&mut image, FileKind::File);
+            dir.store(&tx, image)?;
+        }
+        Ok(())
+    }
+
+    async fn free_xattr_dir(&self, dir: ObjectId) -> Result<()> {
+        let znode = match self.znode(dir).await {
+            Err(ZplError::Stale { .. }) => return Ok(()),
+            other => other?,
+        };
+        self.empty_xattr_dir(&znode).await?;
+        let tx = self.begin_freeing().await?;
+        self.os.free_object(&tx, dir).await?;
+        self.forget(&znode);
+        Ok(())
+    }
+
+    /// Frees what lost its last name before a crash. To be called once the log is replayed.
+    ///
+    /// # Errors
+    /// Those of reading and writing; the queue keeps what is left.
+    pub async fn purge(&self) -> Result<()> {
+        if self.check_writable().is_err() {
+            return Ok(());
+        }
+        for object in self.queue.all().await? {
+            match self.znode(object).await {
+                Ok(znode) if znode.life() == Life::Unlinked || is_xattr_dir(&znode) => {
+                    znode.set_life(Life::Unlinked);
+                    self.reap(&znode).await?;
+                }
+                // A name came back, or the object is gone already: only the entry is wrong.
+                Ok(_) | Err(ZplError::Stale { .. }) => {
+                    let turn = self.queue.turn().await;
+                    let tx = self.begin_freeing().await?;
+                    turn.remove(&tx, object).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_xattr_dir(znode: &Znode) -> bool {
+    znode.kind() == FileKind::Directory && znode.word(ZplAttr::Flags) & flags::XATTR != 0
+}

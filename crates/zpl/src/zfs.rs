@@ -1,0 +1,377 @@
+//! A mounted file system: what is shared by all its operations, and how it is made.
+//!
+//! ```text
+//!  master node (object 1) ─┬─ VERSION        5
+//!                          ├─ ROOT           the root directory
+//!                          ├─ DELETE_QUEUE   objects without a name, still to be freed
+//!                          └─ SA_ATTRS       registry and layouts of attributes
+//! ```
+
+use std::sync::Arc;
+
+use device::Env;
+use dmu::zap::Zap;
+use dmu::{DnodeSpec, Estimate, Objset, Tx};
+use ondisk::ObjectType;
+use parking_lot::RwLock;
+use units::ObjectId;
+use zil::{Claimed, IntentLog, Live, ReplayReport, ReplayStopped};
+
+use crate::cache::ZnodeCache;
+use crate::delete_queue::DeleteQueue;
+use crate::error::{Result, ZplError};
+use crate::flags;
+use crate::journal::Journal;
+use crate::mode::{FileKind, MODE_PERMISSIONS};
+use crate::new_object::{NewAttributes, bonus_capacity, new_attributes};
+use crate::options::{SyncPolicy, ZfsOptions};
+use crate::sa::{SaStore, ZplAttr};
+use crate::time::Timestamp;
+use crate::znode::Znode;
+
+/// The object that everything else is found from.
+pub const MASTER_NODE: ObjectId = ObjectId::new(1);
+/// The version of the file layer's format that is written.
+pub const ZPL_VERSION: u64 = 5;
+
+const VERSION: &[u8] = b"VERSION";
+const ROOT: &[u8] = b"ROOT";
+const DELETE_QUEUE: &[u8] = b"DELETE_QUEUE";
+const SA_ATTRS: &[u8] = b"SA_ATTRS";
+const UTF8_ONLY: &[u8] = b"utf8only";
+const NORMALIZATION: &[u8] = b"normalization";
+const CASE_SENSITIVITY: &[u8] = b"casesensitivity";
+
+/// How a new file system is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct FormatSpec {
+    /// Owner of the root directory.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Its permissions, 0755 as a rule.
+    pub permissions: u32,
+    /// Now.
+    pub now: Timestamp,
+    /// A random number, seed of directories' hashes.
+    pub salt: u64,
+    /// Objects carry project ids: the pool's `project_quota` feature is enabled.
+    pub project_ids: bool,
+    /// Names must be UTF-8 (`utf8only`).
+    pub utf8_only: bool,
+}
+
+/// Space of a dataset, as `statfs` tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes that the dataset's own data take.
+    pub used_bytes: u64,
+    /// Bytes that may still be written.
+    pub available_bytes: u64,
+    /// Objects there are.
+    pub objects: u64,
+}
+
+/// Tells the space of a dataset.
+pub trait SpaceReport: Send + Sync {
+    /// Space as of now, or of the last synced group.
+    fn space(&self) -> Space;
+}
+
+/// What a file system is opened with.
+pub struct ZfsParts {
+    /// Clock and randomness.
+    pub env: Arc<dyn Env>,
+    /// Its objects.
+    pub os: Arc<Objset>,
+    /// Its behaviour.
+    pub options: ZfsOptions,
+    /// Its space.
+    pub space: Arc<dyn SpaceReport>,
+}
+
+/// See the module.
+pub struct Zfs {
+    pub(crate) os: Arc<Objset>,
+    pub(crate) journal: Journal,
+    pub(crate) sa: SaStore,
+    pub(crate) cache: ZnodeCache,
+    pub(crate) queue: DeleteQueue,
+    /// Held by renames from one directory to another: the tree does not move meanwhile.
+    pub(crate) moving: async_lock::Mutex<()>,
+    env: Arc<dyn Env>,
+    space: Arc<dyn SpaceReport>,
+    options: RwLock<ZfsOptions>,
+    root: ObjectId,
+    utf8_only: bool,
+    /// The format asks for something that we can only read.
+    read_only_format: bool,
+}
+
+impl Zfs {
+    /// Makes an empty file system in an empty objset; returns its root directory.
+    ///
+    /// # Errors
+    /// Those of writing; [`dmu::DmuError::ObjectExists`] when the objset is not empty.
+    pub async fn format(os: &Arc<Objset>, tx: &Tx, spec: &FormatSpec) -> Result<ObjectId> {
+        let dnode = os.allocate_at(tx, MASTER_NODE, &DnodeSpec::new(ObjectType::MASTER_NODE, 0)).await?;
+        let master = Zap::format(dnode, tx, spec.salt, 0, 0).await?;
+        master.add_u64(tx, UTF8_ONLY, u64::from(spec.utf8_only)).await?;
+        master.add_u64(tx, NORMALIZATION, 0).await?;
+        master.add_u64(tx, CASE_SENSITIVITY, 0).await?;
+        master.add_u64(tx, VERSION, ZPL_VERSION).await?;
+        let tables = SaStore::format(os, tx, spec.salt).await?;
+        master.add_u64(tx, SA_ATTRS, tables.get()).await?;
+        let queue = crate::sa::new_zap(os, tx, ObjectType::UNLINKED_SET, spec.salt).await?;
+        master.add_u64(tx, DELETE_QUEUE, queue.blocks().object().get()).await?;
+        let root = Self::format_root(os, tx, tables, spec).await?;
+        master.add_u64(tx, ROOT, root.get()).await?;
+        Ok(root)
+    }
+
+    async fn format_root(os: &Arc<Objset>, tx: &Tx, tables: ObjectId, spec: &FormatSpec) -> Result<ObjectId> {
+        let sa = SaStore::open(os, tables, spec.salt).await?;
+        let capacity = bonus_capacity(1);
+        let dnode_spec = DnodeSpec::new(ObjectType::DIRECTORY_CONTENTS, 0)
+            .with_bonus(ObjectType::SA, capacity as u16);
+        let dnode = os.allocate(tx, &dnode_spec).await?;
+        let root = dnode.object();
+        let zap = Zap::format(Arc::clone(&dnode), tx, spec.salt ^ root.get() << 1, 0, 0).await?;
+        let attrs = NewAttributes {
+            kind: FileKind::Directory,
+            permissions: spec.permissions & MODE_PERMISSIONS,
+            uid: spec.uid,
+            gid: spec.gid,
+            generation: tx.txg().get(),
+            parent: root,
+            born: spec.now,
+            device: None,
+            target: None,
+            project: spec.project_ids.then_some(0),
+            flags: 0,
+        };
+        let attrs = sa.with(|tables| new_attributes(tables, &attrs));
+        let image = sa.build_in(tx, &attrs, capacity).await?;
+        Znode::new(dnode, image, Some(zap))?.store_first(tx)?;
+        Ok(root)
+    }
+
+    /// Opens a file system. Next comes [`Zfs::replay`], or [`Zfs::start_log`]; without a log,
+    /// durability means waiting for the group to sync. Then [`Zfs::purge`].
+    ///
+    /// # Errors
+    /// When the master node makes no sense, or the version is newer than ours.
+    pub async fn open(parts: ZfsParts) -> Result<Arc<Self>> {
+        let ZfsParts { env, os, options, space } = parts;
+        let master = Zap::open(os.hold(MASTER_NODE).await?).await?;
+        let version = Self::entry(&os, &master, VERSION).await?;
+        if version > ZPL_VERSION {
+            return Err(ZplError::Unsupported("a newer version of the file layer"));
+        }
+        let root = ObjectId::new(Self::entry(&os, &master, ROOT).await?);
+        let queue = ObjectId::new(Self::entry(&os, &master, DELETE_QUEUE).await?);
+        let salt = env.random_u64();
+        let sa = match master.lookup_u64(SA_ATTRS).await? {
+            Some(object) => SaStore::open(&os, ObjectId::new(object), salt).await?,
+            None => SaStore::legacy(&os),
+        };
+        let folds = master.lookup_u64(NORMALIZATION).await?.unwrap_or(0) != 0
+            || master.lookup_u64(CASE_SENSITIVITY).await?.unwrap_or(0) != 0;
+        Ok(Arc::new(Self {
+            journal: Journal::new(Arc::clone(&os)),
+            sa,
+            cache: ZnodeCache::default(),
+            queue: DeleteQueue::open(&os, queue).await?,
+            moving: async_lock::Mutex::new(()),
+            env,
+            space,
+            options: RwLock::new(options),
+            root,
+            utf8_only: master.lookup_u64(UTF8_ONLY).await?.unwrap_or(0) != 0,
+            read_only_format: version < ZPL_VERSION || folds,
+            os,
+        }))
+    }
+
+    /// Replays the log, before anybody else uses the file system, and uses it from then on.
+    ///
+    /// # Errors
+    /// When a record cannot be applied or the log is damaged: the log is handed back, to be
+    /// tried again or discarded.
+    pub async fn replay(&self, log: IntentLog<Claimed>) -> Result<ReplayReport, Box<ReplayStopped>> {
+        let (log, report) = log.replay(self).await?;
+        self.journal.start(log);
+        Ok(report)
+    }
+
+    /// Uses a log that holds nothing to replay.
+    ///
+    /// # Panics
+    /// When there is a log already.
+    pub fn start_log(&self, log: IntentLog<Live>) {
+        self.journal.start(log);
+    }
+
+    /// The log in use.
+    #[must_use]
+    pub fn log(&self) -> Option<&IntentLog<Live>> {
+        self.journal.log()
+    }
+
+    async fn entry(os: &Objset, master: &Zap, name: &[u8]) -> Result<u64> {
+        master.lookup_u64(name).await?.ok_or_else(|| ZplError::Damaged {
+            objset: os.id(),
+            object: MASTER_NODE,
+            what: format!("no {}", String::from_utf8_lossy(name)),
+        })
+    }
+
+    /// The root directory.
+    #[must_use]
+    pub fn root(&self) -> ObjectId {
+        self.root
+    }
+
+    /// The objset below.
+    #[must_use]
+    pub fn objset(&self) -> &Arc<Objset> {
+        &self.os
+    }
+
+    /// The options in force.
+    #[must_use]
+    pub fn options(&self) -> ZfsOptions {
+        *self.options.read()
+    }
+
+    /// Changes the options.
+    pub fn set_options(&self, options: ZfsOptions) {
+        *self.options.write() = options;
+    }
+
+    /// Space, for `statfs`.
+    #[must_use]
+    pub fn space(&self) -> Space {
+        self.space.space()
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.env.wall_clock().into()
+    }
+
+    pub(crate) fn random_u64(&self) -> u64 {
+        self.env.random_u64()
+    }
+
+    /// Whether changes go to the log.
+    pub(crate) fn is_logged(&self) -> bool {
+        self.options().sync != SyncPolicy::Disabled
+    }
+
+    /// # Errors
+    /// [`ZplError::ReadOnly`].
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.read_only_format || self.options().read_only { Err(ZplError::ReadOnly) } else { Ok(()) }
+    }
+
+    /// # Errors
+    /// [`ZplError::Invalid`], [`ZplError::NameTooLong`] and [`ZplError::NameNotText`].
+    pub(crate) fn check_name(&self, name: &[u8]) -> Result<()> {
+        match name {
+            b"" => Err(ZplError::NotFound),
+            b"." | b".." => Err(ZplError::Invalid("dot names cannot be changed")),
+            _ if name.len() > crate::dirent::NAME_MAX => Err(ZplError::NameTooLong),
+            _ if name.contains(&b'/') || name.contains(&0) => Err(ZplError::Invalid("slash or NUL in a name")),
+            _ if self.utf8_only && std::str::from_utf8(name).is_err() => Err(ZplError::NameNotText),
+            _ => Ok(()),
+        }
+    }
+
+    /// The object in memory, read if need be.
+    ///
+    /// # Errors
+    /// [`ZplError::Stale`] when there is no such object or it is none of the file layer's.
+    pub(crate) async fn znode(&self, object: ObjectId) -> Result<Arc<Znode>> {
+        self.cache.get(object, || self.load(object)).await
+    }
+
+    async fn load(&self, object: ObjectId) -> Result<Arc<Znode>> {
+        let dnode = self.os.hold(object).await?;
+        let kind = dnode.object_type();
+        if kind != ObjectType::PLAIN_FILE_CONTENTS && kind != ObjectType::DIRECTORY_CONTENTS {
+            return Err(ZplError::Stale { object });
+        }
+        let image = self.sa.parse(dnode.bonus_type(), dnode.bonus(), dnode.spill().await?)?;
+        image.check_complete()?;
+        let zap = match kind {
+            ObjectType::DIRECTORY_CONTENTS => Some(Zap::open(Arc::clone(&dnode)).await?),
+            _ => None,
+        };
+        Znode::new(dnode, image, zap)
+    }
+
+    /// A directory.
+    ///
+    /// # Errors
+    /// [`ZplError::NotDirectory`], and as [`Zfs::znode`].
+    pub(crate) async fn directory(&self, object: ObjectId) -> Result<Arc<Znode>> {
+        let znode = self.znode(object).await?;
+        if znode.kind() != FileKind::Directory || znode.word(ZplAttr::Flags) & flags::XATTR != 0 {
+            return Err(ZplError::NotDirectory);
+        }
+        Ok(znode)
+    }
+
+    /// Joins the open group with a change of names or attributes.
+    pub(crate) async fn begin(&self) -> Result<Tx> {
+        Ok(self.os.begin(Estimate::default()).await?)
+    }
+
+    /// Joins the open group with a change that frees more than it takes.
+    pub(crate) async fn begin_freeing(&self) -> Result<Tx> {
+        Ok(self.os.begin(Estimate { write_bytes: 0, frees: true }).await?)
+    }
+
+    /// Done with an operation: makes it stable where `sync=always` wants that.
+    pub(crate) async fn settle(&self, object: ObjectId) -> Result<()> {
+        match self.options().sync {
+            SyncPolicy::Always => self.journal.commit(Some(object)).await,
+            SyncPolicy::Standard | SyncPolicy::Disabled => Ok(()),
+        }
+    }
+
+    /// Makes everything done so far stable (`syncfs`).
+    ///
+    /// # Errors
+    /// When that is not possible.
+    pub async fn sync(&self) -> Result<()> {
+        self.store_atimes().await?;
+        match self.options().sync {
+            SyncPolicy::Disabled => Ok(()),
+            SyncPolicy::Standard | SyncPolicy::Always => self.journal.commit(None).await,
+        }
+    }
+
+    /// Stores access times that are only in memory so far.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub async fn store_atimes(&self) -> Result<()> {
+        if self.check_writable().is_err() {
+            return Ok(());
+        }
+        for znode in self.cache.with_dirty_atime() {
+            self.store_atime(&znode).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn store_atime(&self, znode: &Znode) -> Result<()> {
+        let _whole = znode.lock.whole().await;
+        if znode.atime_dirty() && znode.check_alive().is_ok() {
+            let tx = self.begin().await?;
+            znode.store(&tx, znode.image())?;
+        }
+        Ok(())
+    }
+}

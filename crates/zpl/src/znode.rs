@@ -1,0 +1,369 @@
+//! One file, directory or special object in memory.
+//!
+//! ```text
+//!  lookup, getattr ─► state (short mutex): attributes as of the newest change
+//!  read, write     ─► lock (range) ─► dnode blocks
+//!  everything else ─► lock (whole) ─► tx ─► new attributes: state and bonus together
+//! ```
+//! There is at most one `Znode` for an object number ([`crate::cache`]), so its lock is the
+//! object's lock.
+//!
+//! Lock order: directory before child; two directories by `rename`'s rules; two children by
+//! object number; then the delete queue's lock; then the transaction; nothing is waited for
+//! while a transaction is held but I/O. So groups never wait for locks, and the changes of
+//! one object join their groups in the order in which they take effect.
+//!
+//! Invariants
+//! - Attributes change only under the whole lock, except times (and nothing else) by writers
+//!   that share the file; such a writer whose group is older than the newest change's leaves
+//!   the times to the newer one.
+//! - `newest_txg` never falls. (asserted in [`Znode::store`])
+
+use std::sync::Arc;
+
+use dmu::zap::Zap;
+use dmu::{Dnode, Tx};
+use ondisk::{NvList, ObjectType};
+use parking_lot::Mutex;
+use units::{ObjectId, Txg};
+
+use crate::error::{Result, ZplError};
+use crate::flags;
+use crate::mode::{DeviceNumber, FileKind, MODE_PERMISSIONS};
+use crate::range_lock::RangeLock;
+use crate::sa::{SaImage, ZplAttr};
+use crate::time::Timestamp;
+
+/// What `stat` tells of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// Its number.
+    pub object: ObjectId,
+    /// Tells it from earlier objects of the same number.
+    pub generation: u64,
+    /// Type.
+    pub kind: FileKind,
+    /// Permission, set-id and sticky bits.
+    pub permissions: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Bytes of a file or link target; entries of a directory, `.` and `..` included.
+    pub size: u64,
+    /// Names that refer to it.
+    pub links: u32,
+    /// Allocated on disk as of the last synced group, in units of 512 bytes.
+    pub sectors: u64,
+    /// Preferred unit of I/O.
+    pub block_bytes: u32,
+    /// Which device, if it is one.
+    pub device: DeviceNumber,
+    /// Last access.
+    pub atime: Timestamp,
+    /// Last change of content.
+    pub mtime: Timestamp,
+    /// Last change of anything.
+    pub ctime: Timestamp,
+    /// Creation.
+    pub crtime: Timestamp,
+    /// The directory it was last linked into.
+    pub parent: ObjectId,
+    /// Persistent flags ([`crate::flags`]).
+    pub flags: u64,
+}
+
+/// See the module.
+pub struct Znode {
+    object: ObjectId,
+    kind: FileKind,
+    pub(crate) dnode: Arc<Dnode>,
+    pub(crate) lock: RangeLock,
+    /// The directory's entries.
+    zap: Option<Zap>,
+    state: Mutex<State>,
+}
+
+struct State {
+    image: SaImage,
+    bonus_type: ObjectType,
+    newest_txg: Txg,
+    opens: u64,
+    life: Life,
+    /// The access time in memory is newer than the stored one.
+    atime_dirty: bool,
+    xattrs: Option<Arc<NvList>>,
+}
+
+/// ```text
+///  Linked ─ last name removed ─► Unlinked ─ last close ─► Freed
+///     └──── last name removed, not open ─────────────────► Freed
+/// ```
+/// An unlinked object stands in the delete queue; a crash leaves it there for the next mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Has a name.
+    Linked,
+    /// Has none, and is open.
+    Unlinked,
+    /// Its object is being freed or is free.
+    Freed,
+}
+
+impl Znode {
+    pub(crate) fn new(dnode: Arc<Dnode>, image: SaImage, zap: Option<Zap>) -> Result<Arc<Self>> {
+        let mode = image.word(ZplAttr::Mode) as u32;
+        let kind = FileKind::of_mode(mode).ok_or_else(|| ZplError::Damaged {
+            objset: dnode.objset(),
+            object: dnode.object(),
+            what: format!("mode {mode:o} has no file type"),
+        })?;
+        let life = if image.word(ZplAttr::Links) == 0 { Life::Unlinked } else { Life::Linked };
+        let state = State {
+            image,
+            bonus_type: dnode.bonus_type(),
+            newest_txg: Txg::ZERO,
+            opens: 0,
+            life,
+            atime_dirty: false,
+            xattrs: None,
+        };
+        Ok(Arc::new(Self {
+            object: dnode.object(),
+            kind,
+            dnode,
+            lock: RangeLock::default(),
+            zap,
+            state: Mutex::new(state),
+        }))
+    }
+
+    /// The object's number.
+    #[must_use]
+    pub fn object(&self) -> ObjectId {
+        self.object
+    }
+
+    /// Its type; never changes.
+    #[must_use]
+    pub fn kind(&self) -> FileKind {
+        self.kind
+    }
+
+    /// The entries of a directory.
+    ///
+    /// # Errors
+    /// [`ZplError::NotDirectory`].
+    pub(crate) fn zap(&self) -> Result<&Zap> {
+        self.zap.as_ref().ok_or(ZplError::NotDirectory)
+    }
+
+    /// Everything `stat` wants, as of the newest change.
+    #[must_use]
+    pub fn attributes(&self) -> Attributes {
+        let state = self.state.lock();
+        let image = &state.image;
+        let narrow = |attr| u32::try_from(image.word(attr)).unwrap_or(u32::MAX);
+        Attributes {
+            object: self.object,
+            generation: image.word(ZplAttr::Gen),
+            kind: self.kind,
+            permissions: image.word(ZplAttr::Mode) as u32 & MODE_PERMISSIONS,
+            uid: narrow(ZplAttr::Uid),
+            gid: narrow(ZplAttr::Gid),
+            size: image.word(ZplAttr::Size),
+            links: narrow(ZplAttr::Links),
+            sectors: self.dnode.used_bytes().div_ceil(512),
+            block_bytes: self.dnode.block_bytes(),
+            device: DeviceNumber::decode(image.word(ZplAttr::Rdev)),
+            atime: image.time(ZplAttr::Atime),
+            mtime: image.time(ZplAttr::Mtime),
+            ctime: image.time(ZplAttr::Ctime),
+            crtime: image.time(ZplAttr::Crtime),
+            parent: ObjectId::new(image.word(ZplAttr::Parent)),
+            flags: image.word(ZplAttr::Flags),
+        }
+    }
+
+    /// One word of the attributes.
+    pub(crate) fn word(&self, attr: ZplAttr) -> u64 {
+        self.state.lock().image.word(attr)
+    }
+
+    /// Bytes of a file.
+    pub(crate) fn size(&self) -> u64 {
+        self.word(ZplAttr::Size)
+    }
+
+    pub(crate) fn mode(&self) -> u32 {
+        self.word(ZplAttr::Mode) as u32
+    }
+
+    /// One attribute's bytes.
+    pub(crate) fn bytes(&self, attr: ZplAttr) -> Option<Vec<u8>> {
+        self.state.lock().image.get(attr).map(<[u8]>::to_vec)
+    }
+
+    pub(crate) fn life(&self) -> Life {
+        self.state.lock().life
+    }
+
+    /// Whether it can be used at all. To be asked once the lock is held.
+    ///
+    /// # Errors
+    /// [`ZplError::Stale`] for an object that has been freed.
+    pub(crate) fn check_alive(&self) -> Result<()> {
+        match self.life() {
+            Life::Linked | Life::Unlinked => Ok(()),
+            Life::Freed => Err(ZplError::Stale { object: self.object }),
+        }
+    }
+
+    /// Whether a directory can take new entries, or a file new names.
+    ///
+    /// # Errors
+    /// [`ZplError::NotFound`] when its last name is gone.
+    pub(crate) fn check_linked(&self) -> Result<()> {
+        match self.life() {
+            Life::Linked => Ok(()),
+            Life::Unlinked | Life::Freed => Err(ZplError::NotFound),
+        }
+    }
+
+    /// Refuses what the flags forbid.
+    ///
+    /// # Errors
+    /// [`ZplError::NotPermitted`].
+    pub(crate) fn check_mutable(&self) -> Result<()> {
+        if self.word(ZplAttr::Flags) & flags::IMMUTABLE != 0 {
+            return Err(ZplError::NotPermitted("immutable"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_life(&self, life: Life) {
+        self.state.lock().life = life;
+    }
+
+    /// A copy of the attributes to work on. Stays current only under the whole lock.
+    pub(crate) fn image(&self) -> SaImage {
+        self.state.lock().image.clone()
+    }
+
+    /// Makes `image` the object's attributes. The caller holds the whole lock.
+    ///
+    /// # Errors
+    /// Those of the bonus buffer.
+    pub(crate) fn store(&self, tx: &Tx, image: SaImage) -> Result<()> {
+        let mut state = self.state.lock();
+        assert!(tx.txg() >= state.newest_txg, "attributes of {} join txg {} late", self.object, tx.txg());
+        let spill_changed = state.image.spill() != image.spill();
+        // Room for the spill pointer first, or the dnode refuses the spill block.
+        self.dnode.set_bonus(tx, state.bonus_type, image.bonus())?;
+        if spill_changed {
+            self.dnode.set_spill(tx, image.spill())?;
+        }
+        state.newest_txg = tx.txg();
+        state.image = image;
+        state.atime_dirty = false;
+        Ok(())
+    }
+
+    /// Stores the first attributes of a new object.
+    pub(crate) fn store_first(&self, tx: &Tx) -> Result<()> {
+        let mut state = self.state.lock();
+        state.bonus_type = ObjectType::SA;
+        self.dnode.set_bonus(tx, ObjectType::SA, state.image.bonus())?;
+        if state.image.spill().is_some() {
+            self.dnode.set_spill(tx, state.image.spill())?;
+        }
+        state.newest_txg = tx.txg();
+        Ok(())
+    }
+
+    /// Content changed: new times, in place. For writers that share the file.
+    pub(crate) fn touch(&self, tx: &Tx, now: Timestamp) -> Result<()> {
+        let mut state = self.state.lock();
+        if tx.txg() < state.newest_txg {
+            return Ok(());
+        }
+        stamp_content(&mut state.image, now);
+        self.dnode.set_bonus(tx, state.bonus_type, state.image.bonus())?;
+        state.newest_txg = tx.txg();
+        state.atime_dirty = false;
+        Ok(())
+    }
+
+    /// Sets the access time in memory; it reaches the disk with the next change, or
+    /// [`Znode::take_atime`].
+    pub(crate) fn set_atime(&self, now: Timestamp) {
+        let mut state = self.state.lock();
+        state.image.set_time(ZplAttr::Atime, now);
+        state.atime_dirty = true;
+    }
+
+    pub(crate) fn atime_dirty(&self) -> bool {
+        self.state.lock().atime_dirty
+    }
+
+    /// Counts a handle.
+    ///
+    /// # Errors
+    /// [`ZplError::Stale`].
+    pub(crate) fn open(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.life == Life::Freed {
+            return Err(ZplError::Stale { object: self.object });
+        }
+        state.opens += 1;
+        Ok(())
+    }
+
+    /// Counts a handle off; true when that was the last one.
+    ///
+    /// # Panics
+    /// When more handles are closed than were opened.
+    pub(crate) fn close(&self) -> bool {
+        let mut state = self.state.lock();
+        assert!(state.opens > 0, "object {} closed once too often", self.object);
+        state.opens -= 1;
+        state.opens == 0
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.state.lock().opens > 0
+    }
+
+    /// Turns an unlinked object that nobody has open into a freed one; false when it is not
+    /// ready for that. Whoever gets true must free it.
+    pub(crate) fn doom(&self, from: Life) -> bool {
+        let mut state = self.state.lock();
+        let ready = state.opens == 0 && state.life == from;
+        if ready {
+            state.life = Life::Freed;
+        }
+        ready
+    }
+
+    pub(crate) fn cached_xattrs(&self) -> Option<Arc<NvList>> {
+        self.state.lock().xattrs.clone()
+    }
+
+    pub(crate) fn cache_xattrs(&self, xattrs: Arc<NvList>) {
+        self.state.lock().xattrs = Some(xattrs);
+    }
+}
+
+/// New content: mtime and ctime, and the flags that go with them.
+pub(crate) fn stamp_content(image: &mut SaImage, now: Timestamp) {
+    image.set_time(ZplAttr::Mtime, now);
+    image.set_time(ZplAttr::Ctime, now);
+    let flags = image.word(ZplAttr::Flags) | flags::ARCHIVE | flags::AV_MODIFIED;
+    image.set_word(ZplAttr::Flags, flags);
+}
+
+/// New attributes: ctime, and the flag that goes with it.
+pub(crate) fn stamp_change(image: &mut SaImage, now: Timestamp) {
+    image.set_time(ZplAttr::Ctime, now);
+    image.set_word(ZplAttr::Flags, image.word(ZplAttr::Flags) | flags::ARCHIVE);
+}
