@@ -13,7 +13,10 @@ mod set;
 mod status;
 mod version;
 
-use crate::program::Program;
+use crate::program::{Command, Program};
+
+/// `zfs` has it, too.
+pub const VERSION: Command = version::COMMAND;
 
 /// The commands, in the order of the usage list.
 pub const PROGRAM: Program = Program {

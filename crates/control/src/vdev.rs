@@ -172,6 +172,11 @@ impl VdevInfo {
         !matches!(self.kind, VdevKind::Hole | VdevKind::Indirect)
     }
 
+    /// Children without holes.
+    pub fn shown_children(&self) -> impl Iterator<Item = &VdevInfo> + '_ {
+        self.children.iter().filter(|c| c.is_shown())
+    }
+
     /// This vdev and all below it, parents first.
     pub fn walk(&self) -> Box<dyn Iterator<Item = &VdevInfo> + '_> {
         Box::new(std::iter::once(self).chain(self.children.iter().flat_map(VdevInfo::walk)))

@@ -76,7 +76,8 @@ impl DnodeSpec {
     /// no room for are not there: three at most, one at least; an object with system
     /// attributes keeps its room for them (dnode.h, `dn_nblkptr`).
     fn image(&self) -> DnodeImage {
-        let room = ondisk::dnode::DNODE_SLOT_BYTES - ondisk::dnode::DNODE_HEADER_BYTES - usize::from(self.bonus_bytes);
+        let room = ondisk::dnode::DNODE_SLOT_BYTES - ondisk::dnode::DNODE_HEADER_BYTES;
+        let room = room.saturating_sub(usize::from(self.bonus_bytes));
         let nblkptr = if self.bonus_type == ObjectType::SA || self.slots > 1 {
             1
         } else {

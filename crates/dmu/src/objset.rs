@@ -400,7 +400,7 @@ impl Objset {
         dirty: &BTreeMap<ObjectId, Arc<Dnode>>,
         outcome: &mut Outcome,
     ) -> Result<Vec<(ObjectId, Option<DnodeImage>)>, DmuError> {
-        let mut synced: Vec<_> = stream::iter(dirty.values())
+        let mut synced: Vec<_> = stream::iter(dirty.values().cloned())
             .map(|dnode| async move { Ok::<_, DmuError>((dnode.object(), dnode.sync(txg, limit, &|_| 1).await?)) })
             .buffer_unordered(OBJECTS_IN_FLIGHT)
             .try_collect()

@@ -19,8 +19,8 @@ use units::ObjectId;
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::DslError;
 use crate::space::{Imbalance, add};
+use crate::{Dsl, DslError};
 
 /// How deep lists may lie in lists.
 const DEPTH_MAX: usize = 32;
@@ -302,4 +302,34 @@ fn stored(bp: &Blkptr) -> [u8; BLKPTR_BYTES] {
         bytes[CHECKSUM_AT..].fill(0);
     }
     bytes
+}
+
+impl Dsl {
+    /// Appends to the list in this object.
+    ///
+    /// # Errors
+    /// Damage, and those of reading and writing.
+    pub async fn bpobj_append(&self, tx: &Tx, list: ObjectId, bps: &[Blkptr]) -> Result<(), DslError> {
+        Bpobj::open(&self.mos, list).await?.append(tx, bps).await
+    }
+
+    /// All entries of the list in this object.
+    ///
+    /// # Errors
+    /// Damage, and those of reading.
+    pub async fn bpobj_entries(&self, list: ObjectId) -> Result<Vec<Blkptr>, DslError> {
+        let mut all = Vec::new();
+        Bpobj::open(&self.mos, list).await?.for_each(&mut |bps| all.extend_from_slice(bps)).await?;
+        Ok(all)
+    }
+
+    /// Empties the list in this object.
+    ///
+    /// # Errors
+    /// Damage, and those of reading and writing.
+    pub async fn bpobj_clear(&self, tx: &Tx, list: ObjectId) -> Result<(), DslError> {
+        let list = Bpobj::open(&self.mos, list).await?;
+        while !list.take(tx, READ_ENTRIES as usize).await?.is_empty() {}
+        Ok(())
+    }
 }

@@ -7,9 +7,9 @@ use units::ObjectId;
 /// Why an operation on datasets failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum DslError {
-    /// There is no dataset, dir or snapshot of that name.
+    /// There is no dataset or snapshot of that name.
     #[error("dataset {name:?} does not exist")]
-    NotFound {
+    NoSuchDataset {
         /// The name asked for.
         name: String,
     },
@@ -27,13 +27,31 @@ pub enum DslError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// The dataset has children, snapshots or clones, or is the pool's root.
+    /// The dataset has children and cannot be destroyed.
+    #[error("dataset {name:?} has children")]
+    HasChildren {
+        /// The dataset.
+        name: String,
+    },
+    /// The dataset has snapshots and cannot be destroyed.
+    #[error("dataset {name:?} has snapshots")]
+    HasSnapshots {
+        /// The dataset.
+        name: String,
+    },
+    /// The dataset cannot be destroyed for another reason.
     #[error("dataset {name:?} cannot be destroyed: {why}")]
     InUse {
         /// The dataset.
         name: String,
         /// What keeps it.
         why: &'static str,
+    },
+    /// A block is to be freed that a snapshot still refers to.
+    #[error("dataset {dataset}: a block of its latest snapshot was let go; deadlists are not kept yet")]
+    HeldBySnapshot {
+        /// The dataset.
+        dataset: ObjectId,
     },
     /// The property does not exist, cannot be set, or not to such a value.
     #[error("property {property:?}: {why}")]
@@ -42,14 +60,6 @@ pub enum DslError {
         property: String,
         /// What is wrong.
         why: &'static str,
-    },
-    /// The pool uses features that are not supported.
-    #[error("unsupported features in use: {}", .features.join(", "))]
-    UnsupportedFeatures {
-        /// Their names.
-        features: Vec<String>,
-        /// The pool can still be read.
-        readable: bool,
     },
     /// What a MOS object says makes no sense.
     #[error("MOS object {object}: damaged: {what}")]
@@ -72,7 +82,7 @@ impl DslError {
         Self::Damaged { object, what }
     }
 
-    pub(crate) fn not_found(name: &str) -> Self {
-        Self::NotFound { name: name.to_owned() }
+    pub(crate) fn no_such(name: &str) -> Self {
+        Self::NoSuchDataset { name: name.to_owned() }
     }
 }

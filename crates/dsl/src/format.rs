@@ -1,114 +1,123 @@
-//! What a new pool's meta-objset holds.
+//! What a new pool's MOS begins with.
+//!
+//! ```text
+//!  object directory (1): root_dataset, free_bpobj, features_for_read, features_for_write,
+//!    feature_descriptions, feature_enabled_txg, sync_bplist, creation_version, deflate,
+//!    org.illumos:checksum_salt
+//!  dirs: the root; below it $MOS (the MOS's space), $FREE (space being freed),
+//!    $ORIGIN, whose snapshot $ORIGIN@$ORIGIN is empty and the origin of all datasets
+//!  dataset: the root's head, a clone of $ORIGIN@$ORIGIN
+//! ```
+//! Configuration, history, and what belongs to vdevs are added by the pool.
 
 use std::sync::Arc;
 
-use dmu::zap::Zap;
-use dmu::{DnodeSpec, Objset, Tx};
+use dmu::zap::{Zap, ZapSpec, ZapValue};
+use dmu::{Objset, Tx};
 use ondisk::ObjectType;
-use ondisk::dsl::DslDatasetPhys;
-use units::{ObjectId, SECTOR_BYTES};
-use zerocopy::IntoBytes;
+use units::ObjectId;
+use zerocopy::little_endian::U64;
 
-use crate::dataset::Birth;
-use crate::dir::add_signed;
-use crate::features::DIRECTORY;
-use crate::{Dsl, DslError};
+use crate::create::Birth;
+use crate::deadlist::BPOBJ_BLOCK_BYTES;
+use crate::features::{
+    DIRECTORY, ENABLED_TXG, EXTENSIBLE_DATASET, Feature, LZ4_COMPRESS, SPACEMAP_HISTOGRAM, ZILSAXATTR,
+};
+use crate::tree::{FREE_DIR, MOS_DIR, ORIGIN, ROOT_DATASET};
+use crate::{Bpobj, Dsl, DslError};
 
-/// Version of a pool with feature flags.
-const POOL_VERSION: u64 = 5000;
+/// The pool version that has feature flags instead of numbers.
+const VERSION_FEATURES: u64 = 5000;
+/// Block size of the list of frees that are put off to the next group.
+const SYNC_BPLIST_BLOCK_BYTES: u32 = 16 << 10;
 /// The group in which the origin snapshot is said to have been made: before every other.
 const ORIGIN_TXG: u64 = 1;
-const ORIGIN: &str = "$ORIGIN";
+
+/// The features that new pools have: just those that are supported whole and of use. The first
+/// notes when the others were enabled.
+static NEW_POOL_FEATURES: [&Feature; 5] =
+    [&ENABLED_TXG, &LZ4_COMPRESS, &SPACEMAP_HISTOGRAM, &EXTENSIBLE_DATASET, &ZILSAXATTR];
 
 impl Dsl {
-    /// Fills an empty meta-objset with what every pool has: the object directory, feature
-    /// tables, the root directory with `$MOS`, `$FREE` and `$ORIGIN` below it, and the root
-    /// dataset, which like every dataset starts as a clone of the empty `$ORIGIN@$ORIGIN`.
-    /// `births` names the datasets to be made: `$ORIGIN`, its snapshot, the root.
+    /// Fills the MOS of a new pool, which is empty. `births` are those of the datasets to be
+    /// made: `$ORIGIN`, its snapshot, the root.
     ///
     /// # Errors
-    /// When there is no room.
+    /// Those of changing the MOS.
     pub async fn format(mos: Arc<Objset>, tx: &Tx, births: [Birth; 3]) -> Result<Self, DslError> {
-        let spec = DnodeSpec::new(ObjectType::OBJECT_DIRECTORY, SECTOR_BYTES as u32);
-        let dnode = mos.allocate_at(tx, DIRECTORY, &spec).await?;
-        let directory = Zap::format(dnode, tx, births[0].guid, 0, 0).await?;
-        let mut dsl = Self { mos, directory, root_dir: ObjectId::new(0) };
-        let now = births[2].now_secs;
-        let root = dsl.create_dir(tx, None, "", now).await?;
-        dsl.root_dir = root;
-        dsl.directory.add_u64(tx, b"root_dataset", root.get()).await?;
-        dsl.create_dir(tx, Some(root), "$MOS", now).await?;
-        dsl.create_dir(tx, Some(root), "$FREE", now).await?;
-        for name in ["free_bpobj", "sync_bplist"] {
-            let list = dsl.create_bpobj(tx).await?;
-            dsl.directory.add_u64(tx, name.as_bytes(), list.get()).await?;
+        let directory =
+            Zap::create_at(&mos, tx, DIRECTORY, &ZapSpec::new(ObjectType::OBJECT_DIRECTORY)).await?;
+        let mut dsl = Self::of(mos, directory, ObjectId::new(0));
+        let now_secs = births[2].now_secs;
+        dsl.root = dsl.create_dir(tx, None, "", now_secs).await?;
+        dsl.directory.add_u64(tx, ROOT_DATASET, dsl.root.get()).await?;
+        dsl.create_dir(tx, Some(dsl.root), MOS_DIR, now_secs).await?;
+        dsl.create_dir(tx, Some(dsl.root), FREE_DIR, now_secs).await?;
+        dsl.create_listed_bpobj(tx, b"free_bpobj", BPOBJ_BLOCK_BYTES).await?;
+        dsl.create_origin(tx, births[0], births[1]).await?;
+        dsl.create_features(tx).await?;
+        for feature in NEW_POOL_FEATURES {
+            dsl.enable_feature(tx, feature).await?;
         }
-        dsl.format_features(tx).await?;
-        dsl.directory.add_u64(tx, b"creation_version", POOL_VERSION).await?;
+        let origin = dsl.origin().await?;
+        dsl.create_head(tx, dsl.root, &origin, births[2]).await?;
+        dsl.create_listed_bpobj(tx, b"sync_bplist", SYNC_BPLIST_BLOCK_BYTES).await?;
+        dsl.directory.add_u64(tx, b"creation_version", VERSION_FEATURES).await?;
         dsl.directory.add_u64(tx, b"deflate", 1).await?;
-        let origin = dsl.format_origin(tx, root, births[0], births[1]).await?;
-        dsl.create_head(tx, root, Some(origin), births[2]).await?;
+        let salt = ZapValue::U8(checksum_salt(&births));
+        dsl.directory.add(tx, b"org.illumos:checksum_salt", &salt).await?;
         Ok(dsl)
     }
 
-    /// `$ORIGIN` and its snapshot, both empty.
-    async fn format_origin(&self, tx: &Tx, root: ObjectId, head: Birth, snap: Birth) -> Result<ObjectId, DslError> {
-        let dir = self.create_dir(tx, Some(root), ORIGIN, head.now_secs).await?;
-        let dataset = self.create_head(tx, dir, None, head).await?;
-        let mut phys = self.dataset(dataset).await?;
-        let snapshot = self.snapshot_empty(tx, &phys, snap).await?;
-        let names = ObjectId::new(phys.snapnames_zap_object.get());
-        self.zap(names).await?.add_u64(tx, ORIGIN.as_bytes(), snapshot.get()).await?;
-        phys.creation_txg = ORIGIN_TXG.into();
-        phys.prev_snap_object = snapshot.get().into();
-        phys.prev_snap_txg = ORIGIN_TXG.into();
-        phys.deadlist_object = self.create_deadlist(tx, true).await?.get().into();
-        self.mos.hold(dataset).await?.set_bonus(tx, ObjectType::DSL_DATASET, phys.as_bytes())?;
-        self.update_dataset(tx, snapshot, |phys| phys.next_snap_object = dataset.get().into()).await?;
-        Ok(snapshot)
+    async fn create_listed_bpobj(&self, tx: &Tx, name: &[u8], block_bytes: u32) -> Result<(), DslError> {
+        let list = Bpobj::create(&self.mos, tx, block_bytes).await?;
+        Ok(self.directory.add_u64(tx, name, list.object().get()).await?)
     }
 
-    /// The snapshot takes over the deadlist of its dataset, and is known to it as a child.
-    async fn snapshot_empty(&self, tx: &Tx, of: &DslDatasetPhys, birth: Birth) -> Result<ObjectId, DslError> {
-        let spec = DnodeSpec::new(ObjectType::DSL_DATASET, 0)
-            .with_bonus(ObjectType::DSL_DATASET, size_of::<DslDatasetPhys>() as u16);
-        let dnode = self.mos.allocate(tx, &spec).await?;
-        let mut phys = *of;
-        phys.snapnames_zap_object = 0.into();
-        phys.creation_txg = ORIGIN_TXG.into();
-        phys.guid = birth.guid.into();
-        phys.fsid_guid = (birth.fsid >> 8).into();
-        add_signed(&mut phys.num_children, 1);
-        dnode.set_bonus(tx, ObjectType::DSL_DATASET, phys.as_bytes())?;
-        Ok(dnode.object())
-    }
+    /// Makes `$ORIGIN`, its head without contents, and the snapshot of that.
+    async fn create_origin(&self, tx: &Tx, head: Birth, snapshot: Birth) -> Result<(), DslError> {
+        let dir = self.create_dir(tx, Some(self.root), ORIGIN, head.now_secs).await?;
+        let of_snapshot = self.create_deadlist(tx).await?;
+        let of_head = self.create_deadlist(tx).await?;
+        self.add_deadlist_key(tx, &of_head, 0).await?;
+        let snapshot_names = self.create_snapshot_names(tx).await?;
 
-    /// The snapshot that new datasets are clones of.
-    pub(crate) async fn origin_snapshot(&self) -> Result<ObjectId, DslError> {
-        let map = ObjectId::new(self.dir(self.root_dir).await?.child_dir_zap_object.get());
-        let missing = || DslError::Damaged { object: map, what: "no $ORIGIN".into() };
-        let dir = self.zap(map).await?.lookup_u64(ORIGIN.as_bytes()).await?.ok_or_else(missing)?;
-        let head = ObjectId::new(self.dir(ObjectId::new(dir)).await?.head_dataset_object.get());
-        let snapshot = self.dataset(head).await?.prev_snap_object.get();
-        if snapshot == 0 { Err(missing()) } else { Ok(ObjectId::new(snapshot)) }
-    }
+        let mut snapshot = snapshot.phys(dir, tx);
+        snapshot.creation_txg = U64::new(ORIGIN_TXG);
+        snapshot.deadlist = U64::new(of_snapshot.object().get());
+        snapshot.children = U64::new(1);
+        let snapshot = self.create_dataset_object(tx, &snapshot).await?;
 
-    /// The directory that the meta-objset's own space is counted in.
-    ///
-    /// # Errors
-    /// When the pool has none.
-    pub async fn mos_dir(&self) -> Result<ObjectId, DslError> {
-        let map = ObjectId::new(self.dir(self.root_dir).await?.child_dir_zap_object.get());
-        let missing = || DslError::Damaged { object: map, what: "no $MOS".into() };
-        let dir = self.zap(map).await?.lookup_u64(b"$MOS").await?.ok_or_else(missing)?;
-        Ok(ObjectId::new(dir))
-    }
+        let mut head = head.phys(dir, tx);
+        head.creation_txg = U64::new(ORIGIN_TXG);
+        head.deadlist = U64::new(of_head.object().get());
+        head.prev_snapshot = U64::new(snapshot.get());
+        head.prev_snapshot_txg = U64::new(ORIGIN_TXG);
+        head.snapshot_names = U64::new(snapshot_names.get());
+        let head = self.create_dataset_object(tx, &head).await?;
 
-    /// Counts a change of the meta-objset's own space.
-    ///
-    /// # Errors
-    /// When its directory cannot be read.
-    pub async fn add_mos_space(&self, tx: &Tx, delta: dmu::SpaceDelta) -> Result<(), DslError> {
-        self.add_space(tx, self.mos_dir().await?, crate::dir::UsedBy::Head, delta).await
+        let names = self.zap(snapshot_names.get()).await?;
+        names.add_u64(tx, ORIGIN.as_bytes(), snapshot.get()).await?;
+        let snapshot = self.loaded_dataset(snapshot).await?;
+        snapshot.change(tx, |phys| phys.next_snapshot = U64::new(head.get()))?;
+        snapshot.dir().change(tx, |phys| phys.head_dataset = U64::new(head.get()))
     }
+}
+
+/// 32 bytes that differ from pool to pool: what salted checksums begin with. They lie in the MOS
+/// for all to read; that nobody can foretell them follows from the random numbers of the births.
+fn checksum_salt(births: &[Birth; 3]) -> Vec<u8> {
+    let mut state = births.iter().fold(0_u64, |mixed, birth| mix(mixed ^ birth.guid) ^ mix(!birth.fsid));
+    let mut word = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(state)
+    };
+    (0..4).flat_map(|_| word().to_le_bytes()).collect()
+}
+
+/// A permutation of 64-bit words in which every bit depends on every other (SplitMix64).
+fn mix(word: u64) -> u64 {
+    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
 }

@@ -6,8 +6,8 @@
 //!                                     ▼                      ▼
 //!                                   Dir "tank/fs"          Dataset "$ORIGIN@$ORIGIN"
 //! ```
-//! A [`Dir`] has a name, children, properties, quota and reservation; it lives as long as its
-//! head [`Dataset`], which has contents. All of it lies in the MOS: dirs and datasets in bonus
+//! A dir has a name, children, properties, quota and reservation; it lives as long as its
+//! head dataset, which has contents. All of it lies in the MOS: dirs and datasets in bonus
 //! buffers, everything that has names in ZAPs. What is in memory is a copy, written through.
 //!
 //! Invariants
@@ -35,17 +35,13 @@ mod space;
 mod tree;
 
 pub use bpobj::Bpobj;
-pub use check::{PoolSpace, SpaceVerdict, slop_bytes};
-pub use create::NewDataset;
-pub use dataset::{Dataset, FreeWhen};
-pub use destroy::Destroyed;
-pub use dir::Dir;
+pub use check::{PoolSpace, SpaceVerdict};
+pub use create::Birth;
 pub use error::DslError;
-pub use features::{FEATURES, Feature, Features};
-pub use format::NewPool;
-pub use names::{check_dataset_name, check_snapshot_name};
-pub use props::{DatasetProps, PropSource, PropValue};
-pub use tree::{Child, Dsl, object_directory};
+pub use features::{FEATURES, Feature};
+pub use names::{DatasetName, check_dataset_name, check_snapshot_name};
+pub use props::{PropValue, Property};
+pub use tree::Dsl;
 
 #[cfg(test)]
 mod tests;

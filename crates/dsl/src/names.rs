@@ -1,6 +1,27 @@
 //! Names of datasets: `pool/dir/dir` and `pool/dir@snapshot`.
 
+use units::{ObjectId, ObjsetId};
+
 use crate::DslError;
+
+/// A dataset that was found by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatasetName {
+    /// Full name, from the pool on; of a snapshot with what stands after the `@`.
+    pub name: String,
+    /// MOS object of its dir.
+    pub dir: ObjectId,
+    /// MOS object of the dataset.
+    pub dataset: ObjectId,
+}
+
+impl DatasetName {
+    /// Number of its objset: that of the dataset's object.
+    #[must_use]
+    pub fn objset(&self) -> ObjsetId {
+        ObjsetId::new(self.dataset.get())
+    }
+}
 
 /// Longest name, in bytes.
 const NAME_BYTES_MAX: usize = 255;

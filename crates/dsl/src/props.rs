@@ -1,140 +1,275 @@
-//! Properties: what a dataset says itself, and what it inherits.
+//! Properties of datasets.
+//!
+//! ```text
+//!  Dir "tank/fs" ─ props ─► ZAP:  "sync" ─► 1          set here
+//!      │                          "atime$recvd" ─► 0   came with a received stream
+//!      ▼ parent                   "exec$inherit"       not even what was received
+//!  Dir "tank"    ─ props ─► ZAP:  "org.example:by" ─► "text"
+//! ```
+//! A value is looked for in the dataset's own ZAP, then, if the property is one that is
+//! inherited, in those of its ancestors, and last in the table of defaults. User properties,
+//! whose names contain a colon, are text and are inherited. Values are stored as the format
+//! numbers them; the words for them are the front's business.
+//!
+//! Invariants
+//! - What was set is in force here and below until something nearer is set
+//!   (test: `a_property_is_inherited_until_it_is_set_nearer`).
+
+use std::collections::BTreeMap;
 
 use dmu::Tx;
-use dmu::zap::ZapValue;
+use dmu::zap::{Zap, ZapError, ZapValue};
 use units::ObjectId;
+use zerocopy::little_endian::U64;
 
-use crate::dir::UsedBy;
+use crate::dataset::Dataset;
+use crate::names::split;
 use crate::{DatasetName, Dsl, DslError};
 
-/// A stored value: a number (also for choices, by the format's numbers), or text.
+mod table;
+
+pub use table::{DefaultValue, PROPS, PropDef, prop};
+
+/// The value of a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PropValue {
-    /// A number.
+    /// A number, or the number of a choice.
     Number(u64),
     /// Text.
     Text(String),
 }
 
 impl PropValue {
-    /// The number, if it is one.
+    /// The number it is.
     #[must_use]
-    pub fn number(&self) -> Option<u64> {
+    pub const fn number(&self) -> Option<u64> {
+        if let Self::Number(number) = self { Some(*number) } else { None }
+    }
+
+    /// The text it is.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    fn stored(&self) -> ZapValue {
         match self {
-            Self::Number(n) => Some(*n),
-            Self::Text(_) => None,
+            Self::Number(number) => ZapValue::from(*number),
+            Self::Text(text) => ZapValue::text(text),
         }
+    }
+
+    fn of(value: &ZapValue) -> Option<Self> {
+        let number = value.as_u64().map(Self::Number);
+        number.or_else(|| value.as_text().map(|text| Self::Text(text.to_owned())))
     }
 }
 
-impl From<&PropValue> for ZapValue {
-    fn from(value: &PropValue) -> Self {
-        match value {
-            PropValue::Number(n) => Self::from(*n),
-            PropValue::Text(text) => Self::text(text),
-        }
-    }
-}
-
-/// A value and the dataset that it was set on.
+/// A property that is set on a dataset or on one above it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Property {
-    /// The property's name.
+    /// Its name.
     pub name: String,
     /// Its value.
     pub value: PropValue,
-    /// Full name of the dataset that says so.
+    /// Full name of the dataset that it was set on.
     pub set_on: String,
+    /// It came with a stream that was received there.
+    pub received: bool,
 }
 
-/// Suffixes under which the format keeps how a property was come by.
-const RECEIVED_SUFFIX: char = '$';
+const SUFFIX_INHERIT: &str = "$inherit";
+const SUFFIX_RECEIVED: &str = "$recvd";
+/// A value that older software would not understand lies under this name, and another, which it
+/// does understand, under the plain one.
+const SUFFIX_NEWER: &str = "$iuv";
+
+/// Longest value of a user property.
+const TEXT_BYTES_MAX: usize = 8191;
+
+/// What one ZAP of properties says.
+struct Layer(BTreeMap<String, PropValue>);
+
+impl Layer {
+    /// The value that this layer gives a property, and whether it was received.
+    fn get(&self, name: &str) -> Option<(&PropValue, bool)> {
+        let with = |suffix| self.0.get(&format!("{name}{suffix}"));
+        if let Some(value) = with(SUFFIX_NEWER).or_else(|| self.0.get(name)) {
+            return Some((value, false));
+        }
+        if with(SUFFIX_INHERIT).is_some() {
+            return None;
+        }
+        with(SUFFIX_RECEIVED).map(|value| (value, true))
+    }
+
+    /// Names of properties, without suffixes, that this layer has something to say of.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(|name| name.split('$').next().unwrap_or_default()).filter(|name| !name.is_empty())
+    }
+}
+
+/// Whether children inherit a property.
+fn is_inherited(name: &str) -> bool {
+    prop(name).is_none_or(|def| def.inherited)
+}
+
+/// Whether a property may be set to this value.
+fn check(name: &str, value: &PropValue) -> Result<(), DslError> {
+    let refuse = |why| Err(DslError::BadProperty { property: name.to_owned(), why });
+    if name.len() > 240 || name.contains('$') || name.contains('\0') {
+        return refuse("no such property");
+    }
+    match (prop(name).map(|def| def.default), value) {
+        (Some(DefaultValue::Number(_)), PropValue::Number(_)) => Ok(()),
+        (Some(DefaultValue::Text(_)), PropValue::Text(text)) => check_text(name, text),
+        (Some(_), _) => refuse("value of the wrong kind"),
+        (None, PropValue::Text(text)) if name.contains(':') => check_text(name, text),
+        (None, _) if name.contains(':') => refuse("user properties are text"),
+        (None, _) => refuse("no such property"),
+    }
+}
+
+fn check_text(name: &str, text: &str) -> Result<(), DslError> {
+    if text.len() > TEXT_BYTES_MAX || text.contains('\0') {
+        return Err(DslError::BadProperty { property: name.to_owned(), why: "value too long or with a NUL" });
+    }
+    Ok(())
+}
 
 impl Dsl {
-    /// What is set on the dataset itself.
+    /// What is set on a dataset, or on one above it and inherited: one value of each property,
+    /// by name. What nobody set is not here: see [`PROPS`].
     ///
     /// # Errors
-    /// When its properties cannot be read.
-    pub async fn local_props(&self, dataset: &DatasetName) -> Result<Vec<Property>, DslError> {
-        let zap = ObjectId::new(self.dir(dataset.dir).await?.props_zap_object.get());
-        let entries = self.zap(zap).await?.all().await?;
-        let mut props = Vec::with_capacity(entries.len());
-        for entry in entries {
-            let Ok(name) = String::from_utf8(entry.name) else { continue };
-            let number = entry.value.as_u64().map(PropValue::Number);
-            let value = number.or_else(|| entry.value.as_text().map(|t| PropValue::Text(t.into())));
-            if let (Some(value), false) = (value, name.contains(RECEIVED_SUFFIX)) {
-                props.push(Property { name, value, set_on: dataset.name.clone() });
-            }
-        }
-        props.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(props)
-    }
-
-    /// What is set on the dataset or on one above it, the nearest first. Which of these are
-    /// passed down is for the caller to know.
-    ///
-    /// # Errors
-    /// When properties cannot be read.
+    /// Damage, and those of reading the MOS.
     pub async fn props(&self, dataset: &DatasetName) -> Result<Vec<Property>, DslError> {
-        let mut all: Vec<Property> = Vec::new();
-        let mut name = dataset.name.as_str();
-        loop {
-            for prop in self.local_props(&self.resolve(name).await?).await? {
-                if !all.iter().any(|known| known.name == prop.name) {
-                    all.push(prop);
+        let layers = self.layers(dataset).await?;
+        let mut found: BTreeMap<&str, Property> = BTreeMap::new();
+        for (index, (set_on, layer)) in layers.iter().enumerate() {
+            for name in layer.names().filter(|name| index == 0 || is_inherited(name)) {
+                if let (Some((value, received)), false) = (layer.get(name), found.contains_key(name)) {
+                    let (value, set_on) = (value.clone(), set_on.clone());
+                    found.insert(name, Property { name: name.to_owned(), value, set_on, received });
                 }
             }
-            match name.rsplit_once('/') {
-                Some((above, _)) => name = above,
-                None => return Ok(all),
-            }
         }
+        Ok(found.into_values().collect())
     }
 
-    /// Sets a property on the dataset itself.
+    /// Sets a property of a head's dir, and lets what is accounted for it follow.
     ///
     /// # Errors
-    /// When its properties cannot be read or written.
-    pub async fn set_prop(&self, tx: &Tx, dir: ObjectId, name: &str, value: &PropValue) -> Result<(), DslError> {
-        let zap = ObjectId::new(self.dir(dir).await?.props_zap_object.get());
-        Ok(self.zap(zap).await?.update(tx, name.as_bytes(), &value.into()).await?)
+    /// [`DslError::BadProperty`], and those of changing the MOS.
+    pub async fn set_prop(
+        &self,
+        tx: &Tx,
+        dir: ObjectId,
+        name: &str,
+        value: &PropValue,
+    ) -> Result<(), DslError> {
+        check(name, value)?;
+        let zap = self.zap(self.dir(dir).await?.props.get()).await?;
+        for stale in [SUFFIX_INHERIT, SUFFIX_NEWER] {
+            remove_if_there(&zap, tx, &format!("{name}{stale}")).await?;
+        }
+        zap.update(tx, name.as_bytes(), &value.stored()).await?;
+        self.follow(tx, dir, name).await
     }
 
-    /// Takes a property back: what is above holds again.
+    /// Takes a property back, so that it is inherited, or the default.
     ///
     /// # Errors
-    /// When its properties cannot be read or written.
+    /// Those of changing the MOS.
     pub async fn clear_prop(&self, tx: &Tx, dir: ObjectId, name: &str) -> Result<(), DslError> {
-        let object = ObjectId::new(self.dir(dir).await?.props_zap_object.get());
-        let zap = self.zap(object).await?;
-        if zap.lookup(name.as_bytes()).await?.is_some() {
-            zap.remove(tx, name.as_bytes()).await?;
+        let zap = self.zap(self.dir(dir).await?.props.get()).await?;
+        for gone in [name.to_owned(), format!("{name}{SUFFIX_NEWER}")] {
+            remove_if_there(&zap, tx, &gone).await?;
         }
+        let received = zap.lookup(format!("{name}{SUFFIX_RECEIVED}").as_bytes()).await?;
+        if received.is_some() {
+            zap.update_u64(tx, format!("{name}{SUFFIX_INHERIT}").as_bytes(), 0).await?;
+        }
+        self.follow(tx, dir, name).await
+    }
+
+    /// The most that a dir and all below it may use, in bytes; 0 for no limit.
+    ///
+    /// # Errors
+    /// Those of changing the MOS.
+    pub async fn set_quota(&self, tx: &Tx, dir: ObjectId, bytes: u64) -> Result<(), DslError> {
+        self.set_prop(tx, dir, "quota", &PropValue::Number(bytes)).await
+    }
+
+    /// What is kept free for a dir and all below it, in bytes.
+    ///
+    /// # Errors
+    /// Those of changing the MOS.
+    pub async fn set_reservation(&self, tx: &Tx, dir: ObjectId, bytes: u64) -> Result<(), DslError> {
+        self.set_prop(tx, dir, "reservation", &PropValue::Number(bytes)).await
+    }
+
+    /// Some properties are kept a second time, where space is accounted.
+    async fn follow(&self, tx: &Tx, dir: ObjectId, name: &str) -> Result<(), DslError> {
+        if !["quota", "reservation", "refquota", "refreservation"].contains(&name) {
+            return Ok(());
+        }
+        let dir = self.loaded_dir(dir).await?;
+        let own = self.layer(dir.phys().props.get()).await?;
+        let bytes = own.get(name).and_then(|(value, _)| value.number()).unwrap_or(0);
+        match name {
+            "quota" => return dir.change(tx, |phys| phys.quota = U64::new(bytes)),
+            "reservation" => return dir.set_reservation(tx, bytes),
+            _ => {}
+        }
+        let head = self.loaded_dataset(ObjectId::new(dir.phys().head_dataset.get())).await?;
+        if name == "refreservation" {
+            return head.set_refreservation(tx, bytes);
+        }
+        head.set_limits(bytes, head.refreservation());
         Ok(())
     }
 
-    /// The most that a directory and all below it may use; 0 for no limit.
-    ///
-    /// # Errors
-    /// When the directory cannot be read.
-    pub async fn set_quota(&self, tx: &Tx, dir: ObjectId, bytes: u64) -> Result<(), DslError> {
-        self.update_dir(tx, dir, |phys| phys.quota = bytes.into()).await
+    /// Refquota and refreservation of a head, in bytes.
+    pub(crate) async fn limits(&self, head: &Dataset) -> Result<(u64, u64), DslError> {
+        let own = self.layer(head.dir().phys().props.get()).await?;
+        let number = |name| own.get(name).and_then(|(value, _)| value.number()).unwrap_or(0);
+        Ok((number("refquota"), number("refreservation")))
     }
 
-    /// What is kept free for a directory and all below it.
-    ///
-    /// # Errors
-    /// When the directory cannot be read.
-    pub async fn set_reservation(&self, tx: &Tx, dir: ObjectId, bytes: u64) -> Result<(), DslError> {
-        let old = self.dir(dir).await?;
-        let (used, before) = (old.used_bytes.get(), old.reserved.get());
-        self.update_dir(tx, dir, |phys| phys.reserved = bytes.into()).await?;
-        let delta = bytes.max(used) as i64 - before.max(used) as i64;
-        if delta == 0 || old.parent_object.get() == 0 {
-            return Ok(());
+    /// The ZAPs in which a dataset's properties are looked for, nearest first, with the names of
+    /// those whose they are.
+    async fn layers(&self, dataset: &DatasetName) -> Result<Vec<(String, Layer)>, DslError> {
+        let mut layers = Vec::new();
+        let (mut name, snapshot) = split(&dataset.name);
+        if snapshot.is_some() {
+            let props = self.dataset(dataset.dataset).await?.props.get();
+            layers.push((dataset.name.clone(), self.layer(props).await?));
         }
-        let more = dmu::SpaceDelta { used: delta, ..dmu::SpaceDelta::default() };
-        self.add_space(tx, ObjectId::new(old.parent_object.get()), UsedBy::ChildReservation, more).await
+        for dir in self.loaded_dir(dataset.dir).await?.ancestry() {
+            layers.push((name.to_owned(), self.layer(dir.phys().props.get()).await?));
+            name = name.rsplit_once('/').map_or(name, |(above, _)| above);
+        }
+        Ok(layers)
+    }
+
+    async fn layer(&self, object: u64) -> Result<Layer, DslError> {
+        let mut values = BTreeMap::new();
+        if object != 0 {
+            for entry in self.zap(object).await?.all().await? {
+                // What is neither a number nor text is none of ours.
+                if let Some(value) = PropValue::of(&entry.value) {
+                    values.insert(String::from_utf8_lossy(&entry.name).into_owned(), value);
+                }
+            }
+        }
+        Ok(Layer(values))
+    }
+}
+
+async fn remove_if_there(zap: &Zap, tx: &Tx, name: &str) -> Result<(), DslError> {
+    match zap.remove(tx, name.as_bytes()).await {
+        Ok(()) | Err(ZapError::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }

@@ -11,10 +11,13 @@
 use dmu::{SpaceDelta, Tx};
 use ondisk::Blkptr;
 use ondisk::dsl::{DslDirPhys, dir_flags, used};
-use units::ObjectId;
+use units::{ObjectId, Txg};
 use zerocopy::little_endian::U64;
 
-use crate::{Dataset, Dir, Dsl, DslError};
+use crate::dataset::Dataset;
+use crate::dir::Dir;
+use crate::tree::{FREE_DIR, MOS_DIR};
+use crate::{Dsl, DslError};
 
 /// A counter would go below zero or past the end: the sums on disk were wrong.
 #[derive(Clone, Copy, Debug)]
@@ -112,14 +115,8 @@ impl Dir {
 }
 
 impl Dataset {
-    /// Takes over what a sync of its objset left: the new root, and the space it took and gave.
-    /// The freed blocks were born after the latest snapshot: older ones go to the deadlist and
-    /// are not part of `delta`.
-    ///
-    /// # Errors
-    /// [`DslError::Damaged`] when the sums on disk cannot have been right, and those of changing
-    /// the MOS.
-    pub fn apply_sync(&self, tx: &Tx, root: Blkptr, delta: SpaceDelta) -> Result<(), DslError> {
+    /// Takes over what a sync of its objset left.
+    fn apply_sync(&self, tx: &Tx, root: Blkptr, delta: SpaceDelta) -> Result<(), DslError> {
         let reserved = self.refreservation();
         let charge = self.try_change(tx, |phys| {
             let charge = charged(phys.unique_bytes.get(), delta.used, reserved)?;
@@ -148,19 +145,48 @@ impl Dataset {
 }
 
 impl Dsl {
+    /// Takes over what a sync of a dataset's objset left: the new root, and the space it took
+    /// and gave. The freed blocks were born after the latest snapshot: see [`Dsl::may_free`].
+    ///
+    /// # Errors
+    /// [`DslError::Damaged`] when the sums on disk cannot have been right, and those of changing
+    /// the MOS.
+    pub async fn apply_sync(
+        &self,
+        tx: &Tx,
+        dataset: ObjectId,
+        root: Blkptr,
+        delta: SpaceDelta,
+    ) -> Result<(), DslError> {
+        self.loaded_dataset(dataset).await?.apply_sync(tx, root, delta)
+    }
+
+    /// Whether a block that a dataset lets go may be freed: no snapshot refers to it. Others
+    /// belong on the dataset's deadlist, which comes with snapshots.
+    ///
+    /// # Errors
+    /// [`DslError::HeldBySnapshot`], and those of reading the MOS.
+    pub async fn may_free(&self, dataset: ObjectId, birth: Txg) -> Result<(), DslError> {
+        if birth.get() > self.loaded_dataset(dataset).await?.phys().prev_snapshot_txg.get() {
+            Ok(())
+        } else {
+            Err(DslError::HeldBySnapshot { dataset })
+        }
+    }
+
     /// The MOS itself has come to take more or less space.
     ///
     /// # Errors
     /// Those of changing the MOS.
-    pub fn apply_mos_sync(&self, tx: &Tx, delta: SpaceDelta) -> Result<(), DslError> {
-        self.mos_dir().use_space(tx, used::HEAD, delta)
+    pub async fn add_mos_space(&self, tx: &Tx, delta: SpaceDelta) -> Result<(), DslError> {
+        self.special_dir(MOS_DIR).await?.use_space(tx, used::HEAD, delta)
     }
 
     /// Space of blocks that wait to be freed changes: what `$FREE` accounts for.
     ///
     /// # Errors
     /// Those of changing the MOS.
-    pub fn apply_freeing(&self, tx: &Tx, delta: SpaceDelta) -> Result<(), DslError> {
-        self.free_dir().use_space(tx, used::HEAD, delta)
+    pub async fn add_freeing_space(&self, tx: &Tx, delta: SpaceDelta) -> Result<(), DslError> {
+        self.special_dir(FREE_DIR).await?.use_space(tx, used::HEAD, delta)
     }
 }

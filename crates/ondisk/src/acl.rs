@@ -12,8 +12,10 @@
 //! Every file carries an ACL, on Linux too, where it is the *trivial* one: the mode in other words.
 //! POSIX ACLs are extended attributes and not seen here.
 //!
-//! Invariant: the ACL of a mode is the one OpenZFS writes (test:
-//! `the_trivial_acl_of_each_mode_is_the_formats`).
+//! Invariants
+//! - The ACL of a mode grants what the mode does (test:
+//!   `the_trivial_acl_grants_what_the_mode_does`), in the entries that OpenZFS writes (golden test:
+//!   `every_structure_in_every_pool_encodes_to_the_same_bytes`).
 
 #[cfg(test)]
 mod tests;
@@ -212,7 +214,11 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Ace>, OndiskError> {
 pub fn encode(aces: &[Ace]) -> Vec<u8> {
     let mut out = Vec::new();
     for ace in aces {
-        assert_eq!(ace.who.is_none(), Ace::is_abstract(ace.ace_type, ace.flags), "type and flags tell the size");
+        assert_eq!(
+            ace.who.is_none(),
+            Ace::is_abstract(ace.ace_type, ace.flags),
+            "type and flags tell the size"
+        );
         assert_eq!(ace.object.is_some(), Ace::is_object(ace.ace_type), "type tells the size");
         let (ace_type, flags) = (U16::new(ace.ace_type), U16::new(ace.flags));
         out.extend_from_slice(AceHeaderPhys { ace_type, flags, mask: U32::new(ace.mask) }.as_bytes());
@@ -253,10 +259,8 @@ const EXECUTE_BIT: u64 = 0o1;
 const ALWAYS: u32 =
     ace_mask::READ_ACL | ace_mask::READ_ATTRIBUTES | ace_mask::READ_NAMED_ATTRS | ace_mask::SYNCHRONIZE;
 /// What the owner may do besides.
-const OWNER_ALWAYS: u32 = ace_mask::WRITE_ATTRIBUTES
-    | ace_mask::WRITE_OWNER
-    | ace_mask::WRITE_ACL
-    | ace_mask::WRITE_NAMED_ATTRS;
+const OWNER_ALWAYS: u32 =
+    ace_mask::WRITE_ATTRIBUTES | ace_mask::WRITE_OWNER | ace_mask::WRITE_ACL | ace_mask::WRITE_NAMED_ATTRS;
 
 /// The mask that stands for three bits of a mode.
 const fn mask_of(rwx: u64, is_dir: bool) -> u32 {

@@ -65,7 +65,9 @@ pub enum ByteOrder {
 }
 
 /// A block pointer as it lies on disk.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct Blkptr {
     dva: [DvaPhys; DVAS_PER_BLKPTR],
@@ -376,7 +378,11 @@ impl std::fmt::Debug for Blkptr {
             write!(f, "DVA[{i}]={dva} ")?;
         }
         let (lsize, psize) = (self.lsize().get(), self.psize().get());
-        write!(f, "[L{level} {kind:?}] size={lsize:x}L/{psize:x}P birth={birth}L/{}P ", self.physical_birth())?;
+        write!(
+            f,
+            "[L{level} {kind:?}] size={lsize:x}L/{psize:x}P birth={birth}L/{}P ",
+            self.physical_birth()
+        )?;
         let [a, b, c, d] = self.checksum();
         write!(f, "fill={} cksum={a:x}:{b:x}:{c:x}:{d:x}", self.fill())
     }

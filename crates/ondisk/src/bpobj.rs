@@ -26,7 +26,9 @@ pub const BPOBJ_BYTES: usize = 56;
 ///  0 blkptrs   8 bytes   16 compressed   24 uncompressed   32 subobj list   40 subobjs
 /// 48 freed    56 end
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct BpobjPhys {
     /// Entries of its own.

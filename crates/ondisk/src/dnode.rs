@@ -74,7 +74,9 @@ pub mod flags {
 }
 
 /// The first 64 bytes of a dnode.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct DnodePhys {
     /// What the object is; `NONE` for a free slot.
@@ -171,7 +173,8 @@ pub struct DnodeImage {
     pub checksum: ChecksumKind,
     /// Compression function of the object; `Inherit` as a rule.
     pub compression: CompressionKind,
-    /// See [`flags`]; the spill and the used-bytes flags are set by encoding.
+    /// See [`flags`]. Encoding sets the spill flag as there is a spill blkptr or not, and the
+    /// used-bytes flag once space is used.
     pub flags: u8,
     /// Data block size in sectors; at least 1.
     pub data_block_sectors: u16,
@@ -204,7 +207,7 @@ impl DnodeImage {
             bonus_type: ObjectType::NONE,
             checksum: ChecksumKind::Inherit,
             compression: CompressionKind::Inherit,
-            flags: flags::USED_BYTES,
+            flags: 0,
             data_block_sectors,
             extra_slots: 0,
             max_block_id: BlockId::new(0),
@@ -290,6 +293,7 @@ impl DnodeImage {
 
     fn header(&self) -> DnodePhys {
         let spill = if self.spill.is_some() { flags::SPILL_BLKPTR } else { 0 };
+        let used = if self.used_bytes > 0 { flags::USED_BYTES } else { 0 };
         DnodePhys {
             object_type: self.object_type,
             indirect_shift: self.indirect_shift,
@@ -298,7 +302,7 @@ impl DnodeImage {
             bonus_type: self.bonus_type,
             checksum: self.checksum.raw(),
             compression: self.compression.raw(),
-            flags: (self.flags & !flags::SPILL_BLKPTR) | spill | flags::USED_BYTES,
+            flags: (self.flags & !flags::SPILL_BLKPTR) | spill | used,
             data_block_sectors: U16::new(self.data_block_sectors),
             bonus_len: U16::new(u16::try_from(self.bonus.len()).expect("the bonus is below 16 KiB")),
             extra_slots: self.extra_slots,

@@ -258,12 +258,9 @@ impl Feature {
                 &[],
                 "Blocks can be compressed with LZ4.",
             ),
-            Self::MultiVdevCrashDump => info(
-                "com.joyent:multi_vdev_crash_dump",
-                0,
-                &[],
-                "Crash dumps can span several devices.",
-            ),
+            Self::MultiVdevCrashDump => {
+                info("com.joyent:multi_vdev_crash_dump", 0, &[], "Crash dumps can span several devices.")
+            }
             Self::SpacemapHistogram => info(
                 "com.delphix:spacemap_histogram",
                 READONLY_COMPAT,
@@ -354,12 +351,9 @@ impl Feature {
                 &[Feature::ExtensibleDataset],
                 "Space and objects are counted by project.",
             ),
-            Self::DeviceRemoval => info(
-                "com.delphix:device_removal",
-                MOS,
-                &[],
-                "Top-level devices can be removed from a pool.",
-            ),
+            Self::DeviceRemoval => {
+                info("com.delphix:device_removal", MOS, &[], "Top-level devices can be removed from a pool.")
+            }
             Self::ObsoleteCounts => info(
                 "com.delphix:obsolete_counts",
                 READONLY_COMPAT,
@@ -438,12 +432,7 @@ impl Feature {
                 &[Feature::ExtensibleDataset],
                 "Blocks can be compressed with Zstandard.",
             ),
-            Self::Draid => info(
-                "org.openzfs:draid",
-                MOS,
-                &[],
-                "RAID can have its spare space distributed.",
-            ),
+            Self::Draid => info("org.openzfs:draid", MOS, &[], "RAID can have its spare space distributed."),
             Self::Zilsaxattr => info(
                 "org.openzfs:zilsaxattr",
                 READONLY_COMPAT | PER_DATASET,
@@ -462,30 +451,21 @@ impl Feature {
                 &[Feature::ExtensibleDataset],
                 "Blocks can be checksummed with BLAKE3.",
             ),
-            Self::BlockCloning => info(
-                "com.fudosecurity:block_cloning",
-                READONLY_COMPAT,
-                &[],
-                "Files can share blocks.",
-            ),
-            Self::VdevZapsV2 => info(
-                "com.klarasystems:vdev_zaps_v2",
-                MOS,
-                &[],
-                "The root of the device tree has a ZAP too.",
-            ),
+            Self::BlockCloning => {
+                info("com.fudosecurity:block_cloning", READONLY_COMPAT, &[], "Files can share blocks.")
+            }
+            Self::VdevZapsV2 => {
+                info("com.klarasystems:vdev_zaps_v2", MOS, &[], "The root of the device tree has a ZAP too.")
+            }
             Self::RedactionListSpill => info(
                 "com.delphix:redaction_list_spill",
                 0,
                 &[Feature::RedactionBookmarks],
                 "More snapshots can be given to a redaction.",
             ),
-            Self::RaidzExpansion => info(
-                "org.openzfs:raidz_expansion",
-                MOS,
-                &[],
-                "RAID-Z can be widened by a device.",
-            ),
+            Self::RaidzExpansion => {
+                info("org.openzfs:raidz_expansion", MOS, &[], "RAID-Z can be widened by a device.")
+            }
             Self::FastDedup => info(
                 "com.klarasystems:fast_dedup",
                 READONLY_COMPAT,

@@ -63,7 +63,9 @@ pub mod names {
 /// ```text
 ///  0 create len   8 phys max off   16 bof   24 eof   32 records lost   40 end
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct HistoryPhys {
     /// Where the first record ends and the ring starts.

@@ -13,6 +13,9 @@
 //! Invariant: the even labels (L0, L2) and the odd ones are never written in the same step, so
 //! that a torn write leaves a whole pair. This module only says where they lie.
 
+#[cfg(test)]
+mod tests;
+
 use units::{Ashift, LABEL_BYTES, LABEL_START_BYTES, LeafOffset};
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -57,7 +60,9 @@ pub const ECK_BYTES: usize = 40;
 /// ```
 /// To verify: put the *verifier* (what only the reader of the right place knows) where the
 /// checksum is, hash the whole part, compare with what was there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct ZioEck {
     /// [`ECK_MAGIC`]; byte-swapped when the writer was big-endian.
@@ -86,9 +91,7 @@ impl ZioEck {
             found if found == ECK_MAGIC.swap_bytes() => {
                 Err(OndiskError::ForeignByteOrder { what: "embedded checksum" })
             }
-            found => {
-                Err(OndiskError::BadMagic { what: "embedded checksum", expected: ECK_MAGIC, found })
-            }
+            found => Err(OndiskError::BadMagic { what: "embedded checksum", expected: ECK_MAGIC, found }),
         }
     }
 

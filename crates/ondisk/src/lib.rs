@@ -12,15 +12,13 @@
 //! - All words are little-endian in memory and on the disks we write. XDR nvlists (big-endian by
 //!   definition) are the exception.
 #![forbid(unsafe_code)]
-#![cfg_attr(
-    not(test),
-    deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::arithmetic_side_effects)
-)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 pub mod acl;
 pub mod bits;
 pub mod blkptr;
 pub mod bpobj;
+pub mod bptree;
 mod checksum_kind;
 mod compression_kind;
 pub mod config;
@@ -39,8 +37,10 @@ pub mod objset;
 pub mod props;
 mod reader;
 pub mod sa;
-mod uberblock;
 pub mod space_map;
+#[cfg(test)]
+mod tests;
+mod uberblock;
 pub mod zap;
 pub mod zil;
 pub mod znode;

@@ -69,13 +69,29 @@ pub struct ObjectTypeProps {
 
 /// The type of an object, of a bonus area or of a block; any byte, see [`ObjectType::props`].
 #[derive(
-    Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash,
-    FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    FromBytes,
+    IntoBytes,
+    KnownLayout,
+    Immutable,
+    Unaligned,
 )]
 #[repr(transparent)]
 pub struct ObjectType(u8);
 
-const fn row(byte_swap: ByteSwap, is_metadata: bool, is_encrypted: bool, name: &'static str) -> ObjectTypeProps {
+const fn row(
+    byte_swap: ByteSwap,
+    is_metadata: bool,
+    is_encrypted: bool,
+    name: &'static str,
+) -> ObjectTypeProps {
     ObjectTypeProps { byte_swap, is_metadata, is_encrypted, name }
 }
 

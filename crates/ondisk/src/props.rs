@@ -160,7 +160,7 @@ pub static DATASET_INDEX: &[IndexProp] = &[
     prop("secondarycache", 2, CACHE),
     prop("prefetch", 2, CACHE),
     prop("logbias", 0, &[("latency", 0), ("throughput", 1)]),
-    prop("xattr", 2, &[("off", 0), ("sa", 2), ("on", 2), ("dir", 1)]),
+    prop("xattr", 2, &[("off", 0), ("on", 2), ("sa", 2), ("dir", 1)]),
     prop("dnodesize", 0, DNODESIZE),
     prop("volmode", 0, &[("default", 0), ("full", 1), ("geom", 1), ("dev", 2), ("none", 3)]),
     prop("direct", 1, &[("disabled", 0), ("standard", 1), ("always", 2)]),
@@ -299,15 +299,8 @@ const ACLINHERIT: &[(&str, u64)] = &[
     ("passthrough-x", 5),
 ];
 
-const DNODESIZE: &[(&str, u64)] = &[
-    ("legacy", 0),
-    ("auto", 1),
-    ("1k", 1024),
-    ("2k", 2048),
-    ("4k", 4096),
-    ("8k", 8192),
-    ("16k", 16384),
-];
+const DNODESIZE: &[(&str, u64)] =
+    &[("legacy", 0), ("auto", 1), ("1k", 1024), ("2k", 2048), ("4k", 4096), ("8k", 8192), ("16k", 16384)];
 
 const NORMALIZATION: &[(&str, u64)] =
     &[("none", 0), ("formD", 0x10), ("formKC", 0x60), ("formC", 0x50), ("formKD", 0x20)];

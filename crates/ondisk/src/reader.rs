@@ -40,8 +40,8 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn read<T: FromBytes + KnownLayout + Immutable>(&mut self) -> Result<T, OndiskError> {
-        let (value, rest) = T::read_from_prefix(self.rest)
-            .map_err(|_| short(self.what, size_of::<T>(), self.rest.len()))?;
+        let (value, rest) =
+            T::read_from_prefix(self.rest).map_err(|_| short(self.what, size_of::<T>(), self.rest.len()))?;
         self.rest = rest;
         Ok(value)
     }

@@ -48,7 +48,9 @@ const VDEV_BITS: u32 = 24;
 /// ```text
 ///  0 object   8 length   16 allocated (signed)   24 zero (5 words)   64 histogram   320 end
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct SpaceMapPhys {
     /// Own object number; no longer used.
@@ -65,6 +67,19 @@ pub struct SpaceMapPhys {
 }
 const _: () = assert!(size_of::<SpaceMapPhys>() == 320);
 const _: () = assert!(std::mem::offset_of!(SpaceMapPhys, histogram) == 64);
+
+/// How far a metaslab is flushed, while the pool logs space maps (feature `log_spacemap`): one such
+/// word for each metaslab lies in the object that the vdev's ZAP names, at metaslab number times 8.
+/// Changes of this txg and later are in the logs, one log object for each txg.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
+#[repr(C)]
+pub struct MetaslabUnflushedPhys {
+    /// The first txg whose changes are not in the metaslab's own map.
+    pub unflushed_txg: U64,
+}
+const _: () = assert!(size_of::<MetaslabUnflushedPhys>() == 8);
 
 impl SpaceMapPhys {
     /// Reads a bonus of either size; an old one reads as one without histogram.
@@ -265,7 +280,11 @@ impl Encoder {
         while offset < end {
             let length = end.saturating_sub(offset).min(most);
             let piece = Run { offset, length, ..*run };
-            if two { self.two(&piece) } else { self.one(&piece) }
+            if two {
+                self.two(&piece)
+            } else {
+                self.one(&piece)
+            }
             offset = offset.saturating_add(length);
         }
     }
@@ -284,7 +303,11 @@ impl Encoder {
         let vdev = run.vdev.map_or(0, |vdev| vdev.get().into());
         let first = bits::set(bits::set(0, 62, 2, 0b11), 0, VDEV_BITS, vdev);
         self.word(bits::set(first, VDEV_BITS, RUN2_BITS, run.length.saturating_sub(1)));
-        self.word(bits::with_flag(bits::set(0, 0, OFFSET2_BITS, run.offset), OFFSET2_BITS, run.map_type.bit()));
+        self.word(bits::with_flag(
+            bits::set(0, 0, OFFSET2_BITS, run.offset),
+            OFFSET2_BITS,
+            run.map_type.bit(),
+        ));
     }
 
     fn word(&mut self, word: u64) {

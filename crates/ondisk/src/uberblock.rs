@@ -13,6 +13,9 @@
 //! - Newer is a total order over (txg, timestamp, heartbeat): [`UberblockPhys::rank`]
 //!   (test: `of_two_uberblocks_the_later_txg_then_time_then_heartbeat_wins`).
 
+#[cfg(test)]
+mod tests;
+
 use units::{Ashift, Txg};
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -32,7 +35,9 @@ pub const SPA_VERSION_FEATURES: u64 = 5000;
 pub const SPA_VERSION_LAST_NUMBERED: u64 = 28;
 
 /// An uberblock as it lies at the start of its slot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct UberblockPhys {
     /// [`UBERBLOCK_MAGIC`]; byte-swapped when the writer was big-endian.
@@ -69,8 +74,9 @@ const _: () = assert!(std::mem::offset_of!(UberblockPhys, raidz_reflow) == 208);
 ///
 /// ```text
 ///  64             48             32                        8       0
-///   | fail intervals | sequence    | write interval in ms    | valid |   valid: 1 interval,
-/// ```                                                                    2 sequence, 4 fail
+///   | fail intervals | sequence    | write interval in ms    | valid |
+/// ```
+/// Valid bits: 1 interval, 2 sequence, 4 fail intervals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MmpConfig {
     /// Milliseconds between heartbeats.
@@ -85,7 +91,8 @@ impl MmpConfig {
     /// Takes the word apart.
     #[must_use]
     pub fn from_word(word: u64) -> Self {
-        let field = |valid: u32, low: u32, len: u32| bits::flag(word, valid).then(|| bits::get(word, low, len));
+        let field =
+            |valid: u32, low: u32, len: u32| bits::flag(word, valid).then(|| bits::get(word, low, len));
         Self {
             interval_ms: field(0, 8, 24).and_then(|v| u32::try_from(v).ok()),
             sequence: field(1, 32, 16).and_then(|v| u16::try_from(v).ok()),

@@ -22,8 +22,8 @@ mod tests;
 
 pub use fat::{ZAP_MAGIC, ZapHeaderPhys, ZapTablePhys, embedded_table_entries, flags};
 pub use leaf::{
-    ARRAY_BYTES, CHAIN_END, CHUNK_ARRAY, CHUNK_BYTES, CHUNK_ENTRY, CHUNK_FREE, ENTRIES_CD_SORTED, LeafArrayPhys,
-    LeafChunk, LeafEntryPhys, LeafFreePhys, LeafHeaderPhys, LeafLayout, ZAP_LEAF_MAGIC,
+    ARRAY_BYTES, CHAIN_END, CHUNK_ARRAY, CHUNK_BYTES, CHUNK_ENTRY, CHUNK_FREE, ENTRIES_CD_SORTED,
+    LeafArrayPhys, LeafChunk, LeafEntryPhys, LeafFreePhys, LeafHeaderPhys, LeafLayout, ZAP_LEAF_MAGIC,
 };
 pub use micro::{MZAP_ENTRY_BYTES, MZAP_NAME_BYTES, MzapEntryPhys, MzapHeaderPhys, entries};
 

@@ -22,4 +22,4 @@ mod tests;
 
 pub use chain::{ChainForm, ChainSeed, ZIL_CHAIN_BYTES, ZIL_MIN_BLOCK_BYTES, ZilChain};
 pub use header::{ZIL_HEADER_BYTES, ZilHeader, flags};
-pub use record::{LrCommon, LogRecord, RecordHead, TxType};
+pub use record::{LogRecord, LrCommon, RecordHead, TxType};

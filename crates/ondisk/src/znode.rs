@@ -113,7 +113,9 @@ pub mod flags {
 ///   0 atime   16 mtime   32 ctime   48 crtime   64 gen   72 mode   80 size   88 parent   96 links
 /// 104 xattr  112 rdev   120 flags  128 uid     136 gid  144 zap   152 zero (3)  176 acl  264 end
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct ZnodePhys {
     /// Time of last access.

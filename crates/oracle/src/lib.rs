@@ -1,1 +1,2 @@
 //! Runs the real zdb and GRUB beside ours (development only)
+pub mod golden;

@@ -1,5 +1,6 @@
 //! What labels and the meta-objset say of the pool as a whole.
 
+use dmu::zap::{Zap, ZapSpec, int_name};
 use ondisk::{NvList, ObjectType};
 use units::{Guid, ObjectId, Txg};
 use vdev::{PoolConfig, PoolState, VdevTree};
@@ -55,6 +56,14 @@ impl Config {
         self.pool.comment.clone_from(&found.comment);
         self.pool.compatibility.clone_from(&found.compatibility);
         self.pool.features_for_read = found.features_for_read.clone();
+    }
+
+    /// Notes the features without which not even the meta-objset can be read.
+    pub fn set_features(&mut self, features: &[&str]) {
+        self.pool.features_for_read = NvList::new();
+        for feature in features {
+            self.pool.features_for_read.add_flag(*feature);
+        }
     }
 
     pub fn name(&self) -> &str {
@@ -117,12 +126,12 @@ pub(crate) async fn make_vdev_zaps(dsl: &Dsl, tx: &Tx, vdevs: &VdevTree) -> Resu
     let map = match dsl.directory().lookup_u64(VDEV_ZAP_MAP).await? {
         Some(object) => ObjectId::new(object),
         None => {
-            let map = dsl.create_zap(tx, ObjectType::OTN_ZAP_METADATA).await?;
+            let map = new_zap(dsl, tx).await?.object();
             dsl.directory().add_u64(tx, VDEV_ZAP_MAP, map.get()).await?;
             map
         }
     };
-    let map = dmu::zap::Zap::open(dsl.mos().hold(map).await?).await?;
+    let map = Zap::hold(dsl.mos(), map).await?;
     for top in vdevs.tops() {
         if top.config().top_zap == 0 {
             let zap = make_vdev_zap(dsl, tx, &map).await?;
@@ -138,10 +147,14 @@ pub(crate) async fn make_vdev_zaps(dsl: &Dsl, tx: &Tx, vdevs: &VdevTree) -> Resu
     Ok(())
 }
 
-async fn make_vdev_zap(dsl: &Dsl, tx: &Tx, map: &dmu::zap::Zap) -> Result<ObjectId, PoolError> {
-    let zap = dsl.create_zap(tx, ObjectType::OTN_ZAP_METADATA).await?;
-    map.add_u64(tx, dmu::zap::int_name(zap.get()).as_bytes(), zap.get()).await?;
+async fn make_vdev_zap(dsl: &Dsl, tx: &Tx, map: &Zap) -> Result<ObjectId, PoolError> {
+    let zap = new_zap(dsl, tx).await?.object();
+    map.add_u64(tx, int_name(zap.get()).as_bytes(), zap.get()).await?;
     Ok(zap)
+}
+
+async fn new_zap(dsl: &Dsl, tx: &Tx) -> Result<Zap, PoolError> {
+    Ok(Zap::create(dsl.mos(), tx, &ZapSpec::new(ObjectType::OTN_ZAP_METADATA)).await?)
 }
 
 const VDEV_ZAP_MAP: &[u8] = b"com.delphix:vdev_zap_map";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use device::{Env, OpenMode};
 use dmu::{Objset, ObjsetContext, ObjsetProps, Tx, TxgGate};
-use dsl::{Birth, Dsl, PropValue};
+use dsl::{Birth, Bpobj, Dsl, PropValue};
 use ondisk::objset::ObjsetType;
 use units::{ObjsetId, TXG_INITIAL};
 use vdev::{LabelUse, NewVdev, Top, VdevTree, init_labels, label_use};
@@ -56,7 +56,8 @@ impl Pool {
         let mos = Objset::create(context, ObjsetType::Meta);
         let tx = gate.begin_unthrottled()?;
         let births = [birth(&env), birth(&env), birth(&env)];
-        let dsl = Dsl::format(mos, &tx, births).await?;
+        let dsl = Arc::new(Dsl::format(mos, &tx, births).await?);
+        config.set_features(&dsl.label_features().await?);
         let space_maps = SpaceMaps::default();
         for top in vdevs.tops() {
             add_to_space(&space_maps, &dsl, &zio, &tx, &top).await?;
@@ -68,7 +69,7 @@ impl Pool {
             dsl.set_prop(&tx, root.dir, name, value).await?;
         }
         tx.commit();
-        let deferred = dsl.directory_object("sync_bplist").await?;
+        let deferred = Bpobj::open(dsl.mos(), dsl.directory_object("sync_bplist").await?).await?;
         let pool =
             Self::assemble(Parts { env, vdevs, zio, gate, dsl, config, space_maps, deferred, tuning, read_only: false });
         pool.format_dataset(&root, &TxSource::Open).await?;

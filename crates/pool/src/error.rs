@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use dmu::DmuError;
 use dmu::zap::ZapError;
 use dsl::DslError;
-use metaslab::SpaceError;
+use metaslab::{SpaceError, VdevConfigError};
 use units::{ObjectId, ObjsetId, Txg, VdevId};
 use vdev::VdevError;
 use zil::ZilError;
@@ -36,12 +36,6 @@ pub enum PoolError {
         /// Its name.
         hostname: String,
     },
-    /// The pool uses features that this program does not know.
-    #[error("unsupported features: {}", .guids.join(", "))]
-    UnsupportedFeatures {
-        /// Their guids.
-        guids: Vec<String>,
-    },
     /// A device is of another pool that is in use, or was.
     #[error("{} is part of a pool", .path.display())]
     DeviceInUse {
@@ -65,11 +59,11 @@ pub enum PoolError {
         /// Its objset.
         objset: ObjsetId,
     },
-    /// A property cannot have that value.
-    #[error("bad value for property {name}")]
-    BadProperty {
-        /// Its name.
-        name: String,
+    /// The pool uses features that this program does not know.
+    #[error("unsupported features: {}", .guids.join(", "))]
+    UnsupportedFeatures {
+        /// Their guids.
+        guids: Vec<String>,
     },
     /// An object of the meta-objset makes no sense.
     #[error("MOS object {object}: damaged: {what}")]
@@ -88,6 +82,9 @@ pub enum PoolError {
         #[source]
         source: SpaceError,
     },
+    /// From below.
+    #[error(transparent)]
+    Geometry(#[from] VdevConfigError),
     /// From below.
     #[error(transparent)]
     Vdev(#[from] VdevError),

@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use device::{Env, OpenMode};
 use dmu::{Objset, ObjsetContext, ObjsetProps, TxgGate};
-use dsl::Dsl;
+use dsl::{Bpobj, Dsl};
 use ondisk::{NvList, UberblockPhys};
-use units::{Guid, ObjsetId};
+use units::{Guid, ObjectId, ObjsetId};
 pub use vdev::Candidate;
 use vdev::{OpenSpec, PoolConfig, PoolState, VdevTree, candidates, scan};
 use zio::Zio;
@@ -44,6 +44,12 @@ pub struct ImportSpec {
     pub without_logs: bool,
     /// Also a pool that was destroyed.
     pub destroyed: bool,
+}
+
+impl ImportSpec {
+    fn name_for<'a>(&'a self, candidate: &'a Candidate) -> &'a str {
+        self.new_name.as_deref().unwrap_or(&candidate.pool.name)
+    }
 }
 
 /// The pools that these devices are of.
@@ -114,7 +120,7 @@ struct Opened {
     vdevs: Arc<VdevTree>,
     zio: Arc<Zio>,
     gate: Arc<TxgGate>,
-    dsl: Dsl,
+    dsl: Arc<Dsl>,
     config: NvList,
 }
 
@@ -158,7 +164,7 @@ async fn open_tree(
         props: ObjsetProps::mos(),
     };
     let mos = Objset::open(context, uberblock.rootbp).await?;
-    let dsl = Dsl::open(mos).await?;
+    let dsl = Arc::new(Dsl::open(mos).await?);
     let config = config::load(&dsl).await?;
     Ok(Opened { vdevs, zio, gate, dsl, config })
 }
@@ -176,17 +182,16 @@ async fn assemble(
         return Err(PoolError::UnsupportedFeatures { guids });
     }
     check_vdevs(&vdevs, spec)?;
-    let name = spec.new_name.as_ref().unwrap_or(&candidate.pool.name);
-    let mut config = Config::new(name, &tuning.host);
+    let mut config = Config::new(spec.name_for(candidate), &tuning.host);
     config.adopt(&PoolConfig::from_nvlist(&found)?);
     let space_maps = SpaceMaps::default();
     for top in vdevs.tops() {
-        zio.add_vdev(&top).map_err(|e| PoolError::Damaged { object: dsl::features::DIRECTORY, what: e.to_string() })?;
+        zio.add_vdev(&top).map_err(|e| PoolError::Damaged { object: ObjectId::new(1), what: e.to_string() })?;
         if !spec.read_only || top.config().metaslab_array != 0 {
             space_maps.load(dsl.mos(), &zio, &top).await?;
         }
     }
-    let deferred = dsl.directory_object("sync_bplist").await?;
+    let deferred = Bpobj::open(dsl.mos(), dsl.directory_object("sync_bplist").await?).await?;
     let read_only = spec.read_only;
     Ok(Pool::assemble(Parts { env, vdevs, zio, gate, dsl, config, space_maps, deferred, tuning, read_only }))
 }

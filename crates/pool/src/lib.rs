@@ -15,7 +15,7 @@ mod error;
 mod import;
 mod log_store;
 mod pool;
-pub mod props;
+mod props;
 mod space;
 mod space_map;
 mod sync;
@@ -27,7 +27,5 @@ pub use dataset::Filesystem;
 pub use error::PoolError;
 pub use import::{Candidate, ImportSpec, find_pools};
 pub use pool::{Pool, Tuning};
+pub use props::DatasetProps;
 pub use space::Room;
-
-#[cfg(test)]
-mod tests;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use device::{BoxFuture, BufSlice, Durability, IoBuf};
 use dmu::{DmuError, TxgGate};
+use futures::future::try_join_all;
 use metaslab::Class;
 use ondisk::Blkptr;
 use parking_lot::Mutex;
@@ -59,9 +60,14 @@ impl LogStore for PoolLogStore {
     fn flush(&self, vdevs: &[VdevId]) -> BoxFuture<'static, Result<(), ZilError>> {
         let (zio, vdevs) = (Arc::clone(&self.zio), vdevs.to_vec());
         Box::pin(async move {
-            for vdev in vdevs {
-                zio.flush(&[vdev]).await.map_err(|e| ZilError::Io { vdev, op: "flush", source: Arc::new(e) })?;
-            }
+            let each = vdevs.iter().map(|&vdev| {
+                let zio = &zio;
+                async move {
+                    let failed = |e| ZilError::Io { vdev, op: "flush", source: Arc::new(e) };
+                    zio.flush(&[vdev]).await.map_err(failed)
+                }
+            });
+            try_join_all(each).await?;
             Ok(())
         })
     }
@@ -83,6 +89,15 @@ impl LogStore for PoolLogStore {
 
     fn claim(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZilError> {
         self.zio.claim(txg, bp).map_err(|e| ZilError::Claim { vdev: bp.dva(0).vdev, source: Arc::new(e) })
+    }
+
+    fn claim_clone(&self, _txg: Txg, bp: &Blkptr) -> Result<(), ZilError> {
+        // Only pools with block cloning have such records, and they are not opened for writing.
+        Err(ZilError::Claim { vdev: bp.dva(0).vdev, source: Arc::new(NoCloning) })
+    }
+
+    fn free_clone(&self, _txg: Txg, bp: &Blkptr) {
+        unreachable!("no reference to {bp:?} was ever taken");
     }
 
     fn open_txg(&self) -> Txg {
@@ -112,6 +127,11 @@ impl LogStore for PoolLogStore {
         events.push(event);
     }
 }
+
+/// Records of cloned blocks cannot be kept.
+#[derive(Debug, thiserror::Error)]
+#[error("block cloning is not supported")]
+struct NoCloning;
 
 fn stopped(txg: Txg, error: DmuError) -> ZilError {
     ZilError::TxgStopped { txg, source: Arc::new(error) }

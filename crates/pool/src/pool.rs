@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use device::{BoxFuture, Env};
 use dmu::{Objset, SpaceDelta, TxgGate};
-use dsl::Dsl;
+use dsl::{Bpobj, Dsl};
 use event_listener::Event;
 use futures::future::{Either, select};
 use parking_lot::{Mutex, RwLock};
-use units::{Guid, ObjectId, ObjsetId, Txg};
+use units::{Guid, ObjsetId, Txg};
 use vdev::{PoolState, VdevTree};
 use zio::Zio;
 
@@ -54,11 +54,11 @@ pub struct Pool {
     pub(crate) zio: Arc<Zio>,
     pub(crate) gate: Arc<TxgGate>,
     pub(crate) mos: Arc<Objset>,
-    pub(crate) dsl: Dsl,
+    pub(crate) dsl: Arc<Dsl>,
     pub(crate) config: Mutex<Config>,
     pub(crate) space_maps: SpaceMaps,
     /// The bpobj of blocks that the next group frees.
-    pub(crate) deferred: ObjectId,
+    pub(crate) deferred: Bpobj,
     /// What the last group did to the meta-objset's space; counted in the next.
     pub(crate) mos_delta: Mutex<SpaceDelta>,
     pub(crate) tasks: TaskQueue,
@@ -80,10 +80,10 @@ pub(crate) struct Parts {
     pub vdevs: Arc<VdevTree>,
     pub zio: Arc<Zio>,
     pub gate: Arc<TxgGate>,
-    pub dsl: Dsl,
+    pub dsl: Arc<Dsl>,
     pub config: Config,
     pub space_maps: SpaceMaps,
-    pub deferred: ObjectId,
+    pub deferred: Bpobj,
     pub tuning: Tuning,
     pub read_only: bool,
 }
@@ -140,7 +140,7 @@ impl Pool {
 
     /// Its datasets' names, space and properties.
     #[must_use]
-    pub fn dsl(&self) -> &Dsl {
+    pub fn dsl(&self) -> &Arc<Dsl> {
         &self.dsl
     }
 
@@ -257,7 +257,8 @@ impl Pool {
         self.in_sync(move |pool, tx| async move {
             pool.config.lock().set_state(state);
             pool.vdevs.mark_all_changed();
-            config::store(&pool.dsl, &tx, &pool.config.lock().clone(), &pool.vdevs).await
+            let config = pool.config.lock().clone();
+            config::store(&pool.dsl, &tx, &config, &pool.vdevs).await
         })
         .await?;
         self.stop().await;

@@ -1,20 +1,17 @@
 //! What a dataset's properties come to.
-//!
-//! The meta-objset stores a property as a number or text under its name. Most are passed down
-//! to the datasets below; the few that are not ([`LOCAL`]) count only where they were set.
 
 use dmu::{BlockClass, ObjsetProps};
 use dsl::{PropValue, Property};
 use ondisk::{ChecksumKind, CompressionKind};
 use zpl::{AtimePolicy, SyncPolicy, ZfsOptions};
 
-use crate::PoolError;
+/// Compression is stored with a level above its number.
+const COMPRESSION_MASK: u64 = 0x7f;
+/// Larger records need the feature `large_blocks`.
+const RECORD_MAX_BYTES: u64 = 128 << 10;
 
-/// Properties that are not passed down.
-pub const LOCAL: &[&str] =
-    &["quota", "refquota", "reservation", "refreservation", "canmount", "version", "utf8only", "casesensitivity", "normalization", "volsize"];
-
-/// A file system's properties, as the engine needs them.
+/// A file system's properties, as the engine needs them. A stored value that makes no sense
+/// counts as the default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatasetProps {
     /// Largest block of a file.
@@ -27,14 +24,10 @@ pub struct DatasetProps {
     pub copies: u8,
     /// When changes become stable.
     pub sync: SyncPolicy,
-    /// Large synchronous writes go to their place rather than to the log (`logbias=throughput`).
-    pub throughput: bool,
     /// Access times.
     pub atime: AtimePolicy,
     /// No changes.
     pub read_only: bool,
-    /// The most its own data may use; 0 for no limit.
-    pub refquota: u64,
     /// Where it is mounted, if it was said: a path, `legacy` or `none`. Inherited paths have the
     /// rest of the name appended.
     pub mountpoint: Option<String>,
@@ -42,63 +35,35 @@ pub struct DatasetProps {
     pub canmount: u64,
 }
 
-impl Default for DatasetProps {
-    fn default() -> Self {
-        Self {
-            record_bytes: 128 << 10,
-            compression: CompressionKind::Lz4,
-            checksum: ChecksumKind::Fletcher4,
-            copies: 1,
-            sync: SyncPolicy::Standard,
-            throughput: false,
-            atime: AtimePolicy::Relative,
-            read_only: false,
-            refquota: 0,
-            mountpoint: None,
-            canmount: 1,
-        }
-    }
-}
-
 impl DatasetProps {
-    /// From what is set on the dataset called `name` and on those above it, nearest first.
-    ///
-    /// # Errors
-    /// [`PoolError::BadProperty`] for a stored value out of range.
-    pub fn of(name: &str, props: &[Property]) -> Result<Self, PoolError> {
-        let mut out = Self::default();
-        let (mut atime, mut relatime) = (true, true);
-        for prop in props {
-            if LOCAL.contains(&prop.name.as_str()) && prop.set_on != name {
-                continue;
-            }
-            let bad = || PoolError::BadProperty { name: prop.name.clone() };
-            let number = || prop.value.number().ok_or_else(bad);
-            match prop.name.as_str() {
-                "recordsize" => out.record_bytes = record_bytes(number()?).ok_or_else(bad)?,
-                "compression" => out.compression = compression(number()?).ok_or_else(bad)?,
-                "checksum" => out.checksum = checksum(number()?).ok_or_else(bad)?,
-                "copies" => out.copies = u8::try_from(number()?).ok().filter(|n| (1..=3).contains(n)).ok_or_else(bad)?,
-                "sync" => out.sync = sync(number()?).ok_or_else(bad)?,
-                "logbias" => out.throughput = number()? == 1,
-                "atime" => atime = number()? != 0,
-                "relatime" => relatime = number()? != 0,
-                "readonly" => out.read_only = number()? != 0,
-                "refquota" => out.refquota = number()?,
-                "canmount" => out.canmount = number()?,
-                "mountpoint" => out.mountpoint = mountpoint(name, prop),
-                _ => {}
-            }
+    /// From what is in force for the dataset called `name` ([`dsl::Dsl::props`]).
+    #[must_use]
+    pub fn of(name: &str, props: &[Property]) -> Self {
+        let value = |of: &str| props.iter().find(|prop| prop.name == of);
+        let number = |of| value(of).and_then(|prop| prop.value.number());
+        let switch = |of, default| number(of).map_or(default, |n| n != 0);
+        Self {
+            record_bytes: number("recordsize").and_then(record_bytes).unwrap_or(128 << 10),
+            compression: number("compression").and_then(compression).unwrap_or(CompressionKind::Lz4),
+            checksum: number("checksum").and_then(checksum).unwrap_or(ChecksumKind::Fletcher4),
+            copies: number("copies").filter(|n| (1..=3).contains(n)).unwrap_or(1) as u8,
+            sync: match number("sync") {
+                Some(1) => SyncPolicy::Always,
+                Some(2) => SyncPolicy::Disabled,
+                _ => SyncPolicy::Standard,
+            },
+            atime: match (switch("atime", true), switch("relatime", true)) {
+                (false, _) => AtimePolicy::Off,
+                (true, true) => AtimePolicy::Relative,
+                (true, false) => AtimePolicy::Always,
+            },
+            read_only: switch("readonly", false),
+            mountpoint: value("mountpoint").and_then(|prop| mountpoint(name, prop)),
+            canmount: number("canmount").unwrap_or(1),
         }
-        out.atime = match (atime, relatime) {
-            (false, _) => AtimePolicy::Off,
-            (true, true) => AtimePolicy::Relative,
-            (true, false) => AtimePolicy::Always,
-        };
-        Ok(out)
     }
 
-    /// How the dataset stores blocks.
+    /// How the dataset stores blocks: metadata has a copy more than data.
     #[must_use]
     pub fn objset(&self) -> ObjsetProps {
         let metadata = ObjsetProps::dataset_default().metadata;
@@ -123,12 +88,12 @@ impl DatasetProps {
 }
 
 fn record_bytes(n: u64) -> Option<u32> {
-    u32::try_from(n).ok().filter(|n| n.is_power_of_two() && (512..=128 << 10).contains(n))
+    u32::try_from(n.min(RECORD_MAX_BYTES)).ok().filter(|n| n.is_power_of_two() && *n >= 512)
 }
 
 /// `on` is whatever is best by default: lz4.
 fn compression(n: u64) -> Option<CompressionKind> {
-    match CompressionKind::from_raw(u8::try_from(n).ok()?).ok()? {
+    match CompressionKind::from_raw(u8::try_from(n & COMPRESSION_MASK).ok()?).ok()? {
         CompressionKind::On | CompressionKind::Inherit => Some(CompressionKind::Lz4),
         kind => Some(kind),
     }
@@ -139,10 +104,6 @@ fn checksum(n: u64) -> Option<ChecksumKind> {
         ChecksumKind::On | ChecksumKind::Inherit => Some(ChecksumKind::Fletcher4),
         kind => Some(kind),
     }
-}
-
-fn sync(n: u64) -> Option<SyncPolicy> {
-    [SyncPolicy::Standard, SyncPolicy::Always, SyncPolicy::Disabled].get(usize::try_from(n).ok()?).copied()
 }
 
 fn mountpoint(name: &str, prop: &Property) -> Option<String> {

@@ -4,10 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use dmu::{DmuError, Estimate, SpaceCheck, TxgGate};
+use dsl::{DatasetName, Dsl, PoolSpace};
 use metaslab::Class;
 use parking_lot::RwLock;
 use units::ObjsetId;
 use zio::Zio;
+
+use crate::PoolError;
 
 /// The part of a pool kept free so that it can always be emptied: 1/32 (`spa_slop_shift`).
 const SLOP_SHIFT: u32 = 5;
@@ -23,14 +26,18 @@ pub(crate) fn slop_bytes(capacity: u64) -> u64 {
     (capacity >> SLOP_SHIFT).min(SLOP_MAX_BYTES).max(SLOP_MIN_BYTES.min(capacity >> 1))
 }
 
-/// What limits one dataset, as of the last synced group.
-#[derive(Clone, Copy, Debug, Default)]
+/// What one dataset may still take, in bytes, as of the last synced group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Room left below the tightest quota of the dataset and those above it.
-    pub under_quota: Option<u64>,
+    /// Within quotas and the pool's room.
+    pub available: u64,
+    /// Within the pool's room alone.
+    pub pool: u64,
+    /// What it refers to by now.
+    pub used: u64,
 }
 
-/// Answers every writer; fed by the sync loop.
+/// Answers every writer whether its change fits; fed by the sync loop.
 pub(crate) struct SpaceGuard {
     zio: Arc<Zio>,
     gate: Arc<TxgGate>,
@@ -42,17 +49,17 @@ pub(crate) struct SpaceGuard {
 pub struct Room {
     /// All of it.
     pub capacity: u64,
-    /// Taken.
+    /// Taken, or freed so lately that it rests.
     pub allocated: u64,
     /// Kept back.
     pub slop: u64,
 }
 
 impl Room {
-    /// What datasets may still take.
+    /// What datasets may use in all, used or not.
     #[must_use]
-    pub fn available(&self) -> u64 {
-        self.capacity.saturating_sub(self.allocated).saturating_sub(self.slop)
+    pub fn usable(&self) -> u64 {
+        self.capacity.saturating_sub(self.slop)
     }
 }
 
@@ -64,31 +71,69 @@ impl SpaceGuard {
     pub fn room(&self) -> Room {
         let figures = self.zio.with_allocator(|allocator| allocator.space(Class::Normal));
         let capacity = figures.capacity.get();
-        Room { capacity, allocated: figures.allocated.get(), slop: slop_bytes(capacity) }
+        let allocated = figures.allocated.get() + figures.resting.get();
+        Room { capacity, allocated, slop: slop_bytes(capacity) }
     }
 
-    pub fn set_limits(&self, objset: ObjsetId, limits: Limits) {
-        self.limits.write().insert(objset, limits);
+    /// The pool's space as the dataset layer counts it.
+    pub fn pool_space(&self) -> PoolSpace {
+        PoolSpace { usable_bytes: self.room().usable(), inflight_bytes: self.inflight() }
+    }
+
+    fn inflight(&self) -> u64 {
+        self.gate.dirty_bytes().saturating_mul(WORST_INFLATION)
+    }
+
+    /// What the dataset may still take, changes not yet on disk counted in.
+    pub fn available(&self, objset: ObjsetId) -> u64 {
+        let limits = self.limits.read().get(&objset).copied();
+        limits.map_or(0, |limits| limits.available).saturating_sub(self.inflight())
+    }
+
+    /// What the dataset refers to.
+    pub fn used(&self, objset: ObjsetId) -> u64 {
+        self.limits.read().get(&objset).map_or(0, |limits| limits.used)
+    }
+
+    /// Asks the dataset layer anew.
+    pub async fn refresh(&self, dsl: &Dsl, name: &DatasetName) -> Result<(), PoolError> {
+        let space = self.pool_space();
+        let pool = name.name.split('/').next().unwrap_or_default();
+        let root = dsl.resolve(pool).await?.dataset;
+        let limits = Limits {
+            available: dsl.available(name.dataset, &space).await?,
+            pool: dsl.available(root, &space).await?,
+            used: dsl.dataset(name.dataset).await?.referenced_bytes.get(),
+        };
+        self.limits.write().insert(name.objset(), limits);
+        Ok(())
     }
 
     pub fn forget(&self, objset: ObjsetId) {
         self.limits.write().remove(&objset);
     }
+
+    /// Whether the pool lacks room that is really free: what datasets count leaves out what was
+    /// freed lately and rests.
+    fn is_exhausted(&self, coming: u64) -> bool {
+        self.zio.with_allocator(|allocator| allocator.space(Class::Normal)).free.get() < coming
+    }
 }
 
 impl SpaceCheck for SpaceGuard {
     fn check(&self, objset: ObjsetId, estimate: &Estimate) -> Result<(), DmuError> {
-        let coming = (self.gate.dirty_bytes() + estimate.write_bytes).saturating_mul(WORST_INFLATION);
-        let room = self.room();
-        // Who frees in the end may use half of what is kept back.
-        let slop = if estimate.frees { room.slop / 2 } else { room.slop };
-        let left = room.capacity.saturating_sub(room.allocated).saturating_sub(slop);
-        if coming > left {
+        let coming = self.inflight().saturating_add(estimate.write_bytes.saturating_mul(WORST_INFLATION));
+        // Who frees in the end may use half of what is kept back, and quotas do not hinder.
+        if estimate.frees {
+            let reserve = self.room().slop / 2;
+            return if self.is_exhausted(coming.min(reserve)) { Err(DmuError::NoSpace) } else { Ok(()) };
+        }
+        if self.is_exhausted(coming) {
             return Err(DmuError::NoSpace);
         }
-        let limits = self.limits.read().get(&objset).copied().unwrap_or_default();
-        match limits.under_quota {
-            Some(left) if !estimate.frees && coming > left => Err(DmuError::QuotaExceeded),
+        match self.limits.read().get(&objset) {
+            Some(limits) if coming > limits.pool => Err(DmuError::NoSpace),
+            Some(limits) if coming > limits.available => Err(DmuError::QuotaExceeded),
             _ => Ok(()),
         }
     }

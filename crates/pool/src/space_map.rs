@@ -20,7 +20,7 @@ use ondisk::ObjectType;
 use parking_lot::Mutex;
 use units::{Ashift, Asize, ObjectId, SECTOR_BYTES, VdevId, VdevOffset};
 use vdev::Top;
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::IntoBytes;
 use zio::Zio;
 
 use crate::PoolError;
@@ -82,19 +82,16 @@ impl SpaceMaps {
         Ok(())
     }
 
-    /// Forgets a vdev that has left the pool.
-    pub fn forget(&self, vdev: VdevId) {
-        self.0.lock().remove(&vdev);
-    }
-
     /// Appends what the group changed since this was last called.
     pub async fn record(&self, dsl: &Dsl, tx: &Tx, zio: &Zio) -> Result<(), PoolError> {
         for ((vdev, metaslab), changes) in zio.with_allocator(|allocator| allocator.take_changes(tx.txg())) {
             let (ashift, ms_shift, object) = self.place(dsl, tx, vdev, metaslab).await?;
             let region = Region { start: u64::from(metaslab.get()) << ms_shift, ashift };
-            let figures = zio.with_allocator(|allocator| Figures::of(allocator, vdev, metaslab));
             let dnode = dsl.mos().hold(object).await?;
-            append(&dnode, tx, region, &changes, &figures).await?;
+            let phys = header(&dnode)?;
+            let length = phys.length.get();
+            let figures = zio.with_allocator(|allocator| Figures::of(allocator, vdev, metaslab, length));
+            append(&dnode, tx, region, phys, &changes, &figures).await?;
         }
         Ok(())
     }
@@ -129,16 +126,19 @@ impl SpaceMaps {
 struct Figures {
     allocated: Asize,
     histogram: [u64; metaslab::HISTOGRAM_BUCKETS],
-    condensed: Vec<Change>,
+    /// The whole map written anew, when that is worth it.
+    condensed: Option<Vec<Change>>,
 }
 
 impl Figures {
-    fn of(allocator: &Allocator, vdev: VdevId, metaslab: MetaslabId) -> Self {
+    fn of(allocator: &Allocator, vdev: VdevId, metaslab: MetaslabId, map_bytes: u64) -> Self {
         let metaslab = allocator.metaslab(vdev, metaslab).expect("a metaslab that changed is there");
+        let shortest_bytes = metaslab.condensed_estimate() as u64 * ENTRY_BYTES;
+        let condense = map_bytes > CONDENSE_MIN_BYTES.max(shortest_bytes.saturating_mul(CONDENSE_FACTOR));
         Self {
             allocated: metaslab.recorded_allocated(),
             histogram: metaslab.space_map_histogram(),
-            condensed: metaslab.condensed(),
+            condensed: condense.then(|| metaslab.condensed()),
         }
     }
 }
@@ -184,7 +184,7 @@ async fn read_map(
 ) -> Result<Vec<Change>, PoolError> {
     let damaged = |what: String| PoolError::Damaged { object, what };
     let dnode = mos.hold(object).await?;
-    let phys = SpaceMapPhys::decode(&dnode.bonus()).map_err(|e| damaged(e.to_string()))?;
+    let phys = header(&dnode)?;
     let limit = (dnode.max_block().get() + 1) * u64::from(dnode.block_bytes());
     if phys.length.get() > limit {
         return Err(damaged(format!("space map of {} bytes", phys.length)));
@@ -204,23 +204,23 @@ async fn read_map(
     Ok(changes)
 }
 
+fn header(dnode: &Dnode) -> Result<SpaceMapPhys, PoolError> {
+    SpaceMapPhys::decode(&dnode.bonus())
+        .map_err(|e| PoolError::Damaged { object: dnode.object(), what: e.to_string() })
+}
+
 /// Appends changes to a map, or rewrites it when that has become much shorter.
 async fn append(
     dnode: &Dnode,
     tx: &Tx,
     region: Region,
+    mut phys: SpaceMapPhys,
     changes: &[Change],
     figures: &Figures,
 ) -> Result<(), PoolError> {
-    let object = dnode.object();
-    let mut phys = SpaceMapPhys::decode(&dnode.bonus())
-        .map_err(|e| PoolError::Damaged { object, what: e.to_string() })?;
-    let shortest = figures.condensed.len() as u64 * ENTRY_BYTES;
-    let condense =
-        phys.length.get() > CONDENSE_MIN_BYTES && phys.length.get() > shortest.saturating_mul(CONDENSE_FACTOR);
-    let start = if condense { 0 } else { phys.length.get() };
-    let entries = if condense { &figures.condensed } else { changes };
-    if condense {
+    let start = if figures.condensed.is_some() { 0 } else { phys.length.get() };
+    let entries = figures.condensed.as_deref().unwrap_or(changes);
+    if figures.condensed.is_some() {
         dnode.free_range(tx, 0, u64::MAX).await?;
     }
     let mut encoder = Encoder::new(start, u64::from(dnode.block_bytes()), false);
@@ -229,7 +229,7 @@ async fn append(
     }
     let bytes = encoder.finish();
     dnode.write(tx, start, &bytes).await?;
-    phys = SpaceMapPhys { object: object.get().into(), ..phys };
+    phys.object.set(dnode.object().get());
     phys.length.set(start + bytes.len() as u64);
     phys.allocated.set(figures.allocated.get() as i64);
     for (bucket, count) in phys.histogram.iter_mut().zip(figures.histogram) {

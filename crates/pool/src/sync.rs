@@ -15,20 +15,20 @@
 //! - Nothing of the last stable group is overwritten or reused before this one is stable.
 //! - A crash anywhere here leaves the last stable group; after step 4, this one.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dmu::{SpaceDelta, Tx};
 use futures::future::try_join_all;
 use ondisk::{Blkptr, UberblockPhys};
-use units::{ObjsetId, Txg};
+use units::Txg;
 use vdev::LabelSync;
 use zerocopy::FromZeros;
 
 use crate::dataset::OpenDataset;
-use crate::space::Limits;
 use crate::{Pool, PoolError};
 
+/// Blocks put off that are read back at a time.
+const DEFERRED_AT_ONCE: usize = 4096;
 /// More passes than this mean that the sync does not converge: a bug.
 const PASSES_MAX: usize = 50;
 
@@ -49,8 +49,12 @@ impl Pool {
         self.gate.finish(txg);
         for dataset in self.open_datasets() {
             dataset.synced(txg);
+            // One that this very group destroyed has no limits any more.
+            if self.space.refresh(&self.dsl, &dataset.name).await.is_err() {
+                self.space.forget(dataset.objset.id());
+            }
         }
-        self.refresh_limits().await
+        Ok(())
     }
 
     /// Every log says, once a group, from where its chain is still needed.
@@ -108,70 +112,33 @@ impl Pool {
             return Ok(());
         }
         let later: Vec<Blkptr> = later.into_iter().copied().collect();
-        Ok(self.dsl.bpobj_append(tx, self.deferred, &later).await?)
+        Ok(self.deferred.append(tx, &later).await?)
     }
 
     async fn free_deferred(&self, tx: &Tx) -> Result<(), PoolError> {
-        let entries = self.dsl.bpobj_entries(self.deferred).await?;
-        if entries.is_empty() {
-            return Ok(());
+        while !self.deferred.is_empty() {
+            for bp in self.deferred.take(tx, DEFERRED_AT_ONCE).await? {
+                self.zio.free(tx.txg(), &bp)?;
+            }
         }
-        for bp in &entries {
-            self.zio.free(tx.txg(), bp)?;
-        }
-        Ok(self.dsl.bpobj_clear(tx, self.deferred).await?)
+        Ok(())
     }
 
     async fn sync_labels(&self, txg: Txg) -> Result<(), PoolError> {
         let root = self.mos.root();
         let mut uberblock = UberblockPhys::new_zeroed();
-        uberblock.magic.set(ondisk::uberblock::UBERBLOCK_MAGIC);
+        uberblock.magic.set(ondisk::UBERBLOCK_MAGIC);
         uberblock.version.set(crate::config::POOL_VERSION);
         uberblock.txg.set(txg.get());
         uberblock.guid_sum.set(self.vdevs.guid_sum());
         uberblock.timestamp.set(self.env.wall_clock().as_secs());
         uberblock.rootbp = root;
+        uberblock.mmp_magic.set(ondisk::MMP_MAGIC);
         uberblock.software_version.set(crate::config::POOL_VERSION);
         let written = self.zio.take_unflushed();
         let dirty = self.vdevs.take_changed();
         let pool = self.config.lock().at(txg);
         let sync = LabelSync { uberblock: &uberblock, pool: &pool, dirty: &dirty, written: &written, multihost: false };
         Ok(self.vdevs.sync_labels(&sync).await?)
-    }
-
-    /// Tells the guard what quotas leave to each open dataset.
-    async fn refresh_limits(&self) -> Result<(), PoolError> {
-        let mut known: BTreeMap<ObjsetId, Limits> = BTreeMap::new();
-        for dataset in self.open_datasets() {
-            let limits = Limits { under_quota: self.room_under_quota(&dataset).await? };
-            known.insert(dataset.objset.id(), limits);
-        }
-        for (objset, limits) in known {
-            self.space.set_limits(objset, limits);
-        }
-        Ok(())
-    }
-
-    async fn room_under_quota(&self, dataset: &OpenDataset) -> Result<Option<u64>, PoolError> {
-        let phys = match self.dsl.dataset(dataset.object()).await {
-            Ok(phys) => phys,
-            // Destroyed by this very group.
-            Err(_) => return Ok(None),
-        };
-        let mut room: Option<u64> = None;
-        let refquota = dataset.props().refquota;
-        if refquota > 0 {
-            room = Some(refquota.saturating_sub(phys.referenced_bytes.get()));
-        }
-        let mut dir = phys.dir_object.get();
-        while dir != 0 {
-            let at = self.dsl.dir(units::ObjectId::new(dir)).await?;
-            if at.quota.get() > 0 {
-                let left = at.quota.get().saturating_sub(at.used_bytes.get());
-                room = Some(room.map_or(left, |room| room.min(left)));
-            }
-            dir = at.parent_object.get();
-        }
-        Ok(room)
     }
 }

@@ -310,7 +310,8 @@ impl Device for SimDisk {
     ) -> BoxFuture<'static, Result<(), DeviceError>> {
         let drive = Arc::clone(&self.0);
         Box::pin(async move {
-            let data = slices.iter().flat_map(|slice| slice.bytes()).copied().collect();
+            let parts: Vec<&[u8]> = slices.iter().map(BufSlice::bytes).collect();
+            let data = parts.concat();
             drive.write(offset, data, durability)?.await
         })
     }

@@ -27,11 +27,7 @@ impl Choice {
 
     fn by(ledger: &Ledger, mut fate: impl FnMut(usize, &AtRisk) -> Fate) -> Self {
         let disks = ledger.disks().iter().enumerate();
-        Self {
-            fates: disks
-                .map(|(n, disk)| disk.at_risk().iter().map(|write| fate(n, write)).collect())
-                .collect(),
-        }
+        Self { fates: disks.map(|(n, disk)| disk.at_risk().map(|write| fate(n, write)).collect()).collect() }
     }
 
     fn with(mut self, (disk, write): (usize, usize), fate: Fate) -> Self {
@@ -46,7 +42,7 @@ impl Choice {
         let mut story = format!("{kept} kept, {lost} lost");
         let tells_all = kept + lost <= STORY_MAX;
         for ((disk, card), fates) in ledger.disks().iter().zip(cards).zip(&self.fates) {
-            for (write, fate) in disk.at_risk().iter().zip(fates) {
+            for (write, fate) in disk.at_risk().zip(fates) {
                 if tells_all || !matches!(fate, Fate::Kept | Fate::Lost) {
                     let (path, offset, len) = (card.path.display(), write.offset, write.data.len());
                     let _ = write!(story, "; {path}+{offset:#x}/{len} {fate:?}");
@@ -87,7 +83,7 @@ fn places(ledger: &Ledger) -> Vec<(usize, usize)> {
 /// Disks that were quicker or slower than all others: mirrors whose halves differ, logs
 /// that are ahead of their pool.
 fn one_disk_apart(ledger: &Ledger, choices: &mut Vec<Choice>) {
-    let busy = (0..ledger.disks().len()).filter(|&n| !ledger.disk(n).at_risk().is_empty());
+    let busy = (0..ledger.disks().len()).filter(|&n| ledger.disk(n).at_risk().len() > 0);
     let busy: Vec<usize> = busy.collect();
     if busy.len() < 2 {
         return;
@@ -131,7 +127,7 @@ fn all_tears(
 }
 
 fn write_at(ledger: &Ledger, (disk, write): (usize, usize)) -> &AtRisk {
-    &ledger.disk(disk).at_risk()[write]
+    ledger.disk(disk).at_risk().nth(write).expect("places are those of writes")
 }
 
 /// Places inside a write at which it could be torn.

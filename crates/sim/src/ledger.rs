@@ -8,6 +8,7 @@
 //! older ones at risk below it: a cache holds one content per sector, and newer than that
 //! is on the medium. (test: `a_durable_write_is_not_undone_by_an_older_one_at_risk`)
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,20 +18,17 @@ use crate::pages::Pages;
 /// A write that a power cut could take back.
 #[derive(Clone)]
 pub(crate) struct AtRisk {
-    pub(crate) write: u64,
     pub(crate) offset: u64,
     pub(crate) data: Arc<[u8]>,
     /// What no later durable write hides, in bytes from the start of the disk.
     visible: Vec<Range<u64>>,
-    /// Position in the order in which writes ended; `None` in flight.
-    ended: Option<u64>,
     /// A flush that should have saved it failed: no later one does.
     is_forsaken: bool,
 }
 
 impl AtRisk {
-    fn len(&self) -> u64 {
-        self.data.len() as u64
+    fn all(&self) -> Range<u64> {
+        self.offset..self.offset + self.data.len() as u64
     }
 
     /// Puts the bytes of `part` (from the start of the disk) on `pages`, where not hidden.
@@ -67,14 +65,25 @@ pub(crate) enum Fate {
     Tail(u64),
 }
 
+/// Where a write lies among those at risk: when it ended, or [`IN_FLIGHT`]; and its number.
+type Place = (u64, u64);
+
+/// Later than all that have ended.
+const IN_FLIGHT: u64 = u64::MAX;
+/// Stretches of the disk by which writes are found again.
+const STRETCH_BYTES: u64 = 256 << 10;
+
 /// One disk's durable content and the writes at risk.
 #[derive(Clone, Default)]
 pub(crate) struct DiskLedger {
     durable: Pages,
-    at_risk: Vec<AtRisk>,
+    /// In the order in which they would lie over one another.
+    at_risk: BTreeMap<Place, AtRisk>,
+    /// Which writes at risk touch a stretch of the disk.
+    touching: BTreeMap<u64, BTreeSet<Place>>,
     ended: u64,
     /// Flushes under way, with how many writes had ended when they began.
-    flushes: Vec<(u64, u64)>,
+    flushes: BTreeMap<u64, u64>,
 }
 
 impl DiskLedger {
@@ -83,16 +92,16 @@ impl DiskLedger {
     }
 
     /// The writes at risk, in the order in which they would lie over one another.
-    pub(crate) fn at_risk(&self) -> &[AtRisk] {
-        &self.at_risk
+    pub(crate) fn at_risk(&self) -> impl ExactSizeIterator<Item = &AtRisk> {
+        self.at_risk.values()
     }
 
     /// The content after a cut: one fate for each write of [`DiskLedger::at_risk`].
     pub(crate) fn image(&self, fates: &[Fate]) -> Pages {
         assert_eq!(fates.len(), self.at_risk.len());
         let mut pages = self.durable.clone();
-        for (write, fate) in self.at_risk.iter().zip(fates) {
-            let (start, end) = (write.offset, write.offset + write.len());
+        for (write, fate) in self.at_risk().zip(fates) {
+            let Range { start, end } = write.all();
             match *fate {
                 Fate::Lost => {}
                 Fate::Kept => write.put(&mut pages, start..end),
@@ -103,65 +112,76 @@ impl DiskLedger {
         pages
     }
 
-    fn begin(&mut self, write: u64, offset: u64, data: &Arc<[u8]>) {
-        let all = offset..offset + data.len() as u64;
-        self.at_risk.push(AtRisk {
-            write,
-            offset,
-            data: Arc::clone(data),
-            visible: vec![all],
-            ended: None,
-            is_forsaken: false,
-        });
+    fn insert(&mut self, place: Place, write: AtRisk) {
+        for stretch in stretches(&write.all()) {
+            self.touching.entry(stretch).or_default().insert(place);
+        }
+        self.at_risk.insert(place, write);
     }
 
-    fn end(&mut self, write: u64, durable: bool) {
+    fn remove(&mut self, place: Place) -> AtRisk {
+        let write = self.at_risk.remove(&place).expect("a write that ends has begun");
+        for stretch in stretches(&write.all()) {
+            let places = self.touching.get_mut(&stretch).expect("it was noted there");
+            places.remove(&place);
+            if places.is_empty() {
+                self.touching.remove(&stretch);
+            }
+        }
+        write
+    }
+
+    fn begin(&mut self, write: u64, offset: u64, data: &Arc<[u8]>) {
+        let all = offset..offset + data.len() as u64;
+        let at_risk = AtRisk { offset, data: Arc::clone(data), visible: vec![all], is_forsaken: false };
+        self.insert((IN_FLIGHT, write), at_risk);
+    }
+
+    fn end(&mut self, number: u64, durable: bool) {
         self.ended += 1;
-        // Those in flight come last.
-        let at = self.at_risk.iter().rposition(|other| other.write == write);
-        let mut write = self.at_risk.remove(at.expect("a write that ends has begun"));
-        write.ended = Some(self.ended);
+        let write = self.remove((IN_FLIGHT, number));
+        let place = (self.ended, number);
         if durable {
-            self.save(&write);
+            self.save(place, &write);
         } else {
-            let in_flight = self.at_risk.partition_point(|other| other.ended.is_some());
-            self.at_risk.insert(in_flight, write);
+            self.insert(place, write);
         }
     }
 
     /// Puts `write` on the medium. It hides what ended before it.
-    fn save(&mut self, write: &AtRisk) {
-        let all = write.offset..write.offset + write.len();
-        write.put(&mut self.durable, all.clone());
-        for older in
-            self.at_risk.iter_mut().filter(|other| other.ended.is_some_and(|n| Some(n) < write.ended))
-        {
-            for range in &write.visible {
-                older.hide(range);
+    fn save(&mut self, place: Place, write: &AtRisk) {
+        write.put(&mut self.durable, write.all());
+        for range in &write.visible {
+            self.hide(range, place);
+        }
+    }
+
+    /// Hides `range` of all writes that come before `before`; forgets those of which
+    /// nothing is left.
+    fn hide(&mut self, range: &Range<u64>, before: Place) {
+        let earlier = stretches(range).filter_map(|stretch| self.touching.get(&stretch));
+        let earlier: BTreeSet<Place> = earlier.flat_map(|places| places.range(..before)).copied().collect();
+        for place in earlier {
+            let write = self.at_risk.get_mut(&place).expect("noted places hold writes");
+            write.hide(range);
+            if write.visible.is_empty() {
+                self.remove(place);
             }
         }
-        self.at_risk.retain(|other| !other.visible.is_empty() || other.ended.is_none());
     }
 
     fn end_flush(&mut self, flush: u64, result: FlushResult) {
-        let at = self.flushes.iter().position(|&(other, _)| other == flush);
-        let (_, covers) = self.flushes.remove(at.expect("a flush that ends has begun"));
-        let is_covered = |write: &AtRisk| write.ended.is_some_and(|n| n <= covers);
+        let covers = self.flushes.remove(&flush).expect("a flush that ends has begun");
+        let covered = self.at_risk.range_mut(..(covers + 1, 0));
         match result {
             FlushResult::Lie => {}
-            FlushResult::Failed => {
-                for write in self.at_risk.iter_mut().filter(|write| is_covered(write)) {
-                    write.is_forsaken = true;
-                }
-            }
+            FlushResult::Failed => covered.for_each(|(_, write)| write.is_forsaken = true),
             FlushResult::Honest => {
-                let (saved, rest) = std::mem::take(&mut self.at_risk)
-                    .into_iter()
-                    .partition(|write| is_covered(write) && !write.is_forsaken);
-                self.at_risk = rest;
-                let saved: Vec<AtRisk> = saved;
-                for write in &saved {
-                    self.save(write);
+                let saved: Vec<Place> =
+                    covered.filter(|(_, write)| !write.is_forsaken).map(|(&place, _)| place).collect();
+                for place in saved {
+                    let write = self.remove(place);
+                    self.save(place, &write);
                 }
             }
         }
@@ -169,12 +189,14 @@ impl DiskLedger {
 
     fn rot(&mut self, offset: u64, data: &[u8]) {
         self.durable.write(offset, data);
-        let range = offset..offset + data.len() as u64;
         // What is still under way comes after this.
-        for write in self.at_risk.iter_mut().filter(|write| write.ended.is_some()) {
-            write.hide(&range);
-        }
+        self.hide(&(offset..offset + data.len() as u64), (IN_FLIGHT, 0));
     }
+}
+
+/// The numbers of the stretches that `range` touches.
+fn stretches(range: &Range<u64>) -> impl Iterator<Item = u64> + use<> {
+    range.start / STRETCH_BYTES..range.end.div_ceil(STRETCH_BYTES)
 }
 
 /// All disks of a world.
@@ -204,7 +226,7 @@ impl Ledger {
             Event::WriteEnded { disk, write, durable } => self.disks[*disk].end(*write, *durable),
             Event::FlushBegun { disk, flush } => {
                 let disk = &mut self.disks[*disk];
-                disk.flushes.push((*flush, disk.ended));
+                disk.flushes.insert(*flush, disk.ended);
             }
             Event::FlushEnded { disk, flush, result } => self.disks[*disk].end_flush(*flush, *result),
             Event::Rotted { disk, offset, data } => self.disks[*disk].rot(*offset, data),

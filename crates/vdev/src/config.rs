@@ -16,7 +16,7 @@
 //! Invariants
 //! - What OpenZFS wrote goes through a [`VdevTree`] and out again unchanged.
 //!   (tests: `a_label_made_by_openzfs_is_generated_again_key_for_key`,
-//!   `a_mos_config_goes_through_the_tree_unchanged`)
+//!   `a_new_pool_is_found_again_as_it_was_made`)
 
 use std::path::PathBuf;
 use std::sync::Arc;

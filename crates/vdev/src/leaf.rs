@@ -296,12 +296,9 @@ impl Leaf {
         let state = self.health.lock().state;
         match self.device() {
             Some(device) if state.is_usable() => Ok(device),
-            _ => Err(VdevError::LeafUnavailable {
-                vdev: self.vdev,
-                guid: self.guid,
-                path: self.path(),
-                state,
-            }),
+            _ => {
+                Err(VdevError::LeafUnavailable { vdev: self.vdev, guid: self.guid, path: self.path(), state })
+            }
         }
     }
 }

@@ -18,8 +18,10 @@
 
 mod config;
 mod error;
+mod heal;
 pub mod label;
 mod leaf;
+mod mirror;
 mod open;
 mod scan;
 mod size;
@@ -36,11 +38,12 @@ pub use config::{PoolConfig, PoolState};
 pub use error::VdevError;
 pub use label::{FoundUberblock, LabelSync, LeafLabels, best_config, best_uberblock, init_labels};
 pub use leaf::{Leaf, LeafConfig, LeafKind};
+pub use mirror::Verify;
 pub use open::OpenSpec;
 pub use scan::{Candidate, FoundLeaf, LabelUse, candidates, label_use, scan};
 pub use size::{DEVICE_MIN_BYTES, leaf_ashift, leaf_asize, leaf_psize, metaslab_shift};
 pub use spec::NewVdev;
 pub use state::{VdevAux, VdevState};
 pub use stats::{IoKind, IoTotals, StatsSnapshot, VdevStats};
-pub use top::{Top, TopConfig, TopKind, Verify};
+pub use top::{Top, TopConfig, TopKind};
 pub use tree::{RootConfig, VdevTree};

@@ -38,7 +38,12 @@ impl VdevTree {
         let mut jobs = Vec::new();
         for top in tree.tops() {
             for leaf in top.leaves().iter().cloned() {
-                jobs.push(open_if_allowed(&env, leaf, spec, Expected { pool: root.guid, asize: top.config().asize }));
+                jobs.push(open_if_allowed(
+                    &env,
+                    leaf,
+                    spec,
+                    Expected { pool: root.guid, asize: top.config().asize },
+                ));
             }
         }
         let labels: BTreeMap<Guid, LeafLabels> = join_all(jobs).await.into_iter().flatten().collect();
@@ -130,7 +135,12 @@ pub(crate) async fn open_leaf(
     if let Some(aux) = problem {
         leaf.set_state(VdevState::Unavail, aux);
         let (vdev, guid) = (leaf.vdev(), leaf.guid());
-        return Err(VdevError::LeafUnavailable { vdev, guid, path: path.to_owned(), state: VdevState::Unavail });
+        return Err(VdevError::LeafUnavailable {
+            vdev,
+            guid,
+            path: path.to_owned(),
+            state: VdevState::Unavail,
+        });
     }
     leaf.attach(path, device);
     Ok(labels)

@@ -107,7 +107,11 @@ fn candidate(guid: Guid, mut leaves: Vec<&FoundLeaf>) -> Option<Candidate> {
     // Labels younger than the uberblock are of a txg that never happened: only if there is no other.
     let max = uberblock.map(|ub| ub.txg());
     let config_of = |leaf: &FoundLeaf| {
-        leaf.labels.config(max).filter(|label| label.get_u64(key::TXG) > Some(0)).or(leaf.labels.config(None)).cloned()
+        leaf.labels
+            .config(max)
+            .filter(|label| label.get_u64(key::TXG) > Some(0))
+            .or(leaf.labels.config(None))
+            .cloned()
     };
     // Newest first; the sort is stable, so that of two equal ones the first path given wins.
     leaves.sort_by_key(|leaf| std::cmp::Reverse(config_of(leaf).and_then(|label| label.get_u64(key::TXG))));
@@ -135,7 +139,11 @@ fn candidate(guid: Guid, mut leaves: Vec<&FoundLeaf>) -> Option<Candidate> {
 /// Most top-level vdevs that a DVA can tell apart.
 const VDEVS_MAX: u64 = 1 << 24;
 
-fn assemble(guid: Guid, newest: &NvList, vdevs: &BTreeMap<u64, NvList>) -> Option<(NvList, BTreeSet<VdevId>)> {
+fn assemble(
+    guid: Guid,
+    newest: &NvList,
+    vdevs: &BTreeMap<u64, NvList>,
+) -> Option<(NvList, BTreeSet<VdevId>)> {
     let count = newest.get_u64(key::VDEV_CHILDREN)?;
     let seen = vdevs.last_key_value().map_or(0, |(id, _)| id + 1);
     // A count far above what was found is damage; believing it would cost memory.

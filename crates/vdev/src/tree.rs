@@ -252,6 +252,20 @@ impl VdevTree {
         self.top(vdev)?.probe(offset, len, verify, self.mode == OpenMode::ReadWrite).await
     }
 
+    /// Checks and repairs all copies of a place; see [`Top::scrub`].
+    ///
+    /// # Errors
+    /// As [`Top::scrub`], and [`VdevError::NoSuchVdev`].
+    pub async fn scrub(
+        &self,
+        vdev: VdevId,
+        offset: VdevOffset,
+        len: usize,
+        verify: Verify<'_>,
+    ) -> Result<usize, VdevError> {
+        self.top(vdev)?.scrub(offset, len, verify, self.mode == OpenMode::ReadWrite).await
+    }
+
     /// Writes slices one after another; see [`Top::write`].
     ///
     /// # Errors

@@ -117,13 +117,7 @@ fn hash(form: ChainForm, bytes: &[u8]) -> [u64; 4] {
         ChainForm::Slim => ChecksumKind::Fletcher4,
         ChainForm::Trailer => ChecksumKind::Fletcher2,
     };
-    let _ = kind;
-    let mut s = [0u64; 4];
-    for w in bytes.chunks_exact(4) {
-        s[0] = s[0].wrapping_add(u64::from(u32::from_le_bytes([w[0], w[1], w[2], w[3]])));
-        for i in 1..4 { s[i] = s[i].wrapping_add(s[i-1]); }
-    }
-    s
+    codec::checksum(kind, bytes, None).expect("fletcher needs no salt")
 }
 
 /// Where the four checksum words lie in a block of this form.

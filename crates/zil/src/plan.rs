@@ -11,6 +11,8 @@ use units::round_up;
 pub const BLOCK_BYTES_MAX: u32 = 128 << 10;
 /// Smallest log block, in bytes.
 pub const BLOCK_BYTES_MIN: u32 = ZIL_MIN_BLOCK_BYTES as u32;
+/// A chain's first block, in bytes: what is not used of it is not written.
+pub const FIRST_BLOCK_BYTES: u32 = 32 << 10;
 /// Header of a write record, in bytes.
 pub const WRITE_HEAD_BYTES: u64 = 192;
 /// Most bytes of records that one block holds.

@@ -5,4 +5,4 @@ mod failure;
 mod import;
 mod space;
 mod tasks;
-mod world;
+pub mod world;

@@ -32,6 +32,7 @@ use crate::ZilError;
 use crate::batch::{Batch, Counts, FilledBlock, LaidOut};
 use crate::chain::{Block, BlockState, Chain};
 use crate::log::Core;
+use crate::plan::{BLOCK_BYTES_MIN, FIRST_BLOCK_BYTES};
 use crate::flight::fly;
 use crate::state::{Flight, Goal, Next, State, Step, block_seq};
 use crate::stats::bump;
@@ -130,12 +131,15 @@ impl Core {
 
     /// Allocates a first block: the chain is usable once a header that names it is stable.
     pub(crate) fn opener(self: &Arc<Self>, state: &mut State) -> impl Future<Output = ()> + Send + use<> {
-        let (id, bytes) = (state.draw_id(), state.sizes.expected());
+        let (id, bytes) = (state.draw_id(), state.sizes.expected().max(FIRST_BLOCK_BYTES));
         let placement = Placement { avoid: state.avoid.clone() };
         let seed = [self.env.random_u64(), self.env.random_u64(), self.objset.get(), 1];
         let (core, store) = (Arc::downgrade(self), Arc::clone(&self.store));
         async move {
-            let first = store.allocate(bytes, &placement).await;
+            let mut first = store.allocate(bytes, &placement).await;
+            if first.is_err() {
+                first = store.allocate(BLOCK_BYTES_MIN, &placement).await;
+            }
             let Some(core) = core.upgrade() else { return };
             let event = {
                 let mut state = core.state.lock();

@@ -12,7 +12,7 @@
 //! (tests: `a_log_block_verifies_only_with_its_own_seed`, `only_the_used_part_of_a_slim_log_block_counts`)
 
 use ondisk::zil::{ChainForm, ZIL_CHAIN_BYTES, ZilChain};
-use ondisk::{Blkptr, ChecksumKind, ECK_BYTES, ZioEck};
+use ondisk::{Blkptr, ECK_BYTES, ZioEck};
 
 #[cfg(test)]
 mod tests;
@@ -70,9 +70,5 @@ fn log_layout(block: &[u8], bp: &Blkptr) -> Option<(ChainForm, usize, usize)> {
 }
 
 fn log_hash(form: ChainForm, bytes: &[u8]) -> [u64; 4] {
-    let kind = match form {
-        ChainForm::Slim => ChecksumKind::Fletcher4,
-        ChainForm::Trailer => ChecksumKind::Fletcher2,
-    };
-    codec::checksum(kind, bytes, None)
+    codec::checksum(form.checksum_kind(), bytes, None).expect("fletcher is always there")
 }

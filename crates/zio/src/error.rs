@@ -50,6 +50,15 @@ pub enum ZioError {
         #[source]
         source: CodecError,
     },
+    /// A checksum that this code does not compute, or a keyed one without the pool's salt.
+    #[error("block {bookmark}: unknown checksum")]
+    UnknownChecksum {
+        /// Which block.
+        bookmark: Bookmark,
+        /// What the codec said.
+        #[source]
+        source: CodecError,
+    },
     /// A block of a kind that this code does not read or free.
     #[error("block {bookmark}: {what} is not supported")]
     Unsupported {

@@ -9,7 +9,7 @@
 //! We read gangs that others wrote; we do not write any: a pool that full reports no space.
 
 use device::{BoxFuture, IoBuf};
-use ondisk::{Blkptr, ChecksumKind};
+use ondisk::Blkptr;
 
 use crate::embedded::{GANG_HEADER_BYTES, verify_gang_header};
 use crate::{Bookmark, Zio, ZioError};
@@ -24,11 +24,7 @@ impl Zio {
     pub(crate) async fn read_gang(&self, bp: &Blkptr, bookmark: &Bookmark) -> Result<IoBuf, ZioError> {
         let mut out = IoBuf::zeroed(usize::try_from(bp.psize().get()).unwrap_or(0));
         let filled = self.gather(*bp, *bookmark, &mut out, DEPTH_MAX).await?;
-        let kind =
-            bp.checksum_kind().map_err(|source| ZioError::BadBlkptr { bookmark: *bookmark, source })?;
-        let salt = *self.salt.lock();
-        let is_whole = filled == out.len()
-            && (kind == ChecksumKind::Off || codec::checksum(kind, &out, salt.as_ref()) == bp.checksum());
+        let is_whole = filled == out.len() && self.check_of(bp, bookmark)?.holds(&out);
         if is_whole { Ok(out) } else { Err(ZioError::Checksum { bookmark: *bookmark }) }
     }
 

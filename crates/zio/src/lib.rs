@@ -5,7 +5,7 @@
 //!                                               ▲                     │ a vdev failed
 //!                                               └──── elsewhere ◄─────┘
 //!   read    blkptr ─► cache? ─► copy 1, 2, 3 until the checksum holds ─► decompress ─► cache
-//!                                  └─► the bad ones are written anew
+//!                                  └─► bad ones are noted, for a scrub to repair
 //! ```
 //! Nothing here knows what a block means. The layers above hand in bytes and a
 //! [`WritePolicy`] and keep the blkptr; they free the old one when its txg syncs.
@@ -28,6 +28,7 @@ mod log;
 mod pack;
 mod policy;
 mod read;
+mod scrub;
 mod space;
 mod stats;
 mod write;
@@ -44,12 +45,14 @@ use units::VdevId;
 use vdev::VdevTree;
 
 use crate::cache::Cache;
+use crate::scrub::Damage;
 use crate::stats::Counters;
 
 pub use bookmark::Bookmark;
 pub use cache::CacheStats;
 pub use error::ZioError;
 pub use policy::{LogHint, WritePolicy};
+pub use scrub::{Damaged, Scrubbed};
 pub use stats::ZioStats;
 
 /// A pool's blocks.
@@ -60,6 +63,7 @@ pub struct Zio {
     unflushed: Mutex<BTreeSet<VdevId>>,
     salt: Mutex<Option<[u8; 32]>>,
     counters: Counters,
+    damage: Damage,
 }
 
 impl Zio {
@@ -74,6 +78,7 @@ impl Zio {
             unflushed: Mutex::default(),
             salt: Mutex::new(None),
             counters: Counters::default(),
+            damage: Damage::default(),
         }
     }
 

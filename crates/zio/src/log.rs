@@ -47,12 +47,7 @@ impl Zio {
         Ok(parts.to_blkptr())
     }
 
-    fn allocate_log_dva(
-        &self,
-        txg: Txg,
-        psize: Psize,
-        hint: &LogHint<'_>,
-    ) -> Result<[Dva; 3], AllocError> {
+    fn allocate_log_dva(&self, txg: Txg, psize: Psize, hint: &LogHint<'_>) -> Result<[Dva; 3], AllocError> {
         let unusable: Vec<VdevId> = self.vdevs.unusable().into_iter().collect();
         let mut avoid: Vec<VdevId> = hint.avoid.to_vec();
         avoid.extend(&unusable);

@@ -38,16 +38,16 @@ fn try_compress(data: &IoBuf, wish: CompressionKind, sector: Ashift) -> Option<P
     if wish == CompressionKind::Off {
         return None;
     }
-    let most = data.len() - data.len() / 8;
-    let compressed = codec::compress(wish, data, most)?;
-    assert!(compressed.len() <= most, "the codec kept to its limit");
-    let padded = usize::try_from(sector.round_up(compressed.len() as u64)).ok()?;
+    let mut out = IoBuf::zeroed(data.len());
+    let most = codec::worthwhile_limit(data.len());
+    let len = codec::compress_into(wish, data, &mut out[..most])?;
+    let padded = usize::try_from(sector.round_up(len as u64)).ok()?;
     if padded >= data.len() {
         return None;
     }
-    let mut bytes = IoBuf::zeroed(padded);
-    bytes[..compressed.len()].copy_from_slice(&compressed);
-    Some(Packed { bytes: Arc::new(bytes), compression: wish })
+    out[len..padded].fill(0);
+    out.truncate(padded);
+    Some(Packed { bytes: Arc::new(out), compression: wish })
 }
 
 /// Unpacks what was read to `lsize` bytes.
@@ -58,5 +58,7 @@ pub(crate) fn unpack(bytes: IoBuf, kind: CompressionKind, lsize: usize) -> Resul
     if kind == CompressionKind::Off {
         return Ok(if bytes.len() == lsize { bytes } else { bytes.resized(lsize) });
     }
-    codec::decompress(kind, &bytes, lsize).map(|out| IoBuf::copy_of(&out))
+    let mut out = IoBuf::zeroed(lsize);
+    codec::decompress_into(kind, &bytes, &mut out)?;
+    Ok(out)
 }

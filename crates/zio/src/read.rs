@@ -2,13 +2,29 @@
 
 use std::sync::Arc;
 
-use device::{BufSlice, Durability, IoBuf, OpenMode};
-use ondisk::{Blkptr, ByteOrder, ChecksumKind, Dva, OndiskError};
+use device::IoBuf;
+use ondisk::{Blkptr, ByteOrder, ChecksumKind, OndiskError};
 use vdev::VdevError;
 
 use crate::pack::unpack;
 use crate::stats::one_more;
 use crate::{Bookmark, Zio, ZioError};
+
+/// A checksum to be met.
+#[derive(Clone, Copy)]
+pub(crate) struct Check {
+    kind: ChecksumKind,
+    salt: Option<[u8; 32]>,
+    words: [u64; 4],
+}
+
+impl Check {
+    /// Whether these are the bytes.
+    pub(crate) fn holds(&self, bytes: &[u8]) -> bool {
+        matches!(self.kind, ChecksumKind::Off | ChecksumKind::Noparity)
+            || codec::checksum(self.kind, bytes, self.salt.as_ref()) == Ok(self.words)
+    }
+}
 
 impl Zio {
     /// The contents of a block: `bp.lsize()` bytes that the blkptr vouches for.
@@ -60,27 +76,27 @@ impl Zio {
         if bp.is_gang() {
             return self.read_gang(bp, bookmark).await;
         }
+        let check = self.check_of(bp, bookmark)?;
+        self.read_copies(bp, bookmark, bp.psize().get(), &|bytes| check.holds(bytes)).await
+    }
+
+    /// How the bytes of a block are told from others.
+    pub(crate) fn check_of(&self, bp: &Blkptr, bookmark: &Bookmark) -> Result<Check, ZioError> {
         let kind =
             bp.checksum_kind().map_err(|source| ZioError::BadBlkptr { bookmark: *bookmark, source })?;
-        if kind.is_embedded() || kind == ChecksumKind::Inherit || kind == ChecksumKind::On {
+        if kind.is_embedded() {
             return Err(ZioError::Unsupported { bookmark: *bookmark, what: "this checksum on a block" });
         }
         if bp.byte_order() == ByteOrder::Big {
             return Err(ZioError::Unsupported { bookmark: *bookmark, what: "big-endian order" });
         }
         let salt = *self.salt.lock();
-        if kind.is_salted() && salt.is_none() {
-            return Err(ZioError::Unsupported { bookmark: *bookmark, what: "a salted checksum without salt" });
-        }
-        let expected = bp.checksum();
-        let verify = |bytes: &[u8]| {
-            matches!(kind, ChecksumKind::Off | ChecksumKind::Noparity)
-                || codec::checksum(kind, bytes, salt.as_ref()) == expected
-        };
-        self.read_copies(bp, bookmark, bp.psize().get(), &verify).await
+        codec::checksum(kind, &[], salt.as_ref())
+            .map_err(|source| ZioError::UnknownChecksum { bookmark: *bookmark, source })?;
+        Ok(Check { kind, salt, words: bp.checksum() })
     }
 
-    /// The first of a block's copies that satisfies `verify`; those before it are repaired.
+    /// The first of a block's copies that satisfies `verify`.
     pub(crate) async fn read_copies(
         &self,
         bp: &Blkptr,
@@ -89,16 +105,18 @@ impl Zio {
         verify: &(dyn Fn(&[u8]) -> bool + Send + Sync),
     ) -> Result<IoBuf, ZioError> {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        let mut bad: Vec<Dva> = Vec::new();
         let mut is_damaged = false;
         let mut last: Option<VdevError> = None;
         for dva in bp.dvas() {
             match self.vdevs.read(dva.vdev, dva.offset, len, verify).await {
-                Ok(buf) if bad.is_empty() => return Ok(buf),
-                Ok(buf) => return Ok(self.repair(&bad, buf).await),
+                Ok(buf) => {
+                    if last.is_some() {
+                        self.damage.note(bp, bookmark);
+                    }
+                    return Ok(buf);
+                }
                 Err(error) => {
                     is_damaged |= matches!(error, VdevError::Checksum { .. });
-                    bad.push(dva);
                     last = Some(error);
                 }
             }
@@ -107,21 +125,5 @@ impl Zio {
             Some(source) if !is_damaged => Err(ZioError::Read { bookmark: *bookmark, source }),
             _ => Err(ZioError::Checksum { bookmark: *bookmark }),
         }
-    }
-
-    /// Writes a good copy over bad ones, as far as that works, and gives it back.
-    async fn repair(&self, bad: &[Dva], good: IoBuf) -> IoBuf {
-        if self.vdevs.mode() == OpenMode::ReadOnly {
-            return good;
-        }
-        let shared = Arc::new(good);
-        for dva in bad {
-            let slices = vec![BufSlice::from(shared.clone())];
-            if self.vdevs.write(dva.vdev, dva.offset, slices, Durability::Cached).await.is_ok() {
-                self.note_unflushed(dva.vdev);
-                one_more(&self.counters.repaired_copies);
-            }
-        }
-        Arc::try_unwrap(shared).unwrap_or_else(|still_shared| (*still_shared).clone())
     }
 }

@@ -40,7 +40,10 @@ impl Zio {
     /// When a copy is not allocated, and nothing has changed then; for gang blocks.
     pub fn free(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZioError> {
         if bp.is_gang() {
-            return Err(ZioError::Unsupported { bookmark: Bookmark::default(), what: "freeing a gang block" });
+            return Err(ZioError::Unsupported {
+                bookmark: Bookmark::default(),
+                what: "freeing a gang block",
+            });
         }
         self.cache.forget(bp);
         let mut allocator = self.allocator.lock();
@@ -65,7 +68,10 @@ impl Zio {
     /// When one is not free; copies before it stay claimed, for the import fails.
     pub fn claim(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZioError> {
         if bp.is_gang() {
-            return Err(ZioError::Unsupported { bookmark: Bookmark::default(), what: "claiming a gang block" });
+            return Err(ZioError::Unsupported {
+                bookmark: Bookmark::default(),
+                what: "claiming a gang block",
+            });
         }
         let mut allocator = self.allocator.lock();
         for dva in bp.dvas() {

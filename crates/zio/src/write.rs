@@ -24,7 +24,7 @@ impl Zio {
     ///
     /// # Errors
     /// [`ZioError::NoSpace`], or [`ZioError::Write`] when every vdev tried failed. Nothing is
-    /// allocated then.
+    /// allocated then, nor after [`ZioError::UnknownChecksum`].
     ///
     /// # Panics
     /// When `data` is not whole sectors, or the policy makes no sense.
@@ -37,14 +37,17 @@ impl Zio {
     ) -> Result<Blkptr, ZioError> {
         assert!(!data.is_empty() && (data.len() as u64).is_multiple_of(SECTOR_BYTES), "whole sectors");
         assert!((1..=3).contains(&policy.copies), "{} copies", policy.copies);
-        let packed = pack(&data, policy.compression(), self.vdevs.min_ashift()).padded_for(policy.rewrite.as_ref());
+        let packed =
+            pack(&data, policy.compression(), self.vdevs.min_ashift()).padded_for(policy.rewrite.as_ref());
         let checksum_kind = policy.checksum();
+        let checksum = codec::checksum(checksum_kind, &packed.bytes, self.salt.lock().as_ref())
+            .map_err(|source| ZioError::UnknownChecksum { bookmark: *bookmark, source })?;
         let mut parts = BlkptrParts {
             lsize: Lsize::new(data.len() as u64),
             psize: Psize::new(packed.bytes.len() as u64),
             compression: packed.compression,
             checksum_kind,
-            checksum: codec::checksum(checksum_kind, &packed.bytes, self.salt.lock().as_ref()),
+            checksum,
             birth: txg,
             physical_birth: txg,
             ..policy.parts()

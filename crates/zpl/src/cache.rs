@@ -89,13 +89,6 @@ impl ZnodeCache {
         };
         self.shards.iter().flat_map(dirty).collect()
     }
-
-    /// Forgets every znode that nobody uses, whatever room there is.
-    pub fn drop_unused(&self) {
-        for shard in &self.shards {
-            shard.known.lock().znodes.retain(|_, znode| !is_unused(znode));
-        }
-    }
 }
 
 fn is_unused(znode: &Arc<Znode>) -> bool {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use dmu::zap::Zap;
 use dmu::{DmuError, Dnode, DnodeSpec, Tx};
 use ondisk::ObjectType;
-use ondisk::zil::record::LrCreate;
 use ondisk::zil::LogRecord;
+use ondisk::zil::record::LrCreate;
 use units::ObjectId;
 
 use crate::dirent::Dirent;
@@ -149,7 +149,8 @@ impl Zfs {
         stamp_content(&mut parent_image, birth.born);
         parent.store(&tx, parent_image)?;
         let logged = self.is_logged();
-        self.journal.names(origin, &tx, logged, || create_record(parent.object(), name, node, &znode, &birth));
+        self.journal
+            .names(origin, &tx, logged, || create_record(parent.object(), name, node, &znode, &birth));
         self.cache.insert(Arc::clone(&znode));
         Ok(znode.attributes())
     }

@@ -137,7 +137,13 @@ impl Zfs {
     }
 
     /// The lock that this write needs, and whether it may change more than data and times.
-    async fn lock_for_write(&self, znode: &Znode, offset: u64, len: u64, how: WriteFlags) -> (RangeGuard, bool) {
+    async fn lock_for_write(
+        &self,
+        znode: &Znode,
+        offset: u64,
+        len: u64,
+        how: WriteFlags,
+    ) -> (RangeGuard, bool) {
         let setid = MODE_SETUID | MODE_SETGID;
         let may_share = |size: u64| {
             let drops = how.drop_setid && znode.mode() & setid != 0;

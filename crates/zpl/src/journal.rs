@@ -4,8 +4,8 @@
 //! transaction ends. Without a log (or with `sync=disabled`) nothing is recorded; the group
 //! is remembered instead, and who asks for durability waits for that group.
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use dmu::{Objset, Tx};
 use units::{ObjectId, Txg};
@@ -54,7 +54,13 @@ impl Journal {
     }
 
     /// Records a change of names.
-    pub fn names(&self, origin: Origin<'_>, tx: &Tx, logged: bool, record: impl FnOnce() -> ondisk::LogRecord) {
+    pub fn names(
+        &self,
+        origin: Origin<'_>,
+        tx: &Tx,
+        logged: bool,
+        record: impl FnOnce() -> ondisk::LogRecord,
+    ) {
         self.record(origin, tx, logged, || Itx { scope: Scope::Namespace, record: Record::Plain(record()) });
     }
 
@@ -67,7 +73,10 @@ impl Journal {
         object: ObjectId,
         record: impl FnOnce() -> ondisk::LogRecord,
     ) {
-        self.record(origin, tx, logged, || Itx { scope: Scope::Object(object), record: Record::Plain(record()) });
+        self.record(origin, tx, logged, || Itx {
+            scope: Scope::Object(object),
+            record: Record::Plain(record()),
+        });
     }
 
     /// Records a write.

@@ -135,9 +135,10 @@ impl RangeLock {
 
 impl Drop for RangeGuard {
     fn drop(&mut self) {
-        let mut ids = vec![self.id];
         // A waiter that has gone gives its grant back at once: another round, not a recursion.
-        while let Some(id) = ids.pop() {
+        let mut unwanted_ids = Vec::new();
+        let mut next = Some(self.id);
+        while let Some(id) = next {
             let admitted = {
                 let mut state = self.state.lock();
                 state.granted.retain(|held| held.id != id);
@@ -146,10 +147,11 @@ impl Drop for RangeGuard {
             for (request, sender) in admitted {
                 let guard = Self { state: Arc::clone(&self.state), id: request.id };
                 if let Err(unwanted) = sender.send(guard) {
-                    ids.push(unwanted.id);
+                    unwanted_ids.push(unwanted.id);
                     unwanted.disarm();
                 }
             }
+            next = unwanted_ids.pop();
         }
     }
 }

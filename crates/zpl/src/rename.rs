@@ -293,7 +293,8 @@ async fn lock_children(moved: &Znode, taken: Option<&Znode>) -> [Option<RangeGua
     match taken {
         None => [Some(moved.lock.whole().await), None],
         Some(taken) => {
-            let (first, second) = if moved.object() < taken.object() { (moved, taken) } else { (taken, moved) };
+            let (first, second) =
+                if moved.object() < taken.object() { (moved, taken) } else { (taken, moved) };
             [Some(first.lock.whole().await), Some(second.lock.whole().await)]
         }
     }

@@ -153,9 +153,7 @@ impl Zfs {
         let end = lr.offset.saturating_add(lr.length);
         match (&lr.data, block) {
             (Some(data), _) => self.replay_write(origin, lr.object, lr.offset, data, end).await,
-            (None, Some(block)) => {
-                self.replay_write(origin, lr.object, block.offset, &block.data, end).await
-            }
+            (None, Some(block)) => self.replay_write(origin, lr.object, block.offset, &block.data, end).await,
             (None, None) => Err(ZplError::Invalid("a logged write without data")),
         }
     }

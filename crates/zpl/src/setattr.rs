@@ -86,7 +86,8 @@ impl Zfs {
     /// [`ZplError::NotPermitted`] for an immutable object.
     pub async fn set_attributes(&self, object: ObjectId, set: SetAttributes) -> Result<Attributes> {
         self.check_writable()?;
-        let attributes = self.set_attributes_by(Origin::Client, object, |znode, now| decide(znode, set, now)).await?;
+        let attributes =
+            self.set_attributes_by(Origin::Client, object, |znode, now| decide(znode, set, now)).await?;
         self.settle(object).await?;
         Ok(attributes)
     }

@@ -156,7 +156,11 @@ impl Zfs {
     ) -> Result<()> {
         match (victim, name) {
             (_, b"." | b"..") if victim == Victim::Directory => {
-                return Err(if name == b"." { ZplError::Invalid("removing `.`") } else { ZplError::NotEmpty });
+                return Err(if name == b"." {
+                    ZplError::Invalid("removing `.`")
+                } else {
+                    ZplError::NotEmpty
+                });
             }
             _ => self.check_name(name)?,
         }
@@ -168,7 +172,9 @@ impl Zfs {
             let (_, znode) = self.entry_of(&parent, name).await?.ok_or(ZplError::NotFound)?;
             match (victim, znode.kind()) {
                 (Victim::File, FileKind::Directory) => return Err(ZplError::IsDirectory),
-                (Victim::Directory, kind) if kind != FileKind::Directory => return Err(ZplError::NotDirectory),
+                (Victim::Directory, kind) if kind != FileKind::Directory => {
+                    return Err(ZplError::NotDirectory);
+                }
                 _ => {}
             }
             let _lock = znode.lock.whole().await;

@@ -83,7 +83,13 @@ impl Zfs {
     ///
     /// # Errors
     /// [`ZplError::Exists`], [`ZplError::NoAttribute`] by `mode`; [`ZplError::TooBig`].
-    pub async fn set_xattr(&self, object: ObjectId, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+    pub async fn set_xattr(
+        &self,
+        object: ObjectId,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Result<()> {
         self.check_writable()?;
         self.change_xattr(Origin::Client, object, name, Some(value), mode).await?;
         self.settle(object).await
@@ -151,8 +157,14 @@ impl Zfs {
 
     /// Gives an object the directory of extended attributes that a record tells of. Files in
     /// it are then made as anywhere.
-    pub(crate) async fn make_xattr_dir(&self, origin: Origin<'_>, owner: ObjectId, birth: Birth) -> Result<()> {
-        let (dir, _) = birth.identity.ok_or(ZplError::Unsupported("making a directory of extended attributes"))?;
+    pub(crate) async fn make_xattr_dir(
+        &self,
+        origin: Origin<'_>,
+        owner: ObjectId,
+        birth: Birth,
+    ) -> Result<()> {
+        let (dir, _) =
+            birth.identity.ok_or(ZplError::Unsupported("making a directory of extended attributes"))?;
         let znode = self.znode(owner).await?;
         let _lock = znode.lock.whole().await;
         znode.check_alive()?;

@@ -132,8 +132,8 @@ impl Zfs {
     async fn format_root(os: &Arc<Objset>, tx: &Tx, tables: ObjectId, spec: &FormatSpec) -> Result<ObjectId> {
         let sa = SaStore::open(os, tables, spec.salt).await?;
         let capacity = bonus_capacity(1);
-        let dnode_spec = DnodeSpec::new(ObjectType::DIRECTORY_CONTENTS, 0)
-            .with_bonus(ObjectType::SA, capacity as u16);
+        let dnode_spec =
+            DnodeSpec::new(ObjectType::DIRECTORY_CONTENTS, 0).with_bonus(ObjectType::SA, capacity as u16);
         let dnode = os.allocate(tx, &dnode_spec).await?;
         let root = dnode.object();
         let zap = Zap::format(Arc::clone(&dnode), tx, spec.salt ^ root.get() << 1, 0, 0).await?;
@@ -281,7 +281,9 @@ impl Zfs {
             b"" => Err(ZplError::NotFound),
             b"." | b".." => Err(ZplError::Invalid("dot names cannot be changed")),
             _ if name.len() > crate::dirent::NAME_MAX => Err(ZplError::NameTooLong),
-            _ if name.contains(&b'/') || name.contains(&0) => Err(ZplError::Invalid("slash or NUL in a name")),
+            _ if name.contains(&b'/') || name.contains(&0) => {
+                Err(ZplError::Invalid("slash or NUL in a name"))
+            }
             _ if self.utf8_only && std::str::from_utf8(name).is_err() => Err(ZplError::NameNotText),
             _ => Ok(()),
         }

@@ -167,3 +167,6 @@ fn values_help(def: &PropDef) -> &'static str {
         Kind::Choice { help, .. } => help,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -98,3 +98,6 @@ fn row(text: &mut String, depth: usize, name: &str, vdev: &VdevInfo, width: usiz
     }
     text.push('\n');
 }
+
+#[cfg(test)]
+mod tests;

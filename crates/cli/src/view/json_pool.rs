@@ -95,7 +95,7 @@ pub fn status(pool: &PoolInfo, style: JsonStyle) -> Json {
 }
 
 fn nested(json: Json, pool: &PoolInfo, style: JsonStyle) -> Json {
-    let of = |vdevs: Vec<&VdevInfo>| group(vdevs.into_iter(), None, style);
+    let of = |vdevs: Vec<&VdevInfo>| group(vdevs, None, style);
     let tops = |class| of(pool.tops(class).collect());
     let root = vdev(&pool.root, &pool.name, None, style).with_some("vdevs", tops(VdevClass::Normal));
     json.with("vdevs", Json::object().with(&pool.name, root))
@@ -122,24 +122,19 @@ fn flat(json: Json, pool: &PoolInfo, style: JsonStyle) -> Json {
 
 fn put_flat(all: &mut Json, one: &VdevInfo, parent: Option<&str>, style: JsonStyle) {
     let name = vdev_name(one, style.names);
-    let children = || one.children.iter().filter(|c| c.is_shown());
-    for child in children() {
+    for child in one.shown_children() {
         put_flat(all, child, Some(&name), style);
     }
-    let below = group(children(), Some(&name), style);
+    let below = group(one.shown_children().collect(), Some(&name), style);
     all.put(&name, vdev(one, &name, parent, style).with_some("vdevs", below));
 }
 
-fn group<'a>(
-    vdevs: impl Iterator<Item = &'a VdevInfo>,
-    parent: Option<&str>,
-    style: JsonStyle,
-) -> Json {
+fn group(vdevs: Vec<&VdevInfo>, parent: Option<&str>, style: JsonStyle) -> Json {
     let mut all = Json::object();
     for one in vdevs {
         let name = vdev_name(one, style.names);
         let inner = parent.map(|_| name.as_str());
-        let below = group(one.children.iter().filter(|c| c.is_shown()), inner, style);
+        let below = group(one.shown_children().collect(), inner, style);
         all.put(&name, vdev(one, &name, parent, style).with_some("vdevs", below));
     }
     all
@@ -208,3 +203,6 @@ fn scan_stats(scan: ScanInfo, style: JsonStyle) -> Json {
         .with("processed", style.bytes(scan.repaired_bytes))
         .with("errors", style.count(scan.errors))
 }
+
+#[cfg(test)]
+mod tests;

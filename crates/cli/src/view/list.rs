@@ -84,7 +84,7 @@ fn columns(picks: &[Pick], rows: &[Vec<String>], style: ListStyle) -> Vec<Column
             Pick::Name => Column { title: "NAME".into(), right: false, width: widest.max(4) },
             Pick::Known(def) => {
                 let width = def.column_width();
-                let fixed = def.is_fixed_width() && !style.exact;
+                let fixed = style.scripted || (def.is_fixed_width() && !style.exact);
                 let width = if fixed { width } else { width.max(widest) };
                 Column { title: def.column.into(), right: def.is_right_aligned(), width }
             }
@@ -259,7 +259,7 @@ fn json_vdev(vdev: &VdevInfo, picks: &[Pick], style: ListStyle) -> Json {
         })
         .collect();
     let mut below = Json::object();
-    for child in vdev.children.iter().filter(|c| c.is_shown()) {
+    for child in vdev.shown_children() {
         below.put(&vdev_name(child, style.json.names), json_vdev(child, picks, style));
     }
     vdev_head(vdev, &name, None, style.json)

@@ -33,7 +33,7 @@ pub fn heading(class: VdevClass) -> &'static str {
 
 /// A vdev and how deep it stands, parents first; holes left out.
 pub fn flatten(vdev: &VdevInfo, depth: usize) -> Vec<(usize, &VdevInfo)> {
-    let below = vdev.children.iter().filter(|c| c.is_shown()).flat_map(|c| flatten(c, depth + 1));
+    let below = vdev.shown_children().flat_map(|c| flatten(c, depth + 1));
     std::iter::once((depth, vdev)).chain(below).collect()
 }
 

@@ -119,3 +119,33 @@ fn props() -> Props {
     ];
     facts.map(|(name, value)| (name.to_owned(), Prop { value, source: Source::None })).into()
 }
+
+/// `p1` of the JSON captures: as [`p1`], with a lone log besides, and little written.
+pub fn json_p1() -> PoolInfo {
+    let mut pool = p1();
+    (pool.guid, pool.txg) = (18_438_446_227_704_591_178, 8);
+    pool.root.guid = pool.guid;
+    pool.root.stats.allocated_bytes = 224_256;
+    let data = &mut pool.root.children[0];
+    (data.guid, data.stats.allocated_bytes, data.stats.replace_bytes) =
+        (4_579_412_524_865_941_879, 224_256, 144 * MIB);
+    data.children[0].guid = 3_056_076_413_086_258_538;
+    data.children[1].guid = 9_977_433_186_291_778_085;
+    let log = &mut pool.root.children[1];
+    (log.guid, log.stats.allocated_bytes, log.stats.replace_bytes) = (670_108_565_804_083_673, 0, 64 * MIB);
+    log.stats.fragmentation = Some(0);
+    log.children[0].guid = 5_193_298_928_405_467_442;
+    log.children[1].guid = 7_277_734_419_887_653_730;
+    let mut lone = leaf("l3", 2, 10_985_802_132_979_349_881, VdevClass::Log, 80);
+    space(&mut lone, 0, 64 * MIB, Some(0));
+    lone.stats.replace_bytes = 71_827_456;
+    pool.root.children.push(lone);
+    (pool.caches[0].guid, pool.caches[0].stats.allocated_bytes) = (9_654_378_324_143_611_355, 8704);
+    pool.spares[0].guid = 8_283_499_335_556_082_310;
+    let mut set = |name: &str, value: u64| {
+        pool.props.insert(name.to_owned(), Prop { value: Value::Number(value), source: Source::None });
+    };
+    set("allocated", 224_256);
+    set("free", 144 * MIB - 224_256);
+    pool
+}

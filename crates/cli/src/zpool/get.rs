@@ -12,7 +12,6 @@ use crate::view::names::{NameStyle, find_vdev, vdev_name};
 use crate::view::vdev_props;
 use control::props::{POOL_FEATURES, POOL_PROPS, Style, is_user_prop, pool_prop};
 use control::{Failure, FailureKind, PoolInfo, VdevInfo};
-use std::io::Write;
 
 const AS_INT: &str = "json-int";
 const KEY_GUID: &str = "json-pool-key-guid";

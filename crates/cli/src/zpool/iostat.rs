@@ -10,7 +10,6 @@ use crate::view::iostat::{IostatStyle, Sample};
 use crate::view::names::{find_vdev, vdev_name};
 use control::{Failure, FailureKind, PoolInfo};
 use std::collections::BTreeMap;
-use std::io::Write;
 
 pub const COMMAND: Command = Command::new(
     Spec {

@@ -10,7 +10,6 @@ use crate::view::json::{Json, document};
 use crate::view::json_pool::JsonStyle;
 use crate::view::list::{DEFAULT_COLUMNS, ListStyle, Pick, json, list, parse_columns};
 use control::PoolInfo;
-use std::io::Write;
 
 const AS_INT: &str = "json-int";
 const KEY_GUID: &str = "json-pool-key-guid";

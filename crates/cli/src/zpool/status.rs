@@ -10,7 +10,6 @@ use crate::view::json_pool::{self, JsonStyle};
 use crate::view::names::NameStyle;
 use crate::view::status::{StatusStyle, is_healthy, status};
 use control::PoolInfo;
-use std::io::Write;
 
 const FLAT: &str = "json-flat-vdevs";
 const AS_INT: &str = "json-int";

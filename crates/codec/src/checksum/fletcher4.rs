@@ -76,21 +76,23 @@ pub(crate) fn plain(mut sums: Sums, bytes: &[u8]) -> Sums {
 
 /// The sums over one stretch, by the fastest means this machine has.
 fn sum(bytes: &[u8]) -> Sums {
-    let (rows, rest) = bytes.as_chunks::<ROW_BYTES>();
-    plain(weigh(&lanes(rows)), rest)
-}
-
-fn lanes(rows: &[[u8; ROW_BYTES]]) -> [[u64; LANES]; 4] {
     #[cfg(target_arch = "x86_64")]
-    if let Some(sums) = x86::lanes(rows) {
+    if let Some(sums) = x86::sum(bytes) {
         return sums;
     }
-    lanes_any(rows)
+    plain([0; 4], bytes)
+}
+
+/// The sums over one stretch, by lanes. With 128-bit vectors this is slower than `plain`.
+#[inline(always)]
+pub(crate) fn by_lanes(bytes: &[u8]) -> Sums {
+    let (rows, rest) = bytes.as_chunks();
+    plain(weigh(&lanes(rows)), rest)
 }
 
 /// Sums each lane; written so that the compiler can use whatever vectors it may.
 #[inline(always)]
-pub(crate) fn lanes_any(rows: &[[u8; ROW_BYTES]]) -> [[u64; LANES]; 4] {
+fn lanes(rows: &[[u8; ROW_BYTES]]) -> [[u64; LANES]; 4] {
     let [mut a, mut b, mut c, mut d] = [[0u64; LANES]; 4];
     for row in rows {
         let (words, _) = row.as_chunks::<4>();
@@ -105,7 +107,7 @@ pub(crate) fn lanes_any(rows: &[[u8; ROW_BYTES]]) -> [[u64; LANES]; 4] {
 }
 
 /// The sums of all words, from those of the lanes.
-pub(crate) fn weigh([a, b, c, d]: &[[u64; LANES]; 4]) -> Sums {
+fn weigh([a, b, c, d]: &[[u64; LANES]; 4]) -> Sums {
     const L: u64 = LANES as u64;
     let mut sums = [0u64; 4];
     let mut add = |order: usize, weight: u64, sum: u64| {
@@ -140,36 +142,27 @@ pub(crate) fn join(first: Sums, second: Sums, n: u64) -> Sums {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[allow(unsafe_code)]
+#[expect(unsafe_code, reason = "a function for processors that have what not all have")]
 pub(crate) mod x86 {
     //! The same safe loop, compiled for wider registers than every x86-64 has.
 
-    use super::{LANES, ROW_BYTES, lanes_any};
+    use super::{Sums, by_lanes};
 
-    /// The lanes' sums, if this processor has 256-bit integers or better.
-    pub(crate) fn lanes(rows: &[[u8; ROW_BYTES]]) -> Option<[[u64; LANES]; 4]> {
-        if is_x86_feature_detected!("avx512f") {
-            // JUSTIFICATION: safe code cannot call a function compiled for features that the
-            // build's baseline lacks. FIGURES
-            // SAFETY: the function's body is safe code; calling it is sound if and only if the
-            // processor has avx512f, which was asked just now.
-            return Some(unsafe { lanes_avx512(rows) });
+    /// The sums over one stretch, if this processor has 256-bit integers.
+    pub(crate) fn sum(bytes: &[u8]) -> Option<Sums> {
+        if !is_x86_feature_detected!("avx2") {
+            return None;
         }
-        if is_x86_feature_detected!("avx2") {
-            // JUSTIFICATION: as above. FIGURES
-            // SAFETY: as above, with avx2.
-            return Some(unsafe { lanes_avx2(rows) });
-        }
-        None
+        // JUSTIFICATION: safe code cannot call a function that was compiled for features which the
+        // build's baseline lacks. 128 KiB in cache: 39.6 GB/s, against 9.8 for `plain` (and
+        // 4.5 for the lanes at the baseline, 34.9 with 512-bit vectors).
+        // SAFETY: the function's body is safe code; calling it is sound if the processor has
+        // avx2, which was asked just now.
+        Some(unsafe { sum_avx2(bytes) })
     }
 
     #[target_feature(enable = "avx2")]
-    pub(crate) fn lanes_avx2(rows: &[[u8; ROW_BYTES]]) -> [[u64; LANES]; 4] {
-        lanes_any(rows)
-    }
-
-    #[target_feature(enable = "avx512f")]
-    pub(crate) fn lanes_avx512(rows: &[[u8; ROW_BYTES]]) -> [[u64; LANES]; 4] {
-        lanes_any(rows)
+    fn sum_avx2(bytes: &[u8]) -> Sums {
+        by_lanes(bytes)
     }
 }

@@ -77,11 +77,12 @@ pub(super) fn decompress(stored: &[u8], block: &mut [u8]) -> Result<(), Reason> 
             }
             let coded = usize::from(u16::from_be_bytes([next()?, next()?]));
             let (length, distance) = ((coded >> 10) + LENGTH_MIN, coded & DISTANCE_MAX);
-            let from =
-                at.checked_sub(distance).filter(|_| distance > 0).ok_or("a copy from before the start")?;
+            if distance == 0 || distance > at {
+                return Err("a copy from outside the block");
+            }
             // The last copy may be longer than what is left of the block.
             for _ in 0..length.min(block.len() - at) {
-                block[at] = block[at - (at - from).min(distance)];
+                block[at] = block[at - distance];
                 at += 1;
             }
         }

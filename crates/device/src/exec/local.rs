@@ -21,7 +21,9 @@ thread_local! {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lone {
     /// A plain system call: this thread would only sleep meanwhile. Cheaper than a ring,
-    /// and much cheaper where the kernel would hand the work to a thread of its own.
+    /// and much cheaper where the kernel would hand the work to a thread of its own. A wake
+    /// in the meantime is seen when the call returns; who races a request against time arms
+    /// a timer, and so gets the ring.
     Inline,
     /// Through the ring: other tasks of this thread may become ready meanwhile.
     ByRing,

@@ -64,7 +64,9 @@ pub mod names {
 ///  96 unique          104 fsid guid       112 guid               120 flags
 /// 128 blkptr (128)    256 next clones     264 props              272 holds   280 zero (5)   320
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct DslDatasetPhys {
     /// Its directory.

@@ -50,7 +50,9 @@ pub mod names {
 ///  64 quota            72 reservation     80 props (ZAP)    88 permissions (ZAP)
 ///  96 flags           104 used breakdown (5)               144 clones (ZAP)   152 zero (13)   256
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct DslDirPhys {
     /// Written, but not used.

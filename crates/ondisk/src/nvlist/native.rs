@@ -13,8 +13,8 @@ use zerocopy::little_endian::{I16, I32, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::xdr::{
-    DEPTH_MAX, ENCODING_NATIVE, HOST_LITTLE, UNIQUE_NAME, VERSION, WHAT, code, decoded_bytes, elements, length,
-    type_code,
+    DEPTH_MAX, ENCODING_NATIVE, HOST_LITTLE, UNIQUE_NAME, VERSION, WHAT, code, decoded_bytes, elements,
+    length, type_code,
 };
 use super::{NvList, NvValue};
 use crate::error::{OndiskError, bad};
@@ -150,7 +150,9 @@ fn decode_array(
         code::I32_ARRAY => repeat(count, || pair.read::<I32>().map(I32::get)).map(NvValue::I32Array),
         code::U32_ARRAY => repeat(count, || pair.read::<U32>().map(U32::get)).map(NvValue::U32Array),
         code::BOOL_ARRAY => repeat(count, || Ok(pair.read::<U32>()?.get() != 0)).map(NvValue::BoolArray),
-        code::I64_ARRAY => repeat(count, || Ok(pair.read::<U64>()?.get().cast_signed())).map(NvValue::I64Array),
+        code::I64_ARRAY => {
+            repeat(count, || Ok(pair.read::<U64>()?.get().cast_signed())).map(NvValue::I64Array)
+        }
         code::U64_ARRAY => repeat(count, || pair.read::<U64>().map(U64::get)).map(NvValue::U64Array),
         code::STR_ARRAY => {
             repeat(count, || pair.read::<U64>().map(drop))?;

@@ -15,6 +15,8 @@ use super::{NvList, NvValue, native};
 use crate::error::{OndiskError, bad};
 use crate::reader::Reader;
 
+/// Longest name: its length with a NUL fits 16 bits in the native encoding.
+const NAME_MAX_BYTES: usize = 32_766;
 /// How deeply lists within lists are followed.
 pub const DEPTH_MAX: usize = 20;
 
@@ -101,7 +103,7 @@ fn decode_list(from: &mut Reader<'_>, depth: usize) -> Result<NvList, OndiskErro
         let len = len.ok_or_else(|| bad(WHAT, "encoded size", encoded))?;
         let mut pair = Reader::new(WHAT, from.take(len)?);
         let name = string(&mut pair)?;
-        if name.contains('\0') {
+        if name.len() > NAME_MAX_BYTES {
             return Err(OndiskError::BadText { what: WHAT, field: "name" });
         }
         let value = decode_value(&mut pair, depth)?;
@@ -208,8 +210,8 @@ fn padded<'a>(from: &mut Reader<'a>, len: u32) -> Result<&'a [u8], OndiskError> 
 fn string(from: &mut Reader<'_>) -> Result<String, OndiskError> {
     let len = u32_be(from)?;
     let bytes = padded(from, len)?;
-    let text = std::str::from_utf8(bytes);
-    text.map(str::to_owned).map_err(|_| OndiskError::BadText { what: WHAT, field: "string" })
+    let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
+    text.map(str::to_owned).ok_or(OndiskError::BadText { what: WHAT, field: "string" })
 }
 
 fn encode_list(out: &mut Vec<u8>, list: &NvList, depth: usize) {

@@ -20,7 +20,9 @@ pub mod flags {
 }
 
 /// A pointer table that is not in block 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct ZapTablePhys {
     /// Its first block; zero while the table is in block 0.
@@ -42,7 +44,9 @@ pub struct ZapTablePhys {
 ///  64 leaves      72 entries 80 salt   88 normalization   96 flags   104 zero ...
 ///  half the block: pointer table, while it has no more entries than fit there
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct ZapHeaderPhys {
     /// [`super::BLOCK_HEADER`].

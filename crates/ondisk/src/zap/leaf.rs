@@ -36,7 +36,9 @@ pub const CHAIN_END: u16 = 0xffff;
 pub const ENTRIES_CD_SORTED: u8 = 1 << 0;
 
 /// The first 48 bytes of a leaf.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct LeafHeaderPhys {
     /// [`super::BLOCK_LEAF`].
@@ -65,7 +67,9 @@ const _: () = assert!(std::mem::offset_of!(LeafHeaderPhys, magic) == 24);
 const _: () = assert!(std::mem::offset_of!(LeafHeaderPhys, flags) == 36);
 
 /// A chunk that is an entry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct LeafEntryPhys {
     /// [`CHUNK_ENTRY`].
@@ -135,9 +139,15 @@ impl LeafChunk {
     pub fn decode(bytes: &[u8]) -> Result<Self, OndiskError> {
         let too_short = || short("zap leaf chunk", CHUNK_BYTES, bytes.len());
         match bytes.first() {
-            Some(&CHUNK_ENTRY) => LeafEntryPhys::read_from_bytes(bytes).map(Self::Entry).map_err(|_| too_short()),
-            Some(&CHUNK_ARRAY) => LeafArrayPhys::read_from_bytes(bytes).map(Self::Array).map_err(|_| too_short()),
-            Some(&CHUNK_FREE) => LeafFreePhys::read_from_bytes(bytes).map(Self::Free).map_err(|_| too_short()),
+            Some(&CHUNK_ENTRY) => {
+                LeafEntryPhys::read_from_bytes(bytes).map(Self::Entry).map_err(|_| too_short())
+            }
+            Some(&CHUNK_ARRAY) => {
+                LeafArrayPhys::read_from_bytes(bytes).map(Self::Array).map_err(|_| too_short())
+            }
+            Some(&CHUNK_FREE) => {
+                LeafFreePhys::read_from_bytes(bytes).map(Self::Free).map_err(|_| too_short())
+            }
             Some(&other) => Err(bad("zap leaf chunk", "type", other)),
             None => Err(too_short()),
         }

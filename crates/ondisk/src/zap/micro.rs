@@ -13,7 +13,9 @@ pub const MZAP_NAME_BYTES: usize = 50;
 /// ```text
 ///  0 block type   8 salt   16 normalization flags   24 zero   64 end
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct MzapHeaderPhys {
     /// [`super::BLOCK_MICRO`].

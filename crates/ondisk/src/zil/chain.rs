@@ -29,7 +29,9 @@ pub enum ChainForm {
 ///   0 zero   8 next block (blkptr, 128 bytes)   136 used bytes   144 eck (40)   184 end
 /// ```
 /// `used` counts the records, and in the slim form this structure too.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct ZilChain {
     /// Zero.

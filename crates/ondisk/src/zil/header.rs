@@ -23,7 +23,9 @@ pub mod flags {
 ///   0 claim_txg   8 replay_seq   16 log (blkptr, 128 bytes)   144 claim_blk_seq
 /// 152 flags     160 claim_lr_seq   168 pad (24 bytes)         192 end
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct ZilHeader {
     /// The txg in which an import claimed the chain's blocks; zero until then.

@@ -7,17 +7,17 @@
 //! fixed size are in [`phys`], what varies after them (names, data, ACLs) in [`body`].
 
 pub mod body;
-mod codec;
-pub use codec::WRITE_HEADER_BYTES;
+mod decode;
+mod encode;
 pub mod phys;
 
 use units::{Txg, ZilSeq};
 
 pub use body::{
-    LrAcl, LrAclV0, LrAttr, LrCloneRange, LrCreate, LrCreateAcl, LrLink, LrRemove, LrRename, LrRenameWhiteout,
-    LrSetSaXattr, LrSetattr, LrTruncate, LrWrite, Timestamp,
+    LrAcl, LrAclV0, LrAttr, LrCloneRange, LrCreate, LrCreateAcl, LrLink, LrRemove, LrRename,
+    LrRenameWhiteout, LrSetSaXattr, LrSetattr, LrTruncate, LrWrite, Timestamp,
 };
-pub use phys::LrCommon;
+pub use phys::{LrCommon, WRITE_HEADER_BYTES};
 
 use crate::error::{OndiskError, bad};
 

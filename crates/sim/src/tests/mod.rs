@@ -2,6 +2,7 @@
 
 mod crash;
 mod disks;
+mod histories;
 mod pages;
 mod promises;
 mod running;

@@ -5,8 +5,8 @@
 //! and puts the hash in its place. A reader who expects another verifier, because the part is
 //! another's or lies elsewhere, computes another hash.
 
-use ondisk::label::ZioEck;
 use ondisk::ChecksumKind;
+use ondisk::label::ZioEck;
 
 /// Puts magic number and checksum into the last 40 bytes of `part`.
 ///
@@ -28,5 +28,5 @@ pub fn verify_part(part: &[u8], verifier: [u64; 4]) -> bool {
 }
 
 fn hash(part: &[u8]) -> [u64; 4] {
-    codec::checksum(ChecksumKind::Sha256, part, None)
+    codec::checksum(ChecksumKind::Label, part, None).expect("SHA-256 is always there")
 }

@@ -68,9 +68,8 @@ fn the_label_that_counts_is_the_newest_that_is_not_too_new() {
         list
     };
     let labels = [label(7), label(9), label(8), label(0)];
-    let best = |max: Option<u64>| {
-        best_config(&labels, max.map(Txg::new)).and_then(|label| label.get_u64("txg"))
-    };
+    let best =
+        |max: Option<u64>| best_config(&labels, max.map(Txg::new)).and_then(|label| label.get_u64("txg"));
     assert_eq!(best(None), Some(9));
     assert_eq!(best(Some(8)), Some(8));
     assert_eq!(best(Some(6)), Some(0));
@@ -106,9 +105,8 @@ fn play(events: &[Event]) -> Disks {
     let mut disks = Disks::new();
     for event in events {
         let (Event::Write { path, .. } | Event::Flush { path }) = event;
-        let disk = disks
-            .entry(path.clone())
-            .or_insert_with(|| Device_ { stable: Vec::new(), volatile: Vec::new() });
+        let disk =
+            disks.entry(path.clone()).or_insert_with(|| Device_ { stable: Vec::new(), volatile: Vec::new() });
         match event {
             Event::Write { offset, bytes, .. } => disk.volatile.push((offset.get(), bytes.clone())),
             Event::Flush { .. } => disk.stable.append(&mut disk.volatile),

@@ -56,7 +56,8 @@ fn a_pool_made_by_openzfs_is_found_with_its_uberblock() {
     let bp = uberblock.rootbp;
     let len = usize::try_from(bp.psize().get()).expect("small");
     for dva in bp.dvas() {
-        let verify = |bytes: &[u8]| codec::checksum(ondisk::ChecksumKind::Fletcher4, bytes, None) == bp.checksum();
+        let verify =
+            |bytes: &[u8]| codec::checksum(ondisk::ChecksumKind::Fletcher4, bytes, None) == Ok(bp.checksum());
         block_on(tree.read(dva.vdev, dva.offset, len, &verify)).expect("the MOS");
     }
 }

@@ -12,12 +12,7 @@ const PLACE: VdevOffset = VdevOffset::new(1 << 20);
 
 fn mirror() -> (Arc<World>, VdevTree) {
     let world = World::with(&["a", "b"], SIZE);
-    let spec = NewVdev {
-        paths: vec!["a".into(), "b".into()],
-        ashift: None,
-        is_log: false,
-        create_txg: 4,
-    };
+    let spec = NewVdev { paths: vec!["a".into(), "b".into()], ashift: None, is_log: false, create_txg: 4 };
     let tree = block_on(VdevTree::create(world.env(), &[spec])).expect("two devices");
     (world, tree)
 }
@@ -238,4 +233,23 @@ fn a_probe_prefers_the_right_copy_and_blames_nobody_when_there_is_none() {
     world.faults("a").fail_all(FaultOp::Read);
     world.faults("b").fail_all(FaultOp::Read);
     assert!(probe(9).is_err());
+}
+
+#[test]
+fn a_scrub_looks_at_every_child_and_repairs_it() {
+    let (world, tree) = mirror();
+    write(&tree, 4).expect("both");
+    let scrub = || {
+        let verify = |bytes: &[u8]| bytes.iter().all(|found| *found == 4);
+        block_on(tree.scrub(VdevId::new(0), PLACE, 4096, &verify))
+    };
+    assert_eq!(scrub().expect("both are right"), 0);
+    for path in ["a", "b"] {
+        spoil(&world, path);
+        assert_eq!(scrub().expect("the other is right"), 1);
+        assert_eq!(on_disk(&world, path), 4);
+    }
+    spoil(&world, "a");
+    spoil(&world, "b");
+    assert!(matches!(scrub(), Err(VdevError::Checksum { .. })));
 }

@@ -80,11 +80,8 @@ fn import(world: &Arc<World>, paths: &[&str]) -> (Candidate, VdevTree) {
     let mut pools = candidates(&found);
     assert_eq!(pools.len(), 1);
     let candidate = pools.remove(0);
-    let spec = OpenSpec {
-        vdev_tree: &candidate.vdev_tree,
-        paths: &candidate.paths,
-        mode: OpenMode::ReadWrite,
-    };
+    let spec =
+        OpenSpec { vdev_tree: &candidate.vdev_tree, paths: &candidate.paths, mode: OpenMode::ReadWrite };
     let tree = block_on(VdevTree::open(world.env(), &spec)).expect("a sound configuration");
     (candidate, tree)
 }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -68,6 +69,7 @@ pub struct Inner {
     pub synced: Txg,
     wanted: Txg,
     sync_waiters: Vec<Waker>,
+    engine: Option<Waker>,
     snapshot: Snapshot,
     pub lanes: usize,
     pub allocations: u64,
@@ -175,6 +177,42 @@ impl Inner {
 
     pub fn ops_begun(&self) -> u64 {
         self.ops_begun
+    }
+
+    fn crashed(&self, lucky: bool) -> MemStore {
+        let mut disk = self.disk.clone();
+        if lucky {
+            for op in self.ops.values().filter(|op| op.result.is_none()) {
+                if let OpKind::Write { bp, bytes, .. } = &op.kind {
+                    disk.insert(place_of(bp), bytes.clone());
+                }
+            }
+            disk.extend(self.cached.iter().map(|(vdev, at, bytes)| ((*vdev, *at), bytes.clone())));
+        }
+        MemStore(Arc::new(Mutex::new(Inner {
+            vdevs: self.vdevs.clone(),
+            owned: self.snapshot.owned.clone(),
+            resting: Vec::new(),
+            disk,
+            cached: Vec::new(),
+            ops: BTreeMap::new(),
+            ops_begun: 0,
+            fail: BTreeSet::new(),
+            automatic: true,
+            open: self.synced.next(),
+            synced: self.synced,
+            wanted: Txg::ZERO,
+            sync_waiters: Vec::new(),
+            engine: None,
+            snapshot: self.snapshot.clone(),
+            lanes: 1,
+            allocations: 0,
+            avoided: Vec::new(),
+            events: Vec::new(),
+            clones: BTreeMap::new(),
+            data: self.data.clone(),
+            dead: BTreeSet::new(),
+        })))
     }
 
     fn has_write_in_flight(&self, place: Place) -> bool {
@@ -326,9 +364,13 @@ impl LogStore for MemStore {
             if inner.synced >= txg {
                 return Poll::Ready(Ok(()));
             }
-            inner.wanted = inner.wanted.max(txg);
-            let waker = cx.waker().clone();
-            inner.sync_waiters.push(waker);
+            if inner.wanted < txg {
+                inner.wanted = txg;
+                if let Some(engine) = inner.engine.take() {
+                    engine.wake();
+                }
+            }
+            inner.sync_waiters.push(cx.waker().clone());
             Poll::Pending
         }))
     }
@@ -372,8 +414,10 @@ impl Env for TestEnv {
     }
 }
 
+/// An environment; each draws other numbers.
 pub fn env() -> Arc<dyn Env> {
-    Arc::new(TestEnv(Mutex::new(1)))
+    static RUNS: AtomicU64 = AtomicU64::new(1);
+    Arc::new(TestEnv(Mutex::new(RUNS.fetch_add(1, Ordering::SeqCst) << 32)))
 }
 
 /// What a test handed in, and where it should be found.
@@ -407,6 +451,7 @@ impl World {
             synced: Txg::new(9),
             wanted: Txg::ZERO,
             sync_waiters: Vec::new(),
+            engine: None,
             snapshot: Snapshot::default(),
             lanes: 1,
             allocations: 0,
@@ -496,7 +541,9 @@ impl World {
             let mut inner = self.inner();
             let open = inner.open;
             inner.wanted = inner.wanted.max(open);
-            inner.wake_sync_waiters();
+            if let Some(engine) = inner.engine.take() {
+                engine.wake();
+            }
             open
         };
         self.tasks.run();
@@ -528,39 +575,7 @@ impl World {
     /// The pool as a power cut now would leave it. Writes that are not stable are lost, or, with
     /// `lucky`, all there.
     pub fn crash(&self, lucky: bool) -> MemStore {
-        let inner = self.inner();
-        let mut disk = inner.disk.clone();
-        if lucky {
-            for op in inner.ops.values().filter(|op| op.result.is_none()) {
-                if let OpKind::Write { bp, bytes, .. } = &op.kind {
-                    disk.insert(place_of(bp), bytes.clone());
-                }
-            }
-            disk.extend(inner.cached.iter().map(|(vdev, at, bytes)| ((*vdev, *at), bytes.clone())));
-        }
-        MemStore(Arc::new(Mutex::new(Inner {
-            vdevs: inner.vdevs.clone(),
-            owned: inner.snapshot.owned.clone(),
-            resting: Vec::new(),
-            disk,
-            cached: Vec::new(),
-            ops: BTreeMap::new(),
-            ops_begun: 0,
-            fail: BTreeSet::new(),
-            automatic: true,
-            open: inner.synced.next(),
-            synced: inner.synced,
-            wanted: Txg::ZERO,
-            sync_waiters: Vec::new(),
-            snapshot: inner.snapshot.clone(),
-            lanes: 1,
-            allocations: 0,
-            avoided: Vec::new(),
-            events: Vec::new(),
-            clones: BTreeMap::new(),
-            data: inner.data.clone(),
-            dead: BTreeSet::new(),
-        })))
+        self.inner().crashed(lucky)
     }
 
     /// Asserts that a power cut now would lose nothing promised, whatever the devices' caches do.
@@ -619,6 +634,16 @@ impl MemStore {
         }
         inner.resting.retain(|(of, ..)| *of > txg);
         inner.synced = txg;
+    }
+
+    /// What a device would hold after somebody else wrote to it.
+    pub fn write_raw(&self, bp: &Blkptr, bytes: &[u8]) {
+        self.0.lock().disk.insert(place_of(bp), bytes.to_vec());
+    }
+
+    /// The pool as it would be found now.
+    pub fn copy(&self) -> Self {
+        self.0.lock().crashed(false)
     }
 
     pub fn walk_blocks(&self) -> Vec<Blkptr> {
@@ -680,12 +705,12 @@ impl MemStore {
 }
 
 /// The txg engine: syncs the open txg whenever somebody waits for it.
-async fn sync_loop(store: MemStore, log: LogHandle) {
+pub async fn sync_loop(store: MemStore, log: LogHandle) {
     loop {
         let txg = std::future::poll_fn(|cx| {
             let mut inner = store.0.lock();
             if inner.wanted <= inner.synced {
-                inner.sync_waiters.push(cx.waker().clone());
+                inner.engine = Some(cx.waker().clone());
                 return Poll::Pending;
             }
             let txg = inner.open;

@@ -107,9 +107,28 @@ fn a_bad_copy_is_repaired_from_another() {
     world.spoil(path, bp.dva(0));
     zio.take_unflushed();
     assert_eq!(read(&zio, &bp).expect("the second copy")[..], data[..]);
+    assert_eq!(read(&zio, &bp).expect("once more")[..], data[..]);
+    assert_eq!(zio.take_damaged(), [Damaged { bp, bookmark: NAME }], "noted once");
+    assert!(zio.take_damaged().is_empty() && zio.take_unflushed().is_empty());
+    assert_eq!(block_on(zio.scrub(&bp, &NAME)).expect("one is good"), Scrubbed { bad_copies: 1 });
+    assert_eq!(block_on(zio.scrub(&bp, &NAME)).expect("both are good"), Scrubbed::default());
     assert_eq!(world.bytes(path, bp.dva(0), 4096)[..], data[..]);
     assert_eq!(zio.stats().repaired_copies, 1);
     assert_eq!(zio.take_unflushed(), [bp.dva(0).vdev].into());
+}
+
+#[test]
+fn a_scrub_repairs_mirrors_and_names_what_is_lost() {
+    let (world, zio) = World::pool(&["a b"]);
+    let data = noise(8192, 2);
+    let bp = write(&zio, &data, &plain()).expect("room");
+    world.spoil("b", bp.dva(0));
+    assert_eq!(block_on(zio.scrub(&bp, &NAME)).expect("a is good").bad_copies, 1);
+    assert_eq!(world.bytes("b", bp.dva(0), 8192)[..], data[..]);
+    world.spoil("a", bp.dva(0));
+    world.spoil("b", bp.dva(0));
+    assert!(matches!(block_on(zio.scrub(&bp, &NAME)), Err(ZioError::Checksum { .. })));
+    assert_eq!(block_on(zio.scrub(&Blkptr::HOLE, &NAME)).expect("nothing there"), Scrubbed::default());
 }
 
 #[test]
@@ -166,7 +185,8 @@ fn a_rewrite_of_one_txg_keeps_its_place_when_sizes_match() {
     assert_eq!(allocated(&zio), before);
     assert_eq!(read(&zio, &second).expect("the new bytes")[..], data[..]);
     assert!(read(&zio, &first).is_err(), "the old ones are gone");
-    let larger = write(&zio, &noise(8192, 3), &WritePolicy { rewrite: Some(second), ..policy }).expect("room");
+    let larger =
+        write(&zio, &noise(8192, 3), &WritePolicy { rewrite: Some(second), ..policy }).expect("room");
     assert_ne!(larger.dva(0), second.dva(0));
     zio.free(TXG, &second).expect("the caller frees what was replaced");
     assert_eq!(allocated(&zio), 2 * 8192);
@@ -273,7 +293,7 @@ fn a_gang_block_is_read_in_one_piece() {
             dvas: [dva, Dva::EMPTY, Dva::EMPTY],
             lsize: Lsize::new(data.len() as u64),
             psize: Psize::new(data.len() as u64),
-            checksum: codec::checksum(ChecksumKind::Fletcher4, data, None),
+            checksum: codec::checksum(ChecksumKind::Fletcher4, data, None).expect("fletcher"),
             object_type: ObjectType::PLAIN_FILE_CONTENTS,
             birth: TXG,
             physical_birth: TXG,
@@ -319,4 +339,64 @@ fn a_gang_that_names_itself_ends_in_an_error() {
     let slices = vec![BufSlice::from(header)];
     block_on(zio.vdevs().write(dva.vdev, dva.offset, slices, Durability::Cached)).expect("written");
     assert!(matches!(read(&zio, &bp), Err(ZioError::Checksum { .. })));
+}
+
+/// Random writes, rewrites, frees, reads, faults and repairs; never more than one child of the
+/// mirror is in trouble. Whatever was reported written reads back.
+#[test]
+fn no_history_of_single_faults_loses_a_written_block() {
+    for seed in 0..16_u64 {
+        let (world, zio) = World::pool(&["a b", "c d"]);
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut draw = |n: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % n
+        };
+        let victims = [["a", "b"][draw(2) as usize], ["c", "d"][draw(2) as usize]];
+        let mut blocks: Vec<(Blkptr, Arc<IoBuf>)> = Vec::new();
+        for step in 0..200 {
+            match draw(10) {
+                0..4 => {
+                    let data = noise(512 << draw(8), seed << 32 | step);
+                    let policy = WritePolicy { copies: 1 + draw(3) as u8, ..plain() };
+                    blocks.push((write(&zio, &data, &policy).expect("a healthy half"), data));
+                }
+                4 if !blocks.is_empty() => {
+                    let at = draw(blocks.len() as u64) as usize;
+                    let (old, data) = &blocks[at];
+                    let data = noise(data.len(), seed << 32 | step);
+                    let copies = u8::try_from(old.dvas().count()).expect("at most three");
+                    let policy = WritePolicy { copies, rewrite: Some(*old), ..plain() };
+                    let new = write(&zio, &data, &policy).expect("a healthy half");
+                    assert_eq!(new.dva(0), old.dva(0));
+                    blocks[at] = (new, data);
+                }
+                5 if !blocks.is_empty() => {
+                    let (bp, _) = blocks.swap_remove(draw(blocks.len() as u64) as usize);
+                    zio.free(TXG, &bp).expect("allocated");
+                }
+                6 if !blocks.is_empty() => {
+                    let (bp, _) = &blocks[draw(blocks.len() as u64) as usize];
+                    for dva in bp.dvas() {
+                        world.spoil(victims[dva.vdev.get() as usize], dva);
+                    }
+                }
+                7 => {
+                    let op = [FaultOp::Read, FaultOp::Write, FaultOp::Flush][draw(3) as usize];
+                    world.faults(victims[draw(2) as usize]).fail_range(op, 1 + draw(4), 1 + draw(3));
+                }
+                8 => block_on(zio.vdevs().flush(zio.take_unflushed())).expect("a healthy half"),
+                _ => {
+                    for (bp, data) in &blocks {
+                        assert_eq!(read(&zio, bp).expect("written")[..], data[..], "seed {seed} step {step}");
+                    }
+                }
+            }
+        }
+        for (bp, data) in &blocks {
+            assert_eq!(read(&zio, bp).expect("written")[..], data[..], "seed {seed}");
+        }
+        let held: u64 = blocks.iter().map(|(bp, _)| bp.asize_total().get()).sum();
+        assert_eq!(allocated(&zio), held);
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use device::{BufSlice, Device, Durability, IoBuf, OpenMode, RamDevice};
 use futures::executor::block_on;
 use ondisk::ObjsetPhys;
-use units::{BlockId, Level, LeafOffset, ObjectId, ObjsetId};
+use units::{BlockId, LeafOffset, Level, ObjectId, ObjsetId};
 use vdev::{OpenSpec, VdevTree, candidates, scan};
 
 use super::world::World;

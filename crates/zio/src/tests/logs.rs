@@ -23,7 +23,8 @@ fn seeded(bp: Blkptr, seq: u64) -> Blkptr {
 
 fn log_block(bp: &Blkptr) -> IoBuf {
     let mut block = IoBuf::zeroed(4096);
-    block[..size_of::<ZilChain>()].copy_from_slice(ZilChain::new(Blkptr::HOLE, 2000, bp.checksum()).as_bytes());
+    block[..size_of::<ZilChain>()]
+        .copy_from_slice(ZilChain::new(Blkptr::HOLE, 2000, bp.checksum()).as_bytes());
     block[1000..1100].fill(9);
     seal_log_block(&mut block, bp);
     block
@@ -110,9 +111,7 @@ fn a_log_block_is_read_from_the_copy_that_is_one() {
 fn a_cached_log_write_is_known_as_unflushed() {
     let (world, zio) = World::pool(&["a", "log:l"]);
     let bp = seeded(allocate(&zio, &LogHint::default()), 1);
-    let write = |durability| {
-        block_on(zio.write_log(&bp, vec![BufSlice::from(log_block(&bp))], durability))
-    };
+    let write = |durability| block_on(zio.write_log(&bp, vec![BufSlice::from(log_block(&bp))], durability));
     write(Durability::Cached).expect("written");
     assert_eq!(zio.take_unflushed(), [VdevId::new(1)].into());
     world.faults("l").fail_all(FaultOp::Write);

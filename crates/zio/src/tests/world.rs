@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use device::{BoxFuture, BufSlice, Device, DeviceError, Durability, Env, Faults, Faulty, IoBuf, OpenMode, RamDevice};
+use device::{
+    BoxFuture, BufSlice, Device, DeviceError, Durability, Env, Faults, Faulty, IoBuf, OpenMode, RamDevice,
+};
 use futures::executor::block_on;
 use ondisk::Dva;
 use units::LeafOffset;

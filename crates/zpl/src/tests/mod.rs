@@ -1,0 +1,7 @@
+//! Operations on a file system on simulated disks, and what crashes leave of them.
+
+mod basics;
+mod model;
+mod parallel;
+mod random;
+mod world;

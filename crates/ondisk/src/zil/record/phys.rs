@@ -5,6 +5,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::blkptr::Blkptr;
 
+/// Records are padded to this.
+pub(super) const ALIGN: usize = 8;
+/// Bytes of [`LrCommon`] and [`WritePhys`]: a write record without data.
+pub const WRITE_HEADER_BYTES: usize = size_of::<LrCommon>() + size_of::<WritePhys>();
+/// Words of an attribute bitmap that we read: OpenZFS has three.
+pub(super) const BITMAP_WORDS_MAX: u32 = 64;
+/// Position of the dnode's slot count (less one) in the number of a new object.
+pub(super) const SLOTS: (u32, u32) = (56, 8);
+/// Position of the object's number in it.
+pub(super) const OBJECT: (u32, u32) = (0, 48);
+
 /// A time as the format writes it: seconds since 1970 (signed) and nanoseconds.
 pub type TimePhys = [U64; 2];
 

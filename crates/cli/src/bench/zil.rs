@@ -1,0 +1,252 @@
+//! `sawmill bench zil`: synchronous writes in process, without a daemon or a mount.
+//!
+//! A pool is made on the files given, one file of `--span` bytes written in it, and then every
+//! thread writes `--size` bytes at random places of it, each write stable before the next.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use device::{Env, RealEnv};
+use dsl::PropValue;
+use pool::{Pool, PoolError, PoolSpec, Tuning};
+use units::ObjectId;
+use vdev::{NewVdev, PoolState};
+use zpl::{Cred, NewNode, WriteFlags, Zfs};
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Writers.
+    pub threads: usize,
+    /// Bytes of each write.
+    pub size: usize,
+    /// Bytes of the file that is written to.
+    pub span: u64,
+    /// How long.
+    pub time: Duration,
+    /// Devices of the pool.
+    pub main: Vec<PathBuf>,
+    /// Log devices.
+    pub log: Vec<PathBuf>,
+    /// The log devices are one mirror.
+    pub log_mirror: bool,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Report {
+    /// Writers.
+    pub threads: usize,
+    /// Bytes of each write.
+    pub size_bytes: usize,
+    /// Writes that became stable.
+    pub commits: u64,
+    /// Seconds measured.
+    pub seconds: f64,
+    /// Stable writes a second.
+    pub commits_per_second: f64,
+    /// Bytes written by the writers, in MB a second.
+    pub mb_per_second: f64,
+    /// Microseconds from call to return, mean.
+    pub latency_mean_us: f64,
+    /// The same, median.
+    pub latency_p50_us: f64,
+    /// 99 %.
+    pub latency_p99_us: f64,
+    /// 99.9 %.
+    pub latency_p999_us: f64,
+    /// CPU seconds of the process for each 1,000 commits, the txg syncs included.
+    pub cpu_seconds_per_1000: f64,
+    /// Writes to log vdevs (or, without any, to the pool) for each commit.
+    pub device_writes_per_commit: f64,
+    /// Flushes of the same vdevs for each commit.
+    pub flushes_per_commit: f64,
+}
+
+/// File data is written so much at a time when the file is made.
+const FILL_BYTES: usize = 1 << 20;
+const POOL: &str = "sawmill-bench";
+
+/// Runs it.
+///
+/// # Errors
+/// When the pool cannot be made or written to.
+pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
+    let pool = env.block_on(make_pool(env, plan))?;
+    let zfs = Arc::clone(&env.block_on(pool.filesystem(POOL))?.zfs);
+    let file = env.block_on(fill(&zfs, plan.span))?;
+    env.block_on(pool.sync_now())?;
+    // The first commit makes the log's chain; it is not what is measured.
+    let first = WriteFlags { sync: true, ..WriteFlags::default() };
+    env.block_on(zfs.write(file, 0, &vec![1; plan.size], first))?;
+    let before = Meter::read(&pool);
+    let begun = Instant::now();
+    let latencies = write_for(env, &zfs, file, plan)?;
+    let report = Meter::read(&pool).report(&before, begun.elapsed(), latencies, plan);
+    drop(zfs);
+    env.block_on(pool.close(PoolState::Destroyed))?;
+    Ok(report)
+}
+
+async fn make_pool(env: &Arc<RealEnv>, plan: &Plan) -> Result<Arc<Pool>, PoolError> {
+    let vdev = |paths: Vec<PathBuf>, is_log| NewVdev { paths, ashift: None, is_log, create_txg: 4 };
+    let mut vdevs: Vec<NewVdev> = plan.main.iter().map(|path| vdev(vec![path.clone()], false)).collect();
+    if plan.log_mirror {
+        vdevs.push(vdev(plan.log.clone(), true));
+    } else {
+        vdevs.extend(plan.log.iter().map(|path| vdev(vec![path.clone()], true)));
+    }
+    let record = plan.size.next_power_of_two().clamp(4096, 128 << 10) as u64;
+    let root_props = vec![
+        ("recordsize".to_owned(), PropValue::Number(record)),
+        ("mountpoint".to_owned(), PropValue::Text("none".into())),
+    ];
+    let spec = PoolSpec { name: POOL.into(), vdevs, root_props, comment: None, force: true };
+    let dynamic: Arc<dyn Env> = Arc::<RealEnv>::clone(env);
+    Pool::create(dynamic, spec, Tuning::default()).await
+}
+
+async fn fill(zfs: &Zfs, span: u64) -> Result<ObjectId, PoolError> {
+    let file = zfs.create(zfs.root(), b"data", NewNode::File, 0o600, Cred::default()).await?.object;
+    let mut dice = Dice(span | 1);
+    let mut offset = 0;
+    while offset < span {
+        let len = FILL_BYTES.min((span - offset) as usize);
+        let noise: Vec<u8> = std::iter::repeat_with(|| dice.roll().to_le_bytes()).flatten().take(len).collect();
+        zfs.write(file, offset, &noise, WriteFlags::default()).await?;
+        offset += len as u64;
+    }
+    Ok(file)
+}
+
+/// Every thread writes until the time is up; gives all latencies in nanoseconds.
+fn write_for(env: &Arc<RealEnv>, zfs: &Arc<Zfs>, file: ObjectId, plan: &Plan) -> Result<Vec<u64>, PoolError> {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..plan.threads)
+            .map(|thread| {
+                let stop = &stop;
+                scope.spawn(move || write_until(env, zfs, file, plan, stop, thread as u64))
+            })
+            .collect();
+        std::thread::sleep(plan.time);
+        stop.store(true, Ordering::Relaxed);
+        let mut latencies = Vec::new();
+        for writer in writers {
+            latencies.extend(writer.join().expect("a writer does not panic")?);
+        }
+        latencies.sort_unstable();
+        Ok(latencies)
+    })
+}
+
+fn write_until(
+    env: &RealEnv,
+    zfs: &Zfs,
+    file: ObjectId,
+    plan: &Plan,
+    stop: &AtomicBool,
+    thread: u64,
+) -> Result<Vec<u64>, PoolError> {
+    let mut dice = Dice(thread.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let data: Vec<u8> = std::iter::repeat_with(|| dice.roll().to_le_bytes()).flatten().take(plan.size).collect();
+    let places = (plan.span / plan.size as u64).max(1);
+    let how = WriteFlags { sync: true, ..WriteFlags::default() };
+    let mut latencies = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let offset = dice.roll() % places * plan.size as u64;
+        let begun = Instant::now();
+        env.block_on(zfs.write(file, offset, &data, how))?;
+        latencies.push(begun.elapsed().as_nanos() as u64);
+    }
+    Ok(latencies)
+}
+
+/// xorshift64: quick, and the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+/// Counters at one moment.
+struct Meter {
+    cpu: Duration,
+    writes: u64,
+    flushes: u64,
+}
+
+impl Meter {
+    fn read(pool: &Pool) -> Self {
+        let tops = pool.vdevs().tops();
+        let has_log = tops.iter().any(|top| top.is_log());
+        let (mut writes, mut flushes) = (0, 0);
+        for top in tops.iter().filter(|top| top.is_log() == has_log) {
+            let stats = top.stats().snapshot();
+            writes += stats.write.ops;
+            flushes += stats.flush.ops;
+        }
+        Self { cpu: cpu_time(), writes, flushes }
+    }
+
+    fn report(&self, before: &Self, span: Duration, latencies: Vec<u64>, plan: &Plan) -> Report {
+        let commits = latencies.len() as u64;
+        let per_commit = |n: u64| n as f64 / commits.max(1) as f64;
+        let at = |part: f64| {
+            let index = ((commits as f64 * part) as usize).min(latencies.len().saturating_sub(1));
+            latencies.get(index).map_or(0.0, |&nanos| nanos as f64 / 1e3)
+        };
+        let seconds = span.as_secs_f64();
+        let cpu = (self.cpu - before.cpu).as_secs_f64();
+        Report {
+            threads: plan.threads,
+            size_bytes: plan.size,
+            commits,
+            seconds,
+            commits_per_second: commits as f64 / seconds,
+            mb_per_second: commits as f64 * plan.size as f64 / seconds / 1e6,
+            latency_mean_us: latencies.iter().sum::<u64>() as f64 / commits.max(1) as f64 / 1e3,
+            latency_p50_us: at(0.5),
+            latency_p99_us: at(0.99),
+            latency_p999_us: at(0.999),
+            cpu_seconds_per_1000: cpu * 1000.0 / commits.max(1) as f64,
+            device_writes_per_commit: per_commit(self.writes - before.writes),
+            flushes_per_commit: per_commit(self.flushes - before.flushes),
+        }
+    }
+}
+
+/// User and system time of this process, all threads.
+fn cpu_time() -> Duration {
+    let clock = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(clock.tv_sec as u64, clock.tv_nsec as u32)
+}
+
+impl Report {
+    /// For people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!(
+            "{} threads, {} B: {:.0} commits/s, {:.1} MB/s, latency mean {:.1} p50 {:.1} p99 {:.1} p99.9 {:.1} µs, \
+             {:.1} µs CPU/commit, {:.2} writes and {:.2} flushes per commit",
+            self.threads,
+            self.size_bytes,
+            self.commits_per_second,
+            self.mb_per_second,
+            self.latency_mean_us,
+            self.latency_p50_us,
+            self.latency_p99_us,
+            self.latency_p999_us,
+            self.cpu_seconds_per_1000 * 1e3,
+            self.device_writes_per_commit,
+            self.flushes_per_commit,
+        )
+    }
+}

@@ -1,0 +1,39 @@
+//! `sawmill daemon`: what holds pools open between commands, as a kernel module would.
+//!
+//! ```text
+//!  first command ─► start: lock, run `sawmill daemon run` ─► waits for the socket
+//!                                   │ own session, no tty, log file
+//!                                   ▼
+//!             daemon lock ─► pools of the cache file ─► socket ─► requests … ─► stop: sync
+//! ```
+//!
+//! Crash-only: it may be killed at any instant. Pools it held are in the cache file, and
+//! the next start brings them back before it answers anything.
+//!
+//! Invariants
+//! - There is one daemon for a run-time directory: it holds `daemon.lock` while it lives
+//!   (test: `two_first_commands_start_one_daemon`).
+//! - A command's pipes are never held open by the daemon it started
+//!   (test: `a_pipe_behind_the_first_command_ends`).
+
+mod cache;
+mod commands;
+mod log;
+mod run;
+mod start;
+
+use crate::program::Program;
+
+pub use cache::{CacheError, CachedPool, PoolCache};
+pub use run::{DaemonError, Restore, run};
+pub use start::{StartError, start};
+
+/// The commands.
+pub const PROGRAM: Program = Program {
+    name: "daemon",
+    commands: &[commands::START, commands::RUN, commands::STATUS, commands::STOP, commands::LOGS],
+};
+
+fn serve(_paths: &control::RunPaths) -> Result<(), DaemonError> {
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! The cache file: which pools to bring back. A whole new file takes the old one's place,
+//! so that a crash leaves either.
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A pool to bring back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CachedPool {
+    /// Its name.
+    pub name: String,
+    /// Its lasting name.
+    pub guid: u64,
+    /// Where its devices were.
+    pub devices: Vec<String>,
+    /// The directory its mount points are under.
+    pub altroot: Option<String>,
+    /// It was opened for reading only.
+    pub readonly: bool,
+}
+
+/// Why the cache file cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// The system would not.
+    #[error("pool cache {}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It does not make sense.
+    #[error("pool cache {} is damaged", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+/// The cache file.
+#[derive(Clone, Debug)]
+pub struct PoolCache {
+    path: PathBuf,
+}
+
+impl PoolCache {
+    /// At a path; the file need not be there.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The pools to bring back; none where there is no file.
+    ///
+    /// # Errors
+    /// When the file cannot be read or makes no sense.
+    pub fn load(&self) -> Result<Vec<CachedPool>, CacheError> {
+        match fs::read(&self.path) {
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .map_err(|source| CacheError::Damaged { path: self.path.clone(), source }),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(source) => Err(self.failed(source)),
+        }
+    }
+
+    /// Replaces the list; it is stable when this returns.
+    ///
+    /// # Errors
+    /// When the file cannot be written; the old one stays.
+    pub fn store(&self, pools: &[CachedPool]) -> Result<(), CacheError> {
+        let bytes = serde_json::to_vec_pretty(pools)
+            .map_err(|source| CacheError::Damaged { path: self.path.clone(), source })?;
+        self.replace(&bytes).map_err(|source| self.failed(source))
+    }
+
+    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+        let directory = self.path.parent().unwrap_or(Path::new("."));
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        let new = self.path.with_extension("new");
+        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&new, &self.path)?;
+        fs::File::open(directory)?.sync_all()
+    }
+
+    fn failed(&self, source: io::Error) -> CacheError {
+        CacheError::Io { path: self.path.clone(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(name: &str) -> CachedPool {
+        CachedPool { name: name.into(), guid: u64::MAX, devices: vec!["/d".into()], ..CachedPool::default() }
+    }
+
+    #[test]
+    fn what_is_stored_is_loaded_again() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let cache = PoolCache::at(directory.path().join("below/pools.cache"));
+        assert_eq!(cache.load().expect("no file is no pool"), []);
+        cache.store(&[pool("a"), pool("b")]).expect("stores");
+        cache.store(&[pool("b")]).expect("stores again");
+        assert_eq!(cache.load().expect("loads"), [pool("b")]);
+    }
+
+    #[test]
+    fn a_damaged_file_is_told_and_not_taken_for_empty() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("pools.cache");
+        fs::write(&path, b"[{").expect("writes");
+        assert!(matches!(PoolCache::at(path).load(), Err(CacheError::Damaged { .. })));
+    }
+
+    #[test]
+    fn fields_of_a_later_version_do_not_matter() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("pools.cache");
+        fs::write(&path, br#"[{"name":"a","guid":7,"colour":"red"}]"#).expect("writes");
+        assert_eq!(PoolCache::at(path).load().expect("loads")[0].guid, 7);
+    }
+}

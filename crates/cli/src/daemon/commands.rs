@@ -1,0 +1,160 @@
+//! `sawmill daemon start|run|status|stop|logs`.
+
+use crate::args::{Args, Flag, Spec};
+use crate::program::Command;
+use crate::session::{Outcome, Session, Stop, as_failure, usage};
+use control::{ClientError, DaemonStatusCall, DaemonStop, Failure, FailureKind};
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::time::{Duration, Instant};
+
+pub const START: Command = Command::new(
+    Spec { name: "start", alias: None, about: "starts the daemon, if none runs", flags: &[], operands: "" },
+    start,
+);
+
+pub const RUN: Command = Command::new(
+    Spec {
+        name: "run",
+        alias: None,
+        about: "is the daemon, until stopped",
+        flags: &[Flag::long("detach", "leave the terminal's session")],
+        operands: "",
+    },
+    run,
+);
+
+pub const STATUS: Command = Command::new(
+    Spec {
+        name: "status",
+        alias: None,
+        about: "tells whether the daemon runs, and what it holds",
+        flags: &[Flag::long("pid", "its process id only")],
+        operands: "",
+    },
+    status,
+);
+
+pub const STOP: Command = Command::new(
+    Spec {
+        name: "stop",
+        alias: None,
+        about: "syncs all pools and stops the daemon; the next command brings them back",
+        flags: &[],
+        operands: "",
+    },
+    stop,
+);
+
+pub const LOGS: Command = Command::new(
+    Spec {
+        name: "logs",
+        alias: None,
+        about: "shows what the daemon has to tell",
+        flags: &[Flag::switch('f', "and go on as more comes")],
+        operands: "",
+    },
+    logs,
+);
+
+const STOP_MAX: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+
+fn no_operands(args: &Args) -> Result<(), Stop> {
+    if args.operands.is_empty() { Ok(()) } else { usage("too many arguments") }
+}
+
+fn start(session: &mut Session, args: &Args) -> Outcome {
+    no_operands(args)?;
+    session.ask(&DaemonStatusCall {})?;
+    Ok(0)
+}
+
+fn run(session: &mut Session, args: &Args) -> Outcome {
+    no_operands(args)?;
+    if args.has_long("detach") {
+        // Fails only for the leader of a session, which needs no new one.
+        _ = rustix::process::setsid();
+    }
+    super::log::init();
+    match super::serve(session.paths()) {
+        Ok(()) => Ok(0),
+        Err(error) => {
+            let mut line = error.to_string();
+            let mut cause = std::error::Error::source(&error);
+            while let Some(next) = cause {
+                line = format!("{line}: {next}");
+                cause = next.source();
+            }
+            Err(Failure::new(FailureKind::Other, line).into())
+        }
+    }
+}
+
+fn status(session: &mut Session, args: &Args) -> Outcome {
+    no_operands(args)?;
+    let status = match session.ask_running(&DaemonStatusCall {}) {
+        Ok(status) => status,
+        Err(ClientError::Unreachable { .. }) => {
+            if !args.has_long("pid") {
+                writeln!(session.out(), "not running")?;
+            }
+            return Ok(1);
+        }
+        Err(error) => return Err(Stop::Failed(as_failure(error))),
+    };
+    if args.has_long("pid") {
+        writeln!(session.out(), "{}", status.pid)?;
+        return Ok(0);
+    }
+    let socket = session.paths().socket();
+    let out = session.out();
+    writeln!(out, "running: pid {}, version {}, up {} s", status.pid, status.version, status.uptime_secs)?;
+    writeln!(out, " socket: {}", socket.display())?;
+    writeln!(out, "  pools: {}", if status.pools.is_empty() { "none".into() } else { status.pools.join(" ") })?;
+    for (pool, reason) in &status.failed {
+        writeln!(out, "missing: {pool}: {reason}")?;
+    }
+    Ok(0)
+}
+
+fn stop(session: &mut Session, args: &Args) -> Outcome {
+    no_operands(args)?;
+    match session.ask_running(&DaemonStop {}) {
+        Ok(()) | Err(ClientError::Unreachable { .. }) => {}
+        Err(error) => return Err(Stop::Failed(as_failure(error))),
+    }
+    let lock = match File::open(session.paths().daemon_lock()) {
+        Ok(lock) => lock,
+        Err(_) => return Ok(0),
+    };
+    let started = Instant::now();
+    while lock.try_lock_shared().is_err() {
+        if started.elapsed() > STOP_MAX {
+            let line = "the daemon is still busy; it ends when its pools are synced";
+            return Err(Failure::new(FailureKind::Busy, line).into());
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(0)
+}
+
+fn logs(session: &mut Session, args: &Args) -> Outcome {
+    no_operands(args)?;
+    let path = session.paths().log();
+    let Ok(mut file) = File::open(&path) else { return Ok(0) };
+    loop {
+        std::io::copy(&mut file, session.out())?;
+        session.out().flush()?;
+        if !args.has('f') {
+            return Ok(0);
+        }
+        std::thread::sleep(10 * POLL);
+        // A log made anew is shorter than what was read.
+        let read = file.stream_position()?;
+        if std::fs::metadata(&path)?.len() < read {
+            file = File::open(&path)?;
+            file.seek(SeekFrom::Start(0))?;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The daemon itself.
+
+use super::cache::PoolCache;
+use control::{RunPaths, ServeError, Server, Service};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::future::Future;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Why the daemon cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// A file or directory of its own.
+    #[error("cannot use {}", path.display())]
+    Files {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// There is one already.
+    #[error("another daemon holds {}", lock.display())]
+    Another {
+        /// Its lock.
+        lock: PathBuf,
+    },
+    /// No runtime, or no signals.
+    #[error("cannot set up")]
+    Setup(#[source] io::Error),
+    /// Listening or serving failed.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+}
+
+/// What the daemon does with its engine beside answering requests.
+pub trait Restore: Service {
+    /// Brings back the pools of the cache file. Those it cannot it tells in the log, and
+    /// in the daemon's status.
+    fn restore(&self) -> impl Future<Output = ()> + Send;
+    /// Syncs all pools: the daemon is about to end.
+    fn settle(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// Runs until stopped: locks, brings pools back, listens, answers.
+///
+/// # Errors
+/// Why it cannot run; nothing was served then.
+pub fn run<S: Restore>(
+    paths: &RunPaths,
+    engine: impl FnOnce(PoolCache) -> S,
+) -> Result<(), DaemonError> {
+    let _lock = lock(paths)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("control")
+        .enable_all()
+        .build()
+        .map_err(DaemonError::Setup)?;
+    let service = Arc::new(engine(PoolCache::at(paths.pool_cache())));
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate()).map_err(DaemonError::Setup)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(DaemonError::Setup)?;
+        service.restore().await;
+        let server = Server::bind(&paths.socket())?;
+        let stopper = server.stopper();
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            stopper.notify_one();
+        });
+        tracing::info!(pid = std::process::id(), socket = %paths.socket().display(), "ready");
+        let served = server.serve(Arc::clone(&service)).await;
+        // Gone before the last sync: the next command starts a new daemon, which waits
+        // for our lock.
+        _ = fs::remove_file(paths.socket());
+        service.settle().await;
+        tracing::info!("stopped");
+        Ok(served?)
+    })
+}
+
+/// The lock that makes this the only daemon, held until the process ends. Waits for one
+/// that is about to end.
+fn lock(paths: &RunPaths) -> Result<File, DaemonError> {
+    let path = paths.daemon_lock();
+    let failed = |source| DaemonError::Files { path: path.clone(), source };
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(paths.run_dir()).map_err(failed)?;
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) if paths.socket().exists() => {
+            return Err(DaemonError::Another { lock: path });
+        }
+        Err(TryLockError::WouldBlock) => file.lock().map_err(failed)?,
+        Err(TryLockError::Error(source)) => return Err(failed(source)),
+    }
+    file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(failed)?;
+    Ok(file)
+}

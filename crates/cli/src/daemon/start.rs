@@ -1,0 +1,122 @@
+//! Starting the daemon from a command, once, however many commands try.
+
+use control::{Client, Failure, FailureKind, RunPaths};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Bringing pools back may replay logs: that takes as long as it takes. This bounds only
+/// the wait for a daemon that shows no sign of life.
+const START_MAX: Duration = Duration::from_secs(600);
+const POLL_FIRST: Duration = Duration::from_millis(1);
+const POLL_MAX: Duration = Duration::from_millis(50);
+
+/// Why no daemon could be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The run-time directory or a file in it.
+    #[error("cannot use {}: {source}", path.display())]
+    Files {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The process could not be started.
+    #[error("cannot start the sawmill daemon: {0}")]
+    Spawn(#[source] io::Error),
+    /// It ended at once.
+    #[error("the sawmill daemon did not start: {0}")]
+    Died(String),
+    /// It does not answer.
+    #[error("the sawmill daemon does not answer; see {}", log.display())]
+    Silent {
+        /// Its log.
+        log: PathBuf,
+    },
+}
+
+impl StartError {
+    /// As a command tells it.
+    pub fn failure(&self) -> Failure {
+        Failure::new(FailureKind::Other, self.to_string())
+    }
+}
+
+/// Makes sure that a daemon answers.
+///
+/// # Errors
+/// Why it does not.
+pub fn start(paths: &RunPaths) -> Result<(), StartError> {
+    let client = Client::new(paths.socket());
+    make_run_dir(paths.run_dir())?;
+    let lock = open_for(&paths.start_lock(), |o| o.write(true).create(true).truncate(false))?;
+    lock.lock().map_err(|source| StartError::Files { path: paths.start_lock(), source })?;
+    // Whoever held the lock before us may have started it.
+    if client.is_reachable() {
+        return Ok(());
+    }
+    let log = open_for(&paths.log(), |o| o.append(true).create(true))?;
+    let log_start = log.metadata().map_or(0, |m| m.len());
+    let child = spawn(log).map_err(StartError::Spawn)?;
+    wait(&client, child, paths, log_start)
+}
+
+fn wait(client: &Client, mut child: Child, paths: &RunPaths, log_start: u64) -> Result<(), StartError> {
+    let started = Instant::now();
+    let mut pause = POLL_FIRST;
+    while !client.is_reachable() {
+        if matches!(child.try_wait(), Ok(Some(_))) {
+            // Another daemon may have been quicker, and hold the lock.
+            return match client.is_reachable() {
+                true => Ok(()),
+                false => Err(StartError::Died(log_since(&paths.log(), log_start))),
+            };
+        }
+        if started.elapsed() > START_MAX {
+            return Err(StartError::Silent { log: paths.log() });
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(POLL_MAX);
+    }
+    Ok(())
+}
+
+fn make_run_dir(directory: &Path) -> Result<(), StartError> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|source| StartError::Files { path: directory.to_owned(), source })
+}
+
+fn open_for(path: &Path, how: impl Fn(&mut OpenOptions) -> &mut OpenOptions) -> Result<File, StartError> {
+    let mut options = OpenOptions::new();
+    how(options.mode(0o600)).open(path).map_err(|source| StartError::Files { path: path.to_owned(), source })
+}
+
+/// This very program as a daemon: none of our pipes, its output to the log.
+fn spawn(log: File) -> io::Result<Child> {
+    Command::new(std::env::current_exe()?)
+        .arg0("sawmill")
+        .args(["daemon", "run", "--detach"])
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::from(log.try_clone()?))
+        .stderr(Stdio::from(log))
+        .spawn()
+}
+
+/// What a daemon that died left in the log.
+fn log_since(path: &Path, start: u64) -> String {
+    let read = || -> io::Result<String> {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(start))?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        Ok(text)
+    };
+    let text = read().unwrap_or_default();
+    text.lines().last().unwrap_or("it left no word in its log").to_owned()
+}

@@ -1,0 +1,119 @@
+//! The daemon's engine: pools held open, and every request done to them.
+//!
+//! ```text
+//!  Service method ─► a thread of its own ─► Env::block_on ─► Holder: pools, mounts, cache
+//!                                                              │ one change at a time
+//!                                                              ▼
+//!                                            pool::Pool        front_fuse::Mounted
+//! ```
+//! Requests run on blocking threads, so that I/O is polled by the thread that asked for it;
+//! looking at pools never waits for a change that is under way.
+//!
+//! Invariants
+//! - Pools are created, opened and closed by one request at a time.
+//! - The cache file names a pool before the command that made or imported it has its answer
+//!   (test: `a_killed_daemon_brings_its_pools_back`).
+
+mod candidates;
+mod create;
+mod datasets;
+mod destroy;
+mod features;
+mod held;
+mod host;
+mod import;
+mod info;
+mod mounts;
+mod probe;
+mod refusal;
+mod service;
+mod support;
+mod vdevs;
+
+use crate::daemon::{CachedPool, PoolCache};
+use control::Failure;
+use device::{Env, RealEnv};
+use held::Held;
+use mounts::MountTable;
+use parking_lot::{Mutex, RwLock};
+use pool::{Host, Tuning};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Pools that are open, and what is mounted of them.
+pub struct Engine(Arc<Holder>);
+
+struct Holder {
+    real: Arc<RealEnv>,
+    env: Arc<dyn Env>,
+    cache: PoolCache,
+    host: Host,
+    started: Instant,
+    pools: RwLock<BTreeMap<String, Arc<Held>>>,
+    /// Pools of the cache file that could not be brought back, and why.
+    failed: Mutex<Vec<(CachedPool, String)>>,
+    mounts: MountTable,
+    /// Held while the set of pools, datasets or mounts changes.
+    changing: async_lock::Mutex<()>,
+}
+
+impl Engine {
+    /// Without pools yet.
+    pub fn new(env: Arc<RealEnv>, cache: PoolCache) -> Self {
+        Self(Arc::new(Holder {
+            env: Arc::clone(&env) as Arc<dyn Env>,
+            mounts: MountTable::new(Arc::clone(&env)),
+            real: env,
+            cache,
+            host: host::this(),
+            started: Instant::now(),
+            pools: RwLock::default(),
+            failed: Mutex::default(),
+            changing: async_lock::Mutex::new(()),
+        }))
+    }
+}
+
+impl Holder {
+    fn tuning(&self) -> Tuning {
+        let default = Tuning { host: self.host.clone(), ..Tuning::default() };
+        match std::env::var("SAWMILL_TXG_TIMEOUT").ok().and_then(|secs| secs.parse::<f64>().ok()) {
+            Some(secs) if secs > 0.0 => Tuning { txg_timeout: Duration::from_secs_f64(secs.min(3600.0)), ..default },
+            _ => default,
+        }
+    }
+
+    fn pool(&self, name: &str) -> Result<Arc<Held>, Failure> {
+        self.pools.read().get(name).cloned().ok_or_else(|| Failure::no_such_pool(name))
+    }
+
+    fn all(&self) -> Vec<Arc<Held>> {
+        self.pools.read().values().cloned().collect()
+    }
+
+    /// The pool a dataset is in.
+    fn pool_of(&self, dataset: &str) -> Result<Arc<Held>, Failure> {
+        let found = self.pools.read().get(control::names::pool_of(dataset)).cloned();
+        found.ok_or_else(|| Failure::no_such_dataset(dataset))
+    }
+
+    /// Takes in a pool that was made or imported.
+    fn take_in(&self, held: Held) -> Arc<Held> {
+        let held = Arc::new(held);
+        self.failed.lock().retain(|(cached, _)| cached.guid != held.pool.guid().get());
+        self.pools.write().insert(held.pool.name(), Arc::clone(&held));
+        self.remember();
+        held
+    }
+
+    /// Writes the cache file: pools that are open, and those that could not be brought back.
+    fn remember(&self) {
+        let failed = self.failed.lock().iter().map(|(cached, _)| cached.clone()).collect::<Vec<_>>();
+        let open = self.all().into_iter().filter_map(|held| held.cached());
+        let pools: Vec<CachedPool> = open.chain(failed).collect();
+        if let Err(error) = self.cache.store(&pools) {
+            tracing::error!(error = %refusal::chain(&error), "pools will not be brought back after a restart");
+        }
+    }
+}

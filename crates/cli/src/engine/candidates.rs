@@ -1,0 +1,158 @@
+//! Finding pools to import, and telling what is wrong with them.
+
+use super::{Holder, info};
+use control::{
+    Failure, ImportCandidate, ImportScan, PoolHealth, PoolInfo, VdevAux, VdevClass, VdevInfo, VdevKind,
+    VdevState,
+};
+use dsl::DslError;
+use pool::{Candidate, ImportSpec, Pool, PoolError, find_pools};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vdev::PoolState;
+
+/// Where block devices are listed.
+const BLOCK_DEVICES: &str = "/sys/class/block";
+
+/// The devices to look at: what was given, and what directories among it hold; else all
+/// block devices.
+pub fn paths(search: &[String]) -> Vec<PathBuf> {
+    let given: Vec<PathBuf> = match search {
+        [] => names_in(Path::new(BLOCK_DEVICES)).map(|name| Path::new("/dev").join(name)).collect(),
+        _ => search.iter().map(PathBuf::from).collect(),
+    };
+    let mut all = Vec::new();
+    for path in given {
+        if path.is_dir() {
+            all.extend(names_in(&path).map(|name| path.join(name)).filter(|p| !p.is_dir()));
+        } else {
+            all.push(path);
+        }
+    }
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn names_in(directory: &Path) -> impl Iterator<Item = std::ffi::OsString> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten();
+    entries.filter_map(|entry| entry.ok().map(|e| e.file_name()))
+}
+
+impl Holder {
+    pub(super) async fn scan(&self, call: ImportScan) -> Result<Vec<ImportCandidate>, Failure> {
+        let paths = paths(&call.search);
+        let open: BTreeSet<u64> = self.all().iter().map(|held| held.pool.guid().get()).collect();
+        let mut found = Vec::new();
+        for candidate in find_pools(&self.env, &paths).await {
+            let destroyed = candidate.pool.state == PoolState::Destroyed;
+            if destroyed == call.destroyed && !open.contains(&candidate.guid.get()) {
+                found.push(self.examine(&candidate, &paths).await);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Opens a pool for reading, to see what an import would find; what labels tell must do
+    /// where that fails.
+    async fn examine(&self, candidate: &Candidate, paths: &[PathBuf]) -> ImportCandidate {
+        let destroyed = candidate.pool.state == PoolState::Destroyed;
+        let (pool, unsupported_features) = match self.try_import(candidate, paths).await {
+            Ok(pool) => (info::bare(&pool), Vec::new()),
+            Err(PoolError::Dsl(DslError::UnsupportedFeatures { features, .. })) => {
+                (from_labels(candidate), features)
+            }
+            Err(_) => (from_labels(candidate), Vec::new()),
+        };
+        let other_host = candidate.pool.hostid != 0 && candidate.pool.hostid != self.host.id;
+        let foreign = candidate.pool.state == PoolState::Active && other_host;
+        ImportCandidate { pool, destroyed, foreign, unsupported_features }
+    }
+
+    async fn try_import(&self, candidate: &Candidate, paths: &[PathBuf]) -> Result<Arc<Pool>, PoolError> {
+        let spec = ImportSpec {
+            paths: paths.to_vec(),
+            guid: Some(candidate.guid),
+            force: true,
+            read_only: true,
+            without_logs: true,
+            destroyed: candidate.pool.state == PoolState::Destroyed,
+            ..ImportSpec::default()
+        };
+        Pool::import(Arc::clone(&self.env), &spec, self.tuning()).await
+    }
+
+    /// Lines that name the logs a pool cannot be imported without: `mirror-1 [log]`.
+    pub(super) async fn missing_logs(&self, paths: &[PathBuf], guid: units::Guid) -> Vec<String> {
+        let found = find_pools(&self.env, paths).await.into_iter().find(|c| c.guid == guid);
+        let Some(candidate) = found else { return Vec::new() };
+        match self.try_import(&candidate, paths).await {
+            Ok(pool) => missing_log_lines(&info::bare(&pool)),
+            Err(_) => Vec::new(),
+        }
+    }
+}
+
+fn missing_log_lines(pool: &PoolInfo) -> Vec<String> {
+    let mut lines = Vec::new();
+    let path = |leaf: &VdevInfo| leaf.path.clone().unwrap_or_else(|| leaf.guid.to_string());
+    for top in pool.tops(VdevClass::Log).filter(|top| !top.state.is_readable()) {
+        if top.kind.is_leaf() {
+            lines.push(format!("\t    {} [log]", path(top)));
+            continue;
+        }
+        lines.push(format!("\t    {}-{} [log]", top.kind.word(), top.id));
+        lines.extend(top.leaves().map(|leaf| format!("\t      {}", path(leaf))));
+    }
+    lines
+}
+
+/// A pool that cannot be opened, as far as its labels know it.
+fn from_labels(candidate: &Candidate) -> PoolInfo {
+    let mut root = VdevInfo::new(VdevKind::Root, 0, candidate.guid.get(), VdevClass::Normal);
+    (root.state, root.aux) = (VdevState::CantOpen, VdevAux::CorruptData);
+    let tree = candidate.vdev_tree.get_nvlist_array("children").unwrap_or_default();
+    root.children = tree.iter().map(|vdev| label_vdev(vdev, candidate)).collect();
+    PoolInfo {
+        name: candidate.pool.name.clone(),
+        guid: candidate.guid.get(),
+        health: PoolHealth::Unavail,
+        txg: candidate.pool.txg.get(),
+        version: candidate.pool.version,
+        open_nanos: 0,
+        props: control::props::Props::new(),
+        root,
+        caches: Vec::new(),
+        spares: Vec::new(),
+        scan: None,
+        error_count: 0,
+        error_files: Vec::new(),
+        bad_log: false,
+    }
+}
+
+fn label_vdev(vdev: &ondisk::NvList, candidate: &Candidate) -> VdevInfo {
+    let kind = match vdev.get_str("type") {
+        Some("mirror") => VdevKind::Mirror,
+        Some("raidz") => {
+            let parity = vdev.get_u64("nparity").and_then(|p| u8::try_from(p).ok());
+            VdevKind::Raidz { parity: parity.unwrap_or(1) }
+        }
+        Some("file") => VdevKind::File,
+        Some("disk") => VdevKind::Disk,
+        Some("hole") if vdev.get_u64("guid") != Some(0) => VdevKind::Hole,
+        _ => VdevKind::Missing,
+    };
+    let class = if vdev.get_u64("is_log") == Some(1) { VdevClass::Log } else { VdevClass::Normal };
+    let guid = vdev.get_u64("guid").unwrap_or(0);
+    let mut info = VdevInfo::new(kind, vdev.get_u64("id").unwrap_or(0), guid, class);
+    info.path = vdev.get_str("path").map(str::to_owned);
+    let missing = kind.is_leaf() && candidate.missing_leaves.iter().any(|leaf| leaf.get() == guid);
+    if missing || kind == VdevKind::Missing {
+        (info.state, info.aux) = (VdevState::CantOpen, VdevAux::OpenFailed);
+    }
+    let children = vdev.get_nvlist_array("children").unwrap_or_default();
+    info.children = children.iter().map(|child| VdevInfo { class, ..label_vdev(child, candidate) }).collect();
+    info
+}

@@ -1,0 +1,209 @@
+//! Making pools and adding to them.
+
+use super::held::Held;
+use super::{Holder, refusal, support};
+use control::admit::{self, Allowance, Purpose};
+use control::props::{Occasion, Value, parse_dataset, parse_pool};
+use control::spec::VdevSpec;
+use control::{DatasetKind, Failure, FailureKind, PoolAdd, PoolCreate, VdevClass};
+use dsl::PropValue;
+use pool::{Pool, PoolSpec};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use units::Ashift;
+use vdev::NewVdev;
+
+/// Pool properties as given on the command line.
+#[derive(Default)]
+pub struct Settings {
+    ashift: Option<Ashift>,
+    /// A remark.
+    pub comment: Option<String>,
+    /// `cachefile=none`.
+    pub forgotten: bool,
+    /// `readonly=on`.
+    pub read_only: bool,
+    /// `altroot`.
+    pub altroot: Option<String>,
+}
+
+impl Settings {
+    /// Reads them; refuses those that this version cannot keep.
+    pub fn read(
+        props: &[(String, String)],
+        occasion: Occasion,
+        cannot: &dyn Fn(&str) -> Failure,
+    ) -> Result<Self, Failure> {
+        let mut settings = Self::default();
+        for (name, text) in props {
+            let (name, value) = parse_pool(name, text, occasion).map_err(|e| cannot(&e.to_string()))?;
+            settings.put(&name, &value).map_err(|reason| cannot(&reason))?;
+        }
+        Ok(settings)
+    }
+
+    fn put(&mut self, name: &str, value: &Value) -> Result<(), String> {
+        let text = |value: &Value| match value {
+            Value::Text(text) if !text.is_empty() => Some(text.clone()),
+            _ => None,
+        };
+        match (name, value) {
+            ("ashift", Value::Number(0)) => self.ashift = None,
+            ("ashift", Value::Number(bits)) => {
+                self.ashift = u8::try_from(*bits).ok().and_then(Ashift::new);
+            }
+            ("comment", value) => self.comment = text(value),
+            ("altroot", value) => self.altroot = text(value),
+            ("cachefile", value) => self.forgotten = text(value).as_deref() == Some("none"),
+            ("readonly", Value::Number(on)) => self.read_only = *on == 1,
+            (name, value) => return if_default(name, value),
+        }
+        Ok(())
+    }
+}
+
+/// What cannot be kept can still be set to what it is anyway.
+fn if_default(name: &str, value: &Value) -> Result<(), String> {
+    match control::props::pool_prop(name) {
+        Some(def) if def.default_value() == *value => Ok(()),
+        _ => Err(format!("property '{name}' is not supported yet")),
+    }
+}
+
+/// A property's value as the dataset layer stores it.
+pub fn stored(value: Value) -> Option<PropValue> {
+    match value {
+        Value::Number(number) => Some(PropValue::Number(number)),
+        Value::Text(text) => Some(PropValue::Text(text)),
+        Value::Absent => None,
+    }
+}
+
+fn new_vdev(spec: &VdevSpec, ashift: Option<Ashift>) -> NewVdev {
+    NewVdev {
+        paths: spec.devices.iter().map(PathBuf::from).collect(),
+        ashift,
+        is_log: spec.class == VdevClass::Log,
+        create_txg: units::TXG_INITIAL.get(),
+    }
+}
+
+impl Holder {
+    pub(super) async fn create(&self, call: PoolCreate) -> Result<(), Failure> {
+        let _alone = self.changing.lock().await;
+        let name = call.name.as_str();
+        let cannot = |reason: &str| Failure::cannot(FailureKind::Invalid, "create", name, reason);
+        let facts = self.facts(&call.vdevs).await?;
+        let allow = Allowance { in_use: call.force, replication_mismatch: call.force, forced: call.force };
+        admit::check_spec(&call.vdevs, &facts, None, allow)?;
+        check_mountpoint(&call)?;
+        if call.dry_run {
+            return Ok(());
+        }
+        admit::check_pool_name(name)?;
+        let settings = Settings::read(&call.props, Occasion::Creation, &cannot)?;
+        let root_props = root_props(&call, &cannot)?;
+        if self.pools.read().contains_key(name) {
+            return Err(Failure::cannot(FailureKind::Exists, "create", name, "pool already exists"));
+        }
+        admit::check_devices(Purpose::Create, name, &call.vdevs, &facts)?;
+        admit::check_supported(&call.vdevs)?;
+        if call.no_features {
+            return Err(Failure::cannot(FailureKind::Unsupported, "create", name, "'-d' is not supported yet"));
+        }
+        let spec = PoolSpec {
+            name: name.to_owned(),
+            vdevs: call.vdevs.iter().map(|v| new_vdev(v, settings.ashift)).collect(),
+            root_props,
+            comment: settings.comment.clone(),
+            // What may be taken was decided above, from the same labels.
+            force: true,
+        };
+        let made = Pool::create(Arc::clone(&self.env), spec, self.tuning()).await;
+        let pool = made.map_err(|e| refusal::pool("create", name, &e))?;
+        let altroot = call.altroot.clone().or(settings.altroot);
+        let held = self.take_in(Held { pool, altroot, forgotten: settings.forgotten });
+        tracing::info!(pool = name, "created");
+        self.mount_automatic(&held).await
+    }
+
+    pub(super) async fn add(&self, call: PoolAdd) -> Result<(), Failure> {
+        let _alone = self.changing.lock().await;
+        let name = call.pool.as_str();
+        let held = self.pool(name)?;
+        let facts = self.facts(&call.vdevs).await?;
+        let allow = Allowance {
+            in_use: call.allow_in_use,
+            replication_mismatch: call.allow_replication_mismatch,
+            forced: call.force,
+        };
+        let now = super::info::pool_info(&held);
+        admit::check_spec(&call.vdevs, &facts, Some(&now), allow)?;
+        if call.dry_run {
+            return Ok(());
+        }
+        let cannot = |reason: &str| Failure::cannot(FailureKind::Invalid, "add to", name, reason);
+        let settings = Settings::read(&call.props, Occasion::Creation, &cannot)?;
+        admit::check_devices(Purpose::Add, name, &call.vdevs, &facts)?;
+        admit::check_supported(&call.vdevs)?;
+        let vdevs = call.vdevs.iter().map(|v| new_vdev(v, settings.ashift)).collect();
+        held.pool.add(vdevs, true).await.map_err(|e| refusal::pool("add to", name, &e))?;
+        tracing::info!(pool = name, "vdevs added");
+        self.remember();
+        Ok(())
+    }
+}
+
+/// A pool's root is mounted on an empty directory, or one that is not there yet.
+fn check_mountpoint(call: &PoolCreate) -> Result<(), Failure> {
+    if let Some(mountpoint) = &call.mountpoint {
+        admit::check_mountpoint(mountpoint)?;
+    }
+    let given = call.mountpoint.clone();
+    let given = given.or_else(|| call.fs_props.iter().rev().find(|(n, _)| n == "mountpoint").map(|p| p.1.clone()));
+    let mountpoint = given.unwrap_or_else(|| format!("/{}", call.name));
+    if !mountpoint.starts_with('/') {
+        return Ok(());
+    }
+    let path = format!("{}{mountpoint}", call.altroot.as_deref().unwrap_or(""));
+    let is_empty = std::fs::read_dir(Path::new(&path)).map_or(true, |mut entries| entries.next().is_none());
+    if is_empty {
+        return Ok(());
+    }
+    let line = format!("mountpoint '{path}' exists and is not empty");
+    Err(Failure::new(FailureKind::Busy, line).and("use '-m' option to provide a different default"))
+}
+
+fn root_props(
+    call: &PoolCreate,
+    cannot: &dyn Fn(&str) -> Failure,
+) -> Result<Vec<(String, PropValue)>, Failure> {
+    let mut props = dataset_props(&call.fs_props, cannot)?;
+    if let Some(mountpoint) = &call.mountpoint {
+        props.retain(|(name, _)| name != "mountpoint");
+        props.push(("mountpoint".to_owned(), PropValue::Text(mountpoint.clone())));
+    }
+    Ok(props)
+}
+
+/// Properties of a new file system.
+pub fn dataset_props(
+    props: &[(String, String)],
+    cannot: &dyn Fn(&str) -> Failure,
+) -> Result<Vec<(String, PropValue)>, Failure> {
+    let mut stored_props = Vec::new();
+    for (name, text) in props {
+        let parsed = parse_dataset(name, text, DatasetKind::Filesystem, Occasion::Creation);
+        let (name, value) = parsed.map_err(|e| cannot(&e.to_string()))?;
+        support::check(&name, &value).map_err(|reason| cannot(&reason))?;
+        let default = control::props::dataset_prop(&name).map(control::props::PropDef::default_value);
+        // Settings that cannot be other than they are need no place.
+        let fixed = control::props::dataset_prop(&name)
+            .is_some_and(|def| def.access == control::props::Access::AtCreation);
+        if fixed && default.as_ref() == Some(&value) {
+            continue;
+        }
+        stored_props.extend(stored(value).map(|value| (name, value)));
+    }
+    Ok(stored_props)
+}

@@ -1,0 +1,33 @@
+//! A pool that the daemon holds open.
+
+use crate::daemon::CachedPool;
+use pool::Pool;
+use std::sync::Arc;
+
+/// A pool and what holds for this import of it only.
+pub struct Held {
+    /// The pool.
+    pub pool: Arc<Pool>,
+    /// Directory that its mount points are under.
+    pub altroot: Option<String>,
+    /// `cachefile=none`: not to be brought back.
+    pub forgotten: bool,
+}
+
+impl Held {
+    /// What the cache file keeps of it.
+    pub fn cached(&self) -> Option<CachedPool> {
+        if self.forgotten {
+            return None;
+        }
+        let leaves = self.pool.vdevs().leaves();
+        let devices = leaves.iter().map(|leaf| leaf.path().to_string_lossy().into_owned()).collect();
+        Some(CachedPool {
+            name: self.pool.name(),
+            guid: self.pool.guid().get(),
+            devices,
+            altroot: self.altroot.clone(),
+            readonly: self.pool.is_read_only(),
+        })
+    }
+}

@@ -1,0 +1,140 @@
+//! Opening pools: by command, and again when the daemon starts.
+
+use super::candidates::paths;
+use super::create::Settings;
+use super::held::Held;
+use super::{Holder, refusal};
+use crate::daemon::CachedPool;
+use control::props::Occasion;
+use control::{Failure, FailureKind, PoolImport};
+use pool::{ImportSpec, Pool, PoolError, find_pools};
+use std::path::PathBuf;
+use std::sync::Arc;
+use units::Guid;
+
+impl Holder {
+    pub(super) async fn import(&self, call: PoolImport) -> Result<(), Failure> {
+        let _alone = self.changing.lock().await;
+        let name = call.pool.as_str();
+        let refuse = |kind, reason: &str| Failure::cannot(kind, "import", name, reason);
+        if call.rewind {
+            return Err(refuse(FailureKind::Unsupported, "'-F' is not supported yet"));
+        }
+        if let Some(new) = &call.new_name {
+            control::names::check_new_pool(new)
+                .map_err(|e| refuse(FailureKind::Invalid, &e.to_string()))?;
+        }
+        let cannot = |reason: &str| refuse(FailureKind::Invalid, reason);
+        let settings = Settings::read(&call.props, Occasion::Import, &cannot)?;
+        let spec = spec_of(&call, &settings);
+        self.check_name_is_free(&spec, &call).await?;
+        let imported = Pool::import(Arc::clone(&self.env), &spec, self.tuning()).await;
+        let pool = match imported {
+            Ok(pool) => pool,
+            Err(error) => return Err(self.explain(name, &spec, &error).await),
+        };
+        let altroot = call.altroot.or(settings.altroot);
+        let held = self.take_in(Held { pool, altroot, forgotten: settings.forgotten });
+        tracing::info!(pool = held.pool.name(), "imported");
+        if call.no_mount { Ok(()) } else { self.mount_automatic(&held).await }
+    }
+
+    /// A pool imported by guid may have the name of one that is open.
+    async fn check_name_is_free(&self, spec: &ImportSpec, call: &PoolImport) -> Result<(), Failure> {
+        let name = match (&call.new_name, &spec.name) {
+            (Some(name), _) | (None, Some(name)) => Some(name.clone()),
+            (None, None) => {
+                let found = find_pools(&self.env, &spec.paths).await;
+                found.into_iter().find(|c| Some(c.guid) == spec.guid).map(|c| c.pool.name)
+            }
+        };
+        let Some(name) = name.filter(|name| self.pools.read().contains_key(name)) else { return Ok(()) };
+        let reason = "a pool with that name already exists";
+        let hint = "use the form 'zpool import <pool | id> <newpool>' to give it a new name";
+        Err(Failure::cannot(FailureKind::Exists, "import", &name, reason).and(hint))
+    }
+
+    /// The words for an import that failed, with the logs that are missing.
+    async fn explain(&self, name: &str, spec: &ImportSpec, error: &PoolError) -> Failure {
+        let failure = refusal::pool("import", name, error);
+        match error {
+            PoolError::MissingVdev { .. } => {
+                let found = find_pools(&self.env, &spec.paths).await;
+                let meant = |c: &&pool::Candidate| {
+                    spec.guid.is_none_or(|guid| guid == c.guid)
+                        && spec.name.as_ref().is_none_or(|name| *name == c.pool.name)
+                };
+                let guid = found.iter().find(meant).map(|c| c.guid);
+                let lines = match guid {
+                    Some(guid) => self.missing_logs(&spec.paths, guid).await,
+                    None => Vec::new(),
+                };
+                if lines.is_empty() {
+                    return failure;
+                }
+                let head = "The devices below are missing or corrupted, use '-m' to import the pool anyway:";
+                let told = [head.to_owned()].into_iter().chain(lines).chain([String::new()]);
+                failure.telling(told.collect())
+            }
+            PoolError::Ambiguous => failure.and("import by numeric ID instead"),
+            PoolError::ForeignHost { hostname } => failure
+                .and(format!("Last accessed by {hostname}."))
+                .and("The pool can be imported, use 'zpool import -f' to import the pool."),
+            _ => failure,
+        }
+    }
+
+    /// Brings back the pools of the cache file, logs replayed and file systems mounted.
+    pub(super) async fn restore_all(&self) {
+        let cached = match self.cache.load() {
+            Ok(cached) => cached,
+            Err(error) => {
+                tracing::error!(error = refusal::chain(&error), "no pools brought back");
+                return;
+            }
+        };
+        for pool in cached {
+            self.restore_one(pool).await;
+        }
+    }
+
+    async fn restore_one(&self, cached: CachedPool) {
+        let spec = ImportSpec {
+            paths: cached.devices.iter().map(PathBuf::from).collect(),
+            guid: Some(Guid::new(cached.guid)),
+            new_name: Some(cached.name.clone()),
+            force: true,
+            read_only: cached.readonly,
+            ..ImportSpec::default()
+        };
+        match Pool::import(Arc::clone(&self.env), &spec, self.tuning()).await {
+            Ok(pool) => {
+                let held = Arc::new(Held { pool, altroot: cached.altroot, forgotten: false });
+                self.pools.write().insert(cached.name.clone(), Arc::clone(&held));
+                tracing::info!(pool = cached.name, "brought back");
+                if let Err(failure) = self.mount_automatic(&held).await {
+                    tracing::error!(pool = cached.name, %failure, "not all mounted");
+                }
+            }
+            Err(error) => {
+                let reason = refusal::chain(&error);
+                tracing::error!(pool = cached.name, reason, "not brought back");
+                self.failed.lock().push((cached, reason));
+            }
+        }
+    }
+}
+
+fn spec_of(call: &PoolImport, settings: &Settings) -> ImportSpec {
+    let guid = call.pool.parse().ok().map(Guid::new);
+    ImportSpec {
+        paths: paths(&call.search),
+        name: if guid.is_none() { Some(call.pool.clone()) } else { None },
+        guid,
+        new_name: call.new_name.clone(),
+        force: call.force,
+        read_only: settings.read_only,
+        without_logs: call.allow_missing_log,
+        destroyed: call.destroyed,
+    }
+}

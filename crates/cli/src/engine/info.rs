@@ -1,0 +1,92 @@
+//! A pool as commands see it.
+
+use super::{Held, features, vdevs};
+use control::props::{Prop, Props, Source, Value};
+use control::{PoolHealth, PoolInfo, VdevClass, VdevInfo, VdevState};
+use pool::Pool;
+
+/// Everything about a pool that is held.
+pub fn pool_info(held: &Held) -> PoolInfo {
+    let mut info = bare(&held.pool);
+    put_settings(&mut info.props, held);
+    info
+}
+
+/// What is known of a pool without regard to who holds it.
+pub fn bare(pool: &Pool) -> PoolInfo {
+    let root = vdevs::root(pool);
+    let health = health(pool, &root);
+    let mut info = PoolInfo {
+        name: pool.name(),
+        guid: pool.guid().get(),
+        health,
+        txg: pool.txgs().synced_txg().get(),
+        version: 5000,
+        open_nanos: u64::try_from(pool.open_for().as_nanos()).unwrap_or(u64::MAX),
+        props: features::props(pool.dsl().features()),
+        root,
+        caches: Vec::new(),
+        spares: Vec::new(),
+        scan: None,
+        error_count: 0,
+        error_files: Vec::new(),
+        bad_log: false,
+    };
+    put_facts(&mut info, pool);
+    info
+}
+
+/// A pool that lost a log works on, degraded; one that lost data does not.
+fn health(pool: &Pool, root: &VdevInfo) -> PoolHealth {
+    if pool.suspended().is_some() {
+        return PoolHealth::Suspended;
+    }
+    let tops = || root.shown_children();
+    match (root.state, tops().any(|top| top.state != VdevState::Online)) {
+        _ if tops().any(|top| top.class != VdevClass::Log && !top.state.is_readable()) => PoolHealth::Unavail,
+        (VdevState::Online, false) => PoolHealth::Online,
+        _ => PoolHealth::Degraded,
+    }
+}
+
+fn put_facts(info: &mut PoolInfo, pool: &Pool) {
+    let space = info.root.stats.space_bytes;
+    let allocated = info.root.stats.allocated_bytes;
+    let fragmentation = info.root.stats.fragmentation.map_or(Value::Absent, Value::Number);
+    let facts: [(&str, Value); 16] = [
+        ("size", space.into()),
+        ("capacity", (u128::from(allocated) * 100 / u128::from(space.max(1))).try_into().unwrap_or(100).into()),
+        ("health", info.health.word().into()),
+        ("guid", info.guid.into()),
+        ("dedupratio", 100.into()),
+        ("free", space.saturating_sub(allocated).into()),
+        ("allocated", allocated.into()),
+        ("expandsize", Value::Absent),
+        ("freeing", 0.into()),
+        ("fragmentation", fragmentation),
+        ("leaked", 0.into()),
+        ("checkpoint", Value::Absent),
+        ("bcloneused", 0.into()),
+        ("bclonesaved", 0.into()),
+        ("bcloneratio", 100.into()),
+        ("readonly", u64::from(pool.is_read_only()).into()),
+    ];
+    for (name, value) in facts {
+        info.props.insert(name.to_owned(), Prop { value, source: Source::None });
+    }
+}
+
+fn put_settings(props: &mut Props, held: &Held) {
+    let mut local = |name: &str, value: Value| {
+        props.insert(name.to_owned(), Prop { value, source: Source::Local });
+    };
+    if let Some(comment) = held.pool.comment() {
+        local("comment", comment.as_str().into());
+    }
+    if let Some(altroot) = &held.altroot {
+        local("altroot", altroot.as_str().into());
+    }
+    if held.forgotten {
+        local("cachefile", "none".into());
+    }
+}

@@ -1,0 +1,72 @@
+//! What devices are, and whose.
+
+use super::Holder;
+use control::admit::{Claim, Facts, LeafFacts};
+use control::spec::VdevSpec;
+use control::{Failure, FailureKind};
+use device::{DeviceError, OpenMode};
+use futures::future::join_all;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use vdev::{LabelUse, PoolState, label_use};
+
+impl Holder {
+    /// Looks at all devices of a specification.
+    pub(super) async fn facts(&self, specs: &[VdevSpec]) -> Result<Facts, Failure> {
+        let devices: Vec<&String> = specs.iter().flat_map(|spec| &spec.devices).collect();
+        let facts = join_all(devices.iter().map(|device| self.leaf_facts(Path::new(device)))).await;
+        let mut all = Facts::new();
+        for (device, facts) in devices.into_iter().zip(facts) {
+            let facts = facts.map_err(|e| {
+                Failure::new(FailureKind::Invalid, format!("cannot open '{device}': {e}"))
+            })?;
+            all.insert(device.clone(), facts);
+        }
+        Ok(all)
+    }
+
+    async fn leaf_facts(&self, path: &Path) -> Result<LeafFacts, DeviceError> {
+        let device = self.env.open(path, OpenMode::ReadOnly).await?;
+        let info = device.info();
+        let claim = match self.holder_of(identity(path)) {
+            Some(pool) => Some((Claim::Active, pool)),
+            None => claim_of(label_use(&device).await),
+        };
+        Ok(LeafFacts {
+            size_bytes: info.size_bytes,
+            is_block_device: info.is_block_device,
+            identity: identity(path).unwrap_or_default(),
+            claim,
+        })
+    }
+
+    /// The open pool that has this device.
+    fn holder_of(&self, device: Option<(u64, u64)>) -> Option<String> {
+        let device = device?;
+        let holds = |held: &super::Held| {
+            held.pool.vdevs().leaves().iter().any(|leaf| identity(&leaf.path()) == Some(device))
+        };
+        self.all().into_iter().find(|held| holds(held)).map(|held| held.pool.name())
+    }
+}
+
+/// What a label says of the pool it belongs to; that pool is not open here.
+fn claim_of(used: LabelUse) -> Option<(Claim, String)> {
+    match used {
+        LabelUse::Pool { pool, .. } => match pool.state {
+            PoolState::Exported => Some((Claim::Exported, pool.name)),
+            PoolState::Destroyed => None,
+            _ => Some((Claim::PotentiallyActive, pool.name)),
+        },
+        LabelUse::Unused | LabelUse::NeverUsed | LabelUse::Unknown | LabelUse::Auxiliary(_) => None,
+    }
+}
+
+/// What two paths of one device have in common: its number, or that of the file.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let meta = std::fs::metadata(path).ok()?;
+    match meta.file_type().is_block_device() {
+        true => Some((u64::MAX, meta.rdev())),
+        false => Some((meta.dev(), meta.ino())),
+    }
+}

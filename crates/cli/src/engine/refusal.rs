@@ -1,0 +1,101 @@
+//! From errors of the engine to the words users know.
+
+use control::{Failure, FailureKind};
+use device::DeviceError;
+use dmu::DmuError;
+use dsl::DslError;
+use front_fuse::MountError;
+use pool::PoolError;
+use std::error::Error;
+use std::fmt::Write;
+use vdev::VdevError;
+
+/// An error and all that caused it, in one line.
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        _ = write!(text, ": {next}");
+        cause = next.source();
+    }
+    text
+}
+
+/// `cannot VERB 'WHAT': REASON` for an error of a pool.
+pub fn pool(verb: &str, what: &str, error: &PoolError) -> Failure {
+    let (kind, reason) = pool_reason(error);
+    Failure::cannot(kind, verb, what, &reason)
+}
+
+/// Every error has its words; a new one picks its own to compile.
+fn pool_reason(error: &PoolError) -> (FailureKind, String) {
+    use FailureKind as K;
+    let whole = || chain(error);
+    match error {
+        PoolError::NoSuchPool => (K::NoSuchPool, error.to_string()),
+        PoolError::Ambiguous => (K::Invalid, error.to_string()),
+        PoolError::MissingVdev { .. } => (K::Unavailable, error.to_string()),
+        PoolError::NoUberblock => (K::Unavailable, whole()),
+        PoolError::ForeignHost { .. } => (K::Busy, error.to_string()),
+        PoolError::DeviceInUse { .. } => (K::Busy, whole()),
+        PoolError::ReadOnly => (K::Invalid, error.to_string()),
+        PoolError::Suspended { .. } => (K::Unavailable, "pool I/O is currently suspended".into()),
+        PoolError::Busy { .. } => (K::Busy, "dataset is busy".into()),
+        PoolError::Snapshots { .. } => (K::Unsupported, whole()),
+        PoolError::Damaged { .. } | PoolError::SpaceMap { .. } => (K::Other, whole()),
+        PoolError::Vdev(vdev) => vdev_reason(vdev),
+        PoolError::Dmu(dmu) => dmu_reason(dmu),
+        PoolError::Dsl(dsl) => dsl_reason(dsl),
+        PoolError::Zio(_) | PoolError::Zap(_) | PoolError::Zil(_) | PoolError::Zpl(_) => (K::Other, whole()),
+    }
+}
+
+fn vdev_reason(error: &VdevError) -> (FailureKind, String) {
+    match error {
+        VdevError::TooSmall { .. } => {
+            (FailureKind::Unavailable, "one or more devices is less than the minimum size (64M)".into())
+        }
+        VdevError::Open { source: DeviceError::InUse { .. }, .. } => {
+            (FailureKind::Busy, "one or more devices is in use".into())
+        }
+        VdevError::Open { source: DeviceError::Missing { .. }, .. } | VdevError::NoReplica { .. } => {
+            (FailureKind::Unavailable, "one or more devices is currently unavailable".into())
+        }
+        _ => (FailureKind::Other, chain(error)),
+    }
+}
+
+fn dmu_reason(error: &DmuError) -> (FailureKind, String) {
+    match error {
+        DmuError::NoSpace => (FailureKind::NoSpace, "out of space".into()),
+        DmuError::QuotaExceeded => (FailureKind::NoSpace, "disk quota exceeded".into()),
+        _ => (FailureKind::Other, chain(error)),
+    }
+}
+
+fn dsl_reason(error: &DslError) -> (FailureKind, String) {
+    match error {
+        DslError::NotFound { .. } => (FailureKind::NoSuchDataset, "dataset does not exist".into()),
+        DslError::Exists { .. } => (FailureKind::Exists, "dataset already exists".into()),
+        DslError::BadName { why, .. } => (FailureKind::Invalid, (*why).to_owned()),
+        DslError::InUse { .. } => (FailureKind::Busy, "dataset is busy".into()),
+        DslError::BadProperty { property, why } => (FailureKind::Invalid, format!("'{property}': {why}")),
+        DslError::UnsupportedFeatures { features, readable } => {
+            let hint = if *readable { "; it can be imported with '-o readonly=on'" } else { "" };
+            let list = features.join(", ");
+            (FailureKind::Unsupported, format!("unsupported version or feature: {list}{hint}"))
+        }
+        DslError::Damaged { .. } | DslError::Zap(_) => (FailureKind::Other, chain(error)),
+        DslError::Dmu(dmu) => dmu_reason(dmu),
+    }
+}
+
+/// `cannot mount 'WHAT': REASON`.
+pub fn mount(verb: &str, what: &str, error: &MountError) -> Failure {
+    let (kind, reason) = match error {
+        MountError::NotEmpty { .. } => (FailureKind::Busy, "directory is not empty".to_owned()),
+        MountError::Busy { .. } => (FailureKind::Busy, "pool or dataset is busy".to_owned()),
+        MountError::MountPoint { .. } | MountError::Refused { .. } => (FailureKind::Other, chain(error)),
+    };
+    Failure::cannot(kind, verb, what, &reason)
+}

@@ -1,0 +1,157 @@
+//! The engine as the daemon's service: every request on a thread of its own.
+
+use super::{Engine, Holder, info, refusal};
+use crate::daemon::Restore;
+use control::*;
+use std::future::Future;
+use std::sync::Arc;
+use vdev::PoolState;
+
+type Done<T = ()> = Result<T, Failure>;
+
+impl Engine {
+    /// Runs `work` to its end on a thread that may block, its I/O on that thread's ring.
+    async fn run<T, F>(&self, work: impl FnOnce(Arc<Holder>) -> F + Send + 'static) -> T
+    where
+        T: Send + 'static,
+        F: Future<Output = T>,
+    {
+        let holder = Arc::clone(&self.0);
+        let done = tokio::task::spawn_blocking(move || {
+            let env = Arc::clone(&holder.real);
+            env.block_on(work(holder))
+        });
+        // A request that panics ends there; the daemon goes on.
+        match done.await {
+            Ok(answer) => answer,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+}
+
+impl Service for Engine {
+    async fn pool_create(&self, call: PoolCreate) -> Done {
+        self.run(async move |holder| holder.create(call).await).await
+    }
+
+    async fn pool_add(&self, call: PoolAdd) -> Done {
+        self.run(async move |holder| holder.add(call).await).await
+    }
+
+    async fn pool_destroy(&self, call: PoolDestroy) -> Done {
+        self.run(async move |holder| holder.close(&call.pool, PoolState::Destroyed, call.force).await).await
+    }
+
+    async fn pool_export(&self, call: PoolExport) -> Done {
+        self.run(async move |holder| holder.close(&call.pool, PoolState::Exported, call.force).await).await
+    }
+
+    async fn import_scan(&self, call: ImportScan) -> Done<Vec<ImportCandidate>> {
+        self.run(async move |holder| holder.scan(call).await).await
+    }
+
+    async fn pool_import(&self, call: PoolImport) -> Done {
+        self.run(async move |holder| holder.import(call).await).await
+    }
+
+    async fn pool_list(&self, _: PoolList) -> Done<Vec<PoolInfo>> {
+        self.run(async move |holder| Ok(holder.all().iter().map(|held| info::pool_info(held)).collect())).await
+    }
+
+    async fn pool_set(&self, call: PoolSet) -> Done {
+        self.run(async move |holder| holder.set_pool(call).await).await
+    }
+
+    async fn pool_sync(&self, call: PoolSync) -> Done {
+        self.run(async move |holder| holder.sync(call).await).await
+    }
+
+    async fn dataset_list(&self, call: DatasetList) -> Done<Vec<DatasetInfo>> {
+        self.run(async move |holder| holder.list_datasets(call).await).await
+    }
+
+    async fn dataset_create(&self, call: DatasetCreate) -> Done {
+        self.run(async move |holder| holder.create_dataset(call).await).await
+    }
+
+    async fn dataset_destroy(&self, call: DatasetDestroy) -> Done {
+        self.run(async move |holder| holder.destroy_dataset(call).await).await
+    }
+
+    async fn dataset_set(&self, call: DatasetSet) -> Done {
+        self.run(async move |holder| holder.set_dataset(call).await).await
+    }
+
+    async fn dataset_inherit(&self, call: DatasetInherit) -> Done {
+        self.run(async move |holder| holder.inherit_dataset(call).await).await
+    }
+
+    async fn mount(&self, call: Mount) -> Done {
+        self.run(async move |holder| holder.mount(call).await).await
+    }
+
+    async fn unmount(&self, call: Unmount) -> Done {
+        self.run(async move |holder| holder.unmount(call).await).await
+    }
+
+    async fn mounts(&self, _: Mounts) -> Done<Vec<MountInfo>> {
+        Ok(self.0.mounts.list())
+    }
+
+    async fn daemon_status(&self, _: DaemonStatusCall) -> Done<DaemonStatus> {
+        let failed = self.0.failed.lock().iter().map(|(pool, why)| (pool.name.clone(), why.clone())).collect();
+        Ok(DaemonStatus {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_secs: self.0.started.elapsed().as_secs(),
+            pools: self.0.pools.read().keys().cloned().collect(),
+            failed,
+        })
+    }
+
+    async fn daemon_stop(&self, _: DaemonStop) -> Done {
+        self.run(async move |holder| holder.sync(PoolSync::default()).await).await
+    }
+}
+
+impl Restore for Engine {
+    async fn restore(&self) {
+        self.run(async move |holder| holder.restore_all().await).await;
+    }
+
+    async fn settle(&self) {
+        self.run(async move |holder| holder.settle_all().await).await;
+    }
+}
+
+impl Holder {
+    async fn sync(&self, call: PoolSync) -> Done {
+        let pools = match call.pools.as_slice() {
+            [] => self.all(),
+            names => names.iter().map(|name| self.pool(name)).collect::<Result<_, _>>()?,
+        };
+        for held in pools {
+            held.pool.sync_now().await.map_err(|e| refusal::pool("sync", &held.pool.name(), &e))?;
+        }
+        Ok(())
+    }
+
+    async fn set_pool(&self, call: PoolSet) -> Done {
+        use control::props::{Occasion, parse_pool};
+        let held = self.pool(&call.pool)?;
+        let (name, value) =
+            parse_pool(&call.name, &call.value, Occasion::Later).map_err(|e| e.failure(&call.pool))?;
+        let refuse = |reason: &str| {
+            Failure::cannot(FailureKind::Unsupported, "set property for", &call.pool, reason)
+        };
+        match (name.as_str(), &value, &call.vdev) {
+            (_, _, Some(_)) => Err(refuse("properties of vdevs cannot be set yet")),
+            ("comment", control::props::Value::Text(text), None) => {
+                let _alone = self.changing.lock().await;
+                let set = held.pool.set_comment(Some(text.clone()).filter(|t| !t.is_empty())).await;
+                set.map_err(|e| refusal::pool("set property for", &call.pool, &e))
+            }
+            _ => Err(refuse(&format!("property '{name}' is not supported yet"))),
+        }
+    }
+}

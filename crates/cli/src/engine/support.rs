@@ -1,0 +1,59 @@
+//! What this version does not do yet, refused by name instead of done by halves.
+
+use control::props::Value;
+
+/// Largest record without the feature `large_blocks`.
+const RECORD_MAX_BYTES: u64 = 128 << 10;
+/// Checksums that need no feature: on, off, fletcher2, fletcher4, sha256.
+const CHECKSUMS: [u64; 5] = [1, 2, 6, 7, 8];
+/// The first compression that needs a feature: zstd.
+const COMPRESSION_ZSTD: u64 = 16;
+const DEDUP_OFF: u64 = 2;
+const ENCRYPTION_OFF: u64 = 2;
+
+/// Whether datasets can have this property at this value; the reason if not.
+pub fn check(name: &str, value: &Value) -> Result<(), String> {
+    let Value::Number(number) = *value else { return Ok(()) };
+    let fine = match name {
+        "recordsize" => number <= RECORD_MAX_BYTES,
+        "checksum" => CHECKSUMS.contains(&number),
+        "compression" => number < COMPRESSION_ZSTD,
+        "dedup" => number == DEDUP_OFF,
+        "encryption" => number == ENCRYPTION_OFF,
+        "keyformat" | "normalization" | "utf8only" | "casesensitivity" | "longname" => number == 0,
+        "version" => number == 5,
+        "dnodesize" => number == 0,
+        "special_small_blocks" => number == 0,
+        _ => true,
+    };
+    if fine { Ok(()) } else { Err(format!("this value of '{name}' is not supported yet")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use control::props::{DATASET_PROPS, Kind};
+
+    #[test]
+    fn every_default_is_supported() {
+        for def in DATASET_PROPS {
+            assert_eq!(check(def.name, &def.default_value()), Ok(()), "{}", def.name);
+        }
+    }
+
+    #[test]
+    fn what_needs_a_feature_is_refused_by_name() {
+        let refused = |name, value| check(name, &Value::Number(value)).is_err();
+        assert!(refused("recordsize", 1 << 20));
+        assert!(refused("compression", 16) && !refused("compression", 15));
+        assert!(refused("checksum", 12) && refused("dedup", 1));
+    }
+
+    #[test]
+    fn limits_are_on_properties_that_exist() {
+        for name in ["recordsize", "checksum", "compression", "dedup", "encryption", "dnodesize"] {
+            let def = control::props::dataset_prop(name).expect(name);
+            assert!(!matches!(def.kind, Kind::Text), "{name}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A pool's vdevs as commands see them.
+
+use control::{IoCounters, VdevAux, VdevClass, VdevInfo, VdevKind, VdevState, VdevStats};
+use metaslab::Class;
+use pool::Pool;
+use std::sync::Arc;
+use vdev::{Leaf, LeafKind, StatsSnapshot, Top, TopKind};
+
+/// Labels and boot area: what a device is larger by than its space.
+const LABELS_BYTES: u64 = units::LABEL_START_BYTES + units::LABEL_END_BYTES;
+
+/// The root with everything below it.
+pub fn root(pool: &Pool) -> VdevInfo {
+    let children: Vec<VdevInfo> = pool.vdevs().all_tops().iter().map(|top| top_info(pool, top)).collect();
+    let mut root = VdevInfo::new(VdevKind::Root, 0, pool.guid().get(), VdevClass::Normal);
+    let (state, aux) = pool.vdevs().state();
+    (root.state, root.aux) = (state_of(state), aux_of(aux));
+    let space = pool.zio().with_allocator(|a| (a.space(Class::Normal), a.fragmentation_percent(Class::Normal)));
+    root.stats.allocated_bytes = space.0.allocated.get();
+    root.stats.space_bytes = space.0.capacity.get();
+    root.stats.deflated_bytes = space.0.capacity.get();
+    root.stats.fragmentation = space.1.map(u64::from);
+    root.stats.io = children.iter().fold(IoCounters::default(), |sum, child| add(sum, child.stats.io));
+    root.children = children;
+    root
+}
+
+fn add(a: IoCounters, b: IoCounters) -> IoCounters {
+    IoCounters {
+        reads: a.reads + b.reads,
+        writes: a.writes + b.writes,
+        read_bytes: a.read_bytes + b.read_bytes,
+        written_bytes: a.written_bytes + b.written_bytes,
+    }
+}
+
+fn top_info(pool: &Pool, top: &Arc<Top>) -> VdevInfo {
+    let id = u64::from(top.id().get());
+    let class = if top.is_log() { VdevClass::Log } else { VdevClass::Normal };
+    let mut info = match (top.kind(), top.leaves()) {
+        (TopKind::Hole, _) => return VdevInfo::new(VdevKind::Hole, id, top.guid().get(), VdevClass::Normal),
+        (TopKind::Leaf, [leaf]) => leaf_info(leaf, id, class),
+        (TopKind::Leaf | TopKind::Mirror, leaves) => {
+            let mut mirror = VdevInfo::new(VdevKind::Mirror, id, top.guid().get(), class);
+            let leaves = leaves.iter().enumerate();
+            mirror.children = leaves.map(|(place, leaf)| leaf_info(leaf, place as u64, class)).collect();
+            mirror.stats = counters(&top.stats().snapshot());
+            mirror
+        }
+    };
+    let (state, aux) = top.state();
+    (info.state, info.aux) = (state_of(state), aux_of(aux));
+    info.ashift = u64::from(top.ashift().get());
+    put_space(pool, top, &mut info);
+    info
+}
+
+fn put_space(pool: &Pool, top: &Top, info: &mut VdevInfo) {
+    let (figures, fragmentation) =
+        pool.zio().with_allocator(|a| (a.vdev_space(top.id()), a.vdev_fragmentation_percent(top.id())));
+    // A vdev that could not be opened still has the size its configuration tells.
+    let space = figures.map_or(top.config().asize, |figures| figures.capacity.get());
+    info.stats.allocated_bytes = figures.map_or(0, |figures| figures.allocated.get());
+    info.stats.space_bytes = space;
+    info.stats.deflated_bytes = space;
+    info.stats.replace_bytes = if info.kind.is_leaf() { space + LABELS_BYTES } else { space };
+    info.stats.fragmentation = fragmentation.map(u64::from);
+}
+
+fn leaf_info(leaf: &Leaf, id: u64, class: VdevClass) -> VdevInfo {
+    let kind = match leaf.kind() {
+        LeafKind::File => VdevKind::File,
+        LeafKind::Disk => VdevKind::Disk,
+    };
+    let mut info = VdevInfo::new(kind, id, leaf.guid().get(), class);
+    let config = leaf.config();
+    info.path = Some(config.path.to_string_lossy().into_owned());
+    info.whole_disk = config.whole_disk == Some(1);
+    let (state, aux) = leaf.state();
+    (info.state, info.aux) = (state_of(state), aux_of(aux));
+    // A device that could not be opened at import is known by its guid only.
+    info.not_present = info.state == VdevState::CantOpen;
+    info.stats = counters(&leaf.stats().snapshot());
+    info.stats.physical_bytes = leaf.size_bytes().unwrap_or(0);
+    info.stats.replace_bytes = info.stats.physical_bytes;
+    info
+}
+
+fn counters(stats: &StatsSnapshot) -> VdevStats {
+    VdevStats {
+        read_errors: stats.read_errors,
+        write_errors: stats.write_errors,
+        checksum_errors: stats.checksum_errors,
+        io: IoCounters {
+            reads: stats.read.ops,
+            writes: stats.write.ops,
+            read_bytes: stats.read.bytes,
+            written_bytes: stats.write.bytes,
+        },
+        ..VdevStats::default()
+    }
+}
+
+/// The same state in the words of the protocol.
+pub fn state_of(state: vdev::VdevState) -> VdevState {
+    match state {
+        vdev::VdevState::Closed => VdevState::Closed,
+        vdev::VdevState::Offline => VdevState::Offline,
+        vdev::VdevState::Removed => VdevState::Removed,
+        vdev::VdevState::Unavail => VdevState::CantOpen,
+        vdev::VdevState::Faulted => VdevState::Faulted,
+        vdev::VdevState::Degraded => VdevState::Degraded,
+        vdev::VdevState::Online => VdevState::Online,
+    }
+}
+
+fn aux_of(aux: vdev::VdevAux) -> VdevAux {
+    match aux {
+        vdev::VdevAux::None => VdevAux::None,
+        vdev::VdevAux::OpenFailed => VdevAux::OpenFailed,
+        vdev::VdevAux::CorruptData => VdevAux::CorruptData,
+        vdev::VdevAux::NoReplicas => VdevAux::NoReplicas,
+        vdev::VdevAux::TooSmall => VdevAux::TooSmall,
+        vdev::VdevAux::BadLabel => VdevAux::BadLabel,
+        vdev::VdevAux::ErrExceeded => VdevAux::ErrExceeded,
+        vdev::VdevAux::IoFailure => VdevAux::IoFailure,
+        vdev::VdevAux::External => VdevAux::External,
+    }
+}

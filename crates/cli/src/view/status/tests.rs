@@ -1,0 +1,163 @@
+use super::*;
+use crate::view::testing::{captured, p1};
+use control::{PoolHealth, VdevKind};
+
+fn style() -> StatusStyle {
+    StatusStyle::default()
+}
+
+fn vdev(pool: &mut PoolInfo, name: &str, change: impl Fn(&mut VdevInfo)) {
+    fn visit(vdev: &mut VdevInfo, name: &str, change: &impl Fn(&mut VdevInfo)) -> bool {
+        let path = format!("/tmp/w/{name}");
+        let own = vdev_name(vdev, NameStyle::default());
+        if own == name || vdev.path.as_deref() == Some(path.as_str()) {
+            change(vdev);
+            return true;
+        }
+        vdev.children.iter_mut().any(|child| visit(child, name, change))
+    }
+    let others = pool.caches.iter_mut().chain(&mut pool.spares);
+    let found = visit(&mut pool.root, name, &change) || others.into_iter().any(|v| visit(v, name, &change));
+    assert!(found, "no vdev {name}");
+}
+
+fn set(state: VdevState, aux: VdevAux) -> impl Fn(&mut VdevInfo) {
+    move |vdev| (vdev.state, vdev.aux) = (state, aux)
+}
+
+fn degrade(pool: &mut PoolInfo) {
+    pool.health = PoolHealth::Degraded;
+    pool.root.state = VdevState::Degraded;
+}
+
+/// Dates depend on the time zone: all of them read alike in what is compared.
+fn without_dates(text: &str) -> String {
+    let dateless = |line: &str| match line.split_once(" errors on ") {
+        Some((before, _)) => format!("{before} errors on DATE"),
+        None => line.to_owned(),
+    };
+    text.lines().map(dateless).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_healthy_pool_reads_as_captured_under_every_flag() {
+    let pool = p1();
+    assert_eq!(status(&pool, style()), captured("zpool status p1"));
+    let verbose = StatusStyle { verbose: true, ..style() };
+    assert_eq!(status(&pool, verbose), captured("zpool status -v p1"));
+    let slow = StatusStyle { slow: true, exact: true, ..style() };
+    assert_eq!(status(&pool, slow), captured("zpool status -sp p1"));
+    let guids = StatusStyle { names: NameStyle { guids: true, ..NameStyle::default() }, ..style() };
+    assert_eq!(status(&pool, guids), captured("zpool status -g p1"));
+    let ailing = StatusStyle { only_ailing: true, ..style() };
+    assert_eq!(status(&pool, ailing), captured("zpool status -e p1"));
+    let initialized = StatusStyle { initialized: true, ..style() };
+    assert_eq!(status(&pool, initialized), captured("zpool status -i p1"));
+    let trimmed = StatusStyle { trimmed: true, ..style() };
+    assert_eq!(status(&pool, trimmed), captured("zpool status -t p1"));
+}
+
+#[test]
+fn one_side_of_each_mirror_offline_reads_as_captured() {
+    let mut pool = p1();
+    degrade(&mut pool);
+    for name in ["d2", "l1", "c1"] {
+        vdev(&mut pool, name, set(VdevState::Offline, VdevAux::None));
+    }
+    for name in ["mirror-0", "mirror-1"] {
+        vdev(&mut pool, name, set(VdevState::Degraded, VdevAux::None));
+    }
+    assert_eq!(status(&pool, style()), captured("zpool status p1 #2"));
+}
+
+#[test]
+fn a_pool_that_lost_its_log_reads_as_captured() {
+    let mut pool = p1();
+    degrade(&mut pool);
+    pool.scan = Some(ScanInfo {
+        function: ScanFunction::Scrub,
+        state: ScanState::Finished,
+        start_secs: 1_795_288_708,
+        end_secs: 1_795_288_708,
+        repaired_bytes: 0,
+        errors: 0,
+        issued_bytes: 0,
+        total_bytes: 0,
+    });
+    for name in ["l1", "l2"] {
+        vdev(&mut pool, name, |v| {
+            set(VdevState::CantOpen, VdevAux::OpenFailed)(v);
+            v.not_present = true;
+        });
+    }
+    vdev(&mut pool, "mirror-1", set(VdevState::CantOpen, VdevAux::NoReplicas));
+    vdev(&mut pool, "c1", set(VdevState::Offline, VdevAux::None));
+    let want = captured("zpool status p1 #6");
+    assert_eq!(without_dates(&status(&pool, style())), without_dates(&want));
+}
+
+#[test]
+fn a_faulted_log_reads_as_captured() {
+    let mut pool = p1();
+    degrade(&mut pool);
+    vdev(&mut pool, "mirror-0", |v| v.children.reverse());
+    vdev(&mut pool, "l1", set(VdevState::Offline, VdevAux::None));
+    vdev(&mut pool, "l2", set(VdevState::Faulted, VdevAux::External));
+    vdev(&mut pool, "mirror-1", set(VdevState::CantOpen, VdevAux::NoReplicas));
+    let mut lone = VdevInfo::new(VdevKind::File, 2, 10_985_802_132_979_349_881, VdevClass::Log);
+    lone.path = Some("/tmp/w/l3".into());
+    lone.state = VdevState::Offline;
+    pool.root.children.push(lone);
+    pool.scan = Some(ScanInfo {
+        function: ScanFunction::Resilver,
+        state: ScanState::Finished,
+        start_secs: 1_795_288_940,
+        end_secs: 1_795_288_941,
+        repaired_bytes: 282 << 10,
+        errors: 0,
+        issued_bytes: 0,
+        total_bytes: 0,
+    });
+    let want = captured("second session: zpool status p1");
+    assert_eq!(without_dates(&status(&pool, style())), without_dates(&want));
+}
+
+#[test]
+fn a_log_without_label_and_a_bad_spare_read_as_captured() {
+    let mut pool = p1();
+    degrade(&mut pool);
+    pool.name = "p9".into();
+    let mut data = pool.root.children[0].children[1].clone();
+    data.id = 0;
+    pool.root.children[0] = data;
+    vdev(&mut pool, "l2", set(VdevState::Offline, VdevAux::None));
+    vdev(&mut pool, "mirror-1", set(VdevState::Degraded, VdevAux::None));
+    let mut lone = VdevInfo::new(VdevKind::File, 2, 10_985_802_132_979_349_881, VdevClass::Log);
+    lone.path = Some("/tmp/w/l3".into());
+    (lone.state, lone.aux, lone.not_present) = (VdevState::CantOpen, VdevAux::BadLabel, true);
+    pool.root.children.push(lone);
+    vdev(&mut pool, "s1", set(VdevState::CantOpen, VdevAux::CorruptData));
+    let want = captured("second session: zpool status p9");
+    let want: Vec<&str> = want.lines().filter(|line| !line.starts_with("  scan:")).collect();
+    let got = status(&pool, style());
+    assert_eq!(got.lines().collect::<Vec<_>>(), want);
+}
+
+#[test]
+fn holes_are_never_shown() {
+    let mut pool = p1();
+    pool.root.children.insert(1, VdevInfo::new(VdevKind::Hole, 1, 0, VdevClass::Normal));
+    pool.root.children[2].id = 2;
+    let text = status(&pool, style());
+    assert!(text.contains("mirror-2") && !text.contains("hole") && !text.contains("mirror-1"));
+}
+
+#[test]
+fn damaged_files_are_listed_when_asked() {
+    let mut pool = p1();
+    pool.error_count = 1;
+    pool.error_files = vec!["p1:<0x1>".into()];
+    assert!(status(&pool, style()).ends_with("errors: 1 data errors, use '-v' for a list\n"));
+    let text = status(&pool, StatusStyle { verbose: true, ..style() });
+    assert!(text.ends_with("in the following files:\n\n        p1:<0x1>\n"));
+}

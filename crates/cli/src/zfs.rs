@@ -1,0 +1,29 @@
+//! `zfs`: datasets.
+
+mod create;
+mod destroy;
+mod get;
+mod list;
+mod mount;
+mod select;
+mod set;
+
+use crate::program::{Command, Program};
+
+/// The commands, in the order of the usage list.
+pub const PROGRAM: Program = Program {
+    name: "zfs",
+    commands: &[
+        VERSION,
+        create::COMMAND,
+        destroy::COMMAND,
+        list::COMMAND,
+        set::SET,
+        get::COMMAND,
+        set::INHERIT,
+        mount::MOUNT,
+        mount::UNMOUNT,
+    ],
+};
+
+const VERSION: Command = crate::zpool::VERSION;

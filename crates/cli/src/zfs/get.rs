@@ -1,0 +1,156 @@
+//! `zfs get`.
+
+use super::select::{Depth, Kinds, select};
+use crate::args::{Args, Flag, Spec};
+use crate::program::Command;
+use crate::session::{Outcome, Session, Stop, usage};
+use crate::view::get::{self, ALL_FIELDS, Field, Row, free_row, property_help};
+use crate::view::json::{Json, document};
+use control::DatasetInfo;
+use control::props::{Access, DATASET_PROPS, Source, Style, Value, dataset_prop, is_user_prop};
+
+const AS_INT: &str = "json-int";
+
+pub const COMMAND: Command = Command::new(
+    Spec {
+        name: "get",
+        alias: None,
+        about: "shows properties of datasets",
+        flags: &[
+            Flag::switch('r', "and all below"),
+            Flag::switch('H', "for programs: no heading, tabs"),
+            Flag::switch('p', "exact numbers"),
+            Flag::switch('j', "as JSON").or("json"),
+            Flag::long(AS_INT, "with -j: numbers as numbers"),
+            Flag::value('d', "depth", "and so many levels below"),
+            Flag::value('o', "\"all\" | field[,...]", "these columns: name, property, value, source"),
+            Flag::value('t', "type[,...]", "these kinds: filesystem, volume, snapshot, all"),
+            Flag::value('s', "source[,...]", "only values from: local, default, inherited, temporary, none"),
+        ],
+        operands: "<\"all\" | property[,...]> [filesystem|volume|snapshot] ...",
+    },
+    run,
+)
+.telling(|| property_help(DATASET_PROPS));
+
+/// `--json-int` means nothing without `-j`.
+pub fn check_json(args: &Args) -> Result<(), Stop> {
+    match args.has_long(AS_INT) && !args.has('j') {
+        true => usage(format!("'--{AS_INT}' only works with '-j' option")),
+        false => Ok(()),
+    }
+}
+
+fn run(session: &mut Session, args: &Args) -> Outcome {
+    check_json(args)?;
+    let fields = match args.value('o') {
+        Some(text) => Field::parse_list(text).map_err(Stop::Usage)?,
+        None => ALL_FIELDS.to_vec(),
+    };
+    let sources = args.value('s').map(parse_sources).transpose()?;
+    let Some((wanted, names)) = args.operands.split_first() else {
+        return usage("missing property argument");
+    };
+    check_wanted(wanted)?;
+    let kinds = args.value('t').map(Kinds::parse).transpose()?;
+    let depth = Depth::read(args.has('r'), args.value('d'))?;
+    let kinds = kinds.or(names.is_empty().then_some(Kinds::ALL));
+    let (found, code) = select(session, names, depth, kinds)?;
+    let style = if args.has('p') { Style::Exact } else { Style::Dataset };
+    let as_int = args.has_long(AS_INT);
+    let (mut rows, mut json) = (Vec::new(), Json::object());
+    for dataset in &found {
+        let mut own = rows_of(dataset, wanted, style);
+        if let Some(sources) = &sources {
+            own.retain(|row| sources.contains(&source_word(&row.source)));
+        }
+        let head = json_head(dataset, as_int);
+        json.put(&dataset.name, head.with("properties", get::properties_json(&own, as_int)));
+        rows.extend(own);
+    }
+    let text = match args.has('j') {
+        true => format!("{}\n", document("zfs get").with("datasets", json)),
+        false => get::print(&rows, &fields, args.has('H')),
+    };
+    session.out().write_all(text.as_bytes())?;
+    Ok(code)
+}
+
+/// Name, type, pool and birth of a dataset.
+pub fn json_head(dataset: &DatasetInfo, as_int: bool) -> Json {
+    Json::object()
+        .with("name", Json::text(&dataset.name))
+        .with("type", Json::text(dataset.kind.word().to_uppercase()))
+        .with("pool", Json::text(control::names::pool_of(&dataset.name)))
+        .with("createtxg", Json::number(dataset.createtxg, as_int))
+}
+
+const SOURCES: [&str; 6] = ["local", "default", "inherited", "received", "temporary", "none"];
+
+fn parse_sources(text: &str) -> Result<Vec<&'static str>, Stop> {
+    let known = |word: &str| match SOURCES.iter().find(|s| **s == word) {
+        Some(source) => Ok(*source),
+        None => usage(format!("invalid source '{word}'")),
+    };
+    text.split(',').map(known).collect()
+}
+
+fn source_word(source: &Source) -> &'static str {
+    match source {
+        Source::None => "none",
+        Source::Default => "default",
+        Source::Local => "local",
+        Source::Temporary => "temporary",
+        Source::Inherited(_) => "inherited",
+        Source::Received => "received",
+    }
+}
+
+fn check_wanted(wanted: &str) -> Result<(), Stop> {
+    let unknown = |word: &&str| {
+        !matches!(*word, "all" | "name") && dataset_prop(word).is_none() && !is_user_prop(word)
+    };
+    match wanted.split(',').find(unknown) {
+        Some(word) => usage(format!("bad property list: invalid property '{word}'")),
+        None => Ok(()),
+    }
+}
+
+fn rows_of(dataset: &DatasetInfo, wanted: &str, style: Style) -> Vec<Row> {
+    let name = &dataset.name;
+    let mut rows = Vec::new();
+    for word in wanted.split(',') {
+        match (word, dataset_prop(word)) {
+            ("all", _) => rows.extend(all_rows(dataset, style)),
+            ("name", _) => rows.push(Row {
+                name: name.clone(),
+                property: word.to_owned(),
+                value: name.clone(),
+                source: Source::None,
+            }),
+            (_, Some(def)) if def.applies.to(dataset.kind) => {
+                rows.push(get::row(name, def, &dataset.props, style));
+            }
+            (_, Some(def)) => rows.push(Row {
+                name: name.clone(),
+                property: def.name.to_owned(),
+                value: "-".to_owned(),
+                source: Source::None,
+            }),
+            (_, None) => rows.push(free_row(name, word, &dataset.props)),
+        }
+    }
+    rows
+}
+
+/// Everything that applies; facts that are not known are left out.
+fn all_rows(dataset: &DatasetInfo, style: Style) -> Vec<Row> {
+    let told = |def: &&control::props::PropDef| {
+        let (value, _) = get::lookup(&dataset.props, def);
+        def.applies.to(dataset.kind) && (def.access != Access::ReadOnly || value != Value::Absent)
+    };
+    let known = DATASET_PROPS.iter().filter(told);
+    let known = known.map(|def| get::row(&dataset.name, def, &dataset.props, style));
+    let user = dataset.props.keys().filter(|name| is_user_prop(name));
+    known.chain(user.map(|name| free_row(&dataset.name, name, &dataset.props))).collect()
+}

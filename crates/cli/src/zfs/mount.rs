@@ -1,0 +1,86 @@
+//! `zfs mount` and `zfs unmount`.
+
+use super::select::find;
+use crate::args::{Args, Flag, Spec};
+use crate::program::Command;
+use crate::session::{Outcome, Session, usage};
+use crate::view::json::{Json, document};
+use control::{Mount, Mounts, Unmount};
+
+pub const MOUNT: Command = Command::new(
+    Spec {
+        name: "mount",
+        alias: None,
+        about: "mounts file systems, or shows what is mounted",
+        flags: &[
+            Flag::switch('a', "all that are to be mounted by themselves"),
+            Flag::switch('f', "even if it is in use"),
+            Flag::switch('j', "as JSON").or("json"),
+            Flag::switch('l', "load keys first (there are none)"),
+            Flag::switch('O', "over a directory that is not empty"),
+            Flag::switch('v', "tell how far it is"),
+            Flag::value('o', "opts", "mount options"),
+        ],
+        operands: "[-a | filesystem]",
+    },
+    mount,
+);
+
+pub const UNMOUNT: Command = Command::new(
+    Spec {
+        name: "unmount",
+        alias: Some("umount"),
+        about: "unmounts file systems",
+        flags: &[Flag::switch('a', "all"), Flag::switch('f', "even if in use")],
+        operands: "<-a | filesystem|mountpoint>",
+    },
+    unmount,
+);
+
+fn mount(session: &mut Session, args: &Args) -> Outcome {
+    let dataset = match (args.has('a'), args.operands.as_slice()) {
+        (false, []) => return show(session, args),
+        (true, []) => None,
+        (false, [dataset]) => Some(dataset.clone()),
+        _ => return usage("too many arguments"),
+    };
+    if let Some(name) = &dataset {
+        find(session, name)?;
+    }
+    let options = args.value('o').map(|o| o.split(',').map(str::to_owned).collect());
+    session.ask(&Mount { dataset, options: options.unwrap_or_default(), overlay: args.has('O') })?;
+    Ok(0)
+}
+
+fn show(session: &mut Session, args: &Args) -> Outcome {
+    let mounts = session.ask(&Mounts {})?;
+    if args.has('j') {
+        let mut all = Json::object();
+        for mount in &mounts {
+            let one = Json::object()
+                .with("filesystem", Json::text(&mount.dataset))
+                .with("mountpoint", Json::text(&mount.mountpoint));
+            all.put(&mount.dataset, one);
+        }
+        writeln!(session.out(), "{}", document("zfs mount").with("datasets", all))?;
+        return Ok(0);
+    }
+    for mount in mounts {
+        writeln!(session.out(), "{:30}  {}", mount.dataset, mount.mountpoint)?;
+    }
+    Ok(0)
+}
+
+fn unmount(session: &mut Session, args: &Args) -> Outcome {
+    let target = match (args.has('a'), args.operands.as_slice()) {
+        (true, []) => None,
+        (false, [target]) => Some(target.clone()),
+        (false, []) => return usage("missing filesystem argument"),
+        _ => return usage("too many arguments"),
+    };
+    if let Some(name) = target.as_deref().filter(|name| !name.starts_with('/')) {
+        find(session, name)?;
+    }
+    session.ask(&Unmount { target, force: args.has('f') })?;
+    Ok(0)
+}

@@ -1,0 +1,80 @@
+//! `zfs set` and `zfs inherit`.
+
+use super::select::find;
+use crate::args::{Args, Flag, Spec};
+use crate::program::Command;
+use crate::session::{Outcome, Session, Stop, usage};
+use crate::view::get::property_help;
+use control::props::DATASET_PROPS;
+use control::{DatasetInherit, DatasetSet};
+
+pub const SET: Command = Command::new(
+    Spec {
+        name: "set",
+        alias: None,
+        about: "sets properties of datasets",
+        flags: &[],
+        operands: "<property=value> ... <filesystem|volume|snapshot> ...",
+    },
+    set,
+)
+.telling(|| property_help(DATASET_PROPS));
+
+pub const INHERIT: Command = Command::new(
+    Spec {
+        name: "inherit",
+        alias: None,
+        about: "lets datasets take a property from their parent again",
+        flags: &[Flag::switch('r', "and all below")],
+        operands: "<property> <filesystem|volume|snapshot> ...",
+    },
+    inherit,
+);
+
+fn set(session: &mut Session, args: &Args) -> Outcome {
+    let first_name = args.operands.iter().position(|word| !word.contains('='));
+    let (assignments, names) = args.operands.split_at(first_name.unwrap_or(args.operands.len()));
+    match (assignments, names) {
+        ([], []) => return usage("missing arguments"),
+        ([], _) => return usage("missing property=value argument(s)"),
+        (_, []) => return usage("missing dataset name(s)"),
+        _ if names.iter().any(|name| name.contains('=')) => return usage("invalid argument order"),
+        _ => {}
+    }
+    let props: Vec<(String, String)> = assignments
+        .iter()
+        .filter_map(|word| word.split_once('='))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    each(session, names, |session, name| {
+        session.ask(&DatasetSet { name: name.to_owned(), props: props.clone() })
+    })
+}
+
+fn inherit(session: &mut Session, args: &Args) -> Outcome {
+    let (property, names) = match args.operands.split_first() {
+        None => return usage("missing property argument"),
+        Some((_, [])) => return usage("missing dataset argument"),
+        Some((property, names)) => (property.clone(), names),
+    };
+    let recursive = args.has('r');
+    each(session, names, |session, name| {
+        session.ask(&DatasetInherit { name: name.to_owned(), property: property.clone(), recursive })
+    })
+}
+
+/// Does it to every dataset; complains of those it fails for, and gives the exit code.
+fn each(
+    session: &mut Session,
+    names: &[String],
+    one: impl Fn(&Session, &str) -> Result<(), Stop>,
+) -> Outcome {
+    let mut code = 0;
+    for name in names {
+        match find(session, name).and_then(|_| one(session, name)) {
+            Err(Stop::Failed(failure)) => code = session.complain(&failure),
+            result => result?,
+        }
+    }
+    Ok(code)
+}

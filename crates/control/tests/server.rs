@@ -1,0 +1,114 @@
+//! The socket, from both ends.
+#![forbid(unsafe_code)]
+
+#[path = "../../cli/tests/fake/mod.rs"]
+mod fake;
+
+use control::{Client, ClientError, DaemonStatusCall, DaemonStop, FailureKind, PoolExport, PoolList, Server};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+struct Daemon {
+    directory: tempfile::TempDir,
+    thread: JoinHandle<()>,
+}
+
+impl Daemon {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let socket = directory.path().join("socket");
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                let server = Server::bind(&socket).expect("listens");
+                ready.send(()).expect("the test waits");
+                server.serve(Arc::new(fake::FakeService::default())).await.expect("serves");
+            });
+        });
+        is_ready.recv().expect("it listens");
+        Self { directory, thread }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join("socket")
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.socket())
+    }
+
+    /// Sends bytes as they are; gives what comes back.
+    fn raw(&self, bytes: &[u8]) -> String {
+        let mut stream = UnixStream::connect(self.socket()).expect("connects");
+        stream.write_all(bytes).expect("sends");
+        stream.shutdown(std::net::Shutdown::Write).expect("ends");
+        let mut text = Vec::new();
+        _ = stream.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}
+
+#[test]
+fn a_question_gets_an_answer_and_a_refusal_its_words() {
+    let daemon = Daemon::start();
+    assert_eq!(daemon.client().call(&PoolList {}).expect("an answer"), []);
+    let refusal = daemon.client().call(&PoolExport { pool: "nope".into(), force: false });
+    match refusal {
+        Err(ClientError::Refused(failure)) => {
+            assert_eq!(failure.kind, FailureKind::NoSuchPool);
+            assert_eq!(failure.stderr, ["cannot open 'nope': no such pool"]);
+            assert_eq!(failure.exit, 1);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn garbage_on_the_socket_gets_an_error_and_the_server_lives_on() {
+    let daemon = Daemon::start();
+    let post = |path: &str, body: &str| {
+        let length = body.len();
+        daemon.raw(
+            format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
+                .as_bytes(),
+        )
+    };
+    assert!(post("/v1/pool/export", "{").starts_with("HTTP/1.1 400"));
+    assert!(post("/v1/pool/export", "[1,2]").starts_with("HTTP/1.1 400"));
+    assert!(post("/v1/pool/export", r#"{"pool":7}"#).starts_with("HTTP/1.1 400"));
+    assert!(post("/v1/nothing", "{}").starts_with("HTTP/1.1 404"));
+    assert!(daemon.raw(b"GET /v1/pool/list HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 405"));
+    daemon.raw(b"\x00\xff\x00garbage\r\n\r\n");
+    daemon.raw(b"POST /v1/pool/list HTTP/1.1\r\nContent-Length: 99999\r\n\r\n");
+    assert_eq!(daemon.client().call(&PoolList {}).expect("still answers"), []);
+}
+
+#[test]
+fn the_socket_is_its_owners_alone() {
+    let daemon = Daemon::start();
+    let mode = std::fs::metadata(daemon.socket()).expect("a socket").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_stop_is_answered_before_the_server_ends() {
+    let daemon = Daemon::start();
+    let client = daemon.client();
+    assert_eq!(client.call(&DaemonStatusCall {}).expect("status").pid, std::process::id());
+    client.call(&DaemonStop {}).expect("an answer");
+    daemon.thread.join().expect("the server ended");
+    assert!(!client.is_reachable());
+}
+
+#[test]
+fn nobody_listening_is_told_apart_from_a_refusal() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let client = Client::new(directory.path().join("socket"));
+    assert!(matches!(client.call(&PoolList {}), Err(ClientError::Unreachable { .. })));
+}

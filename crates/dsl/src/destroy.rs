@@ -1,0 +1,144 @@
+//! Destroying datasets.
+
+use dmu::zap::int_name;
+use dmu::{SpaceDelta, Tx};
+use ondisk::ObjectType;
+use ondisk::dsl::{dataset_names, used};
+use units::ObjectId;
+use zerocopy::little_endian::U64;
+
+use crate::dataset::Dataset;
+use crate::features::{EMPTY_BPOBJ, EXTENSIBLE_DATASET};
+use crate::tree::named_objects;
+use crate::{Bpobj, DatasetName, Dsl, DslError};
+
+const EMPTY_BPOBJ_ENTRY: &[u8] = b"empty_bpobj";
+
+impl Dsl {
+    /// Says whether a dataset can be destroyed: a head that has neither children nor snapshots,
+    /// and is not the root.
+    ///
+    /// # Errors
+    /// [`DslError::HasChildren`], [`DslError::HasSnapshots`], [`DslError::InUse`], and those of
+    /// reading the MOS.
+    pub async fn check_removable(&self, name: &DatasetName) -> Result<(), DslError> {
+        let in_use = |why| Err(DslError::InUse { name: name.name.clone(), why });
+        let dataset = self.dataset(name.dataset).await?;
+        if dataset.is_snapshot() {
+            return in_use("destroying snapshots is not supported yet");
+        }
+        if name.dir == self.root {
+            return in_use("it is the pool's root");
+        }
+        if !self.child_dirs(name.dir).await?.is_empty() {
+            return Err(DslError::HasChildren { name: name.name.clone() });
+        }
+        if !self.snapshots(name).await?.is_empty() {
+            return Err(DslError::HasSnapshots { name: name.name.clone() });
+        }
+        if dataset.prev_snapshot.get() != self.origin().await?.object().get() {
+            return in_use("destroying clones is not supported yet");
+        }
+        let fields = self.dataset_fields(&self.mos.hold(name.dataset).await?).await?;
+        if fields.iter().any(|field| field == dataset_names::BOOKMARKS) {
+            return in_use("it has bookmarks");
+        }
+        Ok(())
+    }
+
+    /// Destroys a dataset that [`Dsl::check_removable`] approves of. Its blocks are the caller's
+    /// to free, in the same group; they are no longer accounted to anybody.
+    ///
+    /// # Errors
+    /// As [`Dsl::check_removable`], and those of changing the MOS.
+    pub async fn remove_dataset(&self, tx: &Tx, name: &DatasetName) -> Result<(), DslError> {
+        self.check_removable(name).await?;
+        let dataset = self.loaded_dataset(name.dataset).await?;
+        dataset.set_refreservation(tx, 0)?;
+        dataset.dir().set_reservation(tx, 0)?;
+        self.deactivate_features(tx, dataset.dnode()).await?;
+        self.unlink_head(tx, &dataset).await?;
+        self.free_deadlist(tx, ObjectId::new(dataset.phys().deadlist.get())).await?;
+        give_space_back(tx, &dataset)?;
+        self.free_objects(tx, name, &dataset).await?;
+        self.forget(name.dir, name.dataset);
+        Ok(())
+    }
+
+    /// Takes a head off the origin's lists of clones.
+    async fn unlink_head(&self, tx: &Tx, dataset: &Dataset) -> Result<(), DslError> {
+        let name = int_name(dataset.object().get());
+        let origin = self.origin().await?;
+        for list in [origin.phys().next_clones.get(), origin.dir().phys().clones.get()] {
+            self.zap(list).await?.remove(tx, name.as_bytes()).await?;
+        }
+        origin.change(tx, |phys| phys.children = U64::new(phys.children.get().saturating_sub(1)))
+    }
+
+    /// Frees a deadlist. Pools with `empty_bpobj` let deadlists share one empty list, which goes
+    /// with its last user.
+    async fn free_deadlist(&self, tx: &Tx, deadlist: ObjectId) -> Result<(), DslError> {
+        let shared = self.directory.lookup_u64(EMPTY_BPOBJ_ENTRY).await?.map(ObjectId::new);
+        let let_go = self.free_empty_deadlist(tx, deadlist, shared).await?;
+        let Some(shared) = shared.filter(|_| let_go > 0) else {
+            return Ok(());
+        };
+        self.count_feature(tx, &EMPTY_BPOBJ, -let_go).await?;
+        if self.feature_count(&EMPTY_BPOBJ).await? == Some(0) {
+            self.directory.remove(tx, EMPTY_BPOBJ_ENTRY).await?;
+            Bpobj::open(&self.mos, shared).await?.free(tx).await?;
+        }
+        Ok(())
+    }
+
+    /// Frees the objects of dataset and dir, and the dir's name.
+    async fn free_objects(&self, tx: &Tx, name: &DatasetName, dataset: &Dataset) -> Result<(), DslError> {
+        let dir = dataset.dir();
+        let (dir_phys, phys) = (dir.phys(), dataset.phys());
+        let component = name.name.rsplit('/').next().unwrap_or_default();
+        let names = self.dir(ObjectId::new(dir_phys.parent.get())).await?.child_dirs.get();
+        self.zap(names).await?.remove(tx, component.as_bytes()).await?;
+        if dir.dnode().object_type() == ObjectType::OTN_ZAP_METADATA {
+            self.count_feature(tx, &EXTENSIBLE_DATASET, -1).await?;
+        }
+        self.free_permissions(tx, dir_phys.permissions.get()).await?;
+        let objects = [
+            phys.snapshot_names.get(),
+            phys.props.get(),
+            phys.user_refs.get(),
+            dataset.object().get(),
+            dir_phys.child_dirs.get(),
+            dir_phys.props.get(),
+            dir_phys.clones.get(),
+            dir.object().get(),
+        ];
+        for object in objects.into_iter().filter(|&object| object != 0) {
+            self.mos.free_object(tx, ObjectId::new(object)).await?;
+        }
+        Ok(())
+    }
+
+    /// Frees delegated permissions: a ZAP of ZAPs.
+    async fn free_permissions(&self, tx: &Tx, permissions: u64) -> Result<(), DslError> {
+        if permissions == 0 {
+            return Ok(());
+        }
+        let permissions = self.zap(permissions).await?;
+        for (_, object) in named_objects(&permissions).await? {
+            self.mos.free_object(tx, object).await?;
+        }
+        Ok(self.mos.free_object(tx, permissions.object()).await?)
+    }
+}
+
+/// A dataset and its dir use nothing any more.
+fn give_space_back(tx: &Tx, dataset: &Dataset) -> Result<(), DslError> {
+    let dir = dataset.dir().phys();
+    let all = |counter: U64| i64::try_from(counter.get()).unwrap_or(i64::MAX).wrapping_neg();
+    let delta = SpaceDelta {
+        used: all(dir.used_bytes),
+        compressed: all(dir.compressed_bytes),
+        uncompressed: all(dir.uncompressed_bytes),
+    };
+    dataset.dir().use_space(tx, used::HEAD, delta)
+}

@@ -1,0 +1,127 @@
+//! Checking and repairing all copies of a block.
+//!
+//! A read that finds one copy bad uses the next, and notes the block. It does not repair by itself:
+//! a reader may hold a blkptr longer than its block lives, and what is then at the bad copy's place
+//! may be another block, in good order. Who repairs has to know that the block is alive, and to
+//! keep it so: looks the blkptr up again while holding a transaction open, for nothing freed is
+//! used again before that one has synced. (A mirror's children hold the same, so that they can
+//! repair each other at any time.)
+
+use std::sync::Arc;
+
+use device::{BufSlice, Durability, IoBuf, OpenMode};
+use ondisk::Blkptr;
+use parking_lot::Mutex;
+use vdev::VdevError;
+
+use crate::stats::one_more;
+use crate::{Bookmark, Zio, ZioError};
+
+/// Blocks remembered; more damage than this calls for a scrub of everything.
+const NOTED_MAX: usize = 1024;
+
+/// A block of which a copy was found bad while another was good.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Damaged {
+    /// As it was when it was read.
+    pub bp: Blkptr,
+    /// Where it belongs.
+    pub bookmark: Bookmark,
+}
+
+/// Blocks noted for repair.
+#[derive(Default)]
+pub(crate) struct Damage(Mutex<Vec<Damaged>>);
+
+impl Damage {
+    pub(crate) fn note(&self, bp: &Blkptr, bookmark: &Bookmark) {
+        let mut noted = self.0.lock();
+        let damaged = Damaged { bp: *bp, bookmark: *bookmark };
+        if noted.len() < NOTED_MAX && !noted.contains(&damaged) {
+            noted.push(damaged);
+        }
+    }
+}
+
+/// What a scrub of a block found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scrubbed {
+    /// Copies that were wrong, or could not be read: mirror children count singly.
+    pub bad_copies: usize,
+}
+
+impl Zio {
+    /// Blocks of which reads found bad copies since this was last asked.
+    pub fn take_damaged(&self) -> Vec<Damaged> {
+        std::mem::take(&mut self.damage.0.lock())
+    }
+
+    /// Reads every copy of a block from every child of a mirror, and repairs those that are bad.
+    /// The caller makes sure that the block stays alive meanwhile. Holes, embedded blocks and
+    /// gangs have nothing to check here; a gang's members are reached by reading it.
+    ///
+    /// # Errors
+    /// As [`Self::read`], when no copy is good.
+    pub async fn scrub(&self, bp: &Blkptr, bookmark: &Bookmark) -> Result<Scrubbed, ZioError> {
+        bp.check().map_err(|source| ZioError::BadBlkptr { bookmark: *bookmark, source })?;
+        if bp.is_hole() || bp.is_embedded() {
+            return Ok(Scrubbed::default());
+        }
+        if bp.is_gang() {
+            return self.read_gang(bp, bookmark).await.map(|_| Scrubbed::default());
+        }
+        let check = self.check_of(bp, bookmark)?;
+        let verify = |bytes: &[u8]| check.holds(bytes);
+        let len = usize::try_from(bp.psize().get()).unwrap_or(usize::MAX);
+        let (mut found, mut lost, mut is_good, mut is_damaged) =
+            (Scrubbed::default(), Vec::new(), false, false);
+        let mut last: Option<VdevError> = None;
+        for dva in bp.dvas() {
+            match self.vdevs.scrub(dva.vdev, dva.offset, len, &verify).await {
+                Ok(bad) => {
+                    is_good = true;
+                    found.bad_copies += bad;
+                    if bad > 0 {
+                        self.note_unflushed(dva.vdev);
+                    }
+                }
+                Err(error) => {
+                    is_damaged |= matches!(error, VdevError::Checksum { .. });
+                    found.bad_copies += 1;
+                    lost.push(dva);
+                    last = Some(error);
+                }
+            }
+        }
+        match last {
+            Some(source) if !is_good && !is_damaged => Err(ZioError::Read { bookmark: *bookmark, source }),
+            Some(_) if !is_good => Err(ZioError::Checksum { bookmark: *bookmark }),
+            _ => {
+                self.repair(bp, bookmark, &lost, &verify).await?;
+                Ok(found)
+            }
+        }
+    }
+
+    /// Writes a good copy over those that a vdev has lost altogether.
+    async fn repair(
+        &self,
+        bp: &Blkptr,
+        bookmark: &Bookmark,
+        lost: &[ondisk::Dva],
+        verify: &(dyn Fn(&[u8]) -> bool + Send + Sync),
+    ) -> Result<(), ZioError> {
+        if lost.is_empty() || self.vdevs.mode() == OpenMode::ReadOnly {
+            return Ok(());
+        }
+        let good: Arc<IoBuf> = Arc::new(self.read_copies(bp, bookmark, bp.psize().get(), verify).await?);
+        for dva in lost {
+            let slices = vec![BufSlice::from(good.clone())];
+            if self.vdevs.write(dva.vdev, dva.offset, slices, Durability::Cached).await.is_ok() {
+                self.note_unflushed(dva.vdev);
+                one_more(&self.counters.repaired_copies);
+            }
+        }
+        Ok(())
+    }
+}

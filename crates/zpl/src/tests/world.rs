@@ -1,0 +1,287 @@
+//! A file system on simulated disks that crashes on order.
+//!
+//! A crash here loses what was only in memory: the objset is opened again from its last
+//! synced root and the log claimed and replayed. (What disks do in a power cut is `sim`'s and
+//! `pool`'s to test.)
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use device::{BoxFuture, BufSlice, Durability, Env, IoBuf};
+use dmu::{Objset, ObjsetContext, ObjsetProps, TxgGate};
+use ondisk::{Blkptr, ObjsetType};
+use parking_lot::Mutex;
+use sim::{DiskModel, DiskSpec, SimEnv};
+use units::{ObjsetId, Txg, VdevId};
+use vdev::{NewVdev, VdevTree};
+use zil::{IntentLog, Live, LogHandle, LogStore, Placement, ReplayReport, ZilError};
+use zio::{Bookmark, LogHint, Zio};
+
+use crate::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts};
+
+const OBJSET: ObjsetId = ObjsetId::new(54);
+const DIRTY_LIMIT_BYTES: u64 = 64 << 20;
+/// Next to nothing, so that operations wait for the disk in many places and interleave there.
+const CACHE_BYTES: u64 = 16 << 10;
+
+pub(super) struct World {
+    pub env: Arc<SimEnv>,
+    zio: Arc<Zio>,
+    mounted: Mutex<Option<Mounted>>,
+    root: Mutex<Blkptr>,
+    /// Held while a group is being synced: crashes come between groups.
+    syncing: async_lock::Mutex<()>,
+}
+
+struct Mounted {
+    os: Arc<Objset>,
+    stopped: Arc<AtomicBool>,
+}
+
+struct Store {
+    zio: Arc<Zio>,
+    gate: Arc<TxgGate>,
+}
+
+impl LogStore for Store {
+    fn allocate<'a>(
+        &'a self,
+        bytes: u32,
+        placement: &'a Placement,
+    ) -> BoxFuture<'a, Result<Blkptr, ZilError>> {
+        Box::pin(async move {
+            let tx = self.gate.begin_unthrottled().expect("the gate is open");
+            let hint = LogHint { avoid: &placement.avoid, prefer: None };
+            self.zio.allocate_log(tx.txg(), bytes.into(), &hint).map_err(|_| ZilError::NoSpace { bytes })
+        })
+    }
+
+    fn write(
+        &self,
+        bp: &Blkptr,
+        slices: Vec<BufSlice>,
+        durability: Durability,
+    ) -> BoxFuture<'static, Result<(), ZilError>> {
+        let (zio, bp) = (Arc::clone(&self.zio), *bp);
+        Box::pin(async move {
+            zio.write_log(&bp, slices, durability).await.expect("no faults here");
+            Ok(())
+        })
+    }
+
+    fn flush(&self, _vdevs: &[VdevId]) -> BoxFuture<'static, Result<(), ZilError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn read<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, Result<IoBuf, ZilError>> {
+        Box::pin(async move { Ok(self.zio.read_log(bp).await.expect("no faults here")) })
+    }
+
+    fn read_data_block<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, Result<IoBuf, ZilError>> {
+        Box::pin(async move {
+            Ok((*self.zio.read(bp, &Bookmark::default()).await.expect("no faults here")).clone())
+        })
+    }
+
+    fn free(&self, txg: Txg, bp: &Blkptr) {
+        self.zio.free(txg, bp).expect("the log frees what it allocated");
+    }
+
+    /// The allocator outlives the crash, and with it the log's allocations.
+    fn claim(&self, _txg: Txg, _bp: &Blkptr) -> Result<(), ZilError> {
+        Ok(())
+    }
+
+    fn claim_clone(&self, _txg: Txg, _bp: &Blkptr) -> Result<(), ZilError> {
+        Ok(())
+    }
+
+    fn free_clone(&self, _txg: Txg, _bp: &Blkptr) {}
+
+    fn open_txg(&self) -> Txg {
+        self.gate.open_txg()
+    }
+
+    fn synced_txg(&self) -> Txg {
+        self.gate.synced_txg()
+    }
+
+    fn wait_synced(&self, txg: Txg) -> BoxFuture<'_, Result<(), ZilError>> {
+        Box::pin(async move {
+            self.gate.wait_synced(txg).await.expect("the gate never fails here");
+            Ok(())
+        })
+    }
+}
+
+struct NoReport;
+
+impl SpaceReport for NoReport {
+    fn space(&self) -> Space {
+        Space::default()
+    }
+}
+
+impl World {
+    /// A new file system, its first group synced.
+    pub async fn create(env: Arc<SimEnv>, options: ZfsOptions) -> (Arc<Self>, Arc<Zfs>) {
+        env.add_disk("disk", DiskSpec::new(512 << 20, DiskModel::ssd()));
+        let spec = NewVdev {
+            paths: vec![PathBuf::from("disk")],
+            ashift: None,
+            is_log: false,
+            create_txg: Txg::new(4).get(),
+        };
+        let tree = VdevTree::create(env.clone(), &[spec]).await.expect("a disk");
+        let zio = Arc::new(Zio::new(Arc::new(tree), CACHE_BYTES));
+        for top in zio.vdevs().tops() {
+            zio.add_vdev(&top).expect("a new vdev");
+        }
+        let world = Arc::new(Self {
+            env: env.clone(),
+            zio: Arc::clone(&zio),
+            mounted: Mutex::new(None),
+            root: Mutex::new(Blkptr::default()),
+            syncing: async_lock::Mutex::new(()),
+        });
+        let gate = TxgGate::new(Txg::new(4), DIRTY_LIMIT_BYTES);
+        let os = Objset::create(world.context(&gate), ObjsetType::Zfs);
+        let tx = gate.begin().await.expect("the gate is open");
+        let spec = FormatSpec {
+            uid: 0,
+            gid: 0,
+            permissions: 0o755,
+            now: Timestamp { secs: 1_000_000, nanos: 1 },
+            salt: 77,
+            project_ids: options.project_ids,
+            utf8_only: false,
+        };
+        Zfs::format(&os, &tx, &spec).await.expect("formats");
+        drop(tx);
+        let store: Arc<dyn LogStore> = Arc::new(Store { zio, gate: gate.clone() });
+        let log = IntentLog::<Live>::empty(OBJSET, store, env.clone());
+        let zfs = world.open(&os, options).await;
+        world.run(&os, log.handle());
+        zfs.start_log(log);
+        gate.wait_synced(gate.open_txg()).await.expect("syncs");
+        (world, zfs)
+    }
+
+    fn context(&self, gate: &Arc<TxgGate>) -> ObjsetContext {
+        ObjsetContext {
+            id: OBJSET,
+            zio: Arc::clone(&self.zio),
+            gate: Arc::clone(gate),
+            props: ObjsetProps::dataset_default(),
+        }
+    }
+
+    async fn open(&self, os: &Arc<Objset>, options: ZfsOptions) -> Arc<Zfs> {
+        let env: Arc<dyn Env> = self.env.clone();
+        let parts = ZfsParts { env, os: Arc::clone(os), options, space: Arc::new(NoReport) };
+        Zfs::open(parts).await.expect("opens")
+    }
+
+    /// Starts the sync loop: a group goes out when somebody wants it, or every few seconds.
+    fn run(self: &Arc<Self>, os: &Arc<Objset>, log: LogHandle) {
+        let stopped = Arc::new(AtomicBool::new(false));
+        let mounted = Mounted { os: Arc::clone(os), stopped: Arc::clone(&stopped) };
+        *self.mounted.lock() = Some(mounted);
+        let (world, os) = (Arc::clone(self), Arc::clone(os));
+        self.env.spawn(
+            "sync",
+            Box::pin(async move {
+                loop {
+                    os.txgs().wanted().await;
+                    let _syncing = world.syncing.lock().await;
+                    if stopped.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    world.sync_once(&os, &log).await;
+                }
+            }),
+        );
+    }
+
+    async fn sync_once(&self, os: &Arc<Objset>, log: &LogHandle) {
+        let txg = os.txgs().quiesce().await;
+        if let Some(header) = log.sync(txg).await {
+            os.set_zil_header(txg, header);
+        }
+        if let Some(synced) = os.sync(txg).await.expect("syncs") {
+            for bp in &synced.killed {
+                self.zio.free(txg, bp).expect("was allocated");
+            }
+            *self.root.lock() = synced.root;
+        }
+        self.zio.with_allocator(|allocator| {
+            allocator.take_changes(txg);
+            allocator.sync_done(txg);
+        });
+        os.txgs().finish(txg);
+        log.clean(txg);
+    }
+
+    /// Everything not synced and not in the log is gone; what is in the log is replayed.
+    pub async fn crash(self: &Arc<Self>, zfs: Arc<Zfs>) -> (Arc<Zfs>, ReplayReport) {
+        let options = zfs.options();
+        drop(zfs);
+        let syncing = self.syncing.lock().await;
+        let old = self.mounted.lock().take().expect("mounted");
+        old.stopped.store(true, Ordering::Relaxed);
+        self.env.kill();
+        drop(syncing);
+        let gate = TxgGate::new(old.os.txgs().synced_txg(), DIRTY_LIMIT_BYTES);
+        let root = *self.root.lock();
+        let os = Objset::open(self.context(&gate), root).await.expect("opens");
+        let store: Arc<dyn LogStore> = Arc::new(Store { zio: Arc::clone(&self.zio), gate: gate.clone() });
+        let found = IntentLog::found(OBJSET, os.zil_header(), store, self.env.clone());
+        let claimed = found.claim(gate.open_txg()).await.expect("claims");
+        os.set_zil_header(gate.open_txg(), claimed.header());
+        let zfs = self.open(&os, options).await;
+        self.run(&os, claimed.handle());
+        let report = zfs.replay(claimed).await.expect("replays");
+        zfs.purge().await.expect("purges");
+        (zfs, report)
+    }
+
+    /// Syncs everything, then starts over from the disk.
+    pub async fn remount(self: &Arc<Self>, zfs: Arc<Zfs>) -> Arc<Zfs> {
+        self.sync(&zfs).await;
+        let (zfs, report) = self.crash(zfs).await;
+        assert_eq!(report.applied, 0, "all was synced");
+        zfs
+    }
+
+    pub async fn sync(&self, zfs: &Zfs) {
+        zfs.store_atimes().await.expect("stores");
+        let gate = zfs.objset().txgs();
+        gate.wait_synced(gate.open_txg()).await.expect("syncs");
+    }
+}
+
+/// Runs a test in a world of its own.
+pub(super) fn run<F: Future<Output = ()>>(test: impl FnOnce(Arc<World>, Arc<Zfs>) -> F) {
+    run_with(ZfsOptions::default(), test);
+}
+
+pub(super) fn run_with<F: Future<Output = ()>>(
+    options: ZfsOptions,
+    test: impl FnOnce(Arc<World>, Arc<Zfs>) -> F,
+) {
+    run_seeded(7, options, test);
+}
+
+/// The same with another order of everything that may happen in any order.
+pub(super) fn run_seeded<F: Future<Output = ()>>(
+    seed: u64,
+    options: ZfsOptions,
+    test: impl FnOnce(Arc<World>, Arc<Zfs>) -> F,
+) {
+    let env = SimEnv::new(seed);
+    env.run_until(async {
+        let (world, zfs) = World::create(env.clone(), options).await;
+        test(world, zfs).await;
+    });
+}
