@@ -22,7 +22,10 @@ mod log;
 mod run;
 mod start;
 
+use crate::engine::Engine;
 use crate::program::Program;
+use control::RunPaths;
+use device::{Options, RealEnv};
 
 pub use cache::{CacheError, CachedPool, PoolCache};
 pub use run::{DaemonError, Restore, run};
@@ -34,6 +37,9 @@ pub const PROGRAM: Program = Program {
     commands: &[commands::START, commands::RUN, commands::STATUS, commands::STOP, commands::LOGS],
 };
 
-fn serve(_paths: &control::RunPaths) -> Result<(), DaemonError> {
-    Ok(())
+/// The daemon with the real engine.
+fn serve(paths: &RunPaths) -> Result<(), DaemonError> {
+    let options = Options::from_process_environment().map_err(DaemonError::Delays)?;
+    let env = RealEnv::new(options);
+    run(paths, |cache| Engine::new(env, cache))
 }

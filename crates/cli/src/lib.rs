@@ -14,6 +14,7 @@
 
 mod args;
 pub mod daemon;
+mod engine;
 mod program;
 mod session;
 mod view;

@@ -47,8 +47,7 @@ const EXIT_USAGE: u8 = 2;
 
 /// Runs the program that `argv` names, and gives its exit code.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> u8 {
-    let mut words: Vec<String> =
-        argv.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut words: Vec<String> = argv.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let called = if words.is_empty() { String::new() } else { words.remove(0) };
     let called = Path::new(&called).file_name().map(|n| n.to_string_lossy().into_owned());
     let by_link = PROGRAMS.iter().filter(|p| p.name != "daemon");
@@ -77,7 +76,8 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 fn usage() -> String {
-    let mut text = String::from("usage: sawmill command args ...\nwhere 'command' is one of the following:\n\n");
+    let mut text =
+        String::from("usage: sawmill command args ...\nwhere 'command' is one of the following:\n\n");
     for program in PROGRAMS {
         _ = writeln!(text, "\t{} ...", program.name);
     }
@@ -144,10 +144,8 @@ impl Program {
 
     /// The usage of all commands.
     pub fn usage(&self) -> String {
-        let mut text = format!(
-            "usage: {} command args ...\nwhere 'command' is one of the following:\n\n",
-            self.name
-        );
+        let mut text =
+            format!("usage: {} command args ...\nwhere 'command' is one of the following:\n\n", self.name);
         for command in self.commands {
             _ = writeln!(text, "\t{}", command.spec.usage());
         }

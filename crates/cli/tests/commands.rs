@@ -74,10 +74,7 @@ fn refusals_read_and_exit_as_captured() {
             "zpool create a/b W/d3",
             "cannot create 'a/b': invalid character '/' in pool name\nuse 'zfs create' to create a dataset\n",
         ),
-        (
-            "zpool create p2 mirror W/d3 W/l3",
-            &format!("{HEAD}mirror contains devices of different sizes\n"),
-        ),
+        ("zpool create p2 mirror W/d3 W/l3", &format!("{HEAD}mirror contains devices of different sizes\n")),
         (
             "zpool create -o ashift=17 p2 W/d3",
             "invalid 'ashift=17' property: only values between 9 and 16 are allowed.\n",
@@ -159,7 +156,10 @@ fn wrong_words_exit_2_with_the_reason_and_the_usage() {
         ("zpool destroy", "missing pool argument\nusage:\n\tdestroy [-f] <pool>\n"),
         ("zpool export", "missing pool argument\nusage:\n\texport [-af] <pool> ...\n"),
         ("zpool get", "missing property argument\nusage:\n\tget [-"),
-        ("zpool get health p1 nope", "Expected a list of vdevs in \"p1\", but got:\n\tnope (unknown)\n\nusage:\n"),
+        (
+            "zpool get health p1 nope",
+            "Expected a list of vdevs in \"p1\", but got:\n\tnope (unknown)\n\nusage:\n",
+        ),
         ("zpool add -f --allow-in-use p1 log W/l3", "'-f' option is not allowed with "),
         ("zpool bogus", "unrecognized command 'bogus'\nusage: zpool command args ...\n"),
         ("zpool", "missing command\nusage: zpool command args ...\n"),

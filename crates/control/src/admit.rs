@@ -116,13 +116,7 @@ fn check_in_use(specs: &[VdevSpec], facts: &Facts, allow: Allowance) -> Result<(
     if lines.is_empty() { Ok(()) } else { Err(invalid_spec(allow, lines)) }
 }
 
-fn claim_line(
-    device: &str,
-    claim: Claim,
-    pool: &str,
-    class: VdevClass,
-    allow: Allowance,
-) -> Option<String> {
+fn claim_line(device: &str, claim: Claim, pool: &str, class: VdevClass, allow: Allowance) -> Option<String> {
     match claim {
         Claim::Active => Some(format!("{device} is part of active pool '{pool}'")),
         // Pools may share hot spares.
@@ -139,12 +133,7 @@ fn claim_line(
 ///
 /// # Errors
 /// The words to print.
-pub fn check_devices(
-    purpose: Purpose,
-    pool: &str,
-    specs: &[VdevSpec],
-    facts: &Facts,
-) -> Result<(), Failure> {
+pub fn check_devices(purpose: Purpose, pool: &str, specs: &[VdevSpec], facts: &Facts) -> Result<(), Failure> {
     let verb = if purpose == Purpose::Create { "create" } else { "add to" };
     let mut seen = Vec::new();
     for facts in specs.iter().flat_map(|s| &s.devices).filter_map(|d| facts.get(d)) {

@@ -13,7 +13,7 @@ fn unit_of(number: u64) -> (usize, u64) {
 fn nice(number: u64, units: &[&str; 7]) -> String {
     let (index, unit) = unit_of(number);
     let suffix = units[index];
-    if number % unit == 0 {
+    if number.is_multiple_of(unit) {
         return format!("{}{suffix}", number / unit);
     }
     let value = number as f64 / unit as f64;

@@ -83,7 +83,11 @@ fn garbage_on_the_socket_gets_an_error_and_the_server_lives_on() {
     assert!(post("/v1/pool/export", "[1,2]").starts_with("HTTP/1.1 400"));
     assert!(post("/v1/pool/export", r#"{"pool":7}"#).starts_with("HTTP/1.1 400"));
     assert!(post("/v1/nothing", "{}").starts_with("HTTP/1.1 404"));
-    assert!(daemon.raw(b"GET /v1/pool/list HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 405"));
+    assert!(
+        daemon
+            .raw(b"GET /v1/pool/list HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            .starts_with("HTTP/1.1 405")
+    );
     daemon.raw(b"\x00\xff\x00garbage\r\n\r\n");
     daemon.raw(b"POST /v1/pool/list HTTP/1.1\r\nContent-Length: 99999\r\n\r\n");
     assert_eq!(daemon.client().call(&PoolList {}).expect("still answers"), []);

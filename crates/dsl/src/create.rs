@@ -72,7 +72,8 @@ impl Dsl {
         component: &str,
         now_secs: u64,
     ) -> Result<ObjectId, DslError> {
-        let spec = DnodeSpec::new(ObjectType::DSL_DIR, 0).with_bonus(ObjectType::DSL_DIR, DSL_DIR_BYTES as u16);
+        let spec =
+            DnodeSpec::new(ObjectType::DSL_DIR, 0).with_bonus(ObjectType::DSL_DIR, DSL_DIR_BYTES as u16);
         let dnode = self.mos.allocate(tx, &spec).await?;
         if let Some(parent) = parent {
             let map = self.zap(self.dir(parent).await?.child_dirs.get()).await?;
@@ -142,7 +143,13 @@ impl Dsl {
     }
 
     /// Notes the new head in its dir, in the origin snapshot and in the origin's dir.
-    async fn link_head(&self, tx: &Tx, dir: &Dir, origin: &Dataset, object: ObjectId) -> Result<(), DslError> {
+    async fn link_head(
+        &self,
+        tx: &Tx,
+        dir: &Dir,
+        origin: &Dataset,
+        object: ObjectId,
+    ) -> Result<(), DslError> {
         dir.change(tx, |phys| {
             phys.head_dataset = U64::new(object.get());
             phys.origin = U64::new(origin.object().get());

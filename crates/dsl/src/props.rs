@@ -169,6 +169,7 @@ impl Dsl {
         value: &PropValue,
     ) -> Result<(), DslError> {
         check(name, value)?;
+        self.load_limits(dir).await?;
         let zap = self.zap(self.dir(dir).await?.props.get()).await?;
         for stale in [SUFFIX_INHERIT, SUFFIX_NEWER] {
             remove_if_there(&zap, tx, &format!("{name}{stale}")).await?;
@@ -182,6 +183,7 @@ impl Dsl {
     /// # Errors
     /// Those of changing the MOS.
     pub async fn clear_prop(&self, tx: &Tx, dir: ObjectId, name: &str) -> Result<(), DslError> {
+        self.load_limits(dir).await?;
         let zap = self.zap(self.dir(dir).await?.props.get()).await?;
         for gone in [name.to_owned(), format!("{name}{SUFFIX_NEWER}")] {
             remove_if_there(&zap, tx, &gone).await?;
@@ -207,6 +209,15 @@ impl Dsl {
     /// Those of changing the MOS.
     pub async fn set_reservation(&self, tx: &Tx, dir: ObjectId, bytes: u64) -> Result<(), DslError> {
         self.set_prop(tx, dir, "reservation", &PropValue::Number(bytes)).await
+    }
+
+    /// Has the head of a dir in memory, with its limits as they are accounted for, before the
+    /// properties that they come from change.
+    async fn load_limits(&self, dir: ObjectId) -> Result<(), DslError> {
+        match self.dir(dir).await?.head_dataset.get() {
+            0 => Ok(()),
+            head => self.loaded_dataset(ObjectId::new(head)).await.map(drop),
+        }
     }
 
     /// Some properties are kept a second time, where space is accounted.

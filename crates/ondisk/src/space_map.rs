@@ -10,8 +10,8 @@
 //!            63    | 62 .............................................. 0
 //!            type  | offset
 //! ```
-//! Type 0 allocates, 1 frees. Offsets and runs count units of the map's shift (a vdev's sectors),
-//! offsets from the start of its region. A two-word entry never lies across two blocks of the
+//! Type 0 allocates, 1 frees. Offsets and runs count units of the map's shift (a vdev's sectors; 512
+//! bytes in log space maps), offsets from the start of its region. A two-word entry never lies across two blocks of the
 //! object: a debug entry of zeroes fills a block's last word instead.
 //!
 //! The bonus of the object is [`SpaceMapPhys`].

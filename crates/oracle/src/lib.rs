@@ -1,2 +1,3 @@
-//! Runs the real zdb and GRUB beside ours (development only)
+//! Runs the real zdb and GRUB beside ours (development only).
 pub mod golden;
+pub mod zdb;

@@ -162,6 +162,20 @@ impl Pool {
         self.config.lock().comment().map(str::to_owned)
     }
 
+    /// Sets or takes away the administrator's remark.
+    ///
+    /// # Errors
+    /// When it cannot be made stable.
+    pub async fn set_comment(self: &Arc<Self>, comment: Option<String>) -> Result<(), PoolError> {
+        self.in_sync(move |pool, tx| async move {
+            pool.config.lock().set_comment(comment);
+            pool.vdevs.mark_all_changed();
+            let config = pool.config.lock().clone();
+            config::store(&pool.dsl, &tx, &config, &pool.vdevs).await
+        })
+        .await
+    }
+
     /// Time since the pool was opened.
     #[must_use]
     pub fn open_for(&self) -> Duration {
@@ -283,9 +297,12 @@ impl Pool {
     async fn stop(&self) {
         let stopped = self.stopped.listen();
         if !self.stopping.swap(true, Ordering::AcqRel) && self.gate.failed().is_none() {
-            // One more turn, which finds nothing to do, sees the flag.
-            let _suspended = self.gate.wait_synced(self.gate.open_txg()).await;
-            stopped.await;
+            // One more turn, which finds nothing to do, sees the flag; unless the last one did.
+            let one_more: BoxFuture<'_, ()> = Box::pin(async {
+                let _suspended = self.gate.wait_synced(self.gate.open_txg()).await;
+                std::future::pending().await
+            });
+            select(stopped, one_more).await;
         }
     }
 }

@@ -138,7 +138,8 @@ impl Batch {
     /// Puts the records into blocks: plans, allocates, fills.
     pub async fn lay_out(mut self, store: &dyn LogStore) -> LaidOut {
         let encoded = self.encode();
-        let shapes: Vec<Shape> = self.records.iter().zip(&encoded).map(|(r, e)| r.shape(e.as_deref())).collect();
+        let shapes: Vec<Shape> =
+            self.records.iter().zip(&encoded).map(|(r, e)| r.shape(e.as_deref())).collect();
         let mut plans = plan::plan(&shapes, self.tail.psize().get() - ZIL_CHAIN_BYTES as u64);
         if self.records.is_empty() {
             plans.clear();
@@ -241,7 +242,9 @@ impl Counts {
     fn add(&mut self, record: &Wanted, data: u64, is_last: bool) {
         self.itxs += u64::from(is_last);
         match &record.record {
-            Record::Write(LoggedWrite { data: WriteData::Indirect(_), length, .. }) => self.indirect += length,
+            Record::Write(LoggedWrite { data: WriteData::Indirect(_), length, .. }) => {
+                self.indirect += length
+            }
             _ => self.copied += data,
         }
     }

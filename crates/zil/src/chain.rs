@@ -89,7 +89,8 @@ impl Chain {
     /// Extends the acknowledged prefix as far as it goes; the position it reaches, when it grew.
     pub fn advance(&mut self) -> Option<u64> {
         let mut through = None;
-        while let Some(block) = self.blocks.get(self.acked).filter(|block| block.state == BlockState::Stable) {
+        while let Some(block) = self.blocks.get(self.acked).filter(|block| block.state == BlockState::Stable)
+        {
             through = Some(block.through);
             self.acked += 1;
         }

@@ -25,8 +25,8 @@ use ondisk::{Blkptr, Dva};
 use units::{ObjsetId, Txg, VdevId, VdevOffset, ZilSeq};
 
 use crate::ZilError;
-use crate::log::Core;
 use crate::live::{IntentLog, LogHandle};
+use crate::log::Core;
 use crate::store::LogStore;
 use crate::walk::{LogWalk, Named, WalkedBlock, WalkedRecord};
 
@@ -62,12 +62,7 @@ struct Reach {
 impl IntentLog<Found> {
     /// The log of a dataset whose objset says `header`.
     #[must_use]
-    pub fn found(
-        objset: ObjsetId,
-        header: ZilHeader,
-        store: Arc<dyn LogStore>,
-        env: Arc<dyn Env>,
-    ) -> Self {
+    pub fn found(objset: ObjsetId, header: ZilHeader, store: Arc<dyn LogStore>, env: Arc<dyn Env>) -> Self {
         Self { core: Core::new(objset, header, store, env), state: Found }
     }
 

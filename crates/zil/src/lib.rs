@@ -26,20 +26,21 @@
 mod batch;
 mod block;
 mod chain;
-mod log;
 mod error;
 mod flight;
 mod found;
 mod itx;
 mod live;
+mod log;
 mod pending;
 mod plan;
 mod replay;
+mod seats;
 mod state;
 mod stats;
+mod step;
 mod store;
 mod sync;
-mod waiters;
 mod walk;
 mod writer;
 

@@ -8,8 +8,8 @@ use units::{ObjectId, ObjsetId, Txg, VdevId};
 
 use crate::ZilError;
 use crate::chain::HeaderState;
-use crate::log::Core;
 use crate::itx::Itx;
+use crate::log::Core;
 use crate::stats::{ZilStats, bump};
 use crate::store::LogStore;
 

@@ -17,12 +17,12 @@ use device::{BoxFuture, IoBuf};
 use ondisk::zil::{LogRecord, RecordHead};
 use units::{Txg, ZilSeq};
 
-use crate::log::Core;
+use crate::ZilError;
 use crate::found::{Claimed, ClaimedBlocks};
 use crate::live::{IntentLog, Live};
+use crate::log::Core;
 use crate::stats::bump;
 use crate::walk::{LogWalk, WalkedRecord};
-use crate::ZilError;
 
 /// What the file system does with records. `zpl` implements it.
 pub trait Replay: Send + Sync {

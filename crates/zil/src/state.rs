@@ -17,20 +17,16 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
 
-use device::BoxFuture;
-use futures::future::Shared;
 use ondisk::Blkptr;
 use ondisk::zil::ZilHeader;
 use units::{ObjectId, TXG_SLOTS, Txg, VdevId, ZilSeq};
 
-use crate::chain::{Block, BlockState, Chain, HeaderState, Retired};
+use crate::chain::{BlockState, Chain, HeaderState, Retired};
 use crate::itx::{Record, Scope};
 use crate::pending::Entry;
 use crate::plan::SizeHistory;
-use crate::waiters::Waiters;
-
-/// Work that any waiting task may poll, and none owns: cancelling a task cancels none of it.
-pub type Step = Shared<BoxFuture<'static, ()>>;
+use crate::seats::Seats;
+use crate::step::Step;
 
 /// A record that somebody waits for.
 #[derive(Debug)]
@@ -66,6 +62,15 @@ pub struct Flight {
     /// The oldest txg in which a block that this batch names was allocated.
     pub names_since: Txg,
     pub io: Step,
+    /// The seat that polls it.
+    pub driver: Option<u64>,
+}
+
+/// What is done one at a time: assembling a batch, or beginning a chain.
+pub struct Stage {
+    pub step: Step,
+    /// The seat that polls it.
+    pub driver: Option<u64>,
 }
 
 /// What a waiting commit does next.
@@ -74,6 +79,8 @@ pub enum Next {
     Done,
     /// Poll this, then ask again.
     Drive(Step),
+    /// Wait to be roused, then ask again.
+    Park,
     /// Start assembling a batch, then ask again.
     Assemble,
     /// Begin a chain, then ask again.
@@ -105,14 +112,18 @@ pub struct State {
     /// Of the newest record taken of each object; only what may not be stable yet.
     pub objects: BTreeMap<ObjectId, Goal>,
     /// The assembler, or the chain being begun: one at a time.
-    pub stage: Option<Step>,
+    pub stage: Option<Stage>,
     pub flights: VecDeque<Flight>,
     pub next_id: u64,
     pub synced: Txg,
     /// The newest txg that `sync` was called for.
     pub last_sync: Txg,
     pub avoid: Vec<VdevId>,
-    pub waiters: Waiters,
+    pub seats: Seats,
+    /// A chain has ended since the parked seats last looked.
+    pub is_upset: bool,
+    /// How many batches may be in flight.
+    pub lanes: usize,
     pub sizes: SizeHistory,
     /// No chain is to be begun any more, and the present one is to go.
     pub closing: bool,
@@ -168,14 +179,16 @@ impl State {
         self.stable >= goal.position || self.synced >= goal.txg
     }
 
-    /// What brings `goal` nearer. `lanes` batches may be in flight; `may_open` is false for a
-    /// commit that has tried to begin a chain and found no room.
-    pub fn next(&mut self, goal: Goal, lanes: usize, may_open: bool) -> Next {
+    /// What the commit in seat `ticket` does to bring its `goal` nearer; `may_open` is false when
+    /// it has tried to begin a chain and found no room.
+    pub fn next(&mut self, ticket: u64, goal: Goal, may_open: bool) -> Next {
+        self.seats.come_by(ticket);
+        self.let_go(ticket);
         if self.is_done(goal) {
             return Next::Done;
         }
-        if let Some(stage) = &self.stage {
-            return Next::Drive(stage.clone());
+        if self.stage.is_some() {
+            return self.drive_stage(ticket);
         }
         let is_lost = self.lost.is_some_and(|lost| self.stable < lost.position.min(goal.position));
         let can_open = may_open && !self.closing && self.retired.in_flight == 0;
@@ -189,22 +202,80 @@ impl State {
         if is_lost || goes_with_header || self.closing {
             return Next::WaitTxg(goal.txg);
         }
-        let front = self.flights.front().map(|flight| flight.io.clone());
+        let (goes_on, is_busy) = (chain.tail.is_some(), !self.flights.is_empty());
         if self.assembled() >= goal.position {
-            return match front {
-                Some(io) => Next::Drive(io),
-                None => Next::WaitTxg(self.chain_txg()),
-            };
+            return if is_busy { self.drive_flight(ticket) } else { Next::WaitTxg(self.chain_txg()) };
         }
-        match (self.chain.as_ref().is_some_and(|chain| chain.tail.is_some()), front) {
-            (true, Some(io)) if self.flights.len() >= lanes => Next::Drive(io),
-            (true, _) => Next::Assemble,
-            (false, Some(io)) => Next::Drive(io),
-            (false, None) => {
-                self.retire();
-                if can_open { Next::OpenChain } else { Next::WaitTxg(goal.txg) }
+        if goes_on && self.flights.len() < self.lanes {
+            return Next::Assemble;
+        }
+        if is_busy {
+            return self.drive_flight(ticket);
+        }
+        self.retire();
+        if can_open { Next::OpenChain } else { Next::WaitTxg(goal.txg) }
+    }
+
+    /// Makes `work` the present stage, driven from `ticket`.
+    pub fn start(&mut self, step: Step, driver: Option<u64>) -> Next {
+        self.stage = Some(Stage { step: step.clone(), driver });
+        Next::Drive(step)
+    }
+
+    fn drive_stage(&mut self, ticket: u64) -> Next {
+        match &mut self.stage {
+            Some(stage) if stage.driver.is_none() => {
+                stage.driver = Some(ticket);
+                Next::Drive(stage.step.clone())
             }
+            _ => self.park(ticket),
         }
+    }
+
+    fn drive_flight(&mut self, ticket: u64) -> Next {
+        match self.flights.iter_mut().find(|flight| flight.driver.is_none()) {
+            Some(flight) => {
+                flight.driver = Some(ticket);
+                Next::Drive(flight.io.clone())
+            }
+            None => self.park(ticket),
+        }
+    }
+
+    fn park(&mut self, ticket: u64) -> Next {
+        self.seats.park(ticket);
+        Next::Park
+    }
+
+    /// The seat drives nothing any more.
+    pub fn let_go(&mut self, ticket: u64) {
+        let of_stage = self.stage.iter_mut().map(|stage| &mut stage.driver);
+        let of_flights = self.flights.iter_mut().map(|flight| &mut flight.driver);
+        for driver in of_stage.chain(of_flights).filter(|driver| **driver == Some(ticket)) {
+            *driver = None;
+        }
+    }
+
+    /// Sees to it that the work there is has somebody to do it; whom to wake for that.
+    pub fn delegate(&mut self, wakers: &mut Vec<Waker>) {
+        let is_idle = self.flights.iter().any(|flight| flight.driver.is_none())
+            || self.stage.as_ref().is_some_and(|stage| stage.driver.is_none());
+        if std::mem::take(&mut self.is_upset) || is_idle {
+            self.seats.rouse_parked(|_| true, wakers);
+        } else if self.can_assemble() {
+            let assembled = self.assembled();
+            self.seats.promote(|goal| goal.position > assembled, wakers);
+        }
+    }
+
+    fn can_assemble(&self) -> bool {
+        self.stage.is_none() && self.flights.len() < self.lanes && !self.wanted.is_empty()
+    }
+
+    /// Answers who is done; whom to wake for that.
+    pub fn answer(&mut self, wakers: &mut Vec<Waker>) {
+        let (stable, synced) = (self.stable, self.synced);
+        self.seats.rouse_parked(|goal| stable >= goal.position || synced >= goal.txg, wakers);
     }
 
     /// The txg that makes the present chain's header stable.
@@ -218,6 +289,7 @@ impl State {
     /// Ends the present chain. What is in its blocks and not acknowledged yet waits for a txg.
     pub fn retire(&mut self) {
         let Some(chain) = self.chain.take() else { return };
+        self.is_upset = true;
         let unacked = chain.blocks.iter().skip(chain.acked);
         if let Some(txg) = unacked.map(|block| block.max_txg).max() {
             self.lose(Goal { position: self.assembled(), txg });
@@ -237,24 +309,36 @@ impl State {
         self.lost = Some(self.lost.map_or(goal, |lost| lost.max(goal)));
     }
 
-    /// Forgets a batch that devices are done with; `ok` when all of it is stable.
-    pub fn land(&mut self, id: u64, blocks: usize, ok: bool) {
-        let Some(at) = self.flights.iter().position(|flight| flight.id == id) else { return };
+    /// Forgets a batch that devices are done with; `ok` when all of it is stable. Whom to wake.
+    #[must_use]
+    pub fn land(&mut self, id: u64, blocks: usize, ok: bool) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        let Some(at) = self.flights.iter().position(|flight| flight.id == id) else { return wakers };
         let flight = self.flights.remove(at).expect("a flight just found");
         let Some(chain) = self.chain.as_mut().filter(|chain| chain.id == flight.chain) else {
             self.retired.in_flight -= 1;
-            return;
+            self.seats.rouse_parked(|_| true, &mut wakers);
+            return wakers;
         };
         if !ok {
             self.retire();
-            return;
+            self.delegate(&mut wakers);
+            return wakers;
         }
-        let first = chain.blocks.iter().position(|block| block_seq(&block.bp) == flight.first);
+        let first = chain.blocks.iter().rposition(|block| block_seq(&block.bp) == flight.first);
         let first = first.expect("a block in flight stays in its chain");
         for block in chain.blocks.range_mut(first..first + blocks) {
             block.state = BlockState::Stable;
         }
         self.advance();
+        // A driver that is not done looks for more work itself. One that is done returns: the
+        // next batch should not wait for all others to be answered first.
+        let driver = flight.driver.and_then(|ticket| self.seats.goal(ticket));
+        if driver.is_none_or(|goal| self.is_done(goal)) {
+            self.delegate(&mut wakers);
+        }
+        self.answer(&mut wakers);
+        wakers
     }
 
     /// Moves `stable` as far as blocks and txgs allow.
@@ -286,12 +370,9 @@ impl State {
         self.wanted.retain(|record| record.txg > txg);
         self.objects.retain(|_, goal| goal.txg > txg);
         self.advance();
-        self.waiters.drain()
-    }
-
-    /// Appends a written block to the chain, which the caller knows is there.
-    pub fn append(&mut self, block: Block) {
-        self.chain.as_mut().expect("a chain to append to").blocks.push_back(block);
+        let mut wakers = Vec::new();
+        self.seats.rouse_all(&mut wakers);
+        wakers
     }
 }
 

@@ -22,6 +22,7 @@
 //!   (asserted by the test store in every test).
 
 use std::sync::Arc;
+use std::task::Waker;
 
 use ondisk::Blkptr;
 use ondisk::zil::ZilHeader;
@@ -30,20 +31,24 @@ use units::{Txg, VdevId};
 use crate::ZilError;
 use crate::chain::HeaderState;
 use crate::log::Core;
-use crate::state::{State, Step};
+use crate::state::State;
+use crate::step::Step;
 
 impl Core {
     /// See [`crate::LogHandle::sync`].
     pub(crate) async fn sync(self: &Arc<Self>, txg: Txg) -> Option<ZilHeader> {
         self.settle(txg).await;
+        let mut wakers = Vec::new();
         let (header, Freed { blocks, clones }) = {
             let mut state = self.state.lock();
             assert!(state.last_sync < txg, "the log of objset {} syncs txg {txg} twice", self.objset);
             state.last_sync = txg;
             let before = state.header;
             let freed = state.sync(txg);
+            state.delegate(&mut wakers);
             ((state.header != before).then_some(state.header), freed)
         };
+        wakers.into_iter().for_each(Waker::wake);
         blocks.iter().for_each(|bp| self.store.free(txg, bp));
         clones.iter().for_each(|bp| self.store.free_clone(txg, bp));
         header
@@ -52,7 +57,7 @@ impl Core {
     /// Waits until nothing is under way that names blocks allocated up to `txg`. What is begun
     /// from now on allocates in younger txgs.
     async fn settle(&self, txg: Txg) {
-        let stage = self.state.lock().stage.clone();
+        let stage = self.state.lock().stage.as_ref().map(|stage| stage.step.clone());
         if let Some(stage) = stage {
             stage.await;
         }
@@ -119,7 +124,7 @@ impl Core {
             let step = {
                 let state = self.state.lock();
                 let flight = state.flights.front().map(|flight| flight.io.clone());
-                state.stage.clone().or(flight)
+                state.stage.as_ref().map(|stage| stage.step.clone()).or(flight)
             };
             match step {
                 Some(step) => step.await,

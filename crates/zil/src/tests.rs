@@ -2,6 +2,7 @@
 
 mod commit;
 mod failure;
+mod golden;
 mod import;
 mod space;
 mod tasks;

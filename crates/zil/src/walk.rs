@@ -187,17 +187,14 @@ impl<'a> WalkedRecord<'a> {
 
     /// The blocks it names.
     pub(crate) fn named_blocks(&self) -> Result<Named, OndiskError> {
-        if self.txtype() == TxType::Write.raw() {
-            if let LogRecord::Write(write) = self.decode()?.1 {
-                return Ok(Named::Data(write.blkptr));
-            }
+        if ![TxType::Write.raw(), TxType::CloneRange.raw()].contains(&self.txtype()) {
+            return Ok(Named::Nothing);
         }
-        if self.txtype() == TxType::CloneRange.raw() {
-            if let LogRecord::CloneRange(range) = self.decode()?.1 {
-                return Ok(Named::Clones(range.blkptrs));
-            }
-        }
-        Ok(Named::Nothing)
+        Ok(match self.decode()?.1 {
+            LogRecord::Write(write) => Named::Data(write.blkptr),
+            LogRecord::CloneRange(range) => Named::Clones(range.blkptrs),
+            _ => Named::Nothing,
+        })
     }
 }
 

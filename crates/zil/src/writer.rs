@@ -22,20 +22,20 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 
-use futures::FutureExt;
 use ondisk::Blkptr;
 use units::{ObjectId, Txg};
 
 use crate::ZilError;
-use crate::batch::{Batch, Counts, FilledBlock, LaidOut};
+use crate::batch::{Batch, Counts, LaidOut};
 use crate::chain::{Block, BlockState, Chain};
+use crate::flight::fly;
 use crate::log::Core;
 use crate::plan::{BLOCK_BYTES_MIN, FIRST_BLOCK_BYTES};
-use crate::flight::fly;
-use crate::state::{Flight, Goal, Next, State, Step, block_seq};
+use crate::state::{Flight, Goal, Next, State, block_seq};
 use crate::stats::bump;
+use crate::step::Step;
 use crate::store::{LogEvent, Placement};
 
 impl Core {
@@ -62,47 +62,47 @@ impl Core {
         if self.state.lock().is_done(goal) {
             return Ok(false);
         }
-        let mut seat = Seat::take(self);
+        let lanes = self.store.lanes();
+        let seat = Seat::take(self, goal, lanes);
         let (mut may_open, mut fell_back) = (true, false);
         loop {
-            let lanes = self.store.lanes();
-            let next = {
-                let mut state = self.state.lock();
-                match state.next(goal, lanes, may_open) {
-                    Next::Assemble => {
-                        let work = self.assembler(&mut state);
-                        Next::Drive(Self::start(&mut state, work))
-                    }
-                    Next::OpenChain => {
-                        may_open = false;
-                        let work = self.opener(&mut state);
-                        Next::Drive(Self::start(&mut state, work))
-                    }
-                    other => other,
-                }
-            };
-            match next {
-                Next::Done => {
-                    seat.is_done = true;
-                    return Ok(true);
-                }
-                Next::Drive(step) => seat.drive(step, goal).await,
+            match self.next_step(seat.ticket, goal, &mut may_open) {
+                Next::Done => return Ok(true),
+                Next::Drive(step) => seat.drive(step).await,
+                Next::Park => seat.park().await,
                 Next::WaitTxg(txg) => {
                     bump(&self.stats.fallbacks, u64::from(!fell_back));
                     fell_back = true;
                     self.store.wait_synced(txg).await?;
                     self.learn_synced(txg);
                 }
-                Next::Assemble | Next::OpenChain => unreachable!("turned into steps above"),
+                Next::Assemble | Next::OpenChain => unreachable!("turned into steps"),
             }
         }
     }
 
-    /// Makes `work` the log's present stage.
-    fn start(state: &mut State, work: impl Future<Output = ()> + Send + 'static) -> Step {
-        let step = work.boxed().shared();
-        state.stage = Some(step.clone());
-        step
+    /// Decides what a waiting commit does next, and has others woken for what it leaves.
+    fn next_step(self: &Arc<Self>, ticket: u64, goal: Goal, may_open: &mut bool) -> Next {
+        let mut wakers = Vec::new();
+        let next = {
+            let mut state = self.state.lock();
+            let next = match state.next(ticket, goal, *may_open) {
+                Next::Assemble => {
+                    let work = self.assembler(&mut state);
+                    state.start(Step::new(work), Some(ticket))
+                }
+                Next::OpenChain => {
+                    *may_open = false;
+                    let work = self.opener(&mut state);
+                    state.start(Step::new(work), Some(ticket))
+                }
+                other => other,
+            };
+            state.delegate(&mut wakers);
+            next
+        };
+        wakers.into_iter().for_each(Waker::wake);
+        next
     }
 
     /// See [`crate::IntentLog::prime`].
@@ -110,13 +110,12 @@ impl Core {
         let step = {
             let mut state = self.state.lock();
             let may = state.chain.is_none() && state.retired.in_flight == 0 && !state.closing;
-            match &state.stage {
-                Some(stage) => Some(stage.clone()),
-                None => may.then(|| {
-                    let work = self.opener(&mut state);
-                    Self::start(&mut state, work)
-                }),
-            }
+            let under_way = state.stage.as_ref().map(|stage| stage.step.clone());
+            under_way.or_else(|| {
+                let step = Step::new(may.then(|| self.opener(&mut state))?);
+                state.start(step.clone(), None);
+                Some(step)
+            })
         };
         if let Some(step) = step {
             step.await;
@@ -126,7 +125,7 @@ impl Core {
     /// Wakes who waits for `txg`.
     pub(crate) fn learn_synced(&self, txg: Txg) {
         let wakers = self.state.lock().synced(txg);
-        wakers.into_iter().for_each(std::task::Waker::wake);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Allocates a first block: the chain is usable once a header that names it is stable.
@@ -141,11 +140,14 @@ impl Core {
                 first = store.allocate(BLOCK_BYTES_MIN, &placement).await;
             }
             let Some(core) = core.upgrade() else { return };
+            let mut wakers = Vec::new();
             let event = {
                 let mut state = core.state.lock();
                 state.stage = None;
+                state.seats.rouse_parked(|_| true, &mut wakers);
                 core.chain_begun(&mut state, id, first.map(|bp| bp.with_checksum(seed)))
             };
+            wakers.into_iter().for_each(Waker::wake);
             core.store.report(event);
         }
     }
@@ -180,30 +182,29 @@ impl Core {
     /// Makes assembled blocks part of the chain and lets them fly; or, when the chain broke in
     /// the meantime, takes everything back.
     fn install(self: &Arc<Self>, mut batch: LaidOut) {
+        let mut wakers = Vec::new();
         let event = {
             let mut state = self.state.lock();
-            state.stage = None;
+            let driver = state.stage.take().and_then(|stage| stage.driver);
             state.in_hand = None;
             batch.unloggable.iter().for_each(|&goal| state.lose(goal));
-            if state.chain.as_ref().is_none_or(|chain| chain.id != batch.chain) {
+            let flies = state.chain.as_ref().is_some_and(|chain| chain.id == batch.chain);
+            if flies {
+                state.take_back(batch.rest());
+                self.count(&batch.counts);
+            } else {
                 state.orphans.append(&mut batch.allocated);
-                state.take_back(batch.records);
-                return;
+                state.take_back(std::mem::take(&mut batch.records));
             }
-            state.take_back(batch.rest());
-            self.count(&batch.counts);
-            if batch.blocks.is_empty() {
+            if flies && !batch.blocks.is_empty() {
+                self.launch(&mut state, &mut batch, driver)
+            } else {
                 state.advance();
-                return;
+                state.seats.rouse_parked(|_| true, &mut wakers);
+                None
             }
-            state.sizes.note(batch.blocks.iter().map(|block| block.buf.len() as u64).sum());
-            let chain = state.chain.as_mut().expect("checked above");
-            chain.lr_seq = batch.lr_seq;
-            chain.tail = batch.tail;
-            let last = batch.blocks.last().map(|block| block_seq(&block.bp));
-            self.launch(&mut state, batch.chain, std::mem::take(&mut batch.blocks), batch.names_since);
-            batch.tail.is_none().then_some(LogEvent::NoSpace { last })
         };
+        wakers.into_iter().for_each(Waker::wake);
         if let Some(event) = event {
             bump(&self.stats.no_space, 1);
             self.store.report(event);
@@ -218,18 +219,30 @@ impl Core {
         bump(&self.stats.record_bytes, counts.records);
     }
 
-    /// Appends `blocks` to the chain and makes the future that writes them.
-    fn launch(self: &Arc<Self>, state: &mut State, chain: u64, blocks: Vec<FilledBlock>, names_since: Txg) {
+    /// Appends the batch's blocks to the chain and makes the future that writes them. An event
+    /// when the chain ends with them.
+    fn launch(
+        self: &Arc<Self>,
+        state: &mut State,
+        batch: &mut LaidOut,
+        driver: Option<u64>,
+    ) -> Option<LogEvent> {
         bump(&self.stats.batches, 1);
+        let blocks = std::mem::take(&mut batch.blocks);
+        state.sizes.note(blocks.iter().map(|block| block.buf.len() as u64).sum());
         let id = state.draw_id();
-        let first = block_seq(&blocks[0].bp);
+        let chain = state.chain.as_mut().expect("a chain to append to");
+        (chain.lr_seq, chain.tail) = (batch.lr_seq, batch.tail);
         for block in &blocks {
             let (bp, through, max_txg) = (block.bp, block.through, block.max_txg);
-            state.append(Block { bp, through, max_txg, state: BlockState::InFlight });
+            chain.blocks.push_back(Block { bp, through, max_txg, state: BlockState::InFlight });
         }
+        let (first, last) = (blocks.first()?.bp, blocks.last()?.bp);
         let (core, store) = (Arc::downgrade(self), Arc::clone(&self.store));
-        let io = fly(core, store, id, blocks).boxed().shared();
-        state.flights.push_back(Flight { id, chain, first, names_since, io });
+        let io = Step::new(fly(core, store, id, blocks));
+        let (first, names_since) = (block_seq(&first), batch.names_since);
+        state.flights.push_back(Flight { id, chain: batch.chain, first, names_since, io, driver });
+        batch.tail.is_none().then(|| LogEvent::NoSpace { last: Some(block_seq(&last)) })
     }
 
     /// Takes note that a batch is done.
@@ -237,7 +250,7 @@ impl Core {
         for (bp, bytes) in written {
             self.stats.block_written(bp.dva(0).vdev, *bytes, bp.psize().get());
         }
-        {
+        let wakers = {
             let mut state = self.state.lock();
             for vdev in failures.iter().filter_map(ZilError::vdev) {
                 self.stats.failed(vdev);
@@ -245,8 +258,9 @@ impl Core {
                     state.avoid.push(vdev);
                 }
             }
-            state.land(id, written.len(), failures.is_empty());
-        }
+            state.land(id, written.len(), failures.is_empty())
+        };
+        wakers.into_iter().for_each(Waker::wake);
         for error in failures {
             tracing::warn!(objset = self.objset.get(), %error, "log write failed; falling back to a txg");
             self.store.report(LogEvent::Failed { error });
@@ -254,44 +268,42 @@ impl Core {
     }
 }
 
-/// A waiting commit's place among those to be woken. Given up early, it wakes the others: it may
-/// have been the one that polled.
+/// A waiting commit's seat. Given up, it leaves its work to the others.
 struct Seat<'a> {
     core: &'a Core,
-    slot: usize,
-    is_done: bool,
+    ticket: u64,
 }
 
 impl<'a> Seat<'a> {
-    fn take(core: &'a Core) -> Self {
-        let slot = core.state.lock().waiters.join();
-        Self { core, slot, is_done: false }
+    fn take(core: &'a Core, goal: Goal, lanes: usize) -> Self {
+        let mut state = core.state.lock();
+        state.lanes = lanes;
+        Self { core, ticket: state.seats.join(goal) }
     }
 
-    /// Polls `step` until it is ready, or `goal` is reached another way.
-    async fn drive(&self, mut step: Step, goal: Goal) {
-        poll_fn(|cx| {
-            if step.poll_unpin(cx).is_ready() {
-                return Poll::Ready(());
-            }
-            let mut state = self.core.state.lock();
-            if state.is_done(goal) {
-                return Poll::Ready(());
-            }
-            state.waiters.register(self.slot, cx.waker());
-            Poll::Pending
+    /// Polls `step` until it is ready, or something else happens.
+    async fn drive(&self, step: Step) {
+        poll_fn(|cx| match step.poll(cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => self.core.state.lock().seats.poll_roused(self.ticket, cx),
         })
         .await;
+    }
+
+    async fn park(&self) {
+        poll_fn(|cx| self.core.state.lock().seats.poll_roused(self.ticket, cx)).await;
     }
 }
 
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
-        let wakers = {
+        let mut wakers = Vec::new();
+        {
             let mut state = self.core.state.lock();
-            state.waiters.leave(self.slot);
-            if self.is_done { Vec::new() } else { state.waiters.drain() }
-        };
-        wakers.into_iter().for_each(std::task::Waker::wake);
+            state.seats.leave(self.ticket);
+            state.let_go(self.ticket);
+            state.delegate(&mut wakers);
+        }
+        wakers.into_iter().for_each(Waker::wake);
     }
 }

@@ -21,6 +21,8 @@ pub struct CachedPool {
     pub altroot: Option<String>,
     /// It was opened for reading only.
     pub readonly: bool,
+    /// Guids of its logs that were given up when it was imported, and may be missing again.
+    pub lost_logs: Vec<u64>,
 }
 
 /// Why the cache file cannot be read or written.
@@ -90,7 +92,8 @@ impl PoolCache {
         let directory = self.path.parent().unwrap_or(Path::new("."));
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let new = self.path.with_extension("new");
-        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&new, &self.path)?;

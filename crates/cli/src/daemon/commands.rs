@@ -111,7 +111,11 @@ fn status(session: &mut Session, args: &Args) -> Outcome {
     let out = session.out();
     writeln!(out, "running: pid {}, version {}, up {} s", status.pid, status.version, status.uptime_secs)?;
     writeln!(out, " socket: {}", socket.display())?;
-    writeln!(out, "  pools: {}", if status.pools.is_empty() { "none".into() } else { status.pools.join(" ") })?;
+    writeln!(
+        out,
+        "  pools: {}",
+        if status.pools.is_empty() { "none".into() } else { status.pools.join(" ") }
+    )?;
     for (pool, reason) in &status.failed {
         writeln!(out, "missing: {pool}: {reason}")?;
     }

@@ -31,6 +31,9 @@ pub enum DaemonError {
     /// No runtime, or no signals.
     #[error("cannot set up")]
     Setup(#[source] io::Error),
+    /// `SAWMILL_DELAY` makes no sense.
+    #[error("SAWMILL_DELAY")]
+    Delays(#[source] device::DelaysError),
     /// Listening or serving failed.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -49,10 +52,7 @@ pub trait Restore: Service {
 ///
 /// # Errors
 /// Why it cannot run; nothing was served then.
-pub fn run<S: Restore>(
-    paths: &RunPaths,
-    engine: impl FnOnce(PoolCache) -> S,
-) -> Result<(), DaemonError> {
+pub fn run<S: Restore>(paths: &RunPaths, engine: impl FnOnce(PoolCache) -> S) -> Result<(), DaemonError> {
     let _lock = lock(paths)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -92,7 +92,8 @@ fn lock(paths: &RunPaths) -> Result<File, DaemonError> {
     let failed = |source| DaemonError::Files { path: path.clone(), source };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(paths.run_dir()).map_err(failed)?;
     let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
+    let mut file =
+        options.write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) if paths.socket().exists() => {

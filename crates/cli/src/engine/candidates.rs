@@ -5,7 +5,6 @@ use control::{
     Failure, ImportCandidate, ImportScan, PoolHealth, PoolInfo, VdevAux, VdevClass, VdevInfo, VdevKind,
     VdevState,
 };
-use dsl::DslError;
 use pool::{Candidate, ImportSpec, Pool, PoolError, find_pools};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -59,10 +58,8 @@ impl Holder {
     async fn examine(&self, candidate: &Candidate, paths: &[PathBuf]) -> ImportCandidate {
         let destroyed = candidate.pool.state == PoolState::Destroyed;
         let (pool, unsupported_features) = match self.try_import(candidate, paths).await {
-            Ok(pool) => (info::bare(&pool), Vec::new()),
-            Err(PoolError::Dsl(DslError::UnsupportedFeatures { features, .. })) => {
-                (from_labels(candidate), features)
-            }
+            Ok(pool) => (info::bare(&pool).await, Vec::new()),
+            Err(PoolError::UnsupportedFeatures { guids }) => (from_labels(candidate), guids),
             Err(_) => (from_labels(candidate), Vec::new()),
         };
         let other_host = candidate.pool.hostid != 0 && candidate.pool.hostid != self.host.id;
@@ -83,29 +80,25 @@ impl Holder {
         Pool::import(Arc::clone(&self.env), &spec, self.tuning()).await
     }
 
-    /// Lines that name the logs a pool cannot be imported without: `mirror-1 [log]`.
-    pub(super) async fn missing_logs(&self, paths: &[PathBuf], guid: units::Guid) -> Vec<String> {
+    /// The logs that a pool cannot be imported without.
+    pub(super) async fn missing_logs(&self, paths: &[PathBuf], guid: units::Guid) -> Vec<VdevInfo> {
         let found = find_pools(&self.env, paths).await.into_iter().find(|c| c.guid == guid);
         let Some(candidate) = found else { return Vec::new() };
-        match self.try_import(&candidate, paths).await {
-            Ok(pool) => missing_log_lines(&info::bare(&pool)),
-            Err(_) => Vec::new(),
-        }
+        let Ok(pool) = self.try_import(&candidate, paths).await else { return Vec::new() };
+        let pool = info::bare(&pool).await;
+        pool.tops(VdevClass::Log).filter(|top| !top.state.is_readable()).cloned().collect()
     }
 }
 
-fn missing_log_lines(pool: &PoolInfo) -> Vec<String> {
-    let mut lines = Vec::new();
+/// Lines that name a missing log: `mirror-1 [log]` and its leaves, or its path.
+pub fn missing_log_lines(log: &VdevInfo) -> Vec<String> {
     let path = |leaf: &VdevInfo| leaf.path.clone().unwrap_or_else(|| leaf.guid.to_string());
-    for top in pool.tops(VdevClass::Log).filter(|top| !top.state.is_readable()) {
-        if top.kind.is_leaf() {
-            lines.push(format!("\t    {} [log]", path(top)));
-            continue;
-        }
-        lines.push(format!("\t    {}-{} [log]", top.kind.word(), top.id));
-        lines.extend(top.leaves().map(|leaf| format!("\t      {}", path(leaf))));
+    if log.kind.is_leaf() {
+        return vec![format!("\t    {} [log]", path(log))];
     }
-    lines
+    let head = format!("\t    {}-{} [log]", log.kind.word(), log.id);
+    let leaves = log.leaves().map(|leaf| format!("\t      {}", path(leaf)));
+    std::iter::once(head).chain(leaves).collect()
 }
 
 /// A pool that cannot be opened, as far as its labels know it.

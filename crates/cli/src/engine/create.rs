@@ -50,7 +50,7 @@ impl Settings {
         match (name, value) {
             ("ashift", Value::Number(0)) => self.ashift = None,
             ("ashift", Value::Number(bits)) => {
-                self.ashift = u8::try_from(*bits).ok().and_then(Ashift::new);
+                self.ashift = u8::try_from(*bits).ok().map(Ashift::new);
             }
             ("comment", value) => self.comment = text(value),
             ("altroot", value) => self.altroot = text(value),
@@ -137,7 +137,7 @@ impl Holder {
             replication_mismatch: call.allow_replication_mismatch,
             forced: call.force,
         };
-        let now = super::info::pool_info(&held);
+        let now = super::info::pool_info(&held).await;
         admit::check_spec(&call.vdevs, &facts, Some(&now), allow)?;
         if call.dry_run {
             return Ok(());

@@ -7,7 +7,8 @@ use control::{
     DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetKind, DatasetList, DatasetSet, Failure,
     FailureKind, names,
 };
-use dsl::{Dataset, DslError, PropSource, PropValue};
+use dsl::{DatasetName, DslError, PoolSpace, PropValue, Property};
+use ondisk::dsl::{DslDatasetPhys, DslDirPhys, used};
 use pool::PoolError;
 use std::sync::Arc;
 
@@ -32,37 +33,41 @@ impl Holder {
 
     /// A dataset and all below it, parents first, in order of their names.
     pub(super) async fn dataset_names(&self, held: &Held, root: &str) -> Result<Vec<String>, Failure> {
-        let dsl = held.pool.dsl();
-        let open = |e: DslError| refusal::pool("open", root, &PoolError::Dsl(e));
-        let dir = Arc::clone(dsl.dataset(root).await.map_err(open)?.dir());
-        let mut found = dsl.names_below(&dir).await.map_err(open)?;
-        found.sort();
-        Ok(found)
+        let found = held.pool.dsl().list(root).await.map_err(|e| cannot_open(root, e))?;
+        Ok(found.into_iter().map(|dataset| dataset.name).collect())
     }
 
-    async fn dataset(&self, held: &Held, name: &str) -> Result<Arc<Dataset>, Failure> {
-        let found = held.pool.dsl().dataset(name).await;
-        found.map_err(|e| refusal::pool("open", name, &PoolError::Dsl(e)))
+    async fn dataset(&self, held: &Held, name: &str) -> Result<DatasetName, Failure> {
+        held.pool.dsl().resolve(name).await.map_err(|e| cannot_open(name, e))
     }
 
     pub(super) async fn dataset_info(&self, held: &Held, name: &str) -> Result<DatasetInfo, Failure> {
+        let cannot = |e| cannot_open(name, e);
+        let dsl = held.pool.dsl();
         let dataset = self.dataset(held, name).await?;
-        let found = held.pool.dsl().all_props(&dataset).await;
-        let found = found.map_err(|e| refusal::pool("open", name, &PoolError::Dsl(e)))?;
-        let mut props: Props = found.into_iter().map(|(name, found)| (name, prop_of(found))).collect();
-        put_mountpoint(&mut props, name, held);
-        put_facts(&mut props, held, &dataset);
-        let mounted = u64::from(self.mounts.place_of(name).is_some());
-        props.insert("mounted".to_owned(), fact(mounted.into()));
-        let createtxg = dataset.phys().creation_txg.get();
+        let facts = Facts {
+            dir: dsl.dir(dataset.dir).await.map_err(cannot)?,
+            head: dsl.dataset(dataset.dataset).await.map_err(cannot)?,
+            objset: dataset.objset().get(),
+            available: dsl.available(dataset.dataset, &pool_space(held)).await.map_err(cannot)?,
+            mounted: self.mounts.place_of(name).is_some(),
+        };
+        let set = dsl.props(&dataset).await.map_err(cannot)?;
+        let mountpoint = mountpoint(&set, name, held);
+        let mut props: Props = set.into_iter().map(|prop| (prop.name.clone(), prop_of(prop, name))).collect();
+        props.insert("mountpoint".to_owned(), mountpoint);
+        facts.put(&mut props);
+        let createtxg = facts.head.creation_txg.get();
         Ok(DatasetInfo { name: name.to_owned(), kind: DatasetKind::Filesystem, createtxg, props })
     }
 
     /// A property that is a number.
     pub(super) async fn number(&self, held: &Held, dataset: &str, property: &str) -> Result<u64, Failure> {
         let info = self.dataset_info(held, dataset).await?;
-        match info.props.get(property).map(|prop| &prop.value) {
-            Some(Value::Number(number)) => Ok(*number),
+        let set = info.props.get(property).map(|prop| prop.value.clone());
+        let default = || dataset_prop(property).map(control::props::PropDef::default_value);
+        match set.or_else(default) {
+            Some(Value::Number(number)) => Ok(number),
             _ => Ok(0),
         }
     }
@@ -83,7 +88,7 @@ impl Holder {
         let props = dataset_props(&call.props, &cannot)?;
         let exists = |found: &str| {
             let (held, found) = (Arc::clone(&held), found.to_owned());
-            async move { held.pool.dsl().dataset(&found).await.is_ok() }
+            async move { held.pool.dsl().resolve(&found).await.is_ok() }
         };
         if exists(name).await {
             return if call.parents { Ok(()) } else { Err(refuse(FailureKind::Exists, "dataset already exists")) };
@@ -104,7 +109,7 @@ impl Holder {
         while end < name.len() {
             end = name[end + 1..].find('/').map_or(name.len(), |next| end + 1 + next);
             let ancestor = &name[..end];
-            if held.pool.dsl().dataset(ancestor).await.is_ok() {
+            if held.pool.dsl().resolve(ancestor).await.is_ok() {
                 continue;
             }
             let made = held.pool.create_filesystem(ancestor, Vec::new()).await;
@@ -186,37 +191,49 @@ impl Holder {
     }
 }
 
-fn fact(value: Value) -> Prop {
-    Prop { value, source: Source::None }
+fn cannot_open(name: &str, error: DslError) -> Failure {
+    refusal::pool("open", name, &PoolError::Dsl(error))
 }
 
-fn prop_of((value, source): (PropValue, PropSource)) -> Prop {
-    let value = match value {
+fn pool_space(held: &Held) -> PoolSpace {
+    PoolSpace {
+        usable_bytes: held.pool.room().usable(),
+        inflight_bytes: held.pool.txgs().dirty_bytes(),
+    }
+}
+
+fn value_of(value: PropValue) -> Value {
+    match value {
         PropValue::Number(number) => Value::Number(number),
         PropValue::Text(text) => Value::Text(text),
-    };
-    let source = match source {
-        PropSource::Default => Source::Default,
-        PropSource::Local => Source::Local,
-        PropSource::Received => Source::Received,
-        PropSource::Inherited(from) => Source::Inherited(from),
-    };
-    Prop { value, source }
+    }
 }
 
-/// What is stored is relative to where it was set; what is shown is where it will be.
-fn put_mountpoint(props: &mut Props, dataset: &str, held: &Held) {
-    let Some(prop) = props.get_mut("mountpoint") else { return };
-    let base = match &prop.source {
-        Source::Inherited(from) => from.clone(),
-        Source::Default => String::new(),
-        _ => dataset.to_owned(),
-    };
-    let Value::Text(set) = &prop.value else { return };
-    if !set.starts_with('/') {
-        return;
+fn source_of(prop: &Property, dataset: &str) -> Source {
+    match (prop.set_on == dataset, prop.received) {
+        (true, false) => Source::Local,
+        (true, true) => Source::Received,
+        (false, _) => Source::Inherited(prop.set_on.clone()),
     }
-    prop.value = Value::Text(place(held.altroot.as_deref(), set, dataset[base.len()..].trim_start_matches('/')));
+}
+
+fn prop_of(prop: Property, dataset: &str) -> Prop {
+    Prop { source: source_of(&prop, dataset), value: value_of(prop.value) }
+}
+
+/// What is stored counts from where it was set; what is shown is where it will be mounted.
+fn mountpoint(set: &[Property], dataset: &str, held: &Held) -> Prop {
+    let altroot = held.altroot.as_deref();
+    let Some(prop) = set.iter().find(|prop| prop.name == "mountpoint") else {
+        return Prop { value: Value::Text(place(altroot, "/", dataset)), source: Source::Default };
+    };
+    let source = source_of(prop, dataset);
+    let rest = dataset.strip_prefix(&prop.set_on).unwrap_or(dataset);
+    let value = match &prop.value {
+        PropValue::Text(path) if path.starts_with('/') => Value::Text(place(altroot, path, rest)),
+        value => value_of(value.clone()),
+    };
+    Prop { value, source }
 }
 
 /// Joins an alternate root, a mount point and the names below it.
@@ -226,47 +243,51 @@ fn place(altroot: Option<&str>, set: &str, rest: &str) -> String {
     format!("/{}", path.join("/"))
 }
 
-fn put_facts(props: &mut Props, held: &Held, dataset: &Arc<Dataset>) {
-    let phys = dataset.phys();
-    let dir = dataset.dir().phys();
-    let used = |kind: usize| dir.used_breakdown[kind].get();
-    let ratio = |uncompressed: u64, compressed: u64| match compressed {
-        0 => 100,
-        _ => u128::from(uncompressed) * 100 / u128::from(compressed),
-    };
-    let hundredths = |ratio: u128| u64::try_from(ratio.max(100)).unwrap_or(100);
-    let facts: [(&str, Value); 18] = [
-        ("type", DatasetKind::Filesystem.word().into()),
-        ("creation", phys.creation_time.get().into()),
-        ("used", dir.used_bytes.get().into()),
-        ("available", held.pool.available(dataset).into()),
-        ("referenced", phys.referenced_bytes.get().into()),
-        (
-            "compressratio",
-            hundredths(ratio(dir.uncompressed_bytes.get(), dir.compressed_bytes.get())).into(),
-        ),
-        (
-            "refcompressratio",
-            hundredths(ratio(phys.uncompressed_bytes.get(), phys.compressed_bytes.get())).into(),
-        ),
-        ("createtxg", phys.creation_txg.get().into()),
-        ("guid", phys.guid.get().into()),
-        ("objsetid", dataset.objset().get().into()),
-        ("usedbysnapshots", used(ondisk::dsl::used::SNAPSHOTS).into()),
-        ("usedbydataset", used(ondisk::dsl::used::HEAD).into()),
-        (
-            "usedbychildren",
-            (used(ondisk::dsl::used::CHILDREN) + used(ondisk::dsl::used::CHILD_RESERVATIONS)).into(),
-        ),
-        ("usedbyrefreservation", used(ondisk::dsl::used::REFRESERVATION).into()),
-        ("written", phys.referenced_bytes.get().into()),
-        ("logicalused", dir.uncompressed_bytes.get().into()),
-        ("logicalreferenced", phys.uncompressed_bytes.get().into()),
-        ("version", 5.into()),
-    ];
-    for (name, value) in facts {
-        props.insert(name.to_owned(), fact(value));
+/// What is so, as against what was set.
+struct Facts {
+    dir: DslDirPhys,
+    head: DslDatasetPhys,
+    objset: u64,
+    available: u64,
+    mounted: bool,
+}
+
+impl Facts {
+    fn put(&self, props: &mut Props) {
+        let (dir, head) = (&self.dir, &self.head);
+        let part = |kind: usize| dir.used_breakdown[kind].get();
+        let numbers = [
+            ("creation", head.creation_time.get()),
+            ("used", dir.used_bytes.get()),
+            ("available", self.available),
+            ("referenced", head.referenced_bytes.get()),
+            ("compressratio", ratio(dir.uncompressed_bytes.get(), dir.compressed_bytes.get())),
+            ("refcompressratio", ratio(head.uncompressed_bytes.get(), head.compressed_bytes.get())),
+            ("createtxg", head.creation_txg.get()),
+            ("guid", head.guid.get()),
+            ("objsetid", self.objset),
+            ("usedbysnapshots", part(used::SNAP)),
+            ("usedbydataset", part(used::HEAD)),
+            ("usedbychildren", part(used::CHILD).saturating_add(part(used::CHILD_RESERVATION))),
+            ("usedbyrefreservation", part(used::REFRESERVATION)),
+            ("written", head.referenced_bytes.get()),
+            ("logicalused", dir.uncompressed_bytes.get()),
+            ("logicalreferenced", head.uncompressed_bytes.get()),
+            ("version", 5),
+            ("mounted", u64::from(self.mounted)),
+        ];
+        let facts = numbers.map(|(name, number)| (name, Value::Number(number)));
+        let kind = ("type", DatasetKind::Filesystem.word().into());
+        for (name, value) in facts.into_iter().chain([kind]) {
+            props.insert(name.to_owned(), Prop { value, source: Source::None });
+        }
     }
+}
+
+/// Hundredths; nothing stored counts as stored plainly.
+fn ratio(uncompressed: u64, compressed: u64) -> u64 {
+    let hundredths = u128::from(uncompressed) * 100 / u128::from(compressed.max(1));
+    u64::try_from(hundredths.max(100)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -22,12 +22,14 @@ impl Held {
         }
         let leaves = self.pool.vdevs().leaves();
         let devices = leaves.iter().map(|leaf| leaf.path().to_string_lossy().into_owned()).collect();
+        let lost = self.pool.vdevs().tops().into_iter().filter(|top| top.is_log() && !top.is_usable());
         Some(CachedPool {
             name: self.pool.name(),
             guid: self.pool.guid().get(),
             devices,
             altroot: self.altroot.clone(),
             readonly: self.pool.is_read_only(),
+            lost_logs: lost.map(|top| top.guid().get()).collect(),
         })
     }
 }

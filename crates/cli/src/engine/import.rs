@@ -1,6 +1,6 @@
 //! Opening pools: by command, and again when the daemon starts.
 
-use super::candidates::paths;
+use super::candidates::{missing_log_lines, paths};
 use super::create::Settings;
 use super::held::Held;
 use super::{Holder, refusal};
@@ -65,10 +65,11 @@ impl Holder {
                         && spec.name.as_ref().is_none_or(|name| *name == c.pool.name)
                 };
                 let guid = found.iter().find(meant).map(|c| c.guid);
-                let lines = match guid {
+                let missing = match guid {
                     Some(guid) => self.missing_logs(&spec.paths, guid).await,
                     None => Vec::new(),
                 };
+                let lines = missing.iter().flat_map(missing_log_lines).collect::<Vec<_>>();
                 if lines.is_empty() {
                     return failure;
                 }
@@ -105,6 +106,7 @@ impl Holder {
             new_name: Some(cached.name.clone()),
             force: true,
             read_only: cached.readonly,
+            without_logs: self.lacks_only(&cached).await,
             ..ImportSpec::default()
         };
         match Pool::import(Arc::clone(&self.env), &spec, self.tuning()).await {
@@ -122,6 +124,16 @@ impl Holder {
                 self.failed.lock().push((cached, reason));
             }
         }
+    }
+
+    /// Whether no log is missing but those that were given up before.
+    async fn lacks_only(&self, cached: &CachedPool) -> bool {
+        if cached.lost_logs.is_empty() {
+            return false;
+        }
+        let paths: Vec<PathBuf> = cached.devices.iter().map(PathBuf::from).collect();
+        let missing = self.missing_logs(&paths, Guid::new(cached.guid)).await;
+        missing.iter().all(|log| cached.lost_logs.contains(&log.guid))
     }
 }
 

@@ -6,16 +6,18 @@ use control::{PoolHealth, PoolInfo, VdevClass, VdevInfo, VdevState};
 use pool::Pool;
 
 /// Everything about a pool that is held.
-pub fn pool_info(held: &Held) -> PoolInfo {
-    let mut info = bare(&held.pool);
+pub async fn pool_info(held: &Held) -> PoolInfo {
+    let mut info = bare(&held.pool).await;
     put_settings(&mut info.props, held);
     info
 }
 
 /// What is known of a pool without regard to who holds it.
-pub fn bare(pool: &Pool) -> PoolInfo {
+pub async fn bare(pool: &Pool) -> PoolInfo {
     let root = vdevs::root(pool);
     let health = health(pool, &root);
+    // A pool whose tables cannot be read is shown without its features.
+    let props = pool.dsl().features().await.map(|counts| features::props(&counts)).unwrap_or_default();
     let mut info = PoolInfo {
         name: pool.name(),
         guid: pool.guid().get(),
@@ -23,7 +25,7 @@ pub fn bare(pool: &Pool) -> PoolInfo {
         txg: pool.txgs().synced_txg().get(),
         version: 5000,
         open_nanos: u64::try_from(pool.open_for().as_nanos()).unwrap_or(u64::MAX),
-        props: features::props(pool.dsl().features()),
+        props,
         root,
         caches: Vec::new(),
         spares: Vec::new(),

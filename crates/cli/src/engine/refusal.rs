@@ -41,8 +41,8 @@ fn pool_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::ReadOnly => (K::Invalid, error.to_string()),
         PoolError::Suspended { .. } => (K::Unavailable, "pool I/O is currently suspended".into()),
         PoolError::Busy { .. } => (K::Busy, "dataset is busy".into()),
-        PoolError::Snapshots { .. } => (K::Unsupported, whole()),
-        PoolError::Damaged { .. } | PoolError::SpaceMap { .. } => (K::Other, whole()),
+        PoolError::UnsupportedFeatures { .. } => (K::Unsupported, whole()),
+        PoolError::Damaged { .. } | PoolError::SpaceMap { .. } | PoolError::Geometry(_) => (K::Other, whole()),
         PoolError::Vdev(vdev) => vdev_reason(vdev),
         PoolError::Dmu(dmu) => dmu_reason(dmu),
         PoolError::Dsl(dsl) => dsl_reason(dsl),
@@ -75,16 +75,14 @@ fn dmu_reason(error: &DmuError) -> (FailureKind, String) {
 
 fn dsl_reason(error: &DslError) -> (FailureKind, String) {
     match error {
-        DslError::NotFound { .. } => (FailureKind::NoSuchDataset, "dataset does not exist".into()),
+        DslError::NoSuchDataset { .. } => (FailureKind::NoSuchDataset, "dataset does not exist".into()),
         DslError::Exists { .. } => (FailureKind::Exists, "dataset already exists".into()),
         DslError::BadName { why, .. } => (FailureKind::Invalid, (*why).to_owned()),
+        DslError::HasChildren { .. } => (FailureKind::Busy, "filesystem has children".into()),
+        DslError::HasSnapshots { .. } => (FailureKind::Busy, "filesystem has snapshots".into()),
         DslError::InUse { .. } => (FailureKind::Busy, "dataset is busy".into()),
+        DslError::HeldBySnapshot { .. } => (FailureKind::Unsupported, chain(error)),
         DslError::BadProperty { property, why } => (FailureKind::Invalid, format!("'{property}': {why}")),
-        DslError::UnsupportedFeatures { features, readable } => {
-            let hint = if *readable { "; it can be imported with '-o readonly=on'" } else { "" };
-            let list = features.join(", ");
-            (FailureKind::Unsupported, format!("unsupported version or feature: {list}{hint}"))
-        }
         DslError::Damaged { .. } | DslError::Zap(_) => (FailureKind::Other, chain(error)),
         DslError::Dmu(dmu) => dmu_reason(dmu),
     }

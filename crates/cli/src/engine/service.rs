@@ -55,7 +55,7 @@ impl Service for Engine {
     }
 
     async fn pool_list(&self, _: PoolList) -> Done<Vec<PoolInfo>> {
-        self.run(async move |holder| Ok(holder.all().iter().map(|held| info::pool_info(held)).collect())).await
+        self.run(async move |holder| Ok(holder.list_pools().await)).await
     }
 
     async fn pool_set(&self, call: PoolSet) -> Done {
@@ -125,6 +125,14 @@ impl Restore for Engine {
 }
 
 impl Holder {
+    async fn list_pools(&self) -> Vec<PoolInfo> {
+        let mut all = Vec::new();
+        for held in self.all() {
+            all.push(info::pool_info(&held).await);
+        }
+        all
+    }
+
     async fn sync(&self, call: PoolSync) -> Done {
         let pools = match call.pools.as_slice() {
             [] => self.all(),

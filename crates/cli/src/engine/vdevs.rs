@@ -81,7 +81,7 @@ fn leaf_info(leaf: &Leaf, id: u64, class: VdevClass) -> VdevInfo {
     // A device that could not be opened at import is known by its guid only.
     info.not_present = info.state == VdevState::CantOpen;
     info.stats = counters(&leaf.stats().snapshot());
-    info.stats.physical_bytes = leaf.size_bytes().unwrap_or(0);
+    info.stats.physical_bytes = leaf.psize();
     info.stats.replace_bytes = info.stats.physical_bytes;
     info
 }

@@ -147,10 +147,7 @@ impl Condition {
                     "Sufficient replicas exist for the pool to continue functioning in a",
                     "degraded state.",
                 ],
-                &[
-                    "Replace the faulted device, or use 'zpool clear' to mark the device",
-                    "repaired.",
-                ],
+                &["Replace the faulted device, or use 'zpool clear' to mark the device", "repaired."],
                 None,
             ),
             Self::FaultedFatal => words(
@@ -164,10 +161,7 @@ impl Condition {
                     "Sufficient replicas exist for the pool to continue functioning in a",
                     "degraded state.",
                 ],
-                &[
-                    "Online the device using 'zpool online' or replace the device with",
-                    "'zpool replace'.",
-                ],
+                &["Online the device using 'zpool online' or replace the device with", "'zpool replace'."],
                 None,
             ),
             Self::Removed => words(

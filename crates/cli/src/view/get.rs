@@ -82,7 +82,8 @@ pub fn print(rows: &[Row], fields: &[Field], scripted: bool) -> String {
         return String::new();
     }
     let columns = fields.iter().map(|f| Column::left(f.title())).collect();
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| fields.iter().map(|f| f.cell(row)).collect()).collect();
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| fields.iter().map(|f| f.cell(row)).collect()).collect();
     table(columns, &rows, scripted)
 }
 

@@ -47,9 +47,7 @@ fn action(found: &ImportCandidate, what: Condition) -> &'static str {
         (PoolHealth::Online, _, true) => {
             "The pool can be imported using its name or numeric identifier and\n\tthe '-f' flag."
         }
-        (PoolHealth::Online, _, false) => {
-            "The pool can be imported using its name or numeric identifier."
-        }
+        (PoolHealth::Online, _, false) => "The pool can be imported using its name or numeric identifier.",
         _ => {
             "The pool can be imported despite missing or damaged devices.  The\n\tfault tolerance of the \
              pool may be compromised if imported."

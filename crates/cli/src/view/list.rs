@@ -6,7 +6,7 @@ use super::json_pool::{JsonStyle, pool_head, vdev_head};
 use super::names::vdev_name;
 use super::sections::{Section, all_rows, flatten, sections};
 use super::status::state_word;
-use super::table::{Column, padded_line, table, tabbed_line};
+use super::table::{Column, padded_line, tabbed_line, table};
 use control::props::{PropDef, Source, Style, pool_prop};
 use control::{PoolInfo, VdevClass, VdevInfo, nice};
 
@@ -94,8 +94,7 @@ fn columns(picks: &[Pick], rows: &[Vec<String>], style: ListStyle) -> Vec<Column
 }
 
 fn widen_name(columns: &mut [Column], pools: &[&PoolInfo], picks: &[Pick], style: ListStyle) {
-    let indented =
-        |(depth, vdev): &(usize, &VdevInfo)| 2 * depth + vdev_name(vdev, style.json.names).len();
+    let indented = |(depth, vdev): &(usize, &VdevInfo)| 2 * depth + vdev_name(vdev, style.json.names).len();
     let widest = pools.iter().flat_map(|p| all_rows(p)).map(|row| indented(&row)).max().unwrap_or(0);
     if let Some(place) = picks.iter().position(|p| matches!(p, Pick::Name)) {
         columns[place].width = columns[place].width.max(widest);

@@ -4,9 +4,7 @@ use super::condition::{Condition, PAGES, condition};
 use super::names::{NameStyle, vdev_name};
 use super::sections::{all_rows, flatten, heading, sections};
 use control::props::ctime;
-use control::{
-    PoolInfo, ScanFunction, ScanInfo, ScanState, VdevAux, VdevClass, VdevInfo, VdevState, nice,
-};
+use control::{PoolInfo, ScanFunction, ScanInfo, ScanState, VdevAux, VdevClass, VdevInfo, VdevState, nice};
 use std::fmt::Write;
 
 /// What to show.

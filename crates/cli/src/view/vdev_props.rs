@@ -67,9 +67,7 @@ fn value(pool: &PoolInfo, vdev: &VdevInfo, property: &str, exact: bool) -> Optio
         "path" => fact(vdev.path.clone().unwrap_or_else(|| "-".to_owned())),
         "parent" => fact(parent_name(pool, vdev)),
         "children" if vdev.children.is_empty() => Some(("-".to_owned(), Source::Default)),
-        "children" => {
-            fact(vdev.children.iter().map(|c| vdev_name(c, names)).collect::<Vec<_>>().join(","))
-        }
+        "children" => fact(vdev.children.iter().map(|c| vdev_name(c, names)).collect::<Vec<_>>().join(",")),
         "numchildren" => fact(vdev.children.len().to_string()),
         "read_errors" => fact(size(stats.read_errors)),
         "write_errors" => fact(size(stats.write_errors)),

@@ -40,11 +40,8 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
 }
 
 fn read(args: &Args) -> Result<DatasetCreate, Stop> {
-    let mut call = DatasetCreate {
-        parents: args.has('p'),
-        no_mount: args.has('u'),
-        ..DatasetCreate::default()
-    };
+    let mut call =
+        DatasetCreate { parents: args.has('p'), no_mount: args.has('u'), ..DatasetCreate::default() };
     if let Some(text) = args.value('V') {
         let bytes = control::nice::parse(text);
         call.volume_bytes = Some(bytes.or_else(|e| usage(format!("bad volume size '{text}': {e}")))?);

@@ -107,9 +107,8 @@ fn source_word(source: &Source) -> &'static str {
 }
 
 fn check_wanted(wanted: &str) -> Result<(), Stop> {
-    let unknown = |word: &&str| {
-        !matches!(*word, "all" | "name") && dataset_prop(word).is_none() && !is_user_prop(word)
-    };
+    let unknown =
+        |word: &&str| !matches!(*word, "all" | "name") && dataset_prop(word).is_none() && !is_user_prop(word);
     match wanted.split(',').find(unknown) {
         Some(word) => usage(format!("bad property list: invalid property '{word}'")),
         None => Ok(()),

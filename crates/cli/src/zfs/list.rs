@@ -105,11 +105,9 @@ fn text(found: &[DatasetInfo], picks: &[Pick], style: Style, scripted: bool) -> 
     }
     let column = |pick: &Pick| match pick {
         Pick::Name => Column::left("NAME"),
-        Pick::Known(def) => Column {
-            title: def.column.to_owned(),
-            right: def.is_right_aligned(),
-            width: def.column_width(),
-        },
+        Pick::Known(def) => {
+            Column { title: def.column.to_owned(), right: def.is_right_aligned(), width: def.column_width() }
+        }
         Pick::Free(name) => Column::left(&name.to_uppercase()),
     };
     let cell = |d: &DatasetInfo, pick| row(d, pick, style).map_or_else(|| d.name.clone(), |row| row.value);

@@ -39,11 +39,8 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     let call = read(session, args)?;
     session.ask(&call)?;
     if call.dry_run {
-        let names = NameStyle {
-            guids: args.has('g'),
-            full_paths: args.has('P'),
-            follow_links: args.has('L'),
-        };
+        let names =
+            NameStyle { guids: args.has('g'), full_paths: args.has('P'), follow_links: args.has('L') };
         let pool = find(session, &call.pool)?;
         let tree = layout(&pool.name, Some(&pool), &call.vdevs, names);
         let name = &call.pool;

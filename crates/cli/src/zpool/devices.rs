@@ -17,8 +17,7 @@ fn refuse<T>(line: String) -> Result<T, Failure> {
 }
 
 /// Directories short names are looked up in.
-const SHORT_NAME_DIRS: [&str; 4] =
-    ["/dev", "/dev/disk/by-id", "/dev/disk/by-path", "/dev/disk/by-label"];
+const SHORT_NAME_DIRS: [&str; 4] = ["/dev", "/dev/disk/by-id", "/dev/disk/by-path", "/dev/disk/by-label"];
 
 /// A full path as it is; a short name below `/dev`.
 fn resolve(word: &str) -> Result<String, Failure> {
@@ -28,7 +27,8 @@ fn resolve(word: &str) -> Result<String, Failure> {
             Some(path) => path,
             None => {
                 let line = format!("cannot open '{word}': no such device in /dev");
-                return refuse(line).map_err(|f: Failure| f.and("must be a full path or shorthand device name"));
+                return refuse(line)
+                    .map_err(|f: Failure| f.and("must be a full path or shorthand device name"));
             }
         },
     };

@@ -84,9 +84,8 @@ fn search(args: &Args) -> Vec<String> {
         Ok(path) if given.is_empty() => path.split(':').map(str::to_owned).collect(),
         _ => given,
     };
-    let full = |dir: String| {
-        std::path::absolute(&dir).map_or(dir, |path| path.to_string_lossy().into_owned())
-    };
+    let full =
+        |dir: String| std::path::absolute(&dir).map_or(dir, |path| path.to_string_lossy().into_owned());
     given.into_iter().filter(|dir| !dir.is_empty()).map(full).collect()
 }
 

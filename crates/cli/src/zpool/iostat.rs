@@ -95,9 +95,7 @@ fn subject(pools: &[PoolInfo], operands: &[String]) -> Result<Subject, Stop> {
     }
     match named(pools, operands) {
         Some(vdevs) => Ok(Subject { pools: all_names(), vdevs }),
-        None => {
-            Err(Failure::new(FailureKind::Invalid, "Unable to parse pools/vdevs list.").and("").into())
-        }
+        None => Err(Failure::new(FailureKind::Invalid, "Unable to parse pools/vdevs list.").and("").into()),
     }
 }
 

@@ -40,7 +40,9 @@ impl Repeat {
             show(round)?;
             round += 1;
             match self.interval {
-                Some(interval) if self.count.is_none_or(|count| round < count) => std::thread::sleep(interval),
+                Some(interval) if self.count.is_none_or(|count| round < count) => {
+                    std::thread::sleep(interval)
+                }
                 _ => return Ok(()),
             }
         }

@@ -146,8 +146,7 @@ impl FakeService {
     fn create(&self, call: PoolCreate) -> Done {
         let mut state = self.state();
         let facts = state.facts(&call.vdevs);
-        let allow =
-            Allowance { in_use: call.force, replication_mismatch: call.force, forced: call.force };
+        let allow = Allowance { in_use: call.force, replication_mismatch: call.force, forced: call.force };
         admit::check_spec(&call.vdevs, &facts, None, allow)?;
         if let Some(mountpoint) = &call.mountpoint {
             admit::check_mountpoint(mountpoint)?;
@@ -216,7 +215,8 @@ impl FakeService {
     fn import(&self, call: PoolImport) -> Done {
         let mut state = self.state();
         let meant = |e: &Exported| {
-            (e.pool.name == call.pool || e.pool.guid.to_string() == call.pool) && e.destroyed == call.destroyed
+            (e.pool.name == call.pool || e.pool.guid.to_string() == call.pool)
+                && e.destroyed == call.destroyed
         };
         let Some(place) = state.exported.iter().position(meant) else {
             let reason = "no such pool available";
@@ -252,8 +252,7 @@ impl FakeService {
         let mut info = state.dataset_info(&call.name, DatasetKind::Filesystem);
         for (name, text) in &call.props {
             let parsed = parse_dataset(name, text, info.kind, Occasion::Creation);
-            let (name, value) =
-                parsed.map_err(|e| refuse(FailureKind::Invalid, &e.to_string()))?;
+            let (name, value) = parsed.map_err(|e| refuse(FailureKind::Invalid, &e.to_string()))?;
             info.props.insert(name, Prop { value, source: Source::Local });
         }
         state.datasets.insert(call.name.clone(), info);

@@ -1,7 +1,7 @@
 //! A run-time directory, a daemon with a service in memory, and the real commands.
 
 use crate::fake::FakeService;
-use control::{Client, RunPaths, Server};
+use control::{RunPaths, Server};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -52,11 +52,6 @@ impl World {
     /// The files of its daemon.
     pub fn paths(&self) -> RunPaths {
         RunPaths::under(self.directory.path())
-    }
-
-    /// Speaks to its daemon.
-    pub fn client(&self) -> Client {
-        Client::new(self.paths().socket())
     }
 
     /// Where its files are.

@@ -34,7 +34,12 @@ impl Dnode {
     }
 
     /// Changes a block that the group has changed already; otherwise gives `change` back.
-    fn change_dirty<R, F: FnOnce(&mut [u8]) -> R>(&self, txg: Txg, block: BlockId, change: F) -> Result<R, F> {
+    fn change_dirty<R, F: FnOnce(&mut [u8]) -> R>(
+        &self,
+        txg: Txg,
+        block: BlockId,
+        change: F,
+    ) -> Result<R, F> {
         let mut state = self.state.lock();
         match state.changes_of(txg).and_then(|changes| changes.blocks.get_mut(&block.get())) {
             Some(data) => {

@@ -1,0 +1,7 @@
+mod bpobj;
+mod features;
+mod names;
+mod props;
+mod space;
+mod tree;
+mod world;

@@ -6,8 +6,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// Bytes of the bonus.
 pub const DSL_DEADLIST_BYTES: usize = 320;
 
-/// The bonus of a deadlist. The object is a ZAP of words: from the txg above which a block's
-/// birth lies, to the bpobj that lists it. (Before version 26 a deadlist is a plain bpobj.)
+/// The bonus of a deadlist. The object is a ZAP: from the txg (in hex) above which a block's birth
+/// lies, to the bpobj that lists it. (Before version 26 a deadlist is a plain bpobj.)
 ///
 /// ```text
 ///  0 used   8 compressed   16 uncompressed   24 zero (37 words)   320 end

@@ -18,12 +18,8 @@ fn sample() -> (Blkptr, Blkptr, IoBuf) {
     let data = IoBuf::copy_of(&[1, 2, 3, 4, 5]);
     let data = Arc::new(data);
     let slices = vec![BufSlice::new(Arc::clone(&data), 0..2), BufSlice::new(data, 2..5)];
-    let write = LoggedWrite {
-        object: ObjectId::new(9),
-        offset: 1000,
-        length: 5,
-        data: WriteData::Slices(slices),
-    };
+    let write =
+        LoggedWrite { object: ObjectId::new(9), offset: 1000, length: 5, data: WriteData::Slices(slices) };
     let mut builder = BlockBuilder::new(4096);
     let pieces = [(0, 3, false), (3, 2, true)];
     for (seq, (from, data, is_last)) in (1..).zip(pieces) {

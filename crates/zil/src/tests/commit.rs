@@ -10,7 +10,9 @@ fn a_lone_commit_is_one_stable_write() {
     world.tasks.run();
     let pending = world.inner().pending();
     assert_eq!(pending.len(), 1);
-    let OpKind::Write { bytes, stable, .. } = world.inner().pending_kind(pending[0]) else { panic!("a flush") };
+    let OpKind::Write { bytes, stable, .. } = world.inner().pending_kind(pending[0]) else {
+        panic!("a flush")
+    };
     assert!(stable);
     assert_eq!(bytes.len(), 8192, "4 KiB of data take 8 KiB of log");
     assert!(!world.tasks.is_done(commit));
@@ -160,7 +162,7 @@ fn no_order_of_completion_acknowledges_early() {
     let runs = for_all_choices(|choose| {
         let mut world = World::primed(&[600, 600, 64]);
         world.inner().lanes = 3;
-        for (tag, length) in [(1, 100), (2, 300_000), (3, 100), (4, 5000), (5, 150_000)] {
+        for (tag, length) in [(1, 100), (2, 140_000), (3, 100), (4, 5000)] {
             world.write(tag, tag, length);
             world.commit(Some(tag));
             world.tasks.run();
@@ -182,7 +184,7 @@ fn no_order_of_completion_acknowledges_early() {
             }
             world.check_promises();
         }
-        assert!((1..=5).all(|tag| world.is_promised(tag)));
+        assert!((1..=4).all(|tag| world.is_promised(tag)));
     });
     assert!(runs > 100, "{runs} orders");
 }
@@ -216,6 +218,23 @@ fn cancelling_any_commit_wedges_nobody() {
             assert!(world.is_promised(9));
         }
     }
+}
+
+#[test]
+fn followers_are_woken_once() {
+    let mut world = World::primed(&[64, 64]);
+    let mut commits = Vec::new();
+    for tag in 1..20 {
+        world.write(tag, tag, 8);
+        commits.push(world.commit(Some(tag)));
+        world.tasks.run();
+    }
+    world.settle();
+    assert_eq!(world.log.stats().batches, 2);
+    let polls: Vec<usize> = commits.iter().map(|&commit| world.tasks.polls(commit)).collect();
+    assert_eq!(polls[0], 2, "the first drove its own block");
+    assert_eq!(polls[1], 3, "the second was roused to write for all others");
+    assert!(polls[2..].iter().all(|&polls| polls == 2), "{polls:?}");
 }
 
 #[test]

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use device::{BoxFuture, DeviceError};
+use ondisk::Blkptr;
 use ondisk::zil::record::{LrCloneRange, LrWrite};
 use ondisk::zil::{LogRecord, flags};
-use ondisk::Blkptr;
 use parking_lot::Mutex;
 use units::{ObjectId, Txg, VdevId};
 
@@ -410,7 +410,12 @@ fn an_indirect_write_is_replayed_with_its_whole_block() {
 fn references_to_cloned_blocks_are_taken_at_claim_and_given_back_after_replay() {
     let mut world = World::primed(&[600, 64]);
     let bp = log_bp(VdevId::new(1), 50 * 4096, 4096, Txg::new(4));
-    let range = LrCloneRange { object: ObjectId::new(5), offset: 2, blkptrs: vec![bp, Blkptr::HOLE], ..LrCloneRange::default() };
+    let range = LrCloneRange {
+        object: ObjectId::new(5),
+        offset: 2,
+        blkptrs: vec![bp, Blkptr::HOLE],
+        ..LrCloneRange::default()
+    };
     world.assign(2, Scope::Object(ObjectId::new(5)), Record::Plain(LogRecord::CloneRange(range)));
     world.commit(None);
     world.settle();
@@ -428,7 +433,8 @@ fn references_to_cloned_blocks_are_taken_at_claim_and_given_back_after_replay() 
 fn a_clone_of_a_block_that_never_was_ends_the_log() {
     let mut world = World::primed(&[600, 64]);
     let bp = log_bp(VdevId::new(1), 50 * 4096, 4096, world.open());
-    let range = LrCloneRange { object: ObjectId::new(5), offset: 2, blkptrs: vec![bp], ..LrCloneRange::default() };
+    let range =
+        LrCloneRange { object: ObjectId::new(5), offset: 2, blkptrs: vec![bp], ..LrCloneRange::default() };
     world.name(1);
     world.assign(2, Scope::Object(ObjectId::new(5)), Record::Plain(LogRecord::CloneRange(range)));
     world.commit(None);

@@ -15,6 +15,7 @@ impl Wake for Flag {
 }
 
 struct Task {
+    polls: usize,
     future: Option<BoxFuture<'static, ()>>,
     woken: Arc<Flag>,
 }
@@ -25,7 +26,11 @@ pub struct Tasks(Vec<Task>);
 impl Tasks {
     /// Adds a task; its number.
     pub fn spawn(&mut self, future: impl Future<Output = ()> + Send + 'static) -> usize {
-        self.0.push(Task { future: Some(Box::pin(future)), woken: Arc::new(Flag(AtomicBool::new(true))) });
+        self.0.push(Task {
+            polls: 0,
+            future: Some(Box::pin(future)),
+            woken: Arc::new(Flag(AtomicBool::new(true))),
+        });
         self.0.len() - 1
     }
 
@@ -36,6 +41,11 @@ impl Tasks {
 
     pub fn is_done(&self, number: usize) -> bool {
         self.0[number].future.is_none()
+    }
+
+    /// How often it was polled.
+    pub fn polls(&self, number: usize) -> usize {
+        self.0[number].polls
     }
 
     /// Drops the task where it is.
@@ -50,6 +60,7 @@ impl Task {
         if !self.woken.0.swap(false, Ordering::SeqCst) {
             return false;
         }
+        self.polls += 1;
         let waker = Waker::from(Arc::clone(&self.woken));
         if future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
             self.future = None;

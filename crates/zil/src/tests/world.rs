@@ -404,11 +404,7 @@ impl Env for TestEnv {
         *seed += 1;
         seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
-    fn open(
-        &self,
-        path: &Path,
-        _mode: OpenMode,
-    ) -> BoxFuture<'static, Result<Arc<dyn Device>, DeviceError>> {
+    fn open(&self, path: &Path, _mode: OpenMode) -> BoxFuture<'static, Result<Arc<dyn Device>, DeviceError>> {
         let path = path.to_path_buf();
         Box::pin(async move { Err(DeviceError::Missing { path }) })
     }
@@ -469,13 +465,8 @@ impl World {
     /// The world of a log that was imported.
     pub fn over(store: MemStore, log: IntentLog<Live>) -> Self {
         let log = Arc::new(log);
-        let mut world = Self {
-            store,
-            log,
-            tasks: Tasks::default(),
-            promised: Arc::default(),
-            assigned: Vec::new(),
-        };
+        let mut world =
+            Self { store, log, tasks: Tasks::default(), promised: Arc::default(), assigned: Vec::new() };
         world.tasks.spawn(sync_loop(world.store.clone(), world.log.handle()));
         world
     }
@@ -501,7 +492,8 @@ impl World {
 
     /// A namespace record in the open txg.
     pub fn name(&mut self, tag: u64) {
-        let record = LogRecord::Remove(LrRemove { dir: ObjectId::new(34), name: tag.to_string().into_bytes() });
+        let record =
+            LogRecord::Remove(LrRemove { dir: ObjectId::new(34), name: tag.to_string().into_bytes() });
         self.assign(tag, Scope::Namespace, Record::Plain(record));
     }
 
@@ -526,8 +518,12 @@ impl World {
             (Scope::Namespace, _) | (_, None) => true,
             (Scope::Object(of), Some(object)) => of == object,
         };
-        let vouched: Vec<_> =
-            self.assigned.iter().filter(|(_, _, scope)| takes(*scope)).map(|&(tag, txg, _)| (tag, txg)).collect();
+        let vouched: Vec<_> = self
+            .assigned
+            .iter()
+            .filter(|(_, _, scope)| takes(*scope))
+            .map(|&(tag, txg, _)| (tag, txg))
+            .collect();
         let (log, promised) = (Arc::clone(&self.log), Arc::clone(&self.promised));
         self.tasks.spawn(async move {
             log.commit(object).await.expect("txgs go on");

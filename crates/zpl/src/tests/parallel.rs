@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
 use device::Env;
 use futures::channel::oneshot;
+use futures::future::join_all;
 use units::ObjectId;
 
 use super::basics::{CRED, contents, file};
@@ -135,7 +135,8 @@ fn a_directory_never_becomes_its_own_descendant() {
             for i in 0..6 {
                 let parent = dirs[i / 2];
                 let name = format!("d{i}");
-                let made = zfs.create(parent, name.as_bytes(), NewNode::Directory, 0o777, CRED).await.unwrap();
+                let made =
+                    zfs.create(parent, name.as_bytes(), NewNode::Directory, 0o777, CRED).await.unwrap();
                 dirs.push(made.object);
             }
             let movers = (0..6).map(|task| {
@@ -146,7 +147,8 @@ fn a_directory_never_becomes_its_own_descendant() {
                         let mut dir = || dirs[dice.below(dirs.len() as u64) as usize];
                         let (from, to) = (dir(), dir());
                         let (old, new) = (format!("d{}", dice.below(6)), format!("d{}", dice.below(6)));
-                        let mode = if dice.below(2) == 0 { RenameMode::Replace } else { RenameMode::Exchange };
+                        let mode =
+                            if dice.below(2) == 0 { RenameMode::Replace } else { RenameMode::Exchange };
                         let from = Place { dir: from, name: old.as_bytes() };
                         let to = Place { dir: to, name: new.as_bytes() };
                         // Most make no sense; none may do harm.

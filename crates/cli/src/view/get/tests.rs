@@ -21,7 +21,10 @@ fn properties_read_as_captured() {
     let want = captured("zpool get -H -o name,property,value,source autoexpand p1");
     assert_eq!(print(&rows("autoexpand", Style::Pool), &fields, true), want);
     let value = Field::parse_list("value").expect("a column");
-    assert_eq!(print(&rows("health", Style::Pool), &value, true), captured("zpool get -H -o value health p1"));
+    assert_eq!(
+        print(&rows("health", Style::Pool), &value, true),
+        captured("zpool get -H -o value health p1")
+    );
 }
 
 #[test]
@@ -29,8 +32,7 @@ fn properties_of_a_vdev_read_as_captured() {
     let pool = p1();
     let leaf = &pool.root.children[1].children[0];
     let names = ["state", "allocating", "size"];
-    let rows: Vec<Row> =
-        names.iter().filter_map(|name| vdev_props::row(&pool, leaf, name, false)).collect();
+    let rows: Vec<Row> = names.iter().filter_map(|name| vdev_props::row(&pool, leaf, name, false)).collect();
     let want = captured("zpool get -H state,allocating,size p1 /tmp/w/l1");
     assert_eq!(print(&rows, &ALL_FIELDS, true), want);
 }

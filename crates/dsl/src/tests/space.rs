@@ -1,0 +1,122 @@
+use dmu::SpaceDelta;
+use ondisk::Blkptr;
+use ondisk::dsl::used;
+use proptest::prelude::*;
+
+use super::world::World;
+use crate::{DatasetName, Dsl, PoolSpace, PropValue, SpaceVerdict};
+
+#[derive(Clone, Debug)]
+enum Op {
+    Sync { dataset: usize, used: i64 },
+    Limit { dataset: usize, name: &'static str, bytes: u64 },
+    Mos { used: i64 },
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let names = prop_oneof![Just("reservation"), Just("refreservation"), Just("quota"), Just("refquota")];
+    prop_oneof![
+        3 => (0..5_usize, -4000_i64..6000).prop_map(|(dataset, used)| Op::Sync { dataset, used }),
+        2 => (0..5_usize, names, 0_u64..9000).prop_map(|(dataset, name, bytes)| Op::Limit { dataset, name, bytes }),
+        1 => (-3000_i64..5000).prop_map(|used| Op::Mos { used }),
+    ]
+}
+
+async fn apply(world: &World, datasets: &[DatasetName], op: Op) {
+    let tx = world.tx();
+    match op {
+        Op::Sync { dataset, used } => {
+            let referenced =
+                world.dsl.dataset(datasets[dataset].dataset).await.unwrap().referenced_bytes.get();
+            // A sync never frees more than there is.
+            let used = used.max(-(referenced as i64));
+            let delta = SpaceDelta { used, compressed: 0, uncompressed: 0 };
+            world.dsl.apply_sync(&tx, datasets[dataset].dataset, Blkptr::default(), delta).await.unwrap();
+        }
+        Op::Limit { dataset, name, bytes } => {
+            let value = PropValue::Number(bytes);
+            world.dsl.set_prop(&tx, datasets[dataset].dir, name, &value).await.unwrap();
+        }
+        Op::Mos { used } => {
+            let dir = world.dsl.special_dir("$MOS").await.unwrap();
+            let used = used.max(-(dir.phys().used_bytes.get() as i64));
+            world.dsl.add_mos_space(&tx, SpaceDelta { used, ..SpaceDelta::default() }).await.unwrap();
+        }
+    }
+}
+
+/// Checks one dir against its children and its head, and gives what it charges its parent.
+async fn check(dsl: &Dsl, name: &str, dir: units::ObjectId) -> (u64, u64) {
+    let phys = dsl.dir(dir).await.unwrap();
+    let heading = |index: usize| phys.used_breakdown[index].get();
+    assert_eq!((0..used::COUNT).map(heading).sum::<u64>(), phys.used_bytes.get(), "{name}");
+    let (mut child, mut reserved) = (0, 0);
+    for (component, dir) in dsl.child_dirs(dir).await.unwrap() {
+        let (used, unused) = Box::pin(check(dsl, &format!("{name}/{component}"), dir)).await;
+        child += used;
+        reserved += unused;
+    }
+    assert_eq!((heading(used::CHILD), heading(used::CHILD_RESERVATION)), (child, reserved), "{name}");
+    let head = phys.head_dataset.get();
+    if head != 0 && !name.contains('$') {
+        let head = dsl.loaded_dataset(units::ObjectId::new(head)).await.unwrap();
+        let unique = head.phys().unique_bytes.get();
+        assert_eq!(heading(used::HEAD), unique, "{name}");
+        assert_eq!(heading(used::REFRESERVATION), head.refreservation().saturating_sub(unique), "{name}");
+    }
+    (phys.used_bytes.get(), phys.reserved.get().saturating_sub(phys.used_bytes.get()))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn space_adds_up_from_every_dataset_to_the_root(ops in proptest::collection::vec(op(), 1..60)) {
+        let world = World::new();
+        world.env.block_on(async {
+            let mut datasets = vec![world.dsl.resolve("tank").await.unwrap()];
+            for name in ["tank/a", "tank/a/b", "tank/a/b/c", "tank/d"] {
+                datasets.push(world.create(name).await);
+            }
+            for op in ops {
+                apply(&world, &datasets, op).await;
+                check(&world.dsl, "tank", datasets[0].dir).await;
+            }
+            let dsl = world.reopened().await;
+            check(&dsl, "tank", datasets[0].dir).await;
+        });
+    }
+}
+
+#[test]
+fn a_dataset_may_use_what_quotas_above_it_and_the_pool_leave() {
+    let world = World::new();
+    world.env.block_on(async {
+        let (a, b) = (world.create("tank/a").await, world.create("tank/a/b").await);
+        let dsl = &world.dsl;
+        let tx = world.tx();
+        let pool = PoolSpace { usable_bytes: 10_000, inflight_bytes: 0 };
+        let free = async |of: &DatasetName| dsl.available(of.dataset, &pool).await.unwrap();
+        let write =
+            async |of: &DatasetName, frees| dsl.check_space(of.dataset, 100, frees, &pool).await.unwrap();
+        assert_eq!(free(&b).await, 10_000);
+        dsl.set_quota(&tx, a.dir, 5000).await.unwrap();
+        assert_eq!((free(&a).await, free(&b).await), (5000, 5000));
+        let delta = SpaceDelta { used: 5000, ..SpaceDelta::default() };
+        dsl.apply_sync(&tx, b.dataset, Blkptr::default(), delta).await.unwrap();
+        assert_eq!((free(&a).await, free(&b).await), (0, 0));
+        assert_eq!(write(&b, false).await, SpaceVerdict::QuotaExceeded);
+        assert_eq!(write(&b, true).await, SpaceVerdict::Fits);
+        dsl.set_quota(&tx, a.dir, 0).await.unwrap();
+        dsl.set_reservation(&tx, a.dir, 9950).await.unwrap();
+        let root = dsl.resolve("tank").await.unwrap();
+        // All but 50 bytes are a's, used or not.
+        assert_eq!((free(&root).await, free(&b).await), (50, 5000));
+        assert_eq!(write(&root, false).await, SpaceVerdict::NoSpace);
+        assert_eq!(write(&b, false).await, SpaceVerdict::Fits);
+        let refquota = PropValue::Number(4000);
+        dsl.set_prop(&tx, b.dir, "refquota", &refquota).await.unwrap();
+        assert_eq!((free(&b).await, write(&b, false).await), (0, SpaceVerdict::QuotaExceeded));
+        assert_eq!(write(&a, false).await, SpaceVerdict::Fits);
+    });
+}

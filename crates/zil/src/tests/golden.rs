@@ -1,0 +1,119 @@
+//! A log that OpenZFS left, read here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ondisk::Blkptr;
+use ondisk::zil::{LogRecord, TxType, ZilHeader};
+use units::{Txg, VdevId};
+
+use super::world::{MemStore, OBJSET, World, env, log_bp, now, place_of};
+use crate::{IntentLog, LogStore, LogWalk, WalkedBlock};
+
+/// See `tests/golden/README.md`.
+const THR: &[u8] = include_bytes!("../../tests/golden/g15-thr.log");
+/// The uberblock's txg: what was born later is not in the space maps.
+const SYNCED: Txg = Txg::new(23);
+
+/// What `zdb -ivvvv` counted.
+const RECORDS: [(TxType, usize); 24] = [
+    (TxType::Create, 123),
+    (TxType::Mkdir, 3),
+    (TxType::Mkxattr, 0),
+    (TxType::Symlink, 2),
+    (TxType::Remove, 40),
+    (TxType::Rmdir, 1),
+    (TxType::Link, 2),
+    (TxType::Rename, 5),
+    (TxType::Write, 152),
+    (TxType::Truncate, 1),
+    (TxType::Setattr, 9),
+    (TxType::AclV0, 0),
+    (TxType::Acl, 0),
+    (TxType::CreateAcl, 0),
+    (TxType::CreateAttr, 0),
+    (TxType::CreateAclAttr, 0),
+    (TxType::MkdirAcl, 0),
+    (TxType::MkdirAttr, 0),
+    (TxType::MkdirAclAttr, 0),
+    (TxType::Write2, 0),
+    (TxType::SetSaXattr, 10),
+    (TxType::RenameExchange, 1),
+    (TxType::RenameWhiteout, 1),
+    (TxType::CloneRange, 1),
+];
+
+fn unpack() -> (MemStore, ZilHeader) {
+    let store = World::new(&[1 << 20, 16]).crash(false);
+    let (first, mut rest) = THR.split_at(128);
+    let first = Blkptr::decode(first).expect("a blkptr");
+    while !rest.is_empty() {
+        let (head, tail) = rest.split_at(12);
+        let offset = u64::from_le_bytes(head[..8].try_into().expect("8 bytes"));
+        let used = u32::from_le_bytes(head[8..].try_into().expect("4 bytes")) as usize;
+        store.write_raw(&log_bp(VdevId::new(0), offset, 4096, Txg::ZERO), &tail[..used]);
+        rest = &tail[used..];
+    }
+    {
+        let mut inner = store.0.lock();
+        (inner.synced, inner.open) = (SYNCED, SYNCED.next());
+    }
+    (store, ZilHeader { log: first, ..ZilHeader::default() })
+}
+
+fn walk(store: &MemStore, header: &ZilHeader) -> Vec<WalkedBlock> {
+    let mut walk = LogWalk::new(OBJSET, header, store);
+    std::iter::from_fn(|| now(walk.next()).expect("memory answers")).collect()
+}
+
+#[test]
+fn a_log_that_openzfs_left_reads_as_zdb_reads_it() {
+    let (store, header) = unpack();
+    let blocks = walk(&store, &header);
+    assert_eq!(blocks.first().map(|block| block.seq.get()), Some(3));
+    assert_eq!(blocks.len(), 84);
+    assert!(blocks[..83].iter().all(WalkedBlock::is_written) && !blocks[83].is_written());
+    let mut counts: BTreeMap<TxType, usize> = BTreeMap::new();
+    let records = blocks.iter().flat_map(WalkedBlock::records);
+    for (seq, record) in (3..).zip(records) {
+        let record = record.expect("a sound record");
+        assert_eq!((record.seq().get(), record.txg()), (seq, SYNCED.next()));
+        *counts.entry(TxType::from_raw(record.txtype()).expect("a known type")).or_default() += 1;
+    }
+    let expected: BTreeMap<_, _> = RECORDS.into_iter().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(counts, expected);
+}
+
+#[test]
+fn records_of_openzfs_encode_to_the_bytes_they_came_from() {
+    let (store, header) = unpack();
+    for block in walk(&store, &header) {
+        for record in block.records() {
+            let record = record.expect("a sound record");
+            let (head, decoded) = record.decode().expect("a sound record");
+            assert_eq!(decoded.encode(&head), record.bytes(), "{decoded:?}");
+        }
+    }
+}
+
+#[test]
+fn a_log_that_openzfs_left_is_claimed_to_its_end() {
+    let (store, header) = unpack();
+    let indirect: Vec<Blkptr> = walk(&store, &header)
+        .iter()
+        .flat_map(|block| block.records().map(|record| record.expect("sound").decode().expect("sound").1))
+        .filter_map(|record| match record {
+            LogRecord::Write(write) => Some(write.blkptr),
+            _ => None,
+        })
+        .filter(|bp| !bp.is_hole() && !bp.is_embedded())
+        .collect();
+    assert!(indirect.len() > 20);
+    for bp in &indirect {
+        store.0.lock().data.insert(place_of(bp), Vec::new());
+    }
+    let store: Arc<dyn LogStore> = Arc::new(store);
+    let found = IntentLog::found(OBJSET, header, store, env());
+    let claimed = now(found.claim(SYNCED.next())).expect("a log that can be claimed").header();
+    assert_eq!((claimed.claim_blk_seq.get(), claimed.claim_lr_seq.get()), (86, 353));
+}
