@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bench;
 pub mod daemon;
 mod engine;
 mod program;

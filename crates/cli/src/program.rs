@@ -60,6 +60,7 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> u8 {
     };
     match (PROGRAMS.iter().find(|p| p.name == first), first.as_str()) {
         (Some(program), _) => run_program(program, rest),
+        (None, "bench") => crate::bench::main(rest),
         (None, "version" | "--version" | "-V") => {
             println!("sawmill-{}", env!("CARGO_PKG_VERSION"));
             0

@@ -1,6 +1,6 @@
 //! One run of a command: where it prints and whom it asks.
 
-use control::{Call, Client, ClientError, Failure, RunPaths};
+use control::{Call, Client, ClientError, DaemonStatusCall, Failure, RunPaths};
 use std::io::{self, Write};
 
 /// Why a command ends early.
@@ -71,22 +71,35 @@ impl Session {
         failure.exit
     }
 
-    /// Asks the daemon; starts it first when nobody listens.
+    /// Asks the daemon; starts it first when nobody listens. A question is asked again when
+    /// the daemon is lost over it; a change never is, so first it is made sure that the
+    /// daemon lives: one that was just killed still accepts connections for a moment.
     pub fn ask<C: Call>(&self, call: &C) -> Result<C::Answer, Stop> {
-        let answer = match self.client.call(call) {
-            Err(ClientError::Unreachable { .. }) => {
+        if C::LOOKS {
+            return self.look(call);
+        }
+        self.look(&DaemonStatusCall {})?;
+        self.client.call(call).map_err(failed)
+    }
+
+    fn look<C: Call>(&self, call: &C) -> Result<C::Answer, Stop> {
+        match self.client.call(call) {
+            Err(ClientError::Unreachable { .. } | ClientError::Lost(_)) => {
                 crate::daemon::start(&self.paths).map_err(|e| Stop::Failed(e.failure()))?;
-                self.client.call(call)
+                self.client.call(call).map_err(failed)
             }
-            answer => answer,
-        };
-        answer.map_err(|error| Stop::Failed(as_failure(error)))
+            answer => answer.map_err(failed),
+        }
     }
 
     /// Asks the daemon if there is one.
     pub fn ask_running<C: Call>(&self, call: &C) -> Result<C::Answer, ClientError> {
         self.client.call(call)
     }
+}
+
+fn failed(error: ClientError) -> Stop {
+    Stop::Failed(as_failure(error))
 }
 
 /// A broken connection, as a failure with its causes.

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub trait Call: Serialize + DeserializeOwned + Send + 'static {
     /// Where it is posted to.
     const PATH: &'static str;
+    /// It only looks: asking again does no harm.
+    const LOOKS: bool;
     /// What comes back when it succeeds.
     type Answer: Serialize + DeserializeOwned + Send + 'static;
 }
@@ -17,7 +19,9 @@ pub trait Call: Serialize + DeserializeOwned + Send + 'static {
 pub type NameValue = (String, String);
 
 macro_rules! calls {
-    ($($(#[$doc:meta])* $name:ident at $path:literal gives $answer:ty {
+    (@look) => { true };
+    (@change) => { false };
+    ($($(#[$doc:meta])* $verb:ident $name:ident at $path:literal gives $answer:ty {
         $($(#[$field_doc:meta])* $field:ident: $type:ty,)*
     })*) => {
         $(
@@ -30,6 +34,7 @@ macro_rules! calls {
 
             impl Call for $name {
                 const PATH: &'static str = $path;
+                const LOOKS: bool = calls!(@$verb);
                 type Answer = $answer;
             }
         )*
@@ -38,7 +43,7 @@ macro_rules! calls {
 
 calls! {
     /// Makes a pool.
-    PoolCreate at "/v1/pool/create" gives () {
+    change PoolCreate at "/v1/pool/create" gives () {
         /// Name.
         name: String,
         /// Its vdevs, in the order typed.
@@ -60,7 +65,7 @@ calls! {
     }
 
     /// Adds vdevs to a pool.
-    PoolAdd at "/v1/pool/add" gives () {
+    change PoolAdd at "/v1/pool/add" gives () {
         /// Pool.
         pool: String,
         /// New vdevs, in the order typed.
@@ -80,7 +85,7 @@ calls! {
     }
 
     /// Destroys a pool.
-    PoolDestroy at "/v1/pool/destroy" gives () {
+    change PoolDestroy at "/v1/pool/destroy" gives () {
         /// Pool.
         pool: String,
         /// Unmount by force.
@@ -88,7 +93,7 @@ calls! {
     }
 
     /// Closes a pool and leaves its devices ready for import elsewhere.
-    PoolExport at "/v1/pool/export" gives () {
+    change PoolExport at "/v1/pool/export" gives () {
         /// Pool.
         pool: String,
         /// Unmount by force.
@@ -96,7 +101,7 @@ calls! {
     }
 
     /// Looks for pools that could be imported.
-    ImportScan at "/v1/import/scan" gives Vec<ImportCandidate> {
+    look ImportScan at "/v1/import/scan" gives Vec<ImportCandidate> {
         /// Directories or devices to search; where empty, `/dev` and the last known paths.
         search: Vec<String>,
         /// Look for destroyed pools instead.
@@ -104,7 +109,7 @@ calls! {
     }
 
     /// Opens a pool from its devices.
-    PoolImport at "/v1/import/pool" gives () {
+    change PoolImport at "/v1/import/pool" gives () {
         /// Directories or devices to search.
         search: Vec<String>,
         /// Name or guid.
@@ -132,10 +137,10 @@ calls! {
     }
 
     /// All open pools.
-    PoolList at "/v1/pool/list" gives Vec<PoolInfo> {}
+    look PoolList at "/v1/pool/list" gives Vec<PoolInfo> {}
 
     /// Sets a pool's (or one of its vdevs') property.
-    PoolSet at "/v1/pool/set" gives () {
+    change PoolSet at "/v1/pool/set" gives () {
         /// Pool.
         pool: String,
         /// Vdev: path, name or guid.
@@ -147,13 +152,13 @@ calls! {
     }
 
     /// Waits until all that was written is in a synced transaction group.
-    PoolSync at "/v1/pool/sync" gives () {
+    change PoolSync at "/v1/pool/sync" gives () {
         /// Pools; none means all.
         pools: Vec<String>,
     }
 
     /// Datasets and their properties, parents first, in order of their names.
-    DatasetList at "/v1/dataset/list" gives Vec<DatasetInfo> {
+    look DatasetList at "/v1/dataset/list" gives Vec<DatasetInfo> {
         /// Only this dataset and those below.
         root: Option<String>,
         /// How many levels below; none means all.
@@ -161,7 +166,7 @@ calls! {
     }
 
     /// Makes a dataset.
-    DatasetCreate at "/v1/dataset/create" gives () {
+    change DatasetCreate at "/v1/dataset/create" gives () {
         /// Full name.
         name: String,
         /// Properties.
@@ -175,7 +180,7 @@ calls! {
     }
 
     /// Destroys a dataset.
-    DatasetDestroy at "/v1/dataset/destroy" gives () {
+    change DatasetDestroy at "/v1/dataset/destroy" gives () {
         /// Full name.
         name: String,
         /// And all below it.
@@ -187,7 +192,7 @@ calls! {
     }
 
     /// Sets properties of a dataset.
-    DatasetSet at "/v1/dataset/set" gives () {
+    change DatasetSet at "/v1/dataset/set" gives () {
         /// Dataset.
         name: String,
         /// Properties and values as typed.
@@ -195,7 +200,7 @@ calls! {
     }
 
     /// Lets a dataset inherit a property again.
-    DatasetInherit at "/v1/dataset/inherit" gives () {
+    change DatasetInherit at "/v1/dataset/inherit" gives () {
         /// Dataset.
         name: String,
         /// Property.
@@ -205,7 +210,7 @@ calls! {
     }
 
     /// Mounts file systems.
-    Mount at "/v1/mount" gives () {
+    change Mount at "/v1/mount" gives () {
         /// Dataset; none means all that are to be mounted by themselves.
         dataset: Option<String>,
         /// Mount options.
@@ -215,7 +220,7 @@ calls! {
     }
 
     /// Unmounts file systems.
-    Unmount at "/v1/unmount" gives () {
+    change Unmount at "/v1/unmount" gives () {
         /// Dataset or mount point; none means all.
         target: Option<String>,
         /// Even if in use.
@@ -223,13 +228,13 @@ calls! {
     }
 
     /// What is mounted, in order of mounting.
-    Mounts at "/v1/mounts" gives Vec<MountInfo> {}
+    look Mounts at "/v1/mounts" gives Vec<MountInfo> {}
 
     /// Who answers.
-    DaemonStatusCall at "/v1/daemon/status" gives DaemonStatus {}
+    look DaemonStatusCall at "/v1/daemon/status" gives DaemonStatus {}
 
     /// Syncs all pools, then ends the daemon. Pools stay in the cache file.
-    DaemonStop at "/v1/daemon/stop" gives () {}
+    change DaemonStop at "/v1/daemon/stop" gives () {}
 }
 
 /// Who answers.

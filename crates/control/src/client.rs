@@ -3,7 +3,7 @@
 //! Small on purpose: a command must start, ask and end within a few milliseconds, so it
 //! brings no runtime of its own.
 
-use crate::{Call, Failure};
+use crate::{Call, DaemonStatusCall, Failure};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -52,9 +52,10 @@ impl Client {
         &self.socket
     }
 
-    /// Whether somebody listens.
-    pub fn is_reachable(&self) -> bool {
-        UnixStream::connect(&self.socket).is_ok()
+    /// Whether a daemon lives that answers: one that was just killed still accepts
+    /// connections for a moment, and resets them.
+    pub fn answers(&self) -> bool {
+        self.call(&DaemonStatusCall {}).is_ok()
     }
 
     /// Asks and waits for the answer.

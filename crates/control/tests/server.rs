@@ -107,7 +107,7 @@ fn a_stop_is_answered_before_the_server_ends() {
     assert_eq!(client.call(&DaemonStatusCall {}).expect("status").pid, std::process::id());
     client.call(&DaemonStop {}).expect("an answer");
     daemon.thread.join().expect("the server ended");
-    assert!(!client.is_reachable());
+    assert!(!client.answers());
 }
 
 #[test]

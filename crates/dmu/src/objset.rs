@@ -34,6 +34,9 @@ const OBJECTS_IN_FLIGHT: usize = 32;
 /// Blocks being compressed or written at the same time, of one objset.
 const BLOCKS_IN_FLIGHT: usize = 64;
 
+/// Groups that a change waits for when room is short: what was freed rests so long.
+const GROUPS_AWAITED: usize = 3;
+
 /// Whether a dataset may take more space.
 pub trait SpaceCheck: Send + Sync {
     /// Says no, with [`DmuError::NoSpace`] or [`DmuError::QuotaExceeded`], to a change that
@@ -42,6 +45,11 @@ pub trait SpaceCheck: Send + Sync {
     /// # Errors
     /// Those two.
     fn check(&self, objset: ObjsetId, estimate: &Estimate) -> Result<(), DmuError>;
+
+    /// Whether a change that does not fit may do so when what was changed and freed lately has
+    /// come to rest: changes not yet on disk are counted for more than they will come to, and
+    /// space freed by the last groups cannot be used again at once.
+    fn may_fit_later(&self, objset: ObjsetId, estimate: &Estimate) -> bool;
 }
 
 /// What an objset and its objects have in common.
@@ -222,16 +230,29 @@ impl Objset {
         self.root.lock().log.insert(txg, header);
     }
 
-    /// Joins the open transaction group.
+    /// Joins the open transaction group. Where room is short, waits for some groups to sync
+    /// before it says no.
     ///
     /// # Errors
     /// [`DmuError::NoSpace`], [`DmuError::QuotaExceeded`], [`DmuError::Suspended`].
     pub async fn begin(self: &Arc<Self>, estimate: Estimate) -> Result<Tx, DmuError> {
         let check = self.space.read().clone();
         if let Some(check) = check {
-            check.check(self.shared.id, &estimate)?;
+            self.wait_for_room(&*check, &estimate).await?;
         }
         self.shared.gate.begin().await
+    }
+
+    async fn wait_for_room(&self, check: &dyn SpaceCheck, estimate: &Estimate) -> Result<(), DmuError> {
+        for _ in 0..GROUPS_AWAITED {
+            match check.check(self.shared.id, estimate) {
+                Err(DmuError::NoSpace | DmuError::QuotaExceeded) if check.may_fit_later(self.shared.id, estimate) => {
+                    self.shared.gate.wait_synced(self.shared.gate.open_txg()).await?;
+                }
+                verdict => return verdict,
+            }
+        }
+        check.check(self.shared.id, estimate)
     }
 
     /// The object with that number.

@@ -34,11 +34,11 @@ impl SpaceDelta {
             return Self::default();
         }
         let used = if bp.is_embedded() { 0 } else { bp.asize_total().get() };
-        Self {
-            used: used as i64,
-            compressed: bp.psize().get() as i64,
-            uncompressed: bp.lsize().get() as i64,
-        }
+        let compressed = bp.psize().get();
+        // What compression saves on metadata is not shown to users (`BP_GET_UCSIZE`).
+        let is_metadata = bp.level().get() > 0 || bp.object_type().is_metadata();
+        let uncompressed = if is_metadata { compressed } else { bp.lsize().get() };
+        Self { used: used as i64, compressed: compressed as i64, uncompressed: uncompressed as i64 }
     }
 }
 

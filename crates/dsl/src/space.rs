@@ -43,7 +43,7 @@ fn charged(used: u64, delta: i64, reserved: u64) -> Result<i64, Imbalance> {
 }
 
 fn difference(after: u64, before: u64) -> Result<i64, Imbalance> {
-    after.checked_signed_diff(before).ok_or(Imbalance)
+    i64::try_from(i128::from(after) - i128::from(before)).map_err(|_| Imbalance)
 }
 
 fn add_all(phys: &mut DslDirPhys, delta: SpaceDelta) -> Result<(), Imbalance> {

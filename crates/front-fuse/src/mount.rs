@@ -23,6 +23,8 @@ pub struct MountOptions {
     pub source: String,
     /// No changes.
     pub read_only: bool,
+    /// Also over a directory that is not empty.
+    pub overlay: bool,
 }
 
 /// Why something was not mounted or unmounted.
@@ -106,7 +108,7 @@ pub fn mount(env: Arc<RealEnv>, zfs: Arc<Zfs>, path: &Path, options: &MountOptio
     std::fs::create_dir_all(path).map_err(|source| MountError::MountPoint { path: path.to_owned(), source })?;
     let mut entries =
         std::fs::read_dir(path).map_err(|source| MountError::MountPoint { path: path.to_owned(), source })?;
-    if entries.next().is_some() {
+    if !options.overlay && entries.next().is_some() {
         return Err(MountError::NotEmpty { path: path.to_owned() });
     }
     let mut config = Config::default();
@@ -126,9 +128,11 @@ pub fn mount(env: Arc<RealEnv>, zfs: Arc<Zfs>, path: &Path, options: &MountOptio
     Ok(Mounted { path: path.to_owned(), session: Some(session) })
 }
 
-/// Takes away a mount whose server was killed: any access to it fails with `ENOTCONN`.
+/// Takes away a mount whose server was killed: opening it fails with `ENOTCONN`, the first time
+/// with `ECONNABORTED`. What the kernel remembers of its attributes can still be read.
 pub fn detach_stale(path: &Path) {
-    let dead = std::fs::metadata(path).err().and_then(|e| e.raw_os_error()) == Some(libc::ENOTCONN);
+    let errno = std::fs::read_dir(path).err().and_then(|e| e.raw_os_error());
+    let dead = matches!(errno, Some(libc::ENOTCONN | libc::ECONNABORTED));
     if dead && unmount(path, UnmountFlags::DETACH).is_err() {
         let _still_dead = unmount_as_user(path, true);
     }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use dmu::{Objset, ObjsetContext, Tx};
+use dmu::{Objset, ObjsetContext};
 use dsl::features::ZILSAXATTR;
 use dsl::{DatasetName, PropValue};
 use ondisk::objset::ObjsetType;
@@ -145,14 +145,18 @@ impl Pool {
             project_ids: false,
             utf8_only: false,
         };
-        match tx {
+        let open;
+        let tx = match tx {
             TxSource::Open => {
-                let tx: Tx = self.gate.begin_unthrottled()?;
-                Zfs::format(&objset, &tx, &spec).await?;
+                open = self.gate.begin_unthrottled()?;
+                &open
             }
-            TxSource::Syncing(tx) => {
-                Zfs::format(&objset, tx, &spec).await?;
-            }
+            TxSource::Syncing(tx) => *tx,
+        };
+        Zfs::format(&objset, tx, &spec).await?;
+        if self.logs_xattrs().await? {
+            // Its log may hold changes of extended attributes from the first commit on.
+            self.dsl.activate_feature(tx, dataset.dataset, &ZILSAXATTR).await?;
         }
         self.adopt(dataset, objset, props, State::Idle);
         Ok(())
@@ -176,8 +180,13 @@ impl Pool {
     }
 
     /// Takes the blocks of a dataset's log before anything is allocated: the first thing an
-    /// import does.
-    pub(crate) async fn claim_log(self: &Arc<Self>, dataset: &DatasetName, first: Txg) -> Result<(), PoolError> {
+    /// import does. `without_missing`: gives up what lies on devices that do not answer.
+    pub(crate) async fn claim_log(
+        self: &Arc<Self>,
+        dataset: &DatasetName,
+        first: Txg,
+        without_missing: bool,
+    ) -> Result<(), PoolError> {
         let root = self.dsl.dataset(dataset.dataset).await?.bp;
         if root.is_hole() {
             return Ok(());
@@ -190,7 +199,7 @@ impl Pool {
         }
         let store: Arc<dyn zil::LogStore> = self.log_store.clone();
         let found = IntentLog::found(objset.id(), header, store, Arc::clone(&self.env));
-        let claimed = found.claim(first).await?;
+        let claimed = if without_missing { found.claim_what_answers(first).await? } else { found.claim(first).await? };
         objset.set_zil_header(first, claimed.header());
         self.gate.add_dirty(first, 1);
         self.adopt(dataset, objset, props, State::Claimed(claimed));
@@ -259,6 +268,10 @@ impl Pool {
             }
         };
         zfs.purge().await?;
+        if let Some(log) = zfs.log() {
+            // The first commit finds a chain whose header is already on its way.
+            log.prime().await;
+        }
         Ok(Arc::new(Filesystem { name, zfs, log: Some(handle) }))
     }
 

@@ -69,17 +69,17 @@ impl Pool {
         let opened = open_mos(&env, &candidate, spec, &tuning).await?;
         let pool = assemble(env, opened, &candidate, spec, tuning).await?;
         if !pool.read_only {
-            pool.claim_logs().await?;
+            pool.claim_logs(spec.without_logs).await?;
             pool.start();
             pool.write_config().await?;
         }
         Ok(pool)
     }
 
-    async fn claim_logs(self: &Arc<Self>) -> Result<(), PoolError> {
+    async fn claim_logs(self: &Arc<Self>, without_missing: bool) -> Result<(), PoolError> {
         let first = self.gate.open_txg();
         for dataset in self.dsl.list(&self.name()).await? {
-            self.claim_log(&dataset, first).await?;
+            self.claim_log(&dataset, first, without_missing).await?;
         }
         Ok(())
     }

@@ -113,29 +113,33 @@ impl SpaceGuard {
         self.limits.write().remove(&objset);
     }
 
-    /// Whether the pool lacks room that is really free: what datasets count leaves out what was
-    /// freed lately and rests.
-    fn is_exhausted(&self, coming: u64) -> bool {
-        self.zio.with_allocator(|allocator| allocator.space(Class::Normal)).free.get() < coming
+    /// Whether a change fits if so much is under way, and so much of the pool is really free:
+    /// what datasets count leaves out what was freed lately and rests.
+    fn verdict(&self, objset: ObjsetId, estimate: &Estimate, inflight: u64, free: u64) -> Result<(), DmuError> {
+        let coming = inflight.saturating_add(estimate.write_bytes.saturating_mul(WORST_INFLATION));
+        // Who frees in the end may use half of what is kept back, and quotas do not hinder.
+        if estimate.frees {
+            let reserve = self.room().slop / 2;
+            return if free < coming.min(reserve) { Err(DmuError::NoSpace) } else { Ok(()) };
+        }
+        match self.limits.read().get(&objset) {
+            _ if free < coming => Err(DmuError::NoSpace),
+            Some(limits) if coming > limits.pool => Err(DmuError::NoSpace),
+            Some(limits) if coming > limits.available => Err(DmuError::QuotaExceeded),
+            _ => Ok(()),
+        }
     }
 }
 
 impl SpaceCheck for SpaceGuard {
     fn check(&self, objset: ObjsetId, estimate: &Estimate) -> Result<(), DmuError> {
-        let coming = self.inflight().saturating_add(estimate.write_bytes.saturating_mul(WORST_INFLATION));
-        // Who frees in the end may use half of what is kept back, and quotas do not hinder.
-        if estimate.frees {
-            let reserve = self.room().slop / 2;
-            return if self.is_exhausted(coming.min(reserve)) { Err(DmuError::NoSpace) } else { Ok(()) };
-        }
-        if self.is_exhausted(coming) {
-            return Err(DmuError::NoSpace);
-        }
-        match self.limits.read().get(&objset) {
-            Some(limits) if coming > limits.pool => Err(DmuError::NoSpace),
-            Some(limits) if coming > limits.available => Err(DmuError::QuotaExceeded),
-            _ => Ok(()),
-        }
+        let figures = self.zio.with_allocator(|allocator| allocator.space(Class::Normal));
+        self.verdict(objset, estimate, self.inflight(), figures.free.get())
+    }
+
+    fn may_fit_later(&self, objset: ObjsetId, estimate: &Estimate) -> bool {
+        let figures = self.zio.with_allocator(|allocator| allocator.space(Class::Normal));
+        self.verdict(objset, estimate, 0, figures.free.get() + figures.resting.get()).is_ok()
     }
 }
 

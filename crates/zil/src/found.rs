@@ -59,6 +59,22 @@ struct Reach {
     records: u64,
 }
 
+impl Reach {
+    /// That of a log that was claimed before.
+    async fn of(mut walk: LogWalk<'_>) -> Result<Self, ZilError> {
+        let mut reach = Self::default();
+        while let Some(block) = walk.next().await? {
+            reach.blk_seq = block.seq;
+            reach.blocks += 1;
+            for record in block.records().map_while(Result::ok) {
+                reach.lr_seq = reach.lr_seq.max(record.seq());
+                reach.records += 1;
+            }
+        }
+        Ok(reach)
+    }
+}
+
 impl IntentLog<Found> {
     /// The log of a dataset whose objset says `header`.
     #[must_use]
@@ -88,20 +104,45 @@ impl IntentLog<Found> {
     pub async fn claim(self, first_txg: Txg) -> Result<IntentLog<Claimed>, ZilError> {
         let mut header = self.header();
         if !header.log.is_hole() && header.claim_txg.get() == 0 {
-            let reach = self.claim_blocks(&header, first_txg).await?;
+            let walk = LogWalk::new(self.core.objset, &header, &*self.core.store);
+            let reach = self.claim_blocks(walk, first_txg).await?;
             header.claim_txg = first_txg.get().into();
-            header.claim_blk_seq = reach.blk_seq.get().into();
-            header.claim_lr_seq = reach.lr_seq.get().into();
-            let needs_replay = reach.records > 0 || reach.blocks > 1;
-            let replay = if needs_replay { flags::REPLAY_NEEDED } else { 0 };
-            header.flags = (header.flags.get() | replay | flags::CLAIM_LR_SEQ_VALID).into();
-            self.core.state.lock().header = header;
+            self.note_reach(header, &reach);
         }
         Ok(IntentLog { core: self.core, state: Claimed })
     }
 
-    async fn claim_blocks(&self, header: &ZilHeader, first_txg: Txg) -> Result<Reach, ZilError> {
-        let mut walk = LogWalk::new(self.core.objset, header, &*self.core.store);
+    /// The same without what lies on devices that do not answer: the log ends at its first such
+    /// block, also if it was claimed beyond that. Places of blocks behind that one stay allocated,
+    /// for nobody knows them.
+    ///
+    /// # Errors
+    /// As [`IntentLog::claim`], but for devices that do not answer.
+    pub async fn claim_what_answers(self, first_txg: Txg) -> Result<IntentLog<Claimed>, ZilError> {
+        let mut header = self.header();
+        if !header.log.is_hole() {
+            let walk = LogWalk::giving_up(self.core.objset, &header, &*self.core.store);
+            let reach = if header.claim_txg.get() == 0 {
+                header.claim_txg = first_txg.get().into();
+                self.claim_blocks(walk, first_txg).await?
+            } else {
+                Reach::of(walk).await?
+            };
+            self.note_reach(header, &reach);
+        }
+        Ok(IntentLog { core: self.core, state: Claimed })
+    }
+
+    fn note_reach(&self, mut header: ZilHeader, reach: &Reach) {
+        header.claim_blk_seq = reach.blk_seq.get().into();
+        header.claim_lr_seq = reach.lr_seq.get().into();
+        let needs_replay = reach.records > 0 || reach.blocks > 1;
+        let replay = if needs_replay { flags::REPLAY_NEEDED } else { 0 };
+        header.flags = (header.flags.get() | replay | flags::CLAIM_LR_SEQ_VALID).into();
+        self.core.state.lock().header = header;
+    }
+
+    async fn claim_blocks(&self, mut walk: LogWalk<'_>, first_txg: Txg) -> Result<Reach, ZilError> {
         let mut seen = Seen::default();
         let mut reach = Reach::default();
         while let Some(block) = walk.next().await? {

@@ -3,6 +3,7 @@
 mod commit;
 mod failure;
 mod golden;
+mod history;
 mod import;
 mod space;
 mod tasks;

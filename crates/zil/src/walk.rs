@@ -34,6 +34,8 @@ pub struct LogWalk<'a> {
     next: Blkptr,
     claimed: Option<Claimed>,
     newest_record: ZilSeq,
+    /// A block that no device answers for ends the log, wherever it should have ended.
+    gives_up: bool,
 }
 
 /// One step of a walk.
@@ -63,7 +65,14 @@ impl<'a> LogWalk<'a> {
             blk_seq: ZilSeq::new(header.claim_blk_seq.get()),
             lr_seq: has_lr_seq.then(|| ZilSeq::new(header.claim_lr_seq.get())),
         });
-        Self { store, objset, next: header.log, claimed, newest_record: ZilSeq::new(0) }
+        Self { store, objset, next: header.log, claimed, newest_record: ZilSeq::new(0), gives_up: false }
+    }
+
+    /// A walk that ends at the first block that no device answers for, as if it had never been
+    /// written.
+    #[must_use]
+    pub fn giving_up(objset: ObjsetId, header: &ZilHeader, store: &'a dyn LogStore) -> Self {
+        Self { gives_up: true, ..Self::new(objset, header, store) }
     }
 
     /// The next block, or the place where it would be; `None` at the end.
@@ -87,6 +96,7 @@ impl<'a> LogWalk<'a> {
             Ok(contents) => contents,
             Err(error @ ZilError::Unsupported { .. }) => return Err(error),
             Err(_) if at_end => None,
+            Err(_) if self.gives_up => return Ok(Some(WalkedBlock { bp, seq, contents: None, last_record })),
             Err(error) if self.claimed.is_some() => return Err(self.lost(seq, Some(error))),
             Err(error) => return Err(error),
         };

@@ -24,6 +24,9 @@ use crate::znode::{Attributes, Znode, stamp_content};
 /// The longest text of a symbolic link, in bytes.
 const TARGET_MAX: usize = 4095;
 
+/// Read, write and execute for everybody: what every symbolic link has.
+const MODE_ALL: u32 = 0o777;
+
 /// What is to be made.
 #[derive(Clone, Copy, Debug)]
 pub enum NewNode<'a> {
@@ -85,7 +88,8 @@ pub(crate) struct Birth {
 
 impl Zfs {
     /// Makes `node` under `name` in `dir`. Of `permissions` the bits in the umask are dropped;
-    /// the group is the directory's where that is set-group-id.
+    /// a symbolic link has all, whatever is asked for. The group is the directory's where that
+    /// is set-group-id.
     ///
     /// # Errors
     /// [`ZplError::Exists`], those of the name, and those of the layers below.
@@ -100,10 +104,11 @@ impl Zfs {
         self.check_writable()?;
         let parent = self.directory(dir).await?;
         let inherits = parent.mode() & MODE_SETGID != 0;
-        let mut permissions = permissions & MODE_PERMISSIONS & !cred.umask;
-        if inherits && node.kind() == FileKind::Directory {
-            permissions |= MODE_SETGID;
-        }
+        let permissions = match node.kind() {
+            FileKind::Symlink => MODE_ALL,
+            FileKind::Directory if inherits => permissions & MODE_PERMISSIONS & !cred.umask | MODE_SETGID,
+            _ => permissions & MODE_PERMISSIONS & !cred.umask,
+        };
         let birth = Birth {
             uid: cred.uid,
             gid: if inherits { parent.word(ZplAttr::Gid) as u32 } else { cred.gid },

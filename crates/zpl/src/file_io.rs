@@ -122,15 +122,17 @@ impl Zfs {
             done += piece.data.len();
             let estimate = Estimate { write_bytes: piece.data.len() as u64, frees: false };
             let tx = self.os.begin(estimate).await?;
-            if growing {
-                self.write_growing(&tx, znode, piece, how).await?;
+            let stored = if growing {
+                self.write_growing(&tx, znode, piece, how).await?
             } else {
-                put(&tx, znode, piece).await?;
+                let stored = put(&tx, znode, piece).await?;
                 znode.touch(&tx, self.now())?;
-            }
+                stored
+            };
             if znode.word(ZplAttr::Links) > 0 {
                 let logged = self.is_logged();
-                self.journal.write(Origin::Client, &tx, logged, || logged_write(znode, piece, commits));
+                self.journal
+                    .write(Origin::Client, &tx, logged, || logged_write(znode, piece, stored, commits));
             }
         }
         Ok(offset)
@@ -163,9 +165,15 @@ impl Zfs {
     }
 
     /// A write under the whole lock: size, block size and mode may change.
-    async fn write_growing(&self, tx: &Tx, znode: &Znode, piece: Piece<'_>, how: WriteFlags) -> Result<()> {
+    async fn write_growing(
+        &self,
+        tx: &Tx,
+        znode: &Znode,
+        piece: Piece<'_>,
+        how: WriteFlags,
+    ) -> Result<Stored> {
         self.grow_block(tx, znode, piece.end()).await?;
-        put(tx, znode, piece).await?;
+        let stored = put(tx, znode, piece).await?;
         let mut image = znode.image();
         if piece.end() > image.word(ZplAttr::Size) {
             image.set_word(ZplAttr::Size, piece.end());
@@ -181,7 +189,7 @@ impl Zfs {
         if dropped && znode.word(ZplAttr::Links) > 0 {
             self.journal.object(Origin::Client, tx, self.is_logged(), znode.object(), || mode_record(znode));
         }
-        Ok(())
+        Ok(stored)
     }
 
     /// Gives a file of at most one block the block size that suits a length of `end` bytes.
@@ -283,20 +291,33 @@ fn check_flags(znode: &Znode, offset: u64) -> Result<()> {
     Ok(())
 }
 
-/// Hands the bytes to the object; a whole block without reading or copying twice.
-async fn put(tx: &Tx, znode: &Znode, piece: Piece<'_>) -> Result<()> {
-    let block_bytes = u64::from(znode.dnode.block_bytes());
-    if piece.data.len() as u64 == block_bytes && piece.offset.is_multiple_of(block_bytes) {
-        let block = BlockId::new(piece.offset / block_bytes);
-        znode.dnode.write_block(tx, block, Arc::new(IoBuf::copy_of(piece.data))).await?;
-    } else {
+/// The buffers that hold a piece now, if it is just whole blocks; else none.
+type Stored = Vec<Arc<IoBuf>>;
+
+/// Hands the bytes to the object. Whole blocks are copied once, into buffers that the log can
+/// share.
+async fn put(tx: &Tx, znode: &Znode, piece: Piece<'_>) -> Result<Stored> {
+    let block_bytes = znode.dnode.block_bytes() as usize;
+    let is_whole =
+        piece.data.len().is_multiple_of(block_bytes) && piece.offset.is_multiple_of(block_bytes as u64);
+    if !is_whole {
         znode.dnode.write(tx, piece.offset, piece.data).await?;
+        return Ok(Vec::new());
     }
-    Ok(())
+    let first = piece.offset / block_bytes as u64;
+    let mut stored = Vec::with_capacity(piece.data.len() / block_bytes);
+    for (block, bytes) in (first..).zip(piece.data.chunks(block_bytes)) {
+        let buf = Arc::new(IoBuf::copy_of(bytes));
+        znode.dnode.write_block(tx, BlockId::new(block), Arc::clone(&buf)).await?;
+        stored.push(buf);
+    }
+    Ok(stored)
 }
 
-fn logged_write(znode: &Arc<Znode>, piece: Piece<'_>, commits: bool) -> LoggedWrite {
-    let data = if commits || piece.data.len() <= LOG_COPY_BYTES_MAX {
+fn logged_write(znode: &Arc<Znode>, piece: Piece<'_>, stored: Stored, commits: bool) -> LoggedWrite {
+    let data = if !stored.is_empty() {
+        WriteData::Slices(stored.into_iter().map(BufSlice::from).collect())
+    } else if commits || piece.data.len() <= LOG_COPY_BYTES_MAX {
         WriteData::Bytes(Arc::from(piece.data))
     } else {
         WriteData::Later(Arc::new(ReadBack { znode: Arc::clone(znode) }))

@@ -6,7 +6,9 @@
 //!      ──► create, rename, write, …  ─► lock ─► tx ─► Dnode, Zap, attributes ─► log record
 //!      ◄── replay                    ◄─ log
 //! ```
-//! Requests come with rights already checked: a front lets the kernel do that.
+//! Requests come with rights already checked: a front lets the kernel do that. The future of
+//! an operation that changes something is to be run to its end: dropped half-way, it leaves
+//! half a change in its transaction.
 #![forbid(unsafe_code)]
 
 mod acl;

@@ -5,7 +5,7 @@
 //! are logged when somebody asks for that object, so theirs may be gone by now: nothing to do.
 //! A record of names finds everything as it was, for those are logged in order; where it does
 //! not, replay stops rather than guess.
-//! (test: `replay_restores_what_was_committed`)
+//! (test: `what_was_committed_survives_crashes_in_random_histories`)
 
 use std::sync::Arc;
 

@@ -110,19 +110,18 @@ async fn make_pool(env: &Arc<RealEnv>, plan: &Plan) -> Result<Arc<Pool>, PoolErr
 
 async fn fill(zfs: &Zfs, span: u64) -> Result<ObjectId, PoolError> {
     let file = zfs.create(zfs.root(), b"data", NewNode::File, 0o600, Cred::default()).await?.object;
-    let mut dice = Dice(span | 1);
+    let mut dice = Dice::new(span);
     let mut offset = 0;
     while offset < span {
         let len = FILL_BYTES.min((span - offset) as usize);
-        let noise: Vec<u8> = std::iter::repeat_with(|| dice.roll().to_le_bytes()).flatten().take(len).collect();
-        zfs.write(file, offset, &noise, WriteFlags::default()).await?;
+        zfs.write(file, offset, &dice.noise(len), WriteFlags::default()).await?;
         offset += len as u64;
     }
     Ok(file)
 }
 
 /// Every thread writes until the time is up; gives all latencies in nanoseconds.
-fn write_for(env: &Arc<RealEnv>, zfs: &Arc<Zfs>, file: ObjectId, plan: &Plan) -> Result<Vec<u64>, PoolError> {
+fn write_for(env: &Arc<RealEnv>, zfs: &Arc<Zfs>, file: ObjectId, plan: &Plan) -> Result<Latencies, PoolError> {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..plan.threads)
@@ -133,12 +132,11 @@ fn write_for(env: &Arc<RealEnv>, zfs: &Arc<Zfs>, file: ObjectId, plan: &Plan) ->
             .collect();
         std::thread::sleep(plan.time);
         stop.store(true, Ordering::Relaxed);
-        let mut latencies = Vec::new();
+        let mut latencies = Latencies::default();
         for writer in writers {
-            latencies.extend(writer.join().expect("a writer does not panic")?);
+            latencies.append(writer.join().expect("a writer does not panic")?);
         }
-        latencies.sort_unstable();
-        Ok(latencies)
+        Ok(latencies.sorted())
     })
 }
 
@@ -149,30 +147,72 @@ fn write_until(
     plan: &Plan,
     stop: &AtomicBool,
     thread: u64,
-) -> Result<Vec<u64>, PoolError> {
-    let mut dice = Dice(thread.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let data: Vec<u8> = std::iter::repeat_with(|| dice.roll().to_le_bytes()).flatten().take(plan.size).collect();
+) -> Result<Latencies, PoolError> {
+    let mut dice = Dice::new(thread);
+    let data = dice.noise(plan.size);
     let places = (plan.span / plan.size as u64).max(1);
     let how = WriteFlags { sync: true, ..WriteFlags::default() };
-    let mut latencies = Vec::new();
+    let mut latencies = Latencies::default();
     while !stop.load(Ordering::Relaxed) {
         let offset = dice.roll() % places * plan.size as u64;
         let begun = Instant::now();
         env.block_on(zfs.write(file, offset, &data, how))?;
-        latencies.push(begun.elapsed().as_nanos() as u64);
+        latencies.push(begun.elapsed());
     }
     Ok(latencies)
 }
 
 /// xorshift64: quick, and the same in every run.
-struct Dice(u64);
+pub(super) struct Dice(u64);
 
 impl Dice {
-    fn roll(&mut self) -> u64 {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// Bytes that do not compress.
+    pub fn noise(&mut self, len: usize) -> Vec<u8> {
+        std::iter::repeat_with(|| self.roll().to_le_bytes()).flatten().take(len).collect()
+    }
+
+    pub fn roll(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
+    }
+}
+
+/// Times from call to return.
+#[derive(Default)]
+pub(super) struct Latencies(Vec<u64>);
+
+impl Latencies {
+    pub fn push(&mut self, time: Duration) {
+        self.0.push(time.as_nanos() as u64);
+    }
+
+    pub fn append(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
+    }
+
+    pub fn sorted(mut self) -> Self {
+        self.0.sort_unstable();
+        self
+    }
+
+    pub fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    pub fn mean_us(&self) -> f64 {
+        self.0.iter().sum::<u64>() as f64 / self.count().max(1) as f64 / 1e3
+    }
+
+    /// The time below which that part of all lies; they must be sorted.
+    pub fn at_us(&self, part: f64) -> f64 {
+        let index = ((self.count() as f64 * part) as usize).min(self.0.len().saturating_sub(1));
+        self.0.get(index).map_or(0.0, |&nanos| nanos as f64 / 1e3)
     }
 }
 
@@ -196,13 +236,9 @@ impl Meter {
         Self { cpu: cpu_time(), writes, flushes }
     }
 
-    fn report(&self, before: &Self, span: Duration, latencies: Vec<u64>, plan: &Plan) -> Report {
-        let commits = latencies.len() as u64;
+    fn report(&self, before: &Self, span: Duration, latencies: Latencies, plan: &Plan) -> Report {
+        let commits = latencies.count();
         let per_commit = |n: u64| n as f64 / commits.max(1) as f64;
-        let at = |part: f64| {
-            let index = ((commits as f64 * part) as usize).min(latencies.len().saturating_sub(1));
-            latencies.get(index).map_or(0.0, |&nanos| nanos as f64 / 1e3)
-        };
         let seconds = span.as_secs_f64();
         let cpu = (self.cpu - before.cpu).as_secs_f64();
         Report {
@@ -212,10 +248,10 @@ impl Meter {
             seconds,
             commits_per_second: commits as f64 / seconds,
             mb_per_second: commits as f64 * plan.size as f64 / seconds / 1e6,
-            latency_mean_us: latencies.iter().sum::<u64>() as f64 / commits.max(1) as f64 / 1e3,
-            latency_p50_us: at(0.5),
-            latency_p99_us: at(0.99),
-            latency_p999_us: at(0.999),
+            latency_mean_us: latencies.mean_us(),
+            latency_p50_us: latencies.at_us(0.5),
+            latency_p99_us: latencies.at_us(0.99),
+            latency_p999_us: latencies.at_us(0.999),
             cpu_seconds_per_1000: cpu * 1000.0 / commits.max(1) as f64,
             device_writes_per_commit: per_commit(self.writes - before.writes),
             flushes_per_commit: per_commit(self.flushes - before.flushes),

@@ -1,13 +1,14 @@
 //! The daemon itself.
 
 use super::cache::PoolCache;
-use control::{RunPaths, ServeError, Server, Service};
+use control::{Client, RunPaths, ServeError, Server, Service};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::future::Future;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Why the daemon cannot run.
@@ -86,7 +87,7 @@ pub fn run<S: Restore>(paths: &RunPaths, engine: impl FnOnce(PoolCache) -> S) ->
 }
 
 /// The lock that makes this the only daemon, held until the process ends. Waits for one
-/// that is about to end.
+/// that is about to end, by a stop or a kill: it answers no more.
 fn lock(paths: &RunPaths) -> Result<File, DaemonError> {
     let path = paths.daemon_lock();
     let failed = |source| DaemonError::Files { path: path.clone(), source };
@@ -94,14 +95,19 @@ fn lock(paths: &RunPaths) -> Result<File, DaemonError> {
     let mut options = OpenOptions::new();
     let mut file =
         options.write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) if paths.socket().exists() => {
-            return Err(DaemonError::Another { lock: path });
+    let client = Client::new(paths.socket());
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if client.answers() => {
+                return Err(DaemonError::Another { lock: path });
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_POLL),
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
-        Err(TryLockError::WouldBlock) => file.lock().map_err(failed)?,
-        Err(TryLockError::Error(source)) => return Err(failed(source)),
     }
     file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(failed)?;
     Ok(file)
 }
+
+const LOCK_POLL: Duration = Duration::from_millis(5);

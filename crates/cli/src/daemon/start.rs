@@ -57,7 +57,7 @@ pub fn start(paths: &RunPaths) -> Result<(), StartError> {
     let lock = open_for(&paths.start_lock(), |o| o.write(true).create(true).truncate(false))?;
     lock.lock().map_err(|source| StartError::Files { path: paths.start_lock(), source })?;
     // Whoever held the lock before us may have started it.
-    if client.is_reachable() {
+    if client.answers() {
         return Ok(());
     }
     let log = open_for(&paths.log(), |o| o.append(true).create(true))?;
@@ -69,10 +69,10 @@ pub fn start(paths: &RunPaths) -> Result<(), StartError> {
 fn wait(client: &Client, mut child: Child, paths: &RunPaths, log_start: u64) -> Result<(), StartError> {
     let started = Instant::now();
     let mut pause = POLL_FIRST;
-    while !client.is_reachable() {
+    while !client.answers() {
         if matches!(child.try_wait(), Ok(Some(_))) {
             // Another daemon may have been quicker, and hold the lock.
-            return match client.is_reachable() {
+            return match client.answers() {
                 true => Ok(()),
                 false => Err(StartError::Died(log_since(&paths.log(), log_start))),
             };

@@ -58,7 +58,7 @@ impl Holder {
     async fn examine(&self, candidate: &Candidate, paths: &[PathBuf]) -> ImportCandidate {
         let destroyed = candidate.pool.state == PoolState::Destroyed;
         let (pool, unsupported_features) = match self.try_import(candidate, paths).await {
-            Ok(pool) => (info::bare(&pool).await, Vec::new()),
+            Ok(pool) => (by_path(info::bare(&pool).await), Vec::new()),
             Err(PoolError::UnsupportedFeatures { guids }) => (from_labels(candidate), guids),
             Err(_) => (from_labels(candidate), Vec::new()),
         };
@@ -88,6 +88,16 @@ impl Holder {
         let pool = info::bare(&pool).await;
         pool.tops(VdevClass::Log).filter(|top| !top.state.is_readable()).cloned().collect()
     }
+}
+
+/// Before an import, a device that is missing is still called by its path.
+fn by_path(mut pool: PoolInfo) -> PoolInfo {
+    fn visit(vdev: &mut VdevInfo) {
+        vdev.not_present = false;
+        vdev.children.iter_mut().for_each(visit);
+    }
+    visit(&mut pool.root);
+    pool
 }
 
 /// Lines that name a missing log: `mirror-1 [log]` and its leaves, or its path.

@@ -40,13 +40,13 @@ impl MountTable {
     }
 
     /// Mounts a file system.
-    pub fn mount(&self, dataset: &str, mountpoint: &str, fs: &Filesystem, read_only: bool) -> Result<(), Failure> {
+    pub fn mount(&self, fs: &Filesystem, mountpoint: &str, options: &MountOptions) -> Result<(), Failure> {
+        let dataset = options.source.as_str();
         if self.place_of(dataset).is_some() {
             return Err(Failure::cannot(FailureKind::Busy, "mount", dataset, "filesystem already mounted"));
         }
-        let options = MountOptions { source: dataset.to_owned(), read_only };
         let path = PathBuf::from(mountpoint);
-        let mounted = front_fuse::mount(Arc::clone(&self.env), Arc::clone(&fs.zfs), &path, &options)
+        let mounted = front_fuse::mount(Arc::clone(&self.env), Arc::clone(&fs.zfs), &path, options)
             .map_err(|e| refusal::mount("mount", dataset, &e))?;
         let entry = Entry { dataset: dataset.to_owned(), mountpoint: mountpoint.to_owned(), mounted };
         self.mounted.lock().push(entry);
@@ -88,10 +88,16 @@ impl MountTable {
     }
 }
 
-/// Whether mounting is asked for by name or comes along.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// How mounting was asked for.
+#[derive(Clone, Copy)]
 enum Asked {
-    ByName,
+    ByName {
+        /// `-o ro`.
+        read_only: bool,
+        /// `-O`.
+        overlay: bool,
+    },
+    /// With something else, if its properties ask for it.
     Along,
 }
 
@@ -106,7 +112,7 @@ impl Holder {
         match call.dataset {
             Some(dataset) => {
                 let held = self.pool_of(&dataset)?;
-                self.mount_one(&held, &dataset, Asked::ByName, read_only).await
+                self.mount_one(&held, &dataset, Asked::ByName { read_only, overlay: call.overlay }).await
             }
             None => {
                 for held in self.all() {
@@ -135,7 +141,7 @@ impl Holder {
             if self.mounts.place_of(&dataset).is_some() {
                 continue;
             }
-            let mounted = self.mount_one(held, &dataset, Asked::Along, false).await;
+            let mounted = self.mount_one(held, &dataset, Asked::Along).await;
             outcome = outcome.and(mounted);
         }
         outcome
@@ -143,7 +149,7 @@ impl Holder {
 
     /// Mounts one along with something else, if its properties ask for it.
     pub(super) async fn mount_along(&self, held: &Held, dataset: &str) -> Result<(), Failure> {
-        self.mount_one(held, dataset, Asked::Along, false).await
+        self.mount_one(held, dataset, Asked::Along).await
     }
 
     /// The same again at another place, after its mount point has changed.
@@ -158,35 +164,39 @@ impl Holder {
             if place.is_some() {
                 self.mounts.unmount_below(&dataset, false)?;
             }
-            self.mount_one(held, &dataset, Asked::Along, false).await?;
+            self.mount_one(held, &dataset, Asked::Along).await?;
         }
         Ok(())
     }
 
-    async fn mount_one(
-        &self,
-        held: &Held,
-        dataset: &str,
-        asked: Asked,
-        read_only: bool,
-    ) -> Result<(), Failure> {
+    async fn mount_one(&self, held: &Held, dataset: &str, asked: Asked) -> Result<(), Failure> {
         let refuse = |reason: &str| Err(Failure::cannot(FailureKind::Invalid, "mount", dataset, reason));
         let canmount = self.number(held, dataset, "canmount").await?;
         let mountpoint = self.mountpoint(held, dataset).await?;
         let mountpoint = match (asked, canmount, mountpoint.as_deref()) {
             (Asked::Along, 1, Some(path)) if path.starts_with('/') => path.to_owned(),
             (Asked::Along, ..) => return Ok(()),
-            (Asked::ByName, 0, _) => return refuse("'canmount' property is set to 'off'"),
-            (Asked::ByName, _, Some("legacy")) => return refuse("legacy mountpoint"),
-            (Asked::ByName, _, Some(path)) if path.starts_with('/') => path.to_owned(),
-            (Asked::ByName, ..) => return refuse("no mountpoint set"),
+            (Asked::ByName { .. }, 0, _) => return refuse("'canmount' property is set to 'off'"),
+            (Asked::ByName { .. }, _, Some("legacy")) => return refuse("legacy mountpoint"),
+            (Asked::ByName { .. }, _, Some(path)) if path.starts_with('/') => path.to_owned(),
+            (Asked::ByName { .. }, ..) => return refuse("no mountpoint set"),
         };
         if self.mounts.place_of(dataset).is_some() {
             return refuse("filesystem already mounted");
         }
         let fs = held.pool.filesystem(dataset).await.map_err(|e| refusal::pool("mount", dataset, &e))?;
-        let read_only = read_only || held.pool.is_read_only() || self.number(held, dataset, "readonly").await? == 1;
-        self.mounts.mount(dataset, &mountpoint, &fs, read_only)
+        let (read_only, overlay) = match asked {
+            Asked::ByName { read_only, overlay } => (read_only, overlay),
+            Asked::Along => (false, false),
+        };
+        let options = MountOptions {
+            source: dataset.to_owned(),
+            read_only: read_only
+                || held.pool.is_read_only()
+                || self.number(held, dataset, "readonly").await? == 1,
+            overlay: overlay || self.number(held, dataset, "overlay").await? == 1,
+        };
+        self.mounts.mount(&fs, &mountpoint, &options)
     }
 
     /// Where a file system is to be mounted: a path below the altroot, `legacy` or `none`.

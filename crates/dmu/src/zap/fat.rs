@@ -13,7 +13,7 @@ use super::error::{Damage, ZapError};
 use super::header::{Header, Params, block_shift, embedded_shift};
 use super::key::Key;
 use super::leaf::{Leaf, Shape, array_chunks};
-use super::leaf_edit::FLAG_CD_SORTED;
+use super::leaf_edit::leaf_flags;
 use super::value::ZapValue;
 
 /// Splits that one insertion may need: one per bit of the hash.
@@ -64,7 +64,7 @@ impl<B: Blocks> Fat<'_, B> {
             put_u64(&mut first, embedded_at(shift, index), 1);
         }
         self.write(tx, 0, first).await?;
-        let leaf = Leaf::format(IoBuf::zeroed(bytes), 0, 0, leaf_flags(&params));
+        let leaf = Leaf::format(IoBuf::zeroed(bytes), 0, 0, leaf_flags(params.normflags));
         self.write(tx, 1, leaf.bytes).await
     }
 
@@ -201,7 +201,7 @@ impl<B: Blocks> Fat<'_, B> {
     fn check_size(&self, key: &Key, value: &ZapValue) -> Result<(), ZapError> {
         let shift = block_shift(self.blocks.block_bytes() as usize).map_err(self.damage(0))?;
         let need = 1 + array_chunks(key.bytes.len()) + array_chunks(value.bytes_len());
-        if value.bytes_len() > super::value::VALUE_BYTES_MAX || need > usize::from(Shape { shift }.chunks()) {
+        if value.bytes_len() > ondisk::zap::VALUE_MAX_BYTES || need > usize::from(Shape { shift }.chunks()) {
             return Err(ZapError::ValueTooLarge { object: self.blocks.object(), bytes: value.bytes_len() });
         }
         Ok(())
@@ -224,7 +224,8 @@ impl<B: Blocks> Fat<'_, B> {
         }
         let mut low = IoBuf::zeroed(data.len());
         let mut high = IoBuf::zeroed(data.len());
-        leaf.split_into(&mut low, &mut high, leaf_flags(&header.params)).map_err(self.damage(block))?;
+        leaf.split_into(&mut low, &mut high, leaf_flags(header.params.normflags))
+            .map_err(self.damage(block))?;
 
         let new_block = header.free_block;
         let spare = header.table.shift - leaf.prefix_len() - 1;
@@ -345,10 +346,6 @@ impl<B: Blocks> Fat<'_, B> {
 fn after_leaf(prefix: u64, prefix_len: u32) -> Option<(u64, u32)> {
     let next = prefix + 1;
     (prefix_len > 0 && next >> prefix_len == 0).then(|| (next << (64 - prefix_len), 0))
-}
-
-fn leaf_flags(params: &Params) -> u8 {
-    if params.normflags == 0 { 0 } else { FLAG_CD_SORTED }
 }
 
 /// Where in the header block a pointer of the embedded table is.

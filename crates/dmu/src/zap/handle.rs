@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use async_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use device::IoBuf;
+use ondisk::zap::{BLOCK_HEADER, BLOCK_MICRO, FAT_BLOCK_SHIFT, MICRO_MAX_BYTES, MZAP_NAME_BYTES};
 use units::{BlockId, Txg};
 
 use super::Blocks;
@@ -11,16 +12,10 @@ use super::bytes::u64_at;
 use super::cursor::{Cursor, ZapEntry};
 use super::error::{Damage, ZapError};
 use super::fat::{Fat, Put};
-use super::header::{BLOCK_TYPE_HEADER, Params};
+use super::header::Params;
 use super::key::Key;
-use super::micro::{
-    self, BLOCK_TYPE_MICRO, MICRO_BYTES_MAX, MICRO_GROW_BYTES, MICRO_NAME_BYTES, MicroEntry, MicroIndex,
-    Place,
-};
+use super::micro::{self, MICRO_GROW_BYTES, MicroEntry, MicroIndex, Place};
 use super::value::ZapValue;
-
-/// Block size that a ZAP gets when it turns fat.
-const FAT_BLOCK_BYTES: u32 = 16 << 10;
 
 /// What all handles of one ZAP share; lives in the dnode, made at first use.
 #[derive(Debug, Default)]
@@ -332,7 +327,7 @@ impl<B: Blocks> Zap<B> {
         if found.is_some() && how != Put::Update {
             return Err(ZapError::Exists { object: self.blocks.object(), name: key.shown() });
         }
-        let Some(value) = value.as_u64().filter(|_| key.bytes.len() <= MICRO_NAME_BYTES) else {
+        let Some(value) = value.as_u64().filter(|_| key.bytes.len() <= MZAP_NAME_BYTES) else {
             return Ok(false);
         };
         if let Some((_, slot)) = found {
@@ -361,7 +356,7 @@ impl<B: Blocks> Zap<B> {
     async fn micro_grow(&self, tx: &B::Tx, index: &mut MicroIndex) -> Result<bool, ZapError> {
         let bytes = self.blocks.block_bytes();
         let larger = bytes + MICRO_GROW_BYTES;
-        if larger > MICRO_BYTES_MAX {
+        if larger as usize > MICRO_MAX_BYTES {
             return Ok(false);
         }
         self.blocks.set_block_bytes(tx, larger).await?;
@@ -375,7 +370,7 @@ impl<B: Blocks> Zap<B> {
             return Ok(());
         };
         let block = self.blocks.read_block(BlockId::new(0)).await?;
-        self.blocks.set_block_bytes(tx, FAT_BLOCK_BYTES).await?;
+        self.blocks.set_block_bytes(tx, 1 << FAT_BLOCK_SHIFT).await?;
         let params = index.params;
         self.fat().format(tx, params).await?;
         for ((hash, cd), slot) in index.from(0, 0) {
@@ -422,10 +417,8 @@ impl<B: Blocks> Zap<B> {
             return Err(self.damage(Damage("block too small for a ZAP")));
         }
         match u64_at(&block, 0) {
-            BLOCK_TYPE_MICRO => {
-                Ok(Form::Micro(MicroIndex::load(&block).map_err(|damage| self.damage(damage))?))
-            }
-            BLOCK_TYPE_HEADER => {
+            BLOCK_MICRO => Ok(Form::Micro(MicroIndex::load(&block).map_err(|damage| self.damage(damage))?)),
+            BLOCK_HEADER => {
                 self.fat().header().await?;
                 Ok(Form::Fat)
             }

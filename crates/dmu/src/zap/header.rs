@@ -7,20 +7,17 @@
 //! half the block: the embedded pointer table, in use while `blocks` is 0
 //! ```
 
+use ondisk::zap::{BLOCK_HEADER, ZAP_MAGIC, flags};
+
 use super::bytes::{put_u64, u64_at};
 use super::error::Damage;
 
-/// First word of a fat ZAP's first block (`ZBT_HEADER`).
-pub(super) const BLOCK_TYPE_HEADER: u64 = 1 << 63 | 1;
-/// Second word of a fat ZAP's first block.
-pub(super) const HEADER_MAGIC: u64 = 0x2_F52A_B2AB;
-
 /// 48 bits of the hash count rather than 28.
-pub const ZAP_FLAG_HASH64: u64 = 1;
+pub const ZAP_FLAG_HASH64: u64 = flags::HASH64;
 /// Keys are arrays of `u64`, not names.
-pub const ZAP_FLAG_UINT64_KEY: u64 = 1 << 1;
+pub const ZAP_FLAG_UINT64_KEY: u64 = flags::UINT64_KEY;
 /// The first word of a key is its hash.
-pub const ZAP_FLAG_PRE_HASHED_KEY: u64 = 1 << 2;
+pub const ZAP_FLAG_PRE_HASHED_KEY: u64 = flags::PRE_HASHED_KEY;
 
 /// Smallest and largest block of a fat ZAP, as base-2 logarithms: a leaf's chunk numbers have
 /// 16 bits.
@@ -90,7 +87,7 @@ impl Header {
     /// Reads and checks the first block.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Damage> {
         let block_shift = block_shift(bytes.len())?;
-        if u64_at(bytes, 0) != BLOCK_TYPE_HEADER || u64_at(bytes, 8) != HEADER_MAGIC {
+        if u64_at(bytes, 0) != BLOCK_HEADER || u64_at(bytes, 8) != ZAP_MAGIC {
             return Err(Damage("no ZAP header"));
         }
         let shift = u32::try_from(u64_at(bytes, 32)).map_err(|_| Damage("pointer table shift"))?;
@@ -141,8 +138,8 @@ impl Header {
     /// Writes the header's own fields.
     pub(super) fn encode(&self, bytes: &mut [u8]) {
         let words = [
-            BLOCK_TYPE_HEADER,
-            HEADER_MAGIC,
+            BLOCK_HEADER,
+            ZAP_MAGIC,
             self.table.block,
             self.table.blocks,
             u64::from(self.table.shift),

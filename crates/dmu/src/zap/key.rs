@@ -4,16 +4,14 @@
 //! its NUL, or over the words in little-endian bytes. Only its top bits count: 28, or 48 with
 //! [`ZAP_FLAG_HASH64`](super::ZAP_FLAG_HASH64); the others are cleared.
 
+use ondisk::zap::NAME_MAX_BYTES;
 use units::ObjectId;
 
 use super::error::ZapError;
 use super::header::{Params, ZAP_FLAG_PRE_HASHED_KEY};
 
 /// Normalisation flag: names that differ only in case hash alike (`U8_TEXTPREP_TOUPPER`).
-pub const NORM_TOUPPER: u64 = 1;
-
-/// Longest name with its NUL (`ZAP_MAXNAMELEN`).
-pub(super) const NAME_BYTES_MAX: usize = 256;
+pub const NORM_TOUPPER: u64 = 2;
 
 const POLYNOMIAL: u64 = 0xC96C_5795_D787_0F42;
 
@@ -59,7 +57,7 @@ pub(super) struct Key {
 impl Key {
     /// A name.
     pub(super) fn name(object: ObjectId, params: &Params, name: &[u8]) -> Result<Self, ZapError> {
-        let usable = !name.is_empty() && name.len() < NAME_BYTES_MAX && !name.contains(&0);
+        let usable = !name.is_empty() && name.len() < NAME_MAX_BYTES && !name.contains(&0);
         if !usable || params.word_keys() {
             return Err(ZapError::BadName { object, bytes: name.len() });
         }
@@ -82,7 +80,7 @@ impl Key {
     /// An array of words, for a ZAP with `u64` keys.
     pub(super) fn words(object: ObjectId, params: &Params, words: &[u64]) -> Result<Self, ZapError> {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
-        if words.is_empty() || bytes.len() > NAME_BYTES_MAX || !params.word_keys() {
+        if words.is_empty() || bytes.len() > NAME_MAX_BYTES || !params.word_keys() {
             return Err(ZapError::BadName { object, bytes: bytes.len() });
         }
         let hash = if params.flags & ZAP_FLAG_PRE_HASHED_KEY != 0 {

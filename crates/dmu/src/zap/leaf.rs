@@ -13,28 +13,16 @@
 
 use std::ops::Deref;
 
+use ondisk::zap::{
+    ARRAY_BYTES, BLOCK_LEAF, CHAIN_END, CHUNK_ARRAY, CHUNK_BYTES, CHUNK_ENTRY, ZAP_LEAF_MAGIC,
+};
+
 use super::bytes::{u16_at, u32_at, u64_at};
 use super::error::Damage;
 use super::header::{block_shift, prefix};
 use super::key::Key;
 use super::value::ZapValue;
 
-/// First word of a leaf (`ZBT_LEAF`).
-pub(super) const BLOCK_TYPE_LEAF: u64 = 1 << 63;
-/// Magic number of a leaf.
-pub(super) const LEAF_MAGIC: u32 = 0x2AB_1EAF;
-/// End of a chain.
-pub(super) const CHAIN_END: u16 = 0xffff;
-/// Size of a chunk.
-pub(super) const CHUNK_BYTES: usize = 24;
-/// What an array chunk carries.
-pub(super) const ARRAY_BYTES: usize = 21;
-/// Kind of chunk: free.
-pub(super) const CHUNK_FREE: u8 = 253;
-/// Kind of chunk: entry.
-pub(super) const CHUNK_ENTRY: u8 = 252;
-/// Kind of chunk: part of a name or value.
-pub(super) const CHUNK_ARRAY: u8 = 251;
 /// Where the hash table begins.
 pub(super) const HASH_TABLE_AT: usize = 48;
 /// Where in an array or free chunk the next chunk's number is.
@@ -107,7 +95,7 @@ impl<T: Deref<Target = [u8]>> Leaf<T> {
     pub(super) fn open(bytes: T, hash: u64) -> Result<Self, Damage> {
         let shift = block_shift(bytes.len())?;
         let leaf = Self { bytes, shape: Shape { shift } };
-        if u64_at(&leaf.bytes, 0) != BLOCK_TYPE_LEAF || u32_at(&leaf.bytes, 24) != LEAF_MAGIC {
+        if u64_at(&leaf.bytes, 0) != BLOCK_LEAF || u32_at(&leaf.bytes, 24) != ZAP_LEAF_MAGIC {
             return Err(Damage("no ZAP leaf"));
         }
         if leaf.prefix_len() > 64 - leaf.shape.hash_shift() {

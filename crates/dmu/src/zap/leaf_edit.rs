@@ -5,18 +5,22 @@
 
 use std::ops::DerefMut;
 
+use ondisk::zap::{
+    ARRAY_BYTES, BLOCK_LEAF, CHAIN_END, CHUNK_ARRAY, CHUNK_BYTES, CHUNK_ENTRY, CHUNK_FREE, ENTRIES_CD_SORTED,
+    ZAP_LEAF_MAGIC,
+};
+
 use super::bytes::{put_u16, put_u32, put_u64, u16_at};
 use super::error::Damage;
 use super::key::Key;
-use super::leaf::{
-    ARRAY_BYTES, BLOCK_TYPE_LEAF, CHAIN_END, CHUNK_ARRAY, CHUNK_BYTES, CHUNK_ENTRY, CHUNK_FREE,
-    ENTRY_NEXT_AT, Entry, HASH_TABLE_AT, LEAF_MAGIC, Leaf, NEXT_AT, Shape, array_chunks,
-};
+use super::leaf::{ENTRY_NEXT_AT, Entry, HASH_TABLE_AT, Leaf, NEXT_AT, Shape, array_chunks};
 use super::value::ZapValue;
 
-/// Flag of a leaf whose chains are in order of their differentiators (`ZLF_ENTRIES_CDSORTED`).
-/// Set where names are normalised; ours are always in order.
-pub(super) const FLAG_CD_SORTED: u8 = 1;
+/// Flags of a leaf: where names are normalised, the format wants to be told that chains are in
+/// order of their differentiators. Ours always are.
+pub(super) const fn leaf_flags(normflags: u64) -> u8 {
+    if normflags == 0 { 0 } else { ENTRIES_CD_SORTED }
+}
 
 /// What an entry is made of.
 struct Parts<'a> {
@@ -37,9 +41,9 @@ impl<T: DerefMut<Target = [u8]>> Leaf<T> {
         let mut leaf = Self { bytes, shape: Shape { shift } };
         let shape = leaf.shape;
         leaf.bytes.fill(0);
-        put_u64(&mut leaf.bytes, 0, BLOCK_TYPE_LEAF);
+        put_u64(&mut leaf.bytes, 0, BLOCK_LEAF);
         put_u64(&mut leaf.bytes, 16, prefix);
-        put_u32(&mut leaf.bytes, 24, LEAF_MAGIC);
+        put_u32(&mut leaf.bytes, 24, ZAP_LEAF_MAGIC);
         put_u16(&mut leaf.bytes, 28, shape.chunks());
         put_u16(&mut leaf.bytes, 32, prefix_len as u16);
         leaf.bytes[36] = flags;

@@ -9,20 +9,15 @@
 
 use std::collections::BTreeMap;
 
+use ondisk::zap::{BLOCK_MICRO, MZAP_ENTRY_BYTES, MZAP_NAME_BYTES};
+
 use super::bytes::{put_u32, put_u64, u32_at, u64_at};
 use super::error::Damage;
 use super::header::Params;
 use super::key::{Key, hash_name};
 
-/// First word of a micro ZAP (`ZBT_MICRO`).
-pub(super) const BLOCK_TYPE_MICRO: u64 = 1 << 63 | 3;
-/// Size of the header and of every entry.
-const ENTRY_BYTES: usize = 64;
-/// Longest name with its NUL.
-pub(super) const MICRO_NAME_BYTES: usize = 50;
-const NAME_AT: usize = 14;
-/// Largest micro ZAP: beyond, it turns fat.
-pub(super) const MICRO_BYTES_MAX: u32 = 128 << 10;
+/// Where in an entry its name is.
+const NAME_AT: usize = MZAP_ENTRY_BYTES - MZAP_NAME_BYTES;
 /// By how much the block grows when all slots are taken.
 pub(super) const MICRO_GROW_BYTES: u32 = 512;
 
@@ -41,16 +36,16 @@ pub(super) struct MicroEntry<'a> {
 
 /// Slots in a block of so many bytes.
 const fn slots(bytes: usize) -> usize {
-    bytes / ENTRY_BYTES - 1
+    bytes / MZAP_ENTRY_BYTES - 1
 }
 
 const fn slot_at(slot: u16) -> usize {
-    ENTRY_BYTES * (slot as usize + 1)
+    MZAP_ENTRY_BYTES * (slot as usize + 1)
 }
 
 /// Reads a slot that lies within `bytes`.
 pub(super) fn entry(bytes: &[u8], slot: u16) -> Result<MicroEntry<'_>, Damage> {
-    let raw = &bytes[slot_at(slot)..slot_at(slot) + ENTRY_BYTES];
+    let raw = &bytes[slot_at(slot)..slot_at(slot) + MZAP_ENTRY_BYTES];
     let name = &raw[NAME_AT..];
     let end = name.iter().position(|&byte| byte == 0).ok_or(Damage("micro ZAP name without end"))?;
     Ok(MicroEntry { name: &name[..end], cd: u32_at(raw, 8), value: u64_at(raw, 0) })
@@ -58,7 +53,7 @@ pub(super) fn entry(bytes: &[u8], slot: u16) -> Result<MicroEntry<'_>, Damage> {
 
 /// Fills a slot. `name` may end with its NUL.
 pub(super) fn put_entry(bytes: &mut [u8], slot: u16, entry: &MicroEntry<'_>) {
-    let raw = &mut bytes[slot_at(slot)..slot_at(slot) + ENTRY_BYTES];
+    let raw = &mut bytes[slot_at(slot)..slot_at(slot) + MZAP_ENTRY_BYTES];
     raw.fill(0);
     put_u64(raw, 0, entry.value);
     put_u32(raw, 8, entry.cd);
@@ -72,13 +67,13 @@ pub(super) fn put_value(bytes: &mut [u8], slot: u16, value: u64) {
 
 /// Empties a slot.
 pub(super) fn clear_entry(bytes: &mut [u8], slot: u16) {
-    bytes[slot_at(slot)..slot_at(slot) + ENTRY_BYTES].fill(0);
+    bytes[slot_at(slot)..slot_at(slot) + MZAP_ENTRY_BYTES].fill(0);
 }
 
 /// Makes a block an empty micro ZAP.
 pub(super) fn format(bytes: &mut [u8], params: &Params) {
     bytes.fill(0);
-    put_u64(bytes, 0, BLOCK_TYPE_MICRO);
+    put_u64(bytes, 0, BLOCK_MICRO);
     put_u64(bytes, 8, params.salt);
     put_u64(bytes, 16, params.normflags);
 }
@@ -98,7 +93,7 @@ pub(super) struct MicroIndex {
 impl MicroIndex {
     /// Indexes a block.
     pub(super) fn load(bytes: &[u8]) -> Result<Self, Damage> {
-        if bytes.len() < 2 * ENTRY_BYTES || slots(bytes.len()) > usize::from(u16::MAX) {
+        if bytes.len() < 2 * MZAP_ENTRY_BYTES || slots(bytes.len()) > usize::from(u16::MAX) {
             return Err(Damage("block size that a micro ZAP cannot have"));
         }
         let params = Params { salt: u64_at(bytes, 8), normflags: u64_at(bytes, 16), flags: 0 };

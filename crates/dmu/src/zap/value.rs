@@ -2,9 +2,6 @@
 
 use super::error::Damage;
 
-/// Longest value, in bytes (`ZAP_MAXVALUELEN`).
-pub(super) const VALUE_BYTES_MAX: usize = 8192;
-
 /// The value of an entry: integers of 1, 2, 4 or 8 bytes. Text is an array of bytes that ends
 /// with a NUL.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -122,6 +122,44 @@ fn claiming_twice_changes_nothing() {
     assert_eq!(store.owned(), owned);
 }
 
+/// Claims what can be read, as an import without the missing logs does.
+fn claim_what_answers(store: &MemStore) -> IntentLog<Claimed> {
+    let txg = store.open_txg();
+    let log = now(found(store).claim_what_answers(txg)).expect("what does not answer is given up");
+    store.0.lock().open = txg.next();
+    store.sync_done(txg, Some(log.header()));
+    log
+}
+
+#[test]
+fn a_log_whose_device_is_missing_is_given_up_only_when_asked() {
+    let store = crashed(5);
+    let missing: BTreeSet<VdevId> = store.walk_blocks().iter().map(|bp| bp.dva(0).vdev).collect();
+    store.0.lock().dead = missing;
+    now(found(&store).claim(store.open_txg())).expect_err("it may hold what was promised");
+    let log = claim_what_answers(&store);
+    let files = Files { store: Some(store.clone()), ..Files::default() };
+    let (log, report) = now(log.replay(&files)).expect("what is left of the log replays");
+    assert_eq!(report.applied, 0);
+    store.0.lock().dead.clear();
+    let mut world = World::over(store.clone(), log);
+    world.settle();
+    world.sync();
+    assert!(store.owned().is_empty(), "the place of its first block is free again: {:?}", store.owned());
+}
+
+#[test]
+fn a_claimed_log_whose_device_went_missing_is_given_up_when_asked() {
+    let store = crashed(5);
+    drop(claim(&store));
+    let missing: BTreeSet<VdevId> = store.walk_blocks().iter().map(|bp| bp.dva(0).vdev).collect();
+    store.0.lock().dead = missing;
+    let files = Files { store: Some(store.clone()), ..Files::default() };
+    now(claim(&store).replay(&files)).expect_err("it was claimed, and is not there");
+    let (_, report) = now(claim_what_answers(&store).replay(&files)).expect("nothing is left of it");
+    assert_eq!((report.applied, tags(&files.done)), (0, vec![]));
+}
+
 #[test]
 fn an_empty_log_has_nothing_to_claim_or_replay() {
     let store = World::new(&[16, 16]).crash(false);

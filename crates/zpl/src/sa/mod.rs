@@ -13,7 +13,7 @@
 //! Invariants
 //! - A layout's number is stable on disk no later than the first object that uses it:
 //!   it is made in a transaction that ends before the user's begins.
-//!   (test: `a_new_layout_is_in_the_table_before_anybody_uses_it`)
+//!   (test: `a_crash_at_any_time_leaves_a_sound_tree`, whose objects bring many layouts)
 //! - Values that this code does not know are kept as they are.
 //!   (test: `foreign_attributes_survive_a_rebuild`)
 

@@ -46,7 +46,7 @@ fn what_is_created_is_found_with_its_attributes() {
         for (name, target) in [("short", b"../dir/f".as_slice()), ("long", &long)] {
             let made =
                 zfs.create(root, name.as_bytes(), NewNode::Symlink(target), 0o777, CRED).await.unwrap();
-            assert_eq!(made.size, target.len() as u64);
+            assert_eq!((made.size, made.permissions), (target.len() as u64, 0o777));
         }
         let zfs = world.remount(zfs).await;
         let found = zfs.lookup(root, b"dir").await.unwrap();

@@ -3,5 +3,6 @@
 mod basics;
 mod model;
 mod parallel;
+mod policies;
 mod random;
 mod world;

@@ -227,15 +227,34 @@ fn a_crash_at_any_time_leaves_a_sound_tree() {
     assert!(replayed > 500, "only {replayed} records were replayed");
 }
 
+const DEVICE: DeviceNumber = DeviceNumber { major: 1, minor: 3 };
+
 async fn one_of_many(zfs: &Zfs, dice: &mut Dice, dir: ObjectId, name: &[u8]) {
     let found = zfs.lookup(dir, name).await.ok();
-    let done = match (dice.below(8), found) {
-        (0 | 1, _) => zfs.create(dir, name, NewNode::File, 0o644, CRED).await.map(drop),
+    let done = match (dice.below(10), found) {
+        (0 | 1, _) => {
+            let nodes = [
+                NewNode::File,
+                NewNode::File,
+                NewNode::Symlink(b"x"),
+                NewNode::Fifo,
+                NewNode::CharDevice(DEVICE),
+            ];
+            let node = nodes[dice.below(5) as usize];
+            zfs.create(dir, name, node, 0o644, CRED).await.map(drop)
+        }
+        (8, Some(of)) => {
+            let value = vec![3; dice.below(900) as usize];
+            zfs.set_xattr(of.object, b"user.x", &value, XattrMode::Set).await
+        }
         (2, _) => zfs.unlink(dir, name).await,
         (3, Some(of)) => zfs.link(of.object, dir, format!("l{}", dice.below(5)).as_bytes()).await.map(drop),
         (4, Some(of)) if zfs.open_object(of.object).await.is_ok() => {
             let how = WriteFlags { append: true, sync: dice.below(2) == 0, drop_setid: false };
-            let written = zfs.write(of.object, 0, &[7; 700], how).await.map(drop);
+            let written = match of.kind {
+                FileKind::File => zfs.write(of.object, 0, &[7; 700], how).await.map(drop),
+                _ => Ok(()),
+            };
             zfs.close(of.object).await.unwrap();
             written
         }

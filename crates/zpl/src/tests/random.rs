@@ -40,14 +40,14 @@ fn a_file_system_behaves_as_a_tree_of_byte_vectors() {
 
 #[test]
 fn what_was_committed_survives_crashes_in_random_histories() {
-    histories(100..140, 200, ZfsOptions::default(), true);
+    histories(100..125, 200, ZfsOptions::default(), true);
 }
 
 #[test]
 fn small_records_and_large_dnodes_change_nothing() {
     let options =
         ZfsOptions { record_bytes: 4096, dnode_slots: 2, project_ids: true, ..ZfsOptions::default() };
-    histories(200..215, 200, options, true);
+    histories(200..210, 200, options, true);
 }
 
 #[test]

@@ -6,7 +6,8 @@ use futures::executor::block_on;
 use super::memory::{Memory, TX};
 use crate::zap::bytes::put_u64;
 use crate::zap::header::{Header, Params, embedded_shift};
-use crate::zap::{Zap, ZapValue};
+use crate::zap::key::hash_name;
+use crate::zap::{NORM_TOUPPER, Zap, ZapValue};
 
 const LEAF: &[u8] = include_bytes!("golden/object_directory_leaf.bin");
 const SALT: u64 = 0x7d1_17b3;
@@ -74,4 +75,11 @@ fn a_leaf_of_openzfs_takes_changes() {
         }
         assert_eq!(zap.all().await.unwrap().len(), 500);
     });
+}
+
+/// The bookmark `b1` of the golden pool `g10-snapshots-clones`, in a ZAP that folds case.
+#[test]
+fn names_are_folded_before_they_hash_as_openzfs_does() {
+    let params = Params { salt: 0x566_bb3f, normflags: NORM_TOUPPER, flags: 0 };
+    assert_eq!(hash_name(&params, b"b1"), 0xae22_88c0_0000_0000);
 }

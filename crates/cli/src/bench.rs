@@ -1,0 +1,146 @@
+//! `sawmill bench zil | file | check`: measuring, and checking what was promised.
+//!
+//! These take `--name value …` words: a value list goes on to the next `--name`.
+
+mod file;
+mod words;
+mod zil;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use device::{Options, RealEnv};
+
+use words::Words;
+
+const USAGE: &str = "usage:
+	bench zil --threads N --size S --span S --seconds T --main FILE... [--log FILE...] [--log-mirror] [--json]
+	bench file --path FILE --threads N --size S --span S --seconds T [--acks FILE] [--json]
+	bench check --path FILE --acks FILE
+";
+
+const EXIT_FAILED: u8 = 1;
+const EXIT_USAGE: u8 = 2;
+
+/// Runs one of them; gives the exit code.
+pub(crate) fn main(words: &[String]) -> u8 {
+    let Some((name, rest)) = words.split_first() else { return usage("missing command") };
+    let words = match Words::parse(rest) {
+        Ok(words) => words,
+        Err(reason) => return usage(&reason),
+    };
+    let done = match name.as_str() {
+        "zil" => zil(&words),
+        "file" => file(&words),
+        "check" => check(&words),
+        other => return usage(&format!("unrecognized command '{other}'")),
+    };
+    match done {
+        Ok(code) => code,
+        Err(Refusal::Usage(reason)) => usage(&reason),
+        Err(Refusal::Failed(reason)) => {
+            eprintln!("{reason}");
+            EXIT_FAILED
+        }
+    }
+}
+
+fn usage(reason: &str) -> u8 {
+    eprint!("{reason}\n{USAGE}");
+    EXIT_USAGE
+}
+
+/// Why a bench did not run.
+enum Refusal {
+    Usage(String),
+    Failed(String),
+}
+
+fn failed(error: impl std::error::Error) -> Refusal {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    Refusal::Failed(text)
+}
+
+fn zil(words: &Words) -> Result<u8, Refusal> {
+    let plan = zil::Plan {
+        threads: words.number("threads", 1)?,
+        size: words.bytes("size", 8 << 10)? as usize,
+        span: words.bytes("span", 400 << 20)?,
+        time: Duration::from_secs(words.number("seconds", 5)? as u64),
+        main: words.paths("main"),
+        log: words.paths("log"),
+        log_mirror: words.has("log-mirror"),
+    };
+    if plan.main.is_empty() || plan.threads == 0 || plan.size == 0 {
+        return Err(Refusal::Usage("--main FILE is needed, and --threads and --size above 0".into()));
+    }
+    let options = Options::from_process_environment().map_err(failed)?;
+    let report = zil::run(&RealEnv::new(options), &plan).map_err(failed)?;
+    print_report(words, &report, report.text());
+    Ok(0)
+}
+
+fn file(words: &Words) -> Result<u8, Refusal> {
+    let plan = file::Plan {
+        path: words.path("path")?,
+        threads: words.number("threads", 1)?,
+        size: words.bytes("size", 8 << 10)? as usize,
+        span: words.bytes("span", 400 << 20)?,
+        time: Duration::from_secs(words.number("seconds", 5)? as u64),
+    };
+    if plan.threads == 0 || plan.size < file::HEADER_BYTES {
+        return Err(Refusal::Usage(format!("--threads above 0 and --size of {} bytes or more", file::HEADER_BYTES)));
+    }
+    let run = file::run(&plan).map_err(failed)?;
+    if let Some(path) = words.paths("acks").first() {
+        run.acks.save(path).map_err(failed)?;
+    }
+    print_report(words, &run.report, run.report.text());
+    Ok(0)
+}
+
+fn check(words: &Words) -> Result<u8, Refusal> {
+    let acks = file::Acks::load(&words.path("acks")?).map_err(failed)?;
+    let verdict = file::check(&words.path("path")?, &acks).map_err(failed)?;
+    println!("{} acknowledged places checked, {} lost", verdict.checked, verdict.lost);
+    Ok(if verdict.lost == 0 { 0 } else { EXIT_FAILED })
+}
+
+fn print_report(words: &Words, report: &impl serde::Serialize, text: String) {
+    if words.has("json") {
+        println!("{}", serde_json::to_string(report).expect("a report is plain data"));
+    } else {
+        println!("{text}");
+    }
+}
+
+impl Words {
+    fn number(&self, name: &str, default: usize) -> Result<usize, Refusal> {
+        match self.one(name) {
+            None => Ok(default),
+            Some(word) => word.parse().map_err(|_| Refusal::Usage(format!("bad number '{word}' for --{name}"))),
+        }
+    }
+
+    fn bytes(&self, name: &str, default: u64) -> Result<u64, Refusal> {
+        match self.one(name) {
+            None => Ok(default),
+            Some(word) => {
+                words::bytes(word).ok_or_else(|| Refusal::Usage(format!("bad size '{word}' for --{name}")))
+            }
+        }
+    }
+
+    fn path(&self, name: &str) -> Result<PathBuf, Refusal> {
+        self.one(name).map(PathBuf::from).ok_or_else(|| Refusal::Usage(format!("--{name} FILE is needed")))
+    }
+
+    fn paths(&self, name: &str) -> Vec<PathBuf> {
+        self.all(name).iter().map(PathBuf::from).collect()
+    }
+}

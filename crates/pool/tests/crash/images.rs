@@ -1,0 +1,173 @@
+//! Recorded runs, and what a power cut could have left.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use pool::Pool;
+use sim::{CrashImage, CrashPlan, DiskModel, Recording, Sim};
+use vdev::PoolState;
+
+use crate::clients::{self, Load};
+use crate::dice::Dice;
+use crate::model::Model;
+use crate::promise::Promise;
+use crate::shape::{LOG, MIRROR, MIRRORED_LOG, POOL, SINGLE, STRIPE, Shape, TWO_LOGS, brisk};
+use crate::space;
+use crate::story::{Tell, number, run, tell};
+
+/// Images of each run that are imported, drawn from all.
+const IMAGES_PER_RUN: usize = 20;
+/// Of these, one in so many is also judged by `zdb`, before and after replay.
+const ZDB_ONE_IN: usize = 50;
+/// And in one of so many the power is cut again while the log is replayed.
+const TWICE_ONE_IN: usize = 4;
+
+struct Run {
+    seed: u64,
+    shape: &'static Shape,
+    recording: Recording,
+    model: Model,
+}
+
+impl Run {
+    /// Clients at work; the pool is left as it is.
+    fn record(seed: u64, shape: &'static Shape) -> Self {
+        let mut dice = Dice::new(seed, 0);
+        let disk = if dice.one_in(3) { DiskModel::instant() } else { DiskModel::ssd() };
+        let load = Load {
+            clients: 1 + dice.below(4),
+            operations: 40,
+            pause: Duration::from_micros([0, 300, 3000][dice.below(3) as usize]),
+        };
+        tell(format!("seed {seed}, shape \"{}\", {load:?}, recording", shape.name));
+        let sim = Sim::seed(seed);
+        shape.add_disks(&sim, disk);
+        let model = run(&sim, async {
+            let pool = shape.create(&sim, brisk()).await;
+            let fs = pool.filesystem(POOL).await.expect("the root file system opens");
+            let model = clients::prepare(&pool, &fs.zfs, load).await;
+            sim.start_recording();
+            clients::run(&sim, &pool, &fs.zfs, &model, load).await;
+            model
+        });
+        let recording = sim.recording();
+        drop(sim);
+        let model = std::mem::take(&mut *model.lock());
+        Self { seed, shape, recording, model }
+    }
+
+    /// Positions of the images to look at, drawn evenly from all.
+    fn draw(&self, plan: CrashPlan) -> BTreeSet<usize> {
+        let all = self.recording.crash_images_by(plan).count();
+        eprintln!("{} {} all {all} events {} writes {} flushes {} marks", self.seed, self.shape.name, self.recording.len(), self.recording.writes(), self.recording.flushes());
+        let wanted = number("SAWMILL_CRASH_IMAGES").map_or(IMAGES_PER_RUN, |n| n as usize);
+        if all <= wanted {
+            return (0..all).collect();
+        }
+        let mut dice = Dice::new(self.seed, 1);
+        (0..wanted).map(|n| n * all / wanted + dice.below((all / wanted) as u64) as usize).collect()
+    }
+
+    fn check_all(&self) {
+        let plan = CrashPlan::new(self.seed);
+        let drawn = self.draw(plan);
+        let images = self.recording.crash_images_by(plan).enumerate().filter(|(n, _)| drawn.contains(n));
+        for (turn, (_, image)) in images.enumerate() {
+            self.check(&image, turn);
+        }
+    }
+
+    fn check(&self, image: &CrashImage, turn: usize) {
+        let promise = Promise::of_image(image);
+        let story = format!("seed {}, shape \"{}\", {}", self.seed, self.shape.name, image.story());
+        let sim = image.boot(self.seed);
+        let by_zdb = (self.seed as usize + turn).is_multiple_of(ZDB_ONE_IN);
+        if by_zdb {
+            tell(format!("{story}: zdb before replay"));
+            self.ask_zdb(|path, offset, len| image.peek(path, offset, len));
+        }
+        tell(story.clone());
+        self.import(&sim, &promise);
+        if by_zdb {
+            tell(format!("{story}: zdb after replay"));
+            self.ask_zdb(|path, offset, len| sim.disk(path).peek(offset, len));
+        }
+        if turn.is_multiple_of(TWICE_ONE_IN) {
+            self.check_twice(&sim.recording(), &promise, turn, &story);
+        }
+    }
+
+    fn ask_zdb(&self, peek: impl Fn(&std::path::PathBuf, u64, usize) -> Vec<u8>) {
+        if let Err(error) = space::check_by_zdb(self.shape, peek) {
+            panic!("{error}");
+        }
+    }
+
+    /// A power cut during an import, its replay, or soon after.
+    fn check_twice(&self, recording: &Recording, promise: &Promise, turn: usize, story: &str) {
+        let plan = CrashPlan::new(self.seed + turn as u64);
+        let all = recording.crash_images_by(plan).count();
+        let chosen = Dice::new(self.seed, 2 + turn as u64).below(all as u64) as usize;
+        let image = recording.crash_images_by(plan).nth(chosen).expect("an image just counted");
+        tell(format!("{story}; and again, {}", image.story()));
+        self.import(&image.boot(self.seed + 1), promise);
+    }
+
+    fn import(&self, sim: &Sim, promise: &Promise) {
+        run(sim, async {
+            let pool = self.shape.import(sim, brisk(), false).await.expect("every crash state imports");
+            self.use_it(&pool, promise).await;
+            pool.close(PoolState::Exported).await.expect("a pool closes");
+        });
+    }
+
+    async fn use_it(&self, pool: &std::sync::Arc<Pool>, promise: &Promise) {
+        let fs = pool.filesystem(POOL).await.expect("the log replays");
+        self.model.check(&fs.zfs, promise).await;
+        drop(fs);
+        space::check(pool).await;
+    }
+}
+
+/// Runs of one shape.
+fn crash(shape: &'static Shape, first_seed: u64, runs: u64) {
+    let _tell = Tell;
+    let runs = number("SAWMILL_CRASH_RUNS").unwrap_or(runs);
+    let seeds: Vec<u64> = match number("SAWMILL_CRASH_SEED") {
+        Some(seed) => vec![seed],
+        None => (first_seed..first_seed + runs).collect(),
+    };
+    for seed in seeds {
+        Run::record(seed, shape).check_all();
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_crash_of_a_single_disk() {
+    crash(&SINGLE, 1000, 4);
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_crash_of_a_stripe() {
+    crash(&STRIPE, 2000, 3);
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_crash_of_a_mirror() {
+    crash(&MIRROR, 3000, 3);
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_crash_with_a_log() {
+    crash(&LOG, 4000, 4);
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_crash_with_two_logs() {
+    crash(&TWO_LOGS, 5000, 3);
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_crash_with_a_mirrored_log() {
+    crash(&MIRRORED_LOG, 6000, 3);
+}

@@ -1,0 +1,20 @@
+//! Crashes and failing devices, in simulated worlds.
+//!
+//! `images`: runs are recorded, and of the states that a power cut could have left of the disks,
+//! some are imported and compared with what had been acknowledged. `failures`: logs and mirror
+//! children fail or fill while files are written.
+//!
+//! A failure prints its seed and the image's story. `SAWMILL_CRASH_SEED` runs that seed only;
+//! `SAWMILL_CRASH_IMAGES` (images per run) and `SAWMILL_CRASH_RUNS` (runs per shape) make a longer
+//! lane of it.
+#![forbid(unsafe_code)]
+
+mod clients;
+mod dice;
+mod failures;
+mod images;
+mod model;
+mod promise;
+mod shape;
+mod space;
+mod story;

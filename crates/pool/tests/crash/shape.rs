@@ -1,0 +1,64 @@
+//! Pools of several shapes on simulated disks.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pool::{ImportSpec, Pool, PoolError, PoolSpec, Tuning};
+use sim::{DiskModel, DiskSpec, Sim};
+use vdev::NewVdev;
+
+pub const POOL: &str = "whirl";
+pub const DISK_BYTES: u64 = 64 << 20;
+
+/// The vdevs of a pool: the disks of each, and whether it is a log.
+pub struct Shape {
+    pub name: &'static str,
+    vdevs: &'static [(&'static [&'static str], bool)],
+}
+
+pub const SINGLE: Shape = Shape { name: "single", vdevs: &[(&["/a"], false)] };
+pub const STRIPE: Shape = Shape { name: "stripe", vdevs: &[(&["/a"], false), (&["/b"], false)] };
+pub const MIRROR: Shape = Shape { name: "mirror", vdevs: &[(&["/a", "/b"], false)] };
+pub const LOG: Shape = Shape { name: "single, log", vdevs: &[(&["/a"], false), (&["/l"], true)] };
+pub const TWO_LOGS: Shape =
+    Shape { name: "mirror, two logs", vdevs: &[(&["/a", "/b"], false), (&["/l"], true), (&["/m"], true)] };
+pub const MIRRORED_LOG: Shape =
+    Shape { name: "mirror, mirrored log", vdevs: &[(&["/a", "/b"], false), (&["/l", "/m"], true)] };
+
+impl Shape {
+    pub fn disks(&self) -> impl Iterator<Item = PathBuf> {
+        self.vdevs.iter().flat_map(|(disks, _)| *disks).map(PathBuf::from)
+    }
+
+    pub fn add_disks(&self, sim: &Sim, model: DiskModel) {
+        for path in self.disks() {
+            sim.add_disk(path, DiskSpec::new(DISK_BYTES, model));
+        }
+    }
+
+    /// Makes the pool on disks that are there.
+    pub async fn create(&self, sim: &Sim, tuning: Tuning) -> Arc<Pool> {
+        let vdevs = self.vdevs.iter().map(|&(disks, is_log)| NewVdev {
+            paths: disks.iter().map(PathBuf::from).collect(),
+            ashift: None,
+            is_log,
+            create_txg: 4,
+        });
+        let vdevs = vdevs.collect();
+        let spec = PoolSpec { name: POOL.into(), vdevs, root_props: vec![], comment: None, force: false };
+        Pool::create(sim.env(), spec, tuning).await.expect("a pool is made of new disks")
+    }
+
+    /// Imports it; `without_logs` gives up logs that are missing.
+    pub async fn import(&self, sim: &Sim, tuning: Tuning, without_logs: bool) -> Result<Arc<Pool>, PoolError> {
+        let (paths, name) = (self.disks().collect(), Some(POOL.into()));
+        let spec = ImportSpec { paths, name, without_logs, ..ImportSpec::default() };
+        Pool::import(sim.env(), &spec, tuning).await
+    }
+}
+
+/// Groups turn often, so that short runs see many; caches are small, so that blocks are read.
+pub fn brisk() -> Tuning {
+    Tuning { txg_timeout: Duration::from_millis(20), cache_bytes: 1 << 20, ..Tuning::default() }
+}

@@ -1,0 +1,81 @@
+//! Whether every allocated sector belongs to somebody, and every block to one only.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use dmu::{Objset, ObjsetContext, ObjsetProps};
+use dsl::Bpobj;
+use metaslab::Class;
+use ondisk::Blkptr;
+use oracle::zdb::{Zdb, ZdbError};
+use pool::Pool;
+use tempfile::TempDir;
+
+use crate::shape::{DISK_BYTES, POOL, Shape};
+
+/// Closes the file system and adds up. With its log gone, what is allocated is what can be
+/// reached from the roots, and what waits to be freed.
+pub async fn check(pool: &Arc<Pool>) {
+    pool.close_filesystem(POOL).await.expect("a file system closes");
+    pool.sync_now().await.expect("sync");
+    let blocks = reachable(pool).await;
+    let mut places = BTreeMap::new();
+    for bp in &blocks {
+        for dva in bp.dvas() {
+            let before = places.insert((dva.vdev, dva.offset), dva.asize.get());
+            assert!(before.is_none(), "{dva:?} belongs to two blocks");
+        }
+    }
+    let ends = places.iter().zip(places.iter().skip(1));
+    for ((&(vdev, offset), len), (&(next_vdev, next), _)) in ends {
+        assert!(vdev != next_vdev || offset.get() + len <= next.get(), "blocks overlap at {vdev} {next}");
+    }
+    let [normal, log] = [Class::Normal, Class::Log]
+        .map(|class| pool.zio().with_allocator(|allocator| allocator.space(class).allocated.get()));
+    assert_eq!(log, 0, "bytes of a log vdev that no log holds");
+    let sum: u64 = places.values().sum();
+    assert_eq!(normal, sum, "allocated, and reachable from the roots");
+}
+
+/// All blocks there are.
+async fn reachable(pool: &Pool) -> Vec<Blkptr> {
+    let dsl = pool.dsl();
+    let mut blocks = dsl.mos().all_blocks().await.expect("the meta-objset reads");
+    for dataset in dsl.list(POOL).await.expect("datasets list") {
+        let root = dsl.dataset(dataset.dataset).await.expect("a dataset reads").bp;
+        let context = ObjsetContext {
+            id: dataset.objset(),
+            zio: Arc::clone(pool.zio()),
+            gate: Arc::clone(pool.txgs()),
+            props: ObjsetProps::dataset_default(),
+        };
+        let objset = Objset::open(context, root).await.expect("an objset opens");
+        assert!(objset.zil_header().log.is_hole(), "a closed log leaves no header");
+        blocks.extend(objset.all_blocks().await.expect("an objset reads"));
+    }
+    let waiting = dsl.directory_object("sync_bplist").await.expect("there is a list");
+    let waiting = Bpobj::open(dsl.mos(), waiting).await.expect("the list opens");
+    waiting.for_each(&mut |bps| blocks.extend_from_slice(bps)).await.expect("the list reads");
+    blocks
+}
+
+/// Puts a pool's disks into files and has `zdb` read all blocks and account for all space.
+pub fn check_by_zdb(shape: &Shape, peek: impl Fn(&PathBuf, u64, usize) -> Vec<u8>) -> Result<(), ZdbError> {
+    const STEP: usize = 256 << 10;
+    let dir = TempDir::new().expect("a directory for images");
+    for path in shape.disks() {
+        let name = path.file_name().expect("a disk's path has a name");
+        let file = File::create(dir.path().join(name)).expect("a new file");
+        file.set_len(DISK_BYTES).expect("a sparse file");
+        for offset in (0..DISK_BYTES).step_by(STEP) {
+            let bytes = peek(&path, offset, STEP);
+            if bytes.iter().any(|&byte| byte != 0) {
+                file.write_all_at(&bytes, offset).expect("a file is written");
+            }
+        }
+    }
+    Zdb::new(dir.path(), POOL).check_blocks().map(drop)
+}

@@ -1,0 +1,134 @@
+//! A pool on sparse files, and copies of these files at moments nobody chose.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use device::{Env, Options, RealEnv};
+use dsl::PropValue;
+use oracle::zdb::Zdb;
+use pool::{ImportSpec, Pool, PoolSpec, Tuning};
+use tempfile::TempDir;
+use units::Ashift;
+use vdev::{NewVdev, PoolState};
+use zpl::Zfs;
+
+pub const POOL: &str = "whirl";
+
+/// Names of devices; several make a mirror.
+pub type Devices = &'static [&'static str];
+
+/// How a pool is laid out.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    pub data: &'static [Devices],
+    pub logs: &'static [Devices],
+    pub ashift: u8,
+    pub device_mib: u64,
+}
+
+impl Layout {
+    pub const fn new(data: &'static [Devices], logs: &'static [Devices], ashift: u8) -> Self {
+        Self { data, logs, ashift, device_mib: 256 }
+    }
+}
+
+/// The files of one pool, in a directory of their own.
+pub struct World {
+    env: Arc<RealEnv>,
+    dir: TempDir,
+    layout: Layout,
+}
+
+impl World {
+    pub fn new(layout: Layout) -> Self {
+        let world = Self { env: RealEnv::new(Options::default()), dir: TempDir::new().unwrap(), layout };
+        for path in world.paths() {
+            std::fs::File::create(path).unwrap().set_len(layout.device_mib << 20).unwrap();
+        }
+        world
+    }
+
+    /// A copy of the files as they are: what a power cut would leave here and now.
+    pub fn copy(&self) -> Self {
+        let dir = TempDir::new().unwrap();
+        let mut command = Command::new("cp");
+        command.arg("--sparse=always").args(self.paths()).arg(dir.path());
+        assert!(command.status().unwrap().success(), "files can be copied");
+        Self { env: Arc::clone(&self.env), dir, layout: self.layout }
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
+        let names = self.layout.data.iter().chain(self.layout.logs).copied().flatten();
+        names.map(|name| self.path(name)).collect()
+    }
+
+    pub fn create(&self) -> Arc<Pool> {
+        let vdev = |devices: Devices, is_log| NewVdev {
+            paths: devices.iter().map(|name| self.path(name)).collect(),
+            ashift: Some(Ashift::new(self.layout.ashift)),
+            is_log,
+            create_txg: 4,
+        };
+        let data = self.layout.data.iter().map(|devices| vdev(devices, false));
+        let logs = self.layout.logs.iter().map(|devices| vdev(devices, true));
+        let spec = PoolSpec {
+            name: POOL.into(),
+            vdevs: data.chain(logs).collect(),
+            root_props: vec![],
+            comment: None,
+            force: false,
+        };
+        self.run(Pool::create(self.env(), spec, tuning())).unwrap()
+    }
+
+    pub fn import(&self) -> Arc<Pool> {
+        let spec = ImportSpec { paths: self.paths(), name: Some(POOL.into()), ..ImportSpec::default() };
+        self.run(Pool::import(self.env(), &spec, tuning())).unwrap()
+    }
+
+    pub fn export(&self, pool: &Arc<Pool>) {
+        self.run(pool.close(PoolState::Exported)).unwrap();
+    }
+
+    pub fn zfs(&self, pool: &Arc<Pool>, name: &str) -> Arc<Zfs> {
+        Arc::clone(&self.run(pool.filesystem(name)).unwrap().zfs)
+    }
+
+    pub fn create_filesystem(&self, pool: &Arc<Pool>, name: &str, props: &[(&str, u64)]) {
+        let props = props.iter().map(|&(name, value)| (name.to_owned(), PropValue::Number(value))).collect();
+        self.run(pool.create_filesystem(name, props)).unwrap();
+    }
+
+    fn env(&self) -> Arc<dyn Env> {
+        self.env.clone()
+    }
+
+    pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        self.env.block_on(future)
+    }
+
+    pub fn zdb(&self) -> Zdb {
+        Zdb::new(self.dir(), POOL)
+    }
+
+    /// `zdb` finds every block, no leak, and every object in order; gives what is in the logs.
+    pub fn check(&self, when: &str) -> BTreeMap<String, usize> {
+        self.zdb().check_closely().unwrap_or_else(|error| panic!("{when}: {error}"))
+    }
+}
+
+/// Groups sync when a test says so.
+fn tuning() -> Tuning {
+    Tuning { txg_timeout: Duration::from_secs(3600), ..Tuning::default() }
+}
