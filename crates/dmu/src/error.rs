@@ -32,7 +32,7 @@ pub enum DmuError {
         block: BlockId,
         /// Why.
         #[source]
-        source: zio::ZioError,
+        source: Box<zio::ZioError>,
     },
     /// A structure read from disk makes no sense.
     #[error("objset {objset} object {object}: damaged: {what}")]

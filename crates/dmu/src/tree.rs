@@ -50,7 +50,7 @@ impl TreeName {
     }
 
     pub fn io_error(self, block: u64, source: ZioError) -> DmuError {
-        DmuError::Io { objset: self.objset, object: self.object, block: BlockId::new(block), source }
+        DmuError::Io { objset: self.objset, object: self.object, block: BlockId::new(block), source: Box::new(source) }
     }
 
     pub fn damaged(self, what: impl Into<String>) -> DmuError {

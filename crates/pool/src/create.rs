@@ -136,12 +136,12 @@ async fn check_unused<'a>(
             .open(path, OpenMode::ReadWrite)
             .await
             .map_err(|source| vdev::VdevError::Open { path: path.clone(), source })?;
-        let used = label_use(&device).await;
+        let used = Box::new(label_use(&device).await);
         drop(device);
         if !seen.insert(path) {
             return Err(PoolError::DeviceInUse { path: path.clone(), used });
         }
-        let taken = matches!(used, LabelUse::Pool { .. } | LabelUse::Auxiliary(_));
+        let taken = matches!(*used, LabelUse::Pool { .. } | LabelUse::Auxiliary(_));
         if taken && !force {
             return Err(PoolError::DeviceInUse { path: path.clone(), used });
         }

@@ -42,7 +42,7 @@ pub enum PoolError {
         /// Which device.
         path: PathBuf,
         /// By whom.
-        used: vdev::LabelUse,
+        used: Box<vdev::LabelUse>,
     },
     /// The pool was opened for reading only.
     #[error("pool is read-only")]

@@ -1,6 +1,7 @@
 //! What intent logs get from the pool: blocks, I/O, transaction groups.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use device::{BoxFuture, BufSlice, Durability, IoBuf};
 use dmu::{DmuError, TxgGate};
@@ -18,6 +19,8 @@ pub(crate) struct PoolLogStore {
     gate: Arc<TxgGate>,
     /// The last events, for `status`.
     events: Mutex<Vec<LogEvent>>,
+    /// The newest group in which a block went past the log vdevs.
+    spilled_in: AtomicU64,
 }
 
 /// Events kept.
@@ -25,11 +28,21 @@ const EVENTS_KEPT: usize = 64;
 
 impl PoolLogStore {
     pub fn new(zio: Arc<Zio>, gate: Arc<TxgGate>) -> Arc<Self> {
-        Arc::new(Self { zio, gate, events: Mutex::default() })
+        Arc::new(Self { zio, gate, events: Mutex::default(), spilled_in: AtomicU64::default() })
     }
 
     pub fn events(&self) -> Vec<LogEvent> {
         self.events.lock().clone()
+    }
+
+    /// Says, once a group, that log vdevs could not take a block.
+    fn note_place(&self, bp: &Blkptr) {
+        let vdev = bp.dva(0).vdev;
+        let has_logs = self.zio.with_allocator(|allocator| !allocator.vdevs(Class::Log).is_empty());
+        let is_spilled = has_logs && self.zio.vdevs().top(vdev).is_ok_and(|top| !top.is_log());
+        if is_spilled && self.spilled_in.fetch_max(bp.birth().get(), Relaxed) < bp.birth().get() {
+            self.report(LogEvent::Spilled { vdev });
+        }
     }
 }
 
@@ -43,6 +56,7 @@ impl LogStore for PoolLogStore {
                 .map_err(|_| ZilError::NoSpace { bytes })?;
             // The allocation has to reach the space maps though no object changed.
             self.gate.add_dirty(tx.txg(), 1);
+            self.note_place(&bp);
             Ok(bp)
         })
     }

@@ -124,8 +124,8 @@ impl SpaceGuard {
         }
         match self.limits.read().get(&objset) {
             _ if free < coming => Err(DmuError::NoSpace),
-            Some(limits) if coming > limits.pool => Err(DmuError::NoSpace),
-            Some(limits) if coming > limits.available => Err(DmuError::QuotaExceeded),
+            Some(limits) if coming >= limits.pool => Err(DmuError::NoSpace),
+            Some(limits) if coming >= limits.available => Err(DmuError::QuotaExceeded),
             _ => Ok(()),
         }
     }

@@ -7,6 +7,9 @@
 //! - A leaf whose write or flush failed while a sibling has the data serves no read until it is
 //!   reopened, and after that serves last. (tests: `a_child_that_fails_a_flush_serves_no_more_reads`,
 //!   `a_reopened_child_is_read_last_until_it_is_whole`)
+//! - After a failed flush no other succeeds until the leaf is reopened, whoever asked for either:
+//!   the failed one may have taken the other's writes with it, and the system tells only one.
+//!   (test: `a_flush_that_failed_for_a_label_fails_for_a_commit_too`)
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -61,6 +64,8 @@ struct Health {
     aux: VdevAux,
     /// Missed writes since it was last whole: read only when nothing else answers.
     stale: bool,
+    /// A flush has failed since it was opened.
+    flush_failed: bool,
 }
 
 /// One device of the pool.
@@ -96,7 +101,12 @@ impl Leaf {
             env,
             config: Mutex::new(config),
             device: Mutex::new(None),
-            health: Mutex::new(Health { state: VdevState::Closed, aux: VdevAux::None, stale: false }),
+            health: Mutex::new(Health {
+                state: VdevState::Closed,
+                aux: VdevAux::None,
+                stale: false,
+                flush_failed: false,
+            }),
             stats: VdevStats::default(),
         }
     }
@@ -149,6 +159,13 @@ impl Leaf {
         self.health.lock().stale
     }
 
+    /// Whether a flush has failed since it was opened: it can be written to, but nothing can be
+    /// made stable there but by stable writes.
+    #[must_use]
+    pub fn is_suspect(&self) -> bool {
+        self.health.lock().flush_failed
+    }
+
     /// Its counters.
     #[must_use]
     pub fn stats(&self) -> &VdevStats {
@@ -177,6 +194,7 @@ impl Leaf {
     pub(crate) fn attach(&self, path: &Path, device: Arc<dyn Device>) {
         self.config.lock().path = path.to_owned();
         *self.device.lock() = Some(device);
+        self.health.lock().flush_failed = false;
         self.set_state(VdevState::Online, VdevAux::None);
     }
 
@@ -262,8 +280,8 @@ impl Leaf {
         result.map_err(|source| self.failed(IoKind::Write, source))
     }
 
-    /// Makes completed writes stable. Never retried: after a failed flush a later success says
-    /// nothing about the writes before it.
+    /// Makes completed writes stable. Never retried, and after a failure always one: a later
+    /// success says nothing about the writes before it.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -271,6 +289,11 @@ impl Leaf {
         let device = self.usable_device()?;
         let _in_flight = self.stats.begin();
         let result = self.timed(IoKind::Flush, 0, device.flush()).await;
+        let result = {
+            let mut health = self.health.lock();
+            health.flush_failed |= result.is_err();
+            if health.flush_failed { result.and(Err(FLUSH_LOST)) } else { result }
+        };
         result.map_err(|source| self.failed(IoKind::Flush, source))
     }
 
@@ -302,6 +325,9 @@ impl Leaf {
         }
     }
 }
+
+/// What a flush ends with when an earlier one has failed: `EIO`.
+const FLUSH_LOST: DeviceError = DeviceError::Io { op: "flush", offset: LeafOffset::new(0), len: 0, errno: 5 };
 
 /// Whether a second try may do better.
 fn is_transient(error: &DeviceError) -> bool {

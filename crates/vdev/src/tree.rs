@@ -193,6 +193,14 @@ impl VdevTree {
         gone.map(|top| top.id()).collect()
     }
 
+    /// Vdevs where no leaf is both usable and beyond doubt: not for log blocks, if others are.
+    #[must_use]
+    pub fn doubtful(&self) -> BTreeSet<VdevId> {
+        let tops = self.tops();
+        let is_sound = |leaf: &Arc<Leaf>| leaf.is_usable() && !leaf.is_suspect();
+        tops.iter().filter(|top| !top.leaves().iter().any(is_sound)).map(|top| top.id()).collect()
+    }
+
     /// The pool's health: that of its data vdevs taken together; a lost log only degrades it.
     #[must_use]
     pub fn state(&self) -> (VdevState, VdevAux) {

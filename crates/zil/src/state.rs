@@ -262,14 +262,18 @@ impl State {
             || self.stage.as_ref().is_some_and(|stage| stage.driver.is_none());
         if std::mem::take(&mut self.is_upset) || is_idle {
             self.seats.rouse_parked(|_| true, wakers);
-        } else if self.can_assemble() {
+        } else if self.has_work() {
             let assembled = self.assembled();
             self.seats.promote(|goal| goal.position > assembled, wakers);
         }
     }
 
-    fn can_assemble(&self) -> bool {
-        self.stage.is_none() && self.flights.len() < self.lanes && !self.wanted.is_empty()
+    /// Whether a commit whose records wait would find something to do, if it came by now: exactly
+    /// when [`State::next`] says so, or those roused for it would rouse each other without end.
+    fn has_work(&self) -> bool {
+        let goes_on = self.chain.as_ref().is_some_and(|chain| chain.tail.is_some());
+        let has_lane = if goes_on { self.flights.len() < self.lanes } else { self.flights.is_empty() };
+        self.stage.is_none() && has_lane && !self.wanted.is_empty()
     }
 
     /// Answers who is done; whom to wake for that.

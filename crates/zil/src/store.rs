@@ -112,6 +112,11 @@ pub enum LogEvent {
         /// The chain's last block, when it had to end early.
         last: Option<ZilSeq>,
     },
+    /// No log vdev has room, or none works: blocks go to the rest of the pool.
+    Spilled {
+        /// Where the first of them went.
+        vdev: VdevId,
+    },
     /// A chain was begun on this vdev.
     Started {
         /// Its first block.

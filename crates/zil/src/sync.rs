@@ -22,7 +22,7 @@
 //!   (asserted by the test store in every test).
 
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Context, Waker};
 
 use ondisk::Blkptr;
 use ondisk::zil::ZilHeader;
@@ -38,6 +38,7 @@ impl Core {
     /// See [`crate::LogHandle::sync`].
     pub(crate) async fn sync(self: &Arc<Self>, txg: Txg) -> Option<ZilHeader> {
         self.settle(txg).await;
+        self.nudge();
         let mut wakers = Vec::new();
         let (header, Freed { blocks, clones }) = {
             let mut state = self.state.lock();
@@ -67,6 +68,15 @@ impl Core {
                 Some(flight) => flight.await,
                 None => return,
             }
+        }
+    }
+
+    /// Polls writes that every commit may have left, without waiting for them: a chain that has
+    /// ended can only be given back once they have.
+    fn nudge(&self) {
+        let flights: Vec<Step> = self.state.lock().flights.iter().map(|flight| flight.io.clone()).collect();
+        for flight in flights {
+            let _ = flight.poll(&Context::from_waker(Waker::noop()));
         }
     }
 

@@ -50,7 +50,7 @@ impl Zio {
     fn allocate_log_dva(&self, txg: Txg, psize: Psize, hint: &LogHint<'_>) -> Result<[Dva; 3], AllocError> {
         let unusable: Vec<VdevId> = self.vdevs.unusable().into_iter().collect();
         let mut avoid: Vec<VdevId> = hint.avoid.to_vec();
-        avoid.extend(&unusable);
+        avoid.extend(self.vdevs.doubtful());
         let mut allocator = self.allocator.lock();
         let wish = Hint { prefer: hint.prefer, avoid: &avoid };
         let has_logs = !allocator.vdevs(Class::Log).is_empty();

@@ -12,6 +12,7 @@
 mod clients;
 mod dice;
 mod failures;
+mod full;
 mod images;
 mod model;
 mod promise;

@@ -1,6 +1,15 @@
 //! Pools that have seen all kinds of work, judged by `zdb` and against a model.
+//!
+//! Groups sync only when a test says so; a crash is a copy of the devices' files while the pool is
+//! open. Random work comes from a seed, which a failure names.
 
+mod damage;
 mod dice;
+mod directories;
+mod fill;
+mod grub;
 mod layouts;
+mod logs;
+mod rounds;
 mod tree;
 mod world;

@@ -30,7 +30,6 @@ struct Node {
 /// What a file system should hold.
 #[derive(Clone)]
 pub struct Tree {
-    root: ObjectId,
     nodes: BTreeMap<ObjectId, Node>,
     /// Open files without a name, and their contents.
     orphans: BTreeMap<ObjectId, Vec<u8>>,
@@ -49,7 +48,7 @@ impl Tree {
     pub async fn of_empty(zfs: &Zfs) -> Self {
         let of = zfs.attributes(zfs.root()).await.unwrap();
         let nodes = BTreeMap::from([(zfs.root(), Node::new(&of))]);
-        Self { root: zfs.root(), nodes, orphans: BTreeMap::new(), names: 0 }
+        Self { nodes, orphans: BTreeMap::new(), names: 0 }
     }
 
     /// Does `count` random operations.

@@ -35,6 +35,13 @@ impl Layout {
     }
 }
 
+/// Held in memory where there is room for that: these tests are not about the speed of a disk.
+const MEMORY: &str = "/dev/shm";
+
+fn temp_dir() -> TempDir {
+    TempDir::new_in(MEMORY).or_else(|_| TempDir::new()).unwrap()
+}
+
 /// The files of one pool, in a directory of their own.
 pub struct World {
     env: Arc<RealEnv>,
@@ -44,7 +51,7 @@ pub struct World {
 
 impl World {
     pub fn new(layout: Layout) -> Self {
-        let world = Self { env: RealEnv::new(Options::default()), dir: TempDir::new().unwrap(), layout };
+        let world = Self { env: RealEnv::new(Options::default()), dir: temp_dir(), layout };
         for path in world.paths() {
             std::fs::File::create(path).unwrap().set_len(layout.device_mib << 20).unwrap();
         }
@@ -53,7 +60,7 @@ impl World {
 
     /// A copy of the files as they are: what a power cut would leave here and now.
     pub fn copy(&self) -> Self {
-        let dir = TempDir::new().unwrap();
+        let dir = temp_dir();
         let mut command = Command::new("cp");
         command.arg("--sparse=always").args(self.paths()).arg(dir.path());
         assert!(command.status().unwrap().success(), "files can be copied");

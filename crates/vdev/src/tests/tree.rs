@@ -294,6 +294,20 @@ fn a_log_that_fails_its_flush_does_not_stop_a_txg_but_every_later_commit_there()
 }
 
 #[test]
+fn a_flush_that_failed_for_a_label_fails_for_a_commit_too() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    let tree = made(&world);
+    let log = tree.tops().into_iter().find(|top| top.is_log()).expect("c is a log");
+    world.faults("c").fail_nth(FaultOp::Flush, 1);
+    assert!(block_on(log.leaves()[0].flush()).is_err(), "as labels are flushed");
+    assert_eq!(tree.doubtful().into_iter().collect::<Vec<_>>(), [log.id()]);
+    assert!(block_on(tree.flush([log.id()])).is_err(), "it may have taken the commit's writes with it");
+    block_on(tree.reopen(log.leaves()[0].guid(), None)).expect("c is there");
+    block_on(tree.flush([log.id()])).expect("a new beginning");
+    assert!(tree.doubtful().is_empty());
+}
+
+#[test]
 fn the_sector_size_of_a_mirror_is_that_of_its_largest() {
     let world = World::with(&["a", "b"], SIZE);
     let new = NewVdev { ashift: Some(Ashift::new(13)), ..spec(&["a", "b"], false) };

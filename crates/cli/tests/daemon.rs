@@ -1,0 +1,274 @@
+//! The real daemon: started by the first command, killed at will, with pools on files.
+#![forbid(unsafe_code)]
+
+use control::RunPaths;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// A run-time directory and files for devices; what runs there ends with it.
+struct Place {
+    directory: TempDir,
+}
+
+struct Printed {
+    out: String,
+    err: String,
+    code: i32,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { directory: TempDir::new().expect("a directory") }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn file(&self, name: &str, mib: u64) {
+        std::fs::File::create(self.path(name)).and_then(|f| f.set_len(mib << 20)).expect("a file");
+    }
+
+    /// `d1`, `d2` of 96 MiB and `l1`, `l2` of 64 MiB.
+    fn with_files() -> Self {
+        let place = Self::new();
+        ["d1", "d2"].iter().for_each(|name| place.file(name, 96));
+        ["l1", "l2"].iter().for_each(|name| place.file(name, 64));
+        place
+    }
+
+    /// The program with these words; `W/` stands for the directory. It is given a minute.
+    fn command(&self, line: &str) -> Command {
+        let directory = format!("{}/", self.directory.path().display());
+        let mut command = Command::new("timeout");
+        command.arg("60").arg(env!("CARGO_BIN_EXE_sawmill"));
+        command.args(line.split_whitespace().map(|word| word.replace("W/", &directory)));
+        command.env("SAWMILL_RUN", self.path("run"));
+        command
+    }
+
+    fn run(&self, line: &str) -> Printed {
+        let output = self.command(line).output().expect("the program runs");
+        let directory = self.directory.path().display().to_string();
+        let text = |bytes| String::from_utf8(bytes).expect("text").replace(&directory, "W");
+        Printed {
+            out: text(output.stdout),
+            err: text(output.stderr),
+            code: output.status.code().unwrap_or(-1),
+        }
+    }
+
+    fn ok(&self, line: &str) -> String {
+        let printed = self.run(line);
+        assert_eq!((printed.code, printed.err.as_str()), (0, ""), "{line}; log: {}", self.log());
+        printed.out
+    }
+
+    fn pid(&self) -> Option<String> {
+        let printed = self.run("daemon status --pid");
+        (printed.code == 0).then(|| printed.out.trim().to_owned())
+    }
+
+    fn kill(&self) {
+        let pid = self.pid().expect("a daemon");
+        let killed = Command::new("kill").args(["-9", &pid]).status().expect("kill runs");
+        assert!(killed.success());
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.path("run/daemon.log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        _ = self.run("zfs unmount -af");
+        _ = self.run("daemon stop");
+        if let Some(pid) = self.pid() {
+            _ = Command::new("kill").args(["-9", &pid]).status();
+        }
+    }
+}
+
+#[test]
+fn a_pipe_behind_the_first_command_ends() {
+    let place = Place::new();
+    assert!(place.pid().is_none());
+    let mut first = place.command("zpool list").stdout(Stdio::piped()).spawn().expect("runs");
+    let pipe = first.stdout.take().expect("a pipe");
+    let reader = Command::new("timeout").args(["60", "cat"]).stdin(pipe).output().expect("cat runs");
+    assert!(reader.status.success(), "cat did not see the end of its input");
+    assert_eq!(reader.stdout, b"no pools available\n");
+    assert!(first.wait().expect("ends").success());
+    assert!(place.pid().is_some(), "the daemon lives on");
+}
+
+#[test]
+fn two_first_commands_start_one_daemon() {
+    let place = Place::new();
+    let start = |_| place.command("daemon start").spawn().expect("runs");
+    let firsts: Vec<_> = (0..8).map(start).collect();
+    for mut first in firsts {
+        assert!(first.wait().expect("ends").success());
+    }
+    assert_eq!(place.log().matches(" ready ").count(), 1, "{}", place.log());
+}
+
+#[test]
+fn the_daemon_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    place.ok("daemon start");
+    let mode = |path: &Path| std::fs::metadata(path).expect("is there").permissions().mode() & 0o777;
+    let paths = RunPaths::under(place.path("run"));
+    assert_eq!(mode(paths.run_dir()), 0o700);
+    assert_eq!(mode(&paths.socket()), 0o600);
+    assert_eq!(mode(&paths.log()), 0o600);
+}
+
+#[test]
+fn a_stopped_daemon_is_gone_and_starts_again() {
+    let place = Place::new();
+    place.ok("daemon start");
+    let first = place.pid().expect("runs");
+    assert!(place.ok("daemon status").starts_with(&format!("running: pid {first},")));
+    place.ok("daemon stop");
+    let status = place.run("daemon status");
+    assert_eq!((status.out.as_str(), status.code), ("not running\n", 1));
+    assert!(!Path::new("/proc").join(&first).exists());
+    place.ok("daemon stop");
+    place.ok("zpool list");
+    assert_ne!(place.pid().expect("runs again"), first);
+}
+
+#[test]
+fn a_terminated_daemon_stops_cleanly() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none p1 W/d1");
+    let pid = place.pid().expect("runs");
+    Command::new("kill").arg(&pid).status().expect("kill runs");
+    while Path::new("/proc").join(&pid).exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(place.log().contains(" stopped"), "{}", place.log());
+    assert_eq!(place.ok("zpool list -Ho name,health"), "p1\tONLINE\n");
+}
+
+#[test]
+fn a_killed_daemon_brings_its_pools_back() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none p1 mirror W/d1 W/d2 log mirror W/l1 W/l2");
+    place.ok("zfs create -o sync=always p1/a");
+    for _ in 0..3 {
+        place.kill();
+        assert_eq!(place.ok("zpool list -Ho name,health"), "p1\tONLINE\n");
+        assert_eq!(place.ok("zfs get -Ho value sync p1/a"), "always\n");
+    }
+    assert_eq!(place.ok("zpool status -x"), "all pools are healthy\n");
+}
+
+#[test]
+fn pools_are_forgotten_when_exported_or_never_cached() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none p1 W/d1");
+    place.ok("zpool create -m none -o cachefile=none p2 W/d2");
+    place.ok("zpool export p1");
+    place.kill();
+    assert_eq!(place.ok("zpool list -Ho name"), "");
+    place.ok("zpool import -f -d W/ p2 p3");
+    place.ok("zpool import -d W/ p1");
+    place.kill();
+    assert_eq!(place.ok("zpool list -Ho name"), "p1\np3\n");
+}
+
+#[test]
+fn a_pool_that_cannot_be_brought_back_is_told_and_tried_again() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none p1 W/d1");
+    place.kill();
+    std::fs::rename(place.path("d1"), place.path("away")).expect("moves");
+    assert_eq!(place.ok("zpool list -Ho name"), "");
+    assert!(place.ok("daemon status").contains("missing: p1: "));
+    place.kill();
+    std::fs::rename(place.path("away"), place.path("d1")).expect("moves back");
+    assert_eq!(place.ok("zpool list -Ho name"), "p1\n");
+}
+
+#[test]
+fn a_missing_log_is_named_and_can_be_given_up() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none p1 W/d1 log W/l1");
+    place.ok("zpool export p1");
+    std::fs::rename(place.path("l1"), place.path("l1.away")).expect("moves");
+    std::fs::create_dir(place.path("dir")).expect("a directory");
+    std::fs::rename(place.path("l1.away"), place.path("dir/l1")).expect("moves");
+    let listed = place.ok("zpool import -d W/");
+    assert!(listed.contains("\n state: DEGRADED\n"), "{listed}");
+    assert!(listed.contains("\n\tlogs\t\n"), "{listed}");
+    let refused = place.run("zpool import -d W/ p1");
+    assert_eq!(refused.err, "cannot import 'p1': one or more devices is currently unavailable\n");
+    assert_eq!(
+        refused.out,
+        "The devices below are missing or corrupted, use '-m' to import the pool anyway:\n\
+         \t    W/l1 [log]\n\n"
+    );
+    assert_eq!(refused.code, 1);
+    place.ok("zpool import -m -d W/ p1");
+    let status = place.ok("zpool status p1");
+    assert!(status.contains("\n state: DEGRADED\n") && status.contains("  was W/l1\n"), "{status}");
+    place.kill();
+    assert_eq!(place.ok("zpool list -Ho name,health"), "p1\tDEGRADED\n");
+    place.ok("zpool export p1");
+    std::fs::rename(place.path("dir/l1"), place.path("l1")).expect("moves back");
+    place.ok("zpool import -d W/ p1");
+    assert_eq!(place.ok("zpool status -x"), "all pools are healthy\n");
+}
+
+#[test]
+fn devices_in_use_are_told_apart() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none p1 W/d1");
+    let head = "invalid vdev specification\nuse '-f' to override the following errors:\n";
+    let refused = place.run("zpool create -m none p2 W/d1");
+    assert_eq!(refused.err, format!("{head}W/d1 is part of active pool 'p1'\n"));
+    place.ok("zpool export p1");
+    let refused = place.run("zpool create -m none p2 W/d1");
+    assert_eq!(refused.err, format!("{head}W/d1 is part of exported pool 'p1'\n"));
+    place.ok("zpool create -f -m none p2 W/d1");
+    place.ok("zpool destroy p2");
+    place.ok("zpool create -m none p3 W/d1");
+}
+
+#[test]
+fn a_destroyed_pool_can_be_brought_back_by_name() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none p1 W/d1 log W/l1");
+    place.ok("zpool set comment=hello p1");
+    place.ok("zpool destroy p1");
+    assert_eq!(place.run("zpool import -d W/").err, "no pools available to import\n");
+    assert!(place.ok("zpool import -D -d W/").contains(" state: ONLINE (DESTROYED)\n"));
+    place.ok("zpool import -D -d W/ p1 p2");
+    assert_eq!(place.ok("zpool get -Ho value,source comment p2"), "hello\tlocal\n");
+}
+
+#[test]
+fn files_survive_a_kill_where_mounts_are_possible() {
+    if std::fs::File::options().read(true).write(true).open("/dev/fuse").is_err() {
+        eprintln!("SKIPPED: no /dev/fuse here: nothing can be mounted");
+        return;
+    }
+    let place = Place::with_files();
+    place.ok("zpool create -m W/mnt p1 W/d1 log W/l1");
+    place.ok("zfs create p1/fs");
+    std::fs::write(place.path("mnt/fs/a"), b"hello").expect("writes");
+    let synced = std::fs::File::open(place.path("mnt/fs/a")).and_then(|file| file.sync_all());
+    synced.expect("fsync");
+    place.kill();
+    assert_eq!(place.ok("zfs mount"), format!("{:30}  W/mnt\n{:30}  W/mnt/fs\n", "p1", "p1/fs"));
+    assert_eq!(std::fs::read(place.path("mnt/fs/a")).expect("reads"), b"hello");
+    place.ok("zfs set mountpoint=none p1/fs");
+    assert_eq!(place.ok("zfs mount"), format!("{:30}  W/mnt\n", "p1"));
+    place.ok("zpool export p1");
+    assert_eq!(place.ok("zfs mount"), "");
+}

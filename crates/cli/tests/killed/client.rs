@@ -1,0 +1,27 @@
+//! What a writer promises to tell apart: what returned, and what was under way.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One program that writes, and knows what it was told is stable.
+pub trait Client: Send {
+    /// Before a round, while nothing is killed.
+    fn prepare(&mut self, root: &Path) -> io::Result<()>;
+    /// One change, made stable before it returns.
+    fn step(&mut self, root: &Path) -> io::Result<()>;
+    /// After the daemon is back: whether what it finds may be there. What it finds must stay.
+    fn check(&mut self, root: &Path) -> Result<(), String>;
+}
+
+/// Steps until one fails, which it may only once `killed`. Gives how many were acknowledged.
+pub fn work(client: &mut dyn Client, root: &Path, killed: &AtomicBool) -> u64 {
+    let mut acknowledged = 0;
+    loop {
+        match client.step(root) {
+            Ok(()) => acknowledged += 1,
+            Err(_) if killed.load(Ordering::SeqCst) => return acknowledged,
+            Err(error) => panic!("a request failed while the daemon lived: {error}"),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! A pool on files, held by a daemon of its own and mounted by the kernel.
+//!
+//! ```text
+//!  world ─┬─ bin/    zpool, zfs: links to the program under test
+//!         ├─ run/    the daemon's socket, lock and log (SAWMILL_RUN)
+//!         ├─ disks/  sparse files, one a device
+//!         └─ mnt/    the pool's root file system
+//! ```
+//! Nothing outside that directory is touched, and nothing of it is left: a daemon that does not
+//! end when asked is killed by its number, and what it had mounted is detached.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use oracle::zdb::Zdb;
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// The pool of every world; each has its own daemon.
+pub const POOL: &str = "tank";
+/// How long a command may take, and a daemon to die, on a machine that is busy otherwise.
+const PATIENCE_SECS: u64 = 120;
+const POLL: Duration = Duration::from_millis(2);
+/// Words in the description of a pool that name no device.
+const KEYWORDS: &[&str] = &["mirror", "log"];
+const LOG_LINES: usize = 40;
+
+/// One pool, its devices, its daemon.
+pub struct World {
+    dir: TempDir,
+}
+
+impl World {
+    /// Makes a pool. `vdevs` as for `zpool create`, devices by short names: `mirror a b log c`.
+    ///
+    /// `None` where the kernel cannot mount it, which is told, and is a failure on CI.
+    pub fn new(vdevs: &str, disk_mib: u64) -> Option<Self> {
+        if let Some(lack) = lack() {
+            assert!(std::env::var_os("CI").is_none(), "cannot mount: {lack}");
+            eprintln!("\n*** SKIPPED: cannot mount: {lack} ***\n");
+            return None;
+        }
+        let dir = TempDir::new().expect("a directory");
+        // Programs that run as another user reach the mount through it.
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
+        let world = Self { dir };
+        for below in ["bin", "run", "disks"] {
+            fs::create_dir(world.path(below)).expect("a directory");
+        }
+        for name in ["zpool", "zfs"] {
+            symlink(env!("CARGO_BIN_EXE_sawmill"), world.path("bin").join(name)).expect("a link");
+        }
+        let words: Vec<String> = vdevs.split_whitespace().map(|word| world.vdev_word(word, disk_mib)).collect();
+        let root = world.root();
+        world.zpool(&format!("create -m {} {POOL} {}", root.display(), words.join(" ")));
+        assert!(world.is_mounted(), "a new pool is mounted");
+        Some(world)
+    }
+
+    fn vdev_word(&self, word: &str, disk_mib: u64) -> String {
+        if KEYWORDS.contains(&word) {
+            return word.to_owned();
+        }
+        let path = self.path("disks").join(word);
+        File::create(&path).and_then(|disk| disk.set_len(disk_mib << 20)).expect("a disk");
+        path.display().to_string()
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.dir.path().join(below)
+    }
+
+    /// Where the pool's root file system is mounted.
+    pub fn root(&self) -> PathBuf {
+        self.path("mnt")
+    }
+
+    /// Runs `zpool` with these words; it must succeed. Gives what it printed.
+    pub fn zpool(&self, line: &str) -> String {
+        let output = self.try_zpool(line);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "zpool {line}: {}: {err}", output.status);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn try_zpool(&self, line: &str) -> Output {
+        let mut command = bounded(&self.path("bin").join("zpool"));
+        command.args(line.split_whitespace()).env("SAWMILL_RUN", self.path("run"));
+        command.output().expect("zpool runs")
+    }
+
+    fn daemon(&self) -> Option<Pid> {
+        let text = fs::read_to_string(self.path("run/daemon.lock")).ok()?;
+        Pid::from_raw(text.trim().parse().ok()?)
+    }
+
+    /// `kill -9`; returns when it is gone.
+    pub fn kill_daemon(&self) {
+        let daemon = self.daemon().expect("its lock file tells its number");
+        kill_process(daemon, Signal::KILL).expect("it lives until here");
+        self.wait_until_dead();
+    }
+
+    fn wait_until_dead(&self) {
+        let Ok(lock) = File::open(self.path("run/daemon.lock")) else { return };
+        let begun = Instant::now();
+        while lock.try_lock_shared().is_err() {
+            assert!(begun.elapsed().as_secs() < PATIENCE_SECS, "the daemon does not die");
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// The next command after the daemon was killed: it starts a new one, which brings the pool
+    /// back, replays its logs and mounts it.
+    pub fn restart(&self) {
+        let status = self.zpool(&format!("status {POOL}"));
+        assert!(status.contains(" state: ONLINE\n"), "{status}");
+        assert!(self.is_mounted(), "mounted again:\n{}", self.daemon_log());
+    }
+
+    /// The devices as they are now, in a directory of their own.
+    pub fn copy_disks(&self) -> TempDir {
+        let copy = TempDir::new().expect("a directory");
+        let mut command = bounded(Path::new("cp"));
+        command.args(["-r", "--sparse=always"]).arg(self.path("disks")).arg(copy.path());
+        assert!(command.status().expect("cp runs").success(), "devices are copied");
+        copy
+    }
+
+    /// Closes the pool.
+    pub fn export(&self) {
+        self.zpool(&format!("export {POOL}"));
+        assert!(!self.is_mounted(), "an exported pool is mounted nowhere");
+    }
+
+    /// Opens the pool again.
+    pub fn import(&self) {
+        self.zpool(&format!("import -d {} {POOL}", self.path("disks").display()));
+        assert!(self.is_mounted(), "an imported pool is mounted");
+    }
+
+    /// Closes the pool for good, and has `zdb` look at every block and object.
+    pub fn finish(self) {
+        self.export();
+        Zdb::new(&self.path("disks"), POOL).check().unwrap_or_else(|damage| panic!("{damage}"));
+    }
+
+    fn is_mounted(&self) -> bool {
+        let table = fs::read_to_string("/proc/self/mountinfo").expect("the table of mounts");
+        let root = self.root();
+        table.lines().filter_map(|line| line.split(' ').nth(4)).any(|at| Path::new(at) == root)
+    }
+
+    fn daemon_log(&self) -> String {
+        let log = fs::read_to_string(self.path("run/daemon.log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the daemon's log ends:\n{}", self.daemon_log());
+        }
+        if let Some(daemon) = self.daemon() {
+            // Fails when it has ended by itself.
+            _ = kill_process(daemon, Signal::KILL);
+            self.wait_until_dead();
+        }
+        while self.is_mounted() && unmount(self.root(), UnmountFlags::DETACH).is_ok() {}
+    }
+}
+
+/// A command that ends some time, whatever happens to it.
+pub fn bounded(program: &Path) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", &PATIENCE_SECS.to_string()]).arg(program);
+    command
+}
+
+fn lack() -> Option<&'static str> {
+    if !Path::new("/dev/fuse").exists() {
+        return Some("no /dev/fuse");
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Some("not root");
+    }
+    None
+}

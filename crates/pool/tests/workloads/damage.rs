@@ -1,0 +1,101 @@
+//! What the other tests here rely on: damage does not go unnoticed.
+
+use dmu::zap::Zap;
+use ondisk::ObjectType;
+use oracle::zdb::ZdbError;
+use zio::LogHint;
+use zpl::{Cred, NewNode, WriteFlags};
+
+use crate::world::{Layout, World};
+
+const ONE_DEVICE: Layout = Layout { device_mib: 64, ..Layout::new(&[&["a"]], &[], 9) };
+
+fn verdict(world: &World) -> String {
+    match world.zdb().check_closely() {
+        Ok(_) => String::new(),
+        Err(ZdbError::Unhappy { verdict, .. }) => verdict,
+        Err(ZdbError::Missing(error)) => panic!("{error}"),
+    }
+}
+
+/// A pool with one file that begins with this text, and does not compress.
+fn pool_with_a_file(text: &[u8]) -> World {
+    let world = World::new(ONE_DEVICE);
+    let pool = world.create();
+    world.create_filesystem(&pool, "whirl/plain", &[("compression", 2)]);
+    let zfs = world.zfs(&pool, "whirl/plain");
+    world.run(async {
+        let made = zfs.create(zfs.root(), b"file", NewNode::File, 0o644, Cred::default()).await.unwrap();
+        zfs.write(made.object, 0, text, WriteFlags::default()).await.unwrap();
+    });
+    world.export(&pool);
+    world
+}
+
+#[test]
+fn an_empty_pool_is_clean() {
+    for layout in [ONE_DEVICE, Layout::new(&[&["a", "b"], &["c"]], &[&["l", "m"]], 12)] {
+        let world = World::new(layout);
+        let pool = world.create();
+        world.export(&pool);
+        assert_eq!(verdict(&world), "");
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_a_file_is_found() {
+    let text = b"no other block of this pool begins with these words";
+    let world = pool_with_a_file(text);
+    assert_eq!(verdict(&world), "");
+    let mut image = std::fs::read(world.path("a")).unwrap();
+    let at = image.windows(text.len()).position(|window| window == text).expect("the file is there");
+    image[at] ^= 1;
+    std::fs::write(world.path("a"), image).unwrap();
+    let verdict = verdict(&world);
+    assert!(verdict.contains("got error 52"), "{verdict}");
+}
+
+#[test]
+fn a_leaked_block_is_found() {
+    let world = World::new(ONE_DEVICE);
+    let pool = world.create();
+    let tx = pool.txgs().begin_unthrottled().unwrap();
+    let hint = LogHint { avoid: &[], prefer: None };
+    pool.zio().allocate_log(tx.txg(), 4096, &hint).unwrap();
+    drop(tx);
+    world.export(&pool);
+    let verdict = verdict(&world);
+    assert!(verdict.contains("leaked space"), "{verdict}");
+}
+
+#[test]
+fn attributes_that_make_no_sense_are_found() {
+    let world = World::new(ONE_DEVICE);
+    let pool = world.create();
+    let zfs = world.zfs(&pool, "whirl");
+    world.run(async {
+        let made = zfs.create(zfs.root(), b"file", NewNode::File, 0o644, Cred::default()).await.unwrap();
+        let dnode = zfs.objset().hold(made.object).await.unwrap();
+        let tx = pool.txgs().begin_unthrottled().unwrap();
+        dnode.set_bonus(&tx, ObjectType::SA, &[0xff; 64]).unwrap();
+    });
+    world.export(&pool);
+    assert_ne!(verdict(&world), "");
+}
+
+#[test]
+fn a_directory_of_datasets_that_leads_nowhere_is_found() {
+    let world = World::new(ONE_DEVICE);
+    let pool = world.create();
+    world.create_filesystem(&pool, "whirl/gone", &[]);
+    let dsl = pool.dsl();
+    world.run(async {
+        let gone = dsl.resolve("whirl/gone").await.unwrap();
+        let tx = pool.txgs().begin_unthrottled().unwrap();
+        let directory = Zap::open(dsl.mos().hold(units::ObjectId::new(1)).await.unwrap()).await.unwrap();
+        directory.add_u64(&tx, b"surplus", gone.dataset.get()).await.unwrap();
+        dsl.mos().free_object(&tx, gone.dataset).await.unwrap();
+    });
+    world.export(&pool);
+    assert_ne!(verdict(&world), "");
+}

@@ -1,0 +1,105 @@
+//! A full pool says so, goes on, and can be emptied again.
+
+use std::sync::Arc;
+
+use pool::Pool;
+use units::ObjectId;
+use zpl::{Cred, NewNode, SetAttributes, WriteFlags, Zfs, ZplError};
+
+use crate::dice::Dice;
+use crate::world::{Layout, World};
+
+/// What may be taken once everything is deleted, beyond what was at the start: directories and
+/// tables do not shrink, nor does the meta-objset.
+const KEPT_BYTES_MAX: u64 = 2 << 20;
+
+/// Files of `len` bytes until there is no room.
+async fn fill(zfs: &Zfs, dice: &mut Dice, prefix: &str, len: usize) -> Vec<String> {
+    let mut names = Vec::new();
+    loop {
+        let name = format!("{prefix}{}", names.len());
+        match write(zfs, dice, &name, len).await {
+            Ok(()) => names.push(name),
+            Err(ZplError::NoSpace) => break,
+            Err(other) => panic!("{name}: {other:?}"),
+        }
+        assert!(names.len() < 100_000, "it is never full");
+    }
+    // The last may have got its name, but no data.
+    if zfs.lookup(zfs.root(), format!("{prefix}{}", names.len()).as_bytes()).await.is_ok() {
+        names.push(format!("{prefix}{}", names.len()));
+    }
+    names
+}
+
+async fn write(zfs: &Zfs, dice: &mut Dice, name: &str, len: usize) -> Result<(), ZplError> {
+    let made = zfs.create(zfs.root(), name.as_bytes(), NewNode::File, 0o644, Cred::default()).await?;
+    let noise: Vec<u8> = (0..len).map(|_| dice.word() as u8).collect();
+    zfs.write(made.object, 0, &noise, WriteFlags::default()).await.map(drop)
+}
+
+/// Nothing more goes in, whatever it is; what is there can be read.
+async fn is_full(zfs: &Zfs, file: ObjectId, len: usize) {
+    let refused = zfs.write(file, len as u64, &vec![1; 1 << 20], WriteFlags::default()).await;
+    assert!(matches!(refused, Err(ZplError::NoSpace)), "{refused:?}");
+    assert_eq!(zfs.read(file, 0, &mut vec![0; len]).await.unwrap(), len);
+}
+
+fn allocated(world: &World, pool: &Arc<Pool>) -> u64 {
+    // What was freed rests for two groups more.
+    for _ in 0..4 {
+        world.run(pool.sync_now()).unwrap();
+    }
+    pool.room().allocated
+}
+
+fn fill_and_empty(layout: Layout) {
+    const LARGE: usize = 1_000_000;
+    let world = World::new(layout);
+    let mut pool = world.create();
+    let zfs = world.zfs(&pool, "whirl");
+    let start = allocated(&world, &pool);
+    let mut dice = Dice::new(7);
+    let mut names = Vec::new();
+    world.run(async {
+        names.extend(fill(&zfs, &mut dice, "large", LARGE).await);
+        assert!(names.len() > 20, "only {} files fit", names.len());
+        let first = zfs.lookup(zfs.root(), b"large0").await.unwrap().object;
+        is_full(&zfs, first, LARGE).await;
+        names.extend(fill(&zfs, &mut dice, "middle", 20_000).await);
+        names.extend(fill(&zfs, &mut dice, "small", 10).await);
+    });
+    assert!(pool.suspended().is_none());
+    drop(zfs);
+    world.export(&pool);
+    world.check("full");
+    pool = world.import();
+    let zfs = world.zfs(&pool, "whirl");
+    world.run(async {
+        // A full pool takes what makes it emptier.
+        let first = zfs.lookup(zfs.root(), b"large0").await.unwrap().object;
+        zfs.set_attributes(first, SetAttributes { size: Some(0), ..Default::default() }).await.unwrap();
+        for name in &names {
+            zfs.unlink(zfs.root(), name.as_bytes()).await.unwrap_or_else(|e| panic!("{name}: {e:?}"));
+        }
+    });
+    let end = allocated(&world, &pool);
+    assert!(end <= start + KEPT_BYTES_MAX, "{start} bytes at first, {end} when emptied");
+    world.run(async {
+        let again = fill(&zfs, &mut dice, "again", LARGE).await;
+        assert!(again.len() + 3 > names.iter().filter(|name| name.starts_with("large")).count());
+    });
+    drop(zfs);
+    world.export(&pool);
+    world.check("filled again");
+}
+
+#[test]
+fn a_full_pool_can_be_emptied_and_filled_again() {
+    fill_and_empty(Layout { device_mib: 64, ..Layout::new(&[&["a"]], &[], 12) });
+}
+
+#[test]
+fn a_full_pool_with_a_log_can_be_emptied_and_filled_again() {
+    fill_and_empty(Layout { device_mib: 64, ..Layout::new(&[&["a"]], &[&["l"]], 9) });
+}
