@@ -61,7 +61,7 @@ pub const POOL_PROPS: &[PropDef] = &[
     ro("last_scrubbed_txg", "LAST_SCRUBBED_TXG", Kind::Id),
 ];
 
-/// Short names of all features of OpenZFS 2.3, in its order.
+/// Short names of the features of OpenZFS, in its order: to 2.3, then later ones.
 pub const POOL_FEATURES: &[&str] = &[
     "async_destroy",
     "empty_bpobj",
@@ -107,4 +107,8 @@ pub const POOL_FEATURES: &[&str] = &[
     "fast_dedup",
     "longname",
     "large_microzap",
+    "draid_failure_domains",
+    "block_cloning_endian",
+    "dynamic_gang_header",
+    "physical_rewrite",
 ];
