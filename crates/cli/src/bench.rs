@@ -94,7 +94,10 @@ fn file(words: &Words) -> Result<u8, Refusal> {
         time: Duration::from_secs(words.number("seconds", 5)? as u64),
     };
     if plan.threads == 0 || plan.size < file::HEADER_BYTES {
-        return Err(Refusal::Usage(format!("--threads above 0 and --size of {} bytes or more", file::HEADER_BYTES)));
+        return Err(Refusal::Usage(format!(
+            "--threads above 0 and --size of {} bytes or more",
+            file::HEADER_BYTES
+        )));
     }
     let run = file::run(&plan).map_err(failed)?;
     if let Some(path) = words.paths("acks").first() {
@@ -123,7 +126,9 @@ impl Words {
     fn number(&self, name: &str, default: usize) -> Result<usize, Refusal> {
         match self.one(name) {
             None => Ok(default),
-            Some(word) => word.parse().map_err(|_| Refusal::Usage(format!("bad number '{word}' for --{name}"))),
+            Some(word) => {
+                word.parse().map_err(|_| Refusal::Usage(format!("bad number '{word}' for --{name}")))
+            }
         }
     }
 

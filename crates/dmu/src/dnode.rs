@@ -326,8 +326,12 @@ impl Dnode {
         };
         let Some(bp) = bp.filter(|bp| !bp.is_hole()) else { return Ok(None) };
         let name = self.name();
-        let data =
-            self.shared.zio.read(&bp, &name.bookmark(0, SPILL_BLOCK)).await.map_err(|e| name.io_error(SPILL_BLOCK, e))?;
+        let data = self
+            .shared
+            .zio
+            .read(&bp, &name.bookmark(0, SPILL_BLOCK))
+            .await
+            .map_err(|e| name.io_error(SPILL_BLOCK, e))?;
         Ok(Some(data.to_vec()))
     }
 

@@ -14,7 +14,9 @@ use std::sync::{Arc, Weak};
 use async_lock::Semaphore;
 use device::IoBuf;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use ondisk::dnode::{DNODE_BLOCK_BYTES, DNODE_SLOT_BYTES, DNODES_PER_BLOCK, DnodeImage, DnodePhys, dnodes_of_block};
+use ondisk::dnode::{
+    DNODE_BLOCK_BYTES, DNODE_SLOT_BYTES, DNODES_PER_BLOCK, DnodeImage, DnodePhys, dnodes_of_block,
+};
 use ondisk::objset::{OBJSET_BYTES_V3, ObjsetPhys, ObjsetType};
 use ondisk::{Blkptr, ObjectType, ZilHeader};
 use parking_lot::{Mutex, RwLock};
@@ -157,7 +159,13 @@ impl Objset {
         })
     }
 
-    fn assemble(shared: Arc<Shared>, meta: Arc<Dnode>, bp: Blkptr, phys: ObjsetPhys, fresh: bool) -> Arc<Self> {
+    fn assemble(
+        shared: Arc<Shared>,
+        meta: Arc<Dnode>,
+        bp: Blkptr,
+        phys: ObjsetPhys,
+        fresh: bool,
+    ) -> Arc<Self> {
         Arc::new(Self {
             shared,
             meta,
@@ -246,7 +254,9 @@ impl Objset {
     async fn wait_for_room(&self, check: &dyn SpaceCheck, estimate: &Estimate) -> Result<(), DmuError> {
         for _ in 0..GROUPS_AWAITED {
             match check.check(self.shared.id, estimate) {
-                Err(DmuError::NoSpace | DmuError::QuotaExceeded) if check.may_fit_later(self.shared.id, estimate) => {
+                Err(DmuError::NoSpace | DmuError::QuotaExceeded)
+                    if check.may_fit_later(self.shared.id, estimate) =>
+                {
                     self.shared.gate.wait_synced(self.shared.gate.open_txg()).await?;
                 }
                 verdict => return verdict,
@@ -296,7 +306,9 @@ impl Objset {
         }
         let data = self.meta.read_block(BlockId::new(block)).await?;
         let slot = (object.get() % SLOTS_PER_BLOCK) as usize;
-        let Some((_, bytes)) = dnodes_of_block(&data).find(|&(head, _)| head == slot) else { return Ok(None) };
+        let Some((_, bytes)) = dnodes_of_block(&data).find(|&(head, _)| head == slot) else {
+            return Ok(None);
+        };
         DnodeImage::decode(bytes).map(Some).map_err(|e| self.name(object).damaged(e.to_string()))
     }
 
@@ -360,7 +372,9 @@ impl Objset {
         for block in from / SLOTS_PER_BLOCK..=self.meta.max_block().get() {
             let data = self.meta.read_block(BlockId::new(block)).await?;
             let first = block * SLOTS_PER_BLOCK;
-            let found = dnodes_of_block(&data).map(|(slot, _)| first + slot as u64).find(|&object| object >= from.max(1));
+            let found = dnodes_of_block(&data)
+                .map(|(slot, _)| first + slot as u64)
+                .find(|&object| object >= from.max(1));
             if let Some(object) = found {
                 return Ok(Some(ObjectId::new(object)));
             }
@@ -421,11 +435,14 @@ impl Objset {
         dirty: &BTreeMap<ObjectId, Arc<Dnode>>,
         outcome: &mut Outcome,
     ) -> Result<Vec<(ObjectId, Option<DnodeImage>)>, DmuError> {
-        let mut synced: Vec<_> = stream::iter(dirty.values().cloned())
-            .map(|dnode| async move { Ok::<_, DmuError>((dnode.object(), dnode.sync(txg, limit, &|_| 1).await?)) })
-            .buffer_unordered(OBJECTS_IN_FLIGHT)
-            .try_collect()
-            .await?;
+        let mut synced: Vec<_> =
+            stream::iter(dirty.values().cloned())
+                .map(|dnode| async move {
+                    Ok::<_, DmuError>((dnode.object(), dnode.sync(txg, limit, &|_| 1).await?))
+                })
+                .buffer_unordered(OBJECTS_IN_FLIGHT)
+                .try_collect()
+                .await?;
         synced.sort_by_key(|(object, _)| *object);
         let mut dnodes = Vec::with_capacity(synced.len());
         for (object, one) in synced {
@@ -437,7 +454,11 @@ impl Objset {
     }
 
     /// Puts the dnodes into their blocks.
-    async fn store_dnodes(&self, txg: Txg, dnodes: Vec<(ObjectId, Option<DnodeImage>)>) -> Result<(), DmuError> {
+    async fn store_dnodes(
+        &self,
+        txg: Txg,
+        dnodes: Vec<(ObjectId, Option<DnodeImage>)>,
+    ) -> Result<(), DmuError> {
         let mut blocks: BTreeMap<u64, Vec<(ObjectId, Option<DnodeImage>)>> = BTreeMap::new();
         for (object, image) in dnodes {
             blocks.entry(object.get() / SLOTS_PER_BLOCK).or_default().push((object, image));
@@ -452,7 +473,12 @@ impl Objset {
         Ok(())
     }
 
-    fn store_dnode(&self, block: &mut [u8], object: ObjectId, image: Option<&DnodeImage>) -> Result<(), DmuError> {
+    fn store_dnode(
+        &self,
+        block: &mut [u8],
+        object: ObjectId,
+        image: Option<&DnodeImage>,
+    ) -> Result<(), DmuError> {
         let at = (object.get() % SLOTS_PER_BLOCK) as usize * DNODE_SLOT_BYTES;
         let old = DnodePhys::read(&block[at..]).map_err(|e| self.name(object).damaged(e.to_string()))?;
         let slots = image.map_or(old.slots(), DnodeImage::slots);
@@ -466,7 +492,12 @@ impl Objset {
         Ok(())
     }
 
-    async fn write_root(&self, txg: Txg, meta: &DnodeImage, outcome: &mut Outcome) -> Result<Blkptr, DmuError> {
+    async fn write_root(
+        &self,
+        txg: Txg,
+        meta: &DnodeImage,
+        outcome: &mut Outcome,
+    ) -> Result<Blkptr, DmuError> {
         let name = self.name(ObjectId::META_DNODE);
         let (block, old, phys) = {
             let mut root = self.root.lock();

@@ -50,7 +50,12 @@ impl TreeName {
     }
 
     pub fn io_error(self, block: u64, source: ZioError) -> DmuError {
-        DmuError::Io { objset: self.objset, object: self.object, block: BlockId::new(block), source: Box::new(source) }
+        DmuError::Io {
+            objset: self.objset,
+            object: self.object,
+            block: BlockId::new(block),
+            source: Box::new(source),
+        }
     }
 
     pub fn damaged(self, what: impl Into<String>) -> DmuError {
@@ -296,7 +301,9 @@ impl TreeSync<'_> {
             match old {
                 Old::Block(bp) if untouched => Ok(bp),
                 Old::Block(bp) if level == 0 => self.update_data(index, bp).await,
-                Old::Block(bp) if bp.is_hole() => self.update_indirect(level, index, &covered, None, bp).await,
+                Old::Block(bp) if bp.is_hole() => {
+                    self.update_indirect(level, index, &covered, None, bp).await
+                }
                 Old::Block(bp) if self.only_frees(&covered) => {
                     self.kill_tree(level, index, bp).await?;
                     Ok(Blkptr::default())
@@ -380,7 +387,13 @@ impl TreeSync<'_> {
         slots
     }
 
-    async fn write(&self, level: u8, index: u64, block: IoBuf, old: Option<&Blkptr>) -> Result<Blkptr, DmuError> {
+    async fn write(
+        &self,
+        level: u8,
+        index: u64,
+        block: IoBuf,
+        old: Option<&Blkptr>,
+    ) -> Result<Blkptr, DmuError> {
         let fill = block
             .chunks_exact(BLKPTR_BYTES)
             .filter_map(|bytes| Blkptr::read_from_bytes(bytes).ok())

@@ -31,7 +31,12 @@ impl Objset {
         Ok(found)
     }
 
-    async fn blocks_of(&self, object: ObjectId, image: &DnodeImage, found: &mut Vec<Blkptr>) -> Result<(), DmuError> {
+    async fn blocks_of(
+        &self,
+        object: ObjectId,
+        image: &DnodeImage,
+        found: &mut Vec<Blkptr>,
+    ) -> Result<(), DmuError> {
         let name = TreeName { objset: self.id(), object };
         let shape = crate::dnode::shape_of(image);
         for (index, bp) in image.blkptrs.iter().enumerate() {

@@ -28,7 +28,8 @@ impl World {
     fn new() -> Self {
         let env = RealEnv::new(Options::default());
         env.register("ram:a", Arc::new(RamDevice::new(DEVICE_BYTES)));
-        let vdev = NewVdev { paths: vec![PathBuf::from("ram:a")], ashift: None, is_log: false, create_txg: 4 };
+        let vdev =
+            NewVdev { paths: vec![PathBuf::from("ram:a")], ashift: None, is_log: false, create_txg: 4 };
         let dynamic: Arc<dyn Env> = env.clone();
         let tree = Arc::new(env.block_on(VdevTree::create(dynamic, &[vdev])).unwrap());
         let zio = Arc::new(Zio::new(Arc::clone(&tree), 64 << 20));
@@ -121,7 +122,10 @@ fn a_sparse_file_of_many_levels_finds_every_byte_again() {
         let held = disk.hold(dnode.object()).await.unwrap();
         assert_eq!(held.seek(1, SeekTo::Hole).await.unwrap(), Some(128 << 10));
         assert_eq!(held.seek(6 << 20, SeekTo::Data).await.unwrap(), Some(1 << 32));
-        assert_eq!(held.seek((1 << 32) + (128 << 10), SeekTo::Data).await.unwrap(), Some((1 << 40) - (128 << 10)));
+        assert_eq!(
+            held.seek((1 << 32) + (128 << 10), SeekTo::Data).await.unwrap(),
+            Some((1 << 40) - (128 << 10))
+        );
     });
 }
 

@@ -79,7 +79,9 @@ impl Mounted {
     /// [`MountError::Busy`]; the file system stays mounted then.
     pub fn unmount(&mut self, force: bool) -> Result<(), MountError> {
         let flags = if force { UnmountFlags::DETACH } else { UnmountFlags::empty() };
-        let unmounted = unmount(&self.path, flags).map_err(io::Error::from).or_else(|_| unmount_as_user(&self.path, force));
+        let unmounted = unmount(&self.path, flags)
+            .map_err(io::Error::from)
+            .or_else(|_| unmount_as_user(&self.path, force));
         if unmounted.is_err() && is_mounted(&self.path) {
             return Err(MountError::Busy { path: self.path.clone() });
         }
@@ -103,9 +105,15 @@ impl Drop for Mounted {
 ///
 /// # Errors
 /// When the directory is not empty or cannot be made, or the kernel refuses.
-pub fn mount(env: Arc<RealEnv>, zfs: Arc<Zfs>, path: &Path, options: &MountOptions) -> Result<Mounted, MountError> {
+pub fn mount(
+    env: Arc<RealEnv>,
+    zfs: Arc<Zfs>,
+    path: &Path,
+    options: &MountOptions,
+) -> Result<Mounted, MountError> {
     detach_stale(path);
-    std::fs::create_dir_all(path).map_err(|source| MountError::MountPoint { path: path.to_owned(), source })?;
+    std::fs::create_dir_all(path)
+        .map_err(|source| MountError::MountPoint { path: path.to_owned(), source })?;
     let mut entries =
         std::fs::read_dir(path).map_err(|source| MountError::MountPoint { path: path.to_owned(), source })?;
     if !options.overlay && entries.next().is_some() {
@@ -143,7 +151,11 @@ fn unmount_as_user(path: &Path, force: bool) -> io::Result<()> {
     let mut command = Command::new("fusermount3");
     command.arg(if force { "-uz" } else { "-u" }).arg(path);
     let output = command.output()?;
-    if output.status.success() { Ok(()) } else { Err(io::Error::other(String::from_utf8_lossy(&output.stderr))) }
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(String::from_utf8_lossy(&output.stderr)))
+    }
 }
 
 fn is_mounted(path: &Path) -> bool {

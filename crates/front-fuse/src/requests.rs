@@ -133,12 +133,27 @@ impl Filesystem for Files {
         self.reply_entry(made, reply);
     }
 
-    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        reply: ReplyEntry,
+    ) {
         let made = self.create_node(request, parent, name, NewNode::Directory, mode, umask);
         self.reply_entry(made, reply);
     }
 
-    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &std::path::Path, reply: ReplyEntry) {
+    fn symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &std::path::Path,
+        reply: ReplyEntry,
+    ) {
         let node = NewNode::Symlink(target.as_os_str().as_bytes());
         let made = self.create_node(request, parent, name, node, 0o777, 0);
         self.reply_entry(made, reply);
@@ -221,7 +236,14 @@ impl Filesystem for Files {
         reply_empty!(self.run(self.zfs.close(self.inodes.object(inode))), reply);
     }
 
-    fn flush(&self, _request: &Request, _inode: INodeNo, _handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
+    fn flush(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        _handle: FileHandle,
+        _owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
         // Writes have arrived when they returned; nothing waits here.
         reply.ok();
     }
@@ -269,15 +291,36 @@ impl Filesystem for Files {
         }
     }
 
-    fn fsync(&self, _request: &Request, inode: INodeNo, _handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
+    fn fsync(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: FileHandle,
+        data_only: bool,
+        reply: ReplyEmpty,
+    ) {
         reply_empty!(self.run(self.zfs.fsync(self.inodes.object(inode), data_only)), reply);
     }
 
-    fn fsyncdir(&self, _request: &Request, inode: INodeNo, _handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
+    fn fsyncdir(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: FileHandle,
+        data_only: bool,
+        reply: ReplyEmpty,
+    ) {
         reply_empty!(self.run(self.zfs.fsync(self.inodes.object(inode), data_only)), reply);
     }
 
-    fn readdir(&self, _request: &Request, inode: INodeNo, _handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+    fn readdir(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
         let dir = self.inodes.object(inode);
         let mut cookie = offset;
         loop {
@@ -325,7 +368,10 @@ impl Filesystem for Files {
             libc::XATTR_REPLACE => XattrMode::Replace,
             _ => return reply.error(Errno::EINVAL),
         };
-        reply_empty!(self.run(self.zfs.set_xattr(self.inodes.object(inode), name.as_bytes(), value, mode)), reply);
+        reply_empty!(
+            self.run(self.zfs.set_xattr(self.inodes.object(inode), name.as_bytes(), value, mode)),
+            reply
+        );
     }
 
     fn getxattr(&self, _request: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
@@ -334,7 +380,8 @@ impl Filesystem for Files {
 
     fn listxattr(&self, _request: &Request, inode: INodeNo, size: u32, reply: ReplyXattr) {
         let names = self.run(self.zfs.xattr_names(self.inodes.object(inode)));
-        let joined = names.map(|names| names.iter().flat_map(|name| name.iter().copied().chain([0])).collect());
+        let joined =
+            names.map(|names| names.iter().flat_map(|name| name.iter().copied().chain([0])).collect());
         reply_sized(joined, size, reply);
     }
 
@@ -359,10 +406,21 @@ impl Filesystem for Files {
             libc::FALLOC_FL_ZERO_RANGE => Allocate::Zero { keep_size },
             _ => return reply.error(Errno::EOPNOTSUPP),
         };
-        reply_empty!(self.run(self.zfs.allocate_range(self.inodes.object(inode), offset, length, how)), reply);
+        reply_empty!(
+            self.run(self.zfs.allocate_range(self.inodes.object(inode), offset, length, how)),
+            reply
+        );
     }
 
-    fn lseek(&self, _request: &Request, inode: INodeNo, _handle: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+    fn lseek(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
         let to = match whence {
             libc::SEEK_DATA => SeekTo::Data,
             libc::SEEK_HOLE => SeekTo::Hole,

@@ -62,7 +62,7 @@ impl Config {
     pub fn set_features(&mut self, features: &[&str]) {
         self.pool.features_for_read = NvList::new();
         for feature in features {
-            self.pool.features_for_read.add_flag(*feature);
+            self.pool.features_for_read.add_flag(feature);
         }
     }
 

@@ -70,8 +70,18 @@ impl Pool {
         }
         tx.commit();
         let deferred = Bpobj::open(dsl.mos(), dsl.directory_object("sync_bplist").await?).await?;
-        let pool =
-            Self::assemble(Parts { env, vdevs, zio, gate, dsl, config, space_maps, deferred, tuning, read_only: false });
+        let pool = Self::assemble(Parts {
+            env,
+            vdevs,
+            zio,
+            gate,
+            dsl,
+            config,
+            space_maps,
+            deferred,
+            tuning,
+            read_only: false,
+        });
         pool.format_dataset(&root, &TxSource::Open).await?;
         pool.start();
         pool.sync_now().await?;
@@ -114,7 +124,13 @@ pub(crate) enum TxSource<'a> {
 }
 
 /// Gives a new vdev its metaslabs, and from then on blocks may go there.
-async fn add_to_space(maps: &SpaceMaps, dsl: &Dsl, zio: &Zio, tx: &Tx, top: &Arc<Top>) -> Result<(), PoolError> {
+async fn add_to_space(
+    maps: &SpaceMaps,
+    dsl: &Dsl,
+    zio: &Zio,
+    tx: &Tx,
+    top: &Arc<Top>,
+) -> Result<(), PoolError> {
     let array = maps.format(dsl.mos(), tx, top).await?;
     top.set_config(|config| config.metaslab_array = array.get());
     Ok(zio.add_vdev(top)?)

@@ -52,7 +52,13 @@ pub struct Filesystem {
 
 impl OpenDataset {
     fn new(name: &DatasetName, objset: Arc<Objset>, props: DatasetProps, state: State) -> Arc<Self> {
-        Arc::new(Self { objset, name: name.clone(), props: RwLock::new(props), state: Mutex::new(state), log: Mutex::default() })
+        Arc::new(Self {
+            objset,
+            name: name.clone(),
+            props: RwLock::new(props),
+            state: Mutex::new(state),
+            log: Mutex::default(),
+        })
     }
 
     /// Its object in the meta-objset.
@@ -133,7 +139,11 @@ impl Pool {
     }
 
     /// Gives a new dataset its empty file system.
-    pub(crate) async fn format_dataset(self: &Arc<Self>, dataset: &DatasetName, tx: &TxSource<'_>) -> Result<(), PoolError> {
+    pub(crate) async fn format_dataset(
+        self: &Arc<Self>,
+        dataset: &DatasetName,
+        tx: &TxSource<'_>,
+    ) -> Result<(), PoolError> {
         let props = self.effective_props(dataset).await?;
         let objset = Objset::create(self.objset_context(dataset, &props), ObjsetType::Zfs);
         let spec = FormatSpec {
@@ -172,7 +182,13 @@ impl Pool {
     }
 
     /// From now on the dataset's changes are written with each group.
-    fn adopt(&self, dataset: &DatasetName, objset: Arc<Objset>, props: DatasetProps, state: State) -> Arc<OpenDataset> {
+    fn adopt(
+        &self,
+        dataset: &DatasetName,
+        objset: Arc<Objset>,
+        props: DatasetProps,
+        state: State,
+    ) -> Arc<OpenDataset> {
         objset.set_space_check(self.space.clone());
         let open = OpenDataset::new(dataset, objset, props, state);
         self.datasets.write().insert(dataset.objset(), Arc::clone(&open));
@@ -199,7 +215,8 @@ impl Pool {
         }
         let store: Arc<dyn zil::LogStore> = self.log_store.clone();
         let found = IntentLog::found(objset.id(), header, store, Arc::clone(&self.env));
-        let claimed = if without_missing { found.claim_what_answers(first).await? } else { found.claim(first).await? };
+        let claimed =
+            if without_missing { found.claim_what_answers(first).await? } else { found.claim(first).await? };
         objset.set_zil_header(first, claimed.header());
         self.gate.add_dirty(first, 1);
         self.adopt(dataset, objset, props, State::Claimed(claimed));
@@ -235,11 +252,12 @@ impl Pool {
         Ok(open)
     }
 
-    async fn bring_up(self: &Arc<Self>, open: &OpenDataset, state: State) -> Result<Arc<Filesystem>, PoolError> {
-        let space = DatasetSpace {
-            guard: Arc::clone(&self.space),
-            objset: Arc::clone(&open.objset),
-        };
+    async fn bring_up(
+        self: &Arc<Self>,
+        open: &OpenDataset,
+        state: State,
+    ) -> Result<Arc<Filesystem>, PoolError> {
+        let space = DatasetSpace { guard: Arc::clone(&self.space), objset: Arc::clone(&open.objset) };
         let parts = ZfsParts {
             env: Arc::clone(&self.env),
             os: Arc::clone(&open.objset),
@@ -345,7 +363,12 @@ impl Pool {
     ///
     /// # Errors
     /// When the dataset does not exist, or the value makes no sense.
-    pub async fn set_prop(self: &Arc<Self>, name: &str, prop: &str, value: Option<PropValue>) -> Result<(), PoolError> {
+    pub async fn set_prop(
+        self: &Arc<Self>,
+        name: &str,
+        prop: &str,
+        value: Option<PropValue>,
+    ) -> Result<(), PoolError> {
         let (name, prop) = (name.to_owned(), prop.to_owned());
         self.in_sync(move |pool, tx| async move {
             let dataset = pool.dsl.resolve(&name).await?;

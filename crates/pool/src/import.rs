@@ -63,7 +63,11 @@ impl Pool {
     ///
     /// # Errors
     /// When it is not found, or cannot be opened as asked.
-    pub async fn import(env: Arc<dyn Env>, spec: &ImportSpec, tuning: Tuning) -> Result<Arc<Self>, PoolError> {
+    pub async fn import(
+        env: Arc<dyn Env>,
+        spec: &ImportSpec,
+        tuning: Tuning,
+    ) -> Result<Arc<Self>, PoolError> {
         let candidate = choose(find_pools(&env, &spec.paths).await, spec)?;
         check_host(&candidate.pool, spec, &tuning)?;
         let opened = open_mos(&env, &candidate, spec, &tuning).await?;
@@ -186,7 +190,8 @@ async fn assemble(
     config.adopt(&PoolConfig::from_nvlist(&found)?);
     let space_maps = SpaceMaps::default();
     for top in vdevs.tops() {
-        zio.add_vdev(&top).map_err(|e| PoolError::Damaged { object: ObjectId::new(1), what: e.to_string() })?;
+        zio.add_vdev(&top)
+            .map_err(|e| PoolError::Damaged { object: ObjectId::new(1), what: e.to_string() })?;
         if !spec.read_only || top.config().metaslab_array != 0 {
             space_maps.load(dsl.mos(), &zio, &top).await?;
         }

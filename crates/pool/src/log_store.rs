@@ -47,7 +47,11 @@ impl PoolLogStore {
 }
 
 impl LogStore for PoolLogStore {
-    fn allocate<'a>(&'a self, bytes: u32, placement: &'a Placement) -> BoxFuture<'a, Result<Blkptr, ZilError>> {
+    fn allocate<'a>(
+        &'a self,
+        bytes: u32,
+        placement: &'a Placement,
+    ) -> BoxFuture<'a, Result<Blkptr, ZilError>> {
         Box::pin(async move {
             let tx = self.gate.begin_unthrottled().map_err(|e| stopped(self.gate.open_txg(), e))?;
             let bp = self
@@ -68,7 +72,9 @@ impl LogStore for PoolLogStore {
         durability: Durability,
     ) -> BoxFuture<'static, Result<(), ZilError>> {
         let (zio, bp) = (Arc::clone(&self.zio), *bp);
-        Box::pin(async move { zio.write_log(&bp, slices, durability).await.map_err(|e| io_error(&bp, "write", e)) })
+        Box::pin(async move {
+            zio.write_log(&bp, slices, durability).await.map_err(|e| io_error(&bp, "write", e))
+        })
     }
 
     fn flush(&self, vdevs: &[VdevId]) -> BoxFuture<'static, Result<(), ZilError>> {
@@ -92,7 +98,8 @@ impl LogStore for PoolLogStore {
 
     fn read_data_block<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, Result<IoBuf, ZilError>> {
         Box::pin(async move {
-            let data = self.zio.read(bp, &zio::Bookmark::default()).await.map_err(|e| io_error(bp, "read", e))?;
+            let data =
+                self.zio.read(bp, &zio::Bookmark::default()).await.map_err(|e| io_error(bp, "read", e))?;
             Ok((*data).clone())
         })
     }
@@ -123,9 +130,7 @@ impl LogStore for PoolLogStore {
     }
 
     fn wait_synced(&self, txg: Txg) -> BoxFuture<'_, Result<(), ZilError>> {
-        Box::pin(async move {
-            self.gate.wait_synced(txg).await.map_err(|e| stopped(txg, e))
-        })
+        Box::pin(async move { self.gate.wait_synced(txg).await.map_err(|e| stopped(txg, e)) })
     }
 
     fn lanes(&self) -> usize {

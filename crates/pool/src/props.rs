@@ -109,5 +109,9 @@ fn checksum(n: u64) -> Option<ChecksumKind> {
 fn mountpoint(name: &str, prop: &Property) -> Option<String> {
     let PropValue::Text(path) = &prop.value else { return None };
     let rest = name.strip_prefix(&prop.set_on)?;
-    if path.starts_with('/') { Some(format!("{}{rest}", path.trim_end_matches('/'))) } else { Some(path.clone()) }
+    if path.starts_with('/') {
+        Some(format!("{}{rest}", path.trim_end_matches('/')))
+    } else {
+        Some(path.clone())
+    }
 }

@@ -115,7 +115,13 @@ impl SpaceGuard {
 
     /// Whether a change fits if so much is under way, and so much of the pool is really free:
     /// what datasets count leaves out what was freed lately and rests.
-    fn verdict(&self, objset: ObjsetId, estimate: &Estimate, inflight: u64, free: u64) -> Result<(), DmuError> {
+    fn verdict(
+        &self,
+        objset: ObjsetId,
+        estimate: &Estimate,
+        inflight: u64,
+        free: u64,
+    ) -> Result<(), DmuError> {
         let coming = inflight.saturating_add(estimate.write_bytes.saturating_mul(WORST_INFLATION));
         // Who frees in the end may use half of what is kept back, and quotas do not hinder.
         if estimate.frees {

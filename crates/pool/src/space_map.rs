@@ -15,8 +15,8 @@ use dmu::{Dnode, DnodeSpec, Objset, Tx};
 use dsl::Dsl;
 use dsl::features::SPACEMAP_HISTOGRAM;
 use metaslab::{Allocator, Change, ChangeKind, MetaslabId};
-use ondisk::space_map::{self, Encoder, MapType, Run, SpaceMapEntry, SpaceMapPhys};
 use ondisk::ObjectType;
+use ondisk::space_map::{self, Encoder, MapType, Run, SpaceMapEntry, SpaceMapPhys};
 use parking_lot::Mutex;
 use units::{Ashift, Asize, ObjectId, SECTOR_BYTES, VdevId, VdevOffset};
 use vdev::Top;
@@ -191,10 +191,8 @@ async fn read_map(
     }
     let mut bytes = vec![0; phys.length.get() as usize];
     dnode.read(0, &mut bytes).await?;
-    let region = Region {
-        start: u64::from(metaslab.get()) << top.config().metaslab_shift,
-        ashift: top.ashift(),
-    };
+    let region =
+        Region { start: u64::from(metaslab.get()) << top.config().metaslab_shift, ashift: top.ashift() };
     let mut changes = Vec::new();
     for entry in space_map::decode(&bytes) {
         if let SpaceMapEntry::Run(run) = entry.map_err(|e| damaged(e.to_string()))? {

@@ -76,7 +76,11 @@ impl Pool {
         Ok(())
     }
 
-    async fn sync_dataset(&self, tx: &Tx, dataset: &OpenDataset) -> Result<Option<dmu::SyncedObjset>, PoolError> {
+    async fn sync_dataset(
+        &self,
+        tx: &Tx,
+        dataset: &OpenDataset,
+    ) -> Result<Option<dmu::SyncedObjset>, PoolError> {
         let Some(synced) = dataset.objset.sync(tx.txg()).await? else { return Ok(None) };
         for bp in &synced.killed {
             self.dsl.may_free(dataset.object(), bp.birth()).await?;
@@ -138,7 +142,13 @@ impl Pool {
         let written = self.zio.take_unflushed();
         let dirty = self.vdevs.take_changed();
         let pool = self.config.lock().at(txg);
-        let sync = LabelSync { uberblock: &uberblock, pool: &pool, dirty: &dirty, written: &written, multihost: false };
+        let sync = LabelSync {
+            uberblock: &uberblock,
+            pool: &pool,
+            dirty: &dirty,
+            written: &written,
+            multihost: false,
+        };
         Ok(self.vdevs.sync_labels(&sync).await?)
     }
 }

@@ -43,7 +43,8 @@ impl World {
     }
 
     fn import(&self) -> Arc<Pool> {
-        let spec = ImportSpec { paths: self.paths.clone(), name: Some("whirl".into()), ..ImportSpec::default() };
+        let spec =
+            ImportSpec { paths: self.paths.clone(), name: Some("whirl".into()), ..ImportSpec::default() };
         self.env.block_on(Pool::import(self.env(), &spec, Tuning::default())).unwrap()
     }
 
@@ -112,4 +113,3 @@ fn files_survive_export_and_import_and_zdb_finds_no_fault() {
     world.export(&pool);
     check(&world.zdb());
 }
-

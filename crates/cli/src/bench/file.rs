@@ -122,7 +122,12 @@ pub(super) fn run(plan: &Plan) -> Result<Run, FileError> {
 
 fn open(path: &Path, span: u64) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).custom_flags(rustix::fs::OFlags::DSYNC.bits() as i32);
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .custom_flags(rustix::fs::OFlags::DSYNC.bits() as i32);
     let file = options.open(path)?;
     if file.metadata()?.len() < span {
         file.set_len(span)?;
@@ -219,7 +224,13 @@ mod tests {
     fn a_place_that_went_back_in_time_counts_as_lost() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
-        let plan = Plan { path: path.clone(), threads: 2, size: 512, span: 1 << 16, time: Duration::from_millis(50) };
+        let plan = Plan {
+            path: path.clone(),
+            threads: 2,
+            size: 512,
+            span: 1 << 16,
+            time: Duration::from_millis(50),
+        };
         let run = run(&plan).unwrap();
         assert!(run.report.acknowledged > 0);
         let verdict = check(&path, &run.acks).unwrap();

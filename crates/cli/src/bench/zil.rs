@@ -121,7 +121,12 @@ async fn fill(zfs: &Zfs, span: u64) -> Result<ObjectId, PoolError> {
 }
 
 /// Every thread writes until the time is up; gives all latencies in nanoseconds.
-fn write_for(env: &Arc<RealEnv>, zfs: &Arc<Zfs>, file: ObjectId, plan: &Plan) -> Result<Latencies, PoolError> {
+fn write_for(
+    env: &Arc<RealEnv>,
+    zfs: &Arc<Zfs>,
+    file: ObjectId,
+    plan: &Plan,
+) -> Result<Latencies, PoolError> {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..plan.threads)

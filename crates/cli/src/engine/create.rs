@@ -109,7 +109,12 @@ impl Holder {
         admit::check_devices(Purpose::Create, name, &call.vdevs, &facts)?;
         admit::check_supported(&call.vdevs)?;
         if call.no_features {
-            return Err(Failure::cannot(FailureKind::Unsupported, "create", name, "'-d' is not supported yet"));
+            return Err(Failure::cannot(
+                FailureKind::Unsupported,
+                "create",
+                name,
+                "'-d' is not supported yet",
+            ));
         }
         let spec = PoolSpec {
             name: name.to_owned(),
@@ -160,7 +165,8 @@ fn check_mountpoint(call: &PoolCreate) -> Result<(), Failure> {
         admit::check_mountpoint(mountpoint)?;
     }
     let given = call.mountpoint.clone();
-    let given = given.or_else(|| call.fs_props.iter().rev().find(|(n, _)| n == "mountpoint").map(|p| p.1.clone()));
+    let given =
+        given.or_else(|| call.fs_props.iter().rev().find(|(n, _)| n == "mountpoint").map(|p| p.1.clone()));
     let mountpoint = given.unwrap_or_else(|| format!("/{}", call.name));
     if !mountpoint.starts_with('/') {
         return Ok(());

@@ -4,8 +4,8 @@ use super::create::{dataset_props, stored};
 use super::{Held, Holder, refusal, support};
 use control::props::{Occasion, Prop, Props, Source, Value, dataset_prop, parse_dataset};
 use control::{
-    DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetKind, DatasetList, DatasetSet, Failure,
-    FailureKind, names,
+    DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetKind, DatasetList, DatasetSet,
+    Failure, FailureKind, names,
 };
 use dsl::{DatasetName, DslError, PoolSpace, PropValue, Property};
 use ondisk::dsl::{DslDatasetPhys, DslDirPhys, used};
@@ -91,7 +91,11 @@ impl Holder {
             async move { held.pool.dsl().resolve(&found).await.is_ok() }
         };
         if exists(name).await {
-            return if call.parents { Ok(()) } else { Err(refuse(FailureKind::Exists, "dataset already exists")) };
+            return if call.parents {
+                Ok(())
+            } else {
+                Err(refuse(FailureKind::Exists, "dataset already exists"))
+            };
         }
         if !exists(parent).await {
             if !call.parents {
@@ -196,10 +200,7 @@ fn cannot_open(name: &str, error: DslError) -> Failure {
 }
 
 fn pool_space(held: &Held) -> PoolSpace {
-    PoolSpace {
-        usable_bytes: held.pool.room().usable(),
-        inflight_bytes: held.pool.txgs().dirty_bytes(),
-    }
+    PoolSpace { usable_bytes: held.pool.room().usable(), inflight_bytes: held.pool.txgs().dirty_bytes() }
 }
 
 fn value_of(value: PropValue) -> Value {
@@ -239,7 +240,8 @@ fn mountpoint(set: &[Property], dataset: &str, held: &Held) -> Prop {
 /// Joins an alternate root, a mount point and the names below it.
 fn place(altroot: Option<&str>, set: &str, rest: &str) -> String {
     let parts = [altroot.unwrap_or(""), set, rest];
-    let path: Vec<&str> = parts.iter().flat_map(|part| part.split('/')).filter(|part| !part.is_empty()).collect();
+    let path: Vec<&str> =
+        parts.iter().flat_map(|part| part.split('/')).filter(|part| !part.is_empty()).collect();
     format!("/{}", path.join("/"))
 }
 

@@ -21,8 +21,7 @@ impl Holder {
             return Err(refuse(FailureKind::Unsupported, "'-F' is not supported yet"));
         }
         if let Some(new) = &call.new_name {
-            control::names::check_new_pool(new)
-                .map_err(|e| refuse(FailureKind::Invalid, &e.to_string()))?;
+            control::names::check_new_pool(new).map_err(|e| refuse(FailureKind::Invalid, &e.to_string()))?;
         }
         let cannot = |reason: &str| refuse(FailureKind::Invalid, reason);
         let settings = Settings::read(&call.props, Occasion::Import, &cannot)?;

@@ -57,7 +57,10 @@ fn put_facts(info: &mut PoolInfo, pool: &Pool) {
     let fragmentation = info.root.stats.fragmentation.map_or(Value::Absent, Value::Number);
     let facts: [(&str, Value); 16] = [
         ("size", space.into()),
-        ("capacity", (u128::from(allocated) * 100 / u128::from(space.max(1))).try_into().unwrap_or(100).into()),
+        (
+            "capacity",
+            (u128::from(allocated) * 100 / u128::from(space.max(1))).try_into().unwrap_or(100).into(),
+        ),
         ("health", info.health.word().into()),
         ("guid", info.guid.into()),
         ("dedupratio", 100.into()),

@@ -17,9 +17,8 @@ impl Holder {
         let facts = join_all(devices.iter().map(|device| self.leaf_facts(Path::new(device)))).await;
         let mut all = Facts::new();
         for (device, facts) in devices.into_iter().zip(facts) {
-            let facts = facts.map_err(|e| {
-                Failure::new(FailureKind::Invalid, format!("cannot open '{device}': {e}"))
-            })?;
+            let facts = facts
+                .map_err(|e| Failure::new(FailureKind::Invalid, format!("cannot open '{device}': {e}")))?;
             all.insert(device.clone(), facts);
         }
         Ok(all)

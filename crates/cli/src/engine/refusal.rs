@@ -42,7 +42,9 @@ fn pool_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::Suspended { .. } => (K::Unavailable, "pool I/O is currently suspended".into()),
         PoolError::Busy { .. } => (K::Busy, "dataset is busy".into()),
         PoolError::UnsupportedFeatures { .. } => (K::Unsupported, whole()),
-        PoolError::Damaged { .. } | PoolError::SpaceMap { .. } | PoolError::Geometry(_) => (K::Other, whole()),
+        PoolError::Damaged { .. } | PoolError::SpaceMap { .. } | PoolError::Geometry(_) => {
+            (K::Other, whole())
+        }
         PoolError::Vdev(vdev) => vdev_reason(vdev),
         PoolError::Dmu(dmu) => dmu_reason(dmu),
         PoolError::Dsl(dsl) => dsl_reason(dsl),

@@ -99,7 +99,8 @@ impl Service for Engine {
     }
 
     async fn daemon_status(&self, _: DaemonStatusCall) -> Done<DaemonStatus> {
-        let failed = self.0.failed.lock().iter().map(|(pool, why)| (pool.name.clone(), why.clone())).collect();
+        let failed =
+            self.0.failed.lock().iter().map(|(pool, why)| (pool.name.clone(), why.clone())).collect();
         Ok(DaemonStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -149,9 +150,8 @@ impl Holder {
         let held = self.pool(&call.pool)?;
         let (name, value) =
             parse_pool(&call.name, &call.value, Occasion::Later).map_err(|e| e.failure(&call.pool))?;
-        let refuse = |reason: &str| {
-            Failure::cannot(FailureKind::Unsupported, "set property for", &call.pool, reason)
-        };
+        let refuse =
+            |reason: &str| Failure::cannot(FailureKind::Unsupported, "set property for", &call.pool, reason);
         match (name.as_str(), &value, &call.vdev) {
             (_, _, Some(_)) => Err(refuse("properties of vdevs cannot be set yet")),
             ("comment", control::props::Value::Text(text), None) => {

@@ -15,7 +15,8 @@ pub fn root(pool: &Pool) -> VdevInfo {
     let mut root = VdevInfo::new(VdevKind::Root, 0, pool.guid().get(), VdevClass::Normal);
     let (state, aux) = pool.vdevs().state();
     (root.state, root.aux) = (state_of(state), aux_of(aux));
-    let space = pool.zio().with_allocator(|a| (a.space(Class::Normal), a.fragmentation_percent(Class::Normal)));
+    let space =
+        pool.zio().with_allocator(|a| (a.space(Class::Normal), a.fragmentation_percent(Class::Normal)));
     root.stats.allocated_bytes = space.0.allocated.get();
     root.stats.space_bytes = space.0.capacity.get();
     root.stats.deflated_bytes = space.0.capacity.get();

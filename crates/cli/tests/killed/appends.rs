@@ -79,7 +79,10 @@ impl Client for Appends {
             return Err(format!("{name}: {len} bytes, of stable {}, begun {}", self.stable, self.begun));
         }
         if let Some(at) = found.iter().zip(self.content(0, len)).position(|(is, was)| *is != was) {
-            return Err(format!("{name}: byte {at} of {len} is not what was written (stable: {})", self.stable));
+            return Err(format!(
+                "{name}: byte {at} of {len} is not what was written (stable: {})",
+                self.stable
+            ));
         }
         (self.stable, self.begun) = (len, len);
         Ok(())

@@ -93,8 +93,10 @@ fn write_and_kill(world: &World, clients: &mut [Box<dyn Client>], dice: &mut Dic
     let time = Duration::from_millis(WRITE_MIN_MS + dice.below(WRITE_MORE_MS));
     thread::scope(|scope| {
         let (root, killed): (&Path, _) = (&root, &killed);
-        let all: Vec<_> =
-            clients.iter_mut().map(|client| scope.spawn(move || work(client.as_mut(), root, killed))).collect();
+        let all: Vec<_> = clients
+            .iter_mut()
+            .map(|client| scope.spawn(move || work(client.as_mut(), root, killed)))
+            .collect();
         thread::sleep(time);
         killed.store(true, Ordering::SeqCst);
         world.kill_daemon();

@@ -93,7 +93,8 @@ impl Client for Slots {
 
     fn check(&mut self, root: &Path) -> Result<(), String> {
         self.file = None;
-        let bytes = std::fs::read(root.join(&self.file_name)).map_err(|e| format!("{}: {e}", self.file_name))?;
+        let bytes =
+            std::fs::read(root.join(&self.file_name)).map_err(|e| format!("{}: {e}", self.file_name))?;
         for at in 0..self.slots.len() {
             let mut page = vec![0; self.slot_bytes];
             let start = bytes.len().min(self.offset(at) as usize);
@@ -106,7 +107,9 @@ impl Client for Slots {
             let (oldest, newest) = (*found.iter().min().unwrap_or(&0), *found.iter().max().unwrap_or(&0));
             if oldest < slot.stable || newest > slot.begun {
                 let (name, Slot { stable, begun, .. }) = (&self.file_name, slot);
-                return Err(format!("{name}: page {at} has versions {found:?}, of stable {stable}, begun {begun}"));
+                return Err(format!(
+                    "{name}: page {at} has versions {found:?}, of stable {stable}, begun {begun}"
+                ));
             }
             (slot.stable, slot.begun) = (oldest, newest);
         }

@@ -54,7 +54,8 @@ impl World {
         for name in ["zpool", "zfs"] {
             symlink(env!("CARGO_BIN_EXE_sawmill"), world.path("bin").join(name)).expect("a link");
         }
-        let words: Vec<String> = vdevs.split_whitespace().map(|word| world.vdev_word(word, disk_mib)).collect();
+        let words: Vec<String> =
+            vdevs.split_whitespace().map(|word| world.vdev_word(word, disk_mib)).collect();
         let root = world.root();
         world.zpool(&format!("create -m {} {POOL} {}", root.display(), words.join(" ")));
         assert!(world.is_mounted(), "a new pool is mounted");

@@ -103,8 +103,10 @@ impl Dnode {
                 Found::Data(_) => return Ok((true, block + 1)),
                 Found::Hole if block <= state.synced.max_block_id.get() => return Ok((false, block + 1)),
                 Found::Hole => {
-                    let next = state.pending.iter().flat_map(|c| c.blocks.range(block..).next().map(|(&b, _)| b));
-                    let syncing = state.syncing.iter().flat_map(|c| c.blocks.range(block..).next().map(|(&b, _)| b));
+                    let next =
+                        state.pending.iter().flat_map(|c| c.blocks.range(block..).next().map(|(&b, _)| b));
+                    let syncing =
+                        state.syncing.iter().flat_map(|c| c.blocks.range(block..).next().map(|(&b, _)| b));
                     return Ok((false, next.chain(syncing).min().unwrap_or(end)));
                 }
                 Found::OnDisk { shape, roots } => {

@@ -23,7 +23,8 @@ pub(crate) struct SyncedDnode {
 
 /// A spill block is sized in sectors, at least one.
 fn spill_block(contents: &[u8]) -> IoBuf {
-    IoBuf::copy_of(contents).resized(contents.len().next_multiple_of(SECTOR_BYTES as usize).max(SECTOR_BYTES as usize))
+    IoBuf::copy_of(contents)
+        .resized(contents.len().next_multiple_of(SECTOR_BYTES as usize).max(SECTOR_BYTES as usize))
 }
 
 impl Dnode {
@@ -81,7 +82,8 @@ impl Dnode {
         }
         let outcome = result.into_inner();
         let image = image.map(|mut image| {
-            image.used_bytes = image.used_bytes.checked_add_signed(outcome.delta.used).expect("used bytes below zero");
+            image.used_bytes =
+                image.used_bytes.checked_add_signed(outcome.delta.used).expect("used bytes below zero");
             image
         });
         self.finish_sync(image.as_ref());
@@ -134,7 +136,11 @@ impl TreeSync<'_> {
         Ok(image)
     }
 
-    async fn update_spill(&self, old: Option<Blkptr>, contents: Option<&[u8]>) -> Result<Option<Blkptr>, DmuError> {
+    async fn update_spill(
+        &self,
+        old: Option<Blkptr>,
+        contents: Option<&[u8]>,
+    ) -> Result<Option<Blkptr>, DmuError> {
         let old = old.unwrap_or_default();
         let new = match contents {
             Some(contents) => self.write_spill(contents).await?,

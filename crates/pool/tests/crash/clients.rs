@@ -35,13 +35,16 @@ pub async fn prepare(pool: &Pool, zfs: &Zfs, load: Load) -> Arc<Mutex<Model>> {
     let mut model = Model::default();
     for client in 0..load.clients {
         let name = format!("client{client}");
-        zfs.create(zfs.root(), name.as_bytes(), NewNode::Directory, 0o755, Cred::default()).await.expect("mkdir");
+        zfs.create(zfs.root(), name.as_bytes(), NewNode::Directory, 0o755, Cred::default())
+            .await
+            .expect("mkdir");
         model.names.insert(client, Versions::new(Names::new()));
         for slot in client * SLOTS_PER_CLIENT..(client + 1) * SLOTS_PER_CLIENT {
             model.slots.insert(slot, Versions::new(vec![0; SLOT_BYTES]));
         }
     }
-    let shared = zfs.create(zfs.root(), b"shared", NewNode::File, 0o644, Cred::default()).await.expect("create");
+    let shared =
+        zfs.create(zfs.root(), b"shared", NewNode::File, 0o644, Cred::default()).await.expect("create");
     let zeros = vec![0; model.slots.len() * SLOT_BYTES];
     zfs.write(shared.object, 0, &zeros, WriteFlags::default()).await.expect("write");
     pool.sync_now().await.expect("sync");
@@ -83,8 +86,15 @@ struct Client {
 }
 
 impl Client {
-    async fn new(sim: &Sim, pool: &Arc<Pool>, zfs: &Arc<Zfs>, model: &Arc<Mutex<Model>>, number: u64) -> Self {
-        let dir = zfs.lookup(zfs.root(), format!("client{number}").as_bytes()).await.expect("prepared").object;
+    async fn new(
+        sim: &Sim,
+        pool: &Arc<Pool>,
+        zfs: &Arc<Zfs>,
+        model: &Arc<Mutex<Model>>,
+        number: u64,
+    ) -> Self {
+        let dir =
+            zfs.lookup(zfs.root(), format!("client{number}").as_bytes()).await.expect("prepared").object;
         let shared = zfs.lookup(zfs.root(), b"shared").await.expect("prepared").object;
         let own = number * 1000..(number + 1) * 1000;
         let files = own.start + model.lock().files.range(own).count() as u64;
@@ -171,7 +181,8 @@ impl Client {
     /// A free path, or one in use, in the client's directory or one below it.
     fn any_path(&mut self) -> String {
         let names = self.names();
-        let directories: Vec<&String> = names.iter().filter(|(_, n)| **n == Named::Directory).map(|(p, _)| p).collect();
+        let directories: Vec<&String> =
+            names.iter().filter(|(_, n)| **n == Named::Directory).map(|(p, _)| p).collect();
         let name = format!("n{}", self.dice.below(10));
         match self.dice.pick(&directories) {
             Some(dir) if self.dice.one_in(2) => format!("{dir}/{name}"),
@@ -195,7 +206,8 @@ impl Client {
     async fn place(&self, path: &str) -> (ObjectId, Vec<u8>) {
         match path.split_once('/') {
             Some((dir, name)) => {
-                let dir = self.zfs.lookup(self.dir, dir.as_bytes()).await.expect("a directory of ours").object;
+                let dir =
+                    self.zfs.lookup(self.dir, dir.as_bytes()).await.expect("a directory of ours").object;
                 (dir, name.as_bytes().to_vec())
             }
             None => (self.dir, path.as_bytes().to_vec()),
@@ -229,7 +241,8 @@ impl Client {
         self.begin_names(|names| {
             names.insert(path.clone(), Named::Directory);
         });
-        let made = self.zfs.create(self.dir, path.as_bytes(), NewNode::Directory, 0o755, Cred::default()).await;
+        let made =
+            self.zfs.create(self.dir, path.as_bytes(), NewNode::Directory, 0o755, Cred::default()).await;
         made.expect("mkdir");
         self.end_names();
     }
@@ -244,7 +257,10 @@ impl Client {
         self.begin_names(|names| {
             names.insert(path, Named::Symlink(target.clone()));
         });
-        self.zfs.create(dir, &name, NewNode::Symlink(&target), 0o777, Cred::default()).await.expect("symlink");
+        self.zfs
+            .create(dir, &name, NewNode::Symlink(&target), 0o777, Cred::default())
+            .await
+            .expect("symlink");
         self.end_names();
     }
 
@@ -259,7 +275,8 @@ impl Client {
             names.remove(&from);
             names.insert(to, named.clone());
         });
-        let (source, target) = (Place { dir: from_dir, name: &from_name }, Place { dir: to_dir, name: &to_name });
+        let (source, target) =
+            (Place { dir: from_dir, name: &from_name }, Place { dir: to_dir, name: &to_name });
         self.zfs.rename(source, target, RenameMode::Replace).await.expect("rename");
         self.end_names();
         if let Named::File(file) = named {
@@ -309,7 +326,8 @@ impl Client {
         }
         let bytes = self.dice.bytes(len as usize);
         self.begin_file(file, |state| state.with_write(offset as usize, &bytes, sync));
-        let how = if append { WriteFlags { sync, ..APPEND } } else { WriteFlags { sync, ..WriteFlags::default() } };
+        let how =
+            if append { WriteFlags { sync, ..APPEND } } else { WriteFlags { sync, ..WriteFlags::default() } };
         self.zfs.write(object, offset, &bytes, how).await.expect("write");
         self.end_file(file);
         if sync {
@@ -335,8 +353,11 @@ impl Client {
     async fn set_attributes(&mut self) {
         let Some((file, object)) = self.any_file() else { return };
         let (permissions, uid) = (self.dice.below(0o1000) as u32, self.dice.below(1000) as u32);
-        self.begin_file(file, |state| state.with(|state| (state.permissions, state.uid) = (permissions, uid)));
-        let set = SetAttributes { permissions: Some(permissions), uid: Some(uid), ..SetAttributes::default() };
+        self.begin_file(file, |state| {
+            state.with(|state| (state.permissions, state.uid) = (permissions, uid))
+        });
+        let set =
+            SetAttributes { permissions: Some(permissions), uid: Some(uid), ..SetAttributes::default() };
         self.zfs.set_attributes(object, set).await.expect("set attributes");
         self.end_file(file);
     }

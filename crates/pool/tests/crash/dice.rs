@@ -33,7 +33,13 @@ impl Dice {
         let tag = self.next().to_le_bytes();
         let plain = self.one_in(2);
         (0..len)
-            .map(|i| if plain { tag[i % 8] } else { tag[i % 8] ^ (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()[6] })
+            .map(|i| {
+                if plain {
+                    tag[i % 8]
+                } else {
+                    tag[i % 8] ^ (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()[6]
+                }
+            })
             .collect()
     }
 }

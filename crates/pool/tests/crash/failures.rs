@@ -84,7 +84,10 @@ struct Trial {
 
 impl Trial {
     fn story(&self) -> String {
-        format!("seed {}, shape \"{}\", {} fails: {:?}", self.seed, self.shape.name, self.victim, self.failing)
+        format!(
+            "seed {}, shape \"{}\", {} fails: {:?}",
+            self.seed, self.shape.name, self.victim, self.failing
+        )
     }
 
     fn run(&self) {
@@ -124,7 +127,8 @@ impl Trial {
         clients::run(sim, &pool, &fs.zfs, &model, LOAD).await;
         if has_failed {
             self.check_told(&pool);
-            let logged: Vec<u64> = self.blocks_logged(&fs).iter().zip(&before).map(|(now, then)| now - then).collect();
+            let logged: Vec<u64> =
+                self.blocks_logged(&fs).iter().zip(&before).map(|(now, then)| now - then).collect();
             self.check_homes(&logged);
         }
         model
@@ -170,13 +174,19 @@ impl Trial {
     /// failed a flush, and that not for a commit, still gets the block that its chain has a place
     /// for: with a write that is stable by itself.
     fn check_homes(&self, logged: &[u64]) {
-        let on_dead = u64::from(matches!(self.failing, Failing::Once(FaultOp::Flush, _) | Failing::FromThen(FaultOp::Flush, _)));
+        let on_dead = u64::from(matches!(
+            self.failing,
+            Failing::Once(FaultOp::Flush, _) | Failing::FromThen(FaultOp::Flush, _)
+        ));
         match self.shape.name {
             name if name == LOG.name => {
                 assert!(logged[0] > 0 && logged[1] <= on_dead, "in the main pool: {logged:?}");
             }
             name if name == TWO_LOGS.name => {
-                assert!(logged[0] == 0 && logged[1] <= on_dead && logged[2] > 0, "in the other log: {logged:?}");
+                assert!(
+                    logged[0] == 0 && logged[1] <= on_dead && logged[2] > 0,
+                    "in the other log: {logged:?}"
+                );
             }
             name if name == MIRRORED_LOG.name => {
                 assert!(logged[0] == 0 && logged[1] > 0, "in the mirrored log: {logged:?}");

@@ -14,10 +14,10 @@ use sim::{DiskModel, DiskSpec, Sim};
 use units::{ObjectId, VdevId};
 use vdev::{NewVdev, PoolState};
 use zil::LogEvent;
-use zpl::{Cred, NewNode, WriteFlags, Zfs};
+use zpl::{Cred, NewNode, SetAttributes, WriteFlags, Zfs};
 
 use crate::dice::Dice;
-use crate::shape::{LOG, POOL, brisk};
+use crate::shape::{LOG, POOL, SINGLE, brisk};
 use crate::space;
 use crate::story::{Tell, run, tell};
 
@@ -101,7 +101,10 @@ impl Rewriting {
                 let round = rounds.lock().get(&(writer, at)).copied().unwrap_or(0);
                 let (old, new) = (chunk(writer, at, round), chunk(writer, at, round + 1));
                 let head = bytes.iter().zip(&new).take_while(|(a, b)| a == b).count();
-                assert!(bytes[head..] == old[head..], "chunk {at} of writer {writer} is not of round {round}");
+                assert!(
+                    bytes[head..] == old[head..],
+                    "chunk {at} of writer {writer} is not of round {round}"
+                );
             }
         }
     }
@@ -123,7 +126,10 @@ struct Filling {
 impl Filling {
     /// Runs into the cut, calls `told` when all was done before it, and imports what is left.
     fn run(&self, told: impl Fn(&Pool, u64, &zil::ZilStats)) {
-        tell(format!("seed {}, {:?} in {} bytes, cut {:?}", self.seed, self.rewriting, self.main_bytes, self.cut));
+        tell(format!(
+            "seed {}, {:?} in {} bytes, cut {:?}",
+            self.seed, self.rewriting, self.main_bytes, self.cut
+        ));
         let sim = Sim::seed(self.seed);
         sim.add_disk("/a", DiskSpec::new(self.main_bytes, DiskModel::ssd()));
         sim.add_disk("/l", DiskSpec::new(64 << 20, DiskModel::ssd()));
@@ -186,10 +192,34 @@ fn a_log_that_fills_the_main_pool_too_falls_back_to_groups_and_leaves_them_room(
         Filling { seed, main_bytes: 64 << 20, rewriting, cut }.run(|pool, groups, _| {
             assert!(groups > 0, "there is no room for all of it in one group");
             assert_eq!(pool.suspended(), None);
-            let events = pool.log_events();
-            assert!(events.iter().any(|event| matches!(event, LogEvent::NoSpace { .. })), "{events:?}");
         });
     }
+}
+
+#[test]
+fn small_commits_that_fill_a_pool_with_log_blocks_leave_groups_their_room() {
+    let _tell = Tell;
+    tell("small commits in a small pool".into());
+    let sim = Sim::seed(23_000);
+    SINGLE.add_disks(&sim, DiskModel::nvram());
+    sim.stop_recording();
+    run(&sim, async {
+        let pool = SINGLE.create(&sim, patient()).await;
+        let fs = pool.filesystem(POOL).await.expect("the root file system opens");
+        let rewriting = Rewriting { writers: 1, chunks: 1, rounds: 0 };
+        rewriting.prepare(&pool, &fs.zfs).await;
+        let file = file(&fs.zfs, 0).await;
+        for round in 0..17_000 {
+            let set = SetAttributes { permissions: Some(round % 0o1000), ..SetAttributes::default() };
+            fs.zfs.set_attributes(file, set).await.expect("set attributes");
+            fs.zfs.fsync(file, false).await.expect("fsync");
+        }
+        assert_eq!(pool.suspended(), None);
+        let events = pool.log_events();
+        assert!(events.iter().any(|event| matches!(event, LogEvent::NoSpace { .. })), "{events:?}");
+        drop(fs);
+        space::check(&pool).await;
+    });
 }
 
 /// A pool in memory: a device for data, one for the log, each with its faults.
@@ -216,7 +246,8 @@ impl InMemory {
     /// Threads at work, the log failing in their midst; then the process is gone.
     fn work(&self, rewriting: Rewriting, fail: impl Fn(&Faults)) -> Rounds {
         let (env, [of_data, of_log]) = self.world();
-        let vdev = |path: &str, is_log| NewVdev { paths: vec![path.into()], ashift: None, is_log, create_txg: 4 };
+        let vdev =
+            |path: &str, is_log| NewVdev { paths: vec![path.into()], ashift: None, is_log, create_txg: 4 };
         let vdevs = vec![vdev("ram:a", false), vdev("ram:l", true)];
         let spec = PoolSpec { name: POOL.into(), vdevs, root_props: vec![], comment: None, force: false };
         let pool = env.block_on(Pool::create(env.clone(), spec, brisk())).expect("a new pool");

@@ -59,7 +59,6 @@ impl Run {
     /// Positions of the images to look at, drawn evenly from all.
     fn draw(&self, plan: CrashPlan) -> BTreeSet<usize> {
         let all = self.recording.crash_images_by(plan).count();
-        eprintln!("{} {} all {all} events {} writes {} flushes {} marks", self.seed, self.shape.name, self.recording.len(), self.recording.writes(), self.recording.flushes());
         let wanted = number("SAWMILL_CRASH_IMAGES").map_or(IMAGES_PER_RUN, |n| n as usize);
         if all <= wanted {
             return (0..all).collect();

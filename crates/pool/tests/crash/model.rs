@@ -130,9 +130,14 @@ impl Model {
             let mut bytes = vec![0; SLOT_BYTES];
             zfs.read(shared, slot * SLOT_BYTES as u64, &mut bytes).await.expect("a slot reads");
             let oldest = promise.oldest(Subject::Slot(slot));
-            let fits = versions.all[oldest..].windows(2).any(|pair| is_prefix_written(&bytes, &pair[0], &pair[1]))
-                || *versions.last() == bytes;
-            assert!(fits, "slot {slot}: not a version from {oldest} on; it is {:?}", position(&versions.all, &bytes));
+            let fits =
+                versions.all[oldest..].windows(2).any(|pair| is_prefix_written(&bytes, &pair[0], &pair[1]))
+                    || *versions.last() == bytes;
+            assert!(
+                fits,
+                "slot {slot}: not a version from {oldest} on; it is {:?}",
+                position(&versions.all, &bytes)
+            );
         }
     }
 
@@ -169,7 +174,9 @@ impl Model {
                         todo.push((format!("{path}/"), entry.object));
                         Named::Directory
                     }
-                    FileKind::Symlink => Named::Symlink(zfs.readlink(entry.object).await.expect("a link reads")),
+                    FileKind::Symlink => {
+                        Named::Symlink(zfs.readlink(entry.object).await.expect("a link reads"))
+                    }
                     _ => Named::File(self.file_of(&path, &of)),
                 };
                 names.insert(path, named);
@@ -214,7 +221,13 @@ async fn read_file(zfs: &Zfs, object: ObjectId) -> FileState {
         let value = zfs.xattr(object, &name).await.expect("an attribute listed reads");
         xattrs.insert(name, value);
     }
-    FileState { data: Arc::new(data), permissions: of.permissions, uid: of.uid, xattrs, ..FileState::default() }
+    FileState {
+        data: Arc::new(data),
+        permissions: of.permissions,
+        uid: of.uid,
+        xattrs,
+        ..FileState::default()
+    }
 }
 
 /// Whether `found` has a head of the write that leads from `before` to `after`.
@@ -240,7 +253,11 @@ fn is_mixed(found: &FileState, versions: &[FileState]) -> bool {
     let at = |version: &FileState, i: usize| version.data.get(i).copied().unwrap_or(0);
     (min..=max).contains(&found.data.len())
         && versions.iter().any(|version| version.same_attributes(found))
-        && found.data.iter().enumerate().all(|(i, &byte)| versions.iter().any(|version| at(version, i) == byte))
+        && found
+            .data
+            .iter()
+            .enumerate()
+            .all(|(i, &byte)| versions.iter().any(|version| at(version, i) == byte))
 }
 
 fn position<T: PartialEq>(all: &[T], found: &T) -> Option<usize> {

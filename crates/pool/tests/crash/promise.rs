@@ -71,7 +71,8 @@ impl Promise {
         let mut promise = Self::default();
         for mark in image.marks().iter().filter(|mark| mark.label == "promise") {
             promise.extend(mark.payload.chunks_exact(24).map(|entry| {
-                let word = |n: usize| u64::from_le_bytes(entry[8 * n..8 * n + 8].try_into().expect("eight bytes"));
+                let word =
+                    |n: usize| u64::from_le_bytes(entry[8 * n..8 * n + 8].try_into().expect("eight bytes"));
                 (Subject::from_words([word(0), word(1)]), word(2) as usize)
             }));
         }

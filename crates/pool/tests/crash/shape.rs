@@ -51,7 +51,12 @@ impl Shape {
     }
 
     /// Imports it; `without_logs` gives up logs that are missing.
-    pub async fn import(&self, sim: &Sim, tuning: Tuning, without_logs: bool) -> Result<Arc<Pool>, PoolError> {
+    pub async fn import(
+        &self,
+        sim: &Sim,
+        tuning: Tuning,
+        without_logs: bool,
+    ) -> Result<Arc<Pool>, PoolError> {
         let (paths, name) = (self.disks().collect(), Some(POOL.into()));
         let spec = ImportSpec { paths, name, without_logs, ..ImportSpec::default() };
         Pool::import(sim.env(), &spec, tuning).await

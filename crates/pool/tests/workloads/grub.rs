@@ -18,7 +18,8 @@ fn grub_lists_and_reads_files() {
     let mut dice = Dice::new(1);
     let contents = [0, 1, 500, 4_000, 200_000, 3_000_000].map(|len| dice.bytes(len));
     world.run(async {
-        let dir = zfs.create(zfs.root(), b"grub", NewNode::Directory, 0o755, Cred::default()).await.unwrap().object;
+        let dir =
+            zfs.create(zfs.root(), b"grub", NewNode::Directory, 0o755, Cred::default()).await.unwrap().object;
         for (n, data) in contents.iter().enumerate() {
             let name = format!("file{n}");
             let made = zfs.create(dir, name.as_bytes(), NewNode::File, 0o644, Cred::default()).await.unwrap();

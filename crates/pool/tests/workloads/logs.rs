@@ -1,8 +1,6 @@
 //! Intent logs as OpenZFS reads them, and at every stage of their replay.
 
-use zpl::{
-    Allocate, Cred, NewNode, Place, RenameMode, SetAttributes, WriteFlags, XattrMode, Zfs,
-};
+use zpl::{Allocate, Cred, NewNode, Place, RenameMode, SetAttributes, WriteFlags, XattrMode, Zfs};
 
 use crate::world::{Layout, World};
 
@@ -11,7 +9,8 @@ const WITH_LOG: Layout = Layout { device_mib: 64, ..Layout::new(&[&["a"]], &[&["
 /// One of each operation that is logged, and five writes.
 async fn one_of_each(zfs: &Zfs) {
     let root = zfs.root();
-    let make = async |name: &[u8], node| zfs.create(root, name, node, 0o644, Cred::default()).await.unwrap().object;
+    let make =
+        async |name: &[u8], node| zfs.create(root, name, node, 0o644, Cred::default()).await.unwrap().object;
     let file = make(b"file", NewNode::File).await;
     make(b"directory", NewNode::Directory).await;
     make(b"symlink", NewNode::Symlink(b"to somewhere")).await;
@@ -60,8 +59,17 @@ fn zdb_shows_every_record_that_was_committed() {
     let records = crashed().check("crashed");
     let count = |kind| records.get(kind).copied().unwrap_or(0);
     let once = [
-        "TX_CREATE", "TX_MKDIR", "TX_SYMLINK", "TX_LINK", "TX_RENAME", "TX_RENAME_EXCHANGE", "TX_REMOVE", "TX_RMDIR",
-        "TX_SETATTR", "TX_TRUNCATE", "TX_SETSAXATTR",
+        "TX_CREATE",
+        "TX_MKDIR",
+        "TX_SYMLINK",
+        "TX_LINK",
+        "TX_RENAME",
+        "TX_RENAME_EXCHANGE",
+        "TX_REMOVE",
+        "TX_RMDIR",
+        "TX_SETATTR",
+        "TX_TRUNCATE",
+        "TX_SETSAXATTR",
     ];
     for kind in once {
         assert_eq!(count(kind), 1, "{kind} in {records:?}");

@@ -296,7 +296,10 @@ impl Step<'_> {
             1 => self.dice.below(600_000),
             _ => self.dice.below(self.tree.nodes[&object].data.len() as u64 + 1),
         };
-        self.zfs.set_attributes(object, SetAttributes { size: Some(size), ..Default::default() }).await.unwrap();
+        self.zfs
+            .set_attributes(object, SetAttributes { size: Some(size), ..Default::default() })
+            .await
+            .unwrap();
         let node = self.tree.node(object);
         node.data.resize(size as usize, 0);
         node.mtime = None;
@@ -402,7 +405,8 @@ impl Step<'_> {
     async fn set_attributes(&mut self) {
         let all = self.tree.those(|node| node.kind != FileKind::Symlink);
         let object = self.dice.pick(&all).expect("the root is there");
-        let mtime = Timestamp { secs: self.dice.below(1 << 33) as i64, nanos: self.dice.below(1_000_000_000) as u32 };
+        let mtime =
+            Timestamp { secs: self.dice.below(1 << 33) as i64, nanos: self.dice.below(1_000_000_000) as u32 };
         let node = self.tree.node(object);
         let mut set = SetAttributes::default();
         match self.dice.below(3) {

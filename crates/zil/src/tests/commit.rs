@@ -1,6 +1,14 @@
 //! Commits on devices that work: what is written, when, and who is told.
 
-use super::world::{OpKind, World};
+use std::sync::Arc;
+
+use device::{BoxFuture, BufSlice, IoBuf};
+use ondisk::zil::LogRecord;
+use ondisk::zil::record::LrSetSaXattr;
+use units::{ObjectId, Txg};
+
+use super::world::{OpKind, World, pattern};
+use crate::{Fetched, LoggedWrite, Record, Scope, WriteData, WriteSource, ZilError};
 
 #[test]
 fn a_lone_commit_is_one_stable_write() {
@@ -249,4 +257,108 @@ fn a_log_that_all_commits_have_left_goes_on() {
     world.settle();
     assert!(world.is_promised(2));
     world.check_promises();
+}
+
+/// Has the data of the write with this tag; or does not.
+struct Later {
+    tag: u64,
+    answer: fn(Vec<BufSlice>) -> Result<Fetched, ZilError>,
+}
+
+impl WriteSource for Later {
+    fn fetch(
+        &self,
+        _object: ObjectId,
+        _offset: u64,
+        length: u64,
+        _txg: Txg,
+    ) -> BoxFuture<'_, Result<Fetched, ZilError>> {
+        let bytes: Vec<u8> = (0..length).map(|i| pattern(self.tag, i)).collect();
+        let whole = Arc::new(IoBuf::copy_of(&bytes));
+        let middle = bytes.len() / 3;
+        let slices =
+            vec![BufSlice::new(Arc::clone(&whole), 0..middle), BufSlice::new(whole, middle..bytes.len())];
+        Box::pin(std::future::ready((self.answer)(slices)))
+    }
+}
+
+fn write_later(
+    world: &mut World,
+    tag: u64,
+    length: u64,
+    answer: fn(Vec<BufSlice>) -> Result<Fetched, ZilError>,
+) {
+    let object = ObjectId::new(5);
+    let data = WriteData::Later(Arc::new(Later { tag, answer }));
+    let write = LoggedWrite { object, offset: tag << 32, length, data };
+    world.assign(tag, Scope::Object(object), Record::Write(write));
+}
+
+#[test]
+fn data_left_out_are_fetched_when_somebody_asks() {
+    let mut world = World::primed(&[600, 64]);
+    write_later(&mut world, 1, 200_001, |slices| Ok(Fetched::Slices(slices)));
+    world.commit(Some(5));
+    world.settle();
+    assert!(world.is_promised(1));
+    world.check_promises();
+    assert_eq!(world.crash(false).written_lengths()[&1], 200_001);
+    assert_eq!(world.log.stats().fetched_bytes, 200_001);
+}
+
+#[test]
+fn a_write_whose_object_is_gone_leaves_no_record_and_holds_nobody_up() {
+    let mut world = World::primed(&[600, 64]);
+    write_later(&mut world, 1, 10, |_| Ok(Fetched::Gone));
+    let alone = world.commit(Some(5));
+    world.settle();
+    assert!(world.tasks.is_done(alone));
+    write_later(&mut world, 2, 10, |_| Ok(Fetched::Gone));
+    world.name(3);
+    world.commit(None);
+    world.settle();
+    assert!(world.is_promised(3));
+    let found: Vec<u64> = world.crash(false).recover().into_iter().map(|(tag, _)| tag.0).collect();
+    assert_eq!(found, [3]);
+}
+
+/// What cannot be logged takes a txg, and everything after it waits for the same: a log with a gap
+/// would be replayed wrongly.
+fn check_waits_for_txg(world: &mut World) {
+    let txg = world.open();
+    world.name(2);
+    world.commit(None);
+    world.settle();
+    assert!(world.is_promised(1) && world.is_promised(2));
+    assert!(world.inner().synced >= txg);
+    assert_eq!(world.log.stats().fallbacks, 1);
+    world.check_promises();
+    world.name(3);
+    world.commit(None);
+    world.settle();
+    assert_eq!(world.log.stats().fallbacks, 1, "the log is in use again");
+    world.check_promises();
+}
+
+#[test]
+fn data_that_cannot_be_fetched_wait_for_their_txg() {
+    let mut world = World::primed(&[600, 64]);
+    write_later(&mut world, 1, 10, |_| Err(ZilError::NoSpace { bytes: 0 }));
+    check_waits_for_txg(&mut world);
+}
+
+#[test]
+fn fetched_data_of_another_length_are_not_logged() {
+    let mut world = World::primed(&[600, 64]);
+    write_later(&mut world, 1, 10, |slices| Ok(Fetched::Slices(slices[..1].to_vec())));
+    check_waits_for_txg(&mut world);
+}
+
+#[test]
+fn a_record_that_no_block_holds_waits_for_its_txg() {
+    let mut world = World::primed(&[600, 64]);
+    let object = ObjectId::new(5);
+    let record = LrSetSaXattr { object, name: b"user.big".to_vec(), value: vec![1; 200_000] };
+    world.assign(1, Scope::Object(object), Record::Plain(LogRecord::SetSaXattr(record)));
+    check_waits_for_txg(&mut world);
 }

@@ -141,7 +141,9 @@ fn for_seed(seed: u64, weather: Weather) {
     history.end();
 }
 
-fn for_seeds(seeds: u64, weather: Weather) {
+/// More seeds than by default: `SAWMILL_SEEDS=5000 cargo test -p sawmill-zil history`.
+fn for_seeds(weather: Weather) {
+    let seeds = std::env::var("SAWMILL_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(60);
     for seed in 0..seeds {
         let run = std::panic::catch_unwind(|| for_seed(seed, weather));
         assert!(run.is_ok(), "seed {seed} failed");
@@ -150,10 +152,10 @@ fn for_seeds(seeds: u64, weather: Weather) {
 
 #[test]
 fn random_histories_keep_their_promises_and_leak_nothing() {
-    for_seeds(600, Weather::Fair);
+    for_seeds(Weather::Fair);
 }
 
 #[test]
 fn random_histories_with_failures_keep_their_promises() {
-    for_seeds(2000, Weather::Foul);
+    for_seeds(Weather::Foul);
 }
