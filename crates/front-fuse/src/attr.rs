@@ -72,17 +72,14 @@ fn system_time(time: Timestamp) -> SystemTime {
     if time.secs >= 0 { UNIX_EPOCH + secs + nanos } else { UNIX_EPOCH - secs + nanos }
 }
 
+/// A time from a request. `fuser` 0.18 takes the nanoseconds of a time before 1970 off where they
+/// are to be put on: -2 s and 0.25 s, which is -1.75 s, arrive as -2.25 s.
 fn timestamp(time: SystemTime) -> Timestamp {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => Timestamp { secs: after.as_secs() as i64, nanos: after.subsec_nanos() },
         Err(before) => {
             let before = before.duration();
-            let (secs, nanos) = (before.as_secs() as i64, before.subsec_nanos());
-            if nanos == 0 {
-                Timestamp { secs: -secs, nanos: 0 }
-            } else {
-                Timestamp { secs: -secs - 1, nanos: 1_000_000_000 - nanos }
-            }
+            Timestamp { secs: -(before.as_secs() as i64), nanos: before.subsec_nanos() }
         }
     }
 }
@@ -99,14 +96,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_before_1970_survive_the_way_there_and_back() {
-        for time in [
-            Timestamp { secs: -43_200, nanos: 123_456_789 },
-            Timestamp { secs: -1, nanos: 0 },
-            Timestamp { secs: 0, nanos: 1 },
-            Timestamp { secs: 4_102_444_800, nanos: 0 },
-        ] {
-            assert_eq!(timestamp(system_time(time)), time);
+    fn times_before_1970_are_told_as_they_are() {
+        let before = |secs, nanos| UNIX_EPOCH - Duration::new(secs, nanos);
+        assert_eq!(system_time(Timestamp { secs: -2, nanos: 250_000_000 }), before(1, 750_000_000));
+        assert_eq!(system_time(Timestamp { secs: -1, nanos: 0 }), before(1, 0));
+    }
+
+    #[test]
+    fn times_in_requests_are_taken_as_meant() {
+        // As `fuser` makes them of the kernel's seconds and nanoseconds.
+        let request = |secs: i64, nanos| match secs {
+            0.. => UNIX_EPOCH + Duration::new(secs as u64, nanos),
+            _ => UNIX_EPOCH - Duration::new(secs.unsigned_abs(), nanos),
+        };
+        for (secs, nanos) in [(-43_200, 123_456_789), (-2, 999_999_999), (-1, 0), (0, 1), (4_102_444_800, 0)] {
+            assert_eq!(timestamp(request(secs, nanos)), Timestamp { secs, nanos });
         }
     }
 

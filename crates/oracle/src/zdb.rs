@@ -34,6 +34,9 @@ pub struct Zdb {
     pool: String,
 }
 
+/// Longer than this and it hangs.
+const TIME_LIMIT_SECS: &str = "100";
+
 /// Lines shown before and after one that tells of damage.
 const CONTEXT_LINES: usize = 30;
 
@@ -132,8 +135,16 @@ impl Zdb {
     /// # Errors
     /// When it cannot be run, or its status or words tell of damage.
     pub fn run(&self, flags: &[&str], rest: &[&str]) -> Result<String, ZdbError> {
-        let mut command = Command::new("zdb");
-        command.arg("-e").arg("-p").arg(&self.dir).args(flags).arg(&self.pool).args(rest);
+        // After some assertions it hangs instead of ending.
+        let mut command = Command::new("timeout");
+        command
+            .args(["--kill-after=1", TIME_LIMIT_SECS, "zdb"])
+            .arg("-e")
+            .arg("-p")
+            .arg(&self.dir)
+            .args(flags)
+            .arg(&self.pool)
+            .args(rest);
         let shown = format!("{command:?}");
         judge(shown, &command.output()?)
     }

@@ -13,6 +13,8 @@ use units::{Txg, VdevId};
 use zil::{LogEvent, LogStore, Placement, ZilError};
 use zio::{LogHint, Zio, ZioError};
 
+use crate::space::{WORST_INFLATION, slop_bytes};
+
 /// One per pool, shared by the logs of all its datasets.
 pub(crate) struct PoolLogStore {
     zio: Arc<Zio>,
@@ -35,13 +37,29 @@ impl PoolLogStore {
         self.events.lock().clone()
     }
 
+    fn is_in_main(&self, bp: &Blkptr) -> bool {
+        self.zio.vdevs().top(bp.dva(0).vdev).is_ok_and(|top| !top.is_log())
+    }
+
+    /// Whether a log block has taken room in the main pool that groups may need: without it none
+    /// could be made stable any more, and only a group that is frees log blocks.
+    /// (test: `small_commits_that_fill_a_pool_with_log_blocks_leave_groups_their_room`)
+    fn eats_reserve(&self, bp: &Blkptr) -> bool {
+        if !self.is_in_main(bp) {
+            return false;
+        }
+        let figures = self.zio.with_allocator(|allocator| allocator.space(Class::Normal));
+        let reserve = slop_bytes(figures.capacity.get()) / 2;
+        let coming = self.gate.dirty_bytes().saturating_mul(WORST_INFLATION);
+        figures.free.get() < reserve.saturating_add(coming)
+    }
+
     /// Says, once a group, that log vdevs could not take a block.
     fn note_place(&self, bp: &Blkptr) {
-        let vdev = bp.dva(0).vdev;
         let has_logs = self.zio.with_allocator(|allocator| !allocator.vdevs(Class::Log).is_empty());
-        let is_spilled = has_logs && self.zio.vdevs().top(vdev).is_ok_and(|top| !top.is_log());
-        if is_spilled && self.spilled_in.fetch_max(bp.birth().get(), Relaxed) < bp.birth().get() {
-            self.report(LogEvent::Spilled { vdev });
+        let txg = bp.birth().get();
+        if has_logs && self.is_in_main(bp) && self.spilled_in.fetch_max(txg, Relaxed) < txg {
+            self.report(LogEvent::Spilled { vdev: bp.dva(0).vdev });
         }
     }
 }
@@ -58,6 +76,10 @@ impl LogStore for PoolLogStore {
                 .zio
                 .allocate_log(tx.txg(), bytes.into(), &LogHint { avoid: &placement.avoid, prefer: None })
                 .map_err(|_| ZilError::NoSpace { bytes })?;
+            if self.eats_reserve(&bp) {
+                self.zio.unalloc(tx.txg(), &bp);
+                return Err(ZilError::NoSpace { bytes });
+            }
             // The allocation has to reach the space maps though no object changed.
             self.gate.add_dirty(tx.txg(), 1);
             self.note_place(&bp);

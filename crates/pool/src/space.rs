@@ -19,7 +19,7 @@ const SLOP_MIN_BYTES: u64 = 128 << 20;
 /// At most so much (`spa_max_slop`).
 const SLOP_MAX_BYTES: u64 = 128 << 30;
 /// What a byte written may come to with copies, indirect blocks and dnodes.
-const WORST_INFLATION: u64 = 2;
+pub(crate) const WORST_INFLATION: u64 = 2;
 
 /// Space kept back in a pool of that size.
 pub(crate) fn slop_bytes(capacity: u64) -> u64 {

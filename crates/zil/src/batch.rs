@@ -1,6 +1,8 @@
 //! One batch: records taken from the line, laid out in blocks that are allocated, filled, linked
 //! and hashed. Works on what it has in hand, without the log's lock.
 
+use std::sync::Arc;
+
 use futures::future::join_all;
 use ondisk::Blkptr;
 use ondisk::zil::{RecordHead, ZIL_CHAIN_BYTES};
@@ -13,6 +15,7 @@ use crate::block::{self, BlockBuilder};
 use crate::chain::HeaderState;
 use crate::itx::{Fetched, LoggedWrite, Record, WriteData};
 use crate::plan::{self, BLOCK_BYTES_MAX, BlockPlan, RECORD_BYTES_MAX, Shape, WRITE_HEAD_BYTES};
+use crate::shelf::Shelf;
 use crate::state::{Goal, State, Wanted};
 use crate::store::{LogStore, Placement};
 
@@ -46,7 +49,7 @@ pub struct Batch {
 #[derive(Debug)]
 pub struct FilledBlock {
     pub bp: Blkptr,
-    pub buf: IoBuf,
+    pub buf: Arc<IoBuf>,
     /// All records before this position are in this block or earlier.
     pub through: u64,
     pub max_txg: Txg,
@@ -136,7 +139,7 @@ impl Batch {
     }
 
     /// Puts the records into blocks: plans, allocates, fills.
-    pub async fn lay_out(mut self, store: &dyn LogStore) -> LaidOut {
+    pub async fn lay_out(mut self, store: &dyn LogStore, shelf: &Shelf) -> LaidOut {
         let encoded = self.encode();
         let shapes: Vec<Shape> =
             self.records.iter().zip(&encoded).map(|(r, e)| r.shape(e.as_deref())).collect();
@@ -145,7 +148,7 @@ impl Batch {
             plans.clear();
         }
         let allocated = self.allocate(store, &mut plans).await;
-        self.fill(&encoded, &plans, allocated)
+        self.fill(&encoded, &plans, allocated, shelf)
     }
 
     /// The bytes of all records but writes. Those that no block holds are left to their txg.
@@ -188,7 +191,13 @@ impl Batch {
 
     /// Fills the blocks: the first lies at the chain's tail, each further one at the next place;
     /// the place after the last becomes the new tail.
-    fn fill(self, encoded: &[Option<Vec<u8>>], plans: &[BlockPlan], allocated: Vec<Blkptr>) -> LaidOut {
+    fn fill(
+        self,
+        encoded: &[Option<Vec<u8>>],
+        plans: &[BlockPlan],
+        allocated: Vec<Blkptr>,
+        shelf: &Shelf,
+    ) -> LaidOut {
         let cut = first_unplaced(plans, &self.records);
         let tail = if plans.is_empty() { Some(self.tail) } else { allocated.get(plans.len() - 1).copied() };
         let mut lr_seq = self.lr_seq;
@@ -199,7 +208,8 @@ impl Batch {
             let bp = if i == 0 { self.tail } else { allocated[i - 1] };
             let hole = block::successor(&bp, &Blkptr::HOLE);
             let next = allocated.get(i).copied().unwrap_or(hole);
-            let mut builder = BlockBuilder::new(block::write_bytes(&bp, plan.block_bytes()));
+            let bytes = block::write_bytes(&bp, plan.block_bytes());
+            let mut builder = BlockBuilder::new(shelf.take(bytes as usize));
             let mut max_txg = Txg::ZERO;
             for piece in &plan.pieces {
                 let record = &self.records[piece.record];
@@ -217,7 +227,7 @@ impl Batch {
             }
             counts.records += plan.used;
             // The first block may hold nothing that ends in it: then it answers for nobody new.
-            let buf = builder.seal(&bp, next);
+            let buf = Arc::new(builder.seal(&bp, next));
             blocks.push(FilledBlock { bp, buf, through, max_txg });
         }
         let names_since = allocated.iter().map(Blkptr::birth).min().unwrap_or(Txg::new(u64::MAX));

@@ -32,9 +32,9 @@ pub struct BlockBuilder {
 }
 
 impl BlockBuilder {
-    /// An empty block of `bytes`, which will all be written.
-    pub fn new(bytes: u32) -> Self {
-        Self { buf: IoBuf::zeroed(bytes as usize), used: ZIL_CHAIN_BYTES }
+    /// An empty block in `buf`, all of which will be written. What lies in it does not matter.
+    pub fn new(buf: IoBuf) -> Self {
+        Self { buf, used: ZIL_CHAIN_BYTES }
     }
 
     fn take(&mut self, bytes: usize) -> &mut [u8] {
@@ -64,11 +64,14 @@ impl BlockBuilder {
         let out = self.take(index(piece.bytes));
         let (head, data) = out.split_at_mut(WRITE_HEAD_BYTES as usize);
         head.copy_from_slice(&header);
+        let (data, padding) = data.split_at_mut(index(piece.data));
         copy_data(&write.data, piece, data);
+        padding.fill(0);
     }
 
     /// Closes the block that lies at `bp`: links it to `next`, hashes it.
     pub fn seal(mut self, bp: &Blkptr, next: Blkptr) -> IoBuf {
+        self.buf[self.used..].fill(0);
         let chain = ZilChain::new(next, self.used as u64, bp.checksum());
         let hashed = chain.hashed_bytes(ChainForm::Slim, self.buf.len() as u64);
         let hashed = hashed.and_then(|bytes| usize::try_from(bytes).ok()).expect("what was put in fits");
@@ -88,7 +91,7 @@ pub fn successor(bp: &Blkptr, place: &Blkptr) -> Blkptr {
 fn copy_data(data: &WriteData, piece: &Piece, out: &mut [u8]) {
     let range = index(piece.from)..index(piece.from + piece.data);
     match data {
-        WriteData::Bytes(bytes) => out[..range.len()].copy_from_slice(&bytes[range]),
+        WriteData::Bytes(bytes) => out.copy_from_slice(&bytes[range]),
         WriteData::Slices(slices) => {
             let (mut from, mut at) = (range.start, 0);
             for slice in slices {

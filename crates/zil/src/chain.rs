@@ -125,6 +125,8 @@ pub struct Retired {
     pub blocks: Vec<Blkptr>,
     /// Blocks of files to which a claimed log holds references.
     pub clones: Vec<Blkptr>,
+    /// The header names a chain of which nothing is known any more.
+    pub is_named: bool,
     /// The first txg that may free them.
     pub after: Txg,
     /// Batches still being written: their blocks must not be given to anybody else.
@@ -133,7 +135,8 @@ pub struct Retired {
 
 impl Retired {
     pub fn is_empty(&self) -> bool {
-        self.blocks.is_empty() && self.clones.is_empty() && self.in_flight == 0
+        let holds_none = self.blocks.is_empty() && self.clones.is_empty();
+        holds_none && !self.is_named && self.in_flight == 0
     }
 
     /// Takes over a chain, `in_flight` of whose batches are under way.

@@ -5,7 +5,6 @@ use std::sync::{Arc, Weak};
 
 use device::{BufSlice, Durability};
 use futures::future::join_all;
-use ondisk::Blkptr;
 use units::VdevId;
 
 use crate::ZilError;
@@ -20,11 +19,10 @@ pub async fn fly(core: Weak<Core>, store: Arc<dyn LogStore>, id: u64, blocks: Ve
     for block in &blocks {
         *load.entry(block.bp.dva(0).vdev).or_default() += 1;
     }
-    let written: Vec<(Blkptr, u64)> = blocks.iter().map(|block| (block.bp, block.buf.len() as u64)).collect();
-    let writes = blocks.into_iter().map(|block| {
+    let writes = blocks.iter().map(|block| {
         let is_alone = load[&block.bp.dva(0).vdev] == 1;
         let durability = if is_alone { Durability::Stable } else { Durability::Cached };
-        store.write(&block.bp, vec![BufSlice::from(block.buf)], durability)
+        store.write(&block.bp, vec![BufSlice::from(Arc::clone(&block.buf))], durability)
     });
     let mut failures: Vec<ZilError> = join_all(writes).await.into_iter().filter_map(Result::err).collect();
     if failures.is_empty() {
@@ -33,6 +31,6 @@ pub async fn fly(core: Weak<Core>, store: Arc<dyn LogStore>, id: u64, blocks: Ve
         failures = join_all(flushes).await.into_iter().filter_map(Result::err).collect();
     }
     if let Some(core) = core.upgrade() {
-        core.landed(id, &written, failures);
+        core.landed(id, blocks, failures);
     }
 }

@@ -142,6 +142,34 @@ impl IntentLog<Found> {
         self.core.state.lock().header = header;
     }
 
+    /// Gives up a log that cannot be read to its end, because a device that held it is lost: the
+    /// blocks that can still be found are freed in `first_txg`, and its header names none. For
+    /// imports that were told to do without.
+    pub async fn abandon(
+        self,
+        first_txg: Txg,
+        is_present: impl Fn(VdevId) -> bool + Send,
+    ) -> IntentLog<crate::Live> {
+        let header = self.header();
+        let is_claimed = header.claim_txg.get() != 0;
+        let mut blocks = ClaimedBlocks::new(&header);
+        let mut walk = LogWalk::new(self.core.objset, &header, &*self.core.store);
+        let mut next = Some(header.log).filter(|bp| !bp.is_hole());
+        while let Some(bp) = next {
+            // Unclaimed, a young block is free as far as the space maps know.
+            if (is_claimed || bp.birth() < first_txg) && bp.dvas().all(|dva| is_present(dva.vdev)) {
+                blocks.note_block(&bp);
+            }
+            let Ok(Some(block)) = walk.next().await else { break };
+            for record in block.records().map_while(Result::ok).filter(|_| is_claimed) {
+                blocks.note_record(&record);
+            }
+            next = Some(walk.ahead()).filter(|bp| !bp.is_hole());
+        }
+        blocks.retain(|bp| bp.dvas().all(|dva| is_present(dva.vdev)));
+        IntentLog { core: self.core, state: Claimed }.into_live(blocks, Txg::ZERO)
+    }
+
     async fn claim_blocks(&self, mut walk: LogWalk<'_>, first_txg: Txg) -> Result<Reach, ZilError> {
         let mut seen = Seen::default();
         let mut reach = Reach::default();
@@ -243,6 +271,7 @@ impl IntentLog<Claimed> {
     pub(crate) fn into_live(self, claimed: ClaimedBlocks, after: Txg) -> IntentLog<crate::Live> {
         {
             let mut state = self.core.state.lock();
+            state.retired.is_named = !state.header.log.is_hole();
             state.retired.blocks = claimed.blocks;
             state.retired.clones = claimed.clones;
             state.retired.after = after;
@@ -269,6 +298,11 @@ impl ClaimedBlocks {
         if self.seen.insert(bp) {
             self.blocks.push(*bp);
         }
+    }
+
+    fn retain(&mut self, keeps: impl Fn(&Blkptr) -> bool) {
+        self.blocks.retain(&keeps);
+        self.clones.retain(&keeps);
     }
 
     pub fn note_record(&mut self, record: &WalkedRecord<'_>) {

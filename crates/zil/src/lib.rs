@@ -18,9 +18,11 @@
 //!
 //! Invariants
 //! - A commit returns only when its blocks and all before them are stable, or its txg has synced
-//!   ([`writer`], with tests).
-//! - Claim runs before the first txg of an import allocates anything ([`found`]).
-//! - No block is leaked or freed twice, whatever fails ([`sync`]).
+//!   (`writer`; test: `random_histories_with_failures_keep_their_promises`).
+//! - Claim runs before the first txg of an import allocates anything
+//!   (`found`; test: `claimed_log_blocks_are_never_handed_out_again`).
+//! - No block is leaked or freed twice
+//!   (`sync`; test: `random_histories_keep_their_promises_and_leak_nothing`).
 #![forbid(unsafe_code)]
 
 mod batch;
@@ -36,6 +38,7 @@ mod pending;
 mod plan;
 mod replay;
 mod seats;
+mod shelf;
 mod state;
 mod stats;
 mod step;

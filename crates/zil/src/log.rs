@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use units::ObjsetId;
 
 use crate::pending::Pending;
+use crate::shelf::Shelf;
 use crate::state::State;
 use crate::stats::Stats;
 use crate::store::LogStore;
@@ -20,6 +21,7 @@ pub struct Core {
     pub(crate) state: Mutex<State>,
     pub(crate) pending: Mutex<Pending>,
     pub(crate) stats: Stats,
+    pub(crate) shelf: Arc<Shelf>,
 }
 
 impl Core {
@@ -37,6 +39,7 @@ impl Core {
             state: Mutex::new(state),
             pending: Mutex::default(),
             stats: Stats::default(),
+            shelf: Arc::default(),
         })
     }
 }

@@ -112,6 +112,11 @@ impl<'a> LogWalk<'a> {
         Ok(Some(block))
     }
 
+    /// Where the next block would be.
+    pub(crate) const fn ahead(&self) -> Blkptr {
+        self.next
+    }
+
     async fn read(&self, bp: &Blkptr, seq: ZilSeq) -> Result<Option<LogBlock>, ZilError> {
         let is_plain = bp.compression() == Ok(CompressionKind::Off) && bp.lsize().get() == bp.psize().get();
         if bp.is_embedded() || !is_plain || bp.lsize().get() > u64::from(BLOCK_BYTES_MAX) {

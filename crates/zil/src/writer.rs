@@ -28,7 +28,7 @@ use ondisk::Blkptr;
 use units::{ObjectId, Txg};
 
 use crate::ZilError;
-use crate::batch::{Batch, Counts, LaidOut};
+use crate::batch::{Batch, Counts, FilledBlock, LaidOut};
 use crate::chain::{Block, BlockState, Chain};
 use crate::flight::fly;
 use crate::log::Core;
@@ -171,8 +171,9 @@ impl Core {
     pub(crate) fn assembler(self: &Arc<Self>, state: &mut State) -> impl Future<Output = ()> + Send + use<> {
         let batch = Batch::take(state);
         let (core, store) = (Arc::downgrade(self), Arc::clone(&self.store));
+        let shelf = Arc::clone(&self.shelf);
         async move {
-            let laid_out = batch.fetch().await.lay_out(&*store).await;
+            let laid_out = batch.fetch().await.lay_out(&*store, &shelf).await;
             if let Some(core) = core.upgrade() {
                 core.install(laid_out);
             }
@@ -246,9 +247,9 @@ impl Core {
     }
 
     /// Takes note that a batch is done.
-    pub(crate) fn landed(&self, id: u64, written: &[(Blkptr, u64)], failures: Vec<ZilError>) {
-        for (bp, bytes) in written {
-            self.stats.block_written(bp.dva(0).vdev, *bytes, bp.psize().get());
+    pub(crate) fn landed(&self, id: u64, blocks: Vec<FilledBlock>, failures: Vec<ZilError>) {
+        for FilledBlock { bp, buf, .. } in &blocks {
+            self.stats.block_written(bp.dva(0).vdev, buf.len() as u64, bp.psize().get());
         }
         let wakers = {
             let mut state = self.state.lock();
@@ -258,9 +259,12 @@ impl Core {
                     state.avoid.push(vdev);
                 }
             }
-            state.land(id, written.len(), failures.is_empty())
+            state.land(id, blocks.len(), failures.is_empty())
         };
         wakers.into_iter().for_each(Waker::wake);
+        // A device that still holds a buffer keeps it.
+        let done = blocks.into_iter().filter_map(|block| Arc::try_unwrap(block.buf).ok());
+        done.for_each(|buf| self.shelf.give(buf));
         for error in failures {
             tracing::warn!(objset = self.objset.get(), %error, "log write failed; falling back to a txg");
             self.store.report(LogEvent::Failed { error });

@@ -370,10 +370,14 @@ impl Zfs {
 
     pub(crate) async fn store_atime(&self, znode: &Znode) -> Result<()> {
         let _whole = znode.lock.whole().await;
-        if znode.atime_dirty() && znode.check_alive().is_ok() {
-            let tx = self.begin().await?;
-            znode.store(&tx, znode.image())?;
+        if !znode.atime_dirty() || znode.check_alive().is_err() {
+            return Ok(());
         }
-        Ok(())
+        match self.begin().await {
+            Ok(tx) => znode.store(&tx, znode.image()),
+            // Not worth failing for: a full pool can be exported.
+            Err(ZplError::NoSpace | ZplError::QuotaExceeded) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// One program that writes, and knows what it was told is stable.
 pub trait Client: Send {
@@ -14,14 +14,13 @@ pub trait Client: Send {
     fn check(&mut self, root: &Path) -> Result<(), String>;
 }
 
-/// Steps until one fails, which it may only once `killed`. Gives how many were acknowledged.
-pub fn work(client: &mut dyn Client, root: &Path, killed: &AtomicBool) -> u64 {
-    let mut acknowledged = 0;
+/// Steps until one fails, which it may only once `killed`; counts those that were acknowledged.
+pub fn work(client: &mut dyn Client, root: &Path, acknowledged: &AtomicU64, killed: &AtomicBool) {
     loop {
         match client.step(root) {
-            Ok(()) => acknowledged += 1,
-            Err(_) if killed.load(Ordering::SeqCst) => return acknowledged,
+            Ok(()) => acknowledged.fetch_add(1, Ordering::SeqCst),
+            Err(_) if killed.load(Ordering::SeqCst) => return,
             Err(error) => panic!("a request failed while the daemon lived: {error}"),
-        }
+        };
     }
 }

@@ -66,7 +66,7 @@ impl World {
         if KEYWORDS.contains(&word) {
             return word.to_owned();
         }
-        let path = self.path("disks").join(word);
+        let path = self.disks().join(word);
         File::create(&path).and_then(|disk| disk.set_len(disk_mib << 20)).expect("a disk");
         path.display().to_string()
     }
@@ -123,13 +123,9 @@ impl World {
         assert!(self.is_mounted(), "mounted again:\n{}", self.daemon_log());
     }
 
-    /// The devices as they are now, in a directory of their own.
-    pub fn copy_disks(&self) -> TempDir {
-        let copy = TempDir::new().expect("a directory");
-        let mut command = bounded(Path::new("cp"));
-        command.args(["-r", "--sparse=always"]).arg(self.path("disks")).arg(copy.path());
-        assert!(command.status().expect("cp runs").success(), "devices are copied");
-        copy
+    /// Where the devices are, and nothing else.
+    pub fn disks(&self) -> PathBuf {
+        self.path("disks")
     }
 
     /// Closes the pool.
@@ -140,14 +136,14 @@ impl World {
 
     /// Opens the pool again.
     pub fn import(&self) {
-        self.zpool(&format!("import -d {} {POOL}", self.path("disks").display()));
+        self.zpool(&format!("import -d {} {POOL}", self.disks().display()));
         assert!(self.is_mounted(), "an imported pool is mounted");
     }
 
     /// Closes the pool for good, and has `zdb` look at every block and object.
-    pub fn finish(self) {
+    pub fn finish(&self) {
         self.export();
-        Zdb::new(&self.path("disks"), POOL).check().unwrap_or_else(|damage| panic!("{damage}"));
+        Zdb::new(&self.disks(), POOL).check().unwrap_or_else(|damage| panic!("{damage}"));
     }
 
     fn is_mounted(&self) -> bool {

@@ -26,7 +26,7 @@ use crate::story::{Tell, number, run, tell};
 
 const LOAD: Load = Load { clients: 3, operations: 15, pause: Duration::from_millis(2) };
 /// Images of each trial that are imported.
-const IMAGES_PER_TRIAL: usize = 4;
+const IMAGES_PER_TRIAL: usize = 3;
 /// Said when a group has become stable since the device began to fail.
 const A_GROUP_LATER: &str = "a group later";
 
@@ -206,6 +206,12 @@ impl Trial {
         let promise = Promise::of_image(image);
         tell(format!("{}, {}", self.story(), image.story()));
         self.import(&image.boot(self.seed), model, &promise);
+        if let Failing::FromThen(op, _) = self.failing {
+            tell(format!("{}, {}, {} still failing at import", self.story(), image.story(), self.victim));
+            let sim = image.boot(self.seed);
+            sim.disk(self.victim).faults().fail_all(op);
+            self.import(&sim, model, &promise);
+        }
         if self.may_miss_victim(image) {
             tell(format!("{}, {}, {} missing at import", self.story(), image.story(), self.victim));
             let sim = image.boot(self.seed);

@@ -14,7 +14,7 @@ use sim::{DiskModel, DiskSpec, Sim};
 use units::{ObjectId, VdevId};
 use vdev::{NewVdev, PoolState};
 use zil::LogEvent;
-use zpl::{Cred, NewNode, SetAttributes, WriteFlags, Zfs};
+use zpl::{Cred, NewNode, SetAttributes, WriteFlags, Zfs, ZplError};
 
 use crate::dice::Dice;
 use crate::shape::{LOG, POOL, SINGLE, brisk};
@@ -62,14 +62,19 @@ impl Rewriting {
     }
 
     async fn write(self, zfs: Arc<Zfs>, writer: u64, rounds: Rounds) {
+        self.try_to_write(zfs, writer, rounds).await.expect("write");
+    }
+
+    async fn try_to_write(self, zfs: Arc<Zfs>, writer: u64, rounds: Rounds) -> Result<(), ZplError> {
         let file = file(&zfs, writer).await;
         for round in 1..=self.rounds {
             for at in 0..self.chunks {
                 let bytes = chunk(writer, at, round);
-                zfs.write(file, at * CHUNK_BYTES as u64, &bytes, SYNC).await.expect("write");
+                zfs.write(file, at * CHUNK_BYTES as u64, &bytes, SYNC).await?;
                 rounds.lock().insert((writer, at), round);
             }
         }
+        Ok(())
     }
 
     /// Starts all writers; ready when they are done.
@@ -220,6 +225,44 @@ fn small_commits_that_fill_a_pool_with_log_blocks_leave_groups_their_room() {
         drop(fs);
         space::check(&pool).await;
     });
+}
+
+#[test]
+fn a_pool_whose_only_disk_fails_tells_every_writer_and_loses_nothing_acknowledged() {
+    let _tell = Tell;
+    let ways: [(&str, fn(&Faults)); 3] = [
+        ("writes", |faults| faults.fail_range(FaultOp::Write, 40, u64::MAX)),
+        ("flushes", |faults| faults.fail_range(FaultOp::Flush, 4, u64::MAX)),
+        ("everything", Faults::disappear),
+    ];
+    for (seed, (what, fail)) in (24_000..).zip(ways) {
+        tell(format!("seed {seed}, {what} fail"));
+        let sim = Sim::seed(seed);
+        SINGLE.add_disks(&sim, DiskModel::ssd());
+        let rewriting = Rewriting { writers: 3, chunks: 4, rounds: 20 };
+        let rounds = Rounds::default();
+        run(&sim, async {
+            let pool = SINGLE.create(&sim, brisk()).await;
+            let fs = pool.filesystem(POOL).await.expect("the root file system opens");
+            rewriting.prepare(&pool, &fs.zfs).await;
+            fail(sim.disk("/a").faults());
+            let work = |writer| rewriting.try_to_write(Arc::clone(&fs.zfs), writer, Arc::clone(&rounds));
+            for ended in join_all((0..rewriting.writers).map(work)).await {
+                ended.expect_err("nothing can be made stable");
+            }
+            assert!(pool.suspended().is_some());
+            pool.sync_now().await.expect_err("suspended");
+        });
+        sim.start_recording();
+        let image = sim.power_cut(seed);
+        drop(sim);
+        let sim = image.boot(seed);
+        run(&sim, async {
+            let pool = SINGLE.import(&sim, brisk(), false).await.expect("every crash state imports");
+            let fs = pool.filesystem(POOL).await.expect("the log replays");
+            rewriting.check(&fs.zfs, &rounds).await;
+        });
+    }
 }
 
 /// A pool in memory: a device for data, one for the log, each with its faults.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use dmu::{Objset, ObjsetContext, ObjsetProps};
@@ -63,7 +63,7 @@ async fn reachable(pool: &Pool) -> Vec<Blkptr> {
 }
 
 /// Puts a pool's disks into files and has `zdb` read all blocks and account for all space.
-pub fn check_by_zdb(shape: &Shape, peek: impl Fn(&PathBuf, u64, usize) -> Vec<u8>) -> Result<(), ZdbError> {
+pub fn check_by_zdb(shape: &Shape, peek: impl Fn(&Path, u64, usize) -> Vec<u8>) -> Result<(), ZdbError> {
     const STEP: usize = 256 << 10;
     let dir = TempDir::new().expect("a directory for images");
     for path in shape.disks() {

@@ -72,7 +72,7 @@ fn fill_and_empty(layout: Layout) {
     assert!(pool.suspended().is_none());
     drop(zfs);
     world.export(&pool);
-    world.check("full");
+    let full = world.copy().check_aside("full");
     pool = world.import();
     let zfs = world.zfs(&pool, "whirl");
     world.run(async {
@@ -92,6 +92,7 @@ fn fill_and_empty(layout: Layout) {
     drop(zfs);
     world.export(&pool);
     world.check("filled again");
+    full.wait();
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! no fault, and the files are what the model says.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use pool::Pool;
@@ -9,7 +10,7 @@ use zpl::Zfs;
 
 use crate::dice::Dice;
 use crate::tree::Tree;
-use crate::world::{Layout, World};
+use crate::world::{Layout, Verdict, World};
 
 const ROUNDS: usize = 1;
 const STEPS: usize = 120;
@@ -73,7 +74,20 @@ impl Forest {
     }
 }
 
-fn work_on(layout: Layout, seed: u64) {
+/// More seeds than usual: `SAWMILL_SEEDS=FROM-TO`.
+fn seeds(usual: u64) -> Range<u64> {
+    let Ok(wanted) = std::env::var("SAWMILL_SEEDS") else { return usual..usual + 1 };
+    let (from, to) = wanted.split_once('-').expect("SAWMILL_SEEDS=FROM-TO");
+    from.parse().expect("a number")..to.parse().expect("a number")
+}
+
+fn work_on(layout: Layout, usual_seed: u64) {
+    for seed in seeds(usual_seed) {
+        one_life(layout, seed);
+    }
+}
+
+fn one_life(layout: Layout, seed: u64) {
     let mut dice = Dice::new(seed);
     let world = World::new(layout);
     let mut pool = world.create();
@@ -87,30 +101,32 @@ fn work_on(layout: Layout, seed: u64) {
         forest.0.remove("whirl/passing");
         forest.grow(&world, &pool, &mut dice);
         forest.commit(&world, &pool);
-        after_a_crash(&world.copy(), forest.clone(), &format!("seed {seed}, round {round}"));
+        let verdicts = after_a_crash(world.copy(), forest.clone(), &format!("seed {seed}, round {round}"));
         forest.grow(&world, &pool, &mut dice);
         forest.each(&world, &pool, async |zfs, tree| tree.close_orphans(zfs).await);
         forest.check(&world, &pool);
         world.export(&pool);
-        world.check(&format!("seed {seed}, round {round}, exported"));
+        let exported = world.copy().check_aside(&format!("seed {seed}, round {round}, exported"));
         pool = world.import();
         forest.check(&world, &pool);
+        verdicts.into_iter().chain([exported]).for_each(|verdict| drop(verdict.wait()));
     }
 }
 
 /// Everything was committed when the power went: `zdb` agrees before, between and after, and
 /// nothing is missing.
-fn after_a_crash(world: &World, mut forest: Forest, when: &str) {
+fn after_a_crash(world: World, mut forest: Forest, when: &str) -> [Verdict; 2] {
     forest.forget_orphans();
-    let logged = world.check(&format!("{when}, crashed"));
+    let crashed = world.copy().check_aside(&format!("{when}, crashed"));
+    let pool = world.import();
+    let claimed = world.copy().check_aside(&format!("{when}, claimed"));
+    forest.check(&world, &pool);
+    world.export(&pool);
+    let logged = crashed.wait();
     for kind in ["TX_CREATE", "TX_WRITE", "TX_REMOVE", "TX_SETATTR", "TX_RENAME", "TX_SETSAXATTR"] {
         assert!(logged.contains_key(kind), "{when}: no {kind} in {logged:?}");
     }
-    let pool = world.import();
-    world.copy().check(&format!("{when}, claimed"));
-    forest.check(world, &pool);
-    world.export(&pool);
-    world.check(&format!("{when}, replayed"));
+    [claimed, world.check_aside(&format!("{when}, replayed"))]
 }
 
 #[test]

@@ -84,10 +84,10 @@ fn a_claimed_log_waits_through_crashes_and_exports() {
     // Claimed, never used, and the power goes again.
     drop(world.import());
     let again = world.copy();
-    let before = again.check("claimed");
+    let before = again.copy().check_aside("claimed");
     let pool = again.import();
     again.export(&pool);
-    assert_eq!(again.check("claimed twice, exported"), before);
+    let after = again.copy().check_aside("claimed twice, exported");
     let pool = again.import();
     let zfs = again.zfs(&pool, "whirl");
     again.run(async {
@@ -95,13 +95,15 @@ fn a_claimed_log_waits_through_crashes_and_exports() {
         pool.sync_now().await.unwrap();
     });
     let replayed = again.copy();
-    replayed.check("replayed, not exported");
+    let not_exported = replayed.copy().check_aside("replayed, not exported");
     let pool = replayed.import();
     let zfs = replayed.zfs(&pool, "whirl");
     replayed.run(check_contents(&zfs));
     drop(zfs);
     replayed.export(&pool);
     assert!(replayed.check("exported").is_empty());
+    assert_eq!(before.wait(), after.wait());
+    not_exported.wait();
 }
 
 #[test]

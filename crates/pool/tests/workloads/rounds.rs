@@ -12,6 +12,7 @@ fn twenty_exports_and_imports_lose_nothing() {
     let mut dice = Dice::new(20);
     let mut pool = world.create();
     let mut tree = world.run(Tree::of_empty(&world.zfs(&pool, "whirl")));
+    let mut verdicts = Vec::new();
     for round in 0..ROUNDS {
         let zfs = world.zfs(&pool, "whirl");
         world.run(async {
@@ -26,11 +27,14 @@ fn twenty_exports_and_imports_lose_nothing() {
         tree.forget_orphans();
         world.export(&pool);
         if round % 5 == 4 {
-            world.check(&format!("round {round}"));
+            verdicts.push(world.copy().check_aside(&format!("round {round}")));
         }
         pool = world.import();
     }
     let zfs = world.zfs(&pool, "whirl");
     world.run(tree.check(&zfs));
     world.export(&pool);
+    for verdict in verdicts {
+        verdict.wait();
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use device::{Env, Options, RealEnv};
@@ -129,9 +130,27 @@ impl World {
         Zdb::new(self.dir(), POOL)
     }
 
+    /// [`World::check`] of a copy that nobody needs any more, while the test goes on: `zdb` spends
+    /// seconds in its sleep.
+    pub fn check_aside(self, when: &str) -> Verdict {
+        let when = when.to_owned();
+        Verdict(std::thread::spawn(move || self.check(&when)))
+    }
+
     /// `zdb` finds every block, no leak, and every object in order; gives what is in the logs.
     pub fn check(&self, when: &str) -> BTreeMap<String, usize> {
         self.zdb().check_closely().unwrap_or_else(|error| panic!("{when}: {error}"))
+    }
+}
+
+/// What `zdb` will have said.
+#[must_use]
+pub struct Verdict(JoinHandle<BTreeMap<String, usize>>);
+
+impl Verdict {
+    /// What the logs hold.
+    pub fn wait(self) -> BTreeMap<String, usize> {
+        self.0.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 

@@ -12,6 +12,13 @@ fn first() -> Blkptr {
     log_bp(VdevId::new(0), 0, 8192, Txg::new(5)).with_checksum(seed.words())
 }
 
+/// What the last block left in a buffer.
+fn dirty() -> IoBuf {
+    let mut buf = IoBuf::zeroed(4096);
+    buf.fill(0xee);
+    buf
+}
+
 fn sample() -> (Blkptr, Blkptr, IoBuf) {
     let bp = first();
     let next = successor(&bp, &log_bp(VdevId::new(0), 8192, 4096, Txg::new(5)));
@@ -20,7 +27,7 @@ fn sample() -> (Blkptr, Blkptr, IoBuf) {
     let slices = vec![BufSlice::new(Arc::clone(&data), 0..2), BufSlice::new(data, 2..5)];
     let write =
         LoggedWrite { object: ObjectId::new(9), offset: 1000, length: 5, data: WriteData::Slices(slices) };
-    let mut builder = BlockBuilder::new(4096);
+    let mut builder = BlockBuilder::new(dirty());
     let pieces = [(0, 3, false), (3, 2, true)];
     for (seq, (from, data, is_last)) in (1..).zip(pieces) {
         let piece = Piece { record: 0, from, data, bytes: 200, is_last };
@@ -45,6 +52,12 @@ fn a_built_block_opens() {
         })
         .collect();
     assert_eq!(decoded, [(9, 1000, Some(vec![1, 2, 3])), (9, 1003, Some(vec![4, 5]))]);
+}
+
+#[test]
+fn nothing_of_what_was_in_the_buffer_is_written() {
+    let (_, _, bytes) = sample();
+    assert!(!bytes.contains(&0xee));
 }
 
 #[test]
@@ -75,7 +88,7 @@ fn a_block_of_another_place_in_the_chain_is_not_this_one() {
 #[test]
 fn the_place_of_a_hole_ends_the_chain_after_a_good_block() {
     let bp = first();
-    let bytes = BlockBuilder::new(4096).seal(&bp, successor(&bp, &Blkptr::HOLE));
+    let bytes = BlockBuilder::new(dirty()).seal(&bp, successor(&bp, &Blkptr::HOLE));
     let block = open(&bp, bytes).expect("a good block");
     assert!(block.next.is_hole());
 }

@@ -330,6 +330,65 @@ fn a_missing_log_device_is_noticed_before_anything_is_claimed() {
     assert_eq!(store.owned(), owned);
 }
 
+/// A crashed pool whose log is on two devices, one of them gone; part of it had synced.
+fn crashed_and_torn() -> MemStore {
+    let mut world = World::primed(&[24, 600]);
+    for tag in 1..=24 {
+        world.write(tag, tag, 5000);
+        world.commit(Some(tag));
+        world.settle();
+        if tag == 4 {
+            world.try_sync();
+        }
+    }
+    let store = world.crash(false);
+    let vdevs: BTreeSet<_> = store.walk_blocks().iter().map(|bp| bp.dva(0).vdev).collect();
+    assert_eq!(vdevs.len(), 2);
+    store
+}
+
+#[test]
+fn a_log_whose_device_is_lost_can_be_given_up() {
+    for lost in [0, 1] {
+        for is_claimed in [false, true] {
+            let store = crashed_and_torn();
+            if is_claimed {
+                claim(&store);
+            }
+            let lost = VdevId::new(lost);
+            store.0.lock().dead.insert(lost);
+            let log = now(found(&store).abandon(store.open_txg(), |vdev| vdev != lost));
+            let mut world = World::over(store, log);
+            world.inner().automatic = true;
+            world.sync();
+            assert_eq!(world.store.header(), ondisk::ZilHeader::default());
+            // From the first lost block on, nobody knows where the others are.
+            let found_all = lost == VdevId::new(1);
+            assert!(!found_all || world.store.owned().iter().all(|(vdev, _)| *vdev == lost));
+            world.inner().dead.clear();
+            world.name(100);
+            world.commit(None);
+            world.tasks.run();
+            assert!(world.is_promised(100));
+        }
+    }
+}
+
+#[test]
+fn a_log_can_be_given_up_though_nothing_is_lost() {
+    for is_claimed in [false, true] {
+        let store = crashed_and_torn();
+        if is_claimed {
+            claim(&store);
+        }
+        let log = now(found(&store).abandon(store.open_txg(), |_| true));
+        let mut world = World::over(store, log);
+        world.sync();
+        assert_eq!(world.store.header(), ondisk::ZilHeader::default());
+        assert!(world.store.owned().is_empty());
+    }
+}
+
 #[test]
 fn a_record_that_fails_once_is_tried_again() {
     let store = crashed(3);

@@ -1,0 +1,187 @@
+//! PostgreSQL: what its clients saw committed is there after server and daemon were killed.
+
+use std::cell::Cell;
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::Pid;
+use tempfile::TempDir;
+
+use crate::mounted::{World, bounded};
+use crate::shell::{self, family, sh, text};
+
+const CLIENTS: usize = 8;
+const KILLS: usize = 2;
+const WRITE_TIME: Duration = Duration::from_secs(4);
+const OPTIONS: &str = "-c listen_addresses='' -c shared_buffers=16MB -c max_wal_size=64MB";
+/// Accounts only move money between columns: the three sums stay equal.
+const SUMS: &str = "SELECT (SELECT sum(abalance) FROM pgbench_accounts), \
+    (SELECT sum(tbalance) FROM pgbench_tellers), (SELECT sum(bbalance) FROM pgbench_branches), \
+    (SELECT coalesce(sum(delta), 0) FROM pgbench_history)";
+
+#[test]
+fn postgres_keeps_what_its_clients_saw_committed() {
+    let Some(server) = Server::new() else { return };
+    server.start();
+    server.run("createdb", &["bench"]);
+    server.run("pgbench", &["-i", "-q", "-s", "2", "bench"]);
+    server.sql("CREATE TABLE committed(round int, client int, n int, PRIMARY KEY(round, client, n))");
+    for round in 0..KILLS {
+        let seen = server.write_until_killed(round);
+        assert!(seen.iter().sum::<usize>() > 0, "nothing was committed");
+        server.world.restart();
+        // A killed server that nobody waited for still has its number: it counts as running.
+        fs::remove_file(server.data().join("postmaster.pid")).expect("the killed server's");
+        server.start();
+        server.check(round, &seen);
+    }
+    server.stop();
+    server.world.finish();
+}
+
+/// A server whose data lie on the mount; socket and logs of its clients do not.
+struct Server {
+    world: World,
+    programs: PathBuf,
+    beside: TempDir,
+    /// The server's process while it runs.
+    running: Cell<Option<Pid>>,
+}
+
+impl Server {
+    fn new() -> Option<Self> {
+        let Some(programs) = programs() else {
+            assert!(std::env::var_os("CI").is_none(), "PostgreSQL is not installed");
+            eprintln!("\n*** SKIPPED: PostgreSQL is not installed ***\n");
+            return None;
+        };
+        let world = crate::world(&["setpriv", "ps"])?;
+        let beside = TempDir::new().expect("a directory");
+        let server = Self { world, programs, beside, running: Cell::default() };
+        fs::create_dir(server.data()).expect("a directory");
+        let [uid, gid] = ["-u", "-g"].map(|which| {
+            let id = sh(&format!("id {which} postgres"), Path::new("/"));
+            id.trim().parse().expect("a number")
+        });
+        for dir in [server.data(), server.beside.path().to_owned()] {
+            chown(&dir, Some(uid), Some(gid)).expect("given away");
+        }
+        server.run("initdb", &["-A", "trust", "-D", &server.data().display().to_string()]);
+        Some(server)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.world.root().join("data")
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = bounded(Path::new("setpriv"));
+        command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]).arg(self.programs.join(program));
+        command.current_dir(self.beside.path()).env("PGHOST", self.beside.path()).env("LC_ALL", "C");
+        command.env_remove("PGPORT").env_remove("PGDATABASE");
+        command
+    }
+
+    fn run(&self, program: &str, args: &[&str]) -> String {
+        let output = self.command(program).args(args).output().expect("it runs");
+        text(&format!("{program} {args:?}: {}", self.log()), &output)
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.beside.path().join("server.log")).unwrap_or_default()
+    }
+
+    fn sql(&self, statement: &str) -> String {
+        self.run("psql", &["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", statement, "bench"])
+    }
+
+    /// Comes back when it takes connections, after its own recovery.
+    fn start(&self) {
+        let options = format!("{OPTIONS} -k {}", self.beside.path().display());
+        let log = self.beside.path().join("server.log");
+        let mut command = self.command("pg_ctl");
+        command.arg("start").arg("-w").arg("-D").arg(self.data()).arg("-l").arg(&log).args(["-o", &options]);
+        // The server would hold on to a pipe.
+        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        assert!(status.expect("pg_ctl runs").success(), "the server starts:\n{}", self.log());
+        let lock = fs::read_to_string(self.data().join("postmaster.pid")).expect("the server's number");
+        self.running.set(lock.lines().next().and_then(|line| Pid::from_raw(line.parse().ok()?)));
+    }
+
+    fn stop(&self) {
+        self.running.set(None);
+        self.run("pg_ctl", &["stop", "-m", "fast", "-D", &self.data().display().to_string()]);
+    }
+
+    /// Gives how many transactions of the counting script each client saw committed.
+    fn write_until_killed(&self, round: usize) -> Vec<usize> {
+        let mut clients = self.start_clients(round);
+        std::thread::sleep(WRITE_TIME);
+        let server = family(self.running.take().expect("it runs"));
+        self.world.kill_daemon();
+        shell::kill(&server);
+        // They end when their server does, and write down what they saw.
+        clients.wait().expect("it is ours");
+        self.seen(round)
+    }
+
+    /// Half of the transactions count, half move money.
+    fn start_clients(&self, round: usize) -> Child {
+        let script = self.beside.path().join("count.sql");
+        let count = format!("\\set n :n + 1\nINSERT INTO committed VALUES ({round}, :client_id, :n);\n");
+        fs::write(&script, count).expect("a script");
+        fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("permissions");
+        let mut command = self.command("pgbench");
+        command.args(["-n", "-c", &CLIENTS.to_string(), "-j", "2", "-T", "60", "-D", "n=0", "-l"]);
+        command.arg(format!("--log-prefix={}", self.log_prefix(round)));
+        command.arg("-f").arg(format!("{}@1", script.display())).args(["-b", "tpcb-like@1", "bench"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("pgbench runs")
+    }
+
+    fn log_prefix(&self, round: usize) -> String {
+        self.beside.path().join(format!("seen-{round}")).display().to_string()
+    }
+
+    /// A line for each transaction: client, transaction, latency, script, time.
+    fn seen(&self, round: usize) -> Vec<usize> {
+        let mut seen = vec![0; CLIENTS];
+        for line in sh(&format!("cat {}*", self.log_prefix(round)), Path::new("/")).lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            if words.get(3) == Some(&"0") {
+                seen[words[0].parse::<usize>().expect("a client's number")] += 1;
+            }
+        }
+        seen
+    }
+
+    fn check(&self, round: usize, seen: &[usize]) {
+        for (client, seen) in seen.iter().enumerate() {
+            let of = format!("FROM committed WHERE round = {round} AND client = {client}");
+            let told = self.sql(&format!("SELECT count(*), coalesce(max(n), 0) {of}"));
+            let (rows, last) = told.trim().split_once('|').expect("two numbers");
+            assert_eq!(rows, last, "client {client}: rows are missing between");
+            let rows: usize = rows.parse().expect("a number");
+            assert!(rows == *seen || rows == seen + 1, "client {client}: {rows} rows, {seen} seen committed");
+        }
+        let sums = self.sql(SUMS);
+        let sums: Vec<&str> = sums.trim().split('|').collect();
+        assert!(sums.iter().all(|sum| *sum == sums[0]), "money was lost or made: {sums:?}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(pid) = self.running.take() {
+            shell::kill(&family(pid));
+        }
+    }
+}
+
+/// The newest installation's programs.
+fn programs() -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").ok()?.filter_map(|entry| Some(entry.ok()?.path().join("bin")));
+    versions.filter(|bin| bin.join("initdb").is_file() && bin.join("pgbench").is_file()).max()
+}
