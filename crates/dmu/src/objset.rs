@@ -36,8 +36,9 @@ const OBJECTS_IN_FLIGHT: usize = 32;
 /// Blocks being compressed or written at the same time, of one objset.
 const BLOCKS_IN_FLIGHT: usize = 64;
 
-/// Groups that a change waits for when room is short: what was freed rests so long.
-const GROUPS_AWAITED: usize = 3;
+/// Groups that a change waits for at most when room is short. What was freed rests for two, and
+/// others may get there first.
+const GROUPS_AWAITED: usize = 12;
 
 /// Whether a dataset may take more space.
 pub trait SpaceCheck: Send + Sync {

@@ -109,7 +109,8 @@ mod tests {
             0.. => UNIX_EPOCH + Duration::new(secs as u64, nanos),
             _ => UNIX_EPOCH - Duration::new(secs.unsigned_abs(), nanos),
         };
-        for (secs, nanos) in [(-43_200, 123_456_789), (-2, 999_999_999), (-1, 0), (0, 1), (4_102_444_800, 0)] {
+        for (secs, nanos) in [(-43_200, 123_456_789), (-2, 999_999_999), (-1, 0), (0, 1), (4_102_444_800, 0)]
+        {
             assert_eq!(timestamp(request(secs, nanos)), Timestamp { secs, nanos });
         }
     }

@@ -178,6 +178,10 @@ fn judge(command: String, output: &Output) -> Result<String, ZdbError> {
 }
 
 fn tells_of_damage(line: &str) -> bool {
+    // So far in stand the details of log records, among them what was written to files.
+    if line.starts_with("\t\t\t") {
+        return false;
+    }
     let lower = line.to_lowercase();
     DAMAGE.iter().any(|word| lower.contains(word)) && !HARMLESS.iter().any(|known| line.contains(known))
 }

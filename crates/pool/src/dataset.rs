@@ -248,7 +248,7 @@ impl Pool {
         let root = self.dsl.dataset(dataset.dataset).await?.bp;
         let objset = Objset::open(self.objset_context(dataset, &props), root).await?;
         let open = self.adopt(dataset, objset, props, State::Idle);
-        self.space.refresh(&self.dsl, dataset).await?;
+        self.space.refresh(&self.dsl, dataset, &open.props()).await?;
         Ok(open)
     }
 

@@ -17,7 +17,7 @@ use dsl::{Bpobj, Dsl};
 use ondisk::{NvList, UberblockPhys};
 use units::{Guid, ObjectId, ObjsetId};
 pub use vdev::Candidate;
-use vdev::{OpenSpec, PoolConfig, PoolState, VdevTree, candidates, scan};
+use vdev::{OpenSpec, PoolConfig, PoolState, VdevState, VdevTree, candidates, scan};
 use zio::Zio;
 
 use crate::config::{self, Config};
@@ -203,8 +203,11 @@ async fn assemble(
 
 fn check_vdevs(vdevs: &VdevTree, spec: &ImportSpec) -> Result<(), PoolError> {
     for top in vdevs.tops() {
-        let needed = !top.is_log() || !spec.without_logs;
-        if needed && !top.state().0.is_usable() {
+        let state = top.state().0;
+        // A log that was taken out of use holds nothing that the pool still needs.
+        let retired = top.is_log() && matches!(state, VdevState::Offline | VdevState::Faulted);
+        let spared = top.is_log() && (spec.without_logs || retired);
+        if !spared && !state.is_usable() {
             return Err(PoolError::MissingVdev { vdev: top.id() });
         }
     }

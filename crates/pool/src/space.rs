@@ -7,10 +7,10 @@ use dmu::{DmuError, Estimate, SpaceCheck, TxgGate};
 use dsl::{DatasetName, Dsl, PoolSpace};
 use metaslab::Class;
 use parking_lot::RwLock;
-use units::ObjsetId;
+use units::{ObjsetId, SECTOR_BYTES};
 use zio::Zio;
 
-use crate::PoolError;
+use crate::{DatasetProps, PoolError};
 
 /// The part of a pool kept free so that it can always be emptied: 1/32 (`spa_slop_shift`).
 const SLOP_SHIFT: u32 = 5;
@@ -35,6 +35,10 @@ pub(crate) struct Limits {
     pub pool: u64,
     /// What it refers to by now.
     pub used: u64,
+    /// What a byte written to it may come to, in records.
+    pub inflation: u64,
+    /// The same in blocks of 512 bytes, the smallest: what a changed byte may come to at worst.
+    pub worst_inflation: u64,
 }
 
 /// Answers every writer whether its change fits; fed by the sync loop.
@@ -96,7 +100,12 @@ impl SpaceGuard {
     }
 
     /// Asks the dataset layer anew.
-    pub async fn refresh(&self, dsl: &Dsl, name: &DatasetName) -> Result<(), PoolError> {
+    pub async fn refresh(
+        &self,
+        dsl: &Dsl,
+        name: &DatasetName,
+        props: &DatasetProps,
+    ) -> Result<(), PoolError> {
         let space = self.pool_space();
         let pool = name.name.split('/').next().unwrap_or_default();
         let root = dsl.resolve(pool).await?.dataset;
@@ -104,9 +113,28 @@ impl SpaceGuard {
             available: dsl.available(name.dataset, &space).await?,
             pool: dsl.available(root, &space).await?,
             used: dsl.dataset(name.dataset).await?.referenced_bytes.get(),
+            inflation: self.inflation(props, props.record_bytes.into()),
+            worst_inflation: self.inflation(props, SECTOR_BYTES),
         };
         self.limits.write().insert(name.objset(), limits);
         Ok(())
+    }
+
+    /// All copies of a block in whole sectors, by its size, and what points to them.
+    fn inflation(&self, props: &DatasetProps, block_bytes: u64) -> u64 {
+        let sector_bytes = self.zio.with_allocator(|allocator| {
+            let vdevs = allocator.vdevs(Class::Normal).iter();
+            vdevs.filter_map(|&id| allocator.vdev_config(id)).map(|vdev| vdev.ashift.sector_bytes()).max()
+        });
+        let sectors = sector_bytes.unwrap_or(1).div_ceil(block_bytes);
+        (sectors * u64::from(props.copies) + 1).max(WORST_INFLATION)
+    }
+
+    /// What all changes under way may come to. Too much only means that a group syncs early when
+    /// little room is left.
+    fn inflight_at_worst(&self) -> u64 {
+        let inflation = self.limits.read().values().map(|limits| limits.worst_inflation).max();
+        self.gate.dirty_bytes().saturating_mul(inflation.unwrap_or(WORST_INFLATION))
     }
 
     pub fn forget(&self, objset: ObjsetId) {
@@ -122,13 +150,15 @@ impl SpaceGuard {
         inflight: u64,
         free: u64,
     ) -> Result<(), DmuError> {
-        let coming = inflight.saturating_add(estimate.write_bytes.saturating_mul(WORST_INFLATION));
+        let limits = self.limits.read().get(&objset).copied();
+        let inflation = limits.map_or(WORST_INFLATION, |limits| limits.inflation);
+        let coming = inflight.saturating_add(estimate.write_bytes.saturating_mul(inflation));
         // Who frees in the end may use half of what is kept back, and quotas do not hinder.
         if estimate.frees {
             let reserve = self.room().slop / 2;
             return if free < coming.min(reserve) { Err(DmuError::NoSpace) } else { Ok(()) };
         }
-        match self.limits.read().get(&objset) {
+        match limits {
             _ if free < coming => Err(DmuError::NoSpace),
             Some(limits) if coming >= limits.pool => Err(DmuError::NoSpace),
             Some(limits) if coming >= limits.available => Err(DmuError::QuotaExceeded),
@@ -140,7 +170,7 @@ impl SpaceGuard {
 impl SpaceCheck for SpaceGuard {
     fn check(&self, objset: ObjsetId, estimate: &Estimate) -> Result<(), DmuError> {
         let figures = self.zio.with_allocator(|allocator| allocator.space(Class::Normal));
-        self.verdict(objset, estimate, self.inflight(), figures.free.get())
+        self.verdict(objset, estimate, self.inflight_at_worst(), figures.free.get())
     }
 
     fn may_fit_later(&self, objset: ObjsetId, estimate: &Estimate) -> bool {

@@ -50,7 +50,7 @@ impl Pool {
         for dataset in self.open_datasets() {
             dataset.synced(txg);
             // One that this very group destroyed has no limits any more.
-            if self.space.refresh(&self.dsl, &dataset.name).await.is_err() {
+            if self.space.refresh(&self.dsl, &dataset.name, &dataset.props()).await.is_err() {
                 self.space.forget(dataset.objset.id());
             }
         }

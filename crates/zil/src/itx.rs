@@ -21,8 +21,11 @@ pub struct Itx {
 /// Whose commit takes a record along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Any commit of the dataset: create, remove, rename, link.
+    /// Any commit of the dataset: create, remove, link.
     Namespace,
+    /// Any commit, and from now on so does all that this object had to log: a rename. Who renames
+    /// a file into place must not find it empty there, whether or not it was made stable first.
+    NamespaceWith(ObjectId),
     /// A commit of this object, or of everything: write, truncate, setattr, ACL.
     Object(ObjectId),
 }

@@ -9,7 +9,8 @@
 //! - Taken records are in the order of their assignment
 //!   (test: `records_leave_in_the_order_they_came`).
 //! - A commit of one object takes no other object's records
-//!   (test: `a_commit_takes_the_namespace_and_its_own_object_only`).
+//!   (test: `a_commit_takes_the_namespace_and_its_own_object_only`), unless that was renamed since
+//!   (test: `a_rename_takes_the_content_of_its_file_along`).
 
 use std::collections::BTreeMap;
 
@@ -50,6 +51,9 @@ impl Pending {
     /// # Panics
     /// When the slot of `txg` belongs to a younger txg: the caller did not hold `txg` open.
     pub fn assign(&mut self, txg: Txg, itx: Itx) {
+        if let Scope::NamespaceWith(object) = itx.scope {
+            self.bind_to_namespace(object);
+        }
         let slot = &mut self.slots[txg.slot()];
         if slot.txg != txg {
             assert!(slot.txg < txg, "a record of txg {txg}, but txg {} has come", slot.txg);
@@ -59,8 +63,17 @@ impl Pending {
         let entry = Entry { number: self.next_number, txg, scope: itx.scope, record: itx.record };
         self.next_number += 1;
         match itx.scope {
-            Scope::Namespace => slot.namespace.push(entry),
+            Scope::Namespace | Scope::NamespaceWith(_) => slot.namespace.push(entry),
             Scope::Object(object) => slot.objects.entry(object).or_default().push(entry),
+        }
+    }
+
+    /// From now on any commit takes what `object` has to log so far.
+    fn bind_to_namespace(&mut self, object: ObjectId) {
+        for slot in &mut self.slots {
+            if let Some(mut own) = slot.objects.remove(&object) {
+                slot.namespace.append(&mut own);
+            }
         }
     }
 

@@ -154,7 +154,7 @@ impl State {
             self.next_position += 1;
             let goal = Goal { position: self.next_position, txg: entry.txg };
             match entry.scope {
-                Scope::Namespace => self.namespace = self.namespace.max(goal),
+                Scope::Namespace | Scope::NamespaceWith(_) => self.namespace = self.namespace.max(goal),
                 Scope::Object(object) => {
                     let of = self.objects.entry(object).or_default();
                     *of = of.max(goal);

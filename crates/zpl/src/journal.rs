@@ -64,6 +64,19 @@ impl Journal {
         self.record(origin, tx, logged, || Itx { scope: Scope::Namespace, record: Record::Plain(record()) });
     }
 
+    /// Records a rename; what `moved` has to log goes before it.
+    pub fn rename(
+        &self,
+        origin: Origin<'_>,
+        tx: &Tx,
+        logged: bool,
+        moved: ObjectId,
+        record: impl FnOnce() -> ondisk::LogRecord,
+    ) {
+        let scope = Scope::NamespaceWith(moved);
+        self.record(origin, tx, logged, || Itx { scope, record: Record::Plain(record()) });
+    }
+
     /// Records a change of one object.
     pub fn object(
         &self,

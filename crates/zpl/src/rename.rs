@@ -186,7 +186,7 @@ impl Zfs {
                 let orphan = loss.as_ref().is_some_and(Loss::is_queued);
                 let tx = self.begin().await?;
                 self.replace(&tx, dirs, from, to, &moved, taken.as_deref().zip(loss)).await?;
-                self.journal.names(origin, &tx, logged, || LogRecord::Rename(record()));
+                self.journal.rename(origin, &tx, logged, moved.object(), || LogRecord::Rename(record()));
                 Ok(taken.filter(|_| orphan))
             }
         }

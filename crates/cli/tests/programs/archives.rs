@@ -38,13 +38,13 @@ const TAR: &str = "tar --format=posix --sort=name --numeric-owner --xattrs --xat
 fn tar_there_and_back_is_identical() {
     let Some(world) = crate::world(&["tar", "setfattr"]) else { return };
     let beside = tempfile::tempdir().expect("a directory");
-    let (tree, root) = (make_tree(beside.path()), world.root());
+    let root = world.root();
+    make_tree(beside.path());
     sh(&format!("{TAR} -cf there.tar -C tree ."), beside.path());
     fs::create_dir(root.join("there")).expect("a directory");
     let archive = beside.path().join("there.tar").display().to_string();
     sh(&format!("{TAR} -xpf {archive} --same-owner"), &root.join("there"));
     same_archive(&root.join("there"), beside.path());
-    sh(&format!("diff -r --no-dereference --exclude=pipe {} there", tree.display()), &root);
 
     // And from the disks again.
     world.export();
@@ -55,7 +55,8 @@ fn tar_there_and_back_is_identical() {
 
 fn same_archive(tree: &Path, beside: &Path) {
     sh(&format!("{TAR} -cf back.tar -C {} .", tree.display()), beside);
-    let [there, back] = ["there.tar", "back.tar"].map(|name| fs::read(beside.join(name)).expect("an archive"));
+    let [there, back] =
+        ["there.tar", "back.tar"].map(|name| fs::read(beside.join(name)).expect("an archive"));
     if there != back {
         let list = |name: &str| sh(&format!("tar --full-time -tvf {name} --numeric-owner"), beside);
         assert_eq!(list("there.tar"), list("back.tar"), "what tar tells differs");

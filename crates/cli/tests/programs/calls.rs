@@ -80,7 +80,10 @@ fn free_space_falls_as_files_grow_and_rises_as_they_go() {
         told.f_bavail * told.f_frsize
     };
     let before = free();
-    assert!(before > (crate::DISK_MIB / 2) * MIB && before < crate::DISK_MIB * MIB, "{before} bytes are free");
+    assert!(
+        before > (crate::DISK_MIB / 2) * MIB && before < crate::DISK_MIB * MIB,
+        "{before} bytes are free"
+    );
     sh(&format!("head -c {} /dev/urandom > big", 64 * MIB), &root);
     let with = free();
     assert!(before - with >= 64 * MIB && before - with < 80 * MIB, "{before} free, {with} with 64 MiB");

@@ -3,15 +3,17 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::shell::{ok, sh};
+use crate::shell::{ok, sh, until};
 
 const COMMITS: usize = 200;
 const FILES: usize = 300;
 const WRITE_TIME: Duration = Duration::from_millis(1_500);
 /// Makes every object and reference stable, and asks nobody for a name.
-const STABLE: &str = "git -c core.fsync=all -c core.fsyncMethod=fsync -c user.name=n -c user.email=e@x -c gc.auto=0";
+const STABLE: &str =
+    "git -c core.fsync=all -c core.fsyncMethod=fsync -c user.name=n -c user.email=e@x -c gc.auto=0";
 
 #[test]
 fn git_clones_are_whole_and_commits_outlive_a_kill() {
@@ -22,17 +24,25 @@ fn git_clones_are_whole_and_commits_outlive_a_kill() {
     sh(&format!("{STABLE} clone -q --no-local {url} clone"), &world.root());
     let clone = world.root().join("clone");
     check(&clone);
-    assert_eq!(sh("git rev-parse HEAD^{tree}", &clone), sh("git rev-parse main^{tree}", &beside.path().join("origin")));
+    assert_eq!(
+        sh("git rev-parse HEAD^{tree}", &clone),
+        sh("git rev-parse main^{tree}", &beside.path().join("origin"))
+    );
     assert_eq!(sh("git status --porcelain", &clone), "", "the working tree is as committed");
 
+    let begun = AtomicUsize::new(0);
     let commits = std::thread::scope(|scope| {
-        let made = scope.spawn(|| (0..).map_while(|number| commit(&clone, number)).collect::<Vec<_>>());
+        let begin = |number| {
+            begun.store(number, Ordering::SeqCst);
+            commit(&clone, number)
+        };
+        let made = scope.spawn(move || (0..).map_while(begin).collect::<Vec<_>>());
         std::thread::sleep(WRITE_TIME);
+        until(|| begun.load(Ordering::SeqCst) > 0, "something is committed");
         world.kill_daemon();
         made.join().expect("commits fail only by the kill")
     });
     world.restart();
-    assert!(!commits.is_empty(), "nothing was committed");
     // What was under way may have left its lock.
     sh("rm -f .git/*.lock .git/refs/heads/*.lock", &clone);
     check(&clone);
@@ -53,8 +63,11 @@ fn check(repository: &Path) {
 
 /// One commit, by its name when git says that it is made.
 fn commit(clone: &Path, number: usize) -> Option<String> {
-    let script = format!("echo {number} > counter && {STABLE} add counter && {STABLE} commit -q -m {number} && git rev-parse HEAD");
-    let output = Command::new("bash").args(["-c", &script]).current_dir(clone).stderr(Stdio::null()).output().ok()?;
+    let script = format!(
+        "echo {number} > counter && {STABLE} add counter && {STABLE} commit -q -m {number} && git rev-parse HEAD"
+    );
+    let output =
+        Command::new("bash").args(["-c", &script]).current_dir(clone).stderr(Stdio::null()).output().ok()?;
     let name = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| name.trim().to_owned())
 }
@@ -70,11 +83,13 @@ fn make_repository(dir: &Path) {
     for commit in 0..COMMITS {
         let message = format!("commit {commit}");
         let head = "commit refs/heads/main\ncommitter n <e@x>";
-        writeln!(told, "{head} {} +0000\ndata {}\n{message}", 1_700_000_000 + commit, message.len()).expect("fits");
+        writeln!(told, "{head} {} +0000\ndata {}\n{message}", 1_700_000_000 + commit, message.len())
+            .expect("fits");
         for step in 0..10 {
             let file = (commit * 7 + step * 31) % FILES;
             let text = format!("file {file} of commit {commit}\n").repeat(1 + file % 90);
-            write!(told, "M 100644 inline d{}/f{file}\ndata {}\n{text}\n", file % 17, text.len()).expect("fits");
+            write!(told, "M 100644 inline d{}/f{file}\ndata {}\n{text}\n", file % 17, text.len())
+                .expect("fits");
         }
     }
     stream.write_all(&told).expect("git reads it");

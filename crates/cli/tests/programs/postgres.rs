@@ -34,7 +34,9 @@ fn postgres_keeps_what_its_clients_saw_committed() {
         assert!(seen.iter().sum::<usize>() > 0, "nothing was committed");
         server.world.restart();
         // A killed server that nobody waited for still has its number: it counts as running.
-        fs::remove_file(server.data().join("postmaster.pid")).expect("the killed server's");
+        for lock in [server.data().join("postmaster.pid"), server.beside.path().join(".s.PGSQL.5432.lock")] {
+            fs::remove_file(lock).expect("the killed server's");
+        }
         server.start();
         server.check(round, &seen);
     }
@@ -79,7 +81,9 @@ impl Server {
 
     fn command(&self, program: &str) -> Command {
         let mut command = bounded(Path::new("setpriv"));
-        command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]).arg(self.programs.join(program));
+        command
+            .args(["--reuid=postgres", "--regid=postgres", "--init-groups"])
+            .arg(self.programs.join(program));
         command.current_dir(self.beside.path()).env("PGHOST", self.beside.path()).env("LC_ALL", "C");
         command.env_remove("PGPORT").env_remove("PGDATABASE");
         command
@@ -133,12 +137,18 @@ impl Server {
         let script = self.beside.path().join("count.sql");
         let count = format!("\\set n :n + 1\nINSERT INTO committed VALUES ({round}, :client_id, :n);\n");
         fs::write(&script, count).expect("a script");
-        fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("permissions");
+        fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o644))
+            .expect("permissions");
         let mut command = self.command("pgbench");
         command.args(["-n", "-c", &CLIENTS.to_string(), "-j", "2", "-T", "60", "-D", "n=0", "-l"]);
         command.arg(format!("--log-prefix={}", self.log_prefix(round)));
         command.arg("-f").arg(format!("{}@1", script.display())).args(["-b", "tpcb-like@1", "bench"]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("pgbench runs")
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("pgbench runs")
     }
 
     fn log_prefix(&self, round: usize) -> String {
@@ -182,6 +192,7 @@ impl Drop for Server {
 
 /// The newest installation's programs.
 fn programs() -> Option<PathBuf> {
-    let versions = fs::read_dir("/usr/lib/postgresql").ok()?.filter_map(|entry| Some(entry.ok()?.path().join("bin")));
+    let versions =
+        fs::read_dir("/usr/lib/postgresql").ok()?.filter_map(|entry| Some(entry.ok()?.path().join("bin")));
     versions.filter(|bin| bin.join("initdb").is_file() && bin.join("pgbench").is_file()).max()
 }

@@ -21,6 +21,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use units::LeafOffset;
 
@@ -60,6 +61,20 @@ impl Direct {
         let bytes = slice.bytes();
         (bytes.as_ptr() as usize).is_multiple_of(self.memory_align)
             && (bytes.len() as u64).is_multiple_of(self.offset_align)
+    }
+}
+
+impl Drop for Inner {
+    /// Gives the lock back at once. Closing alone would not: a process that another thread is just
+    /// starting has copies of the descriptors until it runs its own program. With a request still
+    /// in the kernel's hands, though, the lock lasts until that has ended.
+    /// (test: `a_device_let_go_can_be_taken_though_a_fork_has_its_descriptor`)
+    fn drop(&mut self) {
+        let is_idle = self.direct.as_mut().is_none_or(|direct| Arc::get_mut(&mut direct.file).is_some());
+        if is_idle && let Some(file) = Arc::get_mut(&mut self.buffered) {
+            // What had no lock has none to lose.
+            let _ = rustix::fs::flock(file, FlockOperation::Unlock);
+        }
     }
 }
 

@@ -44,6 +44,12 @@ fn each_complaint_is_heard() {
 }
 
 #[test]
+fn what_was_written_to_a_file_is_no_complaint() {
+    let record = "\t\tTX_WRITE            len    300, txg 15, seq 1\n\t\t\tfoid 2, offset 0, length 9\n\t\t\te r r o r FFFFFFBAD 1\n";
+    assert!(judge("zdb".into(), &output(0, record)).is_ok());
+}
+
+#[test]
 fn a_failure_without_a_word_is_heard() {
     assert!(judge("zdb".into(), &output(1, "")).is_err());
 }

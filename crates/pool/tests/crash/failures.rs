@@ -26,7 +26,7 @@ use crate::story::{Tell, number, run, tell};
 
 const LOAD: Load = Load { clients: 3, operations: 15, pause: Duration::from_millis(2) };
 /// Images of each trial that are imported.
-const IMAGES_PER_TRIAL: usize = 3;
+const IMAGES_PER_TRIAL: usize = 2;
 /// Said when a group has become stable since the device began to fail.
 const A_GROUP_LATER: &str = "a group later";
 
@@ -66,11 +66,13 @@ impl Failing {
     }
 }
 
-/// Each way, at each of some moments.
+/// Each way, at each of some moments; in the longer lane at each of the first so many requests.
 fn ways() -> impl Iterator<Item = Failing> {
-    let nth = || [1, 2, 3, 5, 8].into_iter();
-    let once = nth().flat_map(|n| [FaultOp::Write, FaultOp::Flush].map(|op| Failing::Once(op, n)));
-    let from = nth().flat_map(|n| [FaultOp::Write, FaultOp::Flush].map(|op| Failing::FromThen(op, n)));
+    let all = number("SAWMILL_CRASH_RUNS").map(|last| (1..=last).collect());
+    let nth: Vec<u64> = all.unwrap_or_else(|| vec![1, 2, 3, 5, 8]);
+    let each = nth.into_iter().flat_map(|n| [FaultOp::Write, FaultOp::Flush].map(|op| (op, n)));
+    let once = each.clone().map(|(op, n)| Failing::Once(op, n));
+    let from = each.map(|(op, n)| Failing::FromThen(op, n));
     let gone = [0, 700, 5000, 20_000].map(|us| Failing::Gone(Duration::from_micros(us)));
     once.chain(from).chain(gone)
 }

@@ -179,7 +179,7 @@ fn a_log_that_fills_within_one_group_goes_on_in_the_main_pool_without_waiting() 
     let _tell = Tell;
     for (seed, cut) in (21_000..).zip(CUTS) {
         let rewriting = Rewriting { writers: 3, chunks: 100, rounds: 1 };
-        Filling { seed, main_bytes: 512 << 20, rewriting, cut }.run(|pool, groups, stats| {
+        Filling { seed, main_bytes: 8 << 30, rewriting, cut }.run(|pool, groups, stats| {
             assert_eq!(groups, 0, "nobody waited for a group");
             let blocks = |vdev| stats.homes.get(&VdevId::new(vdev)).map_or(0, |home| home.blocks);
             assert!(blocks(1) > 0 && blocks(0) > 0, "{:?}", stats.homes);
@@ -230,7 +230,8 @@ fn small_commits_that_fill_a_pool_with_log_blocks_leave_groups_their_room() {
 #[test]
 fn a_pool_whose_only_disk_fails_tells_every_writer_and_loses_nothing_acknowledged() {
     let _tell = Tell;
-    let ways: [(&str, fn(&Faults)); 3] = [
+    type Fail = fn(&Faults);
+    let ways: [(&str, Fail); 3] = [
         ("writes", |faults| faults.fail_range(FaultOp::Write, 40, u64::MAX)),
         ("flushes", |faults| faults.fail_range(FaultOp::Flush, 4, u64::MAX)),
         ("everything", Faults::disappear),

@@ -18,7 +18,7 @@ use crate::space;
 use crate::story::{Tell, number, run, tell};
 
 /// Images of each run that are imported, drawn from all.
-const IMAGES_PER_RUN: usize = 12;
+const IMAGES_PER_RUN: usize = 10;
 /// Of these, one in so many is also judged by `zdb`, before and after replay.
 const ZDB_ONE_IN: usize = 50;
 /// And in one of so many the power is cut again while the log is replayed.

@@ -2,11 +2,11 @@
 //!
 //! `images`: runs are recorded, and of the states that a power cut could have left of the disks,
 //! some are imported and compared with what had been acknowledged. `failures`: logs and mirror
-//! children fail or fill while files are written.
+//! children fail while files are written. `full`: logs fill, the only disk fails, threads go on.
 //!
 //! A failure prints its seed and the image's story. `SAWMILL_CRASH_SEED` runs that seed only;
-//! `SAWMILL_CRASH_IMAGES` (images per run) and `SAWMILL_CRASH_RUNS` (runs per shape) make a longer
-//! lane of it.
+//! `SAWMILL_CRASH_IMAGES` (images per run) and `SAWMILL_CRASH_RUNS` (runs per shape; of the first
+//! so many requests, each fails once) make a longer lane of it.
 #![forbid(unsafe_code)]
 
 mod clients;

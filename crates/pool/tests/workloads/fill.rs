@@ -104,3 +104,47 @@ fn a_full_pool_can_be_emptied_and_filled_again() {
 fn a_full_pool_with_a_log_can_be_emptied_and_filled_again() {
     fill_and_empty(Layout { device_mib: 64, ..Layout::new(&[&["a"]], &[&["l"]], 9) });
 }
+
+#[test]
+fn a_file_written_again_and_again_needs_its_room_twice_at_most() {
+    let world = World::new(Layout { device_mib: 64, ..Layout::new(&[&["a"]], &[], 9) });
+    let pool = world.create();
+    let zfs = world.zfs(&pool, "whirl");
+    let mut dice = Dice::new(3);
+    world.run(async {
+        let made = zfs.create(zfs.root(), b"file", NewNode::File, 0o644, Cred::default()).await.unwrap();
+        for _ in 0..16 {
+            let noise: Vec<u8> = (0..8 << 20).map(|_| dice.word() as u8).collect();
+            zfs.write(made.object, 0, &noise, WriteFlags::default()).await.unwrap();
+        }
+    });
+    drop(zfs);
+    world.export(&pool);
+}
+
+/// Each block of 512 bytes takes three sectors of 4 KiB: 24 times its size.
+#[test]
+fn a_pool_is_not_overrun_by_small_records_with_copies() {
+    let world = World::new(Layout { device_mib: 64, ..Layout::new(&[&["a"]], &[], 12) });
+    let pool = world.create();
+    world.create_filesystem(&pool, "whirl/worst", &[("recordsize", 512), ("copies", 3), ("compression", 2)]);
+    let zfs = world.zfs(&pool, "whirl/worst");
+    let mut dice = Dice::new(5);
+    let fitted = world.run(async {
+        let made = zfs.create(zfs.root(), b"file", NewNode::File, 0o644, Cred::default()).await.unwrap();
+        let mut fitted = 0;
+        loop {
+            let noise: Vec<u8> = (0..400_000).map(|_| dice.word() as u8).collect();
+            match zfs.write(made.object, fitted, &noise, WriteFlags::default()).await {
+                Ok(_) => fitted += noise.len() as u64,
+                Err(ZplError::NoSpace) => break fitted,
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    });
+    assert!(fitted > 0);
+    assert!(pool.suspended().is_none());
+    drop(zfs);
+    world.export(&pool);
+    world.check("overrun");
+}

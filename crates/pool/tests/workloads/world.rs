@@ -32,7 +32,7 @@ pub struct Layout {
 
 impl Layout {
     pub const fn new(data: &'static [Devices], logs: &'static [Devices], ashift: u8) -> Self {
-        Self { data, logs, ashift, device_mib: 256 }
+        Self { data, logs, ashift, device_mib: 1024 }
     }
 }
 

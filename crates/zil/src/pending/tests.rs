@@ -39,6 +39,16 @@ fn a_commit_takes_the_namespace_and_its_own_object_only() {
 }
 
 #[test]
+fn a_rename_takes_the_content_of_its_file_along() {
+    let mut pending = filled();
+    pending.assign(Txg::new(9), itx(Scope::NamespaceWith(A)));
+    assert_eq!(numbers(&pending.take(Some(B))), [0, 1, 2, 3, 4, 5], "in the order they came");
+    let mut pending = filled();
+    pending.assign(Txg::new(9), itx(Scope::NamespaceWith(A)));
+    assert_eq!(numbers(&pending.take(Some(ObjectId::new(3)))), [0, 1, 3, 4, 5], "of no other file");
+}
+
+#[test]
 fn a_synced_txg_takes_its_records_along() {
     let mut pending = filled();
     drop(pending.clean(Txg::new(8)));

@@ -521,7 +521,7 @@ impl World {
     pub fn commit(&mut self, object: Option<u64>) -> usize {
         let object = object.map(ObjectId::new);
         let takes = |scope: Scope| match (scope, object) {
-            (Scope::Namespace, _) | (_, None) => true,
+            (Scope::Namespace | Scope::NamespaceWith(_), _) | (_, None) => true,
             (Scope::Object(of), Some(object)) => of == object,
         };
         let vouched: Vec<_> = self
