@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek, statvfs};
 
@@ -137,6 +138,8 @@ fn punched_holes_read_as_zeros_and_take_no_space() {
     let sectors = || {
         file.sync_all().expect("stable");
         world.zpool("sync");
+        // The kernel believes for a second what it was told of a file.
+        std::thread::sleep(Duration::from_millis(1_100));
         file.metadata().expect("open").blocks()
     };
     let full = sectors();
