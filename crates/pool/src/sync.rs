@@ -46,15 +46,22 @@ impl Pool {
         self.sync_mos(&tx).await?;
         self.sync_labels(txg).await?;
         self.zio.with_allocator(|allocator| allocator.sync_done(txg));
+        // Who waits for the group sees its space when told.
+        self.refresh_limits().await;
         self.gate.finish(txg);
         for dataset in self.open_datasets() {
             dataset.synced(txg);
+        }
+        Ok(())
+    }
+
+    async fn refresh_limits(&self) {
+        for dataset in self.open_datasets() {
             // One that this very group destroyed has no limits any more.
             if self.space.refresh(&self.dsl, &dataset.name, &dataset.props()).await.is_err() {
                 self.space.forget(dataset.objset.id());
             }
         }
-        Ok(())
     }
 
     /// Every log says, once a group, from where its chain is still needed.
