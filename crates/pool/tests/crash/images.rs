@@ -110,7 +110,9 @@ impl Run {
 
     fn ask_zdb(&self, peek: impl Fn(&Path, u64, usize) -> Vec<u8>) {
         match space::check_by_zdb(self.shape, peek) {
-            Err(ZdbError::Missing(error)) => eprintln!("SKIPPED: no zdb here: {error}"),
+            Err(ZdbError::Missing(error)) if std::env::var("CI").as_deref() != Ok("true") => {
+                eprintln!("SKIPPED: no zdb here: {error}")
+            }
             judged => judged.unwrap_or_else(|error| panic!("{error}")),
         }
     }
