@@ -1,4 +1,6 @@
-//! Runs the real zdb and GRUB beside ours (development only).
+//! Runs the real zdb and GRUB beside ours, and reads what the OpenZFS kernel module wrote
+//! (development only).
 pub mod golden;
 pub mod grub;
+pub mod image;
 pub mod zdb;

@@ -7,7 +7,7 @@ use ondisk::{Blkptr, ChainForm, ChecksumKind, DslDatasetPhys, ObjectType, Objset
 use ondisk::{DnodeImage, zil::ZIL_CHAIN_BYTES};
 use zerocopy::IntoBytes;
 
-use crate::image::Image;
+use oracle::image::Image;
 
 /// Records by type, over all datasets.
 pub fn walk(image: &Image) -> BTreeMap<String, usize> {

@@ -1,18 +1,17 @@
 //! Structures that OpenZFS wrote, in the golden pools: each must decode, and encode to the same
 //! bytes again.
 
-mod image;
 mod log;
 mod structures;
 
 use std::collections::BTreeMap;
 use std::fs::File;
 
-use image::{Image, eck_holds, label_config, read_at, uberblocks};
 use ondisk::config::{self, PoolState};
 use ondisk::label::{self, BOOT_ENV_BYTES, BOOT_ENV_OFFSET, LABELS};
 use ondisk::{Feature, NvList, ObjsetPhys, ObjsetType, UberblockPhys, props};
 use oracle::golden;
+use oracle::image::{Image, eck_holds, label_config, read_at, uberblocks};
 use units::{Ashift, LeafOffset};
 use zerocopy::IntoBytes;
 

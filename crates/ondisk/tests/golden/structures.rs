@@ -11,7 +11,7 @@ use ondisk::{
 };
 use zerocopy::IntoBytes;
 
-use crate::image::Image;
+use oracle::image::Image;
 
 /// How many of each structure were seen.
 pub type Seen = BTreeMap<&'static str, usize>;

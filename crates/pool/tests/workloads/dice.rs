@@ -1,23 +1,18 @@
 //! Random numbers from a seed, so that a failure can be run again.
 
-/// splitmix64.
-pub struct Dice(u64);
+pub struct Dice(fastrand::Rng);
 
 impl Dice {
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(fastrand::Rng::with_seed(seed))
     }
 
     pub fn word(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.u64(..)
     }
 
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.word() % limit
+        self.0.u64(..limit)
     }
 
     /// Below `usual`, but one time in eight below `rare`.

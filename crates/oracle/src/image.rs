@@ -55,6 +55,7 @@ pub fn uberblocks(file: &File, index: usize, ashift: Ashift) -> Vec<UberblockPhy
 /// A pool whose top-level vdevs are files or mirrors of files.
 pub struct Image {
     tops: BTreeMap<VdevId, File>,
+    /// The newest.
     pub uberblock: UberblockPhys,
 }
 
