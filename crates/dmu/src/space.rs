@@ -16,6 +16,12 @@ pub struct SpaceDelta {
 }
 
 impl SpaceDelta {
+    /// The same the other way.
+    #[must_use]
+    pub const fn negated(self) -> Self {
+        Self { used: -self.used, compressed: -self.compressed, uncompressed: -self.uncompressed }
+    }
+
     /// Counts `bp` in.
     pub fn add(&mut self, bp: &Blkptr) {
         *self += Self::of(bp);
@@ -23,8 +29,7 @@ impl SpaceDelta {
 
     /// Counts `bp` out.
     pub fn remove(&mut self, bp: &Blkptr) {
-        let of = Self::of(bp);
-        *self += Self { used: -of.used, compressed: -of.compressed, uncompressed: -of.uncompressed };
+        *self += Self::of(bp).negated();
     }
 
     /// The space of one block; nothing for a hole. Sizes of blocks never reach 2^63.

@@ -39,7 +39,7 @@ impl Dsl {
         let dataset = self.loaded_dataset(dataset).await?;
         let phys = dataset.phys();
         let reserved = dataset.refreservation().saturating_sub(phys.unique_bytes.get());
-        let available = below(dataset.dir(), pool).saturating_add(reserved);
+        let available = below(dataset.dir(), pool, &|_| 0).saturating_add(reserved);
         Ok(match dataset.refquota() {
             0 => available,
             quota => available.min(quota.saturating_sub(phys.referenced_bytes.get())),
@@ -73,15 +73,15 @@ impl Dsl {
     }
 }
 
-/// Bytes that can still be written below a dir.
-fn below(dir: &Arc<Dir>, pool: &PoolSpace) -> u64 {
+/// Bytes that can still be written below a dir, if `freed` of what it uses itself were free.
+pub(crate) fn below(dir: &Arc<Dir>, pool: &PoolSpace, freed: &dyn Fn(&Dir) -> u64) -> u64 {
     let phys = dir.phys();
-    let used = phys.used_bytes.get();
+    let used = phys.used_bytes.get().saturating_sub(freed(dir));
     let quota = if phys.quota.get() == 0 { u64::MAX } else { phys.quota.get() };
     match dir.parent() {
         Some(parent) => {
             let reserved = phys.reserved.get().saturating_sub(used);
-            below(parent, pool).saturating_add(reserved).min(quota.saturating_sub(used))
+            below(&parent, pool, freed).saturating_add(reserved).min(quota.saturating_sub(used))
         }
         None => quota.min(pool.usable_bytes).saturating_sub(used),
     }
@@ -93,7 +93,7 @@ fn over_quota(dataset: &Dataset, inflight: u64) -> bool {
     let full = |used: u64, quota: u64| {
         quota != 0 && (used >= quota || used.saturating_add(inflight) >= quota.saturating_add(quota >> 5))
     };
-    let over = |dir: &Arc<Dir>| full(dir.phys().used_bytes.get(), dir.phys().quota.get());
+    let over = |dir: Arc<Dir>| full(dir.phys().used_bytes.get(), dir.phys().quota.get());
     full(dataset.phys().referenced_bytes.get(), dataset.refquota()) || dataset.dir().ancestry().any(over)
 }
 

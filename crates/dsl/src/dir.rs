@@ -8,6 +8,7 @@ use ondisk::dsl::DslDirPhys;
 use parking_lot::Mutex;
 use units::ObjectId;
 use zerocopy::IntoBytes;
+use zerocopy::little_endian::U64;
 
 use crate::DslError;
 use crate::space::Imbalance;
@@ -15,7 +16,8 @@ use crate::space::Imbalance;
 /// A place in the tree of names. Its phys is a copy of the bonus buffer, written through.
 pub(crate) struct Dir {
     object: ObjectId,
-    parent: Option<Arc<Dir>>,
+    /// Changes when it is renamed.
+    parent: Mutex<Option<Arc<Dir>>>,
     dnode: Arc<Dnode>,
     phys: Mutex<DslDirPhys>,
 }
@@ -32,7 +34,7 @@ pub(crate) fn decode(dnode: &Dnode) -> Result<DslDirPhys, DslError> {
 impl Dir {
     pub(crate) fn load(dnode: Arc<Dnode>, parent: Option<Arc<Self>>) -> Result<Self, DslError> {
         let phys = Mutex::new(decode(&dnode)?);
-        Ok(Self { object: dnode.object(), parent, dnode, phys })
+        Ok(Self { object: dnode.object(), parent: Mutex::new(parent), dnode, phys })
     }
 
     pub(crate) fn object(&self) -> ObjectId {
@@ -40,13 +42,20 @@ impl Dir {
     }
 
     /// The dir it lies in; `None`: it is the pool's root.
-    pub(crate) fn parent(&self) -> Option<&Arc<Self>> {
-        self.parent.as_ref()
+    pub(crate) fn parent(&self) -> Option<Arc<Self>> {
+        self.parent.lock().clone()
+    }
+
+    /// Has it lie in another dir from now on. Names and space are the caller's business.
+    pub(crate) fn move_to(&self, tx: &Tx, parent: Arc<Self>) -> Result<(), DslError> {
+        self.change(tx, |phys| phys.parent = U64::new(parent.object().get()))?;
+        *self.parent.lock() = Some(parent);
+        Ok(())
     }
 
     /// Itself and its ancestors, root last.
-    pub(crate) fn ancestry(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Self>> {
-        std::iter::successors(Some(self), |dir| dir.parent.as_ref())
+    pub(crate) fn ancestry(self: &Arc<Self>) -> impl Iterator<Item = Arc<Self>> + use<> {
+        std::iter::successors(Some(Arc::clone(self)), |dir| dir.parent())
     }
 
     /// The numbers on disk, as of the newest change.

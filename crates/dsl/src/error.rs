@@ -47,6 +47,20 @@ pub enum DslError {
         /// What keeps it.
         why: &'static str,
     },
+    /// The dataset cannot get that name.
+    #[error("dataset {name:?} cannot be renamed: {why}")]
+    NoRename {
+        /// The dataset.
+        name: String,
+        /// What forbids it.
+        why: &'static str,
+    },
+    /// Quotas or the pool's size leave no room for what is asked.
+    #[error("dataset {name:?}: out of space")]
+    NoSpace {
+        /// The dataset.
+        name: String,
+    },
     /// A block is to be freed that a snapshot still refers to.
     #[error("dataset {dataset}: a block of its latest snapshot was let go; deadlists are not kept yet")]
     HeldBySnapshot {

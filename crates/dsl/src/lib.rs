@@ -29,8 +29,10 @@ mod dir;
 mod error;
 pub mod features;
 mod format;
+mod limits;
 mod names;
 pub mod props;
+mod rename;
 mod space;
 mod tree;
 

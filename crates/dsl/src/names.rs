@@ -24,7 +24,7 @@ impl DatasetName {
 }
 
 /// Longest name, in bytes.
-const NAME_BYTES_MAX: usize = 255;
+pub(crate) const NAME_BYTES_MAX: usize = 255;
 /// Deepest nesting of dirs below the pool.
 const DEPTH_MAX: usize = 50;
 

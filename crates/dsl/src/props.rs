@@ -195,6 +195,20 @@ impl Dsl {
         self.follow(tx, dir, name).await
     }
 
+    /// Takes a property back, so that it is what a received stream said of it, if one did; else
+    /// as [`Dsl::clear_prop`].
+    ///
+    /// # Errors
+    /// Those of changing the MOS.
+    pub async fn revert_prop(&self, tx: &Tx, dir: ObjectId, name: &str) -> Result<(), DslError> {
+        self.load_limits(dir).await?;
+        let zap = self.zap(self.dir(dir).await?.props.get()).await?;
+        for suffix in ["", SUFFIX_INHERIT, SUFFIX_NEWER] {
+            remove_if_there(&zap, tx, &format!("{name}{suffix}")).await?;
+        }
+        self.follow(tx, dir, name).await
+    }
+
     /// The most that a dir and all below it may use, in bytes; 0 for no limit.
     ///
     /// # Errors

@@ -25,7 +25,8 @@ use crate::{Pool, PoolError};
 /// A dataset whose objset is in memory.
 pub(crate) struct OpenDataset {
     pub objset: Arc<Objset>,
-    pub name: DatasetName,
+    /// Its objects in the meta-objset stay; what it is called may change.
+    name: RwLock<DatasetName>,
     props: RwLock<DatasetProps>,
     state: Mutex<State>,
     /// The log takes part in every group from the moment it is opened.
@@ -54,7 +55,7 @@ impl OpenDataset {
     fn new(name: &DatasetName, objset: Arc<Objset>, props: DatasetProps, state: State) -> Arc<Self> {
         Arc::new(Self {
             objset,
-            name: name.clone(),
+            name: RwLock::new(name.clone()),
             props: RwLock::new(props),
             state: Mutex::new(state),
             log: Mutex::default(),
@@ -63,7 +64,23 @@ impl OpenDataset {
 
     /// Its object in the meta-objset.
     pub fn object(&self) -> ObjectId {
-        self.name.dataset
+        ObjectId::new(self.objset.id().get())
+    }
+
+    pub fn name(&self) -> DatasetName {
+        self.name.read().clone()
+    }
+
+    /// It is called otherwise from now on; who holds its file system goes on with the same files.
+    fn rename(&self, name: DatasetName) {
+        if let State::Live(fs) = &mut *self.state.lock() {
+            *fs = Arc::new(Filesystem {
+                name: name.name.clone(),
+                zfs: Arc::clone(&fs.zfs),
+                log: fs.log.clone(),
+            });
+        }
+        *self.name.write() = name;
     }
 
     pub fn props(&self) -> DatasetProps {
@@ -265,7 +282,7 @@ impl Pool {
             space: Arc::new(space),
         };
         let zfs = Zfs::open(parts).await?;
-        let name = open.name.name.clone();
+        let name = open.name().name;
         if self.read_only {
             return Ok(Arc::new(Filesystem { name, zfs, log: None }));
         }
@@ -331,6 +348,27 @@ impl Pool {
         Ok(())
     }
 
+    /// Renames a dataset and all below it; open ones go on under their new names.
+    ///
+    /// # Errors
+    /// As [`dsl::Dsl::rename_dataset`].
+    pub async fn rename_dataset(self: &Arc<Self>, name: &str, new_name: &str) -> Result<(), PoolError> {
+        let _one_at_a_time = self.loading.lock().await;
+        let (name, new_name) = (name.to_owned(), new_name.to_owned());
+        self.in_sync(move |pool, tx| async move {
+            pool.dsl.rename_dataset(&tx, &name, &new_name, &pool.space.pool_space()).await?;
+            for dataset in pool.dsl.list(&new_name).await? {
+                let open = pool.datasets.read().get(&dataset.objset()).cloned();
+                if let Some(open) = open {
+                    open.rename(dataset);
+                }
+            }
+            // What is inherited comes from elsewhere now.
+            pool.refresh_props().await
+        })
+        .await
+    }
+
     /// Destroys a file system, which must not be in use.
     ///
     /// # Errors
@@ -358,33 +396,10 @@ impl Pool {
         .await
     }
 
-    /// Sets a property of a dataset (none: has it inherited again), and has every open dataset
-    /// heed it.
-    ///
-    /// # Errors
-    /// When the dataset does not exist, or the value makes no sense.
-    pub async fn set_prop(
-        self: &Arc<Self>,
-        name: &str,
-        prop: &str,
-        value: Option<PropValue>,
-    ) -> Result<(), PoolError> {
-        let (name, prop) = (name.to_owned(), prop.to_owned());
-        self.in_sync(move |pool, tx| async move {
-            let dataset = pool.dsl.resolve(&name).await?;
-            match value {
-                Some(value) => pool.dsl.set_prop(&tx, dataset.dir, &prop, &value).await?,
-                None => pool.dsl.clear_prop(&tx, dataset.dir, &prop).await?,
-            }
-            pool.refresh_props().await
-        })
-        .await
-    }
-
-    async fn refresh_props(&self) -> Result<(), PoolError> {
+    pub(crate) async fn refresh_props(&self) -> Result<(), PoolError> {
         let log_xattrs = self.logs_xattrs().await?;
         for open in self.open_datasets() {
-            let props = self.effective_props(&open.name).await?;
+            let props = self.effective_props(&open.name()).await?;
             open.objset.set_props(props.objset());
             if let Some(fs) = open.live() {
                 fs.zfs.set_options(props.options(self.read_only, log_xattrs));

@@ -58,7 +58,7 @@ impl Pool {
     async fn refresh_limits(&self) {
         for dataset in self.open_datasets() {
             // One that this very group destroyed has no limits any more.
-            if self.space.refresh(&self.dsl, &dataset.name, &dataset.props()).await.is_err() {
+            if self.space.refresh(&self.dsl, &dataset.name(), &dataset.props()).await.is_err() {
                 self.space.forget(dataset.objset.id());
             }
         }

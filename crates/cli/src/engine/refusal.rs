@@ -83,6 +83,8 @@ fn dsl_reason(error: &DslError) -> (FailureKind, String) {
         DslError::HasChildren { .. } => (FailureKind::Busy, "filesystem has children".into()),
         DslError::HasSnapshots { .. } => (FailureKind::Busy, "filesystem has snapshots".into()),
         DslError::InUse { .. } => (FailureKind::Busy, "dataset is busy".into()),
+        DslError::NoRename { why, .. } => (FailureKind::Invalid, (*why).to_owned()),
+        DslError::NoSpace { .. } => (FailureKind::NoSpace, "out of space".into()),
         DslError::HeldBySnapshot { .. } => (FailureKind::Unsupported, chain(error)),
         DslError::BadProperty { property, why } => (FailureKind::Invalid, format!("'{property}': {why}")),
         DslError::Damaged { .. } | DslError::Zap(_) => (FailureKind::Other, chain(error)),

@@ -2,6 +2,7 @@ mod bpobj;
 mod features;
 mod names;
 mod props;
+mod rename;
 mod space;
 mod tree;
 mod world;

@@ -46,7 +46,7 @@ async fn apply(world: &World, datasets: &[DatasetName], op: Op) {
 }
 
 /// Checks one dir against its children and its head, and gives what it charges its parent.
-async fn check(dsl: &Dsl, name: &str, dir: units::ObjectId) -> (u64, u64) {
+pub(super) async fn check(dsl: &Dsl, name: &str, dir: units::ObjectId) -> (u64, u64) {
     let phys = dsl.dir(dir).await.unwrap();
     let heading = |index: usize| phys.used_breakdown[index].get();
     assert_eq!((0..used::COUNT).map(heading).sum::<u64>(), phys.used_bytes.get(), "{name}");

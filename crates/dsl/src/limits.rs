@@ -1,0 +1,85 @@
+//! Whether quotas and reservations may be set so: not below what is used, not beyond what is free.
+
+use crate::check::{PoolSpace, below};
+use crate::{DatasetName, Dsl, DslError};
+
+const TOO_SMALL: &str = "size is less than current used or reserved space";
+const TOO_LARGE: &str = "size is greater than available space";
+
+impl Dsl {
+    /// Whether `quota`, `refquota`, `reservation` or `refreservation` of a head may be set to
+    /// `bytes`; all other properties may.
+    ///
+    /// # Errors
+    /// [`DslError::BadProperty`], and those of reading the MOS.
+    pub async fn check_limit(
+        &self,
+        dataset: &DatasetName,
+        prop: &str,
+        bytes: Option<u64>,
+        pool: &PoolSpace,
+    ) -> Result<(), DslError> {
+        let Some(bytes) = bytes.filter(|&bytes| bytes > 0) else { return Ok(()) };
+        let refusal = match prop {
+            "quota" => self.quota_refusal(dataset, bytes).await?,
+            "refquota" => self.refquota_refusal(dataset, bytes).await?,
+            "reservation" => self.reservation_refusal(dataset, bytes, pool).await?,
+            "refreservation" => self.refreservation_refusal(dataset, bytes, pool).await?,
+            _ => None,
+        };
+        match refusal {
+            Some(why) => Err(DslError::BadProperty { property: prop.to_owned(), why }),
+            None => Ok(()),
+        }
+    }
+
+    async fn quota_refusal(
+        &self,
+        dataset: &DatasetName,
+        bytes: u64,
+    ) -> Result<Option<&'static str>, DslError> {
+        let dir = self.dir(dataset.dir).await?;
+        let taken = dir.used_bytes.get().max(dir.reserved.get());
+        Ok((bytes < taken).then_some(TOO_SMALL))
+    }
+
+    async fn refquota_refusal(
+        &self,
+        dataset: &DatasetName,
+        bytes: u64,
+    ) -> Result<Option<&'static str>, DslError> {
+        let head = self.loaded_dataset(dataset.dataset).await?;
+        let taken = head.phys().referenced_bytes.get().max(head.refreservation());
+        Ok((bytes < taken).then_some(TOO_SMALL))
+    }
+
+    async fn reservation_refusal(
+        &self,
+        dataset: &DatasetName,
+        bytes: u64,
+        pool: &PoolSpace,
+    ) -> Result<Option<&'static str>, DslError> {
+        let dir = self.loaded_dir(dataset.dir).await?;
+        let phys = dir.phys();
+        let (used, quota) = (phys.used_bytes.get(), phys.quota.get());
+        let available = match dir.parent() {
+            Some(parent) => below(&parent, pool, &|_| 0),
+            None => pool.usable_bytes.saturating_sub(used),
+        };
+        let more = used.max(bytes).saturating_sub(used.max(phys.reserved.get()));
+        Ok((more > 0 && (more > available || quota > 0 && bytes > quota)).then_some(TOO_LARGE))
+    }
+
+    async fn refreservation_refusal(
+        &self,
+        dataset: &DatasetName,
+        bytes: u64,
+        pool: &PoolSpace,
+    ) -> Result<Option<&'static str>, DslError> {
+        let head = self.loaded_dataset(dataset.dataset).await?;
+        let unique = head.phys().unique_bytes.get();
+        let more = unique.max(bytes).saturating_sub(unique.max(head.refreservation()));
+        let beyond = head.refquota() > 0 && bytes > head.refquota();
+        Ok((more > 0 && (more > below(head.dir(), pool, &|_| 0) || beyond)).then_some(TOO_LARGE))
+    }
+}

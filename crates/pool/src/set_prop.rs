@@ -1,0 +1,84 @@
+//! Setting properties of datasets, and taking them back.
+
+use std::sync::Arc;
+
+use dmu::Tx;
+use dsl::{DatasetName, PropValue};
+
+use crate::{Pool, PoolError};
+
+/// How a property is taken back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inherit {
+    /// In all datasets below, too.
+    pub recursive: bool,
+    /// To the value that a received stream brought, where one did.
+    pub received: bool,
+}
+
+impl Pool {
+    /// Sets a property of a dataset (none: has it inherited again), and has every open dataset
+    /// heed it.
+    ///
+    /// # Errors
+    /// When the dataset does not exist, or the value makes no sense, or a limit or reservation
+    /// does not fit what is used already.
+    pub async fn set_prop(
+        self: &Arc<Self>,
+        name: &str,
+        prop: &str,
+        value: Option<PropValue>,
+    ) -> Result<(), PoolError> {
+        let Some(value) = value else {
+            return self.inherit_prop(name, prop, Inherit::default()).await;
+        };
+        let (name, prop) = (name.to_owned(), prop.to_owned());
+        self.in_sync(move |pool, tx| async move {
+            let dataset = pool.dsl.resolve(&name).await?;
+            pool.dsl.check_limit(&dataset, &prop, value.number(), &pool.space.pool_space()).await?;
+            pool.dsl.set_prop(&tx, dataset.dir, &prop, &value).await?;
+            pool.refresh_props().await
+        })
+        .await
+    }
+
+    /// Takes a property of a dataset back, so that it is inherited, or the default.
+    ///
+    /// # Errors
+    /// When the dataset does not exist, or there is no such property.
+    pub async fn inherit_prop(
+        self: &Arc<Self>,
+        name: &str,
+        prop: &str,
+        how: Inherit,
+    ) -> Result<(), PoolError> {
+        let (name, prop) = (name.to_owned(), prop.to_owned());
+        self.in_sync(move |pool, tx| async move {
+            let datasets = if how.recursive {
+                pool.dsl.list(&name).await?
+            } else {
+                vec![pool.dsl.resolve(&name).await?]
+            };
+            for dataset in &datasets {
+                pool.take_back(&tx, dataset, &prop, how.received).await?;
+            }
+            pool.refresh_props().await
+        })
+        .await
+    }
+
+    async fn take_back(
+        &self,
+        tx: &Tx,
+        dataset: &DatasetName,
+        prop: &str,
+        received: bool,
+    ) -> Result<(), PoolError> {
+        if received {
+            self.dsl.revert_prop(tx, dataset.dir, prop).await?;
+        } else {
+            self.dsl.clear_prop(tx, dataset.dir, prop).await?;
+        }
+        Ok(())
+    }
+}
