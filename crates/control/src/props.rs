@@ -109,6 +109,8 @@ pub enum Kind {
         /// 0 is written `none`.
         none_is_zero: bool,
     },
+    /// Bytes, which people see as a number without unit: `512`, `1.50K`.
+    Amount,
     /// A plain number; `u64::MAX` is written `none`.
     Count,
     /// A number never shortened: guid, id, txg.
@@ -325,7 +327,7 @@ impl PropDef {
             return Value::Absent;
         }
         match (self.kind, self.default) {
-            (Kind::Size { .. } | Kind::Id | Kind::Percent, text) => {
+            (Kind::Size { .. } | Kind::Amount | Kind::Id | Kind::Percent, text) => {
                 text.parse().map_or(Value::Absent, Value::Number)
             }
             (_, text) => self.parse(text).unwrap_or(Value::Absent),

@@ -19,7 +19,7 @@ use dmu::{Dnode, Tx};
 use ondisk::ObjectType;
 use units::ObjectId;
 
-use crate::{Dsl, DslError};
+use crate::{DatasetName, Dsl, DslError};
 
 mod table;
 
@@ -175,6 +175,15 @@ impl Dsl {
         };
         zap.add_u64(tx, feature.guid.as_bytes(), 0).await?;
         self.count_feature(tx, feature, 1).await
+    }
+
+    /// Whether a dataset uses a feature of datasets.
+    ///
+    /// # Errors
+    /// Those of reading the MOS.
+    pub async fn dataset_uses(&self, dataset: &DatasetName, feature: &Feature) -> Result<bool, DslError> {
+        let dnode = self.mos.hold(dataset.dataset).await?;
+        Ok(self.dataset_fields(&dnode).await?.iter().any(|field| field == feature.guid))
     }
 
     /// Takes back all that [`Dsl::activate_feature`] noted, before a dataset is destroyed.

@@ -21,6 +21,12 @@ impl DatasetName {
     pub fn objset(&self) -> ObjsetId {
         ObjsetId::new(self.dataset.get())
     }
+
+    /// Whether it is a snapshot's.
+    #[must_use]
+    pub fn is_snapshot(&self) -> bool {
+        self.name.contains('@')
+    }
 }
 
 /// Longest name, in bytes.

@@ -18,6 +18,7 @@ use zil::{Claimed, IntentLog, LogHandle};
 use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsParts};
 
 use crate::create::{TxSource, birth};
+use crate::frozen::check_filesystem;
 use crate::props::DatasetProps;
 use crate::space::SpaceGuard;
 use crate::{Pool, PoolError};
@@ -189,7 +190,7 @@ impl Pool {
         Ok(())
     }
 
-    fn objset_context(&self, dataset: &DatasetName, props: &DatasetProps) -> ObjsetContext {
+    pub(crate) fn objset_context(&self, dataset: &DatasetName, props: &DatasetProps) -> ObjsetContext {
         ObjsetContext {
             id: dataset.objset(),
             zio: Arc::clone(&self.zio),
@@ -247,6 +248,9 @@ impl Pool {
     pub async fn filesystem(self: &Arc<Self>, name: &str) -> Result<Arc<Filesystem>, PoolError> {
         let _one_at_a_time = self.loading.lock().await;
         let dataset = self.dsl.resolve(name).await?;
+        if dataset.is_snapshot() {
+            return Err(PoolError::ReadOnly);
+        }
         let open = self.open_dataset(&dataset).await?;
         if let Some(live) = open.live() {
             return Ok(live);
@@ -261,9 +265,11 @@ impl Pool {
         if let Some(open) = self.datasets.read().get(&dataset.objset()) {
             return Ok(Arc::clone(open));
         }
+        self.check_readable(dataset).await?;
         let props = self.effective_props(dataset).await?;
         let root = self.dsl.dataset(dataset.dataset).await?.bp;
         let objset = Objset::open(self.objset_context(dataset, &props), root).await?;
+        check_filesystem(&objset, &dataset.name)?;
         let open = self.adopt(dataset, objset, props, State::Idle);
         self.space.refresh(&self.dsl, dataset, &open.props()).await?;
         Ok(open)

@@ -65,6 +65,32 @@ pub enum PoolError {
         /// Their guids.
         guids: Vec<String>,
     },
+    /// A dataset's contents need a key.
+    #[error("{name} is encrypted")]
+    Encrypted {
+        /// Which dataset.
+        name: String,
+    },
+    /// A volume, or something else that has no files.
+    #[error("{name} is not a file system")]
+    NotFilesystem {
+        /// Which dataset.
+        name: String,
+    },
+    /// A file system, or something else that is not one row of bytes.
+    #[error("{name} is not a volume")]
+    NotVolume {
+        /// Which dataset.
+        name: String,
+    },
+    /// A volume makes no sense.
+    #[error("volume {name}: damaged: {what}")]
+    DamagedVolume {
+        /// Which volume.
+        name: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// An object of the meta-objset makes no sense.
     #[error("MOS object {object}: damaged: {what}")]
     Damaged {

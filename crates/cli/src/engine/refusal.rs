@@ -42,9 +42,12 @@ fn pool_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::Suspended { .. } => (K::Unavailable, "pool I/O is currently suspended".into()),
         PoolError::Busy { .. } => (K::Busy, "dataset is busy".into()),
         PoolError::UnsupportedFeatures { .. } => (K::Unsupported, whole()),
-        PoolError::Damaged { .. } | PoolError::SpaceMap { .. } | PoolError::Geometry(_) => {
-            (K::Other, whole())
-        }
+        PoolError::Encrypted { .. } => (K::Unsupported, whole()),
+        PoolError::NotFilesystem { .. } | PoolError::NotVolume { .. } => (K::Invalid, whole()),
+        PoolError::Damaged { .. }
+        | PoolError::DamagedVolume { .. }
+        | PoolError::SpaceMap { .. }
+        | PoolError::Geometry(_) => (K::Other, whole()),
         PoolError::Vdev(vdev) => vdev_reason(vdev),
         PoolError::Dmu(dmu) => dmu_reason(dmu),
         PoolError::Dsl(dsl) => dsl_reason(dsl),

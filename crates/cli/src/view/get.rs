@@ -159,7 +159,7 @@ fn values_help(def: &PropDef) -> &'static str {
         Kind::Text => "<text>",
         Kind::Mountpoint => "<path> | legacy | none",
         Kind::Size { none_is_zero: true } => "<size> | none",
-        Kind::Size { none_is_zero: false } => "<size>",
+        Kind::Size { none_is_zero: false } | Kind::Amount => "<size>",
         Kind::Count => "<count> | none",
         Kind::Id => "<number>",
         Kind::Percent => "<percent>",

@@ -10,6 +10,7 @@ const FS_SNAP: Applies = Applies { filesystem: true, volume: false, snapshot: tr
 const VOL: Applies = Applies { filesystem: false, volume: true, snapshot: false };
 
 const SIZE: Kind = Kind::Size { none_is_zero: false };
+const AMOUNT: Kind = Kind::Amount;
 const LIMIT: Kind = Kind::Size { none_is_zero: true };
 
 const fn choice(help: &'static str, words: &'static [Choice]) -> Kind {
@@ -312,9 +313,9 @@ pub const DATASET_PROPS: &[PropDef] = &[
         "legacy",
     ),
     ro("refcompressratio", "REFRATIO", Kind::Ratio, ALL),
-    ro("written", "WRITTEN", SIZE, ALL),
-    ro("logicalused", "LUSED", SIZE, LIVE),
-    ro("logicalreferenced", "LREFER", SIZE, ALL),
+    ro("written", "WRITTEN", AMOUNT, ALL),
+    ro("logicalused", "LUSED", AMOUNT, LIVE),
+    ro("logicalreferenced", "LREFER", AMOUNT, ALL),
     inherit(
         "volmode",
         "VOLMODE",
@@ -387,7 +388,7 @@ pub const DATASET_PROPS: &[PropDef] = &[
         "none",
     ),
     once("pbkdf2iters", "PBKDF2ITERS", Kind::Id, LIVE, "0"),
-    inherit("special_small_blocks", "SPECIAL_SMALL_BLOCKS", SIZE, FS, "0"),
+    inherit("special_small_blocks", "SPECIAL_SMALL_BLOCKS", AMOUNT, FS, "0"),
     inherit("prefetch", "PREFETCH", choice("none | metadata | all", CACHE), ALL, "all"),
     inherit(
         "direct",

@@ -40,6 +40,7 @@ impl PropDef {
             Kind::Ratio => format!("{}.{:02}x", number / 100, number % 100),
             Kind::Percent if !exact => format!("{number}%"),
             Kind::Time if !exact => local_minute(number),
+            Kind::Amount if !exact => nice::number(number),
             Kind::Size { .. } if style == Style::Pool => nice::number(number),
             Kind::Size { .. } if style == Style::Dataset => nice::bytes(number),
             _ => number.to_string(),

@@ -37,7 +37,7 @@ fn defaults_print_as_the_captured_commands_print_them() {
         ("sync", "standard"),
         ("logbias", "latency"),
         ("acltype", "off"),
-        ("special_small_blocks", "0B"),
+        ("special_small_blocks", "0"),
         ("filesystem_limit", "none"),
         ("dedup", "off"),
         ("version", "5"),

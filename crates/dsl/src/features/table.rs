@@ -323,7 +323,7 @@ pub static BOOKMARK_V2: Feature =
         .needs(&["com.delphix:extensible_dataset", "com.delphix:bookmarks"]);
 /// Datasets may be encrypted.
 pub static ENCRYPTION: Feature =
-    Feature::new("com.datto:encryption", "encryption", "Datasets may be encrypted.", Support::None)
+    Feature::new("com.datto:encryption", "encryption", "Datasets may be encrypted.", Support::Read)
         .per_dataset()
         .needs(&["com.delphix:extensible_dataset", "com.datto:bookmark_v2"]);
 /// Space and objects are counted by project.

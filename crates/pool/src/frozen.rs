@@ -1,0 +1,91 @@
+//! What a dataset held at one moment: snapshots, and heads as their last group left them.
+//!
+//! Nothing here takes part in transaction groups: the objset is opened beside the one that
+//! changes (if there is one), and no log is replayed into it.
+
+use std::sync::Arc;
+
+use dmu::Objset;
+use dsl::DatasetName;
+use dsl::features::ENCRYPTION;
+use ondisk::objset::ObjsetType;
+use zpl::{Space, SpaceReport, Zfs, ZfsParts};
+
+use crate::{Filesystem, Pool, PoolError};
+
+/// Space of a dataset that does not change.
+struct FrozenSpace(Space);
+
+impl SpaceReport for FrozenSpace {
+    fn space(&self) -> Space {
+        self.0
+    }
+}
+
+impl Pool {
+    /// The objset of a dataset or snapshot as its last synced group left it, for looking only.
+    /// `None` when it never had anything in it.
+    ///
+    /// # Errors
+    /// [`dsl::DslError::NoSuchDataset`]; [`PoolError::Encrypted`]; when it cannot be read.
+    pub async fn frozen_objset(self: &Arc<Self>, name: &str) -> Result<Option<Arc<Objset>>, PoolError> {
+        let dataset = self.dsl.resolve(name).await?;
+        self.open_frozen(&dataset).await
+    }
+
+    /// The file system that a snapshot holds, `pool/fs@name`, for reading only.
+    ///
+    /// # Errors
+    /// [`dsl::DslError::NoSuchDataset`]; [`PoolError::Encrypted`]; [`PoolError::NotFilesystem`];
+    /// when it cannot be read.
+    pub async fn snapshot_filesystem(self: &Arc<Self>, name: &str) -> Result<Arc<Filesystem>, PoolError> {
+        let dataset = self.dsl.resolve(name).await?;
+        let objset = self.open_frozen(&dataset).await?;
+        let objset = objset.ok_or_else(|| PoolError::NotFilesystem { name: name.to_owned() })?;
+        check_filesystem(&objset, name)?;
+        let phys = self.dsl.dataset(dataset.dataset).await?;
+        let space = Space {
+            used_bytes: phys.referenced_bytes.get(),
+            available_bytes: 0,
+            objects: objset.root().fill(),
+        };
+        let zfs = Zfs::open(ZfsParts {
+            env: Arc::clone(&self.env),
+            os: objset,
+            options: self.effective_props(&dataset).await?.options(true, false),
+            space: Arc::new(FrozenSpace(space)),
+        });
+        Ok(Arc::new(Filesystem { name: name.to_owned(), zfs: zfs.await?, log: None }))
+    }
+
+    pub(crate) async fn open_frozen(
+        self: &Arc<Self>,
+        dataset: &DatasetName,
+    ) -> Result<Option<Arc<Objset>>, PoolError> {
+        self.check_readable(dataset).await?;
+        let root = self.dsl.dataset(dataset.dataset).await?.bp;
+        if root.is_hole() {
+            return Ok(None);
+        }
+        let props = self.effective_props(dataset).await?;
+        Ok(Some(Objset::open(self.objset_context(dataset, &props), root).await?))
+    }
+
+    /// # Errors
+    /// [`PoolError::Encrypted`].
+    pub(crate) async fn check_readable(&self, dataset: &DatasetName) -> Result<(), PoolError> {
+        if self.dsl.dataset_uses(dataset, &ENCRYPTION).await? {
+            return Err(PoolError::Encrypted { name: dataset.name.clone() });
+        }
+        Ok(())
+    }
+}
+
+/// # Errors
+/// [`PoolError::NotFilesystem`].
+pub(crate) fn check_filesystem(objset: &Objset, name: &str) -> Result<(), PoolError> {
+    match objset.kind() {
+        ObjsetType::Zfs => Ok(()),
+        _ => Err(PoolError::NotFilesystem { name: name.to_owned() }),
+    }
+}

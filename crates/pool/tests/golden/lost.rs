@@ -1,0 +1,71 @@
+//! Pools with redundancy, with devices missing or overwritten: as long as what is left suffices,
+//! everything reads as if nothing had happened.
+
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use oracle::golden;
+
+use crate::dice::Xorshift;
+use crate::manifest::Leave;
+use crate::world::World;
+
+/// Noise lies between the labels at both ends, so that the device is still taken for what it was.
+const NOISE_FROM_BYTES: u64 = 4 << 20;
+const LABELS_AT_END_BYTES: u64 = 512 << 10;
+
+/// Reads the pool without the images of these names.
+fn reads_without(pool: &str, missing: &[&str]) {
+    let Some(mut world) = World::golden(pool) else { return };
+    world.without_logs = missing.contains(&"log");
+    world.paths.retain(|path| !is_one_of(path, missing));
+    world.check(&world.told("manifest.jsonl"), Leave::default());
+}
+
+/// Reads the pool when these images hold noise where their data were.
+fn reads_over_noise(pool: &str, noisy: &[&str]) {
+    let Some(images) = golden::images(pool) else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let damaged = |path: &PathBuf| match is_one_of(path, noisy) {
+        true => noisy_copy(path, dir.path()),
+        false => path.clone(),
+    };
+    let world = World::of(pool, images.iter().map(damaged).collect());
+    world.check(&world.told("manifest.jsonl"), Leave::default());
+}
+
+fn is_one_of(path: &Path, names: &[&str]) -> bool {
+    names.iter().any(|name| path.file_stem().is_some_and(|stem| stem == *name))
+}
+
+/// A copy that has the labels of the original, and noise between them.
+fn noisy_copy(image: &Path, dir: &Path) -> PathBuf {
+    let copy = dir.join(image.file_name().expect("images have names"));
+    std::fs::copy(image, &copy).expect("images can be copied");
+    let mut file = std::fs::File::options().write(true).open(&copy).expect("the copy is ours");
+    file.seek(SeekFrom::Start(NOISE_FROM_BYTES)).expect("a file");
+    let mut left = file.metadata().expect("just opened").len() - NOISE_FROM_BYTES - LABELS_AT_END_BYTES;
+    let mut dice = Xorshift(0x9e37_79b9_7f4a_7c15);
+    let mut noise = vec![0; 1 << 20];
+    while left > 0 {
+        noise.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&dice.next().to_le_bytes()));
+        let count = left.min(noise.len() as u64);
+        file.write_all(&noise[..count as usize]).expect("room for the copy");
+        left -= count;
+    }
+    copy
+}
+
+#[test]
+fn g03_reads_from_either_side_of_the_mirror_and_without_its_log() {
+    for missing in [["a"].as_slice(), &["b"], &["log"], &["a", "log"]] {
+        reads_without("g03-mirror-log", missing);
+    }
+}
+
+#[test]
+fn g03_reads_when_either_side_of_the_mirror_is_noise() {
+    for noisy in ["a", "b"] {
+        reads_over_noise("g03-mirror-log", &[noisy]);
+    }
+}

@@ -1,0 +1,45 @@
+//! Pools that the OpenZFS kernel module made, read by us: every object of every dataset, snapshot
+//! and volume must be as it saw them.
+//!
+//! ```text
+//!  images ─► Pool::import ─► walk ─► Manifest ─┐
+//!  manifest.jsonl (lstat, sha256, getxattr) ───┴─► no difference
+//! ```
+
+mod dice;
+mod encrypted;
+mod lost;
+mod manifest;
+mod props;
+mod walk;
+mod world;
+
+use manifest::Leave;
+use world::World;
+
+/// Reads the pool's images and compares all that is in them with its manifest.
+fn reads_as_its_manifest_says(name: &str) {
+    let Some(world) = World::golden(name) else { return };
+    world.check(&world.told("manifest.jsonl"), Leave::default());
+    props::check(&world);
+}
+
+macro_rules! golden {
+    ($($test:ident: $pool:literal;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                reads_as_its_manifest_says($pool);
+            }
+        )*
+    };
+}
+
+golden! {
+    g01_without_features: "g01-single-nofeat";
+    g02_with_default_features: "g02-single-default";
+    g03_mirror_with_log: "g03-mirror-log";
+    g10_snapshots_and_clones: "g10-snapshots-clones";
+    g11_many_kinds_of_files: "g11-many";
+    g12_volumes: "g12-zvol";
+}
