@@ -21,7 +21,8 @@ use zerocopy::little_endian::U64;
 use crate::create::Birth;
 use crate::deadlist::BPOBJ_BLOCK_BYTES;
 use crate::features::{
-    DIRECTORY, ENABLED_TXG, EXTENSIBLE_DATASET, Feature, LZ4_COMPRESS, SPACEMAP_HISTOGRAM, ZILSAXATTR,
+    DIRECTORY, ENABLED_TXG, EXTENSIBLE_DATASET, Feature, LOG_SPACEMAP, LZ4_COMPRESS, SPACEMAP_HISTOGRAM,
+    SPACEMAP_V2, ZILSAXATTR,
 };
 use crate::tree::{FREE_DIR, MOS_DIR, ORIGIN, ROOT_DATASET};
 use crate::{Bpobj, Dsl, DslError};
@@ -34,9 +35,17 @@ const SYNC_BPLIST_BLOCK_BYTES: u32 = 16 << 10;
 const ORIGIN_TXG: u64 = 1;
 
 /// The features that new pools have: just those that are supported whole and of use. The first
-/// notes when the others were enabled.
-static NEW_POOL_FEATURES: [&Feature; 5] =
-    [&ENABLED_TXG, &LZ4_COMPRESS, &SPACEMAP_HISTOGRAM, &EXTENSIBLE_DATASET, &ZILSAXATTR];
+/// notes when the others were enabled. `vdev_zaps_v2` is not among them: GRUB refuses pools that have it,
+/// and it says nothing that we need.
+static NEW_POOL_FEATURES: [&Feature; 7] = [
+    &ENABLED_TXG,
+    &LZ4_COMPRESS,
+    &SPACEMAP_HISTOGRAM,
+    &SPACEMAP_V2,
+    &LOG_SPACEMAP,
+    &EXTENSIBLE_DATASET,
+    &ZILSAXATTR,
+];
 
 impl Dsl {
     /// Fills the MOS of a new pool, which is empty. `births` are those of the datasets to be

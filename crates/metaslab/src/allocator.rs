@@ -278,6 +278,12 @@ impl Allocator {
         }
     }
 
+    /// Whether `txg` has changed anything, or may have.
+    #[must_use]
+    pub fn has_changes(&self, txg: Txg) -> bool {
+        self.vdevs.values().any(|vdev| vdev.has_changed(txg))
+    }
+
     /// What `txg` changed since this was last asked for it. Within one answer nothing overlaps;
     /// over several, their order is the order in which the space map needs them.
     pub fn take_changes(&mut self, txg: Txg) -> Changes {

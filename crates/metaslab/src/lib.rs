@@ -27,6 +27,8 @@
 //!   (test: `freed_space_rests_until_two_more_txgs_are_done`)
 //! - The changes taken, in order, describe exactly the allocations that remain.
 //!   (test: `changes_taken_replay_to_what_is_allocated`)
+//! - What a log of changes said comes out the same when it is summed up.
+//!   (test: `unflushed_changes_say_what_all_logged_changes_said`)
 //! - A claimed block is allocated like any other.
 //!   (test: `claimed_log_blocks_are_never_handed_out_again`)
 //! - Copies of a block lie on different vdevs, or far apart.
@@ -44,6 +46,7 @@ mod placement;
 mod range_tree;
 mod rotor;
 mod segment;
+mod unflushed;
 mod vdev;
 
 pub use allocator::{Allocator, Changes, Class, Hint, MAX_COPIES};
@@ -54,6 +57,7 @@ pub use histogram::{HISTOGRAM_BUCKETS, Histogram};
 pub use metaslab::Metaslab;
 pub use range_tree::RangeTree;
 pub use segment::Segment;
+pub use unflushed::Unflushed;
 pub use vdev::VdevConfig;
 
 #[cfg(test)]

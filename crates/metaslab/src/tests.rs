@@ -6,6 +6,7 @@ mod model;
 mod placement;
 mod range_tree;
 mod txgs;
+mod unflushed;
 mod vdevs;
 
 use ondisk::Dva;

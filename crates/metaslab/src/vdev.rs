@@ -204,6 +204,10 @@ impl Vdev {
         Ok(())
     }
 
+    pub(crate) fn has_changed(&self, txg: Txg) -> bool {
+        self.changed.contains_key(&txg)
+    }
+
     /// What `txg` changed since last asked, by metaslab; only where there is something.
     pub(crate) fn take_changes(&mut self, txg: Txg) -> Vec<(MetaslabId, Vec<Change>)> {
         let changed = self.changed.get(&txg).into_iter().flatten();

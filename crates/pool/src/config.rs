@@ -7,6 +7,7 @@ use vdev::{PoolConfig, PoolState, VdevTree};
 
 use dmu::{DnodeSpec, Tx};
 use dsl::Dsl;
+use dsl::features::VDEV_ZAPS_V2;
 
 use crate::PoolError;
 
@@ -120,7 +121,7 @@ pub(crate) async fn load(dsl: &Dsl) -> Result<NvList, PoolError> {
     NvList::decode(&packed).map_err(|e| damaged(&e.to_string()))
 }
 
-/// Gives the pool's vdevs objects for properties of their own, and lists these objects, as
+/// Gives the pool's vdevs, and with the feature `vdev_zaps_v2` their root, objects for properties of their own, and lists these objects, as
 /// OpenZFS does (`vdev_zap_map`); vdevs that have theirs already keep them.
 pub(crate) async fn make_vdev_zaps(dsl: &Dsl, tx: &Tx, vdevs: &VdevTree) -> Result<(), PoolError> {
     let map = match dsl.directory().lookup_u64(VDEV_ZAP_MAP).await? {
@@ -132,6 +133,15 @@ pub(crate) async fn make_vdev_zaps(dsl: &Dsl, tx: &Tx, vdevs: &VdevTree) -> Resu
         }
     };
     let map = Zap::hold(dsl.mos(), map).await?;
+    if vdevs.root().root_zap == 0
+        && let Some(count) = dsl.feature_count(&VDEV_ZAPS_V2).await?
+    {
+        let zap = make_vdev_zap(dsl, tx, &map).await?;
+        vdevs.set_root(|root| root.root_zap = zap.get());
+        if count == 0 {
+            dsl.count_feature(tx, &VDEV_ZAPS_V2, 1).await?;
+        }
+    }
     for top in vdevs.tops() {
         if top.config().top_zap == 0 {
             let zap = make_vdev_zap(dsl, tx, &map).await?;

@@ -57,12 +57,12 @@ impl Pool {
         let tx = gate.begin_unthrottled()?;
         let births = [birth(&env), birth(&env), birth(&env)];
         let dsl = Arc::new(Dsl::format(mos, &tx, births).await?);
-        config.set_features(&dsl.label_features().await?);
         let space_maps = SpaceMaps::default();
         for top in vdevs.tops() {
             add_to_space(&space_maps, &dsl, &zio, &tx, &top).await?;
         }
         config::make_vdev_zaps(&dsl, &tx, &vdevs).await?;
+        config.set_features(&dsl.label_features().await?);
         config::store(&dsl, &tx, &config, &vdevs).await?;
         let root = dsl.resolve(&spec.name).await?;
         for (name, value) in &spec.root_props {

@@ -93,6 +93,8 @@ impl Pool {
         self.in_sync(|pool, tx| async move {
             pool.vdevs.mark_all_changed();
             config::make_vdev_zaps(&pool.dsl, &tx, &pool.vdevs).await?;
+            let needed_to_read = pool.dsl.label_features().await?;
+            pool.config.lock().set_features(&needed_to_read);
             let config = pool.config.lock().clone();
             config::store(&pool.dsl, &tx, &config, &pool.vdevs).await
         })
@@ -189,13 +191,13 @@ async fn assemble(
     let mut config = Config::new(spec.name_for(candidate), &tuning.host);
     config.adopt(&PoolConfig::from_nvlist(&found)?);
     let space_maps = SpaceMaps::default();
-    for top in vdevs.tops() {
-        zio.add_vdev(&top)
+    let mut mapped = vdevs.tops();
+    for top in &mapped {
+        zio.add_vdev(top)
             .map_err(|e| PoolError::Damaged { object: ObjectId::new(1), what: e.to_string() })?;
-        if !spec.read_only || top.config().metaslab_array != 0 {
-            space_maps.load(dsl.mos(), &zio, &top).await?;
-        }
     }
+    mapped.retain(|top| !spec.read_only || top.config().metaslab_array != 0);
+    space_maps.load(&dsl, &zio, &mapped).await?;
     let deferred = Bpobj::open(dsl.mos(), dsl.directory_object("sync_bplist").await?).await?;
     let read_only = spec.read_only;
     Ok(Pool::assemble(Parts { env, vdevs, zio, gate, dsl, config, space_maps, deferred, tuning, read_only }))

@@ -268,6 +268,7 @@ impl Pool {
         for dataset in self.open_datasets() {
             self.unload(&dataset).await?;
         }
+        self.space_maps.flush_all_next();
         self.in_sync(move |pool, tx| async move {
             pool.config.lock().set_state(state);
             pool.vdevs.mark_all_changed();

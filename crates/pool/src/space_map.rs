@@ -1,239 +1,268 @@
 //! Space maps on disk: one object for each metaslab that was ever used.
 //!
 //! A space map is a log of what was allocated and freed. Each group appends what it changed;
-//! when the log has grown far beyond what it says, it is written anew (condensed).
+//! when the log has grown far beyond what it says, it is written anew (condensed). A pool with the
+//! feature `log_spacemap` does so for a few metaslabs in each group only, see [`log`].
 //!
 //! ```text
 //!  vdev config ─► metaslab_array: object numbers, 0 where nothing was allocated yet
 //!                      └─► space map: entries; bonus: length, bytes allocated, histogram
 //! ```
 
+mod log;
+mod object;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use dmu::zap::Zap;
 use dmu::{Dnode, DnodeSpec, Objset, Tx};
 use dsl::Dsl;
-use dsl::features::SPACEMAP_HISTOGRAM;
-use metaslab::{Allocator, Change, ChangeKind, MetaslabId};
+use dsl::features::LOG_SPACEMAP;
+use metaslab::{Change, MetaslabId};
 use ondisk::ObjectType;
-use ondisk::space_map::{self, Encoder, MapType, Run, SpaceMapEntry, SpaceMapPhys};
+use ondisk::mos::vdev_zap::MS_UNFLUSHED_PHYS_TXGS;
 use parking_lot::Mutex;
-use units::{Ashift, Asize, ObjectId, SECTOR_BYTES, VdevId, VdevOffset};
-use vdev::Top;
-use zerocopy::IntoBytes;
+use units::{Ashift, ObjectId, SECTOR_BYTES, Txg, VdevId, VdevOffset};
+use vdev::{Top, VdevTree};
 use zio::Zio;
 
 use crate::PoolError;
+use log::Logs;
+use object::{Figures, Region};
 
 /// Data block of a space map object. Small, because a sync rewrites the last one.
 const BLOCK_BYTES: u32 = 16 << 10;
-/// A map is condensed when it is so many times longer than it would be then …
-const CONDENSE_FACTOR: u64 = 4;
-/// … and longer than so many bytes.
-const CONDENSE_MIN_BYTES: u64 = 2 * BLOCK_BYTES as u64;
-/// Bytes of an entry of one word.
-const ENTRY_BYTES: u64 = 8;
+
+/// One metaslab of the pool.
+type Place = (VdevId, MetaslabId);
 
 /// Where the space maps of one top-level vdev are.
 struct VdevMaps {
     array: Arc<Dnode>,
     ashift: Ashift,
     ms_shift: u32,
+    count: u64,
     objects: BTreeMap<MetaslabId, ObjectId>,
+    /// For each metaslab, since when the logs have something to say of it.
+    unflushed: Option<Arc<Dnode>>,
+}
+
+/// What a sync works with.
+#[derive(Clone, Copy)]
+pub(crate) struct At<'a> {
+    pub dsl: &'a Dsl,
+    pub tx: &'a Tx,
+    pub zio: &'a Zio,
+    pub vdevs: &'a VdevTree,
 }
 
 /// The space maps of all vdevs.
 #[derive(Default)]
-pub(crate) struct SpaceMaps(Mutex<BTreeMap<VdevId, VdevMaps>>);
+pub(crate) struct SpaceMaps {
+    vdevs: Mutex<BTreeMap<VdevId, VdevMaps>>,
+    logs: async_lock::Mutex<Logs>,
+    /// The next group leaves nothing in the logs.
+    flush_all: AtomicBool,
+}
 
 impl SpaceMaps {
     /// Makes the metaslab array of a new vdev; its number belongs in the vdev's configuration.
     pub async fn format(&self, mos: &Arc<Objset>, tx: &Tx, top: &Top) -> Result<ObjectId, PoolError> {
         let array = mos.allocate(tx, &DnodeSpec::new(ObjectType::OBJECT_ARRAY, SECTOR_BYTES as u32)).await?;
         let object = array.object();
-        self.insert(top, array, BTreeMap::new());
+        self.insert(top, array, BTreeMap::new(), None);
         Ok(object)
     }
 
-    fn insert(&self, top: &Top, array: Arc<Dnode>, objects: BTreeMap<MetaslabId, ObjectId>) {
-        let ms_shift = top.config().metaslab_shift as u32;
-        self.0.lock().insert(top.id(), VdevMaps { array, ashift: top.ashift(), ms_shift, objects });
+    fn insert(
+        &self,
+        top: &Top,
+        array: Arc<Dnode>,
+        objects: BTreeMap<MetaslabId, ObjectId>,
+        unflushed: Option<Arc<Dnode>>,
+    ) {
+        let config = top.config();
+        let maps = VdevMaps {
+            array,
+            ashift: top.ashift(),
+            ms_shift: config.metaslab_shift as u32,
+            count: config.asize >> config.metaslab_shift,
+            objects,
+            unflushed,
+        };
+        self.vdevs.lock().insert(top.id(), maps);
     }
 
-    /// Reads all space maps of a vdev into the allocator.
-    pub async fn load(&self, mos: &Arc<Objset>, zio: &Zio, top: &Top) -> Result<(), PoolError> {
+    /// Reads all space maps of these vdevs into the allocator, and what the logs add.
+    pub async fn load(&self, dsl: &Dsl, zio: &Zio, tops: &[Arc<Top>]) -> Result<(), PoolError> {
+        let mut logs = self.logs.lock().await;
+        for top in tops {
+            self.find(dsl, top, &mut logs).await?;
+        }
+        logs.read(dsl, self).await?;
+        for top in tops {
+            self.load_vdev(dsl, zio, top.id(), &logs).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes where a vdev's maps are.
+    async fn find(&self, dsl: &Dsl, top: &Top, logs: &mut Logs) -> Result<(), PoolError> {
         let config = top.config();
-        let array = mos.hold(ObjectId::new(config.metaslab_array)).await?;
+        let array = dsl.mos().hold(ObjectId::new(config.metaslab_array)).await?;
         let count = config.asize >> config.metaslab_shift;
         let mut objects = BTreeMap::new();
-        for index in 0..count {
-            let mut word = [0; 8];
-            array.read(index * 8, &mut word).await?;
-            let object = ObjectId::new(u64::from_le_bytes(word));
-            let metaslab = MetaslabId::new(index as u32);
-            if object.get() != 0 {
-                let entries = read_map(mos, top, metaslab, object).await?;
-                zio.with_allocator(|allocator| allocator.load(top.id(), metaslab, entries))
-                    .map_err(|source| PoolError::SpaceMap { vdev: top.id(), source })?;
-                objects.insert(metaslab, object);
+        for (metaslab, object) in words(&array, count).await? {
+            objects.insert(metaslab, ObjectId::new(object));
+        }
+        let unflushed = match unflushed_array(dsl, config.top_zap).await? {
+            Some(object) => Some(dsl.mos().hold(object).await?),
+            None => None,
+        };
+        if let Some(unflushed) = &unflushed {
+            for (metaslab, since) in words(unflushed, count).await? {
+                logs.track((top.id(), metaslab), Txg::new(since));
             }
         }
-        self.insert(top, array, objects);
+        self.insert(top, array, objects, unflushed);
         Ok(())
     }
 
-    /// Appends what the group changed since this was last called.
-    pub async fn record(&self, dsl: &Dsl, tx: &Tx, zio: &Zio) -> Result<(), PoolError> {
-        for ((vdev, metaslab), changes) in zio.with_allocator(|allocator| allocator.take_changes(tx.txg())) {
-            let (ashift, ms_shift, object) = self.place(dsl, tx, vdev, metaslab).await?;
-            let region = Region { start: u64::from(metaslab.get()) << ms_shift, ashift };
-            let dnode = dsl.mos().hold(object).await?;
-            let phys = header(&dnode)?;
-            let length = phys.length.get();
-            let figures = zio.with_allocator(|allocator| Figures::of(allocator, vdev, metaslab, length));
-            append(&dnode, tx, region, phys, &changes, &figures).await?;
+    async fn load_vdev(&self, dsl: &Dsl, zio: &Zio, vdev: VdevId, logs: &Logs) -> Result<(), PoolError> {
+        let count = self.vdevs.lock().get(&vdev).map_or(0, |maps| maps.count);
+        for index in 0..count {
+            let place = (vdev, MetaslabId::new(index as u32));
+            let (region, object) = self.place(place);
+            let mut entries = match object {
+                Some(object) => read_map(&*dsl.mos().hold(object).await?, region).await?,
+                None => Vec::new(),
+            };
+            entries.extend(logs.unflushed(place).into_iter().flat_map(|unflushed| unflushed.changes()));
+            if object.is_some() || !entries.is_empty() {
+                zio.with_allocator(|allocator| allocator.load(vdev, place.1, entries))
+                    .map_err(|source| PoolError::SpaceMap { vdev, source })?;
+            }
         }
         Ok(())
     }
 
-    async fn place(
-        &self,
-        dsl: &Dsl,
-        tx: &Tx,
-        vdev: VdevId,
-        metaslab: MetaslabId,
-    ) -> Result<(Ashift, u32, ObjectId), PoolError> {
-        let (array, ashift, ms_shift, known) = {
-            let maps = self.0.lock();
-            let maps = maps.get(&vdev).expect("a vdev that allocates has its maps");
-            (Arc::clone(&maps.array), maps.ashift, maps.ms_shift, maps.objects.get(&metaslab).copied())
+    /// Records what the group changed since this was last called; in the first pass of a sync
+    /// also what older groups left in the logs only, in part.
+    pub async fn record(&self, at: &At<'_>, pass: usize) -> Result<(), PoolError> {
+        let mut logs = self.logs.lock().await;
+        let logging = at.dsl.feature_count(&LOG_SPACEMAP).await?.is_some();
+        if pass == 1 && logging {
+            let all = self.flush_all.swap(false, Ordering::Relaxed);
+            if all || at.zio.with_allocator(|allocator| allocator.has_changes(at.tx.txg())) {
+                logs.flush(at, self, all).await?;
+            }
+        }
+        let changes = at.zio.with_allocator(|allocator| allocator.take_changes(at.tx.txg()));
+        if changes.is_empty() {
+            return Ok(());
+        }
+        for &place in changes.keys() {
+            self.make_object(at, place).await?;
+        }
+        if logging {
+            return logs.append(at, self, &changes).await;
+        }
+        for (&place, changes) in &changes {
+            self.append(at, place, changes).await?;
+        }
+        Ok(())
+    }
+
+    /// Has the next group leave nothing in the logs, so that the next import has little to read.
+    pub fn flush_all_next(&self) {
+        self.flush_all.store(true, Ordering::Relaxed);
+    }
+
+    /// Appends to a metaslab's own map.
+    async fn append(&self, at: &At<'_>, place: Place, changes: &[Change]) -> Result<(), PoolError> {
+        let (region, object) = self.place(place);
+        let object = object.expect("a metaslab that changed has its map");
+        let dnode = at.dsl.mos().hold(object).await?;
+        let length = object::header(&dnode)?.length.get();
+        let figures = at.zio.with_allocator(|allocator| Figures::of(allocator, place.0, place.1, length));
+        object::append(at.dsl, at.tx, &dnode, region, changes, &figures).await
+    }
+
+    /// What a metaslab's own map is about, and its object if there is one.
+    fn place(&self, (vdev, metaslab): Place) -> (Region, Option<ObjectId>) {
+        let maps = self.vdevs.lock();
+        let maps = maps.get(&vdev).expect("a vdev that allocates has its maps");
+        let start = u64::from(metaslab.get()) << maps.ms_shift;
+        (Region { start, ashift: maps.ashift, named: None }, maps.objects.get(&metaslab).copied())
+    }
+
+    /// In which metaslab a place of a vdev is; `None` if there is no such vdev or metaslab.
+    fn metaslab_at(&self, vdev: VdevId, offset: VdevOffset) -> Option<MetaslabId> {
+        let maps = self.vdevs.lock();
+        let maps = maps.get(&vdev)?;
+        let index = offset.get() >> maps.ms_shift;
+        (index < maps.count).then(|| MetaslabId::new(index as u32))
+    }
+
+    async fn make_object(&self, at: &At<'_>, place: Place) -> Result<(), PoolError> {
+        if self.place(place).1.is_some() {
+            return Ok(());
+        }
+        let object = object::create(at.dsl, at.tx, BLOCK_BYTES).await?.object();
+        let array = self.with_vdev(place.0, |maps| {
+            maps.objects.insert(place.1, object);
+            Arc::clone(&maps.array)
+        });
+        Ok(array.write(at.tx, u64::from(place.1.get()) * 8, &object.get().to_le_bytes()).await?)
+    }
+
+    /// From this group on the logs tell of a metaslab what its own map does not.
+    async fn set_unflushed_since(&self, at: &At<'_>, place: Place) -> Result<(), PoolError> {
+        let known = self.with_vdev(place.0, |maps| maps.unflushed.clone());
+        let array = match known {
+            Some(array) => array,
+            None => self.make_unflushed_array(at, place.0).await?,
         };
-        if let Some(object) = known {
-            return Ok((ashift, ms_shift, object));
-        }
-        let spec = DnodeSpec::new(ObjectType::SPACE_MAP, BLOCK_BYTES)
-            .with_bonus(ObjectType::SPACE_MAP_HEADER, size_of::<SpaceMapPhys>() as u16);
-        let object = dsl.mos().allocate(tx, &spec).await?.object();
-        dsl.count_feature(tx, &SPACEMAP_HISTOGRAM, 1).await?;
-        array.write(tx, u64::from(metaslab.get()) * 8, &object.get().to_le_bytes()).await?;
-        let mut maps = self.0.lock();
-        maps.get_mut(&vdev).expect("a vdev that allocates has its maps").objects.insert(metaslab, object);
-        Ok((ashift, ms_shift, object))
+        let word = at.tx.txg().get().to_le_bytes();
+        Ok(array.write(at.tx, u64::from(place.1.get()) * 8, &word).await?)
+    }
+
+    async fn make_unflushed_array(&self, at: &At<'_>, vdev: VdevId) -> Result<Arc<Dnode>, PoolError> {
+        let zap = ObjectId::new(at.vdevs.top(vdev)?.config().top_zap);
+        let spec = DnodeSpec::new(ObjectType::OTN_UINT64_METADATA, BLOCK_BYTES);
+        let array = at.dsl.mos().allocate(at.tx, &spec).await?;
+        let zap = Zap::hold(at.dsl.mos(), zap).await?;
+        zap.add_u64(at.tx, MS_UNFLUSHED_PHYS_TXGS.as_bytes(), array.object().get()).await?;
+        self.with_vdev(vdev, |maps| maps.unflushed = Some(Arc::clone(&array)));
+        Ok(array)
+    }
+
+    fn with_vdev<R>(&self, vdev: VdevId, look: impl FnOnce(&mut VdevMaps) -> R) -> R {
+        look(self.vdevs.lock().get_mut(&vdev).expect("a vdev that allocates has its maps"))
     }
 }
 
-/// What a metaslab's space map has to say once the changes taken so far are in it.
-struct Figures {
-    allocated: Asize,
-    histogram: [u64; metaslab::HISTOGRAM_BUCKETS],
-    /// The whole map written anew, when that is worth it.
-    condensed: Option<Vec<Change>>,
+async fn unflushed_array(dsl: &Dsl, top_zap: u64) -> Result<Option<ObjectId>, PoolError> {
+    if top_zap == 0 {
+        return Ok(None);
+    }
+    let zap = Zap::hold(dsl.mos(), ObjectId::new(top_zap)).await?;
+    Ok(zap.lookup_u64(MS_UNFLUSHED_PHYS_TXGS.as_bytes()).await?.map(ObjectId::new))
 }
 
-impl Figures {
-    fn of(allocator: &Allocator, vdev: VdevId, metaslab: MetaslabId, map_bytes: u64) -> Self {
-        let metaslab = allocator.metaslab(vdev, metaslab).expect("a metaslab that changed is there");
-        let shortest_bytes = metaslab.condensed_estimate() as u64 * ENTRY_BYTES;
-        let condense = map_bytes > CONDENSE_MIN_BYTES.max(shortest_bytes.saturating_mul(CONDENSE_FACTOR));
-        Self {
-            allocated: metaslab.recorded_allocated(),
-            histogram: metaslab.space_map_histogram(),
-            condensed: condense.then(|| metaslab.condensed()),
-        }
-    }
+/// The words of an array that are not 0, by metaslab.
+async fn words(array: &Dnode, count: u64) -> Result<Vec<(MetaslabId, u64)>, PoolError> {
+    let mut bytes = vec![0; count as usize * 8];
+    array.read(0, &mut bytes).await?;
+    let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+    let numbered = words.enumerate().filter(|&(_, word)| word != 0);
+    Ok(numbered.map(|(index, word)| (MetaslabId::new(index as u32), word)).collect())
 }
 
-/// The part of a vdev that a space map is about; its entries count from there in sectors.
-#[derive(Clone, Copy)]
-struct Region {
-    start: u64,
-    ashift: Ashift,
-}
-
-impl Region {
-    fn run(self, change: &Change) -> Run {
-        Run {
-            map_type: match change.kind {
-                ChangeKind::Alloc => MapType::Alloc,
-                ChangeKind::Free => MapType::Free,
-            },
-            offset: (change.offset.get() - self.start) >> self.ashift.get(),
-            length: change.len.get() >> self.ashift.get(),
-            vdev: None,
-        }
-    }
-
-    fn change(self, run: &Run) -> Option<Change> {
-        let bytes = |units: u64| units.checked_mul(self.ashift.sector_bytes());
-        Some(Change {
-            kind: match run.map_type {
-                MapType::Alloc => ChangeKind::Alloc,
-                MapType::Free => ChangeKind::Free,
-            },
-            offset: VdevOffset::new(self.start.checked_add(bytes(run.offset)?)?),
-            len: Asize::new(bytes(run.length)?),
-        })
-    }
-}
-
-async fn read_map(
-    mos: &Arc<Objset>,
-    top: &Top,
-    metaslab: MetaslabId,
-    object: ObjectId,
-) -> Result<Vec<Change>, PoolError> {
-    let damaged = |what: String| PoolError::Damaged { object, what };
-    let dnode = mos.hold(object).await?;
-    let phys = header(&dnode)?;
-    let limit = (dnode.max_block().get() + 1) * u64::from(dnode.block_bytes());
-    if phys.length.get() > limit {
-        return Err(damaged(format!("space map of {} bytes", phys.length)));
-    }
-    let mut bytes = vec![0; phys.length.get() as usize];
-    dnode.read(0, &mut bytes).await?;
-    let region =
-        Region { start: u64::from(metaslab.get()) << top.config().metaslab_shift, ashift: top.ashift() };
-    let mut changes = Vec::new();
-    for entry in space_map::decode(&bytes) {
-        if let SpaceMapEntry::Run(run) = entry.map_err(|e| damaged(e.to_string()))? {
-            changes.push(region.change(&run).ok_or_else(|| damaged("entry out of range".into()))?);
-        }
-    }
-    Ok(changes)
-}
-
-fn header(dnode: &Dnode) -> Result<SpaceMapPhys, PoolError> {
-    SpaceMapPhys::decode(&dnode.bonus())
-        .map_err(|e| PoolError::Damaged { object: dnode.object(), what: e.to_string() })
-}
-
-/// Appends changes to a map, or rewrites it when that has become much shorter.
-async fn append(
-    dnode: &Dnode,
-    tx: &Tx,
-    region: Region,
-    mut phys: SpaceMapPhys,
-    changes: &[Change],
-    figures: &Figures,
-) -> Result<(), PoolError> {
-    let start = if figures.condensed.is_some() { 0 } else { phys.length.get() };
-    let entries = figures.condensed.as_deref().unwrap_or(changes);
-    if figures.condensed.is_some() {
-        dnode.free_range(tx, 0, u64::MAX).await?;
-    }
-    let mut encoder = Encoder::new(start, u64::from(dnode.block_bytes()), false);
-    for change in entries {
-        encoder.run(&region.run(change));
-    }
-    let bytes = encoder.finish();
-    dnode.write(tx, start, &bytes).await?;
-    phys.object.set(dnode.object().get());
-    phys.length.set(start + bytes.len() as u64);
-    phys.allocated.set(figures.allocated.get() as i64);
-    for (bucket, count) in phys.histogram.iter_mut().zip(figures.histogram) {
-        bucket.set(count);
-    }
-    let bonus_len = dnode.bonus().len();
-    dnode.set_bonus(tx, ObjectType::SPACE_MAP_HEADER, &phys.as_bytes()[..bonus_len])?;
-    Ok(())
+async fn read_map(dnode: &Dnode, region: Region) -> Result<Vec<Change>, PoolError> {
+    let out_of_range = || PoolError::Damaged { object: dnode.object(), what: "entry out of range".into() };
+    let runs = object::read(dnode).await?;
+    runs.iter().map(|run| region.change(run).ok_or_else(out_of_range)).collect()
 }

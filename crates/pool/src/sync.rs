@@ -25,6 +25,7 @@ use vdev::LabelSync;
 use zerocopy::FromZeros;
 
 use crate::dataset::OpenDataset;
+use crate::space_map::At;
 use crate::{Pool, PoolError};
 
 /// Blocks put off that are read back at a time.
@@ -103,8 +104,9 @@ impl Pool {
         if carried != SpaceDelta::default() {
             self.dsl.add_mos_space(tx, carried).await?;
         }
+        let at = At { dsl: &self.dsl, tx, zio: &self.zio, vdevs: &self.vdevs };
         for pass in 1..=PASSES_MAX {
-            self.space_maps.record(&self.dsl, tx, &self.zio).await?;
+            self.space_maps.record(&at, pass).await?;
             let Some(synced) = self.mos.sync(tx.txg()).await? else { return Ok(()) };
             *self.mos_delta.lock() += synced.delta;
             self.let_go(tx, pass, &synced.killed).await?;

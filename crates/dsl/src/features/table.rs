@@ -224,7 +224,7 @@ pub static LOG_SPACEMAP: Feature = Feature::new(
     "com.delphix:log_spacemap",
     "log_spacemap",
     "Allocations are logged for all metaslabs together.",
-    Support::Read,
+    Support::Full,
 )
 .write_only()
 .needs(&["com.delphix:spacemap_v2"]);

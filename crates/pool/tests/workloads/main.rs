@@ -11,5 +11,6 @@ mod grub;
 mod layouts;
 mod logs;
 mod rounds;
+mod space_maps;
 mod tree;
 mod world;
