@@ -18,7 +18,7 @@
 //! - There is a log for every txg that is some metaslab's `since`. (OpenZFS refuses the pool otherwise.)
 //! - Each metaslab is flushed within [`ROUND_TXGS`] groups after its first change: so
 //!   many logs are kept at most, and so much is in memory and read at import.
-//!   (test: `logs_are_few_and_an_export_leaves_one`)
+//!   (test: `logs_are_few_and_an_export_leaves_hardly_any`)
 //! - At any crash, own maps and logs tell the truth. (tests: `crash`, all shapes)
 
 use std::collections::{BTreeMap, BTreeSet};

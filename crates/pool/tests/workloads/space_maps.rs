@@ -22,7 +22,7 @@ fn logs(world: &World, pool: &Pool) -> u64 {
 }
 
 #[test]
-fn logs_are_few_and_an_export_leaves_one() {
+fn logs_are_few_and_an_export_leaves_hardly_any() {
     let mut dice = Dice::new(77);
     let world = World::new(Layout { device_mib: 2048, ..Layout::new(&[&["a"], &["b"]], &[&["l"]], 12) });
     let pool = world.create();
@@ -40,7 +40,7 @@ fn logs_are_few_and_an_export_leaves_one() {
             verdicts.push(world.copy().check_aside(&format!("group {group}")));
         }
     }
-    assert!(logs(&world, &pool) > 3, "changes stay in logs for a while");
+    assert!(logs(&world, &pool) > 10, "changes stay in logs for a while");
     verdicts.into_iter().for_each(|verdict| drop(verdict.wait()));
     world.run(tree.close_orphans(&zfs));
     world.run(tree.check(&zfs));
@@ -49,7 +49,7 @@ fn logs_are_few_and_an_export_leaves_one() {
     drop(pool);
     world.check("exported");
     let pool = world.import();
-    assert!(logs(&world, &pool) <= 2, "{} logs after an export", logs(&world, &pool));
+    assert!(logs(&world, &pool) <= 4, "{} logs after an export", logs(&world, &pool));
     assert_eq!(count(&world, &pool, &LOG_SPACEMAP), Some(1));
     world.run(tree.check(&world.zfs(&pool, "whirl")));
     world.export(&pool);
