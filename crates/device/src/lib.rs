@@ -9,6 +9,7 @@ mod exec;
 mod faulty;
 mod file;
 mod lease;
+mod queue;
 mod ram;
 mod real;
 
@@ -19,6 +20,7 @@ pub use error::DeviceError;
 pub use faulty::{FaultOp, Faults, Faulty};
 pub use file::FileDevice;
 pub use lease::Shelf;
+pub use queue::{Bound, Bounds, InClass, IoClass, Queued, in_class};
 pub use ram::RamDevice;
 pub use real::{Options, RealEnv};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use device::{BoxFuture, Env};
+use device::{BoxFuture, Env, IoClass, in_class};
 use dmu::{Objset, SpaceDelta, TxgGate};
 use dsl::{Bpobj, Dsl};
 use event_listener::Event;
@@ -232,7 +232,7 @@ impl Pool {
         while !self.stopping.load(Ordering::Acquire) {
             self.wait_for_work().await;
             let txg = self.gate.quiesce().await;
-            if let Err(error) = self.sync(txg).await {
+            if let Err(error) = in_class(IoClass::Async, self.sync(txg)).await {
                 tracing::error!(%txg, %error, "pool suspended");
                 self.gate.fail(txg);
                 break;

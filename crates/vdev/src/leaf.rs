@@ -14,7 +14,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use device::{BufSlice, Device, DeviceError, Durability, Env, IoBuf};
+use device::{Bounds, BufSlice, Device, DeviceError, Durability, Env, IoBuf, Queued};
 use parking_lot::Mutex;
 use units::{Ashift, Guid, LeafOffset, VdevId, VdevOffset};
 
@@ -190,10 +190,10 @@ impl Leaf {
         self.device().map_or(0, |device| crate::size::leaf_psize(device.info().size_bytes))
     }
 
-    /// Puts an open device behind it, and its health to ONLINE.
+    /// Puts an open device behind it, with a queue before that, and its health to ONLINE.
     pub(crate) fn attach(&self, path: &Path, device: Arc<dyn Device>) {
         self.config.lock().path = path.to_owned();
-        *self.device.lock() = Some(device);
+        *self.device.lock() = Some(Arc::new(Queued::new(device, Bounds::default())));
         self.health.lock().flush_failed = false;
         self.set_state(VdevState::Online, VdevAux::None);
     }

@@ -1,0 +1,348 @@
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use futures::channel::oneshot;
+use futures::executor::{LocalPool, LocalSpawner};
+use futures::future::join_all;
+use futures::task::LocalSpawnExt;
+
+use super::*;
+use crate::{RamDevice, in_class};
+
+const KIB: u64 = 1024;
+
+/// What a device was asked: 'r', 'w' or 's' (stable), place, length.
+type Call = (char, u64, u64);
+
+/// RAM that answers only when told to.
+#[derive(Clone)]
+struct Held {
+    ram: RamDevice,
+    calls: Arc<Mutex<Vec<Call>>>,
+    holds: Arc<Mutex<VecDeque<oneshot::Sender<()>>>>,
+    /// Reads that touch this byte fail.
+    bad: Option<u64>,
+}
+
+impl Held {
+    fn new(bad: Option<u64>) -> Self {
+        Self { ram: RamDevice::new(8 << 20), calls: Arc::default(), holds: Arc::default(), bad }
+    }
+
+    fn hold(&self, call: Call) -> BoxFuture<'static, ()> {
+        self.calls.lock().push(call);
+        let (sender, receiver) = oneshot::channel();
+        self.holds.lock().push_back(sender);
+        Box::pin(async move { receiver.await.expect("answered") })
+    }
+
+    /// Lets the oldest go.
+    fn answer(&self) {
+        let oldest = self.holds.lock().pop_front().expect("something is in flight");
+        // Nobody may be interested any more.
+        let _ = oldest.send(());
+    }
+
+    fn in_flight(&self) -> usize {
+        self.holds.lock().len()
+    }
+
+    fn take_calls(&self) -> Vec<Call> {
+        std::mem::take(&mut self.calls.lock())
+    }
+}
+
+impl Device for Held {
+    fn info(&self) -> DeviceInfo {
+        self.ram.info()
+    }
+
+    fn read(&self, offset: LeafOffset, len: usize) -> BoxFuture<'static, Result<IoBuf, DeviceError>> {
+        let held = self.clone();
+        Box::pin(async move {
+            held.hold(('r', offset.get(), len as u64)).await;
+            let range = offset.get()..offset.get() + len as u64;
+            if held.bad.is_some_and(|bad| range.contains(&bad)) {
+                return Err(DeviceError::Io { op: "read", offset, len: len as u64, errno: 5 });
+            }
+            held.ram.read(offset, len).await
+        })
+    }
+
+    fn write(
+        &self,
+        offset: LeafOffset,
+        slices: Vec<BufSlice>,
+        durability: Durability,
+    ) -> BoxFuture<'static, Result<(), DeviceError>> {
+        let held = self.clone();
+        Box::pin(async move {
+            let len = slices.iter().map(|slice| slice.bytes().len() as u64).sum();
+            let op = if durability == Durability::Stable { 's' } else { 'w' };
+            held.hold((op, offset.get(), len)).await;
+            held.ram.write(offset, slices, durability).await
+        })
+    }
+
+    fn flush(&self) -> BoxFuture<'static, Result<(), DeviceError>> {
+        self.ram.flush()
+    }
+}
+
+/// A queue before a device that answers when told, and tasks that use it.
+struct World {
+    held: Held,
+    queued: Rc<Queued>,
+    pool: LocalPool,
+    done: Rc<RefCell<Vec<u64>>>,
+}
+
+impl World {
+    fn new(bounds: Bounds) -> Self {
+        Self::with_bad(bounds, None)
+    }
+
+    fn with_bad(bounds: Bounds, bad: Option<u64>) -> Self {
+        let held = Held::new(bad);
+        let queued = Rc::new(Queued::new(Arc::new(held.clone()), bounds));
+        Self { held, queued, pool: LocalPool::new(), done: Rc::default() }
+    }
+
+    fn spawner(&self) -> LocalSpawner {
+        self.pool.spawner()
+    }
+
+    fn write(&mut self, class: IoClass, offset: u64, len: u64, durability: Durability) {
+        let mut buf = IoBuf::zeroed(len as usize);
+        buf.fill((offset / 512 % 251) as u8);
+        let io = self.queued.write(LeafOffset::new(offset), vec![buf.into()], durability);
+        let done = Rc::clone(&self.done);
+        let task = in_class(class, async move {
+            io.await.expect("written");
+            done.borrow_mut().push(offset);
+        });
+        self.spawner().spawn_local(task).expect("spawned");
+        self.pool.run_until_stalled();
+    }
+
+    fn small(&mut self, class: IoClass, offset: u64) {
+        self.write(class, offset, 512, Durability::Cached);
+    }
+
+    fn answer(&mut self) {
+        self.held.answer();
+        self.pool.run_until_stalled();
+    }
+}
+
+fn bounds(total: usize, min: usize, max: usize) -> Bounds {
+    Bounds { total, classes: [Bound { min, max, max_beside_sync: max }; 4] }
+}
+
+/// Places far enough apart that nothing is merged.
+fn far(n: u64) -> u64 {
+    n * 128 * KIB
+}
+
+#[test]
+fn the_more_urgent_goes_first_and_equals_in_turn() {
+    let mut world = World::new(bounds(1, 0, 1));
+    world.small(IoClass::Scrub, far(0));
+    for (n, class) in [
+        (1, IoClass::Scrub),
+        (2, IoClass::Prefetch),
+        (3, IoClass::Async),
+        (4, IoClass::Sync),
+        (5, IoClass::Async),
+        (6, IoClass::Sync),
+    ] {
+        world.small(class, far(n));
+    }
+    for _ in 0..7 {
+        assert_eq!(world.held.in_flight(), 1);
+        world.answer();
+    }
+    assert_eq!(*world.done.borrow(), [0, 4, 6, 3, 5, 2, 1].map(far));
+}
+
+#[test]
+fn each_class_is_bound_and_yields_to_synchronous_io() {
+    let mut classes = [Bound { min: 1, max: 3, max_beside_sync: 2 }; 4];
+    classes[0] = Bound { min: 1, max: 4, max_beside_sync: 4 };
+    let mut world = World::new(Bounds { total: 10, classes });
+    (0..5).for_each(|n| world.small(IoClass::Async, far(n)));
+    assert_eq!(world.held.in_flight(), 3, "its own bound");
+    world.small(IoClass::Sync, far(10));
+    assert_eq!(world.held.in_flight(), 4);
+    world.answer();
+    assert_eq!(world.held.in_flight(), 3, "two beside the synchronous one");
+    world.answer();
+    world.answer();
+    assert_eq!(world.held.in_flight(), 3, "all five have begun");
+    world.answer();
+    assert_eq!(world.held.in_flight(), 2, "only the last two are left");
+}
+
+#[test]
+fn no_class_starves_beside_a_more_urgent_one() {
+    let mut world = World::new(bounds(2, 1, 2));
+    (0..20).for_each(|n| world.small(IoClass::Sync, far(n)));
+    world.small(IoClass::Scrub, far(30));
+    assert_eq!(world.held.in_flight(), 3, "two, and the minimum of the scrub");
+    (0..3).for_each(|_| world.answer());
+    assert!(world.done.borrow().contains(&far(30)));
+}
+
+#[test]
+fn neighbours_that_wait_are_written_as_one() {
+    let mut world = World::new(bounds(1, 0, 1));
+    world.small(IoClass::Sync, far(60));
+    for n in [3, 1, 2, 9] {
+        world.write(IoClass::Async, n * 4096, 4096, Durability::Cached);
+    }
+    world.write(IoClass::Async, 4 * 4096, 4096, Durability::Stable);
+    world.write(IoClass::Scrub, 10 * 4096, 4096, Durability::Cached);
+    world.held.take_calls();
+    (0..5).for_each(|_| world.answer());
+    let expected =
+        [('w', 4096, 3 * 4096), ('w', 9 * 4096, 4096), ('s', 4 * 4096, 4096), ('w', 10 * 4096, 4096)];
+    assert_eq!(world.held.take_calls(), expected);
+    assert_eq!(world.queued.merged(), 2);
+    assert_eq!(world.done.borrow().len(), 7);
+    for n in [1, 2, 3, 4, 9, 10] {
+        let read = world.held.ram.read(LeafOffset::new(n * 4096), 4096);
+        let bytes = world.pool.run_until(read).expect("read");
+        assert!(bytes.iter().all(|&byte| u64::from(byte) == n * 8 % 251), "block {n}");
+    }
+}
+
+#[test]
+fn a_merged_write_is_one_mebibyte_at_most() {
+    let mut world = World::new(bounds(1, 0, 1));
+    world.small(IoClass::Sync, far(60));
+    (0..12).for_each(|n| world.write(IoClass::Async, n * 128 * KIB, 128 * KIB, Durability::Cached));
+    world.held.take_calls();
+    (0..3).for_each(|_| world.answer());
+    assert_eq!(world.held.take_calls(), [('w', 0, 1 << 20), ('w', 1 << 20, 512 * KIB)]);
+}
+
+fn numbered(len: u64) -> IoBuf {
+    let mut buf = IoBuf::zeroed(len as usize);
+    buf.iter_mut().enumerate().for_each(|(n, byte)| *byte = (n / 512 % 251) as u8);
+    buf
+}
+
+/// Reads these places, all waiting for one place at the device; gives the answers.
+fn read_all(world: &mut World, places: &[(u64, u64)]) -> Vec<Result<IoBuf, DeviceError>> {
+    let ram = world.held.ram.clone();
+    let fill = ram.write(LeafOffset::new(0), vec![numbered(4 << 20).into()], Durability::Cached);
+    world.pool.run_until(fill).expect("filled");
+    world.small(IoClass::Sync, 7 << 20);
+    let reads = places.iter().map(|&(offset, len)| world.queued.read(LeafOffset::new(offset), len as usize));
+    let (sender, mut receiver) = oneshot::channel();
+    let all = join_all(reads);
+    world.spawner().spawn_local(async move { sender.send(all.await).expect("awaited") }).expect("spawned");
+    world.pool.run_until_stalled();
+    world.held.take_calls();
+    while world.held.in_flight() > 0 {
+        world.answer();
+    }
+    receiver.try_recv().expect("still there").expect("answered")
+}
+
+#[test]
+fn reads_with_small_gaps_between_them_go_as_one_and_get_their_own_bytes() {
+    let mut world = World::new(bounds(1, 0, 1));
+    // Neighbours, one behind a gap, one behind too large a gap, one too large itself.
+    let places =
+        [(8192, 4096), (4096, 4096), (28 * KIB, 512), (100 * KIB, 512), (101 * KIB - 512, 128 * KIB)];
+    let answers = read_all(&mut world, &places);
+    for (&(offset, len), answer) in places.iter().zip(answers) {
+        let all = numbered(4 << 20);
+        assert_eq!(answer.expect("read")[..], all[offset as usize..(offset + len) as usize]);
+    }
+    let expected = [('r', 4096, 24 * KIB + 512), ('r', 100 * KIB, 512), ('r', 101 * KIB - 512, 128 * KIB)];
+    assert_eq!(world.held.take_calls(), expected);
+}
+
+#[test]
+fn a_merged_read_that_fails_is_an_error_only_for_the_bad_part() {
+    let mut world = World::with_bad(bounds(1, 0, 1), Some(8192 + 100));
+    let answers = read_all(&mut world, &[(4096, 4096), (8192, 4096), (12288, 4096)]);
+    let outcomes: Vec<bool> = answers.iter().map(Result::is_ok).collect();
+    assert_eq!(outcomes, [true, false, true]);
+}
+
+#[test]
+fn dropped_futures_give_their_places_back() {
+    let mut world = World::new(bounds(1, 0, 1));
+    let read = |world: &World, n| world.queued.read(LeafOffset::new(far(n)), 512);
+    let mut first = read(&world, 0);
+    let mut waiting = read(&world, 1);
+    let mut called = read(&world, 2);
+    world.pool.run_until(async {
+        for read in [&mut first, &mut waiting, &mut called] {
+            assert!(futures::poll!(read).is_pending());
+        }
+    });
+    drop(waiting);
+    assert_eq!(world.queued.0.lanes.lock().waiting(), 1);
+    // Calls up the last one, which is dropped before it has looked.
+    drop(first);
+    drop(called);
+    world.held.holds.lock().clear();
+    world.small(IoClass::Sync, far(3));
+    world.answer();
+    assert_eq!(*world.done.borrow(), [far(3)]);
+}
+
+#[test]
+fn a_class_holds_for_all_that_a_future_polls_and_ends_with_it() {
+    let inner = async { IoClass::current() };
+    let outer = in_class(IoClass::Scrub, async move {
+        let before = IoClass::current();
+        (before, in_class(IoClass::Async, inner).await, IoClass::current())
+    });
+    let classes = LocalPool::new().run_until(outer);
+    assert_eq!(classes, (IoClass::Scrub, IoClass::Async, IoClass::Scrub));
+    assert_eq!(IoClass::current(), IoClass::Sync);
+}
+
+#[test]
+fn a_queue_changes_nothing_of_what_is_read() {
+    let env = crate::RealEnv::new(crate::Options { workers: 1, ..crate::Options::default() });
+    let file = tempfile::NamedTempFile::new_in(".").expect("a file");
+    file.as_file().set_len(4 << 20).expect("room");
+    let device = env.block_on(crate::Env::open(&*env, file.path(), crate::OpenMode::ReadWrite));
+    let queued = Queued::new(device.expect("opened"), bounds(2, 1, 2));
+    let mut seed = 1_u64;
+    let mut next = move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        seed >> 33
+    };
+    let mut model = vec![0; 4 << 20];
+    env.block_on(async {
+        for _ in 0..20 {
+            let blocks: std::collections::BTreeSet<u64> = (0..64).map(|_| next() % 1024).collect();
+            let writes = blocks.iter().map(|block| {
+                let byte = next() as u8;
+                let at = (block * 4096) as usize;
+                model[at..at + 4096].fill(byte);
+                let mut buf = IoBuf::zeroed(4096);
+                buf.fill(byte);
+                queued.write(LeafOffset::new(block * 4096), vec![buf.into()], Durability::Cached)
+            });
+            join_all(writes.collect::<Vec<_>>())
+                .await
+                .into_iter()
+                .for_each(|result| result.expect("written"));
+            let reads: Vec<_> = (0..64).map(|_| next() % 1000 * 4096).collect();
+            let answers = join_all(reads.iter().map(|&at| queued.read(LeafOffset::new(at), 8192))).await;
+            for (at, answer) in reads.into_iter().zip(answers) {
+                assert_eq!(answer.expect("read")[..], model[at as usize..at as usize + 8192]);
+            }
+        }
+    });
+    assert!(queued.merged() > 0);
+}

@@ -1,0 +1,138 @@
+//! Waiting for one's turn, and sharing an I/O with one's neighbours.
+
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use futures::FutureExt;
+use futures::future::Shared;
+use parking_lot::Mutex;
+use units::LeafOffset;
+
+use super::lanes::{Job, Request};
+use super::{Inner, IoClass, Place};
+use crate::{BoxFuture, DeviceError, IoBuf};
+
+/// The answer to a group: its bytes if it was a read, empty otherwise.
+type Answer = Result<Arc<IoBuf>, DeviceError>;
+
+/// An I/O on behalf of one or more requests; any of them may drive it, and it ends although some
+/// no longer care.
+#[derive(Clone)]
+struct Group {
+    io: Shared<BoxFuture<'static, Answer>>,
+    start: LeafOffset,
+    is_alone: bool,
+}
+
+/// What a waiting request and the queue share.
+#[derive(Clone, Default)]
+pub(super) struct Seat(Arc<Mutex<Turn>>);
+
+enum Turn {
+    Waiting(Option<Waker>),
+    Called(Group),
+    Gone,
+}
+
+impl Default for Turn {
+    fn default() -> Self {
+        Self::Waiting(None)
+    }
+}
+
+/// Makes one I/O of the requests' and calls them up.
+pub(super) fn merged(place: Place, group: Vec<(Request, Seat)>, wakers: &mut Vec<Waker>) {
+    let (requests, seats): (Vec<_>, Vec<_>) = group.into_iter().unzip();
+    let (start, is_alone) = (requests[0].offset, requests.len() == 1);
+    let io = run(place, requests).boxed().shared();
+    for seat in seats {
+        let called = Turn::Called(Group { io: io.clone(), start, is_alone });
+        if let Turn::Waiting(Some(waker)) = std::mem::replace(&mut *seat.0.lock(), called) {
+            wakers.push(waker);
+        }
+    }
+}
+
+async fn run(place: Place, requests: Vec<Request>) -> Answer {
+    let start = requests[0].offset;
+    let end = requests.last().map_or(0, Request::end);
+    let device = &place.queue.device;
+    let Job::Write(_, durability) = requests[0].job else {
+        let len = usize::try_from(end - start.get()).unwrap_or(usize::MAX);
+        return device.read(start, len).await.map(Arc::new);
+    };
+    let slices = requests.into_iter().flat_map(|request| match request.job {
+        Job::Write(slices, _) => slices,
+        Job::Read(_) => unreachable!("only what is of one kind goes together"),
+    });
+    device.write(start, slices.collect(), durability).await.map(|()| Arc::new(IoBuf::zeroed(0)))
+}
+
+/// A request's claim to a place later.
+pub(super) struct Ticket {
+    pub queue: Arc<Inner>,
+    pub class: IoClass,
+    pub serial: u64,
+    pub seat: Seat,
+    pub request: Request,
+}
+
+impl Ticket {
+    /// The bytes read.
+    pub async fn read(self) -> Result<IoBuf, DeviceError> {
+        let len = usize::try_from(self.request.len()).unwrap_or(usize::MAX);
+        let offset = self.request.offset;
+        let group = self.turn().await;
+        match group.io.await {
+            Ok(whole) if group.is_alone => {
+                Ok(Arc::try_unwrap(whole).unwrap_or_else(|shared| (*shared).clone()))
+            }
+            Ok(whole) => {
+                let from = (offset.get() - group.start.get()) as usize;
+                Ok(IoBuf::copy_of(&whole[from..from + len]))
+            }
+            Err(error) if group.is_alone => Err(error),
+            Err(_) => self.queue.device.read(offset, len).await,
+        }
+    }
+
+    /// Writes.
+    pub async fn write(mut self) -> Result<(), DeviceError> {
+        let group = self.turn().await;
+        let answer = group.io.await;
+        match (answer, std::mem::replace(&mut self.request.job, Job::Read(0))) {
+            (Err(_), Job::Write(slices, durability)) if !group.is_alone => {
+                self.queue.device.write(self.request.offset, slices, durability).await
+            }
+            (answer, _) => answer.map(drop),
+        }
+    }
+
+    /// Waits until called up.
+    fn turn(&self) -> impl Future<Output = Group> {
+        poll_fn(|cx| self.poll_turn(cx))
+    }
+
+    fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<Group> {
+        let mut turn = self.seat.0.lock();
+        if let Turn::Waiting(waker) = &mut *turn {
+            *waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        // Taken out, so that the one who waits is the answer's only owner.
+        match std::mem::replace(&mut *turn, Turn::Gone) {
+            Turn::Called(group) => Poll::Ready(group),
+            Turn::Waiting(_) | Turn::Gone => unreachable!("called up once"),
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        // The seat's lock is let go before the queue's is taken.
+        if matches!(*self.seat.0.lock(), Turn::Waiting(_)) {
+            self.queue.lanes.lock().forget(self.class, self.serial);
+        }
+    }
+}
