@@ -5,7 +5,7 @@ use ondisk::{ChecksumKind, CompressionKind};
 /// A block that cannot be checked or decompressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
-    /// A checksum function not implemented, or a property value that no block carries.
+    /// A property value that no block carries.
     #[error("checksum {} is not supported", .0.name())]
     UnsupportedChecksum(ChecksumKind),
     /// The checksum is keyed with the pool's salt, and none was given.

@@ -19,7 +19,7 @@ mod compress;
 mod error;
 mod zero;
 
-pub use checksum::{Fletcher4, checksum};
+pub use checksum::{Fletcher4, Salt, checksum};
 pub use compress::{compress, compress_into, decompress, decompress_into, worthwhile_limit};
 pub use error::CodecError;
 pub use zero::is_all_zero;
