@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use codec::{checksum, compress_into, decompress_into, is_all_zero, worthwhile_limit};
+use codec::{Salt, checksum, compress_into, decompress_into, is_all_zero, worthwhile_limit};
 use ondisk::{ChecksumKind, CompressionKind};
 
 const BLOCK_BYTES: usize = 128 << 10;
@@ -42,7 +42,7 @@ fn text() -> Vec<u8> {
 
 fn main() {
     let block = text();
-    let salt = [7; 32];
+    let salt = Salt::new([7; 32]);
     for kind in ChecksumKind::ALL {
         if checksum(kind, &block, Some(&salt)).is_ok_and(|sum| sum != [0; 4]) && !kind.is_embedded() {
             throughput(kind.name(), || {

@@ -10,7 +10,9 @@ mod lzjb;
 mod zle;
 mod zstd;
 
-use ondisk::CompressionKind;
+use ondisk::{Compression, CompressionKind};
+
+pub use zstd::zstd_level;
 
 use crate::{error::CodecError, zero::is_all_zero};
 
@@ -25,7 +27,8 @@ pub const fn worthwhile_limit(lsize: usize) -> usize {
 /// or the kind is a property value and no function.
 ///
 /// `Off` copies; `Empty` succeeds on zeros alone, and takes no bytes.
-pub fn compress_into(kind: CompressionKind, block: &[u8], out: &mut [u8]) -> Option<usize> {
+pub fn compress_into(how: impl Into<Compression>, block: &[u8], out: &mut [u8]) -> Option<usize> {
+    let Compression { kind, level } = how.into();
     match kind {
         CompressionKind::Off => {
             out.get_mut(..block.len())?.copy_from_slice(block);
@@ -35,7 +38,7 @@ pub fn compress_into(kind: CompressionKind, block: &[u8], out: &mut [u8]) -> Opt
         CompressionKind::Lzjb => lzjb::compress(block, out),
         CompressionKind::Zle => zle::compress(block, out),
         CompressionKind::Lz4 => lz4::compress(block, out),
-        CompressionKind::Zstd => zstd::compress(block, out, zstd::LEVEL_DEFAULT),
+        CompressionKind::Zstd => zstd::compress(block, out, level),
         CompressionKind::Inherit | CompressionKind::On => None,
         gzip => gzip::compress(block, out, gzip.gzip_level()?),
     }
@@ -43,9 +46,9 @@ pub fn compress_into(kind: CompressionKind, block: &[u8], out: &mut [u8]) -> Opt
 
 /// The same into new bytes, `max_out` of them at most: usually [`worthwhile_limit`].
 #[must_use]
-pub fn compress(kind: CompressionKind, block: &[u8], max_out: usize) -> Option<Vec<u8>> {
+pub fn compress(how: impl Into<Compression>, block: &[u8], max_out: usize) -> Option<Vec<u8>> {
     let mut out = vec![0; max_out];
-    let len = compress_into(kind, block, &mut out)?;
+    let len = compress_into(how, block, &mut out)?;
     out.truncate(len);
     Some(out)
 }

@@ -20,7 +20,7 @@ mod error;
 mod zero;
 
 pub use checksum::{Fletcher4, Salt, checksum};
-pub use compress::{compress, compress_into, decompress, decompress_into, worthwhile_limit};
+pub use compress::{compress, compress_into, decompress, decompress_into, worthwhile_limit, zstd_level};
 pub use error::CodecError;
 pub use zero::is_all_zero;
 

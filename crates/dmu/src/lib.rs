@@ -12,6 +12,7 @@ mod changes;
 pub(crate) mod dnode;
 mod error;
 mod extent;
+mod kinds;
 mod numbers;
 mod objset;
 mod shape;
@@ -23,6 +24,7 @@ pub mod zap;
 
 pub use dnode::{Dnode, DnodeSpec, SeekTo};
 pub use error::DmuError;
+pub use kinds::BlockKinds;
 pub use objset::{Objset, ObjsetContext, SpaceCheck, SyncedObjset};
 pub use space::{BlockClass, ObjsetProps, SpaceDelta};
 pub use txg::{Estimate, Tx, TxgGate};

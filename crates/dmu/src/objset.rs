@@ -27,7 +27,7 @@ use crate::dnode::{Dnode, DnodeSpec};
 use crate::numbers::Numbers;
 use crate::space::{ObjsetProps, SpaceDelta};
 use crate::tree::{Outcome, TreeName};
-use crate::{DmuError, Estimate, Tx, TxgGate};
+use crate::{BlockKinds, DmuError, Estimate, Tx, TxgGate};
 
 /// Dnode slots in a block.
 pub(crate) const SLOTS_PER_BLOCK: u64 = DNODES_PER_BLOCK as u64;
@@ -103,6 +103,8 @@ pub struct SyncedObjset {
     pub delta: SpaceDelta,
     /// Blocks it no longer refers to.
     pub killed: Vec<Blkptr>,
+    /// Kinds of the blocks it wrote.
+    pub born: BlockKinds,
 }
 
 /// Where an objset lives.
@@ -422,11 +424,11 @@ impl Objset {
             dnodes.iter().filter(|(_, image)| image.is_none()).map(|&(object, _)| object).collect();
         self.store_dnodes(txg, dnodes).await?;
         let meta = self.meta.sync(txg, &limit, &|block| dnodes_of_block(block).count() as u64).await?;
-        outcome.delta += meta.outcome.delta;
-        outcome.killed.extend(meta.outcome.killed);
+        outcome.absorb(meta.outcome);
         let root = self.write_root(txg, &meta.image.expect("the meta-dnode stays"), &mut outcome).await?;
         self.forget(&freed);
-        Ok(Some(SyncedObjset { root, delta: outcome.delta, killed: outcome.killed }))
+        let Outcome { delta, killed, born } = outcome;
+        Ok(Some(SyncedObjset { root, delta, killed, born }))
     }
 
     async fn sync_objects(
@@ -447,8 +449,7 @@ impl Objset {
         synced.sort_by_key(|(object, _)| *object);
         let mut dnodes = Vec::with_capacity(synced.len());
         for (object, one) in synced {
-            outcome.delta += one.outcome.delta;
-            outcome.killed.extend(one.outcome.killed);
+            outcome.absorb(one.outcome);
             dnodes.push((object, one.image));
         }
         Ok(dnodes)

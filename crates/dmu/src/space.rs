@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use ondisk::{Blkptr, ChecksumKind, CompressionKind};
+use ondisk::{Blkptr, ChecksumKind, Compression};
 
 /// Change of an objset's space, in bytes; may be negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,8 +60,8 @@ impl AddAssign for SpaceDelta {
 pub struct BlockClass {
     /// Which checksum.
     pub checksum: ChecksumKind,
-    /// Which compression.
-    pub compression: CompressionKind,
+    /// Which compression, at which level.
+    pub compression: Compression,
     /// How many copies: 1 to 3.
     pub copies: u8,
 }
@@ -89,6 +89,6 @@ impl ObjsetProps {
     }
 
     fn class(copies: u8) -> BlockClass {
-        BlockClass { checksum: ChecksumKind::Fletcher4, compression: CompressionKind::Lz4, copies }
+        BlockClass { checksum: ChecksumKind::Fletcher4, compression: Compression::LZ4, copies }
     }
 }

@@ -30,7 +30,7 @@ use zio::{Bookmark, WritePolicy, Zio, ZioError};
 
 use crate::changes::Changes;
 use crate::shape::Shape;
-use crate::{BlockClass, DmuError, SpaceDelta};
+use crate::{BlockClass, BlockKinds, DmuError, SpaceDelta};
 
 /// Where a tree is: for bookmarks and errors.
 #[derive(Clone, Copy, Debug)]
@@ -215,12 +215,26 @@ pub(crate) struct TreeSync<'a> {
 pub(crate) struct Outcome {
     pub killed: Vec<Blkptr>,
     pub delta: SpaceDelta,
+    pub born: BlockKinds,
 }
 
 impl Outcome {
+    /// `new` is a block more.
+    pub fn bear(&mut self, new: &Blkptr) {
+        self.delta.add(new);
+        self.born.note(new);
+    }
+
+    /// What another part of the same sync did.
+    pub fn absorb(&mut self, other: Self) {
+        self.delta += other.delta;
+        self.born = self.born.with(other.born);
+        self.killed.extend(other.killed);
+    }
+
     /// `new` stands where `old` stood.
     pub fn replace(&mut self, old: &Blkptr, new: &Blkptr) {
-        self.delta.add(new);
+        self.bear(new);
         if same_place(old, new) {
             self.delta.remove(old);
         } else {
@@ -282,7 +296,7 @@ impl TreeSync<'_> {
         }
         let level = below.iter().find(|bp| !bp.is_hole()).map_or(1, |bp| bp.level().get() + 1);
         let bp = self.write(level, 0, self.block_of(&below), None).await?;
-        self.result.lock().delta.add(&bp);
+        self.result.lock().bear(&bp);
         Ok(bp)
     }
 
@@ -336,7 +350,7 @@ impl TreeSync<'_> {
     /// Data of zeros only is stored as a hole, as long as compression is on at all.
     async fn write_data(&self, index: u64, data: &Arc<IoBuf>, old: &Blkptr) -> Result<Blkptr, DmuError> {
         let class = self.policy.data;
-        if class.compression != CompressionKind::Off && codec::is_all_zero(data) {
+        if class.compression.kind != CompressionKind::Off && codec::is_all_zero(data) {
             return Ok(Blkptr::default());
         }
         let fill = (self.fill_of)(data);

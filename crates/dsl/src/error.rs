@@ -75,6 +75,14 @@ pub enum DslError {
         /// What is wrong.
         why: &'static str,
     },
+    /// The property's value needs a feature that is not enabled.
+    #[error("property {property:?}: feature {feature} is not enabled")]
+    FeatureDisabled {
+        /// The property.
+        property: String,
+        /// The feature's name for users.
+        feature: &'static str,
+    },
     /// What a MOS object says makes no sense.
     #[error("MOS object {object}: damaged: {what}")]
     Damaged {

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dmu::zap::{Zap, ZapValue};
-use dmu::{Dnode, Tx};
-use ondisk::ObjectType;
+use dmu::{BlockKinds, Dnode, Tx};
+use ondisk::{ChecksumKind, CompressionKind, ObjectType};
 use units::ObjectId;
 
 use crate::{DatasetName, Dsl, DslError};
@@ -32,6 +32,25 @@ const FOR_READ: &str = "features_for_read";
 const FOR_WRITE: &str = "features_for_write";
 const DESCRIPTIONS: &str = "feature_descriptions";
 const ENABLED_TXGS: &str = "feature_enabled_txg";
+
+/// The feature without which no block has this checksum.
+#[must_use]
+pub const fn feature_of_checksum(kind: ChecksumKind) -> Option<&'static Feature> {
+    match kind {
+        ChecksumKind::Sha512 => Some(&SHA512),
+        ChecksumKind::Skein => Some(&SKEIN),
+        ChecksumKind::Edonr => Some(&EDONR),
+        ChecksumKind::Blake3 => Some(&BLAKE3),
+        _ => None,
+    }
+}
+
+/// The feature of datasets without which no block is compressed in this way. (lz4 has one, too, but
+/// that is in use from when it is enabled.)
+#[must_use]
+pub const fn feature_of_compression(kind: CompressionKind) -> Option<&'static Feature> {
+    if matches!(kind, CompressionKind::Zstd) { Some(&ZSTD_COMPRESS) } else { None }
+}
 
 impl Dsl {
     /// Empty tables in a new pool.
@@ -184,6 +203,18 @@ impl Dsl {
     pub async fn dataset_uses(&self, dataset: &DatasetName, feature: &Feature) -> Result<bool, DslError> {
         let dnode = self.mos.hold(dataset.dataset).await?;
         Ok(self.dataset_fields(&dnode).await?.iter().any(|field| field == feature.guid))
+    }
+
+    /// Notes the features that blocks of these kinds need, which a dataset has from now on.
+    ///
+    /// # Errors
+    /// As [`Dsl::activate_feature`].
+    pub async fn note_blocks(&self, tx: &Tx, dataset: ObjectId, kinds: BlockKinds) -> Result<(), DslError> {
+        let checksums = kinds.checksums().filter_map(feature_of_checksum);
+        for feature in checksums.chain(kinds.compressions().filter_map(feature_of_compression)) {
+            self.activate_feature(tx, dataset, feature).await?;
+        }
+        Ok(())
     }
 
     /// Takes back all that [`Dsl::activate_feature`] noted, before a dataset is destroyed.

@@ -21,14 +21,16 @@ use zerocopy::little_endian::U64;
 use crate::create::Birth;
 use crate::deadlist::BPOBJ_BLOCK_BYTES;
 use crate::features::{
-    DIRECTORY, ENABLED_TXG, EXTENSIBLE_DATASET, Feature, LOG_SPACEMAP, LZ4_COMPRESS, SPACEMAP_HISTOGRAM,
-    SPACEMAP_V2, ZILSAXATTR,
+    BLAKE3, DIRECTORY, EDONR, ENABLED_TXG, EXTENSIBLE_DATASET, Feature, LOG_SPACEMAP, LZ4_COMPRESS, SHA512,
+    SKEIN, SPACEMAP_HISTOGRAM, SPACEMAP_V2, ZILSAXATTR, ZSTD_COMPRESS,
 };
 use crate::tree::{FREE_DIR, MOS_DIR, ORIGIN, ROOT_DATASET};
 use crate::{Bpobj, Dsl, DslError};
 
 /// The pool version that has feature flags instead of numbers.
 const VERSION_FEATURES: u64 = 5000;
+/// Where the salt lies in the directory.
+const CHECKSUM_SALT: &[u8] = b"org.illumos:checksum_salt";
 /// Block size of the list of frees that are put off to the next group.
 const SYNC_BPLIST_BLOCK_BYTES: u32 = 16 << 10;
 /// The group in which the origin snapshot is said to have been made: before every other.
@@ -37,7 +39,7 @@ const ORIGIN_TXG: u64 = 1;
 /// The features that new pools have: just those that are supported whole and of use. The first
 /// notes when the others were enabled. `vdev_zaps_v2` is not among them: GRUB refuses pools that have it,
 /// and it says nothing that we need.
-static NEW_POOL_FEATURES: [&Feature; 7] = [
+static NEW_POOL_FEATURES: [&Feature; 12] = [
     &ENABLED_TXG,
     &LZ4_COMPRESS,
     &SPACEMAP_HISTOGRAM,
@@ -45,6 +47,11 @@ static NEW_POOL_FEATURES: [&Feature; 7] = [
     &LOG_SPACEMAP,
     &EXTENSIBLE_DATASET,
     &ZILSAXATTR,
+    &SHA512,
+    &SKEIN,
+    &EDONR,
+    &BLAKE3,
+    &ZSTD_COMPRESS,
 ];
 
 impl Dsl {
@@ -73,9 +80,28 @@ impl Dsl {
         dsl.create_listed_bpobj(tx, b"sync_bplist", SYNC_BPLIST_BLOCK_BYTES).await?;
         dsl.directory.add_u64(tx, b"creation_version", VERSION_FEATURES).await?;
         dsl.directory.add_u64(tx, b"deflate", 1).await?;
-        let salt = ZapValue::U8(checksum_salt(&births));
-        dsl.directory.add(tx, b"org.illumos:checksum_salt", &salt).await?;
+        dsl.set_checksum_salt(tx, checksum_salt(&births)).await?;
         Ok(dsl)
+    }
+
+    /// The pool's salt, which keyed checksums begin with; none in a pool made before there were any.
+    ///
+    /// # Errors
+    /// [`DslError::Damaged`] when it has another size; those of reading the MOS.
+    pub async fn checksum_salt(&self) -> Result<Option<[u8; 32]>, DslError> {
+        match self.directory.lookup(CHECKSUM_SALT).await? {
+            None => Ok(None),
+            Some(ZapValue::U8(bytes)) => bytes.try_into().map(Some).map_err(|_| bad_salt()),
+            Some(_) => Err(bad_salt()),
+        }
+    }
+
+    /// Gives a pool that has none its salt.
+    ///
+    /// # Errors
+    /// When it has one; those of changing the MOS.
+    pub async fn set_checksum_salt(&self, tx: &Tx, salt: [u8; 32]) -> Result<(), DslError> {
+        Ok(self.directory.add(tx, CHECKSUM_SALT, &ZapValue::U8(salt.to_vec())).await?)
     }
 
     async fn create_listed_bpobj(&self, tx: &Tx, name: &[u8], block_bytes: u32) -> Result<(), DslError> {
@@ -115,13 +141,18 @@ impl Dsl {
 
 /// 32 bytes that differ from pool to pool: what salted checksums begin with. They lie in the MOS
 /// for all to read; that nobody can foretell them follows from the random numbers of the births.
-fn checksum_salt(births: &[Birth; 3]) -> Vec<u8> {
+fn checksum_salt(births: &[Birth; 3]) -> [u8; 32] {
     let mut state = births.iter().fold(0_u64, |mixed, birth| mix(mixed ^ birth.guid) ^ mix(!birth.fsid));
     let mut word = || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(state)
     };
-    (0..4).flat_map(|_| word().to_le_bytes()).collect()
+    let words: [[u8; 8]; 4] = std::array::from_fn(|_| word().to_le_bytes());
+    std::array::from_fn(|at| words[at / 8][at % 8])
+}
+
+fn bad_salt() -> DslError {
+    DslError::damaged(DIRECTORY, "checksum salt")
 }
 
 /// A permutation of 64-bit words in which every bit depends on every other (SplitMix64).

@@ -19,10 +19,13 @@ use std::collections::BTreeMap;
 
 use dmu::Tx;
 use dmu::zap::{Zap, ZapError, ZapValue};
+use ondisk::props::DEDUP_VERIFY;
+use ondisk::{ChecksumKind, Compression};
 use units::ObjectId;
 use zerocopy::little_endian::U64;
 
 use crate::dataset::Dataset;
+use crate::features::{Feature, feature_of_checksum, feature_of_compression};
 use crate::names::split;
 use crate::{DatasetName, Dsl, DslError};
 
@@ -130,6 +133,17 @@ fn check(name: &str, value: &PropValue) -> Result<(), DslError> {
     }
 }
 
+/// The feature without which a property cannot have this value.
+fn feature_of_value(name: &str, number: u64) -> Option<&'static Feature> {
+    let checksum = |word: u64| ChecksumKind::from_raw(u8::try_from(word).ok()?).ok();
+    match name {
+        "checksum" => checksum(number).and_then(feature_of_checksum),
+        "dedup" => checksum(number & !DEDUP_VERIFY).and_then(feature_of_checksum),
+        "compression" => Compression::from_word(number).ok().and_then(|how| feature_of_compression(how.kind)),
+        _ => None,
+    }
+}
+
 fn check_text(name: &str, text: &str) -> Result<(), DslError> {
     if text.len() > TEXT_BYTES_MAX || text.contains('\0') {
         return Err(DslError::BadProperty { property: name.to_owned(), why: "value too long or with a NUL" });
@@ -168,14 +182,39 @@ impl Dsl {
         name: &str,
         value: &PropValue,
     ) -> Result<(), DslError> {
-        check(name, value)?;
+        let needed = self.check_prop(name, value).await?;
         self.load_limits(dir).await?;
         let zap = self.zap(self.dir(dir).await?.props.get()).await?;
         for stale in [SUFFIX_INHERIT, SUFFIX_NEWER] {
             remove_if_there(&zap, tx, &format!("{name}{stale}")).await?;
         }
         zap.update(tx, name.as_bytes(), &value.stored()).await?;
+        if let (Some(feature), "compression") = (needed, name) {
+            // Who does not know the function may not even show the property.
+            let head = ObjectId::new(self.dir(dir).await?.head_dataset.get());
+            self.activate_feature(tx, head, feature).await?;
+        }
         self.follow(tx, dir, name).await
+    }
+
+    /// Whether a property may be set to this value in this pool; the feature that it needs, if it
+    /// needs one.
+    ///
+    /// # Errors
+    /// [`DslError::BadProperty`], [`DslError::FeatureDisabled`].
+    pub async fn check_prop(
+        &self,
+        name: &str,
+        value: &PropValue,
+    ) -> Result<Option<&'static Feature>, DslError> {
+        check(name, value)?;
+        let needed = value.number().and_then(|number| feature_of_value(name, number));
+        if let Some(feature) = needed
+            && self.feature_count(feature).await?.is_none()
+        {
+            return Err(DslError::FeatureDisabled { property: name.to_owned(), feature: feature.name });
+        }
+        Ok(needed)
     }
 
     /// Takes a property back, so that it is inherited, or the default.

@@ -57,6 +57,9 @@ impl Pool {
         let tx = gate.begin_unthrottled()?;
         let births = [birth(&env), birth(&env), birth(&env)];
         let dsl = Arc::new(Dsl::format(mos, &tx, births).await?);
+        if let Some(salt) = dsl.checksum_salt().await? {
+            zio.set_salt(salt);
+        }
         let space_maps = SpaceMaps::default();
         for top in vdevs.tops() {
             add_to_space(&space_maps, &dsl, &zio, &tx, &top).await?;

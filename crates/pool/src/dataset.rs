@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use dmu::{Objset, ObjsetContext};
+use dmu::{BlockKinds, Objset, ObjsetContext};
 use dsl::features::ZILSAXATTR;
 use dsl::{DatasetName, PropValue};
 use ondisk::objset::ObjsetType;
@@ -30,6 +30,8 @@ pub(crate) struct OpenDataset {
     name: RwLock<DatasetName>,
     props: RwLock<DatasetProps>,
     state: Mutex<State>,
+    /// Kinds of blocks whose features are noted.
+    noted: Mutex<BlockKinds>,
     /// The log takes part in every group from the moment it is opened.
     log: Mutex<Option<LogHandle>>,
 }
@@ -59,8 +61,16 @@ impl OpenDataset {
             name: RwLock::new(name.clone()),
             props: RwLock::new(props),
             state: Mutex::new(state),
+            noted: Mutex::default(),
             log: Mutex::default(),
         })
+    }
+
+    /// Remembers kinds of blocks; whether one of them is new.
+    pub fn has_new_kinds(&self, kinds: BlockKinds) -> bool {
+        let mut noted = self.noted.lock();
+        let all = noted.with(kinds);
+        std::mem::replace(&mut *noted, all) != all
     }
 
     /// Its object in the meta-objset.
@@ -147,6 +157,9 @@ impl Pool {
     ) -> Result<(), PoolError> {
         let name = name.to_owned();
         self.in_sync(move |pool, tx| async move {
+            for (prop, value) in &props {
+                pool.dsl.check_prop(prop, value).await?;
+            }
             let made = pool.dsl.create_dataset(&tx, &name, birth(&pool.env)).await?;
             for (prop, value) in &props {
                 pool.dsl.set_prop(&tx, made.dir, prop, value).await?;

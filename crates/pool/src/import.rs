@@ -93,6 +93,9 @@ impl Pool {
         self.in_sync(|pool, tx| async move {
             pool.vdevs.mark_all_changed();
             config::make_vdev_zaps(&pool.dsl, &tx, &pool.vdevs).await?;
+            if let (None, Some(salt)) = (pool.dsl.checksum_salt().await?, pool.zio.salt()) {
+                pool.dsl.set_checksum_salt(&tx, salt).await?;
+            }
             let needed_to_read = pool.dsl.label_features().await?;
             pool.config.lock().set_features(&needed_to_read);
             let config = pool.config.lock().clone();
@@ -100,6 +103,11 @@ impl Pool {
         })
         .await
     }
+}
+
+fn random_salt(env: &Arc<dyn Env>) -> [u8; 32] {
+    let words: [[u8; 8]; 4] = std::array::from_fn(|_| env.random_u64().to_le_bytes());
+    std::array::from_fn(|at| words[at / 8][at % 8])
 }
 
 fn choose(found: Vec<Candidate>, spec: &ImportSpec) -> Result<Candidate, PoolError> {
@@ -171,6 +179,9 @@ async fn open_tree(
     };
     let mos = Objset::open(context, uberblock.rootbp).await?;
     let dsl = Arc::new(Dsl::open(mos).await?);
+    // A pool of before there was a salt gets one, see `write_config`.
+    let salt = dsl.checksum_salt().await?.unwrap_or_else(|| random_salt(env));
+    zio.set_salt(salt);
     let config = config::load(&dsl).await?;
     Ok(Opened { vdevs, zio, gate, dsl, config })
 }

@@ -2,11 +2,9 @@
 
 use dmu::{BlockClass, ObjsetProps};
 use dsl::{PropValue, Property};
-use ondisk::{ChecksumKind, CompressionKind};
+use ondisk::{ChecksumKind, Compression, CompressionKind};
 use zpl::{AtimePolicy, SyncPolicy, ZfsOptions};
 
-/// Compression is stored with a level above its number.
-const COMPRESSION_MASK: u64 = 0x7f;
 /// Larger records need the feature `large_blocks`.
 const RECORD_MAX_BYTES: u64 = 128 << 10;
 
@@ -16,8 +14,8 @@ const RECORD_MAX_BYTES: u64 = 128 << 10;
 pub struct DatasetProps {
     /// Largest block of a file.
     pub record_bytes: u32,
-    /// Compression of file data.
-    pub compression: CompressionKind,
+    /// Compression of file data, with its level.
+    pub compression: Compression,
     /// Checksum of file data.
     pub checksum: ChecksumKind,
     /// Copies of file data.
@@ -44,7 +42,7 @@ impl DatasetProps {
         let switch = |of, default| number(of).map_or(default, |n| n != 0);
         Self {
             record_bytes: number("recordsize").and_then(record_bytes).unwrap_or(128 << 10),
-            compression: number("compression").and_then(compression).unwrap_or(CompressionKind::Lz4),
+            compression: number("compression").and_then(compression).unwrap_or(Compression::LZ4),
             checksum: number("checksum").and_then(checksum).unwrap_or(ChecksumKind::Fletcher4),
             copies: number("copies").filter(|n| (1..=3).contains(n)).unwrap_or(1) as u8,
             sync: match number("sync") {
@@ -63,10 +61,14 @@ impl DatasetProps {
         }
     }
 
-    /// How the dataset stores blocks: metadata has a copy more than data.
+    /// How the dataset stores blocks: metadata has a copy more than data, and the same checksum
+    /// unless that is too weak.
     #[must_use]
     pub fn objset(&self) -> ObjsetProps {
-        let metadata = ObjsetProps::dataset_default().metadata;
+        let mut metadata = ObjsetProps::dataset_default().metadata;
+        if self.checksum.is_metadata_grade() {
+            metadata.checksum = self.checksum;
+        }
         ObjsetProps {
             data: BlockClass { checksum: self.checksum, compression: self.compression, copies: self.copies },
             metadata: BlockClass { copies: (self.copies + 1).min(3), ..metadata },
@@ -92,10 +94,11 @@ fn record_bytes(n: u64) -> Option<u32> {
 }
 
 /// `on` is whatever is best by default: lz4.
-fn compression(n: u64) -> Option<CompressionKind> {
-    match CompressionKind::from_raw(u8::try_from(n & COMPRESSION_MASK).ok()?).ok()? {
-        CompressionKind::On | CompressionKind::Inherit => Some(CompressionKind::Lz4),
-        kind => Some(kind),
+fn compression(n: u64) -> Option<Compression> {
+    let how = Compression::from_word(n).ok()?;
+    match how.kind {
+        CompressionKind::On | CompressionKind::Inherit | CompressionKind::Empty => Some(Compression::LZ4),
+        _ => Some(how),
     }
 }
 

@@ -80,6 +80,9 @@ impl Pool {
         for (dataset, synced) in datasets.iter().zip(synced) {
             let Some(synced) = synced else { continue };
             self.dsl.apply_sync(tx, dataset.object(), synced.root, synced.delta).await?;
+            if dataset.has_new_kinds(synced.born) {
+                self.dsl.note_blocks(tx, dataset.object(), synced.born).await?;
+            }
         }
         Ok(())
     }

@@ -39,6 +39,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use codec::Salt;
 use metaslab::Allocator;
 use parking_lot::Mutex;
 use units::VdevId;
@@ -61,7 +62,7 @@ pub struct Zio {
     allocator: Mutex<Allocator>,
     cache: Cache,
     unflushed: Mutex<BTreeSet<VdevId>>,
-    salt: Mutex<Option<[u8; 32]>>,
+    salt: Mutex<Option<Salt>>,
     counters: Counters,
     damage: Damage,
 }
@@ -90,7 +91,13 @@ impl Zio {
 
     /// Sets the pool's salt, which some checksums need.
     pub fn set_salt(&self, salt: [u8; 32]) {
-        *self.salt.lock() = Some(salt);
+        *self.salt.lock() = Some(Salt::new(salt));
+    }
+
+    /// The pool's salt, if it was set.
+    #[must_use]
+    pub fn salt(&self) -> Option<[u8; 32]> {
+        self.salt.lock().as_ref().map(|salt| *salt.bytes())
     }
 
     /// Sets the most bytes that the cache may hold.

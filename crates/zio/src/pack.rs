@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use codec::CodecError;
 use device::IoBuf;
-use ondisk::{Blkptr, CompressionKind};
+use ondisk::{Blkptr, Compression, CompressionKind};
 use units::Ashift;
 
 /// A block as it goes to the disk.
@@ -29,13 +29,13 @@ impl Packed {
 }
 
 /// Packs `data`.
-pub(crate) fn pack(data: &Arc<IoBuf>, wish: CompressionKind, sector: Ashift) -> Packed {
+pub(crate) fn pack(data: &Arc<IoBuf>, wish: Compression, sector: Ashift) -> Packed {
     try_compress(data, wish, sector)
         .unwrap_or_else(|| Packed { bytes: data.clone(), compression: CompressionKind::Off })
 }
 
-fn try_compress(data: &IoBuf, wish: CompressionKind, sector: Ashift) -> Option<Packed> {
-    if wish == CompressionKind::Off {
+fn try_compress(data: &IoBuf, wish: Compression, sector: Ashift) -> Option<Packed> {
+    if wish.kind == CompressionKind::Off {
         return None;
     }
     let mut out = IoBuf::zeroed(data.len());
@@ -47,7 +47,7 @@ fn try_compress(data: &IoBuf, wish: CompressionKind, sector: Ashift) -> Option<P
     }
     out[len..padded].fill(0);
     out.truncate(padded);
-    Some(Packed { bytes: Arc::new(out), compression: wish })
+    Some(Packed { bytes: Arc::new(out), compression: wish.kind })
 }
 
 /// Unpacks what was read to `lsize` bytes.

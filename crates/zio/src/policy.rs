@@ -1,6 +1,6 @@
 //! How a block is to be written.
 
-use ondisk::{Blkptr, BlkptrParts, ChecksumKind, CompressionKind, ObjectType};
+use ondisk::{Blkptr, BlkptrParts, ChecksumKind, Compression, CompressionKind, ObjectType};
 use units::{Level, VdevId};
 
 /// How a block is to be written, and what its blkptr says of it.
@@ -8,8 +8,8 @@ use units::{Level, VdevId};
 pub struct WritePolicy {
     /// Checksum; `On` is fletcher4. Never an embedded kind.
     pub checksum: ChecksumKind,
-    /// Compression; `On` is lz4. Used only when it saves an eighth.
-    pub compression: CompressionKind,
+    /// Compression and its level; `On` is lz4. Used only when it saves an eighth.
+    pub compression: Compression,
     /// Copies, 1 to 3.
     pub copies: u8,
     /// What the block holds.
@@ -27,7 +27,7 @@ impl Default for WritePolicy {
     fn default() -> Self {
         Self {
             checksum: ChecksumKind::Fletcher4,
-            compression: CompressionKind::Off,
+            compression: Compression::OFF,
             copies: 1,
             object_type: ObjectType::NONE,
             level: Level::new(0),
@@ -56,15 +56,14 @@ impl WritePolicy {
     }
 
     /// The compression that `On` stands for.
-    pub(crate) fn compression(&self) -> CompressionKind {
-        let kind =
-            if self.compression == CompressionKind::On { CompressionKind::Lz4 } else { self.compression };
+    pub(crate) fn compression(&self) -> Compression {
+        let kind = self.compression.kind;
         assert!(
             !matches!(kind, CompressionKind::Inherit | CompressionKind::Empty),
             "compression {} on a block",
             kind.name()
         );
-        kind
+        if kind == CompressionKind::On { Compression::LZ4 } else { self.compression }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use codec::Salt;
 use device::IoBuf;
 use ondisk::{Blkptr, ByteOrder, ChecksumKind, OndiskError};
 use vdev::VdevError;
@@ -14,7 +15,7 @@ use crate::{Bookmark, Zio, ZioError};
 #[derive(Clone, Copy)]
 pub(crate) struct Check {
     kind: ChecksumKind,
-    salt: Option<[u8; 32]>,
+    salt: Option<Salt>,
     words: [u64; 4],
 }
 

@@ -89,6 +89,10 @@ fn dsl_reason(error: &DslError) -> (FailureKind, String) {
         DslError::NoRename { why, .. } => (FailureKind::Invalid, (*why).to_owned()),
         DslError::NoSpace { .. } => (FailureKind::NoSpace, "out of space".into()),
         DslError::HeldBySnapshot { .. } => (FailureKind::Unsupported, chain(error)),
+        DslError::FeatureDisabled { .. } => (
+            FailureKind::Unsupported,
+            "pool and or dataset must be upgraded to set this property or value".into(),
+        ),
         DslError::BadProperty { property, why } => (FailureKind::Invalid, format!("'{property}': {why}")),
         DslError::Damaged { .. } | DslError::Zap(_) => (FailureKind::Other, chain(error)),
         DslError::Dmu(dmu) => dmu_reason(dmu),

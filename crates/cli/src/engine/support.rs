@@ -4,10 +4,6 @@ use control::props::Value;
 
 /// Largest record without the feature `large_blocks`.
 const RECORD_MAX_BYTES: u64 = 128 << 10;
-/// Checksums that need no feature: on, off, fletcher2, fletcher4, sha256.
-const CHECKSUMS: [u64; 5] = [1, 2, 6, 7, 8];
-/// The first compression that needs a feature: zstd.
-const COMPRESSION_ZSTD: u64 = 16;
 const DEDUP_OFF: u64 = 2;
 const ENCRYPTION_OFF: u64 = 2;
 
@@ -16,8 +12,6 @@ pub fn check(name: &str, value: &Value) -> Result<(), String> {
     let Value::Number(number) = *value else { return Ok(()) };
     let fine = match name {
         "recordsize" => number <= RECORD_MAX_BYTES,
-        "checksum" => CHECKSUMS.contains(&number),
-        "compression" => number < COMPRESSION_ZSTD,
         "dedup" => number == DEDUP_OFF,
         "encryption" => number == ENCRYPTION_OFF,
         "keyformat" | "normalization" | "utf8only" | "casesensitivity" | "longname" => number == 0,
@@ -45,13 +39,12 @@ mod tests {
     fn what_needs_a_feature_is_refused_by_name() {
         let refused = |name, value| check(name, &Value::Number(value)).is_err();
         assert!(refused("recordsize", 1 << 20));
-        assert!(refused("compression", 16) && !refused("compression", 15));
-        assert!(refused("checksum", 12) && refused("dedup", 1));
+        assert!(refused("dedup", 1));
     }
 
     #[test]
     fn limits_are_on_properties_that_exist() {
-        for name in ["recordsize", "checksum", "compression", "dedup", "encryption", "dnodesize"] {
+        for name in ["recordsize", "dedup", "encryption", "dnodesize"] {
             let def = control::props::dataset_prop(name).expect(name);
             assert!(!matches!(def.kind, Kind::Text), "{name}");
         }

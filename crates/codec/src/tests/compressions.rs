@@ -1,8 +1,8 @@
-use ondisk::CompressionKind;
+use ondisk::{Compression, CompressionKind, ZstdLevel, props};
 use proptest::prelude::*;
 
 use super::blocks;
-use crate::{CodecError, compress, compress_into, decompress, worthwhile_limit};
+use crate::{CodecError, compress, compress_into, decompress, worthwhile_limit, zstd_level};
 
 /// All that compress something.
 fn kinds() -> impl Iterator<Item = CompressionKind> {
@@ -156,4 +156,27 @@ fn zstd_frames_have_a_header_and_no_magic() {
     assert_eq!(stored[..3], [0, 0, 0]);
     assert_eq!(stored[4], 3, "the level");
     assert_ne!(stored[8..12], [0x28, 0xb5, 0x2f, 0xfd], "the magic of a zstd file");
+}
+
+#[test]
+fn every_level_of_zstd_is_written_as_such() {
+    let block: Vec<u8> = (0..40_000u32).flat_map(|at| (at * at / 7 % 1000).to_le_bytes()).collect();
+    let values = props::dataset_index("compression").expect("a property").values;
+    let mut sizes = std::collections::BTreeMap::new();
+    for &(name, word) in values.iter().filter(|(name, _)| name.starts_with("zstd")) {
+        let how = Compression::from_word(word).unwrap();
+        let stored = compress(how, &block, room(&block)).unwrap();
+        assert_eq!(
+            decompress(CompressionKind::Zstd, &stored, block.len()).as_deref(),
+            Ok(&block[..]),
+            "{name}"
+        );
+        let level = if how.level == ZstdLevel::DEFAULT { ZstdLevel::new(3) } else { how.level };
+        assert_eq!(zstd_level(&stored), Some(level), "{name}");
+        sizes.insert(level.level().unwrap(), stored.len());
+    }
+    assert_eq!(sizes.len(), 19 + 21, "levels of the format");
+    assert!(sizes[&19] < sizes[&1] && sizes[&1] < sizes[&-10] && sizes[&-10] < sizes[&-1000], "{sizes:?}");
+    let unknown = Compression { kind: CompressionKind::Zstd, level: ZstdLevel::new(60) };
+    assert_eq!(compress(unknown, &block, room(&block)), None);
 }

@@ -1,8 +1,8 @@
 //! Blocks that OpenZFS wrote.
 
-use ondisk::{ChecksumKind, CompressionKind};
+use ondisk::{ChecksumKind, CompressionKind, ZstdLevel};
 
-use crate::{Salt, checksum, decompress};
+use crate::{Salt, checksum, decompress, zstd_level};
 
 const BLOCKS: &str = include_str!("openzfs_blocks.txt");
 
@@ -50,5 +50,14 @@ fn blocks_written_by_openzfs_check_and_decompress() {
         let block = decompress(golden.compression, &golden.stored, golden.lsize).unwrap();
         let digest = checksum(ChecksumKind::Sha256, &block, None).unwrap();
         assert_eq!(digest[0], golden.content, "{what}");
+    }
+}
+
+#[test]
+fn the_levels_of_blocks_written_by_openzfs_are_read_back() {
+    for (dataset, level) in [("whirl/zstd ", 3), ("whirl/zstd-19 ", 19), ("whirl/zstd-fast-10 ", -10)] {
+        let line = BLOCKS.lines().find(|line| line.starts_with(dataset)).unwrap();
+        let stored = golden(line).stored;
+        assert_eq!(zstd_level(&stored).and_then(ZstdLevel::level), Some(level), "{dataset}");
     }
 }

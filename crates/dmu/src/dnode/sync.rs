@@ -147,7 +147,7 @@ impl TreeSync<'_> {
             None => Blkptr::default(),
         };
         let mut outcome = self.result.lock();
-        outcome.delta.add(&new);
+        outcome.bear(&new);
         outcome.kill(&old);
         Ok(contents.map(|_| new))
     }

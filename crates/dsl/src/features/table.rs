@@ -251,18 +251,18 @@ pub static SHA512: Feature = Feature::new(
     "org.illumos:sha512",
     "sha512",
     "Blocks may be checksummed with SHA-512/256.",
-    Support::None,
+    Support::Full,
 )
 .per_dataset()
 .needs(&["com.delphix:extensible_dataset"]);
 /// Blocks may be checksummed with Skein.
 pub static SKEIN: Feature =
-    Feature::new("org.illumos:skein", "skein", "Blocks may be checksummed with Skein.", Support::None)
+    Feature::new("org.illumos:skein", "skein", "Blocks may be checksummed with Skein.", Support::Full)
         .per_dataset()
         .needs(&["com.delphix:extensible_dataset"]);
 /// Blocks may be checksummed with Edon-R.
 pub static EDONR: Feature =
-    Feature::new("org.illumos:edonr", "edonr", "Blocks may be checksummed with Edon-R.", Support::None)
+    Feature::new("org.illumos:edonr", "edonr", "Blocks may be checksummed with Edon-R.", Support::Full)
         .per_dataset()
         .needs(&["com.delphix:extensible_dataset"]);
 /// Bookmarks can hold redaction lists.
@@ -365,7 +365,7 @@ pub static ZSTD_COMPRESS: Feature = Feature::new(
     "org.freebsd:zstd_compress",
     "zstd_compress",
     "Blocks may be compressed with Zstandard.",
-    Support::None,
+    Support::Full,
 )
 .per_dataset()
 .needs(&["com.delphix:extensible_dataset"]);
@@ -397,7 +397,7 @@ pub static HEAD_ERRLOG: Feature =
         .active_when_enabled();
 /// Blocks may be checksummed with BLAKE3.
 pub static BLAKE3: Feature =
-    Feature::new("org.openzfs:blake3", "blake3", "Blocks may be checksummed with BLAKE3.", Support::None)
+    Feature::new("org.openzfs:blake3", "blake3", "Blocks may be checksummed with BLAKE3.", Support::Full)
         .per_dataset()
         .needs(&["com.delphix:extensible_dataset"]);
 /// Files may share blocks by reference.

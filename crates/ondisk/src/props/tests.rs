@@ -26,7 +26,7 @@ fn compression_words_say_function_and_level() {
         ("zstd-fast-1000", CompressionKind::Zstd, -1000),
     ] {
         let word = prop.parse(name).expect("a value");
-        let compression = CompressionProp::from_word(word).expect("our own word");
+        let compression = Compression::from_word(word).expect("our own word");
         assert_eq!((compression.kind, compression.level.level()), (kind, Some(level)), "{name}");
         assert_eq!(compression.to_word(), word);
     }
@@ -35,6 +35,6 @@ fn compression_words_say_function_and_level() {
 #[test]
 fn compression_words_that_say_nothing_are_errors() {
     for word in [17, 16 | 20 << 7, 16 | 102 << 7, 16 | 124 << 7, 16 | 300 << 7, u64::MAX] {
-        assert!(CompressionProp::from_word(word).is_err(), "{word:#x}");
+        assert!(Compression::from_word(word).is_err(), "{word:#x}");
     }
 }

@@ -4,7 +4,7 @@ use device::{BufSlice, Durability, FaultOp, IoBuf};
 use futures::executor::block_on;
 use metaslab::{Class, Hint};
 use ondisk::blkptr::embedded::EmbeddedParts;
-use ondisk::{Blkptr, BlkptrParts, ChecksumKind, CompressionKind, Dva, ObjectType};
+use ondisk::{Blkptr, BlkptrParts, ChecksumKind, Compression, CompressionKind, Dva, ObjectType};
 use units::{Asize, BlockId, Level, Lsize, ObjectId, ObjsetId, Psize, Txg};
 use zerocopy::IntoBytes;
 
@@ -56,7 +56,7 @@ fn a_block_comes_back_as_it_was_written() {
     let (_, zio) = World::pool(&["a b", "c"]);
     for (len, copies) in [(512, 1), (4096, 2), (131_072, 3), (1 << 20, 1)] {
         let data = noise(len, len as u64);
-        let policy = WritePolicy { copies, fill: 7, compression: CompressionKind::On, ..plain() };
+        let policy = WritePolicy { copies, fill: 7, compression: CompressionKind::On.into(), ..plain() };
         let bp = write(&zio, &data, &policy).expect("room");
         assert_eq!((bp.lsize().get(), bp.psize().get()), (len as u64, len as u64));
         assert_eq!(bp.compression(), Ok(CompressionKind::Off), "noise stays as it is");
@@ -73,7 +73,7 @@ fn a_block_comes_back_as_it_was_written() {
 fn text_is_stored_compressed_in_whole_sectors() {
     let (_, zio) = World::pool(&["a"]);
     let data = text(131_072);
-    let policy = WritePolicy { compression: CompressionKind::Lz4, checksum: ChecksumKind::Sha256, ..plain() };
+    let policy = WritePolicy { compression: Compression::LZ4, checksum: ChecksumKind::Sha256, ..plain() };
     let bp = write(&zio, &data, &policy).expect("room");
     assert_eq!(bp.compression(), Ok(CompressionKind::Lz4));
     assert!(bp.psize().get() < 8192 && bp.psize().get().is_multiple_of(512));
