@@ -26,6 +26,7 @@ mod info;
 mod mounts;
 mod probe;
 mod refusal;
+mod repair;
 mod service;
 mod support;
 mod vdevs;

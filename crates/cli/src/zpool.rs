@@ -9,6 +9,7 @@ mod iostat;
 mod list;
 mod pools;
 mod repeat;
+mod scrub;
 mod set;
 mod status;
 mod version;
@@ -29,6 +30,8 @@ pub const PROGRAM: Program = Program {
         list::COMMAND,
         iostat::COMMAND,
         status::COMMAND,
+        scrub::CLEAR,
+        scrub::SCRUB,
         import::COMMAND,
         pools::EXPORT,
         get::COMMAND,

@@ -277,3 +277,31 @@ fn files_survive_a_kill_where_mounts_are_possible() {
     place.ok("zpool export p1");
     assert_eq!(place.ok("zfs mount"), "");
 }
+
+#[test]
+fn a_scrub_is_told_by_status_and_survives_a_restart() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none tank mirror W/d1 W/d2");
+    assert_eq!(
+        place.run("zpool scrub -s tank").err,
+        "cannot cancel scrubbing tank: there is no active scrub\n"
+    );
+    assert_eq!(place.run("zpool scrub nope").err, "cannot open 'nope': no such pool\n");
+    assert_eq!(place.run("zpool scrub -sp tank").code, 2);
+    place.ok("zpool scrub -p tank");
+    assert!(!place.ok("zpool status tank").contains("scan:"));
+    place.ok("zpool scrub -w tank");
+    let line = |text: String| text.lines().find(|l| l.starts_with("  scan: ")).unwrap_or_default().to_owned();
+    let told = line(place.ok("zpool status tank"));
+    assert!(told.starts_with("  scan: scrub repaired 0B in 00:00:0"), "{told}");
+    assert!(told.contains(" with 0 errors on "), "{told}");
+    let json = place.ok("zpool status -j tank");
+    assert!(json.contains(r#""scan_stats":{"function":"SCRUB","state":"FINISHED","#), "{json}");
+    place.kill();
+    assert_eq!(line(place.ok("zpool status tank")), told);
+    place.ok("zpool clear tank");
+    assert_eq!(
+        place.run("zpool clear tank W/zz").err,
+        "cannot clear errors for W/zz: no such device in pool\n"
+    );
+}

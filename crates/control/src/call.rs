@@ -151,6 +151,22 @@ calls! {
         value: String,
     }
 
+    /// Starts, pauses or stops the scrub of a pool.
+    change PoolScrub at "/v1/pool/scrub" gives () {
+        /// Pool.
+        pool: String,
+        /// What to do.
+        how: ScrubHow,
+    }
+
+    /// Sets error counters back, and tries failed devices again.
+    change PoolClear at "/v1/pool/clear" gives () {
+        /// Pool.
+        pool: String,
+        /// Only this vdev, and those below it.
+        vdev: Option<u64>,
+    }
+
     /// Waits until all that was written is in a synced transaction group.
     change PoolSync at "/v1/pool/sync" gives () {
         /// Pools; none means all.
@@ -235,6 +251,19 @@ calls! {
 
     /// Syncs all pools, then ends the daemon. Pools stay in the cache file.
     change DaemonStop at "/v1/daemon/stop" gives () {}
+}
+
+/// What to do with a scrub.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScrubHow {
+    /// Begin, or go on after a pause.
+    #[default]
+    Start,
+    /// Wait until it is started again.
+    Pause,
+    /// Give it up.
+    Stop,
 }
 
 /// Who answers.

@@ -91,6 +91,25 @@ pub struct ScanInfo {
     pub issued_bytes: u64,
     /// Bytes it will have to.
     pub total_bytes: u64,
+    /// Since when it is paused, in seconds since 1970.
+    #[serde(default)]
+    pub paused_secs: Option<u64>,
+    /// Bytes that this stretch of work went through: what its speed is counted from.
+    #[serde(default)]
+    pub pass_bytes: u64,
+    /// When it began, in seconds since 1970.
+    #[serde(default)]
+    pub pass_start_secs: u64,
+    /// How long it takes so far, in seconds.
+    #[serde(default)]
+    pub pass_secs: u64,
+}
+
+impl ScanInfo {
+    /// It runs, or is paused.
+    pub fn is_under_way(&self) -> bool {
+        self.state == ScanState::Scanning
+    }
 }
 
 /// A pool that a search of devices found.

@@ -3,7 +3,8 @@
 use crate::{
     DaemonStatus, DaemonStatusCall, DaemonStop, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit,
     DatasetList, DatasetSet, Failure, ImportCandidate, ImportScan, Mount, MountInfo, Mounts, PoolAdd,
-    PoolCreate, PoolDestroy, PoolExport, PoolImport, PoolInfo, PoolList, PoolSet, PoolSync, Unmount,
+    PoolClear, PoolCreate, PoolDestroy, PoolExport, PoolImport, PoolInfo, PoolList, PoolScrub, PoolSet,
+    PoolSync, Unmount,
 };
 use std::future::Future;
 
@@ -55,6 +56,10 @@ service! {
     pool_list(PoolList) -> Vec<PoolInfo>;
     /// Sets a pool's property.
     pool_set(PoolSet) -> ();
+    /// Starts, pauses or stops a scrub.
+    pool_scrub(PoolScrub) -> ();
+    /// Sets error counters back.
+    pool_clear(PoolClear) -> ();
     /// Waits for a sync.
     pool_sync(PoolSync) -> ();
     /// Datasets, parents first.

@@ -19,6 +19,7 @@ mod shape;
 mod space;
 mod tree;
 mod txg;
+mod visit;
 mod walk;
 pub mod zap;
 
@@ -28,3 +29,4 @@ pub use kinds::BlockKinds;
 pub use objset::{Objset, ObjsetContext, SpaceCheck, SyncedObjset};
 pub use space::{BlockClass, ObjsetProps, SpaceDelta};
 pub use txg::{Estimate, Tx, TxgGate};
+pub use visit::{Lost, Place, Reach, Visited};

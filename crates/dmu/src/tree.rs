@@ -64,7 +64,7 @@ impl TreeName {
 }
 
 /// Pointer number `slot` of an indirect block.
-fn pointer_at(block: &[u8], slot: usize) -> Option<Blkptr> {
+pub(crate) fn pointer_at(block: &[u8], slot: usize) -> Option<Blkptr> {
     let bytes = block.get(slot * BLKPTR_BYTES..(slot + 1) * BLKPTR_BYTES)?;
     Blkptr::read_from_bytes(bytes).ok()
 }

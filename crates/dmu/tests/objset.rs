@@ -240,3 +240,45 @@ proptest! {
         });
     }
 }
+
+#[test]
+fn visits_of_any_size_see_every_block_once() {
+    let world = World::new();
+    world.env.block_on(async {
+        for (object, blocks) in [(1_u64, 3_u64), (2, 300), (40, 1), (70, 40)] {
+            let tx = world.gate.begin().await.unwrap();
+            let spec = DnodeSpec { indirect_shift: 12, ..file(4096) };
+            let dnode = world.objset.allocate_at(&tx, ObjectId::new(object), &spec).await.unwrap();
+            for block in 0..blocks {
+                dnode.write(&tx, block * 4096 * 3, &[block as u8 ^ 0x55; 4096]).await.unwrap();
+            }
+            drop(tx);
+            world.sync().await;
+        }
+        let mut all = world.objset.all_blocks().await.unwrap();
+        let key = |bp: &ondisk::Blkptr| (bp.dva(0).offset, bp.birth());
+        all.sort_by_key(key);
+        let root = world.objset.root();
+        for limit in [1, 2, 7, 10_000] {
+            let (mut seen, mut from) = (Vec::new(), dmu::Place::START);
+            loop {
+                let reach = dmu::Reach { from, born_after: Txg::ZERO, limit };
+                let visited = Objset::visit(&world.zio, world.objset.id(), &root, reach).await;
+                assert!(visited.lost.is_empty() && visited.blocks.len() <= limit);
+                seen.extend(visited.blocks.into_iter().map(|(_, bp)| bp));
+                let Some(next) = visited.next else { break };
+                assert!(next > from, "{next:?} after {from:?}");
+                assert!(dmu::Place::from_words(next.to_words()) <= next);
+                from = next;
+            }
+            seen.sort_by_key(key);
+            assert_eq!(seen.len(), all.len(), "limit {limit}");
+            assert_eq!(seen, all);
+        }
+        let reach = dmu::Reach { from: dmu::Place::START, born_after: FIRST, limit: 10_000 };
+        let young = Objset::visit(&world.zio, world.objset.id(), &root, reach).await;
+        let want = all.iter().filter(|bp| bp.birth() > FIRST).count();
+        assert_eq!(young.blocks.len(), want);
+        assert!(want < all.len());
+    });
+}

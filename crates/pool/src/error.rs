@@ -108,6 +108,9 @@ pub enum PoolError {
         #[source]
         source: SpaceError,
     },
+    /// A scrub cannot be started, paused or stopped now.
+    #[error(transparent)]
+    Scrub(#[from] crate::ScrubRefusal),
     /// From below.
     #[error(transparent)]
     Geometry(#[from] VdevConfigError),

@@ -77,6 +77,7 @@ impl Pool {
             pool.start();
             pool.write_config().await?;
         }
+        pool.resume_scrub().await?;
         Ok(pool)
     }
 

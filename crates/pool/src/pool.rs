@@ -17,7 +17,9 @@ use zio::Zio;
 
 use crate::config::{self, Config};
 use crate::dataset::OpenDataset;
+use crate::errors::ErrorLog;
 use crate::log_store::PoolLogStore;
+use crate::scrub::Scrubs;
 use crate::space::{Room, SpaceGuard};
 use crate::space_map::SpaceMaps;
 use crate::tasks::TaskQueue;
@@ -68,6 +70,8 @@ pub struct Pool {
     pub(crate) tuning: Tuning,
     pub(crate) read_only: bool,
     pub(crate) opened_at: Duration,
+    pub(crate) scrubs: Scrubs,
+    pub(crate) errors: ErrorLog,
     /// Held while a dataset is opened or closed.
     pub(crate) loading: async_lock::Mutex<()>,
     stopping: AtomicBool,
@@ -108,6 +112,8 @@ impl Pool {
             datasets: RwLock::default(),
             tuning: parts.tuning,
             read_only: parts.read_only,
+            scrubs: Scrubs::default(),
+            errors: ErrorLog::default(),
             loading: async_lock::Mutex::new(()),
             stopping: AtomicBool::new(false),
             stopped: Event::new(),
@@ -265,6 +271,7 @@ impl Pool {
             self.vdevs.close();
             return Ok(());
         }
+        self.leave_scrub().await?;
         for dataset in self.open_datasets() {
             self.unload(&dataset).await?;
         }
@@ -288,6 +295,7 @@ impl Pool {
     /// When it cannot be made stable.
     pub async fn leave(self: &Arc<Self>) -> Result<(), PoolError> {
         if !self.read_only {
+            self.leave_scrub().await?;
             self.sync_now().await?;
             self.stop().await;
         }

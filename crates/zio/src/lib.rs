@@ -46,7 +46,7 @@ use units::VdevId;
 use vdev::VdevTree;
 
 use crate::cache::Cache;
-use crate::scrub::Damage;
+use crate::scrub::{Damage, LostBlocks};
 use crate::stats::Counters;
 
 pub use bookmark::Bookmark;
@@ -65,6 +65,7 @@ pub struct Zio {
     salt: Mutex<Option<Salt>>,
     counters: Counters,
     damage: Damage,
+    lost: LostBlocks,
 }
 
 impl Zio {
@@ -80,6 +81,7 @@ impl Zio {
             salt: Mutex::new(None),
             counters: Counters::default(),
             damage: Damage::default(),
+            lost: LostBlocks::default(),
         }
     }
 

@@ -49,8 +49,11 @@ impl Zio {
             return Err(ZioError::Unsupported { bookmark: *bookmark, what: "encryption" });
         }
         let packed = self.read_packed(bp, bookmark).await;
-        if packed.is_err() {
+        if let Err(error) = &packed {
             one_more(&self.counters.lost_reads);
+            if matches!(error, ZioError::Checksum { .. } | ZioError::Read { .. }) {
+                self.lost.note(bookmark);
+            }
         }
         let data = self.unpacked(packed?, bp, bookmark)?;
         let data = Arc::new(data);

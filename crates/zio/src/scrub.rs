@@ -7,6 +7,7 @@
 //! used again before that one has synced. (A mirror's children hold the same, so that they can
 //! repair each other at any time.)
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use device::{BufSlice, Durability, IoBuf, OpenMode};
@@ -43,6 +44,19 @@ impl Damage {
     }
 }
 
+/// Blocks that no copy could be read of, each once.
+#[derive(Default)]
+pub(crate) struct LostBlocks(Mutex<BTreeSet<Bookmark>>);
+
+impl LostBlocks {
+    pub(crate) fn note(&self, bookmark: &Bookmark) {
+        let mut noted = self.0.lock();
+        if noted.len() < NOTED_MAX {
+            noted.insert(*bookmark);
+        }
+    }
+}
+
 /// What a scrub of a block found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scrubbed {
@@ -54,6 +68,12 @@ impl Zio {
     /// Blocks of which reads found bad copies since this was last asked.
     pub fn take_damaged(&self) -> Vec<Damaged> {
         std::mem::take(&mut self.damage.0.lock())
+    }
+
+    /// Blocks of which reads found no copy at all since this was last asked: what a pool's error
+    /// log is made of.
+    pub fn take_lost(&self) -> BTreeSet<Bookmark> {
+        std::mem::take(&mut self.lost.0.lock())
     }
 
     /// Reads every copy of a block from every child of a mirror, and repairs those that are bad.

@@ -26,6 +26,7 @@ mod lookup;
 mod mode;
 mod new_object;
 mod options;
+mod path;
 mod range_lock;
 mod rename;
 mod replay;

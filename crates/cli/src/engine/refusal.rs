@@ -5,7 +5,7 @@ use device::DeviceError;
 use dmu::DmuError;
 use dsl::DslError;
 use front_fuse::MountError;
-use pool::PoolError;
+use pool::{PoolError, ScrubRefusal};
 use std::error::Error;
 use std::fmt::Write;
 use vdev::VdevError;
@@ -27,6 +27,11 @@ pub fn pool(verb: &str, what: &str, error: &PoolError) -> Failure {
     Failure::cannot(kind, verb, what, &reason)
 }
 
+/// The reason alone.
+pub fn reason(error: &PoolError) -> String {
+    pool_reason(error).1
+}
+
 /// Every error has its words; a new one picks its own to compile.
 fn pool_reason(error: &PoolError) -> (FailureKind, String) {
     use FailureKind as K;
@@ -41,6 +46,7 @@ fn pool_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::ReadOnly => (K::Invalid, error.to_string()),
         PoolError::Suspended { .. } => (K::Unavailable, "pool I/O is currently suspended".into()),
         PoolError::Busy { .. } => (K::Busy, "dataset is busy".into()),
+        PoolError::Scrub(refusal) => (K::Busy, scrub_reason(*refusal).to_owned()),
         PoolError::UnsupportedFeatures { .. } => (K::Unsupported, whole()),
         PoolError::Encrypted { .. } => (K::Unsupported, whole()),
         PoolError::NotFilesystem { .. } | PoolError::NotVolume { .. } => (K::Invalid, whole()),
@@ -52,6 +58,16 @@ fn pool_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::Dmu(dmu) => dmu_reason(dmu),
         PoolError::Dsl(dsl) => dsl_reason(dsl),
         PoolError::Zio(_) | PoolError::Zap(_) | PoolError::Zil(_) | PoolError::Zpl(_) => (K::Other, whole()),
+    }
+}
+
+/// Why a scrub was not started, paused or stopped, in the words scripts know.
+pub fn scrub_reason(refusal: ScrubRefusal) -> &'static str {
+    match refusal {
+        ScrubRefusal::Running => "currently scrubbing; use 'zpool scrub -s' to cancel scrub",
+        ScrubRefusal::Paused => "scrub is paused; use 'zpool scrub' to resume scrub",
+        ScrubRefusal::None => "there is no active scrub",
+        ScrubRefusal::Resilvering => "currently resilvering",
     }
 }
 

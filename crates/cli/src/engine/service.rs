@@ -1,6 +1,6 @@
 //! The engine as the daemon's service: every request on a thread of its own.
 
-use super::{Engine, Holder, info, refusal};
+use super::{Engine, Holder, info, refusal, repair};
 use crate::daemon::Restore;
 use control::*;
 use std::future::Future;
@@ -60,6 +60,14 @@ impl Service for Engine {
 
     async fn pool_set(&self, call: PoolSet) -> Done {
         self.run(async move |holder| holder.set_pool(call).await).await
+    }
+
+    async fn pool_scrub(&self, call: PoolScrub) -> Done {
+        self.run(async move |holder| holder.scrub(call).await).await
+    }
+
+    async fn pool_clear(&self, call: PoolClear) -> Done {
+        self.run(async move |holder| holder.clear(call).await).await
     }
 
     async fn pool_sync(&self, call: PoolSync) -> Done {
@@ -127,9 +135,13 @@ impl Restore for Engine {
 
 impl Holder {
     async fn list_pools(&self) -> Vec<PoolInfo> {
+        let mounted = self.mounts.list().into_iter().map(|m| (m.dataset, m.mountpoint)).collect();
+        let now_secs = self.env.wall_clock().as_secs();
         let mut all = Vec::new();
         for held in self.all() {
-            all.push(info::pool_info(&held).await);
+            let mut pool = info::pool_info(&held).await;
+            repair::put(&mut pool, &held, &mounted, now_secs).await;
+            all.push(pool);
         }
         all
     }

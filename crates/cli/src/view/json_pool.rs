@@ -200,8 +200,15 @@ fn scan_stats(scan: ScanInfo, style: JsonStyle) -> Json {
         .with("end_time", time(scan.end_secs))
         .with("to_examine", style.bytes(scan.total_bytes))
         .with("examined", style.bytes(scan.issued_bytes))
+        .with("skipped", style.bytes(0))
         .with("processed", style.bytes(scan.repaired_bytes))
         .with("errors", style.count(scan.errors))
+        .with("bytes_per_scan", style.bytes(scan.pass_bytes))
+        .with("pass_start", style.id(scan.pass_start_secs))
+        .with("scrub_pause", scan.paused_secs.map_or(Json::text("-"), time))
+        .with("scrub_spent_paused", style.count(0))
+        .with("issued_bytes_per_scan", style.bytes(scan.pass_bytes))
+        .with("issued", style.bytes(scan.issued_bytes))
 }
 
 #[cfg(test)]

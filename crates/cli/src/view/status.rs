@@ -55,7 +55,6 @@ pub fn is_healthy(pool: &PoolInfo) -> bool {
 
 /// The scan line, as status and JSON tell it.
 pub fn scan_line(scan: ScanInfo) -> String {
-    let start = ctime(scan.start_secs);
     let (done, doing) = match scan.function {
         ScanFunction::Scrub => ("scrub repaired", "scrub"),
         ScanFunction::Resilver => ("resilvered", "resilver"),
@@ -69,17 +68,39 @@ pub fn scan_line(scan: ScanInfo) -> String {
             ctime(scan.end_secs)
         ),
         ScanState::Canceled => format!("{doing} canceled on {}", ctime(scan.end_secs)),
-        ScanState::Scanning => {
-            let percent = 100.0 * scan.issued_bytes as f64 / scan.total_bytes.max(1) as f64;
-            format!(
-                "{doing} in progress since {start}\n\t{} / {} issued\n\t{} {}, {percent:.2}% done",
-                nice::bytes(scan.issued_bytes),
-                nice::bytes(scan.total_bytes),
-                nice::bytes(scan.repaired_bytes),
-                if scan.function == ScanFunction::Scrub { "repaired" } else { "resilvered" },
-            )
-        }
+        ScanState::Scanning => format!("{}\n{}", since(scan, doing), progress(scan)),
     }
+}
+
+fn since(scan: ScanInfo, doing: &str) -> String {
+    let start = ctime(scan.start_secs);
+    match scan.paused_secs {
+        Some(pause) => format!("{doing} paused since {}\n\t{doing} started on {start}", ctime(pause)),
+        None => format!("{doing} in progress since {start}"),
+    }
+}
+
+/// Below this speed no end is foretold: 10 MiB/s.
+const RATE_MIN: u64 = 10 << 20;
+
+fn progress(scan: ScanInfo) -> String {
+    let is_paused = scan.paused_secs.is_some();
+    let (done, total) = (nice::bytes(scan.issued_bytes), nice::bytes(scan.total_bytes));
+    let rate = scan.pass_bytes / scan.pass_secs.max(1);
+    let speed = if is_paused || rate == 0 { String::new() } else { format!(" at {}/s", nice::bytes(rate)) };
+    let mended = if scan.function == ScanFunction::Scrub { "repaired" } else { "resilvered" };
+    let percent = 100.0 * scan.issued_bytes as f64 / scan.total_bytes.max(1) as f64;
+    let to_go = match (is_paused, scan.total_bytes.checked_sub(scan.issued_bytes)) {
+        (true, _) => String::new(),
+        (_, Some(left)) if rate >= RATE_MIN && scan.issued_bytes > 0 => {
+            format!(", {} to go", duration(left / rate))
+        }
+        _ => ", no estimated completion time".to_owned(),
+    };
+    format!(
+        "\t{done} / {total} scanned{speed}, {done} / {total} issued{speed}\n\t{} {mended}, {percent:.2}% done{to_go}",
+        nice::bytes(scan.repaired_bytes)
+    )
 }
 
 fn duration(secs: u64) -> String {

@@ -301,6 +301,32 @@ impl Service for FakeService {
         state.pool(&call.pool)?.props.insert(name, Prop { value, source: Source::Local });
         Ok(())
     }
+    async fn pool_scrub(&self, call: PoolScrub) -> Done {
+        let mut state = self.state();
+        let pool = state.pool(&call.pool)?;
+        let mut scan = ScanInfo {
+            function: ScanFunction::Scrub,
+            state: ScanState::Finished,
+            start_secs: 1_795_288_708,
+            end_secs: 1_795_288_709,
+            repaired_bytes: 4096,
+            errors: 0,
+            issued_bytes: 0,
+            total_bytes: 0,
+            paused_secs: None,
+            pass_bytes: 0,
+            pass_start_secs: 0,
+            pass_secs: 0,
+        };
+        if call.how == ScrubHow::Stop {
+            scan.state = ScanState::Canceled;
+        }
+        pool.scan = Some(scan);
+        Ok(())
+    }
+    async fn pool_clear(&self, call: PoolClear) -> Done {
+        self.state().pool(&call.pool).map(|_| ())
+    }
     async fn pool_sync(&self, _: PoolSync) -> Done {
         Ok(())
     }

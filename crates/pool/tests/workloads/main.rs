@@ -12,6 +12,7 @@ mod grub;
 mod layouts;
 mod logs;
 mod rounds;
+mod scrub;
 mod space_maps;
 mod tree;
 mod world;

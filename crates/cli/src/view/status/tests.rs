@@ -25,6 +25,42 @@ fn set(state: VdevState, aux: VdevAux) -> impl Fn(&mut VdevInfo) {
     move |vdev| (vdev.state, vdev.aux) = (state, aux)
 }
 
+fn scanned() -> ScanInfo {
+    ScanInfo {
+        function: ScanFunction::Scrub,
+        state: ScanState::Scanning,
+        start_secs: 1_795_288_708,
+        end_secs: 0,
+        repaired_bytes: 0,
+        errors: 0,
+        issued_bytes: 1 << 30,
+        total_bytes: 4 << 30,
+        paused_secs: None,
+        pass_bytes: 1 << 30,
+        pass_start_secs: 1_795_288_708,
+        pass_secs: 10,
+    }
+}
+
+#[test]
+fn a_scrub_under_way_tells_its_speed_and_its_end() {
+    let lines = |scan| scan_line(scan).lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(
+        lines(scanned()),
+        [
+            "\t1G / 4G scanned at 102M/s, 1G / 4G issued at 102M/s",
+            "\t0B repaired, 25.00% done, 00:00:30 to go"
+        ]
+    );
+    assert!(scan_line(scanned()).starts_with("scrub in progress since "));
+    let slow = ScanInfo { pass_secs: 1000, ..scanned() };
+    assert_eq!(lines(slow)[1], "\t0B repaired, 25.00% done, no estimated completion time");
+    let paused = ScanInfo { paused_secs: Some(1_795_288_800), ..scanned() };
+    assert!(scan_line(paused).starts_with("scrub paused since "));
+    assert!(lines(paused)[0].starts_with("\tscrub started on "));
+    assert_eq!(lines(paused)[1..], ["\t1G / 4G scanned, 1G / 4G issued", "\t0B repaired, 25.00% done"]);
+}
+
 fn degrade(pool: &mut PoolInfo) {
     pool.health = PoolHealth::Degraded;
     pool.root.state = VdevState::Degraded;
@@ -80,9 +116,7 @@ fn a_pool_that_lost_its_log_reads_as_captured() {
         start_secs: 1_795_288_708,
         end_secs: 1_795_288_708,
         repaired_bytes: 0,
-        errors: 0,
-        issued_bytes: 0,
-        total_bytes: 0,
+        ..scanned()
     });
     for name in ["l1", "l2"] {
         vdev(&mut pool, name, |v| {
@@ -114,9 +148,7 @@ fn a_faulted_log_reads_as_captured() {
         start_secs: 1_795_288_940,
         end_secs: 1_795_288_941,
         repaired_bytes: 282 << 10,
-        errors: 0,
-        issued_bytes: 0,
-        total_bytes: 0,
+        ..scanned()
     });
     let want = captured("second session: zpool status p1");
     assert_eq!(without_dates(&status(&pool, style())), without_dates(&want));

@@ -1,0 +1,127 @@
+//! Scrub and clear, and what they leave to tell.
+
+use super::{Held, Holder, refusal};
+use control::{
+    Failure, FailureKind, PoolClear, PoolInfo, PoolScrub, ScanFunction, ScanInfo, ScanState, ScrubHow,
+};
+use ondisk::dsl::scan::{func, state};
+use pool::{DamagedObject, PoolError, ScanReport, ScrubRefusal};
+use std::collections::BTreeMap;
+use units::Guid;
+
+impl Holder {
+    pub(super) async fn scrub(&self, call: PoolScrub) -> Result<(), Failure> {
+        let held = self.pool(&call.pool)?;
+        let (verb, done) = match call.how {
+            ScrubHow::Start => ("scrub", held.pool.scrub().await),
+            ScrubHow::Pause => ("pause scrubbing", held.pool.pause_scrub().await),
+            ScrubHow::Stop => ("cancel scrubbing", held.pool.cancel_scrub().await),
+        };
+        match done {
+            // To pause what does not run is no error.
+            Err(PoolError::Scrub(ScrubRefusal::None)) if call.how == ScrubHow::Pause => Ok(()),
+            // These messages have no quotes.
+            Err(error) => {
+                let reason = refusal::reason(&error);
+                Err(Failure::new(FailureKind::Busy, format!("cannot {verb} {}: {reason}", call.pool)))
+            }
+            Ok(()) => {
+                tracing::info!(pool = call.pool, "{verb}");
+                Ok(())
+            }
+        }
+    }
+
+    /// Counters back to zero; a device taken out for its errors is tried again.
+    pub(super) async fn clear(&self, call: PoolClear) -> Result<(), Failure> {
+        let held = self.pool(&call.pool)?;
+        let is_meant = |guid: Guid| call.vdev.is_none_or(|wanted| wanted == guid.get());
+        for top in held.pool.vdevs().tops() {
+            let whole = is_meant(top.guid());
+            if whole {
+                top.stats().clear_errors();
+            }
+            for leaf in top.leaves().iter().filter(|leaf| whole || is_meant(leaf.guid())) {
+                leaf.stats().clear_errors();
+                if leaf.state().0 == vdev::VdevState::Faulted
+                    && let Err(error) = held.pool.vdevs().reopen(leaf.guid(), None).await
+                {
+                    tracing::warn!(pool = call.pool, error = refusal::chain(&error), "still out of use");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is told of a pool's scan and its damage.
+pub async fn put(info: &mut PoolInfo, held: &Held, mounted: &BTreeMap<String, String>, now_secs: u64) {
+    info.scan = held.pool.scan().and_then(|report| scan_info(&report, now_secs));
+    let damaged = held.pool.damaged_objects().await;
+    info.error_count = held.pool.data_errors().len() as u64;
+    info.error_files = damaged.iter().map(|object| name_of(object, mounted)).collect();
+}
+
+fn scan_info(report: &ScanReport, now_secs: u64) -> Option<ScanInfo> {
+    let phys = &report.phys;
+    let function = match phys.func.get() {
+        func::SCRUB => ScanFunction::Scrub,
+        func::RESILVER => ScanFunction::Resilver,
+        _ => return None,
+    };
+    let state = match phys.state.get() {
+        state::SCANNING => ScanState::Scanning,
+        state::FINISHED => ScanState::Finished,
+        state::CANCELED => ScanState::Canceled,
+        _ => return None,
+    };
+    Some(ScanInfo {
+        function,
+        state,
+        start_secs: phys.start_time.get(),
+        end_secs: phys.end_time.get(),
+        repaired_bytes: phys.processed.get(),
+        errors: phys.errors.get(),
+        issued_bytes: phys.examined.get(),
+        total_bytes: phys.to_examine.get().saturating_sub(phys.skipped.get()),
+        paused_secs: report.paused_at,
+        pass_bytes: report.pass.examined,
+        pass_start_secs: report.pass.start,
+        pass_secs: now_secs.saturating_sub(report.pass.start),
+    })
+}
+
+/// As `zpool status -v` names a damaged object: a full path where it is mounted.
+fn name_of(damaged: &DamagedObject, mounted: &BTreeMap<String, String>) -> String {
+    let object = damaged.object.get();
+    match (&damaged.dataset, &damaged.path) {
+        _ if damaged.objset == units::ObjsetId::MOS => format!("<metadata>:<0x{object:x}>"),
+        (None, _) => format!("<0x{:x}>:<0x{object:x}>", damaged.objset.get()),
+        (Some(dataset), None) => format!("{dataset}:<0x{object:x}>"),
+        (Some(dataset), Some(path)) => match mounted.get(dataset) {
+            Some(place) => format!("{}{path}", place.trim_end_matches('/')),
+            None => format!("{dataset}:{path}"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::{ObjectId, ObjsetId};
+
+    #[test]
+    fn damaged_objects_are_named_as_far_as_they_are_known() {
+        let mounted = BTreeMap::from([("p/m".to_owned(), "/mnt/m".to_owned())]);
+        let name = |objset, dataset: Option<&str>, path: Option<&str>| {
+            let (dataset, path) = (dataset.map(str::to_owned), path.map(str::to_owned));
+            let objset = ObjsetId::new(objset);
+            name_of(&DamagedObject { objset, object: ObjectId::new(0x1f), dataset, path }, &mounted)
+        };
+        assert_eq!(name(0, None, None), "<metadata>:<0x1f>");
+        assert_eq!(name(0x36, None, None), "<0x36>:<0x1f>");
+        assert_eq!(name(0x36, Some("p"), None), "p:<0x1f>");
+        assert_eq!(name(0x36, Some("p"), Some("/a/b")), "p:/a/b");
+        assert_eq!(name(0x36, Some("p/m"), Some("/a/b")), "/mnt/m/a/b");
+    }
+}

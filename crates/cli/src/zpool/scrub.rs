@@ -1,0 +1,99 @@
+//! `zpool scrub` and `zpool clear`.
+
+use super::pools::{all, find, select};
+use crate::args::{Args, Flag, Spec};
+use crate::program::Command;
+use crate::session::{Outcome, Session, Stop, usage};
+use crate::view::names::find_vdev;
+use control::{Failure, FailureKind, PoolClear, PoolInfo, PoolScrub, ScanFunction, ScrubHow};
+use std::time::Duration;
+
+/// `-w` looks so often.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+pub const SCRUB: Command = Command::new(
+    Spec {
+        name: "scrub",
+        alias: None,
+        about: "reads everything, and repairs what is damaged",
+        flags: &[
+            Flag::switch('s', "stop the scrub that runs"),
+            Flag::switch('p', "pause it until the next 'scrub'"),
+            Flag::switch('w', "wait until it is done"),
+        ],
+        operands: "<pool> ...",
+    },
+    scrub,
+);
+
+pub const CLEAR: Command = Command::new(
+    Spec {
+        name: "clear",
+        alias: None,
+        about: "sets error counters back, and tries failed devices again",
+        flags: &[],
+        operands: "<pool> [device]",
+    },
+    clear,
+);
+
+fn scrub(session: &mut Session, args: &Args) -> Outcome {
+    let how = match (args.has('s'), args.has('p')) {
+        (true, true) => return usage("invalid option combination: -s and -p are mutually exclusive"),
+        (true, _) => ScrubHow::Stop,
+        (_, true) => ScrubHow::Pause,
+        _ => ScrubHow::Start,
+    };
+    if args.has('w') && how != ScrubHow::Start {
+        return usage("invalid option combination: -w cannot be used with -p or -s");
+    }
+    if args.operands.is_empty() {
+        return usage("missing pool name argument");
+    }
+    let (pools, mut code) = select(session, &args.operands)?;
+    for pool in &pools {
+        match session.ask(&PoolScrub { pool: pool.name.clone(), how }) {
+            Err(Stop::Failed(failure)) => code = session.complain(&failure),
+            result => result?,
+        }
+    }
+    if args.has('w') && code == 0 {
+        wait(session, &pools)?;
+    }
+    Ok(code)
+}
+
+/// Until none of these pools is being scrubbed; one that is paused, or gone, does not count.
+fn wait(session: &Session, pools: &[PoolInfo]) -> Result<(), Stop> {
+    let is_busy = |pool: &PoolInfo| {
+        let scrubbing = pool.scan.is_some_and(|scan| {
+            scan.function == ScanFunction::Scrub && scan.is_under_way() && scan.paused_secs.is_none()
+        });
+        scrubbing && pools.iter().any(|waited| waited.guid == pool.guid)
+    };
+    while all(session)?.iter().any(is_busy) {
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}
+
+fn clear(session: &mut Session, args: &Args) -> Outcome {
+    let (pool, device) = match args.operands.as_slice() {
+        [] => return usage("missing pool name"),
+        [pool] => (pool, None),
+        [pool, device] => (pool, Some(device)),
+        _ => return usage("too many arguments"),
+    };
+    let info = find(session, pool)?;
+    let vdev = match device {
+        Some(word) => Some(find_vdev(&info, word).ok_or_else(|| no_such_device(word))?.guid),
+        None => None,
+    };
+    session.ask(&PoolClear { pool: pool.clone(), vdev })?;
+    Ok(0)
+}
+
+fn no_such_device(word: &str) -> Stop {
+    let line = format!("cannot clear errors for {word}: no such device in pool");
+    Failure::new(FailureKind::Invalid, line).into()
+}

@@ -1,0 +1,344 @@
+//! Scrub: every block of the pool read, from all its places, and repaired where it can be.
+//!
+//! ```text
+//!   NONE ──start──► SCANNING ──────── end ───► FINISHED ──start──► SCANNING …
+//!                    │  ▲   └── cancel ──► CANCELED ──start──►┘
+//!               pause│  │start
+//!                    ▼  │
+//!                   paused
+//! ```
+//! The state is the format's (`scan` in the directory of the meta-objset), so that OpenZFS goes on
+//! where this program stopped, and the other way round. It is stored when it changes, and every
+//! [`STORE_EVERY`] while the scrub runs; a crash repeats at most that much work.
+//!
+//! What is done here is admission: one scrub at a time, and who may stop it. The work itself is
+//! in [`run`], the order of datasets in [`order`].
+//!
+//! Invariants
+//! - Only blocks are repaired that were alive when the scrub began and are alive now.
+//!   (see [`run`]; test: `a_scrub_beside_writers_damages_nothing`)
+//! - A block that datasets and snapshots share is read once.
+//!   (test: `every_block_of_a_pool_is_scrubbed_once`)
+
+mod order;
+mod run;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use dmu::Tx;
+use dmu::zap::{Zap, ZapSpec, ZapValue, int_name};
+use event_listener::Event;
+use ondisk::ObjectType;
+use ondisk::dsl::scan::{ScanPhys, flags, func, state};
+use ondisk::mos::directory;
+use parking_lot::Mutex;
+use units::{ObjectId, Txg};
+
+use crate::{Pool, PoolError};
+
+/// While a scrub runs its state is stored so often.
+const STORE_EVERY: Duration = Duration::from_secs(30);
+
+/// Why a scrub was not started, paused or stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ScrubRefusal {
+    /// One is running.
+    #[error("a scrub is running")]
+    Running,
+    /// It is paused already.
+    #[error("the scrub is paused")]
+    Paused,
+    /// None is running.
+    #[error("no scrub is running")]
+    None,
+    /// Devices are being brought up to date.
+    #[error("a resilver is running")]
+    Resilvering,
+}
+
+/// The last or running scan of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScanReport {
+    /// What the format keeps.
+    pub phys: ScanPhys,
+    /// Since when it is paused, in seconds since 1970.
+    pub paused_at: Option<u64>,
+    /// What this program did of it since it was started, or taken up again.
+    pub pass: Pass,
+}
+
+/// One stretch of work on a scan.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pass {
+    /// When it began, in seconds since 1970.
+    pub start: u64,
+    /// Bytes examined.
+    pub examined: u64,
+}
+
+/// The state of scrubs in one pool.
+#[derive(Default)]
+pub(crate) struct Scrubs {
+    now: Mutex<Now>,
+    /// Held while a scrub is started, paused or stopped.
+    deciding: async_lock::Mutex<()>,
+    halting: AtomicBool,
+    halted: Event,
+}
+
+#[derive(Clone, Default)]
+struct Now {
+    phys: ScanPhys,
+    paused_at: Option<u64>,
+    pass: Pass,
+    running: bool,
+    /// Datasets that may be visited next: those before them are done.
+    ready: BTreeSet<ObjectId>,
+}
+
+impl Now {
+    fn is_scanning(&self) -> bool {
+        self.phys.state.get() == state::SCANNING
+    }
+
+    fn is_scrubbing(&self) -> bool {
+        self.is_scanning() && self.phys.func.get() == func::SCRUB
+    }
+
+    fn is_paused(&self) -> bool {
+        self.phys.flags.get() & flags::SCRUB_PAUSED != 0
+    }
+
+    fn set_paused(&mut self, at: Option<u64>) {
+        let others = self.phys.flags.get() & !flags::SCRUB_PAUSED;
+        self.phys.flags.set(others | at.map_or(0, |_| flags::SCRUB_PAUSED));
+        self.paused_at = at;
+    }
+}
+
+impl Pool {
+    /// The last or running scrub or resilver; none if there never was one.
+    #[must_use]
+    pub fn scan(&self) -> Option<ScanReport> {
+        let now = self.scrubs.now.lock();
+        let report = ScanReport { phys: now.phys, paused_at: now.paused_at, pass: now.pass };
+        (now.phys.func.get() != func::NONE).then_some(report)
+    }
+
+    /// Starts a scrub, or goes on with one that is paused. It goes on by itself.
+    ///
+    /// # Errors
+    /// [`PoolError::Scrub`] when one is running; when its beginning cannot be made stable.
+    pub async fn scrub(self: &Arc<Self>) -> Result<(), PoolError> {
+        self.check_writable()?;
+        let _one_at_a_time = self.scrubs.deciding.lock().await;
+        let now = self.scrubs.now.lock().clone();
+        match now.phys.func.get() {
+            _ if now.is_scrubbing() && !now.is_paused() => Err(ScrubRefusal::Running.into()),
+            func::RESILVER if now.is_scanning() => Err(ScrubRefusal::Resilvering.into()),
+            _ if now.is_scrubbing() => {
+                self.in_sync(|pool, tx| async move {
+                    pool.scrubs.now.lock().set_paused(None);
+                    pool.store_scan(&tx).await
+                })
+                .await?;
+                self.run_scrub();
+                Ok(())
+            }
+            _ => {
+                self.in_sync(|pool, tx| async move { pool.begin_scrub(&tx).await }).await?;
+                self.run_scrub();
+                Ok(())
+            }
+        }
+    }
+
+    /// Has the scrub wait until [`Self::scrub`] is called again, also after an export.
+    ///
+    /// # Errors
+    /// [`PoolError::Scrub`] when none runs, or it is paused.
+    pub async fn pause_scrub(self: &Arc<Self>) -> Result<(), PoolError> {
+        self.check_writable()?;
+        let _one_at_a_time = self.scrubs.deciding.lock().await;
+        self.check_scrubbing()?;
+        if self.scrubs.now.lock().is_paused() {
+            return Err(ScrubRefusal::Paused.into());
+        }
+        self.halt_scrub().await;
+        self.check_scrubbing()?;
+        self.in_sync(|pool, tx| async move {
+            let at = pool.env.wall_clock().as_secs();
+            pool.scrubs.now.lock().set_paused(Some(at));
+            pool.store_scan(&tx).await
+        })
+        .await
+    }
+
+    /// Stops the scrub for good.
+    ///
+    /// # Errors
+    /// [`PoolError::Scrub`] when there is none.
+    pub async fn cancel_scrub(self: &Arc<Self>) -> Result<(), PoolError> {
+        self.check_writable()?;
+        let _one_at_a_time = self.scrubs.deciding.lock().await;
+        self.check_scrubbing()?;
+        self.halt_scrub().await;
+        self.check_scrubbing()?;
+        self.in_sync(|pool, tx| async move { pool.end_scrub(&tx, state::CANCELED).await }).await
+    }
+
+    fn check_scrubbing(&self) -> Result<(), PoolError> {
+        if self.scrubs.now.lock().is_scrubbing() { Ok(()) } else { Err(ScrubRefusal::None.into()) }
+    }
+
+    /// Takes up the scan that an import found.
+    pub(crate) async fn resume_scrub(self: &Arc<Self>) -> Result<(), PoolError> {
+        self.load_scan().await?;
+        let goes_on = {
+            let now = self.scrubs.now.lock();
+            now.is_scrubbing() && !now.is_paused()
+        };
+        if goes_on && !self.read_only {
+            self.run_scrub();
+        }
+        Ok(())
+    }
+
+    /// Stops the work before the pool closes; the next import goes on.
+    pub(crate) async fn leave_scrub(self: &Arc<Self>) -> Result<(), PoolError> {
+        let _one_at_a_time = self.scrubs.deciding.lock().await;
+        self.halt_scrub().await;
+        if self.check_scrubbing().is_ok() {
+            self.in_sync(|pool, tx| async move { pool.store_scan(&tx).await }).await?;
+        }
+        Ok(())
+    }
+
+    fn run_scrub(self: &Arc<Self>) {
+        {
+            let mut now = self.scrubs.now.lock();
+            now.running = true;
+            now.pass = Pass { start: self.env.wall_clock().as_secs(), examined: 0 };
+        }
+        self.scrubs.halting.store(false, Ordering::Release);
+        let pool = Arc::clone(self);
+        self.env.spawn(
+            "scrub",
+            Box::pin(async move {
+                if let Err(error) = pool.work_through().await {
+                    tracing::error!(%error, "the scrub stops");
+                }
+                pool.scrubs.now.lock().running = false;
+                pool.scrubs.halted.notify(usize::MAX);
+            }),
+        );
+    }
+
+    async fn halt_scrub(&self) {
+        self.scrubs.halting.store(true, Ordering::Release);
+        loop {
+            let halted = self.scrubs.halted.listen();
+            if !self.scrubs.now.lock().running {
+                return;
+            }
+            halted.await;
+        }
+    }
+
+    async fn begin_scrub(self: &Arc<Self>, tx: &Tx) -> Result<(), PoolError> {
+        let total = self.vdevs.tops().iter().map(|top| top.id()).collect::<Vec<_>>();
+        let allocated = |a: &mut metaslab::Allocator| {
+            total.iter().filter_map(|id| a.vdev_space(*id)).map(|space| space.allocated.get()).sum()
+        };
+        let to_examine: u64 = self.zio.with_allocator(allocated);
+        let queue = Zap::create(&self.mos, tx, &ZapSpec::new(ObjectType::SCAN_QUEUE)).await?.object();
+        let mut phys = ScanPhys::default();
+        phys.func.set(func::SCRUB);
+        phys.state.set(state::SCANNING);
+        phys.queue_object.set(queue.get());
+        phys.max_txg.set(tx.txg().get());
+        phys.current_max_txg.set(tx.txg().get());
+        phys.start_time.set(self.env.wall_clock().as_secs());
+        phys.to_examine.set(to_examine);
+        self.errors.begin_scrub();
+        let ready = self.first_datasets().await?;
+        *self.scrubs.now.lock() = Now { phys, ready, ..Now::default() };
+        self.store_scan(tx).await
+    }
+
+    async fn end_scrub(&self, tx: &Tx, how: u64) -> Result<(), PoolError> {
+        let queue = {
+            let mut now = self.scrubs.now.lock();
+            now.phys.state.set(how);
+            now.phys.end_time.set(self.env.wall_clock().as_secs());
+            now.set_paused(None);
+            now.ready.clear();
+            let queue = now.phys.queue_object.get();
+            now.phys.queue_object.set(0);
+            queue
+        };
+        if queue != 0 {
+            self.mos.free_object(tx, ObjectId::new(queue)).await?;
+        }
+        self.errors.end_scrub(how == state::FINISHED);
+        self.store_scan(tx).await
+    }
+
+    /// Writes the state, and the queue of datasets that may be next.
+    async fn store_scan(&self, tx: &Tx) -> Result<(), PoolError> {
+        let now = self.scrubs.now.lock().clone();
+        let value = ZapValue::U64(now.phys.to_words());
+        self.dsl.directory().update(tx, directory::SCAN.as_bytes(), &value).await?;
+        if now.phys.queue_object.get() == 0 {
+            return Ok(());
+        }
+        let queue = Zap::hold(&self.mos, ObjectId::new(now.phys.queue_object.get())).await?;
+        let current = now.phys.bookmark[0].get();
+        let wanted: BTreeSet<u64> =
+            now.ready.iter().map(|object| object.get()).filter(|&object| object != current).collect();
+        let mut stored = BTreeSet::new();
+        for entry in queue.all().await? {
+            let object =
+                std::str::from_utf8(&entry.name).ok().and_then(|name| u64::from_str_radix(name, 16).ok());
+            match object {
+                Some(object) if wanted.contains(&object) => _ = stored.insert(object),
+                _ => queue.remove(tx, &entry.name).await?,
+            }
+        }
+        for object in wanted.difference(&stored) {
+            let born_after = self.dsl.dataset(ObjectId::new(*object)).await?.prev_snapshot_txg.get();
+            queue.add_u64(tx, int_name(*object).as_bytes(), born_after).await?;
+        }
+        Ok(())
+    }
+
+    async fn load_scan(&self) -> Result<(), PoolError> {
+        let stored = self.dsl.directory().lookup(directory::SCAN.as_bytes()).await?;
+        let Some(ZapValue::U64(words)) = stored else { return Ok(()) };
+        // A state that makes no sense is as good as none: nothing but progress is lost.
+        let Ok(phys) = ScanPhys::from_words(&words) else { return Ok(()) };
+        let mut now = Now { phys, ..Now::default() };
+        if now.is_paused() {
+            now.paused_at = Some(self.env.wall_clock().as_secs());
+        }
+        if now.is_scrubbing() && phys.queue_object.get() != 0 {
+            let queue = Zap::hold(&self.mos, ObjectId::new(phys.queue_object.get())).await?;
+            let names = queue.all().await?.into_iter();
+            let number = |name: Vec<u8>| u64::from_str_radix(std::str::from_utf8(&name).ok()?, 16).ok();
+            now.ready = names.filter_map(|entry| number(entry.name)).map(ObjectId::new).collect();
+            if phys.bookmark[0].get() != 0 {
+                now.ready.insert(ObjectId::new(phys.bookmark[0].get()));
+            }
+        }
+        *self.scrubs.now.lock() = now;
+        Ok(())
+    }
+}
+
+/// The youngest blocks that a scrub reads.
+fn max_txg(phys: &ScanPhys) -> Txg {
+    Txg::new(phys.max_txg.get())
+}

@@ -1,0 +1,225 @@
+//! The work of a scrub, in small batches.
+//!
+//! ```text
+//!   join a group ─► down from the root to the place ─► 64 blocks ─► scrub ─► leave ─► rest
+//! ```
+//! A pointer may be trusted for as long as its block lives. Pointers are looked up anew in each
+//! batch while it takes part in the open group: until that group has synced nothing that was
+//! freed is used again. Blocks younger than the scrub's beginning are left alone, for the sync
+//! loop may write those of its own group again in place.
+//!
+//! When others have I/O under way after a batch, the scrub rests as long as the batch took.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use dmu::{DmuError, Lost, Objset, Place, Reach, Visited};
+use dsl::DslError;
+use futures::future::join_all;
+use ondisk::Blkptr;
+use ondisk::dsl::scan::state;
+use units::{ObjectId, ObjsetId, Txg};
+use zio::{Bookmark, Scrubbed, ZioError};
+
+use super::{STORE_EVERY, max_txg};
+use crate::{Pool, PoolError};
+
+/// Blocks looked up at a time.
+const BATCH_BLOCKS: usize = 64;
+/// Blocks read at a time.
+const AT_ONCE: usize = 8;
+/// A young block that cannot be read may just be written: so many more groups are waited for.
+const PATIENCE: u32 = 3;
+/// What the format's bookmark names when no dataset is under way.
+const NO_DATASET: u64 = u64::MAX;
+
+/// What is visited now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Mos,
+    Dataset(ObjectId),
+    Between,
+}
+
+struct Work {
+    stage: Stage,
+    place: Place,
+    visited: BTreeSet<ObjectId>,
+    /// How often the place was tried without success.
+    tries: u32,
+}
+
+impl Pool {
+    /// Works until the end, or until told to halt.
+    pub(super) async fn work_through(self: &Arc<Self>) -> Result<(), PoolError> {
+        let mut work = self.taken_up().await?;
+        let mut stored_at = self.env.now();
+        while !self.scrubs.halting.load(Ordering::Acquire) {
+            if work.stage == Stage::Between && !self.next_dataset(&mut work).await? {
+                return self
+                    .in_sync(|pool, tx| async move { pool.end_scrub(&tx, state::FINISHED).await })
+                    .await;
+            }
+            let started = self.env.now();
+            self.batch(&mut work).await?;
+            self.note_place(&work);
+            if self.others_wait() {
+                self.env.sleep(self.env.now().saturating_sub(started)).await;
+            }
+            if self.env.now().saturating_sub(stored_at) >= STORE_EVERY {
+                self.in_sync(|pool, tx| async move { pool.store_scan(&tx).await }).await?;
+                stored_at = self.env.now();
+            }
+        }
+        Ok(())
+    }
+
+    async fn taken_up(&self) -> Result<Work, PoolError> {
+        let (words, ready) = {
+            let now = self.scrubs.now.lock();
+            (now.phys.bookmark.map(|word| word.get()), now.ready.clone())
+        };
+        let place = Place::from_words([words[1], words[2], words[3]]);
+        let mut work = Work { stage: Stage::Mos, place, visited: BTreeSet::new(), tries: 0 };
+        if words[0] == 0 {
+            let ready = self.first_datasets().await?;
+            self.scrubs.now.lock().ready = ready;
+            return Ok(work);
+        }
+        work.visited = self.ancestors(&ready).await.unwrap_or_default();
+        work.stage =
+            if words[0] == NO_DATASET { Stage::Between } else { Stage::Dataset(ObjectId::new(words[0])) };
+        Ok(work)
+    }
+
+    fn note_place(&self, work: &Work) {
+        let mut now = self.scrubs.now.lock();
+        let objset = match work.stage {
+            Stage::Mos => 0,
+            Stage::Dataset(object) => object.get(),
+            Stage::Between => NO_DATASET,
+        };
+        let [object, level, block] = work.place.to_words();
+        for (to, word) in now.phys.bookmark.iter_mut().zip([objset, object, level, block]) {
+            to.set(word);
+        }
+    }
+
+    /// Chooses the dataset to go on with; false when all are done.
+    async fn next_dataset(&self, work: &mut Work) -> Result<bool, PoolError> {
+        loop {
+            let next = self.scrubs.now.lock().ready.pop_first();
+            let Some(next) = next else {
+                // What was created or destroyed meanwhile is not in the queue.
+                let missed = self.unvisited(&work.visited).await?;
+                if missed.is_empty() {
+                    return Ok(false);
+                }
+                self.scrubs.now.lock().ready = missed;
+                continue;
+            };
+            if work.visited.contains(&next) || self.dsl.dataset(next).await.is_err() {
+                continue;
+            }
+            (work.stage, work.place) = (Stage::Dataset(next), Place::START);
+            return Ok(true);
+        }
+    }
+
+    async fn batch(&self, work: &mut Work) -> Result<(), PoolError> {
+        let alive = self.gate.begin_unthrottled()?;
+        let (id, root, born_after) = match self.root_of(work.stage).await {
+            Ok(found) => found,
+            // Destroyed meanwhile.
+            Err(_) if work.stage != Stage::Mos => return self.stage_done(work).await,
+            Err(error) => return Err(error),
+        };
+        let reach = Reach { from: work.place, born_after, limit: BATCH_BLOCKS };
+        let Visited { blocks, lost, next } = Objset::visit(&self.zio, id, &root, reach).await;
+        let max = max_txg(&self.scrubs.now.lock().phys);
+        if work.tries < PATIENCE && lost.iter().any(|lost| lost.birth > max) {
+            drop(alive);
+            work.tries += 1;
+            return Ok(self.gate.wait_synced(self.gate.open_txg()).await?);
+        }
+        work.tries = 0;
+        lost.iter().for_each(|lost| self.count_lost(lost));
+        let due: Vec<_> = blocks.into_iter().filter(|(_, bp)| bp.birth() <= max).collect();
+        for some in due.chunks(AT_ONCE) {
+            let scrubbed = join_all(some.iter().map(|(bookmark, bp)| self.zio.scrub(bp, bookmark))).await;
+            for ((bookmark, bp), result) in some.iter().zip(scrubbed) {
+                self.count(bookmark, bp, result);
+            }
+        }
+        drop(alive);
+        match next {
+            Some(next) => work.place = next,
+            None => self.stage_done(work).await?,
+        }
+        Ok(())
+    }
+
+    async fn root_of(&self, stage: Stage) -> Result<(ObjsetId, Blkptr, Txg), PoolError> {
+        match stage {
+            Stage::Dataset(object) => {
+                let phys = self.dsl.dataset(object).await?;
+                Ok((ObjsetId::new(object.get()), phys.bp, Txg::new(phys.prev_snapshot_txg.get())))
+            }
+            Stage::Mos | Stage::Between => Ok((ObjsetId::MOS, self.mos.root(), Txg::ZERO)),
+        }
+    }
+
+    async fn stage_done(&self, work: &mut Work) -> Result<(), PoolError> {
+        if let Stage::Dataset(object) = work.stage {
+            work.visited.insert(object);
+            match self.dsl.dataset(object).await {
+                Ok(phys) => {
+                    let next = self.successors(&phys).await?;
+                    self.scrubs.now.lock().ready.extend(next);
+                }
+                Err(DslError::Dmu(DmuError::Suspended { txg })) => return Err(PoolError::Suspended { txg }),
+                Err(_) => {}
+            }
+        }
+        (work.stage, work.place) = (Stage::Between, Place::START);
+        Ok(())
+    }
+
+    fn count(&self, bookmark: &Bookmark, bp: &Blkptr, result: Result<Scrubbed, ZioError>) {
+        let bytes = bp.asize_total().get();
+        let mut now = self.scrubs.now.lock();
+        now.pass.examined += bytes;
+        let examined = now.phys.examined.get() + bytes;
+        now.phys.examined.set(examined);
+        match result {
+            Ok(scrubbed) => {
+                let repaired = bp.psize().get() * scrubbed.bad_copies as u64;
+                let processed = now.phys.processed.get() + repaired;
+                now.phys.processed.set(processed);
+            }
+            Err(ZioError::Unsupported { what, .. }) => tracing::debug!(%bookmark, what, "not scrubbed"),
+            Err(error) => {
+                tracing::warn!(%error, "found by the scrub");
+                let errors = now.phys.errors.get() + 1;
+                now.phys.errors.set(errors);
+                self.errors.note(*bookmark);
+            }
+        }
+    }
+
+    /// A block whose bytes are right but make no sense is no copy's fault, and no less lost.
+    fn count_lost(&self, lost: &Lost) {
+        if matches!(lost.error, DmuError::Damaged { .. }) && self.errors.note(lost.bookmark) {
+            tracing::warn!(error = %lost.error, "found by the scrub");
+            let mut now = self.scrubs.now.lock();
+            let errors = now.phys.errors.get() + 1;
+            now.phys.errors.set(errors);
+        }
+    }
+
+    /// Whether somebody has I/O under way, now that the scrub has none.
+    fn others_wait(&self) -> bool {
+        self.vdevs.leaves().iter().any(|leaf| leaf.stats().snapshot().in_flight > 0)
+    }
+}

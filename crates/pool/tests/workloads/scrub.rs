@@ -1,0 +1,262 @@
+//! Scrub: everything is read, what is damaged is mended or named, and nothing else is touched.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ondisk::dsl::scan::state;
+use pool::{Pool, PoolError, ScanReport, ScrubRefusal};
+use units::ObjectId;
+use zpl::{Cred, NewNode, WriteFlags, Zfs};
+
+use crate::dice::Dice;
+use crate::world::{Layout, World};
+
+const MIRROR: Layout = Layout { device_mib: 128, ..Layout::new(&[&["a", "b"]], &[], 12) };
+const SINGLE: Layout = Layout { device_mib: 128, ..Layout::new(&[&["a"]], &[], 9) };
+
+async fn write(zfs: &Zfs, name: &str, data: &[u8]) -> ObjectId {
+    let made = zfs.create(zfs.root(), name.as_bytes(), NewNode::File, 0o644, Cred::default()).await.unwrap();
+    zfs.write(made.object, 0, data, WriteFlags::default()).await.unwrap();
+    made.object
+}
+
+/// What does not compress, another for each seed.
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut dice = Dice::new(seed);
+    std::iter::repeat_with(|| (dice.below(256)) as u8).take(len).collect()
+}
+
+fn report(pool: &Pool) -> ScanReport {
+    pool.scan().expect("there was a scan")
+}
+
+async fn finished(pool: &Arc<Pool>) -> ScanReport {
+    for _ in 0..600 {
+        if report(pool).phys.state.get() != state::SCANNING {
+            return report(pool);
+        }
+        let waiting = pool.env().sleep(Duration::from_millis(50));
+        // The groups of this pool turn only when somebody waits for one.
+        pool.sync_now().await.unwrap();
+        waiting.await;
+    }
+    panic!("the scrub does not end: {:?}", report(pool));
+}
+
+/// Overwrites every place of the device where these bytes begin a sector.
+fn damage(path: PathBuf, bytes: &[u8]) -> usize {
+    let mut image = std::fs::read(&path).unwrap();
+    let places: Vec<usize> = (4 << 20..image.len() - 512)
+        .step_by(512)
+        .filter(|&at| image[at..].starts_with(&bytes[..32]))
+        .collect();
+    for at in &places {
+        image[*at..*at + 16].fill(0xdb);
+    }
+    std::fs::write(path, image).unwrap();
+    places.len()
+}
+
+#[test]
+fn every_block_of_a_pool_is_scrubbed_once() {
+    let world = World::new(MIRROR);
+    let pool = world.create();
+    world.create_filesystem(&pool, "whirl/fs", &[]);
+    let zfs = world.zfs(&pool, "whirl/fs");
+    world.run(async {
+        write(&zfs, "big", &noise(1, 3_000_000)).await;
+        for i in 0..200 {
+            write(&zfs, &format!("small {i}"), &noise(i, 100)).await;
+        }
+        pool.sync_now().await.unwrap();
+        pool.scrub().await.unwrap();
+        let done = finished(&pool).await;
+        assert_eq!(done.phys.state.get(), state::FINISHED);
+        assert_eq!((done.phys.errors.get(), done.phys.processed.get()), (0, 0));
+        // What the scrub itself wrote into the meta-objset is younger than its beginning.
+        let (examined, all) = (done.phys.examined.get(), done.phys.to_examine.get());
+        assert!(examined <= all && all - examined < 200 << 10, "{examined} of {all}");
+    });
+    drop(zfs);
+    world.export(&pool);
+    world.check("after a scrub");
+}
+
+#[test]
+fn damage_on_one_side_is_mended_and_on_both_it_is_named() {
+    let world = World::new(MIRROR);
+    let (one, both) = (noise(21, 500_000), noise(22, 500_000));
+    let pool = world.create();
+    world.create_filesystem(&pool, "whirl/fs", &[("compression", 2)]);
+    let zfs = world.zfs(&pool, "whirl/fs");
+    let file = world.run(async {
+        write(&zfs, "one", &one).await;
+        write(&zfs, "both", &both).await
+    });
+    drop(zfs);
+    world.export(&pool);
+    drop(pool);
+    let second_block = &both[128 << 10..];
+    assert_eq!(damage(world.path("a"), &one), 1);
+    assert_eq!(damage(world.path("a"), second_block) + damage(world.path("b"), second_block), 2);
+    let pool = world.import();
+    world.run(async {
+        pool.scrub().await.unwrap();
+        let done = finished(&pool).await;
+        assert_eq!((done.phys.errors.get(), done.phys.processed.get()), (1, 128 << 10));
+        let damaged = pool.damaged_objects().await;
+        assert_eq!(damaged.len(), 1, "{damaged:?}");
+        assert_eq!(damaged[0].object, file);
+        assert_eq!(damaged[0].dataset.as_deref(), Some("whirl/fs"));
+        assert_eq!(damaged[0].path.as_deref(), Some("/both"));
+        assert_eq!(pool.data_errors().len(), 1);
+        // The file is written anew; the next scrub finds nothing, and forgets.
+        let zfs = Arc::clone(&pool.filesystem("whirl/fs").await.unwrap().zfs);
+        zfs.write(file, 128 << 10, &noise(23, 128 << 10), WriteFlags::default()).await.unwrap();
+        pool.sync_now().await.unwrap();
+        assert_eq!(pool.data_errors().len(), 1);
+        pool.scrub().await.unwrap();
+        let done = finished(&pool).await;
+        assert_eq!((done.phys.errors.get(), done.phys.processed.get()), (0, 0));
+        assert_eq!(pool.data_errors().len(), 0);
+    });
+    let errors = |leaf: &Arc<vdev::Leaf>| leaf.stats().snapshot().checksum_errors;
+    assert!(pool.vdevs().leaves().iter().all(|leaf| errors(leaf) > 0));
+    world.export(&pool);
+    world.check("mended");
+}
+
+#[test]
+fn a_read_that_fails_is_remembered_without_a_scrub() {
+    let world = World::new(SINGLE);
+    let data = noise(31, 300_000);
+    let pool = world.create();
+    let zfs = world.zfs(&pool, "whirl");
+    let file = world.run(write(&zfs, "file", &data));
+    drop(zfs);
+    world.export(&pool);
+    drop(pool);
+    assert_eq!(damage(world.path("a"), &data[128 << 10..]), 1);
+    let pool = world.import();
+    world.run(async {
+        assert_eq!(pool.data_errors().len(), 0);
+        let zfs = Arc::clone(&pool.filesystem("whirl").await.unwrap().zfs);
+        let mut back = vec![0; data.len()];
+        zfs.read(file, 0, &mut back).await.expect_err("damaged");
+        let damaged = pool.damaged_objects().await;
+        assert_eq!(damaged[0].path.as_deref(), Some("/file"));
+    });
+    world.export(&pool);
+}
+
+#[test]
+fn a_scrub_that_was_left_goes_on_after_import_and_a_paused_one_waits() {
+    let world = World::new(MIRROR);
+    let pool = world.create();
+    let zfs = world.zfs(&pool, "whirl");
+    world.run(async {
+        for i in 0..40 {
+            write(&zfs, &format!("file {i}"), &noise(i, 1 << 20)).await;
+        }
+        pool.sync_now().await.unwrap();
+        assert!(matches!(pool.cancel_scrub().await, Err(PoolError::Scrub(ScrubRefusal::None))));
+        pool.scrub().await.unwrap();
+        assert!(matches!(pool.scrub().await, Err(PoolError::Scrub(ScrubRefusal::Running))));
+    });
+    drop(zfs);
+    world.export(&pool);
+    let left = report(&pool).phys;
+    assert_eq!(left.state.get(), state::SCANNING);
+    assert!(left.examined.get() < left.to_examine.get(), "it was left half-way");
+    drop(pool);
+    // zdb knows the queue of a scrub under way, or would report it leaked.
+    world.check("left half-way");
+    let pool = world.import();
+    world.run(async {
+        pool.pause_scrub().await.unwrap();
+        assert!(matches!(pool.pause_scrub().await, Err(PoolError::Scrub(ScrubRefusal::Paused))));
+    });
+    world.export(&pool);
+    drop(pool);
+    let pool = world.import();
+    world.run(async {
+        let paused = report(&pool);
+        assert!(paused.paused_at.is_some() && paused.phys.state.get() == state::SCANNING);
+        assert!(paused.phys.examined.get() >= left.examined.get());
+        pool.scrub().await.unwrap();
+        let done = finished(&pool).await;
+        assert_eq!((done.phys.state.get(), done.phys.errors.get()), (state::FINISHED, 0));
+        let (examined, all) = (done.phys.examined.get(), done.phys.to_examine.get());
+        assert!(examined >= all - (1 << 20) && examined < all + (32 << 20), "{examined} of {all}");
+    });
+    world.export(&pool);
+    world.check("scrubbed in three parts");
+}
+
+#[test]
+fn a_cancelled_scrub_leaves_nothing_behind() {
+    let world = World::new(SINGLE);
+    let pool = world.create();
+    let zfs = world.zfs(&pool, "whirl");
+    world.run(async {
+        write(&zfs, "file", &noise(5, 20 << 20)).await;
+        pool.sync_now().await.unwrap();
+        pool.scrub().await.unwrap();
+        pool.cancel_scrub().await.unwrap();
+        assert_eq!(report(&pool).phys.state.get(), state::CANCELED);
+    });
+    drop(zfs);
+    world.export(&pool);
+    world.check("cancelled");
+}
+
+#[test]
+fn a_scrub_beside_writers_damages_nothing() {
+    let world = World::new(MIRROR);
+    let pool = world.create();
+    let zfs = world.zfs(&pool, "whirl");
+    let contents = world.run(async {
+        let mut dice = Dice::new(77);
+        let mut files = Vec::new();
+        for i in 0..24_u64 {
+            let data = noise(i, 600_000);
+            files.push((write(&zfs, &format!("file {i}"), &data).await, data));
+        }
+        pool.sync_now().await.unwrap();
+        for round in 0..12_u64 {
+            if report_of(&pool) != state::SCANNING {
+                pool.scrub().await.unwrap();
+            }
+            for _ in 0..40 {
+                let (object, data) = &mut files[dice.below(24) as usize];
+                let at = dice.below(590_000) as usize;
+                let new = noise(round * 1000 + at as u64, 9_000);
+                zfs.write(*object, at as u64, &new, WriteFlags::default()).await.unwrap();
+                data[at..at + 9_000].copy_from_slice(&new);
+            }
+            pool.sync_now().await.unwrap();
+        }
+        let done = finished(&pool).await;
+        assert_eq!((done.phys.errors.get(), done.phys.processed.get()), (0, 0));
+        files
+    });
+    drop(zfs);
+    world.export(&pool);
+    drop(pool);
+    world.check("scrubbed beside writers");
+    let pool = world.import();
+    let zfs = world.zfs(&pool, "whirl");
+    world.run(async {
+        for (object, data) in contents {
+            let mut back = vec![0; data.len()];
+            zfs.read(object, 0, &mut back).await.unwrap();
+            assert!(back == data, "object {object}");
+        }
+    });
+    world.export(&pool);
+}
+
+fn report_of(pool: &Pool) -> u64 {
+    pool.scan().map_or(state::NONE, |scan| scan.phys.state.get())
+}
