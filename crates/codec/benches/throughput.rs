@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use codec::parity::{Known, Lost, PARITIES_MAX, generate, reconstruct};
 use codec::{Salt, checksum, compress_into, decompress_into, is_all_zero, worthwhile_limit};
 use ondisk::{ChecksumKind, CompressionKind};
 
@@ -40,8 +41,30 @@ fn text() -> Vec<u8> {
     text
 }
 
+/// GB/s of data, of a stripe of eight data columns.
+fn parity(block: &[u8]) {
+    let columns: Vec<&[u8]> = block.chunks(BLOCK_BYTES / 8).collect();
+    let mut sums = vec![vec![0; BLOCK_BYTES / 8]; PARITIES_MAX];
+    for count in 1..=PARITIES_MAX {
+        let mut slices: Vec<&mut [u8]> = sums.iter_mut().take(count).map(Vec::as_mut_slice).collect();
+        throughput(&format!("parity {count}"), || generate(&mut slices, black_box(&columns)));
+    }
+    for count in 1..=PARITIES_MAX {
+        let known: Vec<_> = (0..count).map(|parity| Known { parity, bytes: &sums[parity] }).rev().collect();
+        let left: Vec<&[u8]> =
+            columns.iter().enumerate().map(|(at, &column)| if at < count { &[] } else { column }).collect();
+        let mut back = vec![vec![0; BLOCK_BYTES / 8]; count];
+        throughput(&format!("reconstruct {count}"), || {
+            let places = back.iter_mut().enumerate();
+            let mut lost: Vec<_> = places.map(|(index, bytes)| Lost { index, bytes }).collect();
+            reconstruct(&mut lost, black_box(&left), &known);
+        });
+    }
+}
+
 fn main() {
     let block = text();
+    parity(&block);
     let salt = Salt::new([7; 32]);
     for kind in ChecksumKind::ALL {
         if checksum(kind, &block, Some(&salt)).is_ok_and(|sum| sum != [0; 4]) && !kind.is_embedded() {

@@ -1,4 +1,4 @@
-//! Checksums and compression: pure functions over bytes.
+//! Checksums, compression, parity: pure functions over bytes.
 //!
 //! What a block looks like on disk is decided here, byte by byte, and nowhere else: `zio` says
 //! which function and how much room, and stores what it gets. Block pointers hold the checksum of
@@ -12,11 +12,12 @@
 //!   whole sectors. (test: `compressed_blocks_come_back_padded_or_not`)
 //! - A fast kernel equals its plain twin. (tests: `fletcher4_kernels_agree_with_the_plain_sum`,
 //!   `fletcher4_in_pieces_equals_fletcher4_at_once`)
-#![deny(unsafe_code)] // allowed where SIMD needs it: checksum/fletcher4.rs
+#![deny(unsafe_code)] // allowed where SIMD needs it: checksum/fletcher4.rs, parity/kernel.rs
 
 mod checksum;
 mod compress;
 mod error;
+pub mod parity;
 mod zero;
 
 pub use checksum::{Fletcher4, Salt, checksum};
