@@ -91,6 +91,16 @@ impl BufSlice {
         Self { buf, range }
     }
 
+    /// The part `range` of this part.
+    ///
+    /// # Panics
+    /// When `range` does not lie within it.
+    #[must_use]
+    pub fn part(&self, range: Range<usize>) -> Self {
+        assert!(range.end <= self.range.len());
+        Self::new(self.buf.clone(), self.range.start + range.start..self.range.start + range.end)
+    }
+
     /// The bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

@@ -28,8 +28,13 @@ impl World {
     fn new() -> Self {
         let env = RealEnv::new(Options::default());
         env.register("ram:a", Arc::new(RamDevice::new(DEVICE_BYTES)));
-        let vdev =
-            NewVdev { paths: vec![PathBuf::from("ram:a")], ashift: None, is_log: false, create_txg: 4 };
+        let vdev = NewVdev {
+            paths: vec![PathBuf::from("ram:a")],
+            ashift: None,
+            is_log: false,
+            create_txg: 4,
+            parity: 0,
+        };
         let dynamic: Arc<dyn Env> = env.clone();
         let tree = Arc::new(env.block_on(VdevTree::create(dynamic, &[vdev])).unwrap());
         let zio = Arc::new(Zio::new(Arc::clone(&tree), 64 << 20));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use metaslab::{Allocator, Class, Hint, VdevConfig};
 use ondisk::Dva;
-use units::{Ashift, Asize, Psize, Txg, VdevId};
+use units::{Ashift, Asize, Psize, Spread, Txg, VdevId};
 
 const GIB: u64 = 1 << 30;
 
@@ -15,7 +15,8 @@ fn allocator(vdevs: u32) -> Allocator {
     for id in 0..vdevs {
         let class = if id == 0 { Class::Log } else { Class::Normal };
         let (ashift, asize) = (Ashift::new(12), Asize::new(100 * GIB));
-        space.add_vdev(VdevConfig { id: VdevId::new(id), class, ashift, asize, ms_shift: 29 }).unwrap();
+        let (id, spread) = (VdevId::new(id), Spread::PLAIN);
+        space.add_vdev(VdevConfig { id, class, ashift, asize, ms_shift: 29, spread }).unwrap();
     }
     space
 }

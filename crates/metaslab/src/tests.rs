@@ -10,7 +10,7 @@ mod unflushed;
 mod vdevs;
 
 use ondisk::Dva;
-use units::{Ashift, Asize, Psize, Txg, VdevId};
+use units::{Ashift, Asize, Psize, Spread, Txg, VdevId};
 
 use crate::{Allocator, Class, Hint, MetaslabId, VdevConfig};
 
@@ -22,7 +22,8 @@ fn txg(raw: u64) -> Txg {
 }
 
 fn vdev(id: u32, class: Class, asize: u64, ms_shift: u8) -> VdevConfig {
-    VdevConfig { id: VdevId::new(id), class, ashift: Ashift::new(9), asize: Asize::new(asize), ms_shift }
+    let (id, ashift, asize) = (VdevId::new(id), Ashift::new(9), Asize::new(asize));
+    VdevConfig { id, class, ashift, asize, ms_shift, spread: Spread::PLAIN }
 }
 
 /// `count` normal vdevs of `asize` bytes.

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ondisk::Dva;
-use units::{Ashift, Asize, Psize, SECTOR_BYTES, Txg, VdevId};
+use units::{Ashift, Asize, Psize, SECTOR_BYTES, Spread, Txg, VdevId};
 
 use crate::{
     MAX_COPIES, MetaslabId,
@@ -46,6 +46,8 @@ pub struct VdevConfig {
     pub asize: Asize,
     /// Base-2 logarithm of a metaslab's size in bytes.
     pub ms_shift: u8,
+    /// Over how many children blocks are spread, and with how much parity.
+    pub spread: Spread,
 }
 
 impl VdevConfig {
@@ -55,11 +57,10 @@ impl VdevConfig {
         self.asize.get() >> self.ms_shift
     }
 
-    /// What one copy of so much data takes on this vdev: the one place where a layout with parity
-    /// will differ.
+    /// What one copy of so much data takes on this vdev, parity and padding included.
     #[must_use]
     pub const fn allocated(&self, psize: Psize) -> Asize {
-        psize.allocated_at(self.ashift)
+        psize.allocated_over(self.ashift, self.spread)
     }
 
     fn check(&self) -> Result<(), VdevConfigError> {

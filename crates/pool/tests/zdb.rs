@@ -20,7 +20,13 @@ struct World {
 }
 
 fn vdev(paths: &[&PathBuf], is_log: bool) -> NewVdev {
-    NewVdev { paths: paths.iter().map(|p| (*p).clone()).collect(), ashift: None, is_log, create_txg: 4 }
+    NewVdev {
+        paths: paths.iter().map(|p| (*p).clone()).collect(),
+        ashift: None,
+        is_log,
+        create_txg: 4,
+        parity: 0,
+    }
 }
 
 impl World {

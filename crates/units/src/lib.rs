@@ -11,7 +11,7 @@ mod txg;
 
 pub use ids::{BlockId, Guid, Level, ObjectId, ObjsetId, VdevId, ZilSeq};
 pub use offset::{LABEL_BYTES, LABEL_END_BYTES, LABEL_START_BYTES, LeafOffset, VdevOffset};
-pub use size::{Ashift, Asize, Lsize, Psize, SECTOR_BYTES, round_up};
+pub use size::{Ashift, Asize, Lsize, Psize, SECTOR_BYTES, Spread, round_up};
 pub use txg::{TXG_CONCURRENT_STATES, TXG_DEFER, TXG_INITIAL, TXG_SLOTS, Txg};
 
 /// Declares a `u64` newtype with `new`, `get`, ordering, hashing and plain display.

@@ -53,4 +53,66 @@ impl Psize {
     pub const fn allocated_at(self, ashift: Ashift) -> Asize {
         Asize::new(ashift.round_up(self.get()))
     }
+
+    /// What this much data takes on a vdev of this ashift that spreads blocks so.
+    ///
+    /// Every row of data sectors brings its parity sectors. The sum is a multiple of one more than
+    /// the parity: what is freed can then always be used again by the smallest block, which is one
+    /// data sector with its parity.
+    #[must_use]
+    pub const fn allocated_over(self, ashift: Ashift, spread: Spread) -> Asize {
+        let data = ashift.round_up(self.get()) >> ashift.get();
+        let rows = data.div_ceil(spread.data_columns());
+        let parity = spread.parity as u64;
+        let sectors = data.saturating_add(rows.saturating_mul(parity));
+        let whole = sectors.div_ceil(parity + 1).saturating_mul(parity + 1);
+        Asize::new(whole.saturating_mul(ashift.sector_bytes()))
+    }
+}
+
+/// Over how many children a vdev spreads a block, and how many sectors of each row are parity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Spread {
+    children: u8,
+    parity: u8,
+}
+
+impl Spread {
+    /// Not at all: a leaf, or a mirror, whose children all hold the same.
+    pub const PLAIN: Self = Self { children: 1, parity: 0 };
+    /// Most parity sectors of a row.
+    pub const PARITY_MAX: u8 = 3;
+
+    /// A raidz; `None` for one that cannot be.
+    #[must_use]
+    pub const fn raidz(children: usize, parity: u8) -> Option<Self> {
+        if parity == 0 || parity > Self::PARITY_MAX || children <= parity as usize || children > 255 {
+            return None;
+        }
+        Some(Self { children: children as u8, parity })
+    }
+
+    /// Children that share a block.
+    #[must_use]
+    pub const fn children(self) -> usize {
+        self.children as usize
+    }
+
+    /// Parity sectors of each row.
+    #[must_use]
+    pub const fn parity(self) -> usize {
+        self.parity as usize
+    }
+
+    /// Data sectors of a full row.
+    #[must_use]
+    pub const fn data_columns(self) -> u64 {
+        (self.children - self.parity) as u64
+    }
+}
+
+impl Default for Spread {
+    fn default() -> Self {
+        Self::PLAIN
+    }
 }

@@ -14,6 +14,26 @@ fn sizes_round_to_whole_sectors() {
 }
 
 #[test]
+fn every_row_of_a_raidz_pays_its_parity_and_no_sector_is_left_over() {
+    let sectors = |data: u64, children, parity| {
+        let spread = Spread::raidz(children, parity).expect("possible");
+        Psize::new(data << 12).allocated_over(Ashift::new(12), spread).get() >> 12
+    };
+    assert_eq!([1, 2, 3, 4, 5].map(|data| sectors(data, 3, 1)), [2, 4, 6, 6, 8]);
+    assert_eq!([1, 2, 3, 4, 5].map(|data| sectors(data, 4, 2)), [3, 6, 9, 9, 12]);
+    assert_eq!([1, 2, 3, 4, 32].map(|data| sectors(data, 6, 3)), [4, 8, 8, 12, 68]);
+    assert_eq!(Psize::new(513).allocated_over(Ashift::new(9), Spread::PLAIN).get(), 1024);
+}
+
+#[test]
+fn a_raidz_has_more_children_than_parity() {
+    assert!(Spread::raidz(2, 1).is_some() && Spread::raidz(255, 3).is_some());
+    for (children, parity) in [(1, 1), (2, 2), (3, 3), (5, 0), (5, 4), (256, 1)] {
+        assert_eq!(Spread::raidz(children, parity), None, "{children} children, parity {parity}");
+    }
+}
+
+#[test]
 fn the_open_quiescing_and_syncing_groups_never_share_a_slot() {
     for raw in 4..100 {
         let open = Txg::new(raw);

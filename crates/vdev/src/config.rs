@@ -26,6 +26,7 @@ use ondisk::{NvList, NvValue};
 use units::{Ashift, Guid, Txg, VdevId};
 
 use crate::leaf::{LeafConfig, LeafId};
+use crate::spec::raidz;
 use crate::top::{TopConfig, TopId};
 use crate::tree::RootConfig;
 use crate::{Leaf, LeafKind, Top, TopKind, VdevAux, VdevError, VdevState, VdevTree};
@@ -210,11 +211,12 @@ impl VdevTree {
 fn top_nvlist(top: &Top, target: Target) -> NvList {
     let leaf = match top.kind() {
         TopKind::Leaf => top.leaves().first(),
-        TopKind::Mirror | TopKind::Hole => None,
+        TopKind::Mirror | TopKind::Raidz { .. } | TopKind::Hole => None,
     };
     let kind = match top.kind() {
         TopKind::Leaf => leaf.map_or("missing", |leaf| leaf.kind().name()),
         TopKind::Mirror => "mirror",
+        TopKind::Raidz { .. } => "raidz",
         TopKind::Hole => "hole",
     };
     let config = top.config();
@@ -224,6 +226,9 @@ fn top_nvlist(top: &Top, target: Target) -> NvList {
     let leaf_config = leaf.map(|leaf| leaf.config());
     if let Some(leaf) = &leaf_config {
         add_names(&mut out, leaf);
+    }
+    if let TopKind::Raidz { parity } = top.kind() {
+        out.add_u64("nparity", parity.into());
     }
     out.add_u64("metaslab_array", config.metaslab_array)
         .add_u64("metaslab_shift", config.metaslab_shift)
@@ -239,7 +244,7 @@ fn top_nvlist(top: &Top, target: Target) -> NvList {
         add_nonzero(&mut out, TOP_ZAP, config.top_zap);
     }
     match (top.kind(), leaf) {
-        (TopKind::Mirror, _) => {
+        (TopKind::Mirror | TopKind::Raidz { .. }, _) => {
             let leaves = top.leaves().iter().enumerate();
             let children = leaves.map(|(index, leaf)| leaf_nvlist(leaf, index as u64, target)).collect();
             out.add_nvlist_array(key::CHILDREN, children);
@@ -332,10 +337,15 @@ fn parse_top(env: &Arc<dyn Env>, from: &NvList) -> Result<Top, VdevError> {
     let name = from.get_str(key::TYPE).ok_or_else(|| missing(key::TYPE))?;
     let (kind, leaves) = match name {
         "hole" => (TopKind::Hole, Vec::new()),
-        "mirror" => {
-            let children = from.get_nvlist_array(key::CHILDREN).ok_or_else(|| missing(key::CHILDREN))?;
-            let leaves: Result<Vec<_>, _> = children.iter().map(|child| parse_leaf(env, id, child)).collect();
-            (TopKind::Mirror, leaves?)
+        "mirror" => (TopKind::Mirror, parse_leaves(env, id, from)?),
+        "raidz" if WIDENED.iter().any(|key| from.contains(key)) => {
+            return Err(VdevError::UnsupportedKind { kind: "widened raidz".into() });
+        }
+        "raidz" => {
+            let leaves = parse_leaves(env, id, from)?;
+            // Pools older than the key have single parity.
+            let parity = from.get_u64("nparity").unwrap_or(1);
+            (raidz(leaves.len(), u8::try_from(parity).unwrap_or(u8::MAX))?, leaves)
         }
         _ => (TopKind::Leaf, vec![parse_leaf(env, id, from)?]),
     };
@@ -355,6 +365,15 @@ fn parse_top(env: &Arc<dyn Env>, from: &NvList) -> Result<Top, VdevError> {
         top_zap: from.get_u64(TOP_ZAP).unwrap_or(0),
     };
     Ok(Top::new(env.clone(), TopId { id, guid, kind, ashift }, config, leaves))
+}
+
+/// What the configuration of a raidz has to which children were added: its old blocks are laid out
+/// as if these were not there.
+const WIDENED: [&str; 2] = [ondisk::config::RAIDZ_EXPANDING, ondisk::config::RAIDZ_EXPAND_TXGS];
+
+fn parse_leaves(env: &Arc<dyn Env>, vdev: VdevId, from: &NvList) -> Result<Vec<Arc<Leaf>>, VdevError> {
+    let children = from.get_nvlist_array(key::CHILDREN).ok_or_else(|| missing(key::CHILDREN))?;
+    children.iter().map(|child| parse_leaf(env, vdev, child)).collect()
 }
 
 fn parse_leaf(env: &Arc<dyn Env>, vdev: VdevId, from: &NvList) -> Result<Arc<Leaf>, VdevError> {

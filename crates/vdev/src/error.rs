@@ -47,8 +47,8 @@ pub enum VdevError {
         /// Why it cannot be used.
         state: VdevState,
     },
-    /// No leaf of the vdev is in use any more.
-    #[error("vdev {vdev} ({guid}) has no usable leaf")]
+    /// Too few leaves of the vdev are in use any more.
+    #[error("vdev {vdev} ({guid}) has too few usable leaves")]
     NoReplica {
         /// Top-level vdev.
         vdev: VdevId,
@@ -56,7 +56,7 @@ pub enum VdevError {
         guid: Guid,
     },
     /// Something was read, but no copy is what was once written.
-    #[error("vdev {vdev} at {offset}, {len} bytes: no copy has the right checksum")]
+    #[error("vdev {vdev} at {offset}, {len} bytes: nothing there has the right checksum")]
     Checksum {
         /// Top-level vdev.
         vdev: VdevId,

@@ -1,10 +1,10 @@
-//! Mirrors and leaves, labels, health: from a vdev offset to devices.
+//! Mirrors, raidz and leaves, labels, health: from a vdev offset to devices.
 //!
 //! ```text
 //!        zio: vdev, offset, bytes, "are these the right ones?"
 //!                         │
 //!   VdevTree ─► Top ──────┴──► Leaf ─► Device
-//!      │         mirror: which child, who is repaired, who is out
+//!      │         mirror, raidz: which children, who is repaired, who is out
 //!      └─ labels: who the leaves are, and which uberblock counts
 //! ```
 //! A [`VdevTree`] is the pool's devices. It is made new ([`VdevTree::create`]) or found
@@ -19,10 +19,12 @@
 mod config;
 mod error;
 mod heal;
+mod io;
 pub mod label;
 mod leaf;
 mod mirror;
 mod open;
+mod raidz;
 mod scan;
 mod size;
 mod spec;
@@ -36,9 +38,9 @@ mod tests;
 
 pub use config::{PoolConfig, PoolState};
 pub use error::VdevError;
+pub use io::Verify;
 pub use label::{FoundUberblock, LabelSync, LeafLabels, best_config, best_uberblock, init_labels};
 pub use leaf::{Leaf, LeafConfig, LeafKind};
-pub use mirror::Verify;
 pub use open::OpenSpec;
 pub use scan::{Candidate, FoundLeaf, LabelUse, candidates, label_use, scan};
 pub use size::{DEVICE_MIN_BYTES, leaf_ashift, leaf_asize, leaf_psize, metaslab_shift};

@@ -42,7 +42,7 @@ impl VdevTree {
                     &env,
                     leaf,
                     spec,
-                    Expected { pool: root.guid, asize: top.config().asize },
+                    Expected { pool: root.guid, asize: top.asize_of_leaf() },
                 ));
             }
         }
@@ -67,7 +67,7 @@ impl VdevTree {
 pub(crate) struct Expected {
     /// The pool's guid.
     pub(crate) pool: Guid,
-    /// Bytes that the vdev allocates from.
+    /// Bytes that the vdev allocates from, as far as they are on this leaf.
     pub(crate) asize: u64,
 }
 
@@ -101,6 +101,8 @@ async fn open_if_allowed(
         Ok(labels) => Some((leaf.guid(), labels)),
         Err(error) => {
             tracing::warn!(guid = leaf.guid().get(), path = %path.display(), %error, "leaf not opened");
+            // It misses what is written without it, should it come back.
+            leaf.set_stale(true);
             None
         }
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use device::{Env, OpenMode};
-use units::{Ashift, Guid, VdevId};
+use units::{Ashift, Guid, Spread, VdevId};
 
 use crate::leaf::{LeafConfig, LeafId};
 use crate::size::{DEVICE_MIN_BYTES, leaf_ashift, leaf_asize, leaf_psize, metaslab_shift};
@@ -12,10 +12,12 @@ use crate::top::{TopConfig, TopId};
 use crate::{Leaf, LeafKind, Top, TopKind, VdevError};
 
 /// A top-level vdev to be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewVdev {
-    /// One path makes a leaf; several make a mirror.
+    /// One path makes a leaf; several make a mirror, or with parity a raidz.
     pub paths: Vec<PathBuf>,
+    /// How many devices of a raidz may be lost: 1 to 3; 0 for anything else.
+    pub parity: u8,
     /// Sector size; `None` for that of the devices.
     pub ashift: Option<Ashift>,
     /// A log device.
@@ -50,11 +52,15 @@ impl NewVdev {
             leaf.attach(path, device);
             leaves.push(Arc::new(leaf));
         }
-        let (kind, guid) = match leaves.as_slice() {
-            [] => return Err(VdevError::BadConfig { what: "a vdev needs a device".into() }),
-            [only] => (TopKind::Leaf, only.guid()),
-            _ => (TopKind::Mirror, draw_guid(env)),
+        let (kind, guid) = match (leaves.as_slice(), self.parity) {
+            ([], _) => return Err(VdevError::BadConfig { what: "a vdev needs a device".into() }),
+            ([only], 0) => (TopKind::Leaf, only.guid()),
+            (_, 0) => (TopKind::Mirror, draw_guid(env)),
+            (leaves, parity) => (raidz(leaves.len(), parity)?, draw_guid(env)),
         };
+        if let TopKind::Raidz { .. } = kind {
+            asize *= leaves.len() as u64;
+        }
         let config = TopConfig {
             metaslab_shift: metaslab_shift(asize).into(),
             asize,
@@ -63,6 +69,17 @@ impl NewVdev {
             ..Default::default()
         };
         Ok(Top::new(env.clone(), TopId { id, guid, kind, ashift }, config, leaves))
+    }
+}
+
+/// A raidz of so many leaves.
+///
+/// # Errors
+/// [`VdevError::BadConfig`] for one that cannot be.
+pub(crate) fn raidz(leaves: usize, parity: u8) -> Result<TopKind, VdevError> {
+    match Spread::raidz(leaves, parity) {
+        Some(_) => Ok(TopKind::Raidz { parity }),
+        None => Err(VdevError::BadConfig { what: format!("{leaves} devices with parity {parity}") }),
     }
 }
 

@@ -1,13 +1,13 @@
-//! A top-level vdev: what a DVA names. A leaf by itself, or a mirror of leaves.
+//! A top-level vdev: what a DVA names. A leaf by itself, or several as mirror or raidz.
 //!
-//! What it is, how it is, and what the configuration says of it; its I/O is in [`crate::mirror`].
+//! What it is, how it is, and what the configuration says of it; its I/O is in [`crate::io`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use device::Env;
 use parking_lot::Mutex;
-use units::{Ashift, Guid, VdevId};
+use units::{Ashift, Guid, Spread, VdevId};
 
 use crate::heal::Places;
 use crate::{Leaf, VdevAux, VdevState, VdevStats};
@@ -19,6 +19,11 @@ pub enum TopKind {
     Leaf,
     /// Every leaf holds everything.
     Mirror,
+    /// Blocks are spread over all leaves, with parity.
+    Raidz {
+        /// How many leaves may be lost: 1 to 3.
+        parity: u8,
+    },
     /// Nothing: a log device was removed here.
     Hole,
 }
@@ -63,6 +68,8 @@ pub struct Top {
     pub(crate) places: Places,
     /// Health changed since the configuration was last written.
     changed: AtomicBool,
+    /// Held while it is decided whose failures the vdev can do without.
+    pub(crate) settling: Mutex<()>,
 }
 
 impl Top {
@@ -76,6 +83,7 @@ impl Top {
             stats,
             places: Places::default(),
             changed: AtomicBool::new(false),
+            settling: Mutex::new(()),
         }
     }
 
@@ -95,6 +103,38 @@ impl Top {
     #[must_use]
     pub fn kind(&self) -> TopKind {
         self.id.kind
+    }
+
+    /// Over how many leaves its blocks are spread.
+    #[must_use]
+    pub fn spread(&self) -> Spread {
+        match self.id.kind {
+            TopKind::Raidz { parity } => Spread::raidz(self.leaves.len(), parity)
+                .expect("the number of a raidz's leaves is checked when it is made or found"),
+            TopKind::Leaf | TopKind::Mirror | TopKind::Hole => Spread::PLAIN,
+        }
+    }
+
+    /// What each leaf must have room for.
+    #[must_use]
+    pub fn asize_of_leaf(&self) -> u64 {
+        self.config().asize / self.spread().children() as u64
+    }
+
+    /// How many leaves it can do without.
+    #[must_use]
+    pub fn tolerance(&self) -> usize {
+        match self.id.kind {
+            TopKind::Leaf | TopKind::Hole => 0,
+            TopKind::Mirror => self.leaves.len().saturating_sub(1),
+            TopKind::Raidz { parity } => parity.into(),
+        }
+    }
+
+    /// Whether it can do without the leaves that `is_lost` tells.
+    pub(crate) fn tolerates(&self, is_lost: impl Fn(&Leaf) -> bool) -> bool {
+        let lost = self.leaves.iter().filter(|leaf| is_lost(leaf)).count();
+        !self.leaves.is_empty() && lost <= self.tolerance()
     }
 
     /// Its sector size.
@@ -144,19 +184,18 @@ impl Top {
         {
             return only.state();
         }
-        let usable = self.leaves.iter().filter(|leaf| leaf.is_usable()).count();
         let whole = self.leaves.iter().all(|leaf| leaf.state().0 == VdevState::Online);
-        match usable {
-            0 => (VdevState::Unavail, VdevAux::NoReplicas),
-            _ if whole => (VdevState::Online, VdevAux::None),
-            _ => (VdevState::Degraded, VdevAux::None),
+        match self.is_usable() {
+            false => (VdevState::Unavail, VdevAux::NoReplicas),
+            true if whole => (VdevState::Online, VdevAux::None),
+            true => (VdevState::Degraded, VdevAux::None),
         }
     }
 
     /// Whether I/O can be done there at all.
     #[must_use]
     pub fn is_usable(&self) -> bool {
-        self.leaves.iter().any(|leaf| leaf.is_usable())
+        self.tolerates(|leaf| !leaf.is_usable())
     }
 
     /// Notes that the configuration on disk no longer says what is so.

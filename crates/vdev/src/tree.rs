@@ -185,7 +185,7 @@ impl VdevTree {
         data.map(|top| top.ashift()).min().unwrap_or(Ashift::MIN)
     }
 
-    /// Vdevs that have no usable leaf: nothing can be written there now.
+    /// Vdevs that have too few usable leaves: nothing can be written there now.
     #[must_use]
     pub fn unusable(&self) -> BTreeSet<VdevId> {
         let tops = self.tops.read();
@@ -193,12 +193,12 @@ impl VdevTree {
         gone.map(|top| top.id()).collect()
     }
 
-    /// Vdevs where no leaf is both usable and beyond doubt: not for log blocks, if others are.
+    /// Vdevs where too few leaves are both usable and beyond doubt: not for log blocks, if others
+    /// are.
     #[must_use]
     pub fn doubtful(&self) -> BTreeSet<VdevId> {
-        let tops = self.tops();
-        let is_sound = |leaf: &Arc<Leaf>| leaf.is_usable() && !leaf.is_suspect();
-        tops.iter().filter(|top| !top.leaves().iter().any(is_sound)).map(|top| top.id()).collect()
+        let is_lost = |leaf: &Leaf| !leaf.is_usable() || leaf.is_suspect();
+        self.tops().iter().filter(|top| !top.tolerates(is_lost)).map(|top| top.id()).collect()
     }
 
     /// The pool's health: that of its data vdevs taken together; a lost log only degrades it.
@@ -308,12 +308,12 @@ impl VdevTree {
     /// Takes a leaf out of use. What it misses from now on makes it stale.
     ///
     /// # Errors
-    /// [`VdevError::NoSuchLeaf`]; [`VdevError::NoReplica`] when no sibling could do its work.
+    /// [`VdevError::NoSuchLeaf`]; [`VdevError::NoReplica`] when its siblings could not do its work.
     pub fn offline(&self, guid: Guid) -> Result<(), VdevError> {
         let leaf = self.leaf(guid)?;
         let top = self.top(leaf.vdev())?;
-        let others = top.leaves().iter().filter(|other| other.guid() != guid);
-        if !top.is_log() && !others.into_iter().any(|other| other.is_usable() && !other.is_stale()) {
+        let is_lost = |other: &Leaf| other.guid() == guid || !other.is_usable() || other.is_stale();
+        if !top.is_log() && !top.tolerates(is_lost) {
             return Err(VdevError::NoReplica { vdev: top.id(), guid: top.guid() });
         }
         leaf.set_stale(true);
@@ -332,7 +332,7 @@ impl VdevTree {
         let top = self.top(leaf.vdev())?;
         let path = path.map_or_else(|| leaf.path(), Path::to_owned);
         leaf.close();
-        let expected = Expected { pool: self.root().guid, asize: top.config().asize };
+        let expected = Expected { pool: self.root().guid, asize: top.asize_of_leaf() };
         open_leaf(&self.env, &leaf, &path, self.mode, expected).await?;
         if top.leaves().len() == 1 {
             leaf.set_stale(false);

@@ -24,6 +24,7 @@ impl Zio {
                 ashift: top.ashift(),
                 asize: Asize::new(config.asize),
                 ms_shift: u8::try_from(config.metaslab_shift).unwrap_or(u8::MAX),
+                spread: top.spread(),
             })
         })
     }

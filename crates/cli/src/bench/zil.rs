@@ -91,7 +91,8 @@ pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
 }
 
 async fn make_pool(env: &Arc<RealEnv>, plan: &Plan) -> Result<Arc<Pool>, PoolError> {
-    let vdev = |paths: Vec<PathBuf>, is_log| NewVdev { paths, ashift: None, is_log, create_txg: 4 };
+    let vdev =
+        |paths: Vec<PathBuf>, is_log| NewVdev { paths, ashift: None, is_log, create_txg: 4, parity: 0 };
     let mut vdevs: Vec<NewVdev> = plan.main.iter().map(|path| vdev(vec![path.clone()], false)).collect();
     if plan.log_mirror {
         vdevs.push(vdev(plan.log.clone(), true));

@@ -4,7 +4,7 @@ use super::held::Held;
 use super::{Holder, refusal, support};
 use control::admit::{self, Allowance, Purpose};
 use control::props::{Occasion, Value, parse_dataset, parse_pool};
-use control::spec::VdevSpec;
+use control::spec::{Layout, VdevSpec};
 use control::{DatasetKind, Failure, FailureKind, PoolAdd, PoolCreate, VdevClass};
 use dsl::PropValue;
 use pool::{Pool, PoolSpec};
@@ -85,6 +85,10 @@ fn new_vdev(spec: &VdevSpec, ashift: Option<Ashift>) -> NewVdev {
         ashift,
         is_log: spec.class == VdevClass::Log,
         create_txg: units::TXG_INITIAL.get(),
+        parity: match spec.layout {
+            Layout::Raidz { parity } => parity,
+            Layout::Single | Layout::Mirror => 0,
+        },
     }
 }
 

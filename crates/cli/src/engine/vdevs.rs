@@ -41,12 +41,16 @@ fn top_info(pool: &Pool, top: &Arc<Top>) -> VdevInfo {
     let mut info = match (top.kind(), top.leaves()) {
         (TopKind::Hole, _) => return VdevInfo::new(VdevKind::Hole, id, top.guid().get(), VdevClass::Normal),
         (TopKind::Leaf, [leaf]) => leaf_info(leaf, id, class),
-        (TopKind::Leaf | TopKind::Mirror, leaves) => {
-            let mut mirror = VdevInfo::new(VdevKind::Mirror, id, top.guid().get(), class);
+        (kind, leaves) => {
+            let kind = match kind {
+                TopKind::Raidz { parity } => VdevKind::Raidz { parity },
+                TopKind::Leaf | TopKind::Mirror | TopKind::Hole => VdevKind::Mirror,
+            };
+            let mut group = VdevInfo::new(kind, id, top.guid().get(), class);
             let leaves = leaves.iter().enumerate();
-            mirror.children = leaves.map(|(place, leaf)| leaf_info(leaf, place as u64, class)).collect();
-            mirror.stats = counters(&top.stats().snapshot());
-            mirror
+            group.children = leaves.map(|(place, leaf)| leaf_info(leaf, place as u64, class)).collect();
+            group.stats = counters(&top.stats().snapshot());
+            group
         }
     };
     let (state, aux) = top.state();

@@ -124,6 +124,15 @@ fn sizes_are_rounded_to_the_vdevs_own_sectors() {
 }
 
 #[test]
+fn a_raidz_pays_for_its_parity() {
+    let mut space = Allocator::new();
+    let spread = Spread::raidz(4, 2).unwrap();
+    space.add_vdev(VdevConfig { spread, ..vdev(0, Class::Normal, MIB, 20) }).unwrap();
+    assert_eq!(space.one(10, 512).asize.get(), 3 * 512);
+    assert_eq!(space.one(10, 128 * KIB).asize.get(), 512 * 513);
+}
+
+#[test]
 fn a_grown_vdev_has_more_metaslabs() {
     let mut space = normal(1, 100 * KIB, 16);
     assert_eq!(space.space(Class::Normal).capacity.get(), 64 * KIB, "only whole metaslabs count");

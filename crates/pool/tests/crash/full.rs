@@ -290,8 +290,13 @@ impl InMemory {
     /// Threads at work, the log failing in their midst; then the process is gone.
     fn work(&self, rewriting: Rewriting, fail: impl Fn(&Faults)) -> Rounds {
         let (env, [of_data, of_log]) = self.world();
-        let vdev =
-            |path: &str, is_log| NewVdev { paths: vec![path.into()], ashift: None, is_log, create_txg: 4 };
+        let vdev = |path: &str, is_log| NewVdev {
+            paths: vec![path.into()],
+            ashift: None,
+            is_log,
+            create_txg: 4,
+            parity: 0,
+        };
         let vdevs = vec![vdev("ram:a", false), vdev("ram:l", true)];
         let spec = PoolSpec { name: POOL.into(), vdevs, root_props: vec![], comment: None, force: false };
         let pool = env.block_on(Pool::create(env.clone(), spec, brisk())).expect("a new pool");

@@ -44,6 +44,7 @@ impl Shape {
             ashift: None,
             is_log,
             create_txg: 4,
+            parity: 0,
         });
         let vdevs = vdevs.collect();
         let spec = PoolSpec { name: POOL.into(), vdevs, root_props: vec![], comment: None, force: false };

@@ -87,6 +87,7 @@ impl World {
             ashift: Some(Ashift::new(self.layout.ashift)),
             is_log,
             create_txg: 4,
+            parity: 0,
         };
         let data = self.layout.data.iter().map(|devices| vdev(devices, false));
         let logs = self.layout.logs.iter().map(|devices| vdev(devices, true));

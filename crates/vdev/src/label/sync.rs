@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use device::{BufSlice, DeviceError, Durability, IoBuf};
+use device::{BufSlice, Durability, IoBuf};
 use futures::future::{join, join_all};
 use ondisk::UberblockPhys;
 use ondisk::label::{LABELS, label_verifier, uberblock_slot_bytes, uberblock_slot_offset};
@@ -105,7 +105,7 @@ impl VdevTree {
             jobs.push(write_parts(leaf, parts));
         }
         let results = join_all(jobs).await;
-        if settle(top, &leaves, results) > 0 || top.is_log() {
+        if settle(top, &leaves, results) || top.is_log() {
             return Ok(());
         }
         Err(VdevError::LabelsLost { vdev: top.id(), txg: sync.uberblock.txg() })
@@ -119,18 +119,17 @@ impl Half {
     }
 }
 
-/// Writes the uberblock to all labels of all leaves of `tops`, and flushes. One stable copy on a
-/// data vdev is enough.
+/// Writes the uberblock to all labels of all leaves of `tops`, and flushes. One data vdev where it
+/// is stable is enough.
 async fn write_uberblocks(sync: &LabelSync<'_>, tops: &[Arc<Top>]) -> Result<(), VdevError> {
     let jobs = tops.iter().map(|top| async move {
         let leaves = usable_leaves(top);
         let parts = leaves.iter().map(|leaf| write_parts(leaf, uberblock_parts(sync, top, leaf)));
         let results = join_all(parts).await;
-        let stable = settle(top, &leaves, results);
-        if top.is_log() { 0 } else { stable }
+        settle(top, &leaves, results) && !top.is_log()
     });
-    let stable: usize = join_all(jobs).await.into_iter().sum();
-    if stable == 0 { Err(VdevError::UberblockLost { txg: sync.uberblock.txg() }) } else { Ok(()) }
+    let is_stable = join_all(jobs).await.contains(&true);
+    if is_stable { Ok(()) } else { Err(VdevError::UberblockLost { txg: sync.uberblock.txg() }) }
 }
 
 fn uberblock_parts(sync: &LabelSync<'_>, top: &Top, leaf: &Leaf) -> Vec<(LeafOffset, BufSlice)> {
@@ -164,22 +163,10 @@ async fn write_parts(leaf: &Leaf, parts: Vec<(LeafOffset, BufSlice)>) -> Result<
     leaf.flush().await
 }
 
-/// Takes leaves that failed out of use when others of the vdev did not; says how many did not.
-fn settle(top: &Top, leaves: &[Arc<Leaf>], results: Vec<Result<(), VdevError>>) -> usize {
-    let stable = results.iter().filter(|result| result.is_ok()).count();
-    for (leaf, result) in leaves.iter().zip(results) {
-        let Err(error) = result else { continue };
+/// Whether a vdev can do without the leaves that failed; see [`Top::settle`].
+fn settle(top: &Top, leaves: &[Arc<Leaf>], results: Vec<Result<(), VdevError>>) -> bool {
+    for (leaf, error) in leaves.iter().zip(&results).filter_map(|(l, r)| Some((l, r.as_ref().err()?))) {
         tracing::warn!(guid = leaf.guid().get(), %error, "label not written");
-        let cause = match error {
-            VdevError::Leaf { source, .. } => source,
-            _ => DeviceError::Gone,
-        };
-        if stable > 0 {
-            leaf.fault(&cause);
-            top.mark_changed();
-        } else {
-            leaf.degrade(&cause);
-        }
     }
-    stable
+    top.settle(leaves, results).is_ok()
 }

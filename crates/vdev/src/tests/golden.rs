@@ -26,9 +26,19 @@ fn golden(name: &str, files: &[&str]) -> Option<(Arc<World>, Vec<PathBuf>)> {
 }
 
 fn mirror_log() -> Option<(Arc<World>, Candidate)> {
-    let (world, paths) = golden("g03-mirror-log", &["a.img", "b.img", "log.img"])?;
+    pool("g03-mirror-log", &["a.img", "b.img", "log.img"])
+}
+
+/// Raidz pools: name, images, parity.
+const RAIDZ: [(&str, &[&str], u8); 2] = [
+    ("g05-raidz1", &["d1.img", "d2.img", "d3.img"], 1),
+    ("g06-raidz2", &["d1.img", "d2.img", "d3.img", "d4.img"], 2),
+];
+
+fn pool(name: &str, files: &[&str]) -> Option<(Arc<World>, Candidate)> {
+    let (world, paths) = golden(name, files)?;
     let found = block_on(scan(&world.env(), &paths));
-    assert_eq!(found.len(), 3);
+    assert_eq!(found.len(), files.len());
     let mut pools = candidates(&found);
     assert_eq!(pools.len(), 1);
     Some((world, pools.remove(0)))
@@ -49,19 +59,46 @@ fn a_pool_made_by_openzfs_is_found_with_its_uberblock() {
     assert_eq!((top.kind(), top.ashift()), (TopKind::Mirror, Ashift::new(9)));
     assert_eq!(leaf_asize(top.leaves()[0].psize()), top.config().asize);
     assert_eq!(u64::from(metaslab_shift(top.config().asize)), top.config().metaslab_shift);
-    // The root block pointer leads to bytes with the checksum it names.
+    check_root_block(&tree, &uberblock);
+}
+
+/// The root block pointer leads to bytes with the checksum it names.
+fn check_root_block(tree: &VdevTree, uberblock: &ondisk::UberblockPhys) {
     let bp = uberblock.rootbp;
     let len = usize::try_from(bp.psize().get()).expect("small");
+    assert!(bp.dvas().count() > 1);
     for dva in bp.dvas() {
         let verify =
             |bytes: &[u8]| codec::checksum(ondisk::ChecksumKind::Fletcher4, bytes, None) == Ok(bp.checksum());
         block_on(tree.read(dva.vdev, dva.offset, len, &verify)).expect("the MOS");
+        assert_eq!(block_on(tree.scrub(dva.vdev, dva.offset, len, &verify)).expect("all of it"), 0);
+    }
+}
+
+#[test]
+fn a_raidz_made_by_openzfs_is_laid_out_as_we_lay_it_out() {
+    for (name, files, parity) in RAIDZ {
+        let Some((world, pool)) = pool(name, files) else { return };
+        let uberblock = pool.uberblock.expect("an uberblock");
+        let spec = OpenSpec { vdev_tree: &pool.vdev_tree, paths: &pool.paths, mode: OpenMode::ReadOnly };
+        let tree = block_on(VdevTree::open(world.env(), &spec)).expect("a sound configuration");
+        assert_eq!((tree.state().0, tree.guid_sum()), (VdevState::Online, uberblock.guid_sum.get()));
+        let top = tree.top(VdevId::new(0)).expect("the raidz");
+        assert_eq!((top.kind(), top.leaves().len()), (TopKind::Raidz { parity }, files.len()));
+        assert_eq!(files.len() as u64 * leaf_asize(top.leaves()[0].psize()), top.config().asize);
+        assert_eq!(u64::from(metaslab_shift(top.config().asize)), top.config().metaslab_shift);
+        check_root_block(&tree, &uberblock);
     }
 }
 
 #[test]
 fn a_label_made_by_openzfs_is_generated_again_key_for_key() {
-    let Some((world, pool)) = mirror_log() else { return };
+    mirror_log().into_iter().for_each(|(world, pool)| check_labels(&world, &pool));
+    let raidz = RAIDZ.iter().filter_map(|(name, files, _)| super::golden::pool(name, files));
+    raidz.for_each(|(world, pool)| check_labels(&world, &pool));
+}
+
+fn check_labels(world: &Arc<World>, pool: &Candidate) {
     let spec = OpenSpec { vdev_tree: &pool.vdev_tree, paths: &BTreeMap::new(), mode: OpenMode::ReadOnly };
     // Closed leaves: the images are elsewhere now, and the label keeps the old path.
     let tree = block_on(VdevTree::open(world.env(), &spec)).expect("a sound configuration");
@@ -89,7 +126,8 @@ fn zdb_reads_our_labels_and_uberblocks() {
         std::fs::File::create(path).and_then(|file| file.set_len(64 << 20)).expect("a file");
     }
     let tree = super::tree::made_of(env.clone(), paths.each_ref().map(String::as_str));
-    let other = NewVdev { paths: vec![(&paths[0]).into()], ashift: None, is_log: false, create_txg: 4 };
+    let other =
+        NewVdev { paths: vec![(&paths[0]).into()], ashift: None, is_log: false, create_txg: 4, parity: 0 };
     assert!(matches!(block_on(tree.add(&other)), Err(VdevError::Open { .. })), "in use");
     for path in &paths {
         let Ok(out) = std::process::Command::new("zdb").arg("-lu").arg(path).output() else {

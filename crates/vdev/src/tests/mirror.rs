@@ -12,7 +12,13 @@ const PLACE: VdevOffset = VdevOffset::new(1 << 20);
 
 fn mirror() -> (Arc<World>, VdevTree) {
     let world = World::with(&["a", "b"], SIZE);
-    let spec = NewVdev { paths: vec!["a".into(), "b".into()], ashift: None, is_log: false, create_txg: 4 };
+    let spec = NewVdev {
+        paths: vec!["a".into(), "b".into()],
+        ashift: None,
+        is_log: false,
+        create_txg: 4,
+        parity: 0,
+    };
     let tree = block_on(VdevTree::create(world.env(), &[spec])).expect("two devices");
     (world, tree)
 }
@@ -201,6 +207,7 @@ fn short_blocks_fill_whole_sectors_and_ends_are_guarded() {
         ashift: Some(units::Ashift::new(12)),
         is_log: false,
         create_txg: 4,
+        parity: 0,
     };
     let tree = block_on(VdevTree::create(world.env(), &[spec])).expect("a device");
     let slices = vec![BufSlice::from(IoBuf::copy_of(&[5; 512])), BufSlice::from(IoBuf::copy_of(&[6; 512]))];

@@ -29,7 +29,7 @@ pub(crate) fn pool_config() -> PoolConfig {
 
 pub(crate) fn spec(paths: &[&str], is_log: bool) -> NewVdev {
     let paths = paths.iter().map(PathBuf::from).collect();
-    NewVdev { paths, ashift: None, is_log, create_txg: 4 }
+    NewVdev { paths, ashift: None, is_log, create_txg: 4, parity: 0 }
 }
 
 /// Mirror of a and b, log c, with the labels and uberblock of txg 4.
@@ -236,12 +236,12 @@ fn unknown_kinds_of_vdevs_are_refused_by_name() {
     let tree = made(&world);
     let mut config = tree.to_nvlist();
     let mut children = config.get_nvlist_array("children").expect("children").to_vec();
-    children[0].add_str("type", "raidz");
+    children[0].add_str("type", "draid");
     config.add_nvlist_array("children", children);
     let paths = BTreeMap::new();
     let spec = OpenSpec { vdev_tree: &config, paths: &paths, mode: OpenMode::ReadOnly };
     match block_on(VdevTree::open(world.env(), &spec)) {
-        Err(VdevError::UnsupportedKind { kind }) => assert_eq!(kind, "raidz"),
+        Err(VdevError::UnsupportedKind { kind }) => assert_eq!(kind, "draid"),
         other => panic!("{:?}", other.map(|_| ())),
     }
 }

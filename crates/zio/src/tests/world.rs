@@ -38,6 +38,7 @@ impl World {
                 ashift: None,
                 is_log: spec.starts_with("log:"),
                 create_txg: 4,
+                parity: 0,
             })
             .collect();
         let paths = specs.iter().flat_map(|spec| spec.paths.clone());

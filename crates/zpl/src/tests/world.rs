@@ -132,6 +132,7 @@ impl World {
             ashift: None,
             is_log: false,
             create_txg: Txg::new(4).get(),
+            parity: 0,
         };
         let tree = VdevTree::create(env.clone(), &[spec]).await.expect("a disk");
         let zio = Arc::new(Zio::new(Arc::new(tree), CACHE_BYTES));

@@ -1,0 +1,284 @@
+//! I/O of a top-level vdev: who is asked, who is repaired, who is out.
+//!
+//! ```text
+//!   VdevOffset ──► Top ──┬─► leaf        mirror: the same bytes at the same offset on each child
+//!                        ├─► leaf        raidz:  a column of the block on each child, with parity
+//!                        └─► leaf        either way LeafOffset = offset on the child + 4 MiB
+//! ```
+//! A read asks as few children as will do and checks what came; it asks the others when that was
+//! bad, and then repairs. A write goes to all at once. A single leaf is a mirror of one here: only
+//! the configuration tells them apart. How the kinds differ is in [`crate::mirror`] and
+//! [`crate::raidz`]; this is what they share.
+//!
+//! Invariants
+//! - After a write that is reported done the vdev can lose as many children as it can do without,
+//!   and still has it, less those that do not have it: they are out of use.
+//!   (tests: `a_write_that_one_child_missed_is_never_read_from_it`,
+//!   `a_write_within_parity_is_done_and_one_beyond_is_not`)
+//! - The same holds for flushes: a child that failed one may lack any write since its last
+//!   good one. (test: `a_child_that_fails_a_flush_serves_no_more_reads`)
+//! - Good bytes replace bad ones, but never newer ones ([`crate::heal`]).
+//!   (tests: `a_bad_copy_is_healed_from_its_sibling`, `a_wrong_column_is_found_and_healed`)
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use device::{BufSlice, DeviceError, Durability, IoBuf};
+use futures::future::join_all;
+use units::{LeafOffset, VdevOffset};
+
+use crate::leaf::padded;
+use crate::{IoKind, Leaf, Top, TopKind, VdevAux, VdevError, VdevState};
+
+/// Decides whether bytes that were read are those that were written.
+pub type Verify<'a> = &'a (dyn Fn(&[u8]) -> bool + Send + Sync);
+
+/// A place on a vdev, and how to know what belongs there.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask<'a> {
+    pub(crate) offset: VdevOffset,
+    /// Bytes wanted, and checked.
+    pub(crate) len: usize,
+    /// These in whole sectors.
+    pub(crate) whole: usize,
+    pub(crate) verify: Verify<'a>,
+    /// Whether bad children may be written to.
+    pub(crate) heal: bool,
+}
+
+impl Ask<'_> {
+    /// Whether whole sectors hold the right bytes.
+    pub(crate) fn holds(&self, bytes: &[u8]) -> bool {
+        (self.verify)(&bytes[..self.len])
+    }
+}
+
+/// What came of asking a vdev's children.
+pub(crate) struct Asked {
+    /// The right bytes; those who had others have been blamed and repaired.
+    pub(crate) good: Option<IoBuf>,
+    /// Bytes that are not the right ones.
+    pub(crate) doubtful: Option<IoBuf>,
+    /// Who had them, when nobody had the right ones and it is clear whose fault that is.
+    pub(crate) wrong: Vec<Arc<Leaf>>,
+    /// The last child's that did not answer.
+    pub(crate) error: VdevError,
+}
+
+/// A place on one child, and what belongs there.
+pub(crate) struct Mend {
+    pub(crate) leaf: Arc<Leaf>,
+    pub(crate) place: LeafOffset,
+    pub(crate) bytes: BufSlice,
+}
+
+impl Top {
+    /// Reads `len` bytes that satisfy `verify`, from whichever children have them; repairs the
+    /// children that did not, when `heal` allows writing.
+    ///
+    /// # Errors
+    /// [`VdevError::Checksum`] when bytes came but never the right ones, else the last child's
+    /// error, else [`VdevError::NoReplica`].
+    pub async fn read(
+        &self,
+        offset: VdevOffset,
+        len: usize,
+        verify: Verify<'_>,
+        heal: bool,
+    ) -> Result<IoBuf, VdevError> {
+        let asked = self.ask(self.question(offset, len, verify, heal)).await?;
+        match asked.good {
+            Some(buf) => Ok(buf),
+            None if asked.doubtful.is_none() => Err(asked.error),
+            None => {
+                asked.wrong.iter().for_each(|leaf| leaf.stats().bad_checksum());
+                Err(self.nobody_has_it(offset, len))
+            }
+        }
+    }
+
+    /// Reads where nobody knows whether anything was ever written, as at the end of a log: the
+    /// bytes that satisfy `verify`, else any. Wrong bytes are no child's fault here, unless
+    /// others have the right ones.
+    ///
+    /// # Errors
+    /// When too few children answer.
+    pub async fn probe(
+        &self,
+        offset: VdevOffset,
+        len: usize,
+        verify: Verify<'_>,
+        heal: bool,
+    ) -> Result<IoBuf, VdevError> {
+        let asked = self.ask(self.question(offset, len, verify, heal)).await?;
+        asked.good.or(asked.doubtful).ok_or(asked.error)
+    }
+
+    /// Reads all that usable children have of a place, parity too, and repairs the children that
+    /// do not have the right bytes, when `heal` allows writing: what a scrub does. Says how many
+    /// were wrong or silent.
+    ///
+    /// # Errors
+    /// As [`Self::read`], when the right bytes are nowhere.
+    pub async fn scrub(
+        &self,
+        offset: VdevOffset,
+        len: usize,
+        verify: Verify<'_>,
+        heal: bool,
+    ) -> Result<usize, VdevError> {
+        let ask = self.question(offset, len, verify, heal);
+        match self.id.kind {
+            TopKind::Raidz { .. } => self.scrub_columns(ask).await,
+            TopKind::Leaf | TopKind::Mirror | TopKind::Hole => self.scrub_copies(ask).await,
+        }
+    }
+
+    fn question<'a>(&self, offset: VdevOffset, len: usize, verify: Verify<'a>, heal: bool) -> Ask<'a> {
+        let whole = usize::try_from(self.id.ashift.round_up(len as u64)).unwrap_or(usize::MAX);
+        Ask { offset, len, whole, verify, heal }
+    }
+
+    async fn ask(&self, ask: Ask<'_>) -> Result<Asked, VdevError> {
+        let start = self.env.now();
+        let _in_flight = self.stats.begin();
+        let mut asked = match self.id.kind {
+            TopKind::Raidz { .. } => self.ask_columns(ask).await?,
+            TopKind::Leaf | TopKind::Mirror | TopKind::Hole => self.ask_copies(ask).await?,
+        };
+        asked.good.iter_mut().chain(&mut asked.doubtful).for_each(|buf| buf.truncate(ask.len));
+        let bytes = asked.good.as_ref().or(asked.doubtful.as_ref()).map(|buf| buf.len() as u64);
+        self.count(IoKind::Read, bytes.unwrap_or(0), start, bytes.is_none());
+        Ok(asked)
+    }
+
+    /// The error of bytes that came but are not the right ones.
+    pub(crate) fn nobody_has_it(&self, offset: VdevOffset, len: usize) -> VdevError {
+        self.stats.bad_checksum();
+        VdevError::Checksum { vdev: self.id.id, offset, len: len as u64 }
+    }
+
+    /// The error of a vdev that has too few children left, if they have no other.
+    pub(crate) fn no_replica(&self) -> VdevError {
+        VdevError::NoReplica { vdev: self.id.id, guid: self.id.guid }
+    }
+
+    /// Writes good bytes over bad ones; whoever calls has begun a claim.
+    pub(crate) async fn mend(&self, mends: Vec<Mend>) {
+        let write = |mend: Mend| async move {
+            let len = mend.bytes.bytes().len() as u64;
+            match mend.leaf.write(mend.place, vec![mend.bytes], Durability::Cached).await {
+                Ok(()) => mend.leaf.stats().healed(len),
+                Err(error) => {
+                    if let Err(error) = self.settle(&[mend.leaf], vec![Err(error)]) {
+                        tracing::warn!(vdev = %self.id.id, %error, "bad bytes stay");
+                    }
+                }
+            }
+        };
+        join_all(mends.into_iter().map(write)).await;
+    }
+
+    /// Writes slices one after another, padded with zeros to whole sectors.
+    ///
+    /// # Errors
+    /// When more children failed, or are out of use, than the vdev can do without: the last
+    /// one's error.
+    pub async fn write(
+        &self,
+        offset: VdevOffset,
+        slices: Vec<BufSlice>,
+        durability: Durability,
+    ) -> Result<(), VdevError> {
+        let start = self.env.now();
+        let _in_flight = self.stats.begin();
+        let (slices, bytes) = padded(slices, self.id.ashift);
+        let result = match self.id.kind {
+            TopKind::Raidz { .. } => self.write_columns(offset, slices, bytes, durability).await,
+            TopKind::Leaf | TopKind::Mirror | TopKind::Hole => {
+                self.write_copies(offset, slices, bytes, durability).await
+            }
+        };
+        self.count(IoKind::Write, if result.is_ok() { bytes } else { 0 }, start, result.is_err());
+        result
+    }
+
+    /// Makes every completed write stable on every usable child.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub async fn flush(&self) -> Result<(), VdevError> {
+        let start = self.env.now();
+        let _in_flight = self.stats.begin();
+        let result = self.on_all(|leaf| leaf.flush()).await;
+        if result.is_err() {
+            self.fault_suspects();
+        }
+        self.count(IoKind::Flush, 0, start, result.is_err());
+        result
+    }
+
+    /// Unflushed writes may be lost on too many children: those are not to be trusted until
+    /// reopened.
+    fn fault_suspects(&self) {
+        for leaf in self.leaves.iter().filter(|leaf| leaf.is_usable() && leaf.is_suspect()) {
+            leaf.set_state(VdevState::Faulted, VdevAux::IoFailure);
+            self.mark_changed();
+        }
+    }
+
+    /// Runs one I/O on all usable children at once.
+    pub(crate) async fn on_all<'a, F, R>(&'a self, io: F) -> Result<(), VdevError>
+    where
+        F: Fn(&'a Leaf) -> R,
+        R: Future<Output = Result<(), VdevError>>,
+    {
+        let usable: Vec<_> = self.leaves.iter().filter(|leaf| leaf.is_usable()).collect();
+        let results = match usable.as_slice() {
+            [only] => vec![io(only).await],
+            several => join_all(several.iter().map(|leaf| io(leaf))).await,
+        };
+        let usable: Vec<_> = usable.into_iter().cloned().collect();
+        self.settle(&usable, results)
+    }
+
+    /// What follows from an I/O that these children were asked for. If the vdev can do without
+    /// those that failed, and those that were out before, it is done, and those that failed are
+    /// out. If not, they stay, for they are the best there is.
+    ///
+    /// # Errors
+    /// The last failure, when the vdev cannot do without.
+    pub(crate) fn settle(
+        &self,
+        asked: &[Arc<Leaf>],
+        results: Vec<Result<(), VdevError>>,
+    ) -> Result<(), VdevError> {
+        let _one_by_one = self.settling.lock();
+        let failed: Vec<_> = asked.iter().zip(results).filter_map(|(l, r)| Some((l, r.err()?))).collect();
+        let is_lost =
+            |leaf: &Leaf| !leaf.is_usable() || failed.iter().any(|(lost, _)| lost.guid() == leaf.guid());
+        let is_done = self.tolerates(is_lost);
+        let mut last = self.no_replica();
+        for (leaf, error) in failed {
+            let cause = match &error {
+                VdevError::Leaf { source, .. } => source,
+                _ => &DeviceError::Gone,
+            };
+            if is_done {
+                leaf.fault(cause);
+                self.mark_changed();
+            } else {
+                leaf.degrade(cause);
+            }
+            last = error;
+        }
+        if is_done { Ok(()) } else { Err(last) }
+    }
+
+    fn count(&self, kind: IoKind, bytes: u64, start: Duration, failed: bool) {
+        self.stats.done(kind, bytes, self.env.now().saturating_sub(start));
+        if failed {
+            self.stats.failed(kind);
+        }
+    }
+}
