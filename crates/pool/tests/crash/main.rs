@@ -3,6 +3,7 @@
 //! `images`: runs are recorded, and of the states that a power cut could have left of the disks,
 //! some are imported and compared with what had been acknowledged. `failures`: logs and mirror
 //! children fail while files are written. `full`: logs fill, the only disk fails, threads go on.
+//! `labels`: labels and uberblocks torn at every sector.
 //!
 //! A failure prints its seed and the image's story. `SAWMILL_CRASH_SEED` runs that seed only;
 //! `SAWMILL_CRASH_IMAGES` (images per run) and `SAWMILL_CRASH_RUNS` (runs per shape; of the first
@@ -14,6 +15,7 @@ mod dice;
 mod failures;
 mod full;
 mod images;
+mod labels;
 mod model;
 mod promise;
 mod shape;
