@@ -36,6 +36,7 @@ mod live;
 mod log;
 mod pending;
 mod plan;
+mod progress;
 mod replay;
 mod seats;
 mod shelf;

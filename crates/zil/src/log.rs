@@ -5,9 +5,10 @@ use std::sync::Arc;
 use device::Env;
 use ondisk::zil::ZilHeader;
 use parking_lot::Mutex;
-use units::ObjsetId;
+use units::{ObjsetId, ZilSeq};
 
 use crate::pending::Pending;
+use crate::progress::Progress;
 use crate::shelf::Shelf;
 use crate::state::State;
 use crate::stats::Stats;
@@ -31,7 +32,8 @@ impl Core {
         store: Arc<dyn LogStore>,
         env: Arc<dyn Env>,
     ) -> Arc<Self> {
-        let state = State { header, synced: store.synced_txg(), ..State::default() };
+        let progress = Progress::new(ZilSeq::new(header.replay_seq.get()));
+        let state = State { header, progress, synced: store.synced_txg(), ..State::default() };
         Arc::new(Self {
             objset,
             store,

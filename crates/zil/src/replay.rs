@@ -1,34 +1,50 @@
 //! Replay: doing again what the log says was done.
 //!
+//! ```text
+//!  records   create a   write a   write b   write a   truncate b   rename a   write a
+//!            └─ alone ┘ └─ a: write, write ─────────────────────┐ └─ alone ┘ └─ …
+//!                       └─ b: write, truncate ─────────────────┘
+//! ```
+//! Records about names are applied alone, in order. Between two of them lie records that change
+//! one object's contents each: objects are independent, so theirs are applied side by side, each
+//! object's in order.
+//!
 //! Each record is applied in a transaction of its own, which also notes the record's number:
-//! when its txg syncs, `replay_seq` in the header moves on with it. A crash on the way resumes
-//! after the last record whose txg is stable, and no record is applied twice.
+//! when its txg syncs, `replay_seq` in the header moves on, as far as all records before are
+//! stable ([`crate::progress`]). A crash on the way resumes there. Of the records behind that
+//! number some may be applied twice, but only such as say what an object's contents are: doing
+//! them again, all and in order, ends in the same contents.
 //!
 //! A record that cannot be applied is tried once more after a txg has synced; then replay stops
 //! and leaves the log as it is. Nothing that was promised is thrown away unasked.
 //!
 //! Invariants
-//! - Records are applied in order, each once, over any number of crashes
+//! - Records about names are applied in order, each once, over any number of crashes
 //!   (test: `replay_resumes_after_a_crash_at_each_record`).
+//! - Records of one object are applied in order, and none before a record about names that stands
+//!   before it (test: `objects_are_replayed_side_by_side_and_names_alone`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use device::{BoxFuture, IoBuf};
+use futures::stream::{self, StreamExt};
 use ondisk::zil::{LogRecord, RecordHead};
-use units::{Txg, ZilSeq};
+use units::{ObjectId, Txg, ZilSeq};
 
 use crate::ZilError;
 use crate::found::{Claimed, ClaimedBlocks};
 use crate::live::{IntentLog, Live};
 use crate::log::Core;
 use crate::stats::bump;
-use crate::walk::{LogWalk, WalkedRecord};
+use crate::walk::LogWalk;
 
 /// What the file system does with records. `zpl` implements it.
 pub trait Replay: Send + Sync {
-    /// Does again what `record` says, in one transaction (or several, the last of which counts).
+    /// Does again what `record` says: what is about names in one transaction, contents of an object
+    /// in as many as it takes.
     ///
-    /// Calls [`ReplayCtx::note`] with the transaction's txg while it holds the transaction. The
+    /// Calls [`ReplayCtx::note`] with each transaction's txg while it holds the transaction. The
     /// object of a record may be gone by now when the record's type is one that is logged out of
     /// order; that is [`Applied::Nothing`].
     fn apply<'a>(
@@ -73,13 +89,15 @@ pub struct ReplayBlock {
 pub struct ReplayCtx<'a> {
     core: &'a Core,
     seq: ZilSeq,
+    /// The record is about names: one transaction holds all of it.
+    is_all: bool,
 }
 
 impl ReplayCtx<'_> {
-    /// The record is done once `txg` is stable. To be called while `txg` is held open.
+    /// What was done is stable once `txg` is. To be called while `txg` is held open, in each
+    /// transaction; a record about names has one only.
     pub fn note(&self, txg: Txg) {
-        let mut state = self.core.state.lock();
-        state.replayed[txg.slot()] = Some((txg, self.seq));
+        self.core.state.lock().progress.note(self.seq, txg, self.is_all);
     }
 }
 
@@ -105,8 +123,44 @@ pub struct ReplayStopped {
     pub error: ZilError,
 }
 
+impl ReplayReport {
+    fn add(&mut self, applied: Applied) {
+        match applied {
+            Applied::Done => self.applied += 1,
+            Applied::Nothing => self.skipped += 1,
+        }
+    }
+}
+
+/// Objects whose records are applied at the same time.
+const LANES_AT_ONCE: usize = 64;
+/// Bytes of records that are gathered before they are applied.
+const LANES_BYTES: usize = 16 << 20;
+
+/// A record to be applied.
+struct Todo {
+    seq: ZilSeq,
+    txtype: u64,
+    head: RecordHead,
+    record: LogRecord,
+}
+
+/// Records of objects' contents, each object's in order.
+#[derive(Default)]
+struct Lanes {
+    by_object: BTreeMap<ObjectId, Vec<Todo>>,
+    bytes: usize,
+}
+
+impl Lanes {
+    fn push(&mut self, object: ObjectId, todo: Todo, bytes: usize) {
+        self.by_object.entry(object).or_default().push(todo);
+        self.bytes += bytes;
+    }
+}
+
 impl IntentLog<Claimed> {
-    /// Applies every record that is not in the pool yet, in order; then the log is ready for use,
+    /// Applies every record that is not in the pool yet; then the log is ready for use,
     /// its old chain freed with the txg that holds the last of them.
     ///
     /// # Errors
@@ -131,54 +185,97 @@ impl Core {
         claimed: &mut ClaimedBlocks,
     ) -> Result<(ReplayReport, Txg), ZilError> {
         let header = self.state.lock().header;
-        let first = ZilSeq::new(header.replay_seq.get()).max(self.newest_noted());
+        let first = self.state.lock().progress.restart().max(ZilSeq::new(header.replay_seq.get()));
         let claim_txg = Txg::new(header.claim_txg.get());
         let mut report = ReplayReport::default();
+        let mut waiting = Lanes::default();
         let mut walk = LogWalk::new(self.objset, &header, &*self.store);
         while let Some(block) = walk.next().await? {
             claimed.note_block(&block.bp);
             report.blocks += 1;
             for record in block.records() {
-                let record = record.map_err(|source| self.bad_record(block.seq, source))?;
-                claimed.note_record(&record);
-                if record.seq() <= first || record.txg() < claim_txg {
+                let raw = record.map_err(|source| self.bad_record(block.seq, source))?;
+                claimed.note_record(&raw);
+                if raw.seq() <= first || raw.txg() < claim_txg {
                     report.skipped += 1;
                     continue;
                 }
-                match self.replay_record(into, &record).await? {
-                    Applied::Done => report.applied += 1,
-                    Applied::Nothing => report.skipped += 1,
+                let (head, record) = raw.decode().map_err(|source| self.bad_record(raw.seq(), source))?;
+                let todo = Todo { seq: raw.seq(), txtype: raw.txtype(), head, record };
+                self.state.lock().progress.begin(todo.seq);
+                match todo.record.object() {
+                    Some(object) => waiting.push(object, todo, raw.bytes().len()),
+                    None => {
+                        self.replay_lanes(into, std::mem::take(&mut waiting), &mut report).await?;
+                        report.add(self.replay_record(into, todo).await?);
+                    }
                 }
             }
+            if waiting.bytes > LANES_BYTES {
+                self.replay_lanes(into, std::mem::take(&mut waiting), &mut report).await?;
+            }
         }
+        self.replay_lanes(into, waiting, &mut report).await?;
         bump(&self.stats.replayed, report.applied);
         // Whatever was applied, was applied in a txg up to the one that is open now.
         let after = if report.applied > 0 { self.store.open_txg() } else { Txg::ZERO };
         Ok((report, after))
     }
 
-    /// The newest record that an earlier attempt in this process has applied.
-    fn newest_noted(&self) -> ZilSeq {
-        let state = self.state.lock();
-        state.replayed.iter().flatten().map(|(_, seq)| *seq).max().unwrap_or_default()
+    /// Applies what waits, objects side by side. An error comes back when all lanes have ended, and
+    /// then the one of the first record.
+    async fn replay_lanes(
+        &self,
+        into: &dyn Replay,
+        lanes: Lanes,
+        report: &mut ReplayReport,
+    ) -> Result<(), ZilError> {
+        let lanes = lanes.by_object.into_values().map(|lane| self.replay_lane(into, lane));
+        let ends: Vec<_> = stream::iter(lanes).buffer_unordered(LANES_AT_ONCE).collect().await;
+        let mut failed: Option<(ZilSeq, ZilError)> = None;
+        for (lane, error) in ends {
+            report.applied += lane.applied;
+            report.skipped += lane.skipped;
+            let is_first =
+                |(seq, _): &(ZilSeq, ZilError)| failed.as_ref().is_none_or(|(first, _)| seq < first);
+            failed = error.filter(is_first).or(failed);
+        }
+        failed.map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    async fn replay_record(&self, into: &dyn Replay, raw: &WalkedRecord<'_>) -> Result<Applied, ZilError> {
-        let (head, record) = raw.decode().map_err(|source| self.bad_record(raw.seq(), source))?;
-        let block = self.replay_block(&record).await?;
-        let record = ReplayRecord { head, record, block };
-        let ctx = ReplayCtx { core: self, seq: raw.seq() };
-        if let Ok(applied) = into.apply(&record, ctx).await {
-            return Ok(applied);
+    /// Applies an object's records, up to one that cannot be.
+    async fn replay_lane(
+        &self,
+        into: &dyn Replay,
+        lane: Vec<Todo>,
+    ) -> (ReplayReport, Option<(ZilSeq, ZilError)>) {
+        let mut report = ReplayReport::default();
+        for todo in lane {
+            let seq = todo.seq;
+            match self.replay_record(into, todo).await {
+                Ok(applied) => report.add(applied),
+                Err(error) => return (report, Some((seq, error))),
+            }
         }
-        // What an earlier record removed may still be in the way until its txg has synced.
-        self.store.wait_synced(self.store.open_txg()).await?;
-        into.apply(&record, ctx).await.map_err(|source| ZilError::Replay {
-            objset: self.objset,
-            seq: raw.seq(),
-            txtype: raw.txtype(),
-            source,
-        })
+        (report, None)
+    }
+
+    async fn replay_record(&self, into: &dyn Replay, todo: Todo) -> Result<Applied, ZilError> {
+        let Todo { seq, txtype, head, record } = todo;
+        let block = self.replay_block(&record).await?;
+        let is_all = record.object().is_none();
+        let record = ReplayRecord { head, record, block };
+        let ctx = ReplayCtx { core: self, seq, is_all };
+        let mut applied = into.apply(&record, ctx).await;
+        if applied.is_err() {
+            // What an earlier record removed may still be in the way until its txg has synced.
+            self.store.wait_synced(self.store.open_txg()).await?;
+            applied = into.apply(&record, ctx).await;
+        }
+        let applied =
+            applied.map_err(|source| ZilError::Replay { objset: self.objset, seq, txtype, source })?;
+        self.state.lock().progress.end(seq);
+        Ok(applied)
     }
 
     async fn replay_block(&self, record: &LogRecord) -> Result<Option<ReplayBlock>, ZilError> {

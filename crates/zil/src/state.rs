@@ -19,12 +19,13 @@ use std::task::Waker;
 
 use ondisk::Blkptr;
 use ondisk::zil::ZilHeader;
-use units::{ObjectId, TXG_SLOTS, Txg, VdevId, ZilSeq};
+use units::{ObjectId, Txg, VdevId, ZilSeq};
 
 use crate::chain::{BlockState, Chain, HeaderState, Retired};
 use crate::itx::{Record, Scope};
 use crate::pending::Entry;
 use crate::plan::SizeHistory;
+use crate::progress::Progress;
 use crate::seats::Seats;
 use crate::step::Step;
 
@@ -127,8 +128,8 @@ pub struct State {
     pub sizes: SizeHistory,
     /// No chain is to be begun any more, and the present one is to go.
     pub closing: bool,
-    /// Highest record replayed in each txg.
-    pub replayed: [Option<(Txg, ZilSeq)>; TXG_SLOTS],
+    /// How far replay has got.
+    pub progress: Progress,
 }
 
 impl State {

@@ -36,6 +36,7 @@ use units::{Txg, VdevId};
 use crate::ZilError;
 use crate::chain::HeaderState;
 use crate::log::Core;
+use crate::progress::Progress;
 use crate::state::State;
 use crate::step::Step;
 
@@ -188,6 +189,7 @@ impl State {
     /// Makes the header say where the present chain starts, or that there is none.
     fn publish(&mut self, txg: Txg) {
         self.header = ZilHeader::default();
+        self.progress = Progress::default();
         self.header_txg = txg;
         if let Some(chain) = &mut self.chain {
             chain.header = HeaderState::Published(txg);
@@ -196,8 +198,9 @@ impl State {
     }
 
     fn sync_replayed(&mut self, txg: Txg) {
-        if let Some((_, seq)) = self.replayed[txg.slot()].take_if(|(of, _)| *of == txg) {
-            self.header.replay_seq = seq.get().into();
+        let covered = self.progress.sync(txg);
+        if covered.get() > self.header.replay_seq.get() {
+            self.header.replay_seq = covered.get().into();
         }
     }
 

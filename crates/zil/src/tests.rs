@@ -5,6 +5,7 @@ mod failure;
 mod golden;
 mod history;
 mod import;
+mod replay;
 mod space;
 mod tasks;
 pub mod world;
