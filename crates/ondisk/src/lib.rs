@@ -19,6 +19,7 @@ pub mod bits;
 pub mod blkptr;
 pub mod bpobj;
 pub mod bptree;
+pub mod brt;
 mod checksum_kind;
 mod compression;
 mod compression_kind;

@@ -12,6 +12,7 @@ use units::{ObjsetId, TXG_INITIAL};
 use vdev::{LabelUse, NewVdev, Top, VdevTree, init_labels, label_use};
 use zio::Zio;
 
+use crate::clones::Clones;
 use crate::config::{self, Config};
 use crate::pool::Parts;
 use crate::space_map::SpaceMaps;
@@ -81,6 +82,7 @@ impl Pool {
             dsl,
             config,
             space_maps,
+            clones: Clones::default(),
             deferred,
             tuning,
             read_only: false,

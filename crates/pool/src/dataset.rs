@@ -406,7 +406,7 @@ impl Pool {
             if !root.is_hole() {
                 let objset = Objset::open(pool.objset_context(&dataset, &props), root).await?;
                 for bp in objset.all_blocks().await? {
-                    pool.zio.free(tx.txg(), &bp)?;
+                    pool.free_block(&tx, &bp).await?;
                 }
             }
             pool.dsl.remove_dataset(&tx, &dataset).await?;

@@ -14,12 +14,14 @@ use std::sync::Arc;
 use device::{Env, OpenMode};
 use dmu::{Objset, ObjsetContext, ObjsetProps, TxgGate};
 use dsl::{Bpobj, Dsl};
+use ondisk::mos::directory::DDT_STATS;
 use ondisk::{NvList, UberblockPhys};
 use units::{Guid, ObjectId, ObjsetId};
 pub use vdev::Candidate;
 use vdev::{OpenSpec, PoolConfig, PoolState, VdevState, VdevTree, candidates, scan};
 use zio::Zio;
 
+use crate::clones::Clones;
 use crate::config::{self, Config};
 use crate::pool::Parts;
 use crate::space_map::SpaceMaps;
@@ -195,7 +197,7 @@ async fn assemble(
     tuning: Tuning,
 ) -> Result<Arc<Pool>, PoolError> {
     let Opened { vdevs, zio, gate, dsl, config: found } = opened;
-    let guids = dsl.unsupported_features(!spec.read_only).await?;
+    let guids = unsupported(&dsl, !spec.read_only).await?;
     if !guids.is_empty() {
         return Err(PoolError::UnsupportedFeatures { guids });
     }
@@ -212,7 +214,24 @@ async fn assemble(
     space_maps.load(&dsl, &zio, &mapped).await?;
     let deferred = Bpobj::open(dsl.mos(), dsl.directory_object("sync_bplist").await?).await?;
     let read_only = spec.read_only;
-    Ok(Pool::assemble(Parts { env, vdevs, zio, gate, dsl, config, space_maps, deferred, tuning, read_only }))
+    let clones = if read_only { Clones::default() } else { Clones::load(&dsl).await? };
+    let saved_bytes = clones.saved_bytes().await;
+    let parts = Parts { env, vdevs, zio, gate, dsl, config, space_maps, clones, deferred, tuning, read_only };
+    let pool = Pool::assemble(parts);
+    pool.space.set_shared(saved_bytes);
+    Ok(pool)
+}
+
+/// What the pool has that keeps it from being opened so: features in use, and tables of
+/// deduplicated blocks, which are older than features.
+async fn unsupported(dsl: &Dsl, to_write: bool) -> Result<Vec<String>, PoolError> {
+    let mut found = dsl.unsupported_features(to_write).await?;
+    if to_write {
+        let names = dsl.directory().all().await?.into_iter().map(|entry| entry.name);
+        let mut tables = names.filter(|name| name.starts_with(b"DDT-") && name != DDT_STATS.as_bytes());
+        found.extend(tables.next().map(|_| "deduplication".to_owned()));
+    }
+    Ok(found)
 }
 
 fn check_vdevs(vdevs: &VdevTree, spec: &ImportSpec) -> Result<(), PoolError> {

@@ -8,11 +8,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod clones;
 mod config;
 mod create;
 mod dataset;
 mod error;
 mod errors;
+mod free;
 mod frozen;
 mod import;
 mod log_store;

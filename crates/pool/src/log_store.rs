@@ -135,7 +135,7 @@ impl LogStore for PoolLogStore {
     }
 
     fn claim_clone(&self, _txg: Txg, bp: &Blkptr) -> Result<(), ZilError> {
-        // Only pools with block cloning have such records, and they are not opened for writing.
+        // Nobody could replay the record.
         Err(ZilError::Claim { vdev: bp.dva(0).vdev, source: Arc::new(NoCloning) })
     }
 
@@ -169,9 +169,9 @@ impl LogStore for PoolLogStore {
     }
 }
 
-/// Records of cloned blocks cannot be kept.
+/// Logs with records of cloned blocks are not replayed.
 #[derive(Debug, thiserror::Error)]
-#[error("block cloning is not supported")]
+#[error("records of cloned blocks are not supported")]
 struct NoCloning;
 
 fn stopped(txg: Txg, error: DmuError) -> ZilError {

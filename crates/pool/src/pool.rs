@@ -15,6 +15,7 @@ use units::{Guid, ObjsetId, Txg};
 use vdev::{PoolState, VdevTree};
 use zio::Zio;
 
+use crate::clones::Clones;
 use crate::config::{self, Config};
 use crate::dataset::OpenDataset;
 use crate::errors::ErrorLog;
@@ -59,6 +60,8 @@ pub struct Pool {
     pub(crate) dsl: Arc<Dsl>,
     pub(crate) config: Mutex<Config>,
     pub(crate) space_maps: SpaceMaps,
+    /// Blocks that several files share.
+    pub(crate) clones: Clones,
     /// The bpobj of blocks that the next group frees.
     pub(crate) deferred: Bpobj,
     /// What the last group did to the meta-objset's space; counted in the next.
@@ -87,6 +90,7 @@ pub(crate) struct Parts {
     pub dsl: Arc<Dsl>,
     pub config: Config,
     pub space_maps: SpaceMaps,
+    pub clones: Clones,
     pub deferred: Bpobj,
     pub tuning: Tuning,
     pub read_only: bool,
@@ -106,6 +110,7 @@ impl Pool {
             dsl: parts.dsl,
             config: Mutex::new(parts.config),
             space_maps: parts.space_maps,
+            clones: parts.clones,
             deferred: parts.deferred,
             mos_delta: Mutex::default(),
             tasks: TaskQueue::default(),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use dmu::{DmuError, Estimate, SpaceCheck, TxgGate};
 use dsl::{DatasetName, Dsl, PoolSpace};
@@ -46,6 +47,8 @@ pub(crate) struct SpaceGuard {
     zio: Arc<Zio>,
     gate: Arc<TxgGate>,
     limits: RwLock<HashMap<ObjsetId, Limits>>,
+    /// What datasets count more than once, for files share it.
+    shared_bytes: AtomicU64,
 }
 
 /// The pool's room in bytes, without logs.
@@ -69,7 +72,7 @@ impl Room {
 
 impl SpaceGuard {
     pub fn new(zio: Arc<Zio>, gate: Arc<TxgGate>) -> Arc<Self> {
-        Arc::new(Self { zio, gate, limits: RwLock::default() })
+        Arc::new(Self { zio, gate, limits: RwLock::default(), shared_bytes: AtomicU64::new(0) })
     }
 
     pub fn room(&self) -> Room {
@@ -81,7 +84,13 @@ impl SpaceGuard {
 
     /// The pool's space as the dataset layer counts it.
     pub fn pool_space(&self) -> PoolSpace {
-        PoolSpace { usable_bytes: self.room().usable(), inflight_bytes: self.inflight() }
+        let usable_bytes = self.room().usable() + self.shared_bytes.load(Ordering::Relaxed);
+        PoolSpace { usable_bytes, inflight_bytes: self.inflight() }
+    }
+
+    /// Notes how much datasets count more than once.
+    pub fn set_shared(&self, bytes: u64) {
+        self.shared_bytes.store(bytes, Ordering::Relaxed);
     }
 
     fn inflight(&self) -> u64 {

@@ -95,7 +95,7 @@ impl Pool {
         let Some(synced) = dataset.objset.sync(tx.txg()).await? else { return Ok(None) };
         for bp in &synced.killed {
             self.dsl.may_free(dataset.object(), bp.birth()).await?;
-            self.zio.free(tx.txg(), bp)?;
+            self.free_block(tx, bp).await?;
         }
         Ok(Some(synced))
     }
@@ -103,6 +103,8 @@ impl Pool {
     /// Repeats what the meta-objset and the space maps do to each other until both are still.
     async fn sync_mos(&self, tx: &Tx) -> Result<(), PoolError> {
         self.free_deferred(tx).await?;
+        self.clones.sync(&self.dsl, tx).await?;
+        self.space.set_shared(self.clones.saved_bytes().await);
         let carried = std::mem::take(&mut *self.mos_delta.lock());
         if carried != SpaceDelta::default() {
             self.dsl.add_mos_space(tx, carried).await?;

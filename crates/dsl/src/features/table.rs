@@ -405,7 +405,7 @@ pub static BLOCK_CLONING: Feature = Feature::new(
     "com.fudosecurity:block_cloning",
     "block_cloning",
     "Files may share blocks by reference.",
-    Support::Read,
+    Support::Full,
 )
 .write_only();
 /// References of shared blocks have a fixed byte order.
@@ -413,7 +413,7 @@ pub static BLOCK_CLONING_ENDIAN: Feature = Feature::new(
     "com.truenas:block_cloning_endian",
     "block_cloning_endian",
     "References of shared blocks have a fixed byte order.",
-    Support::Read,
+    Support::Full,
 )
 .write_only();
 /// The root vdev has a ZAP.
