@@ -251,7 +251,17 @@ impl Objset {
         if let Some(check) = check {
             self.wait_for_room(&*check, &estimate).await?;
         }
+        self.slow_down(estimate.write_bytes).await;
         self.shared.gate.begin().await
+    }
+
+    /// Waits the longer, the more is dirty.
+    async fn slow_down(&self, write_bytes: u64) {
+        let env = self.shared.zio.vdevs().env();
+        let delay = self.shared.gate.delay(env.now(), write_bytes);
+        if !delay.is_zero() {
+            env.sleep(delay).await;
+        }
     }
 
     async fn wait_for_room(&self, check: &dyn SpaceCheck, estimate: &Estimate) -> Result<(), DmuError> {

@@ -5,6 +5,8 @@
 //!   writer ───────────► open (holds>0) ────────► syncing (holds=0) ────► synced
 //!              ◄─────── throttled while too much is dirty
 //! ```
+//! How writers are throttled is told in [`delay`].
+//!
 //! A [`Tx`] keeps its group from being synced. The pool's sync loop calls [`TxgGate::quiesce`],
 //! which opens the next group and waits for the last `Tx` of the old one, and
 //! [`TxgGate::finish`] once the uberblock is stable.
@@ -16,8 +18,11 @@
 //! - A lock that a `Tx` holder may want must not be held across [`TxgGate::begin`] by
 //!   somebody who came later: take locks first, the `Tx` last.
 
+mod delay;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use event_listener::Event;
 use parking_lot::Mutex;
@@ -41,6 +46,7 @@ pub struct TxgGate {
     /// Bytes changed and not yet on disk, of all groups.
     dirty_bytes: AtomicU64,
     dirty_limit_bytes: AtomicU64,
+    line: delay::Line,
     /// A hold was dropped, dirty data went down, a group synced, or the pool failed.
     changed: Event,
     /// Somebody wants the open group synced now.
@@ -72,6 +78,7 @@ impl TxgGate {
             }),
             dirty_bytes: AtomicU64::new(0),
             dirty_limit_bytes: AtomicU64::new(dirty_limit_bytes),
+            line: delay::Line::default(),
             changed: Event::new(),
             kicked: Event::new(),
         })
@@ -93,6 +100,14 @@ impl TxgGate {
     #[must_use]
     pub fn dirty_bytes(&self) -> u64 {
         self.dirty_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How long a change that may write so many bytes should wait before it begins, `now` being
+    /// the time of any clock that does not go back.
+    #[must_use]
+    pub fn delay(&self, now: Duration, write_bytes: u64) -> Duration {
+        let limit = self.dirty_limit_bytes.load(Ordering::Relaxed);
+        self.line.join(now, delay::wait(self.dirty_bytes(), limit, write_bytes))
     }
 
     /// Joins the open group; waits while more is dirty than the limit allows.

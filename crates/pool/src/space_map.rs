@@ -20,6 +20,8 @@ use dmu::zap::Zap;
 use dmu::{Dnode, DnodeSpec, Objset, Tx};
 use dsl::Dsl;
 use dsl::features::LOG_SPACEMAP;
+use futures::future::try_join_all;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use metaslab::{Change, MetaslabId};
 use ondisk::ObjectType;
 use ondisk::mos::vdev_zap::MS_UNFLUSHED_PHYS_TXGS;
@@ -34,6 +36,9 @@ use object::{Figures, Region};
 
 /// Data block of a space map object. Small, because a sync rewrites the last one.
 const BLOCK_BYTES: u32 = 16 << 10;
+
+/// Metaslabs of one vdev whose maps are read at a time.
+const LOADS_IN_FLIGHT: usize = 8;
 
 /// One metaslab of the pool.
 type Place = (VdevId, MetaslabId);
@@ -102,9 +107,7 @@ impl SpaceMaps {
             self.find(dsl, top, &mut logs).await?;
         }
         logs.read(dsl, self).await?;
-        for top in tops {
-            self.load_vdev(dsl, zio, top.id(), &logs).await?;
-        }
+        try_join_all(tops.iter().map(|top| self.load_vdev(dsl, zio, top.id(), &logs))).await?;
         Ok(())
     }
 
@@ -132,20 +135,23 @@ impl SpaceMaps {
 
     async fn load_vdev(&self, dsl: &Dsl, zio: &Zio, vdev: VdevId, logs: &Logs) -> Result<(), PoolError> {
         let count = self.vdevs.lock().get(&vdev).map_or(0, |maps| maps.count);
-        for index in 0..count {
-            let place = (vdev, MetaslabId::new(index as u32));
-            let (region, object) = self.place(place);
-            let mut entries = match object {
-                Some(object) => read_map(&*dsl.mos().hold(object).await?, region).await?,
-                None => Vec::new(),
-            };
-            entries.extend(logs.unflushed(place).into_iter().flat_map(|unflushed| unflushed.changes()));
-            if object.is_some() || !entries.is_empty() {
-                zio.with_allocator(|allocator| allocator.load(vdev, place.1, entries))
-                    .map_err(|source| PoolError::SpaceMap { vdev, source })?;
-            }
+        let places = (0..count).map(|index| (vdev, MetaslabId::new(index as u32)));
+        let loads = places.map(|place| self.load_metaslab(dsl, zio, place, logs));
+        stream::iter(loads).buffer_unordered(LOADS_IN_FLIGHT).try_collect().await
+    }
+
+    async fn load_metaslab(&self, dsl: &Dsl, zio: &Zio, place: Place, logs: &Logs) -> Result<(), PoolError> {
+        let (region, object) = self.place(place);
+        let mut entries = match object {
+            Some(object) => read_map(&*dsl.mos().hold(object).await?, region).await?,
+            None => Vec::new(),
+        };
+        entries.extend(logs.unflushed(place).into_iter().flat_map(|unflushed| unflushed.changes()));
+        if object.is_none() && entries.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        zio.with_allocator(|allocator| allocator.load(place.0, place.1, entries))
+            .map_err(|source| PoolError::SpaceMap { vdev: place.0, source })
     }
 
     /// Records what the group changed since this was last called; in the first pass of a sync
