@@ -67,6 +67,10 @@ impl Device for Delayed {
     fn flush(&self) -> BoxFuture<'static, Result<(), DeviceError>> {
         self.after_the_arm(self.device.flush())
     }
+
+    fn discard(&self, offset: LeafOffset, len: u64) -> BoxFuture<'static, Result<(), DeviceError>> {
+        self.device.discard(offset, len)
+    }
 }
 
 /// Which paths are slow, and how slow: `path=8ms,other=250us`.

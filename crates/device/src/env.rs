@@ -52,8 +52,8 @@ pub enum Durability {
 
 /// One leaf: a file, a block device, RAM, or a simulated disk.
 ///
-/// Futures do nothing until polled. Dropping one does not recall the I/O; buffers stay
-/// alive until the device is done with them. Offsets and lengths must be multiples of
+/// Futures do nothing until polled. Dropping one does not recall an I/O that has begun; buffers
+/// stay alive until the device is done with them. Offsets and lengths must be multiples of
 /// [`DeviceInfo::logical_sector_bytes`].
 pub trait Device: Send + Sync {
     /// What is known of the device.
@@ -70,6 +70,13 @@ pub trait Device: Send + Sync {
     /// Makes every write that completed before this call stable. After a failure the
     /// device's unflushed writes must be taken for lost.
     fn flush(&self) -> BoxFuture<'static, Result<(), DeviceError>>;
+    /// Says that nobody wants `len` bytes at `offset` any more: the device may use their room
+    /// otherwise, and what is read there until the next write is anything. One that can do
+    /// nothing with that ([`DeviceInfo::can_discard`]) does nothing.
+    fn discard(&self, offset: LeafOffset, len: u64) -> BoxFuture<'static, Result<(), DeviceError>> {
+        let fits = self.info().check_range("discard", offset, len);
+        Box::pin(async move { fits })
+    }
 }
 
 /// What is known of a device when it is opened.
@@ -83,6 +90,11 @@ pub struct DeviceInfo {
     pub physical_sector_bytes: u32,
     /// A block device, as against a plain file.
     pub is_block_device: bool,
+    /// Completed writes may be lost with the power until they are flushed: a device that says
+    /// nothing is taken to have such a cache, and so is whatever lies below a file.
+    pub has_volatile_cache: bool,
+    /// [`Device::discard`] does something.
+    pub can_discard: bool,
 }
 
 impl DeviceInfo {

@@ -19,6 +19,8 @@ pub enum FaultOp {
     Write,
     /// Flushes.
     Flush,
+    /// Discards.
+    Discard,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +43,7 @@ struct Plan {
     read: Rule,
     write: Rule,
     flush: Rule,
+    discard: Rule,
     is_gone: bool,
 }
 
@@ -50,6 +53,7 @@ impl Plan {
             FaultOp::Read => &mut self.read,
             FaultOp::Write => &mut self.write,
             FaultOp::Flush => &mut self.flush,
+            FaultOp::Discard => &mut self.discard,
         }
     }
 }
@@ -98,7 +102,7 @@ impl Faults {
     pub fn heal(&self) {
         let mut plan = self.0.lock();
         plan.is_gone = false;
-        for op in [FaultOp::Read, FaultOp::Write, FaultOp::Flush] {
+        for op in [FaultOp::Read, FaultOp::Write, FaultOp::Flush, FaultOp::Discard] {
             plan.rule(op).fails = None;
         }
     }
@@ -123,6 +127,7 @@ impl Faults {
             FaultOp::Read => "read",
             FaultOp::Write => "write",
             FaultOp::Flush => "flush",
+            FaultOp::Discard => "discard",
         };
         if fails { Err(DeviceError::Io { op: name, offset, len, errno: EIO }) } else { Ok(()) }
     }
@@ -176,5 +181,9 @@ impl Device for Faulty {
 
     fn flush(&self) -> BoxFuture<'static, Result<(), DeviceError>> {
         self.unless_failing((FaultOp::Flush, LeafOffset::new(0), 0), self.device.flush())
+    }
+
+    fn discard(&self, offset: LeafOffset, len: u64) -> BoxFuture<'static, Result<(), DeviceError>> {
+        self.unless_failing((FaultOp::Discard, offset, len), self.device.discard(offset, len))
     }
 }

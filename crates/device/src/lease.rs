@@ -69,4 +69,8 @@ impl Device for Lease {
     fn flush(&self) -> BoxFuture<'static, Result<(), DeviceError>> {
         self.device.flush()
     }
+
+    fn discard(&self, offset: LeafOffset, len: u64) -> BoxFuture<'static, Result<(), DeviceError>> {
+        self.device.discard(offset, len)
+    }
 }

@@ -69,6 +69,8 @@ impl Device for RamDevice {
             logical_sector_bytes: 512,
             physical_sector_bytes: 512,
             is_block_device: false,
+            has_volatile_cache: false,
+            can_discard: true,
         }
     }
 
@@ -103,5 +105,21 @@ impl Device for RamDevice {
 
     fn flush(&self) -> BoxFuture<'static, Result<(), DeviceError>> {
         Box::pin(async { Ok(()) })
+    }
+
+    fn discard(&self, offset: LeafOffset, len: u64) -> BoxFuture<'static, Result<(), DeviceError>> {
+        let ram = self.clone();
+        Box::pin(async move {
+            ram.info().check_range("discard", offset, len)?;
+            for (chunk, start, part) in pieces(offset.get(), len as usize) {
+                let mut chunk = ram.chunks[chunk].write();
+                match &mut *chunk {
+                    whole if part.len() == CHUNK_BYTES => *whole = None,
+                    Some(bytes) => bytes[start..start + part.len()].fill(0),
+                    None => {}
+                }
+            }
+            Ok(())
+        })
     }
 }

@@ -21,7 +21,7 @@ const WORKERS_MAX: usize = 4;
 pub struct Options {
     /// Threads for spawned tasks; at least one is started.
     pub workers: usize,
-    /// Use io_uring where the system has it. Otherwise reads and writes block their thread.
+    /// Use io_uring where the system has it. Otherwise threads make plain system calls.
     pub uring: bool,
     /// Devices made slower than they are.
     pub delays: Delays,

@@ -270,6 +270,8 @@ impl Drive {
             logical_sector_bytes: self.spec.logical_sector_bytes,
             physical_sector_bytes: self.spec.physical_sector_bytes,
             is_block_device: true,
+            has_volatile_cache: true,
+            can_discard: false,
         }
     }
 }

@@ -32,6 +32,7 @@ mod state;
 mod stats;
 mod top;
 mod tree;
+mod whole_disk;
 
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@ use units::{Guid, Txg};
 use crate::config::{key, parse_root};
 use crate::label::{LeafLabels, best_uberblock};
 use crate::size::{leaf_asize, leaf_psize};
+use crate::whole_disk::vdev_on;
 use crate::{Leaf, Top, VdevAux, VdevError, VdevState, VdevTree};
 
 /// How a pool's vdevs are opened.
@@ -124,7 +125,7 @@ pub(crate) async fn open_leaf(
         leaf.set_state(VdevState::Unavail, VdevAux::OpenFailed);
         VdevError::Open { path: path.to_owned(), source }
     })?;
-    let labels = LeafLabels::read(&device).await;
+    let (device, labels) = vdev_on(device).await;
     let problem = if labels.guid().is_none() {
         Some(VdevAux::CorruptData)
     } else if labels.guid() != Some(leaf.guid()) || labels.pool_guid() != Some(expected.pool) {

@@ -11,6 +11,7 @@ use units::{Guid, Txg, VdevId};
 
 use crate::config::key;
 use crate::label::{LeafLabels, best_uberblock};
+use crate::whole_disk::vdev_on;
 use crate::{PoolConfig, PoolState};
 
 /// A device with labels.
@@ -64,7 +65,7 @@ pub enum LabelUse {
 
 /// Whom a device belongs to: for `create`, `add` and `attach`, which must not take it away.
 pub async fn label_use(device: &Arc<dyn Device>) -> LabelUse {
-    let labels = LeafLabels::read(device).await;
+    let (_, labels) = vdev_on(Arc::clone(device)).await;
     let Some(config) = labels.config(None) else { return LabelUse::Unused };
     match config.get_u64(key::STATE).and_then(PoolState::from_raw) {
         Some(state @ (PoolState::Spare | PoolState::L2Cache)) => LabelUse::Auxiliary(state),
@@ -84,7 +85,7 @@ pub async fn scan(env: &Arc<dyn Env>, paths: &[PathBuf]) -> Vec<FoundLeaf> {
 
 async fn scan_one(env: &Arc<dyn Env>, path: &Path) -> Option<FoundLeaf> {
     let device = env.open(path, OpenMode::ReadOnly).await.ok()?;
-    let labels = LeafLabels::read(&device).await;
+    let (_, labels) = vdev_on(device).await;
     labels.config(None)?;
     Some(FoundLeaf { path: path.to_owned(), labels })
 }

@@ -25,9 +25,15 @@ struct Landing {
 pub(crate) struct Flight {
     op: Op,
     landing: Arc<Mutex<Landing>>,
+    route: Route,
 }
 
 impl Flight {
+    /// Whether it goes by a ring, where there is one.
+    pub(crate) fn goes_by_ring(&self) -> bool {
+        self.route == Route::Ring
+    }
+
     /// The operation.
     pub(crate) fn op(&mut self) -> &mut Op {
         &mut self.op
@@ -60,7 +66,9 @@ impl Flight {
 pub(crate) enum Route {
     /// By the polling thread's ring.
     Ring,
-    /// By a plain system call when first polled: no ring to be had, or memory behind it.
+    /// By threads that make plain system calls: no ring to be had, or not for this.
+    Helpers,
+    /// By a plain system call when first polled: memory behind it.
     Inline,
 }
 
@@ -87,13 +95,13 @@ impl Future for IoFuture {
         match &mut self.0 {
             State::New(op) => {
                 let (mut op, route) = op.take().expect("not polled again after its end");
-                if route == Route::Inline || !local::has_ring() {
+                if route == Route::Inline || !local::is_inside() {
                     let result = op.run_to_end();
                     return Poll::Ready((op.into_work(), result));
                 }
                 let landing =
                     Arc::new(Mutex::new(Landing { outcome: None, waker: Some(cx.waker().clone()) }));
-                local::stage(Flight { op, landing: Arc::clone(&landing) });
+                local::stage(Flight { op, landing: Arc::clone(&landing), route });
                 self.0 = State::Flying(landing);
                 Poll::Pending
             }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use super::flight::Flight;
+use super::helpers;
 use super::keeper::{self, Home};
 use super::parker::Parker;
 use super::ring::Ring;
@@ -64,7 +65,7 @@ impl Local {
     /// Submits, collects, fires; sleeps if there is nothing of all that and no wake.
     fn turn(&mut self, may_sleep: bool, wakers: &mut Vec<Waker>) {
         self.timers.fire_due(wakers);
-        self.unstage(wakers);
+        self.unstage();
         let may_sleep = may_sleep && wakers.is_empty();
         let timeout = self.timers.until_next();
         match &mut self.ring {
@@ -78,15 +79,17 @@ impl Local {
         self.timers.fire_due(wakers);
     }
 
-    fn unstage(&mut self, wakers: &mut Vec<Waker>) {
+    fn unstage(&mut self) {
         if self.staged.is_empty() {
             return;
         }
-        self.ensure_ring();
+        if self.staged.iter().any(Flight::goes_by_ring) {
+            self.ensure_ring();
+        }
         for flight in self.staged.drain(..) {
             match &mut self.ring {
-                Some(ring) => ring.add(flight),
-                None => wakers.extend(flight.run_to_end()),
+                Some(ring) if flight.goes_by_ring() => ring.add(flight),
+                _ => helpers::take(flight),
             }
         }
     }
@@ -128,9 +131,9 @@ fn with<T>(act: impl FnOnce(&mut Local) -> T) -> T {
     LOCAL.with(|local| act(&mut local.borrow_mut()))
 }
 
-/// Whether this thread runs futures just now and can have a ring.
-pub(crate) fn has_ring() -> bool {
-    with(|local| local.depth > 0 && !local.ring_was_refused)
+/// Whether this thread runs futures just now.
+pub(crate) fn is_inside() -> bool {
+    with(|local| local.depth > 0)
 }
 
 /// Leaves a flight to be submitted when this thread waits next.

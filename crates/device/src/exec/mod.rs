@@ -20,6 +20,7 @@
 //! - [`op`], [`flight`]: one read, write or flush, its buffers and who waits for it.
 //! - [`ring`]: the submission and completion queues and what the kernel holds.
 //! - [`local`]: what a thread owns: staged I/O, ring, timers; [`local::block_on`].
+//! - [`helpers`]: threads that make the calls where no ring is to be had.
 //! - [`keeper`]: waits for what a thread leaves behind when its `block_on` returns.
 //! - [`worker`]: threads for spawned tasks.
 //!
@@ -32,6 +33,7 @@
 //!   has returned from `block_on` or exited. (test: `io_begun_on_one_thread_ends_on_another`)
 
 pub(crate) mod flight;
+pub(crate) mod helpers;
 pub(crate) mod keeper;
 pub(crate) mod local;
 pub(crate) mod op;

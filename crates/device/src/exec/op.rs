@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use io_uring::{opcode, squeue, types};
+use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::{BufSlice, IoBuf};
@@ -27,7 +28,24 @@ pub(crate) enum Work {
     },
     /// `fdatasync`.
     Flush,
+    /// Give back the room of so many bytes: a hole in a file, a discard on a block device.
+    Discard {
+        /// How many.
+        len: u64,
+        /// Of a block device.
+        on_block_device: bool,
+    },
 }
+
+impl Work {
+    /// Whether a ring can do it: there is no discard of block devices among its operations.
+    pub(crate) fn fits_ring(&self) -> bool {
+        !matches!(self, Self::Discard { on_block_device: true, .. })
+    }
+}
+
+/// The ioctl that discards: two numbers, start and length in bytes (`BLKDISCARD` in linux/fs.h).
+const BLKDISCARD: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(0x12, 119);
 
 /// Address and length of one part, as `struct iovec` has them. Plain numbers, so that an
 /// operation may wander between threads; the kernel alone makes an address of it again.
@@ -62,7 +80,7 @@ impl Op {
         let total = match &work {
             Work::Read(buf) => buf.len(),
             Work::Write { slices, .. } => slices.iter().map(|slice| slice.bytes().len()).sum(),
-            Work::Flush => 0,
+            Work::Flush | Work::Discard { .. } => 0,
         };
         Self { file, offset, work, done: 0, total, parts: Vec::new() }
     }
@@ -99,6 +117,9 @@ impl Op {
                 }
             }
             Work::Flush => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
+            Work::Discard { len, .. } => {
+                opcode::Fallocate::new(fd, *len).offset(at).mode(HOLE.bits() as i32).build()
+            }
         }
     }
 
@@ -148,8 +169,22 @@ impl Op {
                 rustix::io::pwritev2(&self.file, &parts, at, write_flags(*stable))
             }
             Work::Flush => rustix::fs::fdatasync(&self.file).map(|()| 0),
+            Work::Discard { len, on_block_device: true } => block_discard(&self.file, at, *len).map(|()| 0),
+            Work::Discard { len, .. } => rustix::fs::fallocate(&self.file, HOLE, at, *len).map(|()| 0),
         }
     }
+}
+
+/// Takes the bytes, leaves the size.
+const HOLE: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
+
+// JUSTIFICATION: rustix has no function for this ioctl, and fallocate on a block device writes zeros
+// where the device cannot discard, which is what this must not do.
+#[expect(unsafe_code, reason = "an ioctl")]
+fn block_discard(file: &OwnedFd, offset: u64, len: u64) -> Result<(), Errno> {
+    // SAFETY: BLKDISCARD reads two u64 through its pointer and writes nothing; on files that are
+    // not block devices it fails. Setter passes a pointer to the array that lives during the call.
+    unsafe { rustix::ioctl::ioctl(file, rustix::ioctl::Setter::<BLKDISCARD, [u64; 2]>::new([offset, len])) }
 }
 
 fn write_flags(stable: bool) -> ReadWriteFlags {

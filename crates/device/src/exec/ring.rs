@@ -23,7 +23,7 @@ pub(crate) fn is_available() -> bool {
     *ANSWER.get_or_init(|| probe().unwrap_or(false))
 }
 
-fn probe() -> io::Result<bool> {
+pub(crate) fn probe() -> io::Result<bool> {
     let uring = new_uring()?;
     let mut probe = Probe::new();
     uring.submitter().register_probe(&mut probe)?;
@@ -32,6 +32,7 @@ fn probe() -> io::Result<bool> {
         opcode::Write::CODE,
         opcode::Writev::CODE,
         opcode::Fsync::CODE,
+        opcode::Fallocate::CODE,
         opcode::PollAdd::CODE,
     ];
     let params = uring.params();

@@ -37,6 +37,8 @@ struct Inner {
     buffered: Arc<OwnedFd>,
     direct: Option<Direct>,
     route: Route,
+    /// It said so when asked.
+    cannot_discard: AtomicBool,
 }
 
 /// The descriptor that goes around the page cache, and what it asks for.
@@ -112,8 +114,10 @@ impl Inner {
     }
 
     async fn run(&self, file: &Arc<OwnedFd>, request: Request, work: Work) -> (Work, Result<(), Errno>) {
+        let fits_ring = work.fits_ring();
         let op = Op::new(Arc::clone(file), request.offset.get(), work);
-        IoFuture::new(op, self.route).await
+        let route = if fits_ring || self.route == Route::Inline { self.route } else { Route::Helpers };
+        IoFuture::new(op, route).await
     }
 
     /// Runs `work` around the page cache if `direct`, through it otherwise, or when the
@@ -144,7 +148,9 @@ impl Inner {
         let work = Work::Read(IoBuf::zeroed(request.len as usize));
         match self.transfer(self.direct_for(request), request, work).await? {
             Work::Read(buf) => Ok(buf),
-            Work::Write { .. } | Work::Flush => unreachable!("a read's work stays a read's"),
+            Work::Write { .. } | Work::Flush | Work::Discard { .. } => {
+                unreachable!("a read's work stays a read's")
+            }
         }
     }
 
@@ -166,6 +172,23 @@ impl Inner {
         let request = Request { op: "flush", offset: LeafOffset::new(0), len: 0 };
         let (_, result) = self.run(&self.buffered, request, Work::Flush).await;
         result.map_err(|errno| request.error(errno))
+    }
+}
+
+impl Inner {
+    async fn discard(&self, request: Request) -> Result<(), DeviceError> {
+        let request = request.check(&self.info)?;
+        if request.len == 0 || self.cannot_discard.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let work = Work::Discard { len: request.len, on_block_device: self.info.is_block_device };
+        match self.run(&self.buffered, request, work).await.1 {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                self.cannot_discard.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            result => result.map_err(|errno| request.error(errno)),
+        }
     }
 }
 
@@ -208,5 +231,11 @@ impl Device for FileDevice {
     fn flush(&self) -> BoxFuture<'static, Result<(), DeviceError>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move { inner.flush().await })
+    }
+
+    fn discard(&self, offset: LeafOffset, len: u64) -> BoxFuture<'static, Result<(), DeviceError>> {
+        let inner = Arc::clone(&self.0);
+        let request = Request { op: "discard", offset, len };
+        Box::pin(async move { inner.discard(request).await })
     }
 }

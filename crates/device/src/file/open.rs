@@ -1,12 +1,13 @@
 //! Finding out what a path leads to, and taking it.
 
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags, fstat, fstatfs, statx,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags, fstat, fstatfs, major, minor,
+    statx,
 };
 use rustix::io::Errno;
 
@@ -41,8 +42,18 @@ impl FileDevice {
         let info = info.map_err(fail)?;
         let is_memory = is_memory_file(&buffered) && !is_block_device;
         let direct = if is_memory { None } else { open_direct(path, mode, &info) };
-        let route = if uring && !is_memory { Route::Ring } else { Route::Inline };
-        Ok(Self(Arc::new(Inner { info, buffered: Arc::new(buffered), direct, route })))
+        let route = match (is_memory, uring) {
+            (true, _) => Route::Inline,
+            (false, true) => Route::Ring,
+            (false, false) => Route::Helpers,
+        };
+        Ok(Self(Arc::new(Inner {
+            info,
+            buffered: Arc::new(buffered),
+            direct,
+            route,
+            cannot_discard: AtomicBool::new(false),
+        })))
     }
 
     /// Whether aligned I/O goes around the page cache.
@@ -81,17 +92,38 @@ fn file_info(file: &OwnedFd) -> Result<DeviceInfo, Errno> {
         logical_sector_bytes: FILE_SECTOR_BYTES,
         physical_sector_bytes: FILE_SECTOR_BYTES,
         is_block_device: false,
+        has_volatile_cache: true,
+        can_discard: true,
     })
 }
 
 fn block_info(file: &OwnedFd) -> Result<DeviceInfo, Errno> {
+    let queue = QueueDir::of(fstat(file)?.st_rdev);
     Ok(DeviceInfo {
         // The end of a block device is its size (BLKGETSIZE64 says the same).
         size_bytes: rustix::fs::seek(file, SeekFrom::End(0))?,
         logical_sector_bytes: rustix::fs::ioctl_blksszget(file)?,
         physical_sector_bytes: rustix::fs::ioctl_blkpbszget(file)?,
         is_block_device: true,
+        has_volatile_cache: queue.value("write_cache").as_deref() != Some("write through"),
+        can_discard: queue.value("discard_max_bytes").is_some_and(|bytes| bytes != "0"),
     })
+}
+
+/// What the kernel tells of a block device's queue, in `/sys/dev/block/MAJOR:MINOR/queue`; for a
+/// partition, that of its disk.
+struct QueueDir([PathBuf; 2]);
+
+impl QueueDir {
+    fn of(device: u64) -> Self {
+        let dir = format!("/sys/dev/block/{}:{}", major(device), minor(device));
+        Self([format!("{dir}/queue"), format!("{dir}/../queue")].map(PathBuf::from))
+    }
+
+    fn value(&self, name: &str) -> Option<String> {
+        let text = self.0.iter().find_map(|dir| std::fs::read_to_string(dir.join(name)).ok())?;
+        Some(text.trim().to_owned())
+    }
 }
 
 fn is_memory_file(file: &OwnedFd) -> bool {

@@ -57,6 +57,8 @@ impl Default for Bounds {
 pub(super) enum Job {
     /// Read so many bytes.
     Read(u64),
+    /// Forget so many bytes.
+    Discard(u64),
     /// Write these.
     Write(Vec<BufSlice>, Durability),
 }
@@ -71,7 +73,7 @@ pub(super) struct Request {
 impl Request {
     pub fn len(&self) -> u64 {
         match &self.job {
-            Job::Read(len) => *len,
+            Job::Read(len) | Job::Discard(len) => *len,
             Job::Write(slices, _) => slices.iter().map(|slice| slice.bytes().len() as u64).sum(),
         }
     }
@@ -86,18 +88,23 @@ impl Request {
             Job::Read(_) => 0,
             Job::Write(_, Durability::Cached) => 1,
             Job::Write(_, Durability::Stable) => 2,
+            Job::Discard(_) => 3,
         }
     }
 
     fn slices(&self) -> usize {
         match &self.job {
-            Job::Read(_) => 1,
+            Job::Read(_) | Job::Discard(_) => 1,
             Job::Write(slices, _) => slices.len(),
         }
     }
 
     fn may_merge(&self) -> bool {
-        matches!(self.job, Job::Write(..)) || self.len() <= MERGED_READ_MAX_BYTES
+        match self.job {
+            Job::Write(..) => true,
+            Job::Read(len) => len <= MERGED_READ_MAX_BYTES,
+            Job::Discard(_) => false,
+        }
     }
 
     /// Whether `next` may follow this one in the same I/O.

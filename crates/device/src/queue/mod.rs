@@ -147,4 +147,16 @@ impl Device for Queued {
     fn flush(&self) -> BoxFuture<'static, Result<(), DeviceError>> {
         self.0.device.flush()
     }
+
+    fn discard(&self, offset: LeafOffset, len: u64) -> BoxFuture<'static, Result<(), DeviceError>> {
+        let queue = Arc::clone(&self.0);
+        Box::pin(async move {
+            // Takes a place like a read, but is never merged: who discards does so in large pieces.
+            let _place = match queue.enter(|| Request { offset, job: Job::Discard(len) }) {
+                Ok(place) => place,
+                Err(ticket) => return ticket.discard().await,
+            };
+            queue.device.discard(offset, len).await
+        })
+    }
 }

@@ -58,13 +58,17 @@ async fn run(place: Place, requests: Vec<Request>) -> Answer {
     let start = requests[0].offset;
     let end = requests.last().map_or(0, Request::end);
     let device = &place.queue.device;
-    let Job::Write(_, durability) = requests[0].job else {
-        let len = usize::try_from(end - start.get()).unwrap_or(usize::MAX);
-        return device.read(start, len).await.map(Arc::new);
+    let durability = match requests[0].job {
+        Job::Write(_, durability) => durability,
+        Job::Discard(len) => return device.discard(start, len).await.map(|()| Arc::new(IoBuf::zeroed(0))),
+        Job::Read(_) => {
+            let len = usize::try_from(end - start.get()).unwrap_or(usize::MAX);
+            return device.read(start, len).await.map(Arc::new);
+        }
     };
     let slices = requests.into_iter().flat_map(|request| match request.job {
         Job::Write(slices, _) => slices,
-        Job::Read(_) => unreachable!("only what is of one kind goes together"),
+        Job::Read(_) | Job::Discard(_) => unreachable!("only what is of one kind goes together"),
     });
     device.write(start, slices.collect(), durability).await.map(|()| Arc::new(IoBuf::zeroed(0)))
 }
@@ -107,6 +111,11 @@ impl Ticket {
             }
             (answer, _) => answer.map(drop),
         }
+    }
+
+    /// Discards.
+    pub async fn discard(self) -> Result<(), DeviceError> {
+        self.turn().await.io.await.map(drop)
     }
 
     /// Waits until called up.

@@ -387,3 +387,45 @@ fn random_numbers_differ_and_clocks_move() {
     assert!(env.now() >= before + Duration::from_millis(2));
     assert!(env.wall_clock() > Duration::from_secs(1_700_000_000));
 }
+
+#[test]
+fn without_io_uring_several_ios_are_under_way_at_once() {
+    let env = plain_env();
+    env.block_on(async {
+        let (_file, device) = open_file(&env).await;
+        for round in 0..20_u8 {
+            let writes =
+                (0..64).map(|n| device.write(at(n * 65536), filled(round, 65536), Durability::Cached));
+            join_all(writes).await.into_iter().for_each(|result| result.expect("written"));
+            device.flush().await.expect("flushed");
+            assert!(holds(&*device, 0, 4 << 20, round).await);
+        }
+    });
+    assert!(crate::exec::helpers::threads() > 1, "one thread did it all");
+}
+
+/// What a container's seccomp filter does to io_uring, in a thread of its own.
+#[test]
+fn where_io_uring_is_refused_io_works_all_the_same() {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+    // io_uring_setup (425) on every architecture; EPERM is 1.
+    let refuse = |arch: &str| {
+        let arch = arch.try_into().expect("an architecture that seccomp knows");
+        let rules = [(425, Vec::new())].into_iter().collect();
+        SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(1), arch).expect("a filter")
+    };
+    let thread = std::thread::spawn(move || {
+        let filter: BpfProgram = refuse(std::env::consts::ARCH).try_into().expect("a program");
+        seccompiler::apply_filter(&filter).expect("installed");
+        assert!(crate::exec::ring::probe().is_err(), "the kernel refuses");
+        // As if a program had found io_uring at its start, and lost it since.
+        let env = env();
+        env.block_on(async {
+            let (_file, device) = open_file(&env).await;
+            let writes = (0..64).map(|n| device.write(at(n * 4096), filled(9, 4096), Durability::Stable));
+            join_all(writes).await.into_iter().for_each(|result| result.expect("written"));
+            assert!(holds(&*device, 0, 64 * 4096, 9).await);
+        });
+    });
+    thread.join().expect("all of that");
+}

@@ -195,3 +195,47 @@ fn a_file_cut_short_gives_errors_not_zeros() {
         assert!(matches!(error, DeviceError::Io { op: "read", .. }));
     });
 }
+
+#[test]
+fn discarded_room_is_given_back_and_the_size_stays() {
+    use std::os::unix::fs::MetadataExt;
+    for env in [env(), plain_env()] {
+        let file = file_on_disk(4 << 20);
+        env.block_on(async {
+            let device = env.open(file.path(), OpenMode::ReadWrite).await.expect("opened");
+            assert!(device.info().can_discard && device.info().has_volatile_cache);
+            device.write(at(0), filled(3, 4 << 20), Durability::Stable).await.expect("written");
+            let before = std::fs::metadata(file.path()).expect("there").blocks();
+            device.discard(at(1 << 20), 2 << 20).await.expect("discarded");
+            let after = std::fs::metadata(file.path()).expect("there");
+            assert!(after.blocks() + (1 << 20) / 512 < before, "{} of {before} blocks left", after.blocks());
+            assert_eq!(after.len(), 4 << 20);
+            assert!(holds(&*device, (1 << 20) - 4096, 4096, 3).await);
+            assert!(holds(&*device, 1 << 20, 2 << 20, 0).await);
+            assert!(holds(&*device, 3 << 20, 4096, 3).await);
+            let beyond = device.discard(at(3 << 20), 2 << 20).await;
+            assert!(matches!(beyond, Err(DeviceError::OutOfRange { op: "discard", .. })), "{beyond:?}");
+        });
+    }
+}
+
+#[test]
+fn a_part_has_its_own_numbers_and_ends() {
+    let ram: Arc<dyn Device> = Arc::new(crate::RamDevice::new(1 << 20));
+    assert!(crate::Part::new(Arc::clone(&ram), 4096..(1 << 20) + 512).is_none(), "beyond the end");
+    assert!(crate::Part::new(Arc::clone(&ram), 4096..4096).is_none(), "nothing");
+    assert!(crate::Part::new(Arc::clone(&ram), 100..4096).is_none(), "not in sectors");
+    let part = crate::Part::new(Arc::clone(&ram), 4096..12288).expect("on the device");
+    assert_eq!(part.info().size_bytes, 8192);
+    env().block_on(async {
+        part.write(at(0), filled(7, 8192), Durability::Cached).await.expect("written");
+        assert!(holds(&*ram, 4096, 8192, 7).await && holds(&*ram, 12288, 512, 0).await);
+        part.discard(at(4096), 4096).await.expect("discarded");
+        assert!(holds(&*ram, 4096, 4096, 7).await && holds(&*ram, 8192, 4096, 0).await);
+        for (offset, len) in [(8192, 512), (4096, 8192), (u64::MAX - 511, 512)] {
+            assert!(matches!(part.read(at(offset), len).await, Err(DeviceError::OutOfRange { .. })));
+            let write = part.write(at(offset), filled(1, len), Durability::Cached).await;
+            assert!(matches!(write, Err(DeviceError::OutOfRange { .. })));
+        }
+    });
+}

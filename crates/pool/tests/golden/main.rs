@@ -12,6 +12,7 @@ mod lost;
 mod manifest;
 mod props;
 mod walk;
+mod whole_disk;
 mod world;
 
 use manifest::Leave;

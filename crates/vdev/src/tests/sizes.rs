@@ -37,6 +37,8 @@ fn sectors_are_the_devices_unless_asked_for() {
         logical_sector_bytes: logical,
         physical_sector_bytes: physical,
         is_block_device: true,
+        has_volatile_cache: true,
+        can_discard: false,
     };
     let ashift = |info: &DeviceInfo, wish: Option<u8>| {
         leaf_ashift(Path::new("d"), info, wish.map(Ashift::new)).map(Ashift::get).ok()
