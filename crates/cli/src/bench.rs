@@ -1,12 +1,17 @@
-//! `sawmill bench zil | file | check`: measuring, and checking what was promised.
+//! `sawmill bench zil | stream | create | file | check`: measuring, and checking what was promised.
 //!
 //! These take `--name value …` words: a value list goes on to the next `--name`.
 
+mod create;
 mod file;
+mod stream;
+mod usage;
 mod words;
+mod world;
 mod zil;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use device::{Options, RealEnv};
@@ -15,6 +20,8 @@ use words::Words;
 
 const USAGE: &str = "usage:
 	bench zil --threads N --size S --span S --seconds T --main FILE... [--log FILE...] [--log-mirror] [--json]
+	bench stream --size S --main FILE... [--record S] [--compression C] [--compressible] [--cache S] [--seconds T] [--json]
+	bench create --files N --main FILE... [--size S] [--cache S] [--json]
 	bench file --path FILE --threads N --size S --span S --seconds T [--acks FILE] [--json]
 	bench check --path FILE --acks FILE
 ";
@@ -31,6 +38,8 @@ pub(crate) fn main(words: &[String]) -> u8 {
     };
     let done = match name.as_str() {
         "zil" => zil(&words),
+        "stream" => stream(&words),
+        "create" => create(&words),
         "file" => file(&words),
         "check" => check(&words),
         other => return usage(&format!("unrecognized command '{other}'")),
@@ -79,10 +88,48 @@ fn zil(words: &Words) -> Result<u8, Refusal> {
     if plan.main.is_empty() || plan.threads == 0 || plan.size == 0 {
         return Err(Refusal::Usage("--main FILE is needed, and --threads and --size above 0".into()));
     }
-    let options = Options::from_process_environment().map_err(failed)?;
-    let report = zil::run(&RealEnv::new(options), &plan).map_err(failed)?;
+    let report = zil::run(&environment()?, &plan).map_err(failed)?;
     print_report(words, &report, report.text());
     Ok(0)
+}
+
+fn stream(words: &Words) -> Result<u8, Refusal> {
+    let plan = stream::Plan {
+        main: words.paths("main"),
+        size: words.bytes("size", 4 << 30)?,
+        record: words.bytes("record", 128 << 10)? as usize,
+        compression: words.one("compression").unwrap_or("off").to_owned(),
+        compressible: words.has("compressible"),
+        cache: words.bytes("cache", 256 << 20)?,
+        time: Duration::from_secs(words.number("seconds", 3)? as u64),
+    };
+    if plan.main.is_empty() || plan.record < 8 << 10 || plan.size < plan.record as u64 {
+        return Err(Refusal::Usage(
+            "--main FILE is needed, and --record of 8k, --size of one record at least".into(),
+        ));
+    }
+    let report = stream::run(&environment()?, &plan).map_err(failed)?;
+    print_report(words, &report, report.text());
+    Ok(0)
+}
+
+fn create(words: &Words) -> Result<u8, Refusal> {
+    let plan = create::Plan {
+        main: words.paths("main"),
+        files: words.number("files", 100_000)?,
+        size: words.bytes("size", 1 << 10)? as usize,
+        cache: words.bytes("cache", 256 << 20)?,
+    };
+    if plan.main.is_empty() {
+        return Err(Refusal::Usage("--main FILE is needed".into()));
+    }
+    let report = create::run(&environment()?, &plan).map_err(failed)?;
+    print_report(words, &report, report.text());
+    Ok(0)
+}
+
+fn environment() -> Result<Arc<RealEnv>, Refusal> {
+    Ok(RealEnv::new(Options::from_process_environment().map_err(failed)?))
 }
 
 fn file(words: &Words) -> Result<u8, Refusal> {

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use device::{Env, RealEnv};
-use dsl::PropValue;
-use pool::{Pool, PoolError, PoolSpec, Tuning};
+use device::RealEnv;
+use pool::{Pool, PoolError, Tuning};
 use units::ObjectId;
-use vdev::{NewVdev, PoolState};
+use vdev::PoolState;
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
+
+use super::usage::cpu_time;
+use super::world::{self, POOL, Shape};
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -67,14 +69,13 @@ pub struct Report {
 
 /// File data is written so much at a time when the file is made.
 const FILL_BYTES: usize = 1 << 20;
-const POOL: &str = "sawmill-bench";
 
 /// Runs it.
 ///
 /// # Errors
 /// When the pool cannot be made or written to.
 pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
-    let pool = env.block_on(make_pool(env, plan))?;
+    let pool = world::make(env, &shape(plan), Tuning::default())?;
     let zfs = Arc::clone(&env.block_on(pool.filesystem(POOL))?.zfs);
     let file = env.block_on(fill(&zfs, plan.span))?;
     env.block_on(pool.sync_now())?;
@@ -90,23 +91,10 @@ pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
     Ok(report)
 }
 
-async fn make_pool(env: &Arc<RealEnv>, plan: &Plan) -> Result<Arc<Pool>, PoolError> {
-    let vdev =
-        |paths: Vec<PathBuf>, is_log| NewVdev { paths, ashift: None, is_log, create_txg: 4, parity: 0 };
-    let mut vdevs: Vec<NewVdev> = plan.main.iter().map(|path| vdev(vec![path.clone()], false)).collect();
-    if plan.log_mirror {
-        vdevs.push(vdev(plan.log.clone(), true));
-    } else {
-        vdevs.extend(plan.log.iter().map(|path| vdev(vec![path.clone()], true)));
-    }
+fn shape(plan: &Plan) -> Shape {
     let record = plan.size.next_power_of_two().clamp(4096, 128 << 10) as u64;
-    let root_props = vec![
-        ("recordsize".to_owned(), PropValue::Number(record)),
-        ("mountpoint".to_owned(), PropValue::Text("none".into())),
-    ];
-    let spec = PoolSpec { name: POOL.into(), vdevs, root_props, comment: None, force: true };
-    let dynamic: Arc<dyn Env> = Arc::<RealEnv>::clone(env);
-    Pool::create(dynamic, spec, Tuning::default()).await
+    let (main, log, log_mirror) = (plan.main.clone(), plan.log.clone(), plan.log_mirror);
+    Shape { main, log, log_mirror, record, props: Vec::new() }
 }
 
 async fn fill(zfs: &Zfs, span: u64) -> Result<ObjectId, PoolError> {
@@ -263,12 +251,6 @@ impl Meter {
             flushes_per_commit: per_commit(self.flushes - before.flushes),
         }
     }
-}
-
-/// User and system time of this process, all threads.
-fn cpu_time() -> Duration {
-    let clock = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(clock.tv_sec as u64, clock.tv_nsec as u32)
 }
 
 impl Report {

@@ -1,0 +1,52 @@
+//! Pools that are made to be measured.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use device::{Env, RealEnv};
+use dsl::PropValue;
+use pool::{ImportSpec, Pool, PoolError, PoolSpec, Tuning};
+use vdev::NewVdev;
+
+/// The name of all of them.
+pub(super) const POOL: &str = "sawmill-bench";
+
+/// What a pool is made of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shape {
+    /// Devices of the pool, striped.
+    pub main: Vec<PathBuf>,
+    /// Log devices.
+    pub log: Vec<PathBuf>,
+    /// The log devices are one mirror.
+    pub log_mirror: bool,
+    /// Record size.
+    pub record: u64,
+    /// More properties of the root dataset.
+    pub props: Vec<(String, PropValue)>,
+}
+
+/// Makes a pool, whatever was on the devices.
+pub(super) fn make(env: &Arc<RealEnv>, shape: &Shape, tuning: Tuning) -> Result<Arc<Pool>, PoolError> {
+    let vdev =
+        |paths: Vec<PathBuf>, is_log| NewVdev { paths, ashift: None, is_log, create_txg: 4, parity: 0 };
+    let mut vdevs: Vec<NewVdev> = shape.main.iter().map(|path| vdev(vec![path.clone()], false)).collect();
+    if shape.log_mirror {
+        vdevs.push(vdev(shape.log.clone(), true));
+    } else {
+        vdevs.extend(shape.log.iter().map(|path| vdev(vec![path.clone()], true)));
+    }
+    let mut root_props = vec![
+        ("recordsize".to_owned(), PropValue::Number(shape.record)),
+        ("mountpoint".to_owned(), PropValue::Text("none".into())),
+    ];
+    root_props.extend(shape.props.iter().cloned());
+    let spec = PoolSpec { name: POOL.into(), vdevs, root_props, comment: None, force: true };
+    env.block_on(Pool::create(Arc::clone(env) as Arc<dyn Env>, spec, tuning))
+}
+
+/// Imports it again.
+pub(super) fn import(env: &Arc<RealEnv>, paths: &[PathBuf], tuning: Tuning) -> Result<Arc<Pool>, PoolError> {
+    let spec = ImportSpec { paths: paths.to_vec(), name: Some(POOL.into()), ..ImportSpec::default() };
+    env.block_on(Pool::import(Arc::clone(env) as Arc<dyn Env>, &spec, tuning))
+}
