@@ -535,6 +535,6 @@ impl Dnode {
 /// What an object costs the dirty limit beside its data: its dnode and indirect blocks.
 const DNODE_DIRTY_BYTES: u64 = 2048;
 /// Block number under which errors name a spill block.
-const SPILL_BLOCK: u64 = u64::MAX;
+pub(crate) const SPILL_BLOCK: u64 = u64::MAX;
 const SPILL_MAX_BYTES: usize = 128 << 10;
 const BLOCK_MAX_BYTES: u32 = 16 << 20;

@@ -312,7 +312,7 @@ impl Objset {
     }
 
     /// The dnode as stored; `None` where there is none.
-    async fn load(&self, object: ObjectId) -> Result<Option<DnodeImage>, DmuError> {
+    pub(crate) async fn load(&self, object: ObjectId) -> Result<Option<DnodeImage>, DmuError> {
         let block = object.get() / SLOTS_PER_BLOCK;
         if block > self.meta.max_block().get() {
             return Ok(None);

@@ -81,12 +81,24 @@ pub(crate) async fn find_block(
     roots: &[Blkptr],
     block: u64,
 ) -> Result<Blkptr, DmuError> {
+    find_pointer(zio, name, shape, roots, 0, block).await
+}
+
+/// The pointer to the block at level `down_to` that covers data block `block`.
+pub(crate) async fn find_pointer(
+    zio: &Zio,
+    name: TreeName,
+    shape: Shape,
+    roots: &[Blkptr],
+    down_to: u8,
+    block: u64,
+) -> Result<Blkptr, DmuError> {
     let mut level = shape.levels - 1;
     let top = shape.index_at(level, block);
     let Some(mut bp) = usize::try_from(top).ok().and_then(|i| roots.get(i)).copied() else {
         return Ok(Blkptr::default());
     };
-    while level > 0 {
+    while level > down_to {
         if bp.is_hole() {
             return Ok(Blkptr::default());
         }

@@ -1,9 +1,11 @@
-//! Every block of an objset: for destroying it, and for checking space.
+//! Every block of an objset: for destroying it, and for checking space. And one, by its name.
 
 use ondisk::Blkptr;
 use ondisk::dnode::{DnodeImage, dnodes_of_block};
 use units::{BlockId, ObjectId};
+use zio::Bookmark;
 
+use crate::dnode::SPILL_BLOCK;
 use crate::objset::SLOTS_PER_BLOCK;
 use crate::tree::{self, TreeName};
 use crate::{DmuError, Objset};
@@ -29,6 +31,34 @@ impl Objset {
         }
         found.retain(|bp| !bp.is_hole() && !bp.is_embedded());
         Ok(found)
+    }
+
+    /// Whether `bp` is what leads to the block of this name in the last synced tree: whether that
+    /// block is alive.
+    ///
+    /// # Errors
+    /// When a block above it cannot be read.
+    pub async fn is_alive(&self, name: &Bookmark, bp: &Blkptr) -> Result<bool, DmuError> {
+        if self.root() == *bp {
+            return Ok(true);
+        }
+        let image = if name.object == ObjectId::META_DNODE {
+            self.meta().synced_image()
+        } else {
+            let Some(image) = self.load(name.object).await? else { return Ok(false) };
+            image
+        };
+        if name.block.get() == SPILL_BLOCK {
+            return Ok(image.spill.as_ref() == Some(bp));
+        }
+        let shape = crate::dnode::shape_of(&image);
+        let level = name.level.get();
+        if level >= shape.levels {
+            return Ok(false);
+        }
+        let tree = TreeName { objset: self.id(), object: name.object };
+        let first = shape.covered(level, name.block.get()).start;
+        Ok(tree::find_pointer(self.zio(), tree, shape, &image.blkptrs, level, first).await? == *bp)
     }
 
     async fn blocks_of(

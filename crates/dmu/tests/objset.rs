@@ -54,7 +54,7 @@ impl World {
         let txg = self.gate.quiesce().await;
         if let Some(synced) = self.objset.sync(txg).await.unwrap() {
             for bp in &synced.killed {
-                self.zio.free(txg, bp).unwrap();
+                self.zio.free(txg, bp).await.unwrap();
             }
         }
         self.zio.with_allocator(|allocator| {

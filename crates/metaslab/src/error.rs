@@ -26,6 +26,19 @@ pub enum AllocError {
     NoVdev(Class),
 }
 
+impl AllocError {
+    /// Whether there is as much room as was asked for, though not in one piece.
+    #[must_use]
+    pub fn may_fit_in_pieces(&self) -> bool {
+        match self {
+            Self::NoSpace { psize, copies, free, .. } => {
+                psize.get().saturating_mul(*copies as u64) <= free.get()
+            }
+            Self::NoVdev(_) => false,
+        }
+    }
+}
+
 /// Space named by a block pointer or a space map that cannot be what it is said to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpaceError {

@@ -18,6 +18,6 @@ impl Pool {
         if self.clones.take_reference(tx, bp).await? {
             return Ok(());
         }
-        Ok(self.zio.free(tx.txg(), bp)?)
+        Ok(self.zio.free(tx.txg(), bp).await?)
     }
 }

@@ -16,6 +16,7 @@ mod error;
 mod errors;
 mod free;
 mod frozen;
+mod heal;
 mod import;
 mod log_store;
 mod pool;

@@ -126,12 +126,17 @@ impl LogStore for PoolLogStore {
         })
     }
 
-    fn free(&self, txg: Txg, bp: &Blkptr) {
-        self.zio.free(txg, bp).expect("the log frees what it allocated, once");
+    fn free<'a>(&'a self, txg: Txg, bp: &'a Blkptr) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            self.zio.free(txg, bp).await.expect("the log frees what it allocated, once");
+        })
     }
 
-    fn claim(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZilError> {
-        self.zio.claim(txg, bp).map_err(|e| ZilError::Claim { vdev: bp.dva(0).vdev, source: Arc::new(e) })
+    fn claim<'a>(&'a self, txg: Txg, bp: &'a Blkptr) -> BoxFuture<'a, Result<(), ZilError>> {
+        Box::pin(async move {
+            let claimed = self.zio.claim(txg, bp).await;
+            claimed.map_err(|e| ZilError::Claim { vdev: bp.dva(0).vdev, source: Arc::new(e) })
+        })
     }
 
     fn claim_clone(&self, _txg: Txg, bp: &Blkptr) -> Result<(), ZilError> {

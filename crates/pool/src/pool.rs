@@ -260,7 +260,7 @@ impl Pool {
             if let Either::Left(_) = select(wanted, timer).await {
                 return;
             }
-            if self.gate.open_is_dirty() || !self.tasks.is_empty() {
+            if self.gate.open_is_dirty() || !self.tasks.is_empty() || self.zio.has_damaged() {
                 return;
             }
         }

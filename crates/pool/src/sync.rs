@@ -37,6 +37,7 @@ impl Pool {
     /// Makes `txg`, which nobody is in any more, stable.
     pub(crate) async fn sync(self: &Arc<Self>, txg: Txg) -> Result<(), PoolError> {
         let tx = self.gate.syncing(txg);
+        self.heal().await;
         self.sync_logs(&tx).await;
         self.sync_datasets(&tx).await?;
         for task in self.tasks.take() {
@@ -124,7 +125,7 @@ impl Pool {
         let (now, later): (Vec<&Blkptr>, Vec<&Blkptr>) =
             killed.iter().partition(|bp| pass == 1 || bp.birth() == tx.txg());
         for bp in now {
-            self.zio.free(tx.txg(), bp)?;
+            self.zio.free(tx.txg(), bp).await?;
         }
         if later.is_empty() {
             return Ok(());
@@ -136,7 +137,7 @@ impl Pool {
     async fn free_deferred(&self, tx: &Tx) -> Result<(), PoolError> {
         while !self.deferred.is_empty() {
             for bp in self.deferred.take(tx, DEFERRED_AT_ONCE).await? {
-                self.zio.free(tx.txg(), &bp)?;
+                self.zio.free(tx.txg(), &bp).await?;
             }
         }
         Ok(())

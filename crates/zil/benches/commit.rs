@@ -59,9 +59,11 @@ impl LogStore for Instantly {
     fn read_data_block<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, Result<IoBuf, ZilError>> {
         self.read(bp)
     }
-    fn free(&self, _: Txg, _: &Blkptr) {}
-    fn claim(&self, _: Txg, _: &Blkptr) -> Result<(), ZilError> {
-        Ok(())
+    fn free<'a>(&'a self, _: Txg, _: &'a Blkptr) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
+    fn claim<'a>(&'a self, _: Txg, _: &'a Blkptr) -> BoxFuture<'a, Result<(), ZilError>> {
+        Box::pin(async { Ok(()) })
     }
     fn claim_clone(&self, _: Txg, _: &Blkptr) -> Result<(), ZilError> {
         Ok(())

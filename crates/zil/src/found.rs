@@ -174,7 +174,7 @@ impl IntentLog<Found> {
         let mut seen = Seen::default();
         let mut reach = Reach::default();
         while let Some(block) = walk.next().await? {
-            if !self.claim_place(&block.bp, first_txg, &mut seen) {
+            if !self.claim_place(&block.bp, first_txg, &mut seen).await {
                 break;
             }
             reach.blk_seq = block.seq;
@@ -218,7 +218,7 @@ impl IntentLog<Found> {
             // the write, and the log ends here.
             Ok(Named::Data(bp)) => {
                 let is_there = self.core.store.read_data_block(&bp).await.is_ok();
-                Ok(is_there && self.claim_place(&bp, first_txg, seen))
+                Ok(is_there && self.claim_place(&bp, first_txg, seen).await)
             }
             Ok(Named::Clones(bps)) => self.claim_clones(&bps, first_txg),
             Err(_) => Ok(false),
@@ -238,8 +238,8 @@ impl IntentLog<Found> {
     }
 
     /// Allocates a block, if the space maps do not know it; whether it is the log's now.
-    fn claim_place(&self, bp: &Blkptr, first_txg: Txg, seen: &mut Seen) -> bool {
-        bp.birth() < first_txg || !seen.insert(bp) || self.core.store.claim(first_txg, bp).is_ok()
+    async fn claim_place(&self, bp: &Blkptr, first_txg: Txg, seen: &mut Seen) -> bool {
+        bp.birth() < first_txg || !seen.insert(bp) || self.core.store.claim(first_txg, bp).await.is_ok()
     }
 }
 

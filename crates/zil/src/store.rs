@@ -58,13 +58,13 @@ pub trait LogStore: Send + Sync + 'static {
     fn read_data_block<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, Result<IoBuf, ZilError>>;
 
     /// Frees a block in the syncing txg `txg`, which is not older than the block.
-    fn free(&self, txg: Txg, bp: &Blkptr);
+    fn free<'a>(&'a self, txg: Txg, bp: &'a Blkptr) -> BoxFuture<'a, ()>;
 
     /// Marks a block of a found log allocated in `txg`, the first of an import.
     ///
     /// # Errors
     /// When the place is not free, or not in the pool.
-    fn claim(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZilError>;
+    fn claim<'a>(&'a self, txg: Txg, bp: &'a Blkptr) -> BoxFuture<'a, Result<(), ZilError>>;
 
     /// Takes a reference to a block that a clone record names: it belongs to some file already
     /// and must outlive the record.

@@ -56,7 +56,9 @@ impl Core {
             ((state.header != before).then_some(state.header), freed)
         };
         wakers.into_iter().for_each(Waker::wake);
-        blocks.iter().for_each(|bp| self.store.free(txg, bp));
+        for bp in &blocks {
+            self.store.free(txg, bp).await;
+        }
         clones.iter().for_each(|bp| self.store.free_clone(txg, bp));
         header
     }

@@ -5,7 +5,7 @@
 //!                                               ▲                     │ a vdev failed
 //!                                               └──── elsewhere ◄─────┘
 //!   read    blkptr ─► cache? ─► copy 1, 2, 3 until the checksum holds ─► decompress ─► cache
-//!                                  └─► bad ones are noted, for a scrub to repair
+//!                                  └─► bad ones are noted, to be repaired with the next group
 //! ```
 //! Nothing here knows what a block means. The layers above hand in bytes and a
 //! [`WritePolicy`] and keep the blkptr; they free the old one when its txg syncs.
@@ -38,6 +38,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use codec::Salt;
 use metaslab::Allocator;
@@ -66,6 +67,8 @@ pub struct Zio {
     counters: Counters,
     damage: Damage,
     lost: LostBlocks,
+    /// Longest run that is asked for, see [`Zio::set_longest_run`].
+    longest_run: AtomicU64,
 }
 
 impl Zio {
@@ -82,6 +85,7 @@ impl Zio {
             counters: Counters::default(),
             damage: Damage::default(),
             lost: LostBlocks::default(),
+            longest_run: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -100,6 +104,12 @@ impl Zio {
     #[must_use]
     pub fn salt(&self) -> Option<[u8; 32]> {
         self.salt.lock().as_ref().map(|salt| *salt.bytes())
+    }
+
+    /// Has longer blocks written as gangs though there is room, so that tests meet gangs
+    /// everywhere (OpenZFS has `metaslab_force_ganging` for the same).
+    pub fn set_longest_run(&self, bytes: u64) {
+        self.longest_run.store(bytes, Relaxed);
     }
 
     /// Sets the most bytes that the cache may hold.

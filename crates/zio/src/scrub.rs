@@ -5,23 +5,26 @@
 //! may be another block, in good order. Who repairs has to know that the block is alive, and to
 //! keep it so: looks the blkptr up again while holding a transaction open, for nothing freed is
 //! used again before that one has synced. (A mirror's children hold the same, so that they can
-//! repair each other at any time.)
+//! repair each other at any time.) `pool` does so with every group. A block of which no copy is good
+//! is noted apart.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use device::{BufSlice, Durability, IoBuf, OpenMode};
+use device::{BufSlice, Durability, OpenMode};
 use ondisk::Blkptr;
 use parking_lot::Mutex;
 use vdev::VdevError;
 
+use crate::embedded::{GANG_HEADER_BYTES, verify_gang_header};
+use crate::gang::DEPTH_MAX;
 use crate::stats::one_more;
 use crate::{Bookmark, Zio, ZioError};
 
 /// Blocks remembered; more damage than this calls for a scrub of everything.
 const NOTED_MAX: usize = 1024;
 
-/// A block of which a copy was found bad while another was good.
+/// A block of which a copy was found bad.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Damaged {
     /// As it was when it was read.
@@ -41,6 +44,14 @@ impl Damage {
         if noted.len() < NOTED_MAX && !noted.contains(&damaged) {
             noted.push(damaged);
         }
+    }
+
+    fn take(&self) -> Vec<Damaged> {
+        std::mem::take(&mut self.0.lock())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
     }
 }
 
@@ -67,7 +78,7 @@ pub struct Scrubbed {
 impl Zio {
     /// Blocks of which reads found bad copies since this was last asked.
     pub fn take_damaged(&self) -> Vec<Damaged> {
-        std::mem::take(&mut self.damage.0.lock())
+        self.damage.take()
     }
 
     /// Blocks of which reads found no copy at all since this was last asked: what a pool's error
@@ -76,9 +87,15 @@ impl Zio {
         std::mem::take(&mut self.lost.0.lock())
     }
 
-    /// Reads every copy of a block from every child of a mirror, and repairs those that are bad.
-    /// The caller makes sure that the block stays alive meanwhile. Holes, embedded blocks and
-    /// gangs have nothing to check here; a gang's members are reached by reading it.
+    /// Whether there is something to repair: [`Self::take_damaged`] would say what.
+    #[must_use]
+    pub fn has_damaged(&self) -> bool {
+        !self.damage.is_empty()
+    }
+
+    /// Reads every copy of a block from every child of a mirror, and repairs those that are bad; of
+    /// a gang, headers and members too. The caller makes sure that the block stays alive
+    /// meanwhile. Holes and embedded blocks have nothing to check.
     ///
     /// # Errors
     /// As [`Self::read`], when no copy is good.
@@ -87,17 +104,41 @@ impl Zio {
         if bp.is_hole() || bp.is_embedded() {
             return Ok(Scrubbed::default());
         }
+        let mut found = Scrubbed::default();
+        let mut todo = vec![(*bp, 0)];
+        while let Some((bp, depth)) = todo.pop() {
+            found.bad_copies += self.scrub_one(&bp, bookmark).await?.bad_copies;
+            if bp.is_gang() && depth < DEPTH_MAX {
+                let gang = self.read_gang_header(&bp, bookmark).await?;
+                todo.extend(gang.members.into_iter().map(|member| (member, depth + 1)));
+            }
+        }
+        Ok(found)
+    }
+
+    /// All copies of a plain block, or of a gang's header.
+    async fn scrub_one(&self, bp: &Blkptr, bookmark: &Bookmark) -> Result<Scrubbed, ZioError> {
         if bp.is_gang() {
-            return self.read_gang(bp, bookmark).await.map(|_| Scrubbed::default());
+            let verify = |header: &[u8]| verify_gang_header(header, bp);
+            return self.scrub_copies(bp, bookmark, GANG_HEADER_BYTES as u64, &verify).await;
         }
         let check = self.check_of(bp, bookmark)?;
-        let verify = |bytes: &[u8]| check.holds(bytes);
-        let len = usize::try_from(bp.psize().get()).unwrap_or(usize::MAX);
+        self.scrub_copies(bp, bookmark, bp.psize().get(), &|bytes: &[u8]| check.holds(bytes)).await
+    }
+
+    async fn scrub_copies(
+        &self,
+        bp: &Blkptr,
+        bookmark: &Bookmark,
+        bytes: u64,
+        verify: &(dyn Fn(&[u8]) -> bool + Send + Sync),
+    ) -> Result<Scrubbed, ZioError> {
+        let len = usize::try_from(bytes).unwrap_or(usize::MAX);
         let (mut found, mut lost, mut is_good, mut is_damaged) =
             (Scrubbed::default(), Vec::new(), false, false);
         let mut last: Option<VdevError> = None;
         for dva in bp.dvas() {
-            match self.vdevs.scrub(dva.vdev, dva.offset, len, &verify).await {
+            match self.vdevs.scrub(dva.vdev, dva.offset, len, verify).await {
                 Ok(bad) => {
                     is_good = true;
                     found.bad_copies += bad;
@@ -117,7 +158,7 @@ impl Zio {
             Some(source) if !is_good && !is_damaged => Err(ZioError::Read { bookmark: *bookmark, source }),
             Some(_) if !is_good => Err(ZioError::Checksum { bookmark: *bookmark }),
             _ => {
-                self.repair(bp, bookmark, &lost, &verify).await?;
+                self.repair(bp, bookmark, bytes, &lost, verify).await?;
                 Ok(found)
             }
         }
@@ -128,13 +169,19 @@ impl Zio {
         &self,
         bp: &Blkptr,
         bookmark: &Bookmark,
+        bytes: u64,
         lost: &[ondisk::Dva],
         verify: &(dyn Fn(&[u8]) -> bool + Send + Sync),
     ) -> Result<(), ZioError> {
         if lost.is_empty() || self.vdevs.mode() == OpenMode::ReadOnly {
             return Ok(());
         }
-        let good: Arc<IoBuf> = Arc::new(self.read_copies(bp, bookmark, bp.psize().get(), verify).await?);
+        let len = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let mut good = None;
+        for dva in bp.dvas().filter(|dva| !lost.contains(dva)) {
+            good = good.or(self.vdevs.read(dva.vdev, dva.offset, len, verify).await.ok());
+        }
+        let good = Arc::new(good.ok_or(ZioError::Checksum { bookmark: *bookmark })?);
         for dva in lost {
             let slices = vec![BufSlice::from(good.clone())];
             if self.vdevs.write(dva.vdev, dva.offset, slices, Durability::Cached).await.is_ok() {

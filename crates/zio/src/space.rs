@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use metaslab::{Allocator, Class, VdevConfig, VdevConfigError};
-use ondisk::Blkptr;
+use ondisk::{Blkptr, Dva};
 use units::{Asize, Txg, VdevId};
 use vdev::Top;
 
@@ -35,28 +35,31 @@ impl Zio {
     }
 
     /// Frees all copies of a block in `txg`, and forgets its contents. Holes and embedded blocks
-    /// have nothing to free.
+    /// have nothing to free; of a gang, headers are read and all members freed.
     ///
     /// # Errors
-    /// When a copy is not allocated, and nothing has changed then; for gang blocks.
-    pub fn free(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZioError> {
-        if bp.is_gang() {
-            return Err(ZioError::Unsupported {
-                bookmark: Bookmark::default(),
-                what: "freeing a gang block",
-            });
-        }
+    /// When a copy is not allocated, or a gang's header cannot be read; nothing has changed then.
+    pub async fn free(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZioError> {
         self.cache.forget(bp);
+        let places = self.places_of(bp).await?;
         let mut allocator = self.allocator.lock();
-        for dva in bp.dvas() {
+        for &dva in &places {
             allocator.check_allocated(txg, &dva).map_err(|source| ZioError::Space { dva, source })?;
         }
-        bp.dvas().for_each(|dva| allocator.free(txg, &dva));
+        places.iter().for_each(|dva| allocator.free(txg, dva));
         Ok(())
     }
 
+    async fn places_of(&self, bp: &Blkptr) -> Result<Vec<Dva>, ZioError> {
+        if bp.is_hole() || bp.is_embedded() {
+            Ok(Vec::new())
+        } else {
+            self.places(bp, &Bookmark::default()).await
+        }
+    }
+
     /// Gives back a block of this very txg that nothing refers to, as a log block that was
-    /// reserved and never written.
+    /// reserved and never written. Not for gangs.
     pub fn unalloc(&self, txg: Txg, bp: &Blkptr) {
         self.cache.forget(bp);
         let mut allocator = self.allocator.lock();
@@ -66,16 +69,12 @@ impl Zio {
     /// Marks all copies of a block as allocated in `txg`, while importing.
     ///
     /// # Errors
-    /// When one is not free; copies before it stay claimed, for the import fails.
-    pub fn claim(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZioError> {
-        if bp.is_gang() {
-            return Err(ZioError::Unsupported {
-                bookmark: Bookmark::default(),
-                what: "claiming a gang block",
-            });
-        }
+    /// When one is not free, copies before it stay claimed, for the import fails; when a gang's
+    /// header cannot be read.
+    pub async fn claim(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZioError> {
+        let places = self.places_of(bp).await?;
         let mut allocator = self.allocator.lock();
-        for dva in bp.dvas() {
+        for dva in places {
             allocator.claim(txg, &dva).map_err(|source| ZioError::Space { dva, source })?;
         }
         Ok(())

@@ -11,6 +11,8 @@ pub struct ZioStats {
     pub repaired_copies: u64,
     /// Blocks that went elsewhere because a vdev failed to take them.
     pub moved_writes: u64,
+    /// Blocks, or parts of some, that were written as gangs for want of a long enough run.
+    pub gang_blocks: u64,
     /// Log blocks that found no room on a log device, and went to the main pool.
     pub log_blocks_in_main: u64,
 }
@@ -20,6 +22,7 @@ pub(crate) struct Counters {
     pub(crate) lost_reads: AtomicU64,
     pub(crate) repaired_copies: AtomicU64,
     pub(crate) moved_writes: AtomicU64,
+    pub(crate) gang_blocks: AtomicU64,
     pub(crate) log_blocks_in_main: AtomicU64,
 }
 
@@ -29,6 +32,7 @@ impl Counters {
             lost_reads: self.lost_reads.load(Relaxed),
             repaired_copies: self.repaired_copies.load(Relaxed),
             moved_writes: self.moved_writes.load(Relaxed),
+            gang_blocks: self.gang_blocks.load(Relaxed),
             log_blocks_in_main: self.log_blocks_in_main.load(Relaxed),
         }
     }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
-use device::{BufSlice, Durability, IoBuf};
+use device::{BoxFuture, BufSlice, Durability, IoBuf};
 use futures::future::join_all;
 use metaslab::{AllocError, Class, Hint};
-use ondisk::{Blkptr, BlkptrParts, Dva};
+use ondisk::{Blkptr, BlkptrParts, ChecksumKind, Dva};
+use parking_lot::Mutex;
 use units::{Lsize, Psize, SECTOR_BYTES, Txg, VdevId};
 use vdev::VdevError;
 
@@ -17,10 +19,30 @@ use crate::{Bookmark, WritePolicy, Zio, ZioError};
 /// Sets of vdevs tried before a write is given up.
 const ATTEMPTS: usize = 4;
 
+/// A block on its way to places of its own.
+pub(crate) struct Placing<'a> {
+    pub(crate) txg: Txg,
+    pub(crate) bookmark: &'a Bookmark,
+    pub(crate) checksum: ChecksumKind,
+    /// Copies of the data.
+    copies: usize,
+    /// What was taken so far, headers and members of gangs included: all of it goes back when the
+    /// block cannot be had whole.
+    taken: Mutex<Vec<Dva>>,
+}
+
+impl Placing<'_> {
+    /// Copies of a gang's headers, as many as OpenZFS makes.
+    pub(crate) fn header_copies(&self) -> usize {
+        self.copies.max(2)
+    }
+}
+
 impl Zio {
     /// Writes a block of `data.len()` bytes (whole sectors), born in `txg`, and gives its blkptr.
     /// It is stable once the vdevs it lies on are flushed. The pointer it replaces is the
-    /// caller's to free, unless it was rewritten in place (see [`WritePolicy::rewrite`]).
+    /// caller's to free, unless it was rewritten in place (see [`WritePolicy::rewrite`]). Where no
+    /// free run is long enough the block becomes a gang.
     ///
     /// # Errors
     /// [`ZioError::NoSpace`], or [`ZioError::Write`] when every vdev tried failed. Nothing is
@@ -40,25 +62,39 @@ impl Zio {
         let packed =
             pack(&data, policy.compression(), self.vdevs.min_ashift()).padded_for(policy.rewrite.as_ref());
         let checksum_kind = policy.checksum();
-        let checksum = codec::checksum(checksum_kind, &packed.bytes, self.salt.lock().as_ref())
-            .map_err(|source| ZioError::UnknownChecksum { bookmark: *bookmark, source })?;
         let mut parts = BlkptrParts {
             lsize: Lsize::new(data.len() as u64),
             psize: Psize::new(packed.bytes.len() as u64),
             compression: packed.compression,
             checksum_kind,
-            checksum,
+            checksum: self.checksum(checksum_kind, &packed.bytes, bookmark)?,
             birth: txg,
             physical_birth: txg,
             ..policy.parts()
         };
         parts.dvas = match self.rewrite(txg, policy, &packed).await {
             Some(dvas) => dvas,
-            None => self.write_afresh(txg, bookmark, &packed, usize::from(policy.copies)).await?,
+            None => {
+                let copies = usize::from(policy.copies);
+                let job = Placing { txg, bookmark, checksum: checksum_kind, copies, taken: Mutex::default() };
+                self.place_or_give_back(&job, &packed.bytes).await?
+            }
         };
         let bp = parts.to_blkptr();
         self.cache.insert(&bp, &data);
         Ok(bp)
+    }
+
+    /// The checksum of bytes as they are stored.
+    pub(crate) fn checksum(
+        &self,
+        kind: ChecksumKind,
+        bytes: &[u8],
+        bookmark: &Bookmark,
+    ) -> Result<[u64; 4], ZioError> {
+        let salt = *self.salt.lock();
+        codec::checksum(kind, bytes, salt.as_ref())
+            .map_err(|source| ZioError::UnknownChecksum { bookmark: *bookmark, source })
     }
 
     /// Writes over the places of an earlier pass, when the new bytes take as much room. Nothing
@@ -79,36 +115,69 @@ impl Zio {
         failed.is_empty().then_some(dvas)
     }
 
-    /// Allocates and writes all copies, on other vdevs as often as some fail.
-    async fn write_afresh(
+    async fn place_or_give_back(&self, job: &Placing<'_>, bytes: &Arc<IoBuf>) -> Result<[Dva; 3], ZioError> {
+        let placed = self.place(job, bytes).await;
+        if placed.is_err() {
+            let mut allocator = self.allocator.lock();
+            job.taken.lock().drain(..).for_each(|dva| allocator.unalloc(job.txg, &dva));
+        }
+        placed
+    }
+
+    /// Writes bytes to places of their own: in one piece, or if there is no room for that, as a gang.
+    pub(crate) fn place<'a>(
+        &'a self,
+        job: &'a Placing<'a>,
+        bytes: &'a Arc<IoBuf>,
+    ) -> BoxFuture<'a, Result<[Dva; 3], ZioError>> {
+        Box::pin(async move {
+            let size = bytes.len() as u64;
+            let may_split = size > self.vdevs.min_ashift().sector_bytes();
+            if may_split && size > self.longest_run.load(Relaxed) {
+                return self.place_gang(job, bytes).await;
+            }
+            let whole = self.settle(job, size, job.copies, &|_: &[Dva; 3]| bytes.clone()).await;
+            match whole {
+                Err(ZioError::NoSpace { ref source, .. }) if may_split && source.may_fit_in_pieces() => {
+                    self.place_gang(job, bytes).await
+                }
+                other => other,
+            }
+        })
+    }
+
+    /// Allocates room in `copies` places and writes there what `contents` says for them; as often
+    /// elsewhere as vdevs fail.
+    pub(crate) async fn settle(
         &self,
-        txg: Txg,
-        bookmark: &Bookmark,
-        packed: &Packed,
+        job: &Placing<'_>,
+        bytes: u64,
         copies: usize,
+        contents: &(dyn Fn(&[Dva; 3]) -> Arc<IoBuf> + Sync),
     ) -> Result<[Dva; 3], ZioError> {
-        let psize = Psize::new(packed.bytes.len() as u64);
         let mut avoid = self.vdevs.unusable();
         let mut last: Option<VdevError> = None;
         for _ in 0..ATTEMPTS {
-            let dvas = match self.allocate(psize, copies, txg, &avoid) {
+            let dvas = match self.allocate(Psize::new(bytes), copies, job.txg, &avoid) {
                 Ok(dvas) => dvas,
-                Err(source) => return Err(no_room(bookmark, txg, last, source)),
+                Err(source) => return Err(no_room(job.bookmark, job.txg, last, source)),
             };
-            let failed = self.write_copies(&dvas, &packed.bytes).await;
+            let failed = self.write_copies(&dvas, &contents(&dvas)).await;
+            let valid = dvas.iter().filter(|dva| dva.is_valid());
             if failed.is_empty() {
+                job.taken.lock().extend(valid);
                 return Ok(dvas);
             }
             one_more(&self.counters.moved_writes);
             let mut allocator = self.allocator.lock();
-            dvas.iter().filter(|dva| dva.is_valid()).for_each(|dva| allocator.unalloc(txg, dva));
+            valid.for_each(|dva| allocator.unalloc(job.txg, dva));
             for (vdev, error) in failed {
                 avoid.insert(vdev);
                 last = Some(error);
             }
         }
         let source = last.expect("every attempt failed");
-        Err(ZioError::Write { bookmark: *bookmark, txg, source })
+        Err(ZioError::Write { bookmark: *job.bookmark, txg: job.txg, source })
     }
 
     fn allocate(

@@ -65,7 +65,7 @@ impl World {
         let txg = self.gate.quiesce().await;
         if let Some(synced) = self.dsl.mos().sync(txg).await.unwrap() {
             for bp in &synced.killed {
-                self.zio.free(txg, bp).unwrap();
+                self.zio.free(txg, bp).await.unwrap();
             }
         }
         self.zio.with_allocator(|allocator| {

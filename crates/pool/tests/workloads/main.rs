@@ -8,6 +8,7 @@ mod damage;
 mod dice;
 mod directories;
 mod fill;
+mod gangs;
 mod grub;
 mod layouts;
 mod logs;

@@ -327,24 +327,26 @@ impl LogStore for MemStore {
         })
     }
 
-    fn free(&self, txg: Txg, bp: &Blkptr) {
+    fn free<'a>(&'a self, txg: Txg, bp: &'a Blkptr) -> BoxFuture<'a, ()> {
         let mut inner = self.0.lock();
         let place = place_of(bp);
         let owned = inner.owned.remove(&place).unwrap_or_else(|| panic!("{bp:?} is not allocated"));
         assert!(owned.birth <= txg, "{bp:?} freed in txg {txg}");
         assert!(!inner.has_write_in_flight(place), "{bp:?} freed while it is being written");
         inner.resting.push((txg, place, owned.slots));
+        Box::pin(async {})
     }
 
-    fn claim(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZilError> {
+    fn claim<'a>(&'a self, txg: Txg, bp: &'a Blkptr) -> BoxFuture<'a, Result<(), ZilError>> {
         let mut inner = self.0.lock();
         let (place, slots) = (place_of(bp), bp.psize().get() / SLOT);
         if !inner.is_free(place.0, place.1 / SLOT, slots) {
-            return Err(ZilError::Claim { vdev: place.0, source: Arc::new(DeviceError::Gone) });
+            let refused = ZilError::Claim { vdev: place.0, source: Arc::new(DeviceError::Gone) };
+            return Box::pin(async { Err(refused) });
         }
         assert!(bp.birth() >= txg, "an old block is claimed");
         inner.owned.insert(place, Owned { slots, birth: txg });
-        Ok(())
+        Box::pin(async { Ok(()) })
     }
 
     fn claim_clone(&self, _txg: Txg, bp: &Blkptr) -> Result<(), ZilError> {

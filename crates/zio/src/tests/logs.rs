@@ -123,8 +123,8 @@ fn claimed_log_blocks_are_never_handed_out_again() {
     let (_, zio) = World::pool(&["a", "log:l"]);
     let bp = allocate(&zio, &LogHint::default());
     let (_, imported) = World::pool(&["a", "log:l"]);
-    imported.claim(TXG, &bp).expect("free so far");
-    assert!(matches!(imported.claim(TXG, &bp), Err(ZioError::Space { .. })), "not twice");
+    block_on(imported.claim(TXG, &bp)).expect("free so far");
+    assert!(matches!(block_on(imported.claim(TXG, &bp)), Err(ZioError::Space { .. })), "not twice");
     let place = |bp: &Blkptr| (bp.dva(0).offset.get(), bp.dva(0).offset.get() + bp.dva(0).asize.get());
     for _ in 0..100 {
         let other = allocate(&imported, &LogHint::default());

@@ -11,7 +11,7 @@ use device::{
 };
 use futures::executor::block_on;
 use ondisk::Dva;
-use units::LeafOffset;
+use units::{Ashift, LeafOffset};
 use vdev::{NewVdev, VdevTree};
 
 use crate::Zio;
@@ -31,11 +31,15 @@ impl World {
     /// One vdev for each of `vdevs`: names of devices separated by spaces, `log:` before those of
     /// a log. Devices of 64 MiB.
     pub(super) fn pool(vdevs: &[&str]) -> (Arc<Self>, Zio) {
+        Self::pool_at(vdevs, None)
+    }
+
+    pub(super) fn pool_at(vdevs: &[&str], ashift: Option<Ashift>) -> (Arc<Self>, Zio) {
         let specs: Vec<_> = vdevs
             .iter()
             .map(|spec| NewVdev {
                 paths: spec.trim_start_matches("log:").split(' ').map(PathBuf::from).collect(),
-                ashift: None,
+                ashift,
                 is_log: spec.starts_with("log:"),
                 create_txg: 4,
                 parity: 0,

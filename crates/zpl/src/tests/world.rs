@@ -84,13 +84,13 @@ impl LogStore for Store {
         })
     }
 
-    fn free(&self, txg: Txg, bp: &Blkptr) {
-        self.zio.free(txg, bp).expect("the log frees what it allocated");
+    fn free<'a>(&'a self, txg: Txg, bp: &'a Blkptr) -> BoxFuture<'a, ()> {
+        Box::pin(async move { self.zio.free(txg, bp).await.expect("the log frees what it allocated") })
     }
 
     /// The allocator outlives the crash, and with it the log's allocations.
-    fn claim(&self, _txg: Txg, _bp: &Blkptr) -> Result<(), ZilError> {
-        Ok(())
+    fn claim<'a>(&'a self, _txg: Txg, _bp: &'a Blkptr) -> BoxFuture<'a, Result<(), ZilError>> {
+        Box::pin(async { Ok(()) })
     }
 
     fn claim_clone(&self, _txg: Txg, _bp: &Blkptr) -> Result<(), ZilError> {
@@ -212,7 +212,7 @@ impl World {
         }
         if let Some(synced) = os.sync(txg).await.expect("syncs") {
             for bp in &synced.killed {
-                self.zio.free(txg, bp).expect("was allocated");
+                self.zio.free(txg, bp).await.expect("was allocated");
             }
             *self.root.lock() = synced.root;
         }
