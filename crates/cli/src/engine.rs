@@ -23,11 +23,14 @@ mod held;
 mod host;
 mod import;
 mod info;
+mod labelclear;
 mod mounts;
 mod probe;
 mod refusal;
+mod rename;
 mod repair;
 mod service;
+mod settings;
 mod support;
 mod vdevs;
 

@@ -5,6 +5,7 @@ mod destroy;
 mod get;
 mod list;
 mod mount;
+mod rename;
 mod select;
 mod set;
 
@@ -17,6 +18,7 @@ pub const PROGRAM: Program = Program {
         VERSION,
         create::COMMAND,
         destroy::COMMAND,
+        rename::COMMAND,
         list::COMMAND,
         set::SET,
         get::COMMAND,

@@ -6,6 +6,7 @@ mod devices;
 mod get;
 mod import;
 mod iostat;
+mod labelclear;
 mod list;
 mod pools;
 mod repeat;
@@ -26,6 +27,7 @@ pub const PROGRAM: Program = Program {
         version::COMMAND,
         create::COMMAND,
         pools::DESTROY,
+        labelclear::COMMAND,
         add::COMMAND,
         list::COMMAND,
         iostat::COMMAND,

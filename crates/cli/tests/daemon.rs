@@ -1,95 +1,12 @@
 //! The real daemon: started by the first command, killed at will, with pools on files.
 #![forbid(unsafe_code)]
 
+mod place;
+
 use control::RunPaths;
-use std::path::{Path, PathBuf};
+use place::Place;
+use std::path::Path;
 use std::process::{Command, Stdio};
-use tempfile::TempDir;
-
-/// A run-time directory and files for devices; what runs there ends with it.
-struct Place {
-    directory: TempDir,
-}
-
-struct Printed {
-    out: String,
-    err: String,
-    code: i32,
-}
-
-impl Place {
-    fn new() -> Self {
-        Self { directory: TempDir::new().expect("a directory") }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn file(&self, name: &str, mib: u64) {
-        std::fs::File::create(self.path(name)).and_then(|f| f.set_len(mib << 20)).expect("a file");
-    }
-
-    /// `d1`, `d2` of 96 MiB and `l1`, `l2` of 64 MiB.
-    fn with_files() -> Self {
-        let place = Self::new();
-        ["d1", "d2"].iter().for_each(|name| place.file(name, 96));
-        ["l1", "l2"].iter().for_each(|name| place.file(name, 64));
-        place
-    }
-
-    /// The program with these words; `W/` stands for the directory. It is given a minute.
-    fn command(&self, line: &str) -> Command {
-        let directory = format!("{}/", self.directory.path().display());
-        let mut command = Command::new("timeout");
-        command.arg("60").arg(env!("CARGO_BIN_EXE_sawmill"));
-        command.args(line.split_whitespace().map(|word| word.replace("W/", &directory)));
-        command.env("SAWMILL_RUN", self.path("run"));
-        command
-    }
-
-    fn run(&self, line: &str) -> Printed {
-        let output = self.command(line).output().expect("the program runs");
-        let directory = self.directory.path().display().to_string();
-        let text = |bytes| String::from_utf8(bytes).expect("text").replace(&directory, "W");
-        Printed {
-            out: text(output.stdout),
-            err: text(output.stderr),
-            code: output.status.code().unwrap_or(-1),
-        }
-    }
-
-    fn ok(&self, line: &str) -> String {
-        let printed = self.run(line);
-        assert_eq!((printed.code, printed.err.as_str()), (0, ""), "{line}; log: {}", self.log());
-        printed.out
-    }
-
-    fn pid(&self) -> Option<String> {
-        let printed = self.run("daemon status --pid");
-        (printed.code == 0).then(|| printed.out.trim().to_owned())
-    }
-
-    fn kill(&self) {
-        let pid = self.pid().expect("a daemon");
-        let killed = Command::new("kill").args(["-9", &pid]).status().expect("kill runs");
-        assert!(killed.success());
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.path("run/daemon.log")).unwrap_or_default()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        _ = self.run("zfs unmount -af");
-        _ = self.run("daemon stop");
-        if let Some(pid) = self.pid() {
-            _ = Command::new("kill").args(["-9", &pid]).status();
-        }
-    }
-}
 
 /// One that has ended, but that nobody has waited for, has no program any more.
 fn is_alive(pid: &str) -> bool {

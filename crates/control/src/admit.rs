@@ -50,6 +50,8 @@ pub struct LeafFacts {
     pub identity: (u64, u64),
     /// The pool that claims it, if one does.
     pub claim: Option<(Claim, String)>,
+    /// What else it holds, as far as that can be told: `ext4`, `xfs`, ….
+    pub foreign: Option<String>,
 }
 
 /// The facts of all devices of a specification, by path.
@@ -109,8 +111,12 @@ fn check_in_use(specs: &[VdevSpec], facts: &Facts, allow: Allowance) -> Result<(
     let devices = specs.iter().flat_map(|s| s.devices.iter().map(move |d| (s, d)));
     let lines: Vec<String> = devices
         .filter_map(|(spec, device)| {
-            let (claim, pool) = facts.get(device)?.claim.as_ref()?;
-            claim_line(device, *claim, pool, spec.class, allow)
+            let facts = facts.get(device)?;
+            match (&facts.claim, &facts.foreign) {
+                (Some((claim, pool)), _) => claim_line(device, *claim, pool, spec.class, allow),
+                (None, Some(what)) if !allow.in_use => Some(foreign_line(device, what)),
+                _ => None,
+            }
         })
         .collect();
     if lines.is_empty() { Ok(()) } else { Err(invalid_spec(allow, lines)) }
@@ -127,6 +133,11 @@ fn claim_line(device: &str, claim: Claim, pool: &str, class: VdevClass, allow: A
         Claim::Exported => Some(format!("{device} is part of exported pool '{pool}'")),
         Claim::PotentiallyActive => Some(format!("{device} is part of potentially active pool '{pool}'")),
     }
+}
+
+/// Other owners' data is as easily lost as a pool's.
+fn foreign_line(device: &str, what: &str) -> String {
+    format!("{device} contains a filesystem of type '{what}'")
 }
 
 /// The last checks, once all else is known to be well: one device twice, and sizes.

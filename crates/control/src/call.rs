@@ -108,6 +108,14 @@ calls! {
         destroyed: bool,
     }
 
+    /// Wipes the labels of a device that is not in use.
+    change LabelClear at "/v1/label/clear" gives () {
+        /// Its full path.
+        device: String,
+        /// Though it may be a pool's.
+        force: bool,
+    }
+
     /// Opens a pool from its devices.
     change PoolImport at "/v1/import/pool" gives () {
         /// Directories or devices to search.
@@ -223,6 +231,22 @@ calls! {
         property: String,
         /// And all below it.
         recursive: bool,
+        /// To what a received stream brought, where one did.
+        received: bool,
+    }
+
+    /// Gives a dataset another name, and another parent perhaps.
+    change DatasetRename at "/v1/dataset/rename" gives () {
+        /// Full name.
+        name: String,
+        /// Its new name.
+        new_name: String,
+        /// Make missing parents.
+        parents: bool,
+        /// Leave it, and what is below, mounted where it is.
+        keep_mounted: bool,
+        /// Unmount by force.
+        force: bool,
     }
 
     /// Mounts file systems.

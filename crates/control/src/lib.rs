@@ -25,6 +25,7 @@ mod call;
 mod client;
 mod dataset;
 mod failure;
+pub mod foreign;
 pub mod names;
 pub mod nice;
 mod paths;

@@ -121,7 +121,10 @@ pub struct ImportCandidate {
     pub destroyed: bool,
     /// Its labels say that it is in use, and not by this system.
     pub foreign: bool,
-    /// Features it needs that this version lacks.
+    /// Features it needs that this version lacks, with what they are for.
     #[serde(default)]
     pub unsupported_features: Vec<String>,
+    /// They are needed for changing the pool only.
+    #[serde(default)]
+    pub readable: bool,
 }

@@ -2,9 +2,9 @@
 
 use crate::{
     DaemonStatus, DaemonStatusCall, DaemonStop, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit,
-    DatasetList, DatasetSet, Failure, ImportCandidate, ImportScan, Mount, MountInfo, Mounts, PoolAdd,
-    PoolClear, PoolCreate, PoolDestroy, PoolExport, PoolImport, PoolInfo, PoolList, PoolScrub, PoolSet,
-    PoolSync, Unmount,
+    DatasetList, DatasetRename, DatasetSet, Failure, ImportCandidate, ImportScan, LabelClear, Mount,
+    MountInfo, Mounts, PoolAdd, PoolClear, PoolCreate, PoolDestroy, PoolExport, PoolImport, PoolInfo,
+    PoolList, PoolScrub, PoolSet, PoolSync, Unmount,
 };
 use std::future::Future;
 
@@ -52,6 +52,8 @@ service! {
     import_scan(ImportScan) -> Vec<ImportCandidate>;
     /// Opens a pool from its devices.
     pool_import(PoolImport) -> ();
+    /// Wipes labels.
+    label_clear(LabelClear) -> ();
     /// All open pools, by name.
     pool_list(PoolList) -> Vec<PoolInfo>;
     /// Sets a pool's property.
@@ -72,6 +74,8 @@ service! {
     dataset_set(DatasetSet) -> ();
     /// Inherits a property again.
     dataset_inherit(DatasetInherit) -> ();
+    /// Renames a dataset.
+    dataset_rename(DatasetRename) -> ();
     /// Mounts.
     mount(Mount) -> ();
     /// Unmounts.

@@ -123,6 +123,15 @@ impl Dsl {
         Ok(active.map(|(name, _)| name).filter(|name| !enough(name)).collect())
     }
 
+    /// What the pool says of a feature.
+    ///
+    /// # Errors
+    /// Damage, and those of reading the MOS.
+    pub async fn feature_description(&self, guid: &str) -> Result<Option<String>, DslError> {
+        let found = self.listed_zap(DESCRIPTIONS).await?.lookup(guid.as_bytes()).await?;
+        Ok(found.and_then(|value| value.as_text().map(str::to_owned)))
+    }
+
     /// Enables a feature and those it needs. Nothing happens if it is enabled already.
     ///
     /// # Errors

@@ -79,6 +79,14 @@ impl Config {
         self.pool.comment = comment;
     }
 
+    pub fn compatibility(&self) -> Option<&str> {
+        self.pool.compatibility.as_deref()
+    }
+
+    pub fn set_compatibility(&mut self, files: Option<String>) {
+        self.pool.compatibility = files;
+    }
+
     pub fn set_state(&mut self, state: PoolState) {
         self.pool.state = state;
     }

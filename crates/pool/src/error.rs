@@ -12,6 +12,24 @@ use zil::ZilError;
 use zio::ZioError;
 use zpl::ZplError;
 
+/// A feature that a pool uses and this program does not know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingFeature {
+    /// Its guid.
+    pub guid: String,
+    /// What the pool says of it; empty if nothing.
+    pub description: String,
+}
+
+impl std::fmt::Display for MissingFeature {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.description.as_str() {
+            "" => f.write_str(&self.guid),
+            description => write!(f, "{} ({description})", self.guid),
+        }
+    }
+}
+
 /// An error of a pool as a whole.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PoolError {
@@ -35,6 +53,10 @@ pub enum PoolError {
     ForeignHost {
         /// Its name.
         hostname: String,
+        /// Its number.
+        hostid: u64,
+        /// When it last wrote, in seconds since 1970.
+        last_secs: u64,
     },
     /// A device is of another pool that is in use, or was.
     #[error("{} is part of a pool", .path.display())]
@@ -60,10 +82,12 @@ pub enum PoolError {
         objset: ObjsetId,
     },
     /// The pool uses features that this program does not know.
-    #[error("unsupported features: {}", .guids.join(", "))]
+    #[error("unsupported features: {}", .features.iter().map(|f| f.guid.as_str()).collect::<Vec<_>>().join(", "))]
     UnsupportedFeatures {
-        /// Their guids.
-        guids: Vec<String>,
+        /// Which.
+        features: Vec<MissingFeature>,
+        /// They are needed for changing the pool only.
+        readable: bool,
     },
     /// A dataset's contents need a key.
     #[error("{name} is encrypted")]

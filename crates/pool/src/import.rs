@@ -25,7 +25,7 @@ use crate::clones::Clones;
 use crate::config::{self, Config};
 use crate::pool::Parts;
 use crate::space_map::SpaceMaps;
-use crate::{Pool, PoolError, Tuning};
+use crate::{MissingFeature, Pool, PoolError, Tuning};
 
 /// Which pool to import, and how.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +60,14 @@ pub async fn find_pools(env: &Arc<dyn Env>, paths: &[PathBuf]) -> Vec<Candidate>
 }
 
 impl Pool {
+    /// The features in use for which the pool can be read but not changed.
+    ///
+    /// # Errors
+    /// Those of reading the meta-objset.
+    pub async fn features_against_writing(&self) -> Result<Vec<MissingFeature>, PoolError> {
+        described(&self.dsl, self.dsl.unsupported_features(true).await?).await
+    }
+
     /// Imports a pool: afterwards every log is claimed, and nothing is replayed yet (that is
     /// done when a dataset is first used).
     ///
@@ -71,7 +79,7 @@ impl Pool {
         tuning: Tuning,
     ) -> Result<Arc<Self>, PoolError> {
         let candidate = choose(find_pools(&env, &spec.paths).await, spec)?;
-        check_host(&candidate.pool, spec, &tuning)?;
+        check_host(&candidate, spec, &tuning)?;
         let opened = open_mos(&env, &candidate, spec, &tuning).await?;
         let pool = assemble(env, opened, &candidate, spec, tuning).await?;
         if !pool.read_only {
@@ -125,10 +133,13 @@ fn choose(found: Vec<Candidate>, spec: &ImportSpec) -> Result<Candidate, PoolErr
 }
 
 /// A pool that was not exported may be open on the host that had it last.
-fn check_host(pool: &PoolConfig, spec: &ImportSpec, tuning: &Tuning) -> Result<(), PoolError> {
+fn check_host(candidate: &Candidate, spec: &ImportSpec, tuning: &Tuning) -> Result<(), PoolError> {
+    let pool = &candidate.pool;
     let foreign = pool.state == PoolState::Active && pool.hostid != 0 && pool.hostid != tuning.host.id;
     if foreign && !spec.force && !spec.read_only {
-        return Err(PoolError::ForeignHost { hostname: pool.hostname.clone() });
+        let last_secs = candidate.uberblock.map_or(0, |uberblock| uberblock.timestamp.get());
+        let (hostname, hostid) = (pool.hostname.clone(), pool.hostid);
+        return Err(PoolError::ForeignHost { hostname, hostid, last_secs });
     }
     Ok(())
 }
@@ -199,7 +210,8 @@ async fn assemble(
     let Opened { vdevs, zio, gate, dsl, config: found } = opened;
     let guids = unsupported(&dsl, !spec.read_only).await?;
     if !guids.is_empty() {
-        return Err(PoolError::UnsupportedFeatures { guids });
+        let readable = dsl.unsupported_features(false).await?.is_empty();
+        return Err(PoolError::UnsupportedFeatures { features: described(&dsl, guids).await?, readable });
     }
     check_vdevs(&vdevs, spec)?;
     let mut config = Config::new(spec.name_for(candidate), &tuning.host);
@@ -232,6 +244,15 @@ async fn unsupported(dsl: &Dsl, to_write: bool) -> Result<Vec<String>, PoolError
         found.extend(tables.next().map(|_| "deduplication".to_owned()));
     }
     Ok(found)
+}
+
+async fn described(dsl: &Dsl, guids: Vec<String>) -> Result<Vec<MissingFeature>, PoolError> {
+    let mut features = Vec::new();
+    for guid in guids {
+        let description = dsl.feature_description(&guid).await?.unwrap_or_default();
+        features.push(MissingFeature { guid, description });
+    }
+    Ok(features)
 }
 
 fn check_vdevs(vdevs: &VdevTree, spec: &ImportSpec) -> Result<(), PoolError> {

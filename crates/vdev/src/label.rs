@@ -18,6 +18,7 @@
 //!   (test: `a_part_of_another_place_or_with_a_flipped_bit_does_not_verify`)
 
 mod choose;
+mod clear;
 mod init;
 mod part;
 mod read;
@@ -26,6 +27,7 @@ mod sync;
 mod tests;
 
 pub use choose::{best_config, best_uberblock};
+pub use clear::clear_labels;
 pub use init::init_labels;
 pub use part::{seal_part, verify_part};
 pub use read::{FoundUberblock, LeafLabels};

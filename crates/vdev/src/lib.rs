@@ -40,7 +40,9 @@ mod tests;
 pub use config::{PoolConfig, PoolState};
 pub use error::VdevError;
 pub use io::Verify;
-pub use label::{FoundUberblock, LabelSync, LeafLabels, best_config, best_uberblock, init_labels};
+pub use label::{
+    FoundUberblock, LabelSync, LeafLabels, best_config, best_uberblock, clear_labels, init_labels,
+};
 pub use leaf::{Leaf, LeafConfig, LeafKind};
 pub use open::OpenSpec;
 pub use scan::{Candidate, FoundLeaf, LabelUse, candidates, label_use, scan};

@@ -57,14 +57,24 @@ impl Holder {
     /// where that fails.
     async fn examine(&self, candidate: &Candidate, paths: &[PathBuf]) -> ImportCandidate {
         let destroyed = candidate.pool.state == PoolState::Destroyed;
-        let (pool, unsupported_features) = match self.try_import(candidate, paths).await {
-            Ok(pool) => (by_path(info::bare(&pool).await), Vec::new()),
-            Err(PoolError::UnsupportedFeatures { guids }) => (from_labels(candidate), guids),
-            Err(_) => (from_labels(candidate), Vec::new()),
+        let (mut pool, missing, readable) = match self.try_import(candidate, paths).await {
+            Ok(pool) => {
+                let against = pool.features_against_writing().await.unwrap_or_default();
+                (by_path(info::bare(&pool).await), against, true)
+            }
+            Err(PoolError::UnsupportedFeatures { features, readable }) => {
+                (from_labels(candidate), features, readable)
+            }
+            Err(_) => (from_labels(candidate), Vec::new(), false),
         };
+        if !missing.is_empty() {
+            pool.health = PoolHealth::Unavail;
+            (pool.root.state, pool.root.aux) = (VdevState::CantOpen, VdevAux::UnsupFeature);
+        }
+        let unsupported_features = missing.iter().map(ToString::to_string).collect();
         let other_host = candidate.pool.hostid != 0 && candidate.pool.hostid != self.host.id;
         let foreign = candidate.pool.state == PoolState::Active && other_host;
-        ImportCandidate { pool, destroyed, foreign, unsupported_features }
+        ImportCandidate { pool, destroyed, foreign, unsupported_features, readable }
     }
 
     async fn try_import(&self, candidate: &Candidate, paths: &[PathBuf]) -> Result<Arc<Pool>, PoolError> {

@@ -1,74 +1,18 @@
 //! Making pools and adding to them.
 
 use super::held::Held;
+use super::settings::Settings;
 use super::{Holder, refusal, support};
 use control::admit::{self, Allowance, Purpose};
-use control::props::{Occasion, Value, parse_dataset, parse_pool};
+use control::props::{Occasion, Value, parse_dataset};
 use control::spec::{Layout, VdevSpec};
-use control::{DatasetKind, Failure, FailureKind, PoolAdd, PoolCreate, VdevClass};
+use control::{DatasetKind, Failure, FailureKind, PoolAdd, PoolCreate, PoolInfo, VdevClass};
 use dsl::PropValue;
 use pool::{Pool, PoolSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use units::Ashift;
 use vdev::NewVdev;
-
-/// Pool properties as given on the command line.
-#[derive(Default)]
-pub struct Settings {
-    ashift: Option<Ashift>,
-    /// A remark.
-    pub comment: Option<String>,
-    /// `cachefile=none`.
-    pub forgotten: bool,
-    /// `readonly=on`.
-    pub read_only: bool,
-    /// `altroot`.
-    pub altroot: Option<String>,
-}
-
-impl Settings {
-    /// Reads them; refuses those that this version cannot keep.
-    pub fn read(
-        props: &[(String, String)],
-        occasion: Occasion,
-        cannot: &dyn Fn(&str) -> Failure,
-    ) -> Result<Self, Failure> {
-        let mut settings = Self::default();
-        for (name, text) in props {
-            let (name, value) = parse_pool(name, text, occasion).map_err(|e| cannot(&e.to_string()))?;
-            settings.put(&name, &value).map_err(|reason| cannot(&reason))?;
-        }
-        Ok(settings)
-    }
-
-    fn put(&mut self, name: &str, value: &Value) -> Result<(), String> {
-        let text = |value: &Value| match value {
-            Value::Text(text) if !text.is_empty() => Some(text.clone()),
-            _ => None,
-        };
-        match (name, value) {
-            ("ashift", Value::Number(0)) => self.ashift = None,
-            ("ashift", Value::Number(bits)) => {
-                self.ashift = u8::try_from(*bits).ok().map(Ashift::new);
-            }
-            ("comment", value) => self.comment = text(value),
-            ("altroot", value) => self.altroot = text(value),
-            ("cachefile", value) => self.forgotten = text(value).as_deref() == Some("none"),
-            ("readonly", Value::Number(on)) => self.read_only = *on == 1,
-            (name, value) => return if_default(name, value),
-        }
-        Ok(())
-    }
-}
-
-/// What cannot be kept can still be set to what it is anyway.
-fn if_default(name: &str, value: &Value) -> Result<(), String> {
-    match control::props::pool_prop(name) {
-        Some(def) if def.default_value() == *value => Ok(()),
-        _ => Err(format!("property '{name}' is not supported yet")),
-    }
-}
 
 /// A property's value as the dataset layer stores it.
 pub fn stored(value: Value) -> Option<PropValue> {
@@ -130,9 +74,10 @@ impl Holder {
         };
         let made = Pool::create(Arc::clone(&self.env), spec, self.tuning()).await;
         let pool = made.map_err(|e| refusal::pool("create", name, &e))?;
-        let altroot = call.altroot.clone().or(settings.altroot);
-        let held = self.take_in(Held { pool, altroot, forgotten: settings.forgotten });
+        let altroot = call.altroot.clone().or(settings.altroot.clone());
+        let held = self.take_in(Held::new(pool, altroot, settings.forgotten));
         tracing::info!(pool = name, "created");
+        settings.keep(&held).await?;
         self.mount_automatic(&held).await
     }
 
@@ -153,6 +98,7 @@ impl Holder {
         }
         let cannot = |reason: &str| Failure::cannot(FailureKind::Invalid, "add to", name, reason);
         let settings = Settings::read(&call.props, Occasion::Creation, &cannot)?;
+        check_ashift(&call, &settings, &now)?;
         admit::check_devices(Purpose::Add, name, &call.vdevs, &facts)?;
         admit::check_supported(&call.vdevs)?;
         let vdevs = call.vdevs.iter().map(|v| new_vdev(v, settings.ashift)).collect();
@@ -161,6 +107,18 @@ impl Holder {
         self.remember();
         Ok(())
     }
+}
+
+/// Vdevs of another sector size than those there are have to be asked for.
+fn check_ashift(call: &PoolAdd, settings: &Settings, now: &PoolInfo) -> Result<(), Failure> {
+    let Some(ashift) = settings.ashift.map(|ashift| u64::from(ashift.get())) else { return Ok(()) };
+    let is_data = call.vdevs.iter().any(|spec| spec.class == VdevClass::Normal);
+    let differs = now.tops(VdevClass::Normal).any(|top| top.ashift != 0 && top.ashift != ashift);
+    if call.allow_ashift_mismatch || call.force || !is_data || !differs {
+        return Ok(());
+    }
+    let reason = "adding devices with different physical sector sizes is not allowed";
+    Err(Failure::cannot(FailureKind::Invalid, "add to", &call.pool, reason))
 }
 
 /// A pool's root is mounted on an empty directory, or one that is not there yet.

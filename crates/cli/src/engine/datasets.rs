@@ -2,14 +2,15 @@
 
 use super::create::{dataset_props, stored};
 use super::{Held, Holder, refusal, support};
-use control::props::{Occasion, Prop, Props, Source, Value, dataset_prop, parse_dataset};
+use control::props::{Access, Occasion, Prop, Props, Source, Value, dataset_prop, parse_dataset};
 use control::{
     DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetKind, DatasetList, DatasetSet,
     Failure, FailureKind, names,
 };
 use dsl::{DatasetName, DslError, PoolSpace, PropValue, Property};
 use ondisk::dsl::{DslDatasetPhys, DslDirPhys, used};
-use pool::PoolError;
+use ondisk::objset::ObjsetType;
+use pool::{Inherit, PoolError};
 use std::sync::Arc;
 
 impl Holder {
@@ -21,8 +22,8 @@ impl Holder {
         };
         for held in pools {
             let root = call.root.clone().unwrap_or_else(|| held.pool.name());
-            let below = |name: &str| name[root.len()..].matches('/').count();
-            for name in self.dataset_names(&held, &root).await? {
+            let below = |name: &str| name[root.len()..].matches(['/', '@']).count();
+            for name in self.names_with_snapshots(&held, &root).await? {
                 if call.depth.is_none_or(|depth| below(&name) <= depth as usize) {
                     all.push(self.dataset_info(&held, &name).await?);
                 }
@@ -37,6 +38,40 @@ impl Holder {
         Ok(found.into_iter().map(|dataset| dataset.name).collect())
     }
 
+    /// The same with each dataset's snapshots after it, oldest first.
+    async fn names_with_snapshots(&self, held: &Held, root: &str) -> Result<Vec<String>, Failure> {
+        let dsl = held.pool.dsl();
+        if root.contains('@') {
+            return Ok(vec![self.dataset(held, root).await?.name]);
+        }
+        let mut names = Vec::new();
+        for head in dsl.list(root).await.map_err(|e| cannot_open(root, e))? {
+            let mut snapshots = Vec::new();
+            for snapshot in dsl.snapshots(&head).await.map_err(|e| cannot_open(&head.name, e))? {
+                let phys = dsl.dataset(snapshot.dataset).await.map_err(|e| cannot_open(&snapshot.name, e))?;
+                snapshots.push((phys.creation_txg.get(), snapshot.name));
+            }
+            snapshots.sort();
+            names.push(head.name);
+            names.extend(snapshots.into_iter().map(|(_, name)| name));
+        }
+        Ok(names)
+    }
+
+    /// What a dataset is, and of a volume how large it and its blocks are. What is encrypted cannot
+    /// be told apart, and passes for a file system.
+    async fn kind_of(&self, held: &Held, name: &str) -> (DatasetKind, Option<(u64, u64)>) {
+        let objset = held.pool.frozen_objset(name).await.ok().flatten();
+        let is_volume = objset.is_some_and(|objset| objset.kind() == ObjsetType::Zvol);
+        let volume = if is_volume { held.pool.volume(name).await.ok() } else { None };
+        let sizes = volume.map(|volume| (volume.size_bytes(), u64::from(volume.block_bytes())));
+        match (name.contains('@'), is_volume) {
+            (true, _) => (DatasetKind::Snapshot, sizes),
+            (false, true) => (DatasetKind::Volume, sizes),
+            (false, false) => (DatasetKind::Filesystem, None),
+        }
+    }
+
     async fn dataset(&self, held: &Held, name: &str) -> Result<DatasetName, Failure> {
         held.pool.dsl().resolve(name).await.map_err(|e| cannot_open(name, e))
     }
@@ -45,7 +80,10 @@ impl Holder {
         let cannot = |e| cannot_open(name, e);
         let dsl = held.pool.dsl();
         let dataset = self.dataset(held, name).await?;
+        let (kind, volume) = self.kind_of(held, name).await;
         let facts = Facts {
+            kind,
+            volume,
             dir: dsl.dir(dataset.dir).await.map_err(cannot)?,
             head: dsl.dataset(dataset.dataset).await.map_err(cannot)?,
             objset: dataset.objset().get(),
@@ -54,11 +92,33 @@ impl Holder {
         };
         let set = dsl.props(&dataset).await.map_err(cannot)?;
         let mountpoint = mountpoint(&set, name, held);
+        let origin = self.origin_of(held, &facts).await;
         let mut props: Props = set.into_iter().map(|prop| (prop.name.clone(), prop_of(prop, name))).collect();
-        props.insert("mountpoint".to_owned(), mountpoint);
+        if kind == DatasetKind::Filesystem {
+            props.insert("mountpoint".to_owned(), mountpoint);
+        }
         facts.put(&mut props);
+        if let Some(origin) = origin {
+            props.insert("origin".to_owned(), Prop { value: Value::Text(origin), source: Source::None });
+        }
         let createtxg = facts.head.creation_txg.get();
-        Ok(DatasetInfo { name: name.to_owned(), kind: DatasetKind::Filesystem, createtxg, props })
+        Ok(DatasetInfo { name: name.to_owned(), kind, createtxg, props })
+    }
+
+    /// The snapshot that a clone was made of.
+    async fn origin_of(&self, held: &Held, facts: &Facts) -> Option<String> {
+        let origin = facts.dir.origin.get();
+        if facts.kind == DatasetKind::Snapshot || origin == 0 {
+            return None;
+        }
+        let dsl = held.pool.dsl();
+        for head in dsl.list(&held.pool.name()).await.ok()? {
+            let found = dsl.snapshots(&head).await.ok()?.into_iter().find(|s| s.dataset.get() == origin);
+            if let Some(snapshot) = found {
+                return Some(snapshot.name);
+            }
+        }
+        None
     }
 
     /// A property that is a number.
@@ -108,7 +168,7 @@ impl Holder {
         if call.no_mount { Ok(()) } else { self.mount_along(&held, name).await }
     }
 
-    async fn create_parents(&self, held: &Held, name: &str) -> Result<(), Failure> {
+    pub(super) async fn create_parents(&self, held: &Held, name: &str) -> Result<(), Failure> {
         let mut end = names::pool_of(name).len();
         while end < name.len() {
             end = name[end + 1..].find('/').map_or(name.len(), |next| end + 1 + next);
@@ -145,12 +205,13 @@ impl Holder {
         let _alone = self.changing.lock().await;
         let held = self.pool_of(&call.name)?;
         self.dataset(&held, &call.name).await?;
+        let kind = self.kind_of(&held, &call.name).await.0;
         let refuse = |reason: &str| {
             Failure::cannot(FailureKind::Invalid, "set property for", &call.name, reason).exits(255)
         };
         let mut changes = Vec::new();
         for (name, text) in &call.props {
-            let parsed = parse_dataset(name, text, DatasetKind::Filesystem, Occasion::Later);
+            let parsed = parse_dataset(name, text, kind, Occasion::Later);
             let (name, value) = parsed.map_err(|e| refuse(&e.to_string()))?;
             support::check(&name, &value).map_err(|reason| refuse(&reason))?;
             changes.extend(stored(value).map(|value| (name, value)));
@@ -165,18 +226,20 @@ impl Holder {
         let _alone = self.changing.lock().await;
         let held = self.pool_of(&call.name)?;
         let def = dataset_prop(&call.property);
-        let settable = def.is_some_and(|def| def.access == control::props::Access::Inherit);
-        if !settable && !control::props::is_user_prop(&call.property) {
+        let access = def.map(|def| def.access);
+        let is_settable = access == Some(Access::Inherit) || (call.received && access == Some(Access::Set));
+        if !is_settable && !control::props::is_user_prop(&call.property) {
             let reason = format!("'{}' property cannot be inherited", call.property);
             return Err(Failure::new(FailureKind::Invalid, reason));
         }
         let name = def.map_or(call.property.as_str(), |def| def.name);
-        let all = self.dataset_names(&held, &call.name).await?;
-        let meant = if call.recursive { all.as_slice() } else { &all[..1] };
-        for dataset in meant {
-            self.set_one(&held, dataset, name, None).await?;
+        let how = Inherit { recursive: call.recursive, received: call.received };
+        let taken_back = held.pool.inherit_prop(&call.name, name, how).await;
+        taken_back.map_err(|e| refusal::pool("inherit", &call.name, &e))?;
+        match name {
+            "mountpoint" => self.remount_below(&held, &call.name).await,
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     async fn set_one(
@@ -247,6 +310,9 @@ fn place(altroot: Option<&str>, set: &str, rest: &str) -> String {
 
 /// What is so, as against what was set.
 struct Facts {
+    kind: DatasetKind,
+    /// Of a volume: its size, and that of its blocks.
+    volume: Option<(u64, u64)>,
     dir: DslDirPhys,
     head: DslDatasetPhys,
     objset: u64,
@@ -256,33 +322,57 @@ struct Facts {
 
 impl Facts {
     fn put(&self, props: &mut Props) {
-        let (dir, head) = (&self.dir, &self.head);
-        let part = |kind: usize| dir.used_breakdown[kind].get();
-        let numbers = [
+        let head = &self.head;
+        let mut numbers = vec![
             ("creation", head.creation_time.get()),
-            ("used", dir.used_bytes.get()),
-            ("available", self.available),
             ("referenced", head.referenced_bytes.get()),
-            ("compressratio", ratio(dir.uncompressed_bytes.get(), dir.compressed_bytes.get())),
             ("refcompressratio", ratio(head.uncompressed_bytes.get(), head.compressed_bytes.get())),
             ("createtxg", head.creation_txg.get()),
             ("guid", head.guid.get()),
             ("objsetid", self.objset),
+            ("logicalreferenced", head.uncompressed_bytes.get()),
+        ];
+        match self.kind {
+            DatasetKind::Snapshot => numbers.extend(self.of_snapshot()),
+            DatasetKind::Filesystem | DatasetKind::Volume => numbers.extend(self.of_head()),
+        }
+        if self.kind == DatasetKind::Filesystem {
+            numbers.extend([("version", 5), ("mounted", u64::from(self.mounted))]);
+        }
+        if let (Some((size, block)), DatasetKind::Volume) = (self.volume, self.kind) {
+            numbers.extend([("volsize", size), ("volblocksize", block)]);
+        }
+        let facts = numbers.into_iter().map(|(name, number)| (name, Value::Number(number)));
+        let kind = ("type", self.kind.word().into());
+        for (name, value) in facts.chain([kind]) {
+            // The size of a volume was chosen by whoever made it.
+            let source = if name == "volsize" { Source::Local } else { Source::None };
+            props.insert(name.to_owned(), Prop { value, source });
+        }
+    }
+
+    fn of_snapshot(&self) -> Vec<(&'static str, u64)> {
+        let head = &self.head;
+        vec![
+            ("used", head.unique_bytes.get()),
+            ("compressratio", ratio(head.uncompressed_bytes.get(), head.compressed_bytes.get())),
+        ]
+    }
+
+    fn of_head(&self) -> Vec<(&'static str, u64)> {
+        let dir = &self.dir;
+        let part = |kind: usize| dir.used_breakdown[kind].get();
+        vec![
+            ("used", dir.used_bytes.get()),
+            ("available", self.available),
+            ("compressratio", ratio(dir.uncompressed_bytes.get(), dir.compressed_bytes.get())),
             ("usedbysnapshots", part(used::SNAP)),
             ("usedbydataset", part(used::HEAD)),
             ("usedbychildren", part(used::CHILD).saturating_add(part(used::CHILD_RESERVATION))),
             ("usedbyrefreservation", part(used::REFRESERVATION)),
-            ("written", head.referenced_bytes.get()),
+            ("written", self.head.referenced_bytes.get()),
             ("logicalused", dir.uncompressed_bytes.get()),
-            ("logicalreferenced", head.uncompressed_bytes.get()),
-            ("version", 5),
-            ("mounted", u64::from(self.mounted)),
-        ];
-        let facts = numbers.map(|(name, number)| (name, Value::Number(number)));
-        let kind = ("type", DatasetKind::Filesystem.word().into());
-        for (name, value) in facts.into_iter().chain([kind]) {
-            props.insert(name.to_owned(), Prop { value, source: Source::None });
-        }
+        ]
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::daemon::CachedPool;
 use pool::Pool;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A pool and what holds for this import of it only.
 pub struct Held {
@@ -11,13 +12,28 @@ pub struct Held {
     /// Directory that its mount points are under.
     pub altroot: Option<String>,
     /// `cachefile=none`: not to be brought back.
-    pub forgotten: bool,
+    forgotten: AtomicBool,
 }
 
 impl Held {
+    /// A pool, and what holds for this import.
+    pub fn new(pool: Arc<Pool>, altroot: Option<String>, forgotten: bool) -> Self {
+        Self { pool, altroot, forgotten: AtomicBool::new(forgotten) }
+    }
+
+    /// Whether it is not to be brought back.
+    pub fn is_forgotten(&self) -> bool {
+        self.forgotten.load(Ordering::Relaxed)
+    }
+
+    /// Says whether it is to be brought back.
+    pub fn set_forgotten(&self, forgotten: bool) {
+        self.forgotten.store(forgotten, Ordering::Relaxed);
+    }
+
     /// What the cache file keeps of it.
     pub fn cached(&self) -> Option<CachedPool> {
-        if self.forgotten {
+        if self.is_forgotten() {
             return None;
         }
         let leaves = self.pool.vdevs().leaves();

@@ -1,11 +1,11 @@
 //! Opening pools: by command, and again when the daemon starts.
 
 use super::candidates::{missing_log_lines, paths};
-use super::create::Settings;
 use super::held::Held;
+use super::settings::Settings;
 use super::{Holder, refusal};
 use crate::daemon::CachedPool;
-use control::props::Occasion;
+use control::props::{Occasion, ctime};
 use control::{Failure, FailureKind, PoolImport};
 use pool::{ImportSpec, Pool, PoolError, find_pools};
 use std::path::PathBuf;
@@ -32,8 +32,11 @@ impl Holder {
             Ok(pool) => pool,
             Err(error) => return Err(self.explain(name, &spec, &error).await),
         };
-        let altroot = call.altroot.or(settings.altroot);
-        let held = self.take_in(Held { pool, altroot, forgotten: settings.forgotten });
+        let altroot = call.altroot.or(settings.altroot.clone());
+        let held = self.take_in(Held::new(pool, altroot, settings.forgotten));
+        if !settings.read_only {
+            settings.keep(&held).await?;
+        }
         tracing::info!(pool = held.pool.name(), "imported");
         if call.no_mount { Ok(()) } else { self.mount_automatic(&held).await }
     }
@@ -77,9 +80,15 @@ impl Holder {
                 failure.telling(told.collect())
             }
             PoolError::Ambiguous => failure.and("import by numeric ID instead"),
-            PoolError::ForeignHost { hostname } => failure
-                .and(format!("Last accessed by {hostname}."))
-                .and("The pool can be imported, use 'zpool import -f' to import the pool."),
+            PoolError::ForeignHost { hostname, hostid, last_secs } => {
+                let reason = "pool was previously in use from another system.";
+                Failure::cannot(FailureKind::Busy, "import", name, reason)
+                    .and(format!("Last accessed by {hostname} (hostid={hostid:x}) at {}", ctime(*last_secs)))
+                    .and("The pool can be imported, use 'zpool import -f' to import the pool.")
+            }
+            PoolError::UnsupportedFeatures { features, readable } => {
+                failure.telling(unsupported_lines(features, *readable))
+            }
             _ => failure,
         }
     }
@@ -110,7 +119,7 @@ impl Holder {
         };
         match Pool::import(Arc::clone(&self.env), &spec, self.tuning()).await {
             Ok(pool) => {
-                let held = Arc::new(Held { pool, altroot: cached.altroot, forgotten: false });
+                let held = Arc::new(Held::new(pool, cached.altroot, false));
                 self.pools.write().insert(cached.name.clone(), Arc::clone(&held));
                 tracing::info!(pool = cached.name, "brought back");
                 if let Err(failure) = self.mount_automatic(&held).await {
@@ -134,6 +143,17 @@ impl Holder {
         let missing = self.missing_logs(&paths, Guid::new(cached.guid)).await;
         missing.iter().all(|log| cached.lost_logs.contains(&log.guid))
     }
+}
+
+/// What goes to standard output when features are missing.
+fn unsupported_lines(features: &[pool::MissingFeature], readable: bool) -> Vec<String> {
+    let mut lines = vec!["This pool uses the following feature(s) not supported by this system:".to_owned()];
+    lines.extend(features.iter().map(|feature| format!("\t{feature}")));
+    if readable {
+        lines.push("All unsupported features are only required for writing to the pool.".to_owned());
+        lines.push("The pool can be imported using '-o readonly=on'.".to_owned());
+    }
+    lines
 }
 
 fn spec_of(call: &PoolImport, settings: &Settings) -> ImportSpec {

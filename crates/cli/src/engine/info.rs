@@ -1,14 +1,14 @@
 //! A pool as commands see it.
 
-use super::{Held, features, vdevs};
-use control::props::{Prop, Props, Source, Value};
+use super::{Held, features, settings, vdevs};
+use control::props::{Prop, Source, Value};
 use control::{PoolHealth, PoolInfo, VdevClass, VdevInfo, VdevState};
 use pool::Pool;
 
 /// Everything about a pool that is held.
 pub async fn pool_info(held: &Held) -> PoolInfo {
     let mut info = bare(&held.pool).await;
-    put_settings(&mut info.props, held);
+    settings::put(&mut info.props, held).await;
     info
 }
 
@@ -55,7 +55,7 @@ fn put_facts(info: &mut PoolInfo, pool: &Pool) {
     let space = info.root.stats.space_bytes;
     let allocated = info.root.stats.allocated_bytes;
     let fragmentation = info.root.stats.fragmentation.map_or(Value::Absent, Value::Number);
-    let facts: [(&str, Value); 16] = [
+    let facts: [(&str, Value); 17] = [
         ("size", space.into()),
         (
             "capacity",
@@ -74,24 +74,10 @@ fn put_facts(info: &mut PoolInfo, pool: &Pool) {
         ("bcloneused", 0.into()),
         ("bclonesaved", 0.into()),
         ("bcloneratio", 100.into()),
+        ("dedup_table_size", 0.into()),
         ("readonly", u64::from(pool.is_read_only()).into()),
     ];
     for (name, value) in facts {
         info.props.insert(name.to_owned(), Prop { value, source: Source::None });
-    }
-}
-
-fn put_settings(props: &mut Props, held: &Held) {
-    let mut local = |name: &str, value: Value| {
-        props.insert(name.to_owned(), Prop { value, source: Source::Local });
-    };
-    if let Some(comment) = held.pool.comment() {
-        local("comment", comment.as_str().into());
-    }
-    if let Some(altroot) = &held.altroot {
-        local("altroot", altroot.as_str().into());
-    }
-    if held.forgotten {
-        local("cachefile", "none".into());
     }
 }

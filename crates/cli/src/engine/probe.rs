@@ -4,10 +4,12 @@ use super::Holder;
 use control::admit::{Claim, Facts, LeafFacts};
 use control::spec::VdevSpec;
 use control::{Failure, FailureKind};
-use device::{DeviceError, OpenMode};
+use device::{Device, DeviceError, OpenMode};
 use futures::future::join_all;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::sync::Arc;
+use units::LeafOffset;
 use vdev::{LabelUse, PoolState, label_use};
 
 impl Holder {
@@ -24,7 +26,7 @@ impl Holder {
         Ok(all)
     }
 
-    async fn leaf_facts(&self, path: &Path) -> Result<LeafFacts, DeviceError> {
+    pub(super) async fn leaf_facts(&self, path: &Path) -> Result<LeafFacts, DeviceError> {
         let device = self.env.open(path, OpenMode::ReadOnly).await?;
         let info = device.info();
         let claim = match self.holder_of(identity(path)) {
@@ -36,6 +38,7 @@ impl Holder {
             is_block_device: info.is_block_device,
             identity: identity(path).unwrap_or_default(),
             claim,
+            foreign: foreign(&device).await.map(str::to_owned),
         })
     }
 
@@ -47,6 +50,13 @@ impl Holder {
         };
         self.all().into_iter().find(|held| holds(held)).map(|held| held.pool.name())
     }
+}
+
+/// What it holds that is no pool.
+async fn foreign(device: &Arc<dyn Device>) -> Option<&'static str> {
+    let bytes = (control::foreign::LOOK_BYTES as u64).min(device.info().size_bytes & !0xffff);
+    let start = device.read(LeafOffset::new(0), usize::try_from(bytes).ok()?).await.ok()?;
+    control::foreign::file_system(&start)
 }
 
 /// What a label says of the pool it belongs to; that pool is not open here.

@@ -54,6 +54,10 @@ impl Service for Engine {
         self.run(async move |holder| holder.import(call).await).await
     }
 
+    async fn label_clear(&self, call: LabelClear) -> Done {
+        self.run(async move |holder| holder.label_clear(call).await).await
+    }
+
     async fn pool_list(&self, _: PoolList) -> Done<Vec<PoolInfo>> {
         self.run(async move |holder| Ok(holder.list_pools().await)).await
     }
@@ -92,6 +96,10 @@ impl Service for Engine {
 
     async fn dataset_inherit(&self, call: DatasetInherit) -> Done {
         self.run(async move |holder| holder.inherit_dataset(call).await).await
+    }
+
+    async fn dataset_rename(&self, call: DatasetRename) -> Done {
+        self.run(async move |holder| holder.rename_dataset(call).await).await
     }
 
     async fn mount(&self, call: Mount) -> Done {
@@ -151,27 +159,10 @@ impl Holder {
             [] => self.all(),
             names => names.iter().map(|name| self.pool(name)).collect::<Result<_, _>>()?,
         };
-        for held in pools {
+        // What is only read has nothing to sync, and no groups that could.
+        for held in pools.into_iter().filter(|held| !held.pool.is_read_only()) {
             held.pool.sync_now().await.map_err(|e| refusal::pool("sync", &held.pool.name(), &e))?;
         }
         Ok(())
-    }
-
-    async fn set_pool(&self, call: PoolSet) -> Done {
-        use control::props::{Occasion, parse_pool};
-        let held = self.pool(&call.pool)?;
-        let (name, value) =
-            parse_pool(&call.name, &call.value, Occasion::Later).map_err(|e| e.failure(&call.pool))?;
-        let refuse =
-            |reason: &str| Failure::cannot(FailureKind::Unsupported, "set property for", &call.pool, reason);
-        match (name.as_str(), &value, &call.vdev) {
-            (_, _, Some(_)) => Err(refuse("properties of vdevs cannot be set yet")),
-            ("comment", control::props::Value::Text(text), None) => {
-                let _alone = self.changing.lock().await;
-                let set = held.pool.set_comment(Some(text.clone()).filter(|t| !t.is_empty())).await;
-                set.map_err(|e| refusal::pool("set property for", &call.pool, &e))
-            }
-            _ => Err(refuse(&format!("property '{name}' is not supported yet"))),
-        }
     }
 }

@@ -20,7 +20,7 @@ pub fn candidate(found: &ImportCandidate, names: NameStyle) -> String {
         _ = writeln!(text, "status: {line}");
     }
     _ = writeln!(text, "action: {}", action(found, what));
-    if let Some(id) = what.words().and_then(|w| w.message_id) {
+    if let Some(id) = message_id(found, what) {
         _ = writeln!(text, "   see: {PAGES}{id}");
     }
     text.push_str("config:\n\n");
@@ -30,28 +30,60 @@ pub fn candidate(found: &ImportCandidate, names: NameStyle) -> String {
 
 fn status_line(found: &ImportCandidate, what: Condition) -> Option<String> {
     if !found.unsupported_features.is_empty() {
-        let list = found.unsupported_features.join("\n\t\t");
-        return Some(format!("The pool uses features that are not supported here:\n\t\t{list}"));
+        let list = found.unsupported_features.join("\n\t");
+        return Some(match found.readable {
+            true => format!(
+                "The pool can only be accessed in read-only mode on this system. It\n\tcannot be accessed in \
+                 read-write mode because it uses the following\n\tfeature(s) not supported on this \
+                 system:\n\t{list}"
+            ),
+            false => {
+                format!("The pool uses the following feature(s) not supported on this system:\n\t{list}")
+            }
+        });
     }
-    if found.foreign && what == Condition::Healthy {
+    if is_foreign(found, what) {
         return Some("The pool was last accessed by another system.".to_owned());
     }
     what.import_status().map(str::to_owned)
 }
 
-fn action(found: &ImportCandidate, what: Condition) -> &'static str {
-    if !found.unsupported_features.is_empty() || found.pool.health == PoolHealth::Unavail {
-        return "The pool cannot be imported. Attach the missing devices and try again.";
+fn is_foreign(found: &ImportCandidate, what: Condition) -> bool {
+    found.foreign && what == Condition::Healthy
+}
+
+/// The page that tells more.
+fn message_id(found: &ImportCandidate, what: Condition) -> Option<&'static str> {
+    match is_foreign(found, what) {
+        _ if !found.unsupported_features.is_empty() => None,
+        true => Some("ZFS-8000-EY"),
+        false => what.words().and_then(|words| words.message_id),
     }
-    match (found.pool.health, what, found.foreign) {
-        (PoolHealth::Online, _, true) => {
+}
+
+fn action(found: &ImportCandidate, what: Condition) -> &'static str {
+    let unsupported = !found.unsupported_features.is_empty();
+    match (found.pool.health, found.foreign) {
+        _ if unsupported && found.readable => {
+            "The pool cannot be imported in read-write mode. Import the pool with\n\t'-o readonly=on', access \
+             the pool on a system that supports the\n\trequired feature(s), or recreate the pool from backup."
+        }
+        _ if unsupported => {
+            "The pool cannot be imported. Access the pool on a system that supports\n\tthe required \
+             feature(s), or recreate the pool from backup."
+        }
+        (PoolHealth::Online, true) => {
             "The pool can be imported using its name or numeric identifier and\n\tthe '-f' flag."
         }
-        (PoolHealth::Online, _, false) => "The pool can be imported using its name or numeric identifier.",
-        _ => {
+        (PoolHealth::Online, false) => "The pool can be imported using its name or numeric identifier.",
+        (PoolHealth::Degraded, _) => {
             "The pool can be imported despite missing or damaged devices.  The\n\tfault tolerance of the \
              pool may be compromised if imported."
         }
+        _ if matches!(what, Condition::Missing | Condition::MissingFatal) => {
+            "The pool cannot be imported. Attach the missing\n\tdevices and try again."
+        }
+        _ => "The pool cannot be imported due to damaged devices or data.",
     }
 }
 

@@ -33,6 +33,11 @@ impl Kinds {
         Ok(kinds)
     }
 
+    /// Nothing but snapshots: those of a dataset that is named are meant, not the dataset.
+    pub fn only_snapshots(self) -> bool {
+        self.snapshot && !self.filesystem && !self.volume
+    }
+
     /// Whether a dataset is among them.
     pub fn has(self, kind: DatasetKind) -> bool {
         match kind {
@@ -77,7 +82,11 @@ pub fn select(
     let mut found: Vec<DatasetInfo> = Vec::new();
     for name in names {
         let name = name.strip_suffix('/').unwrap_or(name);
-        match session.ask(&DatasetList { root: Some(name.to_owned()), depth: depth.0 }) {
+        let depth = match depth.0 {
+            Some(0) if kinds.is_some_and(Kinds::only_snapshots) => Some(1),
+            depth => depth,
+        };
+        match session.ask(&DatasetList { root: Some(name.to_owned()), depth }) {
             Ok(below) => {
                 // A dataset that is named is shown, whatever its kind.
                 let meant = |d: &DatasetInfo| {

@@ -5,8 +5,8 @@ use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
 use crate::view::get::property_help;
-use control::props::DATASET_PROPS;
-use control::{DatasetInherit, DatasetSet};
+use control::props::{Access, DATASET_PROPS, dataset_prop, is_user_prop};
+use control::{DatasetInherit, DatasetSet, Failure, FailureKind};
 
 pub const SET: Command = Command::new(
     Spec {
@@ -25,7 +25,10 @@ pub const INHERIT: Command = Command::new(
         name: "inherit",
         alias: None,
         about: "lets datasets take a property from their parent again",
-        flags: &[Flag::switch('r', "and all below")],
+        flags: &[
+            Flag::switch('r', "and all below"),
+            Flag::switch('S', "to the received value, where there is one"),
+        ],
         operands: "<property> <filesystem|volume|snapshot> ...",
     },
     inherit,
@@ -57,10 +60,42 @@ fn inherit(session: &mut Session, args: &Args) -> Outcome {
         Some((_, [])) => return usage("missing dataset argument"),
         Some((property, names)) => (property.clone(), names),
     };
-    let recursive = args.has('r');
+    let (recursive, received) = (args.has('r'), args.has('S'));
+    check_inheritable(&property, received)?;
     each(session, names, |session, name| {
-        session.ask(&DatasetInherit { name: name.to_owned(), property: property.clone(), recursive })
+        session.ask(&DatasetInherit {
+            name: name.to_owned(),
+            property: property.clone(),
+            recursive,
+            received,
+        })
     })
+}
+
+/// Some properties are a dataset's own, and some are facts.
+fn check_inheritable(property: &str, received: bool) -> Result<(), Stop> {
+    let Some(def) = dataset_prop(property) else {
+        return if is_user_prop(property) { Ok(()) } else { usage(format!("invalid property '{property}'")) };
+    };
+    let refuse = |line: String| Failure::new(FailureKind::Invalid, line);
+    let failure = match def.access {
+        Access::Inherit => return Ok(()),
+        Access::ReadOnly | Access::AtCreation => refuse(format!("{property} property is read-only")),
+        Access::Set if received && property == "volsize" => {
+            refuse(format!("'{property}' property cannot be reverted to a received value"))
+        }
+        Access::Set if received => return Ok(()),
+        Access::Set => {
+            let failure = refuse(format!("'{property}' property cannot be inherited"));
+            match def.name {
+                "quota" | "reservation" | "refquota" | "refreservation" => failure
+                    .and(format!("use 'zfs set {property}=none' to clear"))
+                    .and(format!("use 'zfs inherit -S {property}' to revert to received value")),
+                _ => failure,
+            }
+        }
+    };
+    Err(failure.into())
 }
 
 /// Does it to every dataset; complains of those it fails for, and gives the exit code.

@@ -45,7 +45,8 @@ fn resolve(word: &str) -> Result<String, Failure> {
     }
 }
 
-fn short_name(word: &str) -> Option<String> {
+/// Where the device of a short name is.
+pub fn short_name(word: &str) -> Option<String> {
     if word.is_empty() {
         return None;
     }

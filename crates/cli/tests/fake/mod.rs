@@ -63,7 +63,7 @@ impl State {
         let exported = self.exported.iter().filter(|e| !e.destroyed).map(|e| &e.pool).find(holds);
         let claim = active.or_else(|| exported.map(|p| (Claim::Exported, p.name.clone())));
         let identity = (meta.dev(), meta.ino());
-        Some(LeafFacts { size_bytes: meta.len(), is_block_device: false, identity, claim })
+        Some(LeafFacts { size_bytes: meta.len(), is_block_device: false, identity, claim, foreign: None })
     }
 
     fn vdev(&mut self, id: u64, spec: &VdevSpec) -> VdevInfo {
@@ -281,6 +281,7 @@ impl Service for FakeService {
             destroyed: e.destroyed,
             foreign: false,
             unsupported_features: Vec::new(),
+            readable: false,
         };
         Ok(found.map(candidate).collect())
     }
@@ -363,6 +364,17 @@ impl Service for FakeService {
     }
     async fn dataset_inherit(&self, call: DatasetInherit) -> Done {
         self.state().dataset(&call.name)?.props.remove(&call.property);
+        Ok(())
+    }
+    async fn dataset_rename(&self, call: DatasetRename) -> Done {
+        let mut state = self.state();
+        let mut dataset =
+            state.datasets.remove(&call.name).ok_or_else(|| Failure::no_such_dataset(&call.name))?;
+        dataset.name.clone_from(&call.new_name);
+        state.datasets.insert(call.new_name, dataset);
+        Ok(())
+    }
+    async fn label_clear(&self, _: LabelClear) -> Done {
         Ok(())
     }
     async fn mount(&self, call: Mount) -> Done {

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use device::{IoClass, in_class};
 use dmu::{DmuError, Lost, Objset, Place, Reach, Visited};
 use dsl::DslError;
 use futures::future::join_all;
@@ -147,7 +148,8 @@ impl Pool {
         lost.iter().for_each(|lost| self.count_lost(lost));
         let due: Vec<_> = blocks.into_iter().filter(|(_, bp)| bp.birth() <= max).collect();
         for some in due.chunks(AT_ONCE) {
-            let scrubbed = join_all(some.iter().map(|(bookmark, bp)| self.zio.scrub(bp, bookmark))).await;
+            let reads = join_all(some.iter().map(|(bookmark, bp)| self.zio.scrub(bp, bookmark)));
+            let scrubbed = in_class(IoClass::Scrub, reads).await;
             for ((bookmark, bp), result) in some.iter().zip(scrubbed) {
                 self.count(bookmark, bp, result);
             }

@@ -5,7 +5,13 @@ use control::{VdevAux, VdevState};
 fn found() -> ImportCandidate {
     let mut pool = p1();
     pool.caches[0].state = VdevState::Offline;
-    ImportCandidate { pool, destroyed: false, foreign: false, unsupported_features: Vec::new() }
+    ImportCandidate {
+        pool,
+        destroyed: false,
+        foreign: false,
+        unsupported_features: Vec::new(),
+        readable: false,
+    }
 }
 
 fn lose(vdev: &mut VdevInfo, not_present: bool) {
@@ -38,4 +44,32 @@ fn a_destroyed_pool_reads_as_captured() {
     log.state = VdevState::Degraded;
     lose(&mut log.children[1], true);
     assert_eq!(candidate(&found, NameStyle::default()), captured("zpool import -D -d /tmp/w"));
+}
+
+#[test]
+fn a_pool_with_features_that_are_not_supported_names_them() {
+    let mut found = found();
+    found.pool.health = PoolHealth::Unavail;
+    (found.pool.root.state, found.pool.root.aux) = (VdevState::CantOpen, VdevAux::UnsupFeature);
+    found.unsupported_features = vec!["org.new:one (The first.)".into(), "org.new:two".into()];
+    let text = candidate(&found, NameStyle::default());
+    let head = " state: UNAVAIL\nstatus: The pool uses the following feature(s) not supported on this \
+                system:\n\torg.new:one (The first.)\n\torg.new:two\naction: The pool cannot be imported. Access \
+                the pool on a system that supports\n\tthe required feature(s), or recreate the pool from \
+                backup.\nconfig:\n\n\tp1             UNAVAIL  unsupported feature(s)\n";
+    assert!(text.contains(head), "{text}");
+    found.readable = true;
+    let text = candidate(&found, NameStyle::default());
+    assert!(text.contains("\n\t'-o readonly=on', access the pool on a system that supports the\n"), "{text}");
+}
+
+#[test]
+fn a_pool_of_another_system_asks_for_force() {
+    let mut found = found();
+    found.pool.caches.clear();
+    found.foreign = true;
+    let text = candidate(&found, NameStyle::default());
+    assert!(text.contains("status: The pool was last accessed by another system.\n"), "{text}");
+    assert!(text.contains("identifier and\n\tthe '-f' flag.\n   see: "), "{text}");
+    assert!(text.contains("msg/ZFS-8000-EY\n"), "{text}");
 }

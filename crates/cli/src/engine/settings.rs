@@ -1,0 +1,187 @@
+//! Properties of pools: given when one is made or imported, and set later.
+//!
+//! Some live in the pool's configuration (comment, compatibility), some in a table of the pool's,
+//! and some last as long as this import (altroot, readonly, cachefile).
+
+use super::{Held, Holder, refusal};
+use control::props::{Occasion, Prop, Props, Source, Value, is_user_prop, parse_pool, pool_prop};
+use control::{Failure, FailureKind, PoolSet};
+use dsl::PropValue;
+use units::Ashift;
+
+/// Pool properties as given on the command line.
+#[derive(Default)]
+pub struct Settings {
+    /// Sector size of new vdevs.
+    pub ashift: Option<Ashift>,
+    /// A remark.
+    pub comment: Option<String>,
+    /// `cachefile=none`.
+    pub forgotten: bool,
+    /// `readonly=on`.
+    pub read_only: bool,
+    /// `altroot`.
+    pub altroot: Option<String>,
+    /// What is kept in the pool's table.
+    pub kept: Vec<(String, PropValue)>,
+}
+
+/// Properties that the pool's table keeps as numbers.
+const KEPT: [&str; 6] = ["failmode", "autoexpand", "autoreplace", "autotrim", "delegation", "listsnapshots"];
+
+impl Settings {
+    /// Reads them; refuses those that this version cannot keep.
+    pub fn read(
+        props: &[(String, String)],
+        occasion: Occasion,
+        cannot: &dyn Fn(&str) -> Failure,
+    ) -> Result<Self, Failure> {
+        let mut settings = Self::default();
+        for (name, text) in props {
+            let (name, value) = parse_pool(name, text, occasion).map_err(|e| cannot(&e.to_string()))?;
+            settings.put(&name, &value).map_err(|reason| cannot(&reason))?;
+        }
+        Ok(settings)
+    }
+
+    fn put(&mut self, name: &str, value: &Value) -> Result<(), String> {
+        match (name, value) {
+            ("ashift", Value::Number(0)) => self.ashift = None,
+            ("ashift", Value::Number(bits)) => {
+                self.ashift = u8::try_from(*bits).ok().map(Ashift::new);
+                self.kept.push((name.to_owned(), PropValue::Number(*bits)));
+            }
+            ("comment", value) => self.comment = text(value),
+            ("altroot", value) => self.altroot = text(value),
+            ("cachefile", value) => self.forgotten = is_forgotten(value)?,
+            ("readonly", Value::Number(on)) => self.read_only = *on == 1,
+            (name, Value::Number(number)) if KEPT.contains(&name) => {
+                self.kept.push((name.to_owned(), PropValue::Number(*number)));
+            }
+            (name, Value::Text(text)) if is_user_prop(name) => {
+                self.kept.push((name.to_owned(), PropValue::Text(text.clone())));
+            }
+            (name, value) => return if_default(name, value),
+        }
+        Ok(())
+    }
+
+    /// Keeps what is to be kept.
+    pub async fn keep(&self, held: &Held) -> Result<(), Failure> {
+        for (name, value) in &self.kept {
+            let kept = held.pool.set_pool_prop(name, Some(value.clone())).await;
+            kept.map_err(|e| refusal::pool("set property for", &held.pool.name(), &e))?;
+        }
+        Ok(())
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Text(text) if !text.is_empty() => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// There is one cache file, the daemon's own; a pool is in it or not.
+fn is_forgotten(value: &Value) -> Result<bool, String> {
+    match text(value).as_deref() {
+        None => Ok(false),
+        Some("none") => Ok(true),
+        Some(_) => Err("a cache file of its own is not supported yet".to_owned()),
+    }
+}
+
+/// What cannot be kept can still be set to what it is anyway.
+fn if_default(name: &str, value: &Value) -> Result<(), String> {
+    match pool_prop(name) {
+        _ if name == "version" && *value == Value::Number(5000) => Ok(()),
+        Some(def) if def.default_value() == *value => Ok(()),
+        _ => Err(format!("property '{name}' is not supported yet")),
+    }
+}
+
+impl Holder {
+    pub(super) async fn set_pool(&self, call: PoolSet) -> Result<(), Failure> {
+        let held = self.pool(&call.pool)?;
+        let (name, value) =
+            parse_pool(&call.name, &call.value, Occasion::Later).map_err(|e| e.failure(&call.pool))?;
+        let refuse =
+            |reason: &str| Failure::cannot(FailureKind::Unsupported, "set property for", &call.pool, reason);
+        if call.vdev.is_some() {
+            return Err(refuse("properties of vdevs cannot be set yet"));
+        }
+        let _alone = self.changing.lock().await;
+        let pool = &held.pool;
+        let done = match (name.as_str(), &value) {
+            ("comment", value) => pool.set_comment(text(value)).await,
+            ("bootfs", value) => pool.set_pool_prop("bootfs", self.bootfs(&held, value).await?).await,
+            ("cachefile", value) => {
+                held.set_forgotten(is_forgotten(value).map_err(|reason| refuse(&reason))?);
+                self.remember();
+                Ok(())
+            }
+            (name, Value::Number(number)) if KEPT.contains(&name) || name == "ashift" => {
+                pool.set_pool_prop(name, Some(PropValue::Number(*number))).await
+            }
+            (name, Value::Text(text)) if is_user_prop(name) => {
+                let value = Some(text).filter(|text| !text.is_empty());
+                pool.set_pool_prop(name, value.map(|text| PropValue::Text(text.clone()))).await
+            }
+            (name, value) => return if_default(name, value).map_err(|reason| refuse(&reason)),
+        };
+        done.map_err(|e| refusal::pool("set property for", &call.pool, &e))
+    }
+
+    /// The object of the dataset to boot from.
+    async fn bootfs(&self, held: &Held, value: &Value) -> Result<Option<PropValue>, Failure> {
+        let pool = held.pool.name();
+        let Some(name) = text(value) else { return Ok(None) };
+        let refuse =
+            |reason: String| Failure::cannot(FailureKind::Invalid, "set property for", &pool, &reason);
+        if control::names::pool_of(&name) != pool {
+            return Err(refuse(format!("'{name}' is an invalid name")));
+        }
+        let found = held.pool.dsl().resolve(&name).await;
+        let found = found.map_err(|_| refuse("dataset does not exist".to_owned()))?;
+        Ok(Some(PropValue::Number(found.dataset.get())))
+    }
+}
+
+/// What was set on a pool, for showing.
+pub async fn put(props: &mut Props, held: &Held) {
+    let mut local = |name: &str, value: Value| {
+        props.insert(name.to_owned(), Prop { value, source: Source::Local });
+    };
+    for (name, value) in held.pool.pool_props().await.unwrap_or_default() {
+        match (pool_prop(&name), value) {
+            (Some(_), PropValue::Number(object)) if name == "bootfs" => {
+                if let Some(dataset) = name_of(held, object).await {
+                    local(&name, Value::Text(dataset));
+                }
+            }
+            (Some(def), PropValue::Number(number)) if def.default_value() != Value::Number(number) => {
+                local(&name, Value::Number(number));
+            }
+            (None, PropValue::Text(text)) if is_user_prop(&name) => local(&name, Value::Text(text)),
+            _ => {}
+        }
+    }
+    if let Some(comment) = held.pool.comment() {
+        local("comment", comment.as_str().into());
+    }
+    if let Some(compatibility) = held.pool.compatibility() {
+        local("compatibility", compatibility.as_str().into());
+    }
+    if let Some(altroot) = &held.altroot {
+        local("altroot", altroot.as_str().into());
+    }
+    if held.is_forgotten() {
+        local("cachefile", "none".into());
+    }
+}
+
+async fn name_of(held: &Held, object: u64) -> Option<String> {
+    let all = held.pool.dsl().list(&held.pool.name()).await.ok()?;
+    all.into_iter().find(|dataset| dataset.dataset.get() == object).map(|dataset| dataset.name)
+}

@@ -1,0 +1,269 @@
+//! Administration of real pools on files, by the real commands and the real daemon.
+#![forbid(unsafe_code)]
+
+mod place;
+
+use place::Place;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// A word for each file's contents.
+fn contents(place: &Place, names: &[&str]) -> Vec<u64> {
+    let hash = |name: &&str| {
+        let mut hasher = DefaultHasher::new();
+        std::fs::read(place.path(name)).expect("readable").hash(&mut hasher);
+        hasher.finish()
+    };
+    names.iter().map(hash).collect()
+}
+
+const HEAD: &str = "invalid vdev specification\nuse '-f' to override the following errors:\n";
+
+#[test]
+fn labels_are_cleared_only_where_nobody_needs_them() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none tank W/d1");
+    let active = place.run("zpool labelclear -f W/d1");
+    assert_eq!(active.code, 1);
+    assert!(active.err.starts_with("W/d1 is a member (ACTIVE) of pool \"tank\""), "{}", active.err);
+    place.ok("zpool export tank");
+    let before = contents(&place, &["d1"]);
+    let exported = place.run("zpool labelclear W/d1");
+    let want = "use '-f' to override the following error:\nW/d1 is a member of exported pool \"tank\"\n";
+    assert_eq!((exported.err.as_str(), exported.code), (want, 1));
+    assert_eq!(contents(&place, &["d1"]), before);
+    place.ok("zpool labelclear -f W/d1");
+    assert_eq!(place.run("zpool import -d W/").err, "no pools available to import\n");
+    let again = place.run("zpool labelclear W/d1");
+    assert_eq!((again.err.as_str(), again.code), ("failed to clear label for W/d1\n", 255));
+    let missing = place.run("zpool labelclear W/nofile");
+    assert_eq!(
+        (missing.err.as_str(), missing.code),
+        ("failed to open W/nofile: No such file or directory\n", 1)
+    );
+    let relative = place.run("zpool labelclear relative");
+    assert_eq!(relative.err, "failed to find device relative, try specifying absolute path instead\n");
+    assert_eq!(place.run("zpool labelclear").code, 2);
+}
+
+#[test]
+fn what_is_refused_changes_no_byte() {
+    let place = Place::with_files();
+    place.file("small", 63);
+    place.file("ext4", 96);
+    let mut image = vec![0; 1 << 20];
+    image[0x438..0x43a].copy_from_slice(&[0x53, 0xef]);
+    image[0x460] = 0x40;
+    std::fs::File::options()
+        .write(true)
+        .open(place.path("ext4"))
+        .and_then(|mut file| std::io::Write::write_all(&mut file, &image))
+        .expect("written");
+    place.ok("zpool create -m none -o ashift=12 tank W/d1");
+    place.ok("zpool sync");
+    let names = ["d2", "l1", "l2", "small", "ext4"];
+    let before = contents(&place, &names);
+    for (line, code, want) in [
+        (
+            "zpool create p W/small",
+            1,
+            "cannot create 'p': one or more devices is less than the minimum size (64M)\n",
+        ),
+        ("zpool create p W/d1", 1, &*format!("{HEAD}W/d1 is part of active pool 'tank'\n")),
+        ("zpool create p W/ext4", 1, &*format!("{HEAD}W/ext4 contains a filesystem of type 'ext4'\n")),
+        ("zpool create p W/", 1, "cannot use 'W/': must be a block device or regular file\n"),
+        (
+            "zpool create p W/d2 log raidz W/l1 W/l2",
+            1,
+            "invalid vdev specification: unsupported 'log' device: raidz\n",
+        ),
+        (
+            "zpool create p W/d2 W/d2",
+            1,
+            "cannot create 'p': one or more vdevs refer to the same device, or one of\n\
+             the devices is part of an active md or lvm device\n",
+        ),
+        ("zpool create -o bogus=1 p W/d2", 1, "property 'bogus' is not a valid pool or vdev property\n"),
+        (
+            "zpool create p%q W/d2",
+            1,
+            "cannot create 'p%q': invalid character '%' in pool name\npool name may have been omitted\n",
+        ),
+        ("zpool create p W/nofile", 1, "cannot resolve path 'W/nofile'\n"),
+        ("zpool create p", 2, ""),
+        (
+            "zpool add -o ashift=9 tank W/d2",
+            1,
+            "cannot add to 'tank': adding devices with different physical sector sizes is not allowed\n",
+        ),
+        ("zpool add tank W/small", 1, "cannot add to 'tank': device is less than the minimum size (64M)\n"),
+        (
+            "zpool add tank log W/small",
+            1,
+            "cannot add to 'tank': one or more devices is currently unavailable\n",
+        ),
+    ] {
+        let printed = place.run(line);
+        assert_eq!(printed.code, code, "{line}: {}", printed.err);
+        if !want.is_empty() {
+            assert_eq!(printed.err, want, "{line}");
+        }
+    }
+    assert_eq!(contents(&place, &names), before);
+    place.ok("zpool create -f -m none p W/ext4");
+}
+
+#[test]
+fn pool_properties_are_kept_and_told() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none -o failmode=continue -o ashift=12 tank W/d1");
+    place.ok("zfs create tank/boot");
+    for setting in [
+        "comment=hello",
+        "autotrim=on",
+        "autoexpand=on",
+        "bootfs=tank/boot",
+        "org.rig:note=mine",
+        "delegation=off",
+    ] {
+        place.ok(&format!("zpool set {setting} tank"));
+    }
+    let told = |name: &str| {
+        let list = format!(
+            "zpool get -Ho property,value,source failmode,ashift,comment,autotrim,autoexpand,bootfs,delegation,\
+             org.rig:note,autoreplace {name}"
+        );
+        place.ok(&list)
+    };
+    let want = "failmode\tcontinue\tlocal\nashift\t12\tlocal\ncomment\thello\tlocal\nautotrim\ton\tlocal\n\
+                autoexpand\ton\tlocal\nbootfs\ttank/boot\tlocal\ndelegation\toff\tlocal\norg.rig:note\tmine\tlocal\n\
+                autoreplace\toff\tdefault\n";
+    assert_eq!(told("tank"), want);
+    place.ok("zpool export tank");
+    place.ok("zpool import -d W/ tank");
+    assert_eq!(told("tank"), want);
+    place.ok("zpool set bootfs= tank");
+    assert_eq!(place.ok("zpool get -Ho value,source bootfs tank"), "-\tdefault\n");
+    let refused = place.run("zpool set bogus=1 tank");
+    assert_eq!(refused.err, "cannot set property for 'tank': invalid property 'bogus'\n");
+    assert_eq!(
+        place.run("zpool set size=1 tank").err,
+        "cannot set property for 'tank': 'size' is readonly\n"
+    );
+    assert_eq!(
+        place.run("zpool set failmode=maybe tank").err,
+        "cannot set property for 'tank': 'failmode' must be one of 'wait | continue | panic'\n"
+    );
+    place.ok("zpool export tank");
+    let zdb = oracle::zdb::Zdb::new(place.directory.path(), "tank");
+    zdb.check_blocks().unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn datasets_are_renamed_and_properties_taken_back() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none tank W/d1");
+    place.ok("zfs create tank/a");
+    place.ok("zfs create -o compression=zle tank/a/b");
+    place.ok("zfs set compression=lzjb org.rig:x=1 tank/a");
+    place.ok("zfs rename tank/a tank/new");
+    assert_eq!(place.ok("zfs list -Ho name -r tank"), "tank\ntank/new\ntank/new/b\n");
+    assert_eq!(
+        place.ok("zfs get -Hro name,value,source compression tank/new"),
+        "tank/new\tlzjb\tlocal\ntank/new/b\tzle\tlocal\n"
+    );
+    assert_eq!(place.ok("zfs get -Ho value,source org.rig:x tank/new/b"), "1\tinherited from tank/new\n");
+    place.ok("zfs inherit -r compression tank/new");
+    assert_eq!(place.ok("zfs get -Hro value,source compression tank/new"), "on\tdefault\non\tdefault\n");
+    place.ok("zfs inherit org.rig:x tank/new");
+    assert_eq!(place.ok("zfs get -Ho value,source org.rig:x tank/new/b"), "-\t-\n");
+    place.ok("zfs rename -p tank/new/b tank/x/y/z");
+    assert_eq!(place.ok("zfs list -Ho name -r tank"), "tank\ntank/new\ntank/x\ntank/x/y\ntank/x/y/z\n");
+    for (line, code, want) in [
+        ("zfs rename tank/new tank/x", 1, "cannot rename 'tank/new': dataset already exists\n"),
+        (
+            "zfs rename tank/new other/new",
+            1,
+            "cannot rename to 'other/new': datasets must be within same pool\n",
+        ),
+        (
+            "zfs rename tank/x tank/x/below",
+            1,
+            "cannot rename to 'tank/x/below': New dataset name cannot be a descendant of current dataset name\n",
+        ),
+        ("zfs rename tank/nope tank/q", 1, "cannot open 'tank/nope': dataset does not exist\n"),
+        ("zfs rename tank/new tank/no/such", 1, "cannot create 'tank/no/such': parent does not exist\n"),
+        ("zfs rename tank/new tank/q%", 1, "cannot rename to 'tank/q%': invalid character '%' in name\n"),
+        ("zfs inherit used tank/new", 1, "used property is read-only\n"),
+        (
+            "zfs inherit quota tank/new",
+            1,
+            "'quota' property cannot be inherited\nuse 'zfs set quota=none' to clear\n\
+             use 'zfs inherit -S quota' to revert to received value\n",
+        ),
+    ] {
+        let printed = place.run(line);
+        assert_eq!((printed.code, printed.err.as_str()), (code, want), "{line}");
+    }
+    place.ok("zfs destroy -r tank/x");
+    assert_eq!(place.ok("zfs list -Ho name -r tank"), "tank\ntank/new\n");
+    place.ok("zpool export tank");
+    let zdb = oracle::zdb::Zdb::new(place.directory.path(), "tank");
+    zdb.check_blocks().unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// The table under a heading of what OpenZFS said of a golden pool.
+fn table(info: &str, heading: &str) -> Vec<String> {
+    let lines = info.lines().skip_while(|line| *line != heading).skip(1);
+    lines.take_while(|line| !line.starts_with("## ")).map(str::to_owned).collect()
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+#[test]
+fn golden_pools_are_listed_as_openzfs_lists_them() {
+    for name in ["g10-snapshots-clones", "g12-zvol", "g08-compress", "g18-v28", "g01-single-nofeat"] {
+        let place = Place::new();
+        let Some(images) = oracle::golden::copy(name, place.directory.path()) else { return };
+        let info = oracle::golden::text(name, "info.txt").expect("comes with the images");
+        place.ok(&format!("zpool import -N -o readonly=on -o cachefile=none -d {} whirl", images.display()));
+        let ours = place.ok("zfs list -t all -o name,used,refer,recsize,volblock,compress,checksum,type");
+        let theirs = table(&info, "## zfs list -t all");
+        let theirs: Vec<_> =
+            theirs.iter().map(|line| words(line)).filter(|w| w.last() != Some(&"bookmark")).collect();
+        let ours: Vec<_> = ours.lines().map(words).collect();
+        // What is used changed once more when the pool was exported.
+        let fixed = |row: &[&str]| -> Vec<String> {
+            row.iter()
+                .enumerate()
+                .filter(|(column, _)| *column != 1)
+                .map(|(_, word)| (*word).to_owned())
+                .collect()
+        };
+        let (ours, theirs): (Vec<_>, Vec<_>) =
+            (ours.iter().map(|row| fixed(row)).collect(), theirs.iter().map(|row| fixed(row)).collect());
+        assert_eq!(ours, theirs, "{name}");
+        let snapshots = place.ok("zfs list -H -t snapshot -o name -s createtxg");
+        assert!(snapshots.lines().all(|line| line.contains('@')), "{snapshots}");
+    }
+}
+
+#[test]
+fn features_are_chosen_by_name_and_by_file() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none -o feature@sha512=disabled -o feature@bookmarks=enabled tank W/d1");
+    let told = |names: &str| place.ok(&format!("zpool get -Ho value {names} tank"));
+    assert_eq!(told("feature@sha512,feature@bookmarks,feature@edonr"), "disabled\nenabled\nenabled\n");
+    place.ok("zpool set feature@sha512=enabled tank");
+    assert_eq!(told("feature@sha512"), "enabled\n");
+    assert_eq!(place.run("zpool set feature@draid=enabled tank").code, 1);
+    let refused = place.run("zpool create -m none -o compatibility=no-such-file other W/d2");
+    assert_eq!(refused.err, "cannot create 'other': could not read/parse feature file(s): no-such-file \n");
+    place.ok("zpool export tank");
+    place.ok("zpool import -d W/ tank");
+    assert_eq!(told("feature@sha512,feature@bookmarks"), "enabled\nenabled\n");
+    place.ok("zpool export tank");
+    let zdb = oracle::zdb::Zdb::new(place.directory.path(), "tank");
+    zdb.check_blocks().unwrap_or_else(|error| panic!("{error}"));
+}

@@ -1,0 +1,92 @@
+//! Properties of the pool as a whole, other than those in its configuration.
+//!
+//! They lie in a ZAP of the meta-objset (`pool_props` in the directory), made when the first is
+//! set; what is not there has its default.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dmu::zap::{Zap, ZapValue};
+use dsl::PropValue;
+use ondisk::ObjectType;
+use ondisk::mos::directory;
+use units::ObjectId;
+
+use crate::{Pool, PoolError, config};
+
+impl Pool {
+    /// What was set, by name.
+    ///
+    /// # Errors
+    /// Those of reading the meta-objset.
+    pub async fn pool_props(&self) -> Result<BTreeMap<String, PropValue>, PoolError> {
+        let Some(object) = self.dsl.directory().lookup_u64(directory::PROPS.as_bytes()).await? else {
+            return Ok(BTreeMap::new());
+        };
+        let mut found = BTreeMap::new();
+        for entry in Zap::hold(&self.mos, ObjectId::new(object)).await?.all().await? {
+            let number = entry.value.as_u64().map(PropValue::Number);
+            let text = || entry.value.as_text().map(|text| PropValue::Text(text.to_owned()));
+            if let (Ok(name), Some(value)) = (String::from_utf8(entry.name.clone()), number.or_else(text)) {
+                found.insert(name, value);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Sets a property; none takes it back to its default.
+    ///
+    /// # Errors
+    /// When it cannot be made stable.
+    pub async fn set_pool_prop(
+        self: &Arc<Self>,
+        name: &str,
+        value: Option<PropValue>,
+    ) -> Result<(), PoolError> {
+        let name = name.to_owned();
+        self.in_sync(move |pool, tx| async move {
+            let directory = pool.dsl.directory();
+            let object = match directory.lookup_u64(directory::PROPS.as_bytes()).await? {
+                Some(object) => ObjectId::new(object),
+                None => {
+                    let object = pool.dsl.create_zap(&tx, ObjectType::POOL_PROPS).await?;
+                    directory.add_u64(&tx, directory::PROPS.as_bytes(), object.get()).await?;
+                    object
+                }
+            };
+            let zap = Zap::hold(&pool.mos, object).await?;
+            match value {
+                Some(PropValue::Number(number)) => zap.update_u64(&tx, name.as_bytes(), number).await?,
+                Some(PropValue::Text(text)) => {
+                    zap.update(&tx, name.as_bytes(), &ZapValue::text(&text)).await?
+                }
+                None if zap.lookup(name.as_bytes()).await?.is_some() => {
+                    zap.remove(&tx, name.as_bytes()).await?
+                }
+                None => {}
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Which features may be enabled: `off`, `legacy`, or files.
+    #[must_use]
+    pub fn compatibility(&self) -> Option<String> {
+        self.config.lock().compatibility().map(str::to_owned)
+    }
+
+    /// Sets which features may be enabled; none is `off`.
+    ///
+    /// # Errors
+    /// When it cannot be made stable.
+    pub async fn set_compatibility(self: &Arc<Self>, files: Option<String>) -> Result<(), PoolError> {
+        self.in_sync(move |pool, tx| async move {
+            pool.config.lock().set_compatibility(files);
+            pool.vdevs.mark_all_changed();
+            let config = pool.config.lock().clone();
+            config::store(&pool.dsl, &tx, &config, &pool.vdevs).await
+        })
+        .await
+    }
+}
