@@ -15,6 +15,7 @@
 //!   (test: `a_killed_daemon_brings_its_pools_back`).
 
 mod candidates;
+mod choice;
 mod create;
 mod datasets;
 mod destroy;

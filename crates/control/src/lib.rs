@@ -23,6 +23,7 @@
 pub mod admit;
 mod call;
 mod client;
+pub mod compat;
 mod dataset;
 mod failure;
 pub mod foreign;

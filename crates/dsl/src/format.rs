@@ -39,7 +39,7 @@ const ORIGIN_TXG: u64 = 1;
 /// The features that new pools have: just those that are supported whole and of use. The first
 /// notes when the others were enabled. `vdev_zaps_v2` is not among them: GRUB refuses pools that have it,
 /// and it says nothing that we need.
-static NEW_POOL_FEATURES: [&Feature; 12] = [
+pub static NEW_POOL_FEATURES: [&Feature; 12] = [
     &ENABLED_TXG,
     &LZ4_COMPRESS,
     &SPACEMAP_HISTOGRAM,
@@ -61,6 +61,19 @@ impl Dsl {
     /// # Errors
     /// Those of changing the MOS.
     pub async fn format(mos: Arc<Objset>, tx: &Tx, births: [Birth; 3]) -> Result<Self, DslError> {
+        Self::format_with(mos, tx, births, &NEW_POOL_FEATURES).await
+    }
+
+    /// The same with these features enabled, and those they need.
+    ///
+    /// # Errors
+    /// Those of changing the MOS.
+    pub async fn format_with(
+        mos: Arc<Objset>,
+        tx: &Tx,
+        births: [Birth; 3],
+        features: &[&'static Feature],
+    ) -> Result<Self, DslError> {
         let directory =
             Zap::create_at(&mos, tx, DIRECTORY, &ZapSpec::new(ObjectType::OBJECT_DIRECTORY)).await?;
         let mut dsl = Self::of(mos, directory, ObjectId::new(0));
@@ -72,7 +85,7 @@ impl Dsl {
         dsl.create_listed_bpobj(tx, b"free_bpobj", BPOBJ_BLOCK_BYTES).await?;
         dsl.create_origin(tx, births[0], births[1]).await?;
         dsl.create_features(tx).await?;
-        for feature in NEW_POOL_FEATURES {
+        for &feature in features {
             dsl.enable_feature(tx, feature).await?;
         }
         let origin = dsl.origin().await?;

@@ -41,6 +41,7 @@ pub use check::{PoolSpace, SpaceVerdict};
 pub use create::Birth;
 pub use error::DslError;
 pub use features::{FEATURES, Feature};
+pub use format::NEW_POOL_FEATURES;
 pub use names::{DatasetName, check_dataset_name, check_snapshot_name};
 pub use props::{PropValue, Property};
 pub use tree::Dsl;

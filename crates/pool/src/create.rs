@@ -39,6 +39,19 @@ impl Pool {
     /// # Errors
     /// When a device is in use, too small or cannot be opened, or a write fails.
     pub async fn create(env: Arc<dyn Env>, spec: PoolSpec, tuning: Tuning) -> Result<Arc<Self>, PoolError> {
+        Self::create_with(env, spec, &dsl::NEW_POOL_FEATURES, tuning).await
+    }
+
+    /// The same with these features enabled, and those they need.
+    ///
+    /// # Errors
+    /// As [`Pool::create`].
+    pub async fn create_with(
+        env: Arc<dyn Env>,
+        spec: PoolSpec,
+        features: &[&'static dsl::Feature],
+        tuning: Tuning,
+    ) -> Result<Arc<Self>, PoolError> {
         check_unused(&env, spec.vdevs.iter().flat_map(|vdev| &vdev.paths), spec.force).await?;
         let vdevs = Arc::new(VdevTree::create(Arc::clone(&env), &spec.vdevs).await?);
         let mut config = Config::new(&spec.name, &tuning.host);
@@ -57,7 +70,7 @@ impl Pool {
         let mos = Objset::create(context, ObjsetType::Meta);
         let tx = gate.begin_unthrottled()?;
         let births = [birth(&env), birth(&env), birth(&env)];
-        let dsl = Arc::new(Dsl::format(mos, &tx, births).await?);
+        let dsl = Arc::new(Dsl::format_with(mos, &tx, births, features).await?);
         if let Some(salt) = dsl.checksum_salt().await? {
             zio.set_salt(salt);
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dmu::zap::{Zap, ZapValue};
-use dsl::PropValue;
+use dsl::{Feature, PropValue};
 use ondisk::ObjectType;
 use ondisk::mos::directory;
 use units::ObjectId;
@@ -66,6 +66,22 @@ impl Pool {
                 None => {}
             }
             Ok(())
+        })
+        .await
+    }
+
+    /// Enables a feature and those it needs; for good.
+    ///
+    /// # Errors
+    /// When it cannot be made stable.
+    pub async fn enable_feature(self: &Arc<Self>, feature: &'static Feature) -> Result<(), PoolError> {
+        self.in_sync(move |pool, tx| async move {
+            pool.dsl.enable_feature(&tx, feature).await?;
+            let in_labels = pool.dsl.label_features().await?;
+            pool.config.lock().set_features(&in_labels);
+            pool.vdevs.mark_all_changed();
+            let config = pool.config.lock().clone();
+            config::store(&pool.dsl, &tx, &config, &pool.vdevs).await
         })
         .await
     }

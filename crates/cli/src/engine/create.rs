@@ -2,7 +2,7 @@
 
 use super::held::Held;
 use super::settings::Settings;
-use super::{Holder, refusal, support};
+use super::{Holder, choice, refusal, support};
 use control::admit::{self, Allowance, Purpose};
 use control::props::{Occasion, Value, parse_dataset};
 use control::spec::{Layout, VdevSpec};
@@ -56,14 +56,7 @@ impl Holder {
         }
         admit::check_devices(Purpose::Create, name, &call.vdevs, &facts)?;
         admit::check_supported(&call.vdevs)?;
-        if call.no_features {
-            return Err(Failure::cannot(
-                FailureKind::Unsupported,
-                "create",
-                name,
-                "'-d' is not supported yet",
-            ));
-        }
+        let features = choice::features(&settings, call.no_features).map_err(|reason| cannot(&reason))?;
         let spec = PoolSpec {
             name: name.to_owned(),
             vdevs: call.vdevs.iter().map(|v| new_vdev(v, settings.ashift)).collect(),
@@ -72,7 +65,7 @@ impl Holder {
             // What may be taken was decided above, from the same labels.
             force: true,
         };
-        let made = Pool::create(Arc::clone(&self.env), spec, self.tuning()).await;
+        let made = Pool::create_with(Arc::clone(&self.env), spec, &features, self.tuning()).await;
         let pool = made.map_err(|e| refusal::pool("create", name, &e))?;
         let altroot = call.altroot.clone().or(settings.altroot.clone());
         let held = self.take_in(Held::new(pool, altroot, settings.forgotten));

@@ -22,6 +22,10 @@ pub struct Settings {
     pub read_only: bool,
     /// `altroot`.
     pub altroot: Option<String>,
+    /// Which features may be enabled.
+    pub compatibility: Option<String>,
+    /// Features asked for by name: on or off.
+    pub features: Vec<(String, bool)>,
     /// What is kept in the pool's table.
     pub kept: Vec<(String, PropValue)>,
 }
@@ -53,6 +57,10 @@ impl Settings {
             }
             ("comment", value) => self.comment = text(value),
             ("altroot", value) => self.altroot = text(value),
+            ("compatibility", value) => self.compatibility = text(value).filter(|value| value != "off"),
+            (name, Value::Text(word)) if name.starts_with("feature@") => {
+                self.features.push((name.trim_start_matches("feature@").to_owned(), word == "enabled"));
+            }
             ("cachefile", value) => self.forgotten = is_forgotten(value)?,
             ("readonly", Value::Number(on)) => self.read_only = *on == 1,
             (name, Value::Number(number)) if KEPT.contains(&name) => {
@@ -68,6 +76,10 @@ impl Settings {
 
     /// Keeps what is to be kept.
     pub async fn keep(&self, held: &Held) -> Result<(), Failure> {
+        if let Some(files) = &self.compatibility {
+            let kept = held.pool.set_compatibility(Some(files.clone())).await;
+            kept.map_err(|e| refusal::pool("set property for", &held.pool.name(), &e))?;
+        }
         for (name, value) in &self.kept {
             let kept = held.pool.set_pool_prop(name, Some(value.clone())).await;
             kept.map_err(|e| refusal::pool("set property for", &held.pool.name(), &e))?;
@@ -115,6 +127,17 @@ impl Holder {
         let pool = &held.pool;
         let done = match (name.as_str(), &value) {
             ("comment", value) => pool.set_comment(text(value)).await,
+            ("compatibility", value) => {
+                let files = text(value).filter(|value| value != "off");
+                if let Err(reason) = control::compat::load(files.as_deref().unwrap_or("off")) {
+                    return Err(refuse(&reason));
+                }
+                pool.set_compatibility(files).await
+            }
+            (name, _) if name.starts_with("feature@") => {
+                let feature = super::choice::check_feature(name.trim_start_matches("feature@"));
+                pool.enable_feature(feature.map_err(|reason| refuse(&reason))?).await
+            }
             ("bootfs", value) => pool.set_pool_prop("bootfs", self.bootfs(&held, value).await?).await,
             ("cachefile", value) => {
                 held.set_forgotten(is_forgotten(value).map_err(|reason| refuse(&reason))?);

@@ -16,9 +16,18 @@ fn facts() -> Facts {
     for (number, (name, claim)) in claims.into_iter().enumerate() {
         let claim = Some((claim, "p1".to_owned()));
         let identity = (2, number as u64);
-        all.insert(name.into(), LeafFacts { size_bytes: 160 * MIB, is_block_device: false, identity, claim });
+        all.insert(
+            name.into(),
+            LeafFacts { size_bytes: 160 * MIB, is_block_device: false, identity, claim, foreign: None },
+        );
     }
-    let disk = LeafFacts { size_bytes: 160 * MIB, is_block_device: true, identity: (3, 0), claim: None };
+    let disk = LeafFacts {
+        size_bytes: 160 * MIB,
+        is_block_device: true,
+        identity: (3, 0),
+        claim: None,
+        foreign: None,
+    };
     all.insert("disk".into(), disk);
     all
 }

@@ -1,0 +1,69 @@
+//! Which features a new pool gets: all that are implemented whole, less what `-d`, the
+//! `compatibility` property and `feature@NAME=disabled` leave out, and those asked for by name.
+
+use super::settings::Settings;
+use control::compat::{self, Allowed};
+use dsl::features::{Support, feature};
+use dsl::{Feature, NEW_POOL_FEATURES};
+
+/// Without these the engine does not make a pool: blocks are compressed with the first, and
+/// everything else that is new hangs on the second.
+const NEEDED: [&str; 2] = ["lz4_compress", "extensible_dataset"];
+
+/// The features of a new pool.
+///
+/// # Errors
+/// The reason that goes behind `cannot create 'POOL': `.
+pub fn features(settings: &Settings, no_features: bool) -> Result<Vec<&'static Feature>, String> {
+    let allowed = compat::load(settings.compatibility.as_deref().unwrap_or("off"))?;
+    let allowed = if no_features { Allowed::Only(std::collections::BTreeSet::new()) } else { allowed };
+    let asked = |name: &str| settings.features.iter().rev().find(|(n, _)| n == name).map(|(_, on)| *on);
+    let is_wanted =
+        |feature: &&'static Feature| asked(feature.name).unwrap_or_else(|| allowed.has(feature.name));
+    let mut chosen: Vec<&'static Feature> = NEW_POOL_FEATURES.into_iter().filter(is_wanted).collect();
+    for (name, _) in settings.features.iter().filter(|(_, on)| *on) {
+        let known = check_feature(name)?;
+        if !chosen.contains(&known) {
+            chosen.push(known);
+        }
+    }
+    match NEEDED.iter().find(|name| !chosen.iter().any(|feature| feature.name == **name)) {
+        Some(name) => Err(format!("a pool without the feature '{name}' is not supported yet")),
+        None => Ok(chosen),
+    }
+}
+
+/// A feature that may be enabled here.
+///
+/// # Errors
+/// When it is not implemented whole.
+pub fn check_feature(name: &str) -> Result<&'static Feature, String> {
+    match feature(name).filter(|feature| feature.support == Support::Full) {
+        Some(feature) => Ok(feature),
+        None => Err(format!("feature '{name}' is not supported yet")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(settings: &Settings) -> Vec<&'static str> {
+        features(settings, false).expect("a choice").iter().map(|feature| feature.name).collect()
+    }
+
+    #[test]
+    fn features_are_left_out_and_added_by_name() {
+        let all = names(&Settings::default());
+        assert!(all.contains(&"sha512") && !all.contains(&"bookmarks"));
+        let with = |name: &str, on| Settings { features: vec![(name.to_owned(), on)], ..Settings::default() };
+        assert!(!names(&with("sha512", false)).contains(&"sha512"));
+        assert!(names(&with("bookmarks", true)).contains(&"bookmarks"));
+        assert!(features(&with("draid", true), false).is_err());
+        assert!(features(&with("lz4_compress", false), false).is_err());
+        assert!(features(&Settings::default(), true).is_err());
+        let unreadable = Settings { compatibility: Some("no-such-file".into()), ..Settings::default() };
+        let error = features(&unreadable, false).expect_err("no file");
+        assert_eq!(error, "could not read/parse feature file(s): no-such-file ");
+    }
+}
