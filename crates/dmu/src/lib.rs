@@ -12,6 +12,7 @@ mod changes;
 pub(crate) mod dnode;
 mod error;
 mod extent;
+mod hole;
 mod kinds;
 mod numbers;
 mod objset;

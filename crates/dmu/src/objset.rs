@@ -101,7 +101,7 @@ pub struct SyncedObjset {
     pub root: Blkptr,
     /// Change of its space.
     pub delta: SpaceDelta,
-    /// Blocks it no longer refers to.
+    /// Blocks it no longer refers to, those that lie in their pointers too.
     pub killed: Vec<Blkptr>,
     /// Kinds of the blocks it wrote.
     pub born: BlockKinds,

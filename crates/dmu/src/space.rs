@@ -76,7 +76,7 @@ pub struct ObjsetProps {
 }
 
 impl ObjsetProps {
-    /// What a dataset has by default: fletcher4, lz4, one copy of data, two of metadata.
+    /// What a dataset has by default: fletcher4, lz4 (or lzjb, before there was lz4), one copy of data, two of metadata.
     #[must_use]
     pub fn dataset_default() -> Self {
         Self { data: Self::class(1), metadata: Self::class(2) }
@@ -89,6 +89,6 @@ impl ObjsetProps {
     }
 
     fn class(copies: u8) -> BlockClass {
-        BlockClass { checksum: ChecksumKind::Fletcher4, compression: Compression::LZ4, copies }
+        BlockClass { checksum: ChecksumKind::Fletcher4, compression: Compression::ON, copies }
     }
 }

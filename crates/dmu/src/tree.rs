@@ -29,6 +29,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use zio::{Bookmark, WritePolicy, Zio, ZioError};
 
 use crate::changes::Changes;
+use crate::hole::Place;
 use crate::shape::Shape;
 use crate::{BlockClass, BlockKinds, DmuError, SpaceDelta};
 
@@ -257,9 +258,7 @@ impl Outcome {
     pub fn kill(&mut self, bp: &Blkptr) {
         if !bp.is_hole() {
             self.delta.remove(bp);
-            if !bp.is_embedded() {
-                self.killed.push(*bp);
-            }
+            self.killed.push(*bp);
         }
     }
 }
@@ -276,8 +275,8 @@ impl TreeSync<'_> {
     pub async fn run(&self, old_levels: u8, roots: &[Blkptr]) -> Result<Vec<Blkptr>, DmuError> {
         let top = self.shape.levels - 1;
         let mut old: Vec<Old> = roots.iter().map(|bp| Old::Block(*bp)).collect();
-        for _ in old_levels..self.shape.levels {
-            old = self.raise(old).await?;
+        for level in old_levels..self.shape.levels {
+            old = self.raise(level, old).await?;
         }
         let mut new = Vec::with_capacity(old.len());
         for (index, old) in old.into_iter().enumerate() {
@@ -286,15 +285,15 @@ impl TreeSync<'_> {
         Ok(new)
     }
 
-    /// One level more: all pointers move into the first new indirect block.
-    async fn raise(&self, old: Vec<Old>) -> Result<Vec<Old>, DmuError> {
+    /// One level more, `level`: all pointers move into the first new indirect block.
+    async fn raise(&self, level: u8, old: Vec<Old>) -> Result<Vec<Old>, DmuError> {
         let width = old.len();
         let mut pointers = Vec::with_capacity(width);
         for old in old {
             match old {
                 Old::Block(bp) => pointers.push(bp),
                 // Two levels at once: the lower one is written out empty of changes first.
-                Old::Pointers(below) => pointers.push(self.write_pointers_below(below).await?),
+                Old::Pointers(below) => pointers.push(self.write_pointers_below(level - 1, below).await?),
             }
         }
         let mut raised = vec![Old::Pointers(pointers)];
@@ -302,11 +301,11 @@ impl TreeSync<'_> {
         Ok(raised)
     }
 
-    async fn write_pointers_below(&self, below: Vec<Blkptr>) -> Result<Blkptr, DmuError> {
+    async fn write_pointers_below(&self, level: u8, below: Vec<Blkptr>) -> Result<Blkptr, DmuError> {
         if below.iter().all(Blkptr::is_hole) {
-            return Ok(Blkptr::default());
+            let youngest = below.iter().max_by_key(|bp| bp.birth()).copied().unwrap_or_default();
+            return Ok(self.place(level).emptied(&youngest, self.txg, self.births()));
         }
-        let level = below.iter().find(|bp| !bp.is_hole()).map_or(1, |bp| bp.level().get() + 1);
         let bp = self.write(level, 0, self.block_of(&below), None).await?;
         self.result.lock().bear(&bp);
         Ok(bp)
@@ -320,6 +319,12 @@ impl TreeSync<'_> {
         block
     }
 
+    /// The block of pointers that the hole `old` at `level` stands for.
+    fn block_below(&self, level: u8, old: &Blkptr) -> IoBuf {
+        let below = self.place(level - 1).below(old);
+        self.block_of(&vec![below; self.shape.fan_out()])
+    }
+
     fn update(&self, level: u8, index: u64, old: Old) -> BoxFuture<'_, Result<Blkptr, DmuError>> {
         Box::pin(async move {
             let covered = self.shape.covered(level, index);
@@ -327,12 +332,13 @@ impl TreeSync<'_> {
             match old {
                 Old::Block(bp) if untouched => Ok(bp),
                 Old::Block(bp) if level == 0 => self.update_data(index, bp).await,
+                Old::Block(bp) if bp.is_hole() && !self.writes(&covered) => Ok(bp),
                 Old::Block(bp) if bp.is_hole() => {
                     self.update_indirect(level, index, &covered, None, bp).await
                 }
                 Old::Block(bp) if self.only_frees(&covered) => {
                     self.kill_tree(level, index, bp).await?;
-                    Ok(Blkptr::default())
+                    Ok(self.place(level).freed(&bp, self.txg, self.births()))
                 }
                 Old::Block(bp) => {
                     let block = read_indirect(self.zio, self.name, self.shape, level, index, &bp).await?;
@@ -347,13 +353,30 @@ impl TreeSync<'_> {
     }
 
     fn only_frees(&self, covered: &Range<u64>) -> bool {
-        self.changes.freed.covers(covered) && self.changes.blocks.range(covered.clone()).next().is_none()
+        self.changes.freed.covers(covered) && !self.writes(covered)
+    }
+
+    fn writes(&self, covered: &Range<u64>) -> bool {
+        self.changes.blocks.range(covered.clone()).next().is_some()
+    }
+
+    /// Whether holes of this pool tell when they came to be.
+    fn births(&self) -> bool {
+        self.zio.pointer_forms().hole_births
+    }
+
+    fn place(&self, level: u8) -> Place {
+        let bytes = match level {
+            0 => u64::from(self.changes.block_bytes),
+            _ => (self.shape.fan_out() * BLKPTR_BYTES) as u64,
+        };
+        Place { object_type: self.policy.object_type, level, bytes }
     }
 
     async fn update_data(&self, index: u64, old: Blkptr) -> Result<Blkptr, DmuError> {
         let new = match self.changes.blocks.get(&index) {
             Some(data) => self.write_data(index, data, &old).await?,
-            None => Blkptr::default(),
+            None => self.place(0).freed(&old, self.txg, self.births()),
         };
         self.replaced(&old, &new);
         Ok(new)
@@ -363,7 +386,7 @@ impl TreeSync<'_> {
     async fn write_data(&self, index: u64, data: &Arc<IoBuf>, old: &Blkptr) -> Result<Blkptr, DmuError> {
         let class = self.policy.data;
         if class.compression.kind != CompressionKind::Off && codec::is_all_zero(data) {
-            return Ok(Blkptr::default());
+            return Ok(self.place(0).emptied(old, self.txg, self.births()));
         }
         let fill = (self.fill_of)(data);
         self.write_block(0, index, Arc::clone(data), fill, class, Some(old)).await
@@ -378,7 +401,7 @@ impl TreeSync<'_> {
         old: Blkptr,
     ) -> Result<Blkptr, DmuError> {
         let was_empty = old_block.is_none();
-        let mut block = old_block.unwrap_or_else(|| self.block_of(&[]));
+        let mut block = old_block.unwrap_or_else(|| self.block_below(level, &old));
         let first = index << self.shape.fan_shift();
         let mut children = FuturesUnordered::new();
         for slot in self.touched_slots(level, covered, was_empty) {
@@ -389,10 +412,13 @@ impl TreeSync<'_> {
         while let Some((slot, bp)) = children.try_next().await? {
             set_pointer(&mut block, slot, &bp);
         }
-        let new = if codec::is_all_zero(&block) {
-            Blkptr::default()
-        } else {
-            self.write(level, index, block, Some(&old)).await?
+        let new = match only_holes(&block) {
+            // A level that was just added has nothing of its own that was there before.
+            Some(youngest) if old.birth() == Txg::ZERO => {
+                self.place(level).emptied(&youngest, self.txg, self.births())
+            }
+            Some(_) => self.place(level).emptied(&old, self.txg, self.births()),
+            None => self.write(level, index, block, Some(&old)).await?,
         };
         self.replaced(&old, &new);
         Ok(new)
@@ -476,6 +502,16 @@ impl TreeSync<'_> {
             Ok(())
         })
     }
+}
+
+/// Of a block of pointers that are all holes, the one that came to be last.
+fn only_holes(block: &[u8]) -> Option<Blkptr> {
+    let mut youngest = Blkptr::HOLE;
+    for bytes in block.chunks_exact(BLKPTR_BYTES) {
+        let bp = Blkptr::read_from_bytes(bytes).ok().filter(Blkptr::is_hole)?;
+        youngest = if bp.birth() > youngest.birth() { bp } else { youngest };
+    }
+    Some(youngest)
 }
 
 /// A rewrite within one group keeps its first DVA; such a block is not freed.

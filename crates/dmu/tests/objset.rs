@@ -10,9 +10,9 @@ use metaslab::Class;
 use ondisk::ObjectType;
 use ondisk::objset::ObjsetType;
 use proptest::prelude::*;
-use units::{ObjectId, ObjsetId, Txg};
+use units::{BlockId, ObjectId, ObjsetId, Txg};
 use vdev::{NewVdev, VdevTree};
-use zio::Zio;
+use zio::{PointerForms, Zio};
 
 const DEVICE_BYTES: u64 = 256 << 20;
 const FIRST: Txg = Txg::new(4);
@@ -285,5 +285,69 @@ fn visits_of_any_size_see_every_block_once() {
         let want = all.iter().filter(|bp| bp.birth() > FIRST).count();
         assert_eq!(young.blocks.len(), want);
         assert!(want < all.len());
+    });
+}
+
+/// Birth, size and level of the hole at a block; `None`: no hole.
+async fn hole(dnode: &dmu::Dnode, block: u64) -> Option<(Txg, u64, u8)> {
+    let bp = dnode.synced_blkptr(BlockId::new(block)).await.unwrap();
+    bp.is_hole().then(|| (bp.birth(), bp.lsize().get(), bp.level().get()))
+}
+
+#[test]
+fn a_hole_that_was_punched_tells_when() {
+    let world = World::new();
+    world.zio.set_pointer_forms(PointerForms { hole_births: true, ..PointerForms::default() });
+    world.env.block_on(async {
+        const BLOCK: u64 = 4096;
+        let tx = world.objset.begin(Estimate::default()).await.unwrap();
+        let dnode = world.objset.allocate(&tx, &file(BLOCK as u32)).await.unwrap();
+        dnode.write(&tx, 0, &vec![7; 100 * BLOCK as usize]).await.unwrap();
+        tx.commit();
+        world.sync().await;
+        assert_eq!(hole(&dnode, 5).await, None);
+        assert_eq!(hole(&dnode, 200).await, Some((Txg::ZERO, 512, 0)), "never written");
+
+        let tx = world.objset.begin(Estimate::default()).await.unwrap();
+        let punched = tx.txg();
+        dnode.free_range(&tx, 10 * BLOCK, 10 * BLOCK).await.unwrap();
+        dnode.write(&tx, 30 * BLOCK, &[0; BLOCK as usize]).await.unwrap();
+        dnode.write(&tx, 300 * BLOCK, &[0; BLOCK as usize]).await.unwrap();
+        tx.commit();
+        world.sync().await;
+        for block in [10, 19, 30] {
+            assert_eq!(hole(&dnode, block).await, Some((punched, BLOCK, 0)), "block {block}");
+        }
+        assert_eq!(hole(&dnode, 300).await, Some((Txg::ZERO, 512, 0)), "zeros where nothing was");
+        assert_eq!(hole(&dnode, 20).await, None);
+
+        let tx = world.objset.begin(Estimate::default()).await.unwrap();
+        let emptied = tx.txg();
+        dnode.free_range(&tx, 5 * BLOCK, 1000 * BLOCK).await.unwrap();
+        tx.commit();
+        world.sync().await;
+        assert_eq!(hole(&dnode, 10).await, Some((punched, BLOCK, 0)), "a hole stays as old as it was");
+        assert_eq!(hole(&dnode, 50).await, Some((emptied, BLOCK, 0)));
+
+        let tx = world.objset.begin(Estimate::default()).await.unwrap();
+        let gone = tx.txg();
+        dnode.free_range(&tx, 0, u64::MAX).await.unwrap();
+        tx.commit();
+        world.sync().await;
+        let tx = world.objset.begin(Estimate::default()).await.unwrap();
+        dnode.write(&tx, 70 * BLOCK, &[1; 5]).await.unwrap();
+        // Higher by a level: what is below it keeps its births.
+        dnode.write(&tx, 5000 * BLOCK, &[2; 5]).await.unwrap();
+        tx.commit();
+        world.sync().await;
+        for block in [0, 10, 69, 71] {
+            assert_eq!(hole(&dnode, block).await, Some((gone, BLOCK, 0)), "block {block}");
+        }
+        assert_eq!(hole(&dnode, 70).await, None);
+        assert_eq!(hole(&dnode, 5001).await, Some((Txg::ZERO, 512, 0)));
+        let disk = world.reopened().await;
+        let held = disk.hold(dnode.object()).await.unwrap();
+        assert_eq!(held.seek(0, SeekTo::Data).await.unwrap(), Some(70 * BLOCK));
+        assert_eq!(held.seek(71 * BLOCK, SeekTo::Data).await.unwrap(), Some(5000 * BLOCK));
     });
 }

@@ -254,6 +254,31 @@ impl Bpobj {
         Ok(self.mos.free_object(tx, self.object()).await?)
     }
 
+    /// Frees the list's object and those of its sublists; blocks that they name stay as they are.
+    pub(crate) async fn discard(self, tx: &Tx) -> Result<(), DslError> {
+        self.discard_at(tx, 0).await
+    }
+
+    fn discard_at<'a>(self, tx: &'a Tx, depth: usize) -> BoxFuture<'a, Result<(), DslError>> {
+        Box::pin(async move {
+            if depth > DEPTH_MAX {
+                return Err(DslError::damaged(self.object(), "bpobjs nested too deeply"));
+            }
+            let phys = *self.phys.lock();
+            if phys.subobjs.get() != 0 {
+                let list = self.mos.hold(ObjectId::new(phys.subobjs.get())).await?;
+                for index in 0..phys.subobj_count.get() {
+                    let mut word = [0; 8];
+                    list.read(index * 8, &mut word).await?;
+                    let sub = Self::open(&self.mos, ObjectId::new(u64::from_le_bytes(word))).await?;
+                    sub.discard_at(tx, depth + 1).await?;
+                }
+                self.mos.free_object(tx, list.object()).await?;
+            }
+            Ok(self.mos.free_object(tx, self.object()).await?)
+        })
+    }
+
     async fn read_entries(&self, first: u64, len: u64) -> Result<Vec<Blkptr>, DslError> {
         let mut bytes = vec![0; len as usize * BLKPTR_BYTES];
         self.dnode.read(first * BLKPTR_BYTES as u64, &mut bytes).await?;

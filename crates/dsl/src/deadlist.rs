@@ -3,16 +3,25 @@
 //! ```text
 //!  ZAP, bonus: space totals      key (hex): a snapshot's txg ─► bpobj of blocks born after it
 //! ```
-//! Without snapshots of their own, datasets have one key, 0, and an empty list under it. Filling
-//! lists comes with snapshots.
+//! A block goes on the list with the greatest key below its birth. Without snapshots of their own,
+//! datasets have one key, 0, and an empty list under it. Lists that are still empty may be one and
+//! the same object (feature `empty_bpobj`), which is replaced before anything is put on it. Before
+//! pool version 26 a deadlist was a single bpobj.
+
+use std::collections::BTreeMap;
 
 use dmu::zap::{Zap, ZapSpec, int_name};
-use dmu::{DnodeSpec, Tx};
-use ondisk::ObjectType;
-use ondisk::dsl::DSL_DEADLIST_BYTES;
+use dmu::{DnodeSpec, SpaceDelta, Tx};
+use ondisk::dsl::{DSL_DEADLIST_BYTES, DslDeadlistPhys};
+use ondisk::{Blkptr, ObjectType};
 use units::ObjectId;
+use zerocopy::IntoBytes;
 
+use crate::features::EMPTY_BPOBJ;
+use crate::space::{Imbalance, add};
 use crate::{Bpobj, Dsl, DslError};
+
+const EMPTY_BPOBJ_ENTRY: &[u8] = b"empty_bpobj";
 
 /// Block size of a deadlist's bpobjs.
 pub(crate) const BPOBJ_BLOCK_BYTES: u32 = 128 << 10;
@@ -47,10 +56,103 @@ impl Dsl {
         Ok(clone.object())
     }
 
+    /// Puts blocks on a deadlist.
+    pub(crate) async fn add_to_deadlist(
+        &self,
+        tx: &Tx,
+        deadlist: ObjectId,
+        bps: &[Blkptr],
+    ) -> Result<(), DslError> {
+        if self.mos.hold(deadlist).await?.object_type() == ObjectType::BPOBJ {
+            return self.bpobj_append(tx, deadlist, bps).await;
+        }
+        let zap = self.zap(deadlist.get()).await?;
+        let keys = keys(&zap).await?;
+        let mut by_key: BTreeMap<usize, Vec<Blkptr>> = BTreeMap::new();
+        for bp in bps {
+            let above = keys.partition_point(|(txg, _)| *txg < bp.birth().get());
+            let key = above.checked_sub(1).ok_or(DslError::damaged(deadlist, "no key below a birth"))?;
+            by_key.entry(key).or_default().push(*bp);
+        }
+        for (key, bps) in by_key {
+            let (txg, list) = keys[key];
+            let list = self.own_list(tx, &zap, txg, list).await?;
+            list.append(tx, &bps).await?;
+        }
+        self.count_in_deadlist(tx, deadlist, bps).await
+    }
+
+    /// The list under a key, no longer shared with others.
+    async fn own_list(&self, tx: &Tx, deadlist: &Zap, txg: u64, list: ObjectId) -> Result<Bpobj, DslError> {
+        if self.empty_bpobj().await? != Some(list) {
+            return Bpobj::open(&self.mos, list).await;
+        }
+        let own = Bpobj::create(&self.mos, tx, BPOBJ_BLOCK_BYTES).await?;
+        deadlist.update_u64(tx, int_name(txg).as_bytes(), own.object().get()).await?;
+        self.release_empty_bpobj(tx, 1).await?;
+        Ok(own)
+    }
+
+    async fn count_in_deadlist(&self, tx: &Tx, deadlist: ObjectId, bps: &[Blkptr]) -> Result<(), DslError> {
+        let mut space = SpaceDelta::default();
+        bps.iter().for_each(|bp| space.add(bp));
+        let dnode = self.mos.hold(deadlist).await?;
+        let mut phys = DslDeadlistPhys::decode(&dnode.bonus())
+            .map_err(|_| DslError::damaged(deadlist, "short deadlist"))?;
+        add(&mut phys.used, space.used)
+            .and_then(|()| add(&mut phys.compressed, space.compressed))
+            .and_then(|()| add(&mut phys.uncompressed, space.uncompressed))
+            .map_err(|Imbalance| Imbalance.of(deadlist))?;
+        Ok(dnode.set_bonus(tx, ObjectType::DEADLIST_HDR, phys.as_bytes())?)
+    }
+
+    /// The list that empty lists share, if there is one.
+    async fn empty_bpobj(&self) -> Result<Option<ObjectId>, DslError> {
+        Ok(self.directory.lookup_u64(EMPTY_BPOBJ_ENTRY).await?.map(ObjectId::new))
+    }
+
+    /// So many lists are no longer the shared empty one, which goes with its last user.
+    async fn release_empty_bpobj(&self, tx: &Tx, users: i64) -> Result<(), DslError> {
+        let Some(shared) = self.empty_bpobj().await?.filter(|_| users > 0) else {
+            return Ok(());
+        };
+        self.count_feature(tx, &EMPTY_BPOBJ, -users).await?;
+        if self.feature_count(&EMPTY_BPOBJ).await? == Some(0) {
+            self.directory.remove(tx, EMPTY_BPOBJ_ENTRY).await?;
+            Bpobj::open(&self.mos, shared).await?.free(tx).await?;
+        }
+        Ok(())
+    }
+
+    /// Frees a deadlist whose lists are empty, as those of a dataset without snapshots are.
+    pub(crate) async fn free_deadlist(&self, tx: &Tx, deadlist: ObjectId) -> Result<(), DslError> {
+        if self.mos.hold(deadlist).await?.object_type() == ObjectType::BPOBJ {
+            return Bpobj::open(&self.mos, deadlist).await?.free(tx).await;
+        }
+        let shared = self.empty_bpobj().await?;
+        let let_go = self.free_empty_deadlist(tx, deadlist, shared).await?;
+        self.release_empty_bpobj(tx, let_go).await
+    }
+
+    /// Frees a deadlist and its lists; blocks on them stay as they are.
+    pub(crate) async fn discard_deadlist(&self, tx: &Tx, deadlist: ObjectId) -> Result<(), DslError> {
+        let shared = self.empty_bpobj().await?;
+        let mut let_go = 0;
+        for (_, list) in keys(&self.zap(deadlist.get()).await?).await? {
+            if Some(list) == shared {
+                let_go += 1;
+            } else {
+                Bpobj::open(&self.mos, list).await?.discard(tx).await?;
+            }
+        }
+        self.mos.free_object(tx, deadlist).await?;
+        self.release_empty_bpobj(tx, let_go).await
+    }
+
     /// Frees a deadlist whose lists are empty, as those of a dataset without snapshots are. A
     /// list that several deadlists share (`shared`: the pool's empty bpobj) stays; the answer
     /// says how often it was let go.
-    pub(crate) async fn free_empty_deadlist(
+    async fn free_empty_deadlist(
         &self,
         tx: &Tx,
         deadlist: ObjectId,

@@ -8,11 +8,9 @@ use units::ObjectId;
 use zerocopy::little_endian::U64;
 
 use crate::dataset::Dataset;
-use crate::features::{EMPTY_BPOBJ, EXTENSIBLE_DATASET};
+use crate::features::EXTENSIBLE_DATASET;
 use crate::tree::named_objects;
-use crate::{Bpobj, DatasetName, Dsl, DslError};
-
-const EMPTY_BPOBJ_ENTRY: &[u8] = b"empty_bpobj";
+use crate::{DatasetName, Dsl, DslError};
 
 impl Dsl {
     /// Says whether a dataset can be destroyed: a head that has neither children nor snapshots,
@@ -73,22 +71,6 @@ impl Dsl {
             self.zap(list).await?.remove(tx, name.as_bytes()).await?;
         }
         origin.change(tx, |phys| phys.children = U64::new(phys.children.get().saturating_sub(1)))
-    }
-
-    /// Frees a deadlist. Pools with `empty_bpobj` let deadlists share one empty list, which goes
-    /// with its last user.
-    async fn free_deadlist(&self, tx: &Tx, deadlist: ObjectId) -> Result<(), DslError> {
-        let shared = self.directory.lookup_u64(EMPTY_BPOBJ_ENTRY).await?.map(ObjectId::new);
-        let let_go = self.free_empty_deadlist(tx, deadlist, shared).await?;
-        let Some(shared) = shared.filter(|_| let_go > 0) else {
-            return Ok(());
-        };
-        self.count_feature(tx, &EMPTY_BPOBJ, -let_go).await?;
-        if self.feature_count(&EMPTY_BPOBJ).await? == Some(0) {
-            self.directory.remove(tx, EMPTY_BPOBJ_ENTRY).await?;
-            Bpobj::open(&self.mos, shared).await?.free(tx).await?;
-        }
-        Ok(())
     }
 
     /// Frees the objects of dataset and dir, and the dir's name.

@@ -61,12 +61,6 @@ pub enum DslError {
         /// The dataset.
         name: String,
     },
-    /// A block is to be freed that a snapshot still refers to.
-    #[error("dataset {dataset}: a block of its latest snapshot was let go; deadlists are not kept yet")]
-    HeldBySnapshot {
-        /// The dataset.
-        dataset: ObjectId,
-    },
     /// The property does not exist, cannot be set, or not to such a value.
     #[error("property {property:?}: {why}")]
     BadProperty {

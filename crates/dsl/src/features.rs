@@ -71,8 +71,31 @@ impl Dsl {
         self.zap(self.directory_object(name).await?.get()).await
     }
 
+    /// Whether the pool has features, and with them objects of types that were made later.
+    ///
+    /// # Errors
+    /// Those of reading the MOS.
+    pub async fn has_features(&self) -> Result<bool, DslError> {
+        Ok(self.table_if_there(FOR_READ).await?.is_some())
+    }
+
+    /// A table, if the pool has any: before version 5000 there were none.
+    async fn table_if_there(&self, name: &str) -> Result<Option<Zap>, DslError> {
+        match self.directory.lookup_u64(name.as_bytes()).await? {
+            Some(object) => Ok(Some(self.zap(object).await?)),
+            None => Ok(None),
+        }
+    }
+
+    async fn counts(&self, name: &str) -> Result<BTreeMap<String, u64>, DslError> {
+        match self.table_if_there(name).await? {
+            Some(table) => counts(&table).await,
+            None => Ok(BTreeMap::new()),
+        }
+    }
+
     async fn table_of(&self, feature: &Feature) -> Result<Zap, DslError> {
-        self.listed_zap(if feature.write_only { FOR_WRITE } else { FOR_READ }).await
+        self.listed_zap(table_name(feature)).await
     }
 
     /// How often a feature is in use; `None`: not enabled.
@@ -80,7 +103,10 @@ impl Dsl {
     /// # Errors
     /// Damage, and those of reading the MOS.
     pub async fn feature_count(&self, feature: &Feature) -> Result<Option<u64>, DslError> {
-        Ok(self.table_of(feature).await?.lookup_u64(feature.guid.as_bytes()).await?)
+        match self.table_if_there(table_name(feature)).await? {
+            Some(table) => Ok(table.lookup_u64(feature.guid.as_bytes()).await?),
+            None => Ok(None),
+        }
     }
 
     /// All features of the pool and their counts, by name; known to us or not.
@@ -88,8 +114,8 @@ impl Dsl {
     /// # Errors
     /// Damage, and those of reading the MOS.
     pub async fn features(&self) -> Result<BTreeMap<String, u64>, DslError> {
-        let mut all = counts(&self.listed_zap(FOR_READ).await?).await?;
-        all.extend(counts(&self.listed_zap(FOR_WRITE).await?).await?);
+        let mut all = self.counts(FOR_READ).await?;
+        all.extend(self.counts(FOR_WRITE).await?);
         Ok(all)
     }
 
@@ -99,7 +125,7 @@ impl Dsl {
     /// # Errors
     /// Damage, and those of reading the MOS.
     pub async fn label_features(&self) -> Result<Vec<&'static str>, DslError> {
-        let active = counts(&self.listed_zap(FOR_READ).await?).await?;
+        let active = self.counts(FOR_READ).await?;
         let active = active.iter().filter(|&(_, &count)| count > 0);
         let known = active.filter_map(|(name, _)| feature(name));
         Ok(known.filter(|feature| feature.in_label).map(|feature| feature.guid).collect())
@@ -115,9 +141,9 @@ impl Dsl {
             Some(Support::Read) => !to_write,
             Some(Support::None) | None => false,
         };
-        let mut active = counts(&self.listed_zap(FOR_READ).await?).await?;
+        let mut active = self.counts(FOR_READ).await?;
         if to_write {
-            active.extend(counts(&self.listed_zap(FOR_WRITE).await?).await?);
+            active.extend(self.counts(FOR_WRITE).await?);
         }
         let active = active.into_iter().filter(|(_, count)| *count > 0);
         Ok(active.map(|(name, _)| name).filter(|name| !enough(name)).collect())
@@ -247,6 +273,10 @@ impl Dsl {
         let entries = Zap::open(Arc::clone(dataset)).await?.all().await?;
         Ok(entries.iter().map(|entry| String::from_utf8_lossy(&entry.name).into_owned()).collect())
     }
+}
+
+const fn table_name(feature: &Feature) -> &'static str {
+    if feature.write_only { FOR_WRITE } else { FOR_READ }
 }
 
 async fn counts(table: &Zap) -> Result<BTreeMap<String, u64>, DslError> {

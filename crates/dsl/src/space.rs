@@ -11,11 +11,12 @@
 use dmu::{SpaceDelta, Tx};
 use ondisk::Blkptr;
 use ondisk::dsl::{DslDirPhys, dir_flags, used};
-use units::{ObjectId, Txg};
+use units::ObjectId;
 use zerocopy::little_endian::U64;
 
 use crate::dataset::Dataset;
 use crate::dir::Dir;
+use crate::kill::{Held, account_held};
 use crate::tree::{FREE_DIR, MOS_DIR};
 use crate::{Dsl, DslError};
 
@@ -115,21 +116,25 @@ impl Dir {
 }
 
 impl Dataset {
-    /// Takes over what a sync of its objset left.
-    fn apply_sync(&self, tx: &Tx, root: Blkptr, delta: SpaceDelta) -> Result<(), DslError> {
+    /// Takes over what a sync of its objset left. What snapshots hold of the blocks let go was not
+    /// unique to it, and goes on being used.
+    fn apply_sync(&self, tx: &Tx, root: Blkptr, delta: SpaceDelta, held: &Held) -> Result<(), DslError> {
         let reserved = self.refreservation();
+        let mut own = delta;
+        own += held.all;
         let charge = self.try_change(tx, |phys| {
-            let charge = charged(phys.unique_bytes.get(), delta.used, reserved)?;
+            let charge = charged(phys.unique_bytes.get(), own.used, reserved)?;
             phys.bp = root;
             add(&mut phys.referenced_bytes, delta.used)?;
             add(&mut phys.compressed_bytes, delta.compressed)?;
             add(&mut phys.uncompressed_bytes, delta.uncompressed)?;
-            add(&mut phys.unique_bytes, delta.used)?;
+            add(&mut phys.unique_bytes, own.used)?;
             Ok(charge)
         })?;
         let dir = self.dir();
-        dir.use_space(tx, used::HEAD, SpaceDelta { used: charge, ..delta })?;
-        dir.move_space(tx, used::REFRESERVATION, used::HEAD, delta.used - charge)
+        dir.use_space(tx, used::HEAD, SpaceDelta { used: charge, ..own })?;
+        dir.move_space(tx, used::REFRESERVATION, used::HEAD, own.used - charge)?;
+        account_held(tx, self, held)
     }
 
     /// Sets what is set aside for the head alone.
@@ -145,8 +150,8 @@ impl Dataset {
 }
 
 impl Dsl {
-    /// Takes over what a sync of a dataset's objset left: the new root, and the space it took
-    /// and gave. The freed blocks were born after the latest snapshot: see [`Dsl::may_free`].
+    /// Takes over what a sync of a dataset's objset left: the new root, the space it took and
+    /// gave, the blocks it let go; gives those of them that nobody else has, to be freed.
     ///
     /// # Errors
     /// [`DslError::Damaged`] when the sums on disk cannot have been right, and those of changing
@@ -157,21 +162,13 @@ impl Dsl {
         dataset: ObjectId,
         root: Blkptr,
         delta: SpaceDelta,
-    ) -> Result<(), DslError> {
-        self.loaded_dataset(dataset).await?.apply_sync(tx, root, delta)
-    }
-
-    /// Whether a block that a dataset lets go may be freed: no snapshot refers to it. Others
-    /// belong on the dataset's deadlist, which comes with snapshots.
-    ///
-    /// # Errors
-    /// [`DslError::HeldBySnapshot`], and those of reading the MOS.
-    pub async fn may_free(&self, dataset: ObjectId, birth: Txg) -> Result<(), DslError> {
-        if birth.get() > self.loaded_dataset(dataset).await?.phys().prev_snapshot_txg.get() {
-            Ok(())
-        } else {
-            Err(DslError::HeldBySnapshot { dataset })
-        }
+        killed: Vec<Blkptr>,
+    ) -> Result<Vec<Blkptr>, DslError> {
+        let head = self.loaded_dataset(dataset).await?;
+        self.drop_livelist(tx, head.dir()).await?;
+        let (to_free, held) = self.hold_back(tx, &head, killed).await?;
+        head.apply_sync(tx, root, delta, &held)?;
+        Ok(to_free)
     }
 
     /// The MOS itself has come to take more or less space.

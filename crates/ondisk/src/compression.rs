@@ -74,6 +74,8 @@ impl Compression {
     pub const OFF: Self = Self::of(CompressionKind::Off);
     /// What `on` stands for in pools that know it.
     pub const LZ4: Self = Self::of(CompressionKind::Lz4);
+    /// Whatever the pool thinks best.
+    pub const ON: Self = Self::of(CompressionKind::On);
 
     /// A function at its default level.
     #[must_use]

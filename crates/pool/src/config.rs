@@ -7,7 +7,8 @@ use vdev::{PoolConfig, PoolState, VdevTree};
 
 use dmu::{DnodeSpec, Tx};
 use dsl::Dsl;
-use dsl::features::VDEV_ZAPS_V2;
+use dsl::features::{EMBEDDED_DATA, HOLE_BIRTH, LZ4_COMPRESS, VDEV_ZAPS_V2};
+use zio::PointerForms;
 
 use crate::PoolError;
 
@@ -65,6 +66,11 @@ impl Config {
         for feature in features {
             self.pool.features_for_read.add_flag(feature);
         }
+    }
+
+    /// The pool's version: 5000, or what an old pool was made with.
+    pub fn version(&self) -> u64 {
+        self.pool.version
     }
 
     pub fn name(&self) -> &str {
@@ -129,9 +135,22 @@ pub(crate) async fn load(dsl: &Dsl) -> Result<NvList, PoolError> {
     NvList::decode(&packed).map_err(|e| damaged(&e.to_string()))
 }
 
+/// What block pointers may be in a pool with these features.
+pub(crate) async fn pointer_forms(dsl: &Dsl) -> Result<PointerForms, PoolError> {
+    let enabled = async |feature| Ok::<_, PoolError>(dsl.feature_count(feature).await?.is_some());
+    Ok(PointerForms {
+        embedded: enabled(&EMBEDDED_DATA).await?,
+        hole_births: enabled(&HOLE_BIRTH).await?,
+        no_lz4: !enabled(&LZ4_COMPRESS).await?,
+    })
+}
+
 /// Gives the pool's vdevs, and with the feature `vdev_zaps_v2` their root, objects for properties of their own, and lists these objects, as
 /// OpenZFS does (`vdev_zap_map`); vdevs that have theirs already keep them.
 pub(crate) async fn make_vdev_zaps(dsl: &Dsl, tx: &Tx, vdevs: &VdevTree) -> Result<(), PoolError> {
+    if !dsl.has_features().await? {
+        return Ok(());
+    }
     let map = match dsl.directory().lookup_u64(VDEV_ZAP_MAP).await? {
         Some(object) => ObjectId::new(object),
         None => {

@@ -74,6 +74,7 @@ impl Pool {
         if let Some(salt) = dsl.checksum_salt().await? {
             zio.set_salt(salt);
         }
+        zio.set_pointer_forms(config::pointer_forms(&dsl).await?);
         let space_maps = SpaceMaps::default();
         for top in vdevs.tops() {
             add_to_space(&space_maps, &dsl, &zio, &tx, &top).await?;
@@ -102,7 +103,7 @@ impl Pool {
         });
         pool.format_dataset(&root, &TxSource::Open).await?;
         pool.start();
-        pool.sync_now().await?;
+        pool.in_sync(|pool, tx| async move { pool.note_version(&tx, "create").await }).await?;
         Ok(pool)
     }
 

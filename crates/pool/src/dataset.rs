@@ -164,6 +164,7 @@ impl Pool {
             for (prop, value) in &props {
                 pool.dsl.set_prop(&tx, made.dir, prop, value).await?;
             }
+            pool.note_event(&tx, "create", Some(&made), "").await?;
             pool.format_dataset(&made, &TxSource::Syncing(&tx)).await
         })
         .await
@@ -375,7 +376,9 @@ impl Pool {
         let _one_at_a_time = self.loading.lock().await;
         let (name, new_name) = (name.to_owned(), new_name.to_owned());
         self.in_sync(move |pool, tx| async move {
+            let old = pool.dsl.resolve(&name).await?;
             pool.dsl.rename_dataset(&tx, &name, &new_name, &pool.space.pool_space()).await?;
+            pool.note_event(&tx, "rename", Some(&old), &format!("-> {new_name}")).await?;
             for dataset in pool.dsl.list(&new_name).await? {
                 let open = pool.datasets.read().get(&dataset.objset()).cloned();
                 if let Some(open) = open {
@@ -410,7 +413,7 @@ impl Pool {
                 }
             }
             pool.dsl.remove_dataset(&tx, &dataset).await?;
-            Ok(())
+            pool.note_event(&tx, "destroy", Some(&dataset), "").await
         })
         .await
     }

@@ -110,7 +110,8 @@ impl Pool {
             let needed_to_read = pool.dsl.label_features().await?;
             pool.config.lock().set_features(&needed_to_read);
             let config = pool.config.lock().clone();
-            config::store(&pool.dsl, &tx, &config, &pool.vdevs).await
+            config::store(&pool.dsl, &tx, &config, &pool.vdevs).await?;
+            pool.note_version(&tx, "import").await
         })
         .await
     }
@@ -213,6 +214,7 @@ async fn assemble(
         let readable = dsl.unsupported_features(false).await?.is_empty();
         return Err(PoolError::UnsupportedFeatures { features: described(&dsl, guids).await?, readable });
     }
+    zio.set_pointer_forms(config::pointer_forms(&dsl).await?);
     check_vdevs(&vdevs, spec)?;
     let mut config = Config::new(spec.name_for(candidate), &tuning.host);
     config.adopt(&PoolConfig::from_nvlist(&found)?);

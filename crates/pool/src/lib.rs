@@ -17,6 +17,7 @@ mod errors;
 mod free;
 mod frozen;
 mod heal;
+mod history;
 mod import;
 mod log_store;
 mod pool;

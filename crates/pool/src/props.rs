@@ -42,7 +42,7 @@ impl DatasetProps {
         let switch = |of, default| number(of).map_or(default, |n| n != 0);
         Self {
             record_bytes: number("recordsize").and_then(record_bytes).unwrap_or(128 << 10),
-            compression: number("compression").and_then(compression).unwrap_or(Compression::LZ4),
+            compression: number("compression").and_then(compression).unwrap_or(Compression::ON),
             checksum: number("checksum").and_then(checksum).unwrap_or(ChecksumKind::Fletcher4),
             copies: number("copies").filter(|n| (1..=3).contains(n)).unwrap_or(1) as u8,
             sync: match number("sync") {
@@ -93,11 +93,11 @@ fn record_bytes(n: u64) -> Option<u32> {
     u32::try_from(n.min(RECORD_MAX_BYTES)).ok().filter(|n| n.is_power_of_two() && *n >= 512)
 }
 
-/// `on` is whatever is best by default: lz4.
+/// `on` stays: what it means depends on the pool.
 fn compression(n: u64) -> Option<Compression> {
     let how = Compression::from_word(n).ok()?;
     match how.kind {
-        CompressionKind::On | CompressionKind::Inherit | CompressionKind::Empty => Some(Compression::LZ4),
+        CompressionKind::On | CompressionKind::Inherit | CompressionKind::Empty => Some(Compression::ON),
         _ => Some(how),
     }
 }

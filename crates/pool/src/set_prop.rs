@@ -37,6 +37,11 @@ impl Pool {
             let dataset = pool.dsl.resolve(&name).await?;
             pool.dsl.check_limit(&dataset, &prop, value.number(), &pool.space.pool_space()).await?;
             pool.dsl.set_prop(&tx, dataset.dir, &prop, &value).await?;
+            let shown = match &value {
+                PropValue::Number(number) => number.to_string(),
+                PropValue::Text(text) => text.clone(),
+            };
+            pool.note_event(&tx, "set", Some(&dataset), &format!("{prop}={shown}")).await?;
             pool.refresh_props().await
         })
         .await
@@ -61,6 +66,7 @@ impl Pool {
             };
             for dataset in &datasets {
                 pool.take_back(&tx, dataset, &prop, how.received).await?;
+                pool.note_event(&tx, "inherit", Some(dataset), &prop).await?;
             }
             pool.refresh_props().await
         })

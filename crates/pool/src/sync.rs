@@ -24,7 +24,6 @@ use units::Txg;
 use vdev::LabelSync;
 use zerocopy::FromZeros;
 
-use crate::dataset::OpenDataset;
 use crate::space_map::At;
 use crate::{Pool, PoolError};
 
@@ -77,28 +76,18 @@ impl Pool {
 
     async fn sync_datasets(&self, tx: &Tx) -> Result<(), PoolError> {
         let datasets = self.open_datasets();
-        let synced = try_join_all(datasets.iter().map(|dataset| self.sync_dataset(tx, dataset))).await?;
+        let synced = try_join_all(datasets.iter().map(|dataset| dataset.objset.sync(tx.txg()))).await?;
         for (dataset, synced) in datasets.iter().zip(synced) {
             let Some(synced) = synced else { continue };
-            self.dsl.apply_sync(tx, dataset.object(), synced.root, synced.delta).await?;
-            if dataset.has_new_kinds(synced.born) {
-                self.dsl.note_blocks(tx, dataset.object(), synced.born).await?;
+            let dmu::SyncedObjset { root, delta, killed, born } = synced;
+            for bp in self.dsl.apply_sync(tx, dataset.object(), root, delta, killed).await? {
+                self.free_block(tx, &bp).await?;
+            }
+            if dataset.has_new_kinds(born) {
+                self.dsl.note_blocks(tx, dataset.object(), born).await?;
             }
         }
         Ok(())
-    }
-
-    async fn sync_dataset(
-        &self,
-        tx: &Tx,
-        dataset: &OpenDataset,
-    ) -> Result<Option<dmu::SyncedObjset>, PoolError> {
-        let Some(synced) = dataset.objset.sync(tx.txg()).await? else { return Ok(None) };
-        for bp in &synced.killed {
-            self.dsl.may_free(dataset.object(), bp.birth()).await?;
-            self.free_block(tx, bp).await?;
-        }
-        Ok(Some(synced))
     }
 
     /// Repeats what the meta-objset and the space maps do to each other until both are still.
@@ -130,7 +119,8 @@ impl Pool {
         if later.is_empty() {
             return Ok(());
         }
-        let later: Vec<Blkptr> = later.into_iter().copied().collect();
+        // What lies in a pointer has nothing to free.
+        let later: Vec<Blkptr> = later.into_iter().filter(|bp| !bp.is_embedded()).copied().collect();
         Ok(self.deferred.append(tx, &later).await?)
     }
 
@@ -147,7 +137,8 @@ impl Pool {
         let root = self.mos.root();
         let mut uberblock = UberblockPhys::new_zeroed();
         uberblock.magic.set(ondisk::UBERBLOCK_MAGIC);
-        uberblock.version.set(crate::config::POOL_VERSION);
+        let version = self.config.lock().version();
+        uberblock.version.set(version);
         uberblock.txg.set(txg.get());
         uberblock.guid_sum.set(self.vdevs.guid_sum());
         uberblock.timestamp.set(self.env.wall_clock().as_secs());

@@ -26,6 +26,7 @@ mod error;
 mod gang;
 mod log;
 mod pack;
+mod pointer_forms;
 mod policy;
 mod read;
 mod scrub;
@@ -53,6 +54,7 @@ use crate::stats::Counters;
 pub use bookmark::Bookmark;
 pub use cache::CacheStats;
 pub use error::ZioError;
+pub use pointer_forms::PointerForms;
 pub use policy::{LogHint, WritePolicy};
 pub use scrub::{Damaged, Scrubbed};
 pub use stats::ZioStats;
@@ -69,6 +71,7 @@ pub struct Zio {
     lost: LostBlocks,
     /// Longest run that is asked for, see [`Zio::set_longest_run`].
     longest_run: AtomicU64,
+    forms: Mutex<PointerForms>,
 }
 
 impl Zio {
@@ -86,6 +89,7 @@ impl Zio {
             damage: Damage::default(),
             lost: LostBlocks::default(),
             longest_run: AtomicU64::new(u64::MAX),
+            forms: Mutex::default(),
         }
     }
 
@@ -110,6 +114,17 @@ impl Zio {
     /// everywhere (OpenZFS has `metaslab_force_ganging` for the same).
     pub fn set_longest_run(&self, bytes: u64) {
         self.longest_run.store(bytes, Relaxed);
+    }
+
+    /// Tells what block pointers may be in this pool; without, they are what they always were.
+    pub fn set_pointer_forms(&self, forms: PointerForms) {
+        *self.forms.lock() = forms;
+    }
+
+    /// What block pointers may be in this pool.
+    #[must_use]
+    pub fn pointer_forms(&self) -> PointerForms {
+        *self.forms.lock()
     }
 
     /// Sets the most bytes that the cache may hold.

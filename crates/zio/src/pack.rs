@@ -1,14 +1,48 @@
 //! Packing a block for the disk, and unpacking it.
 //!
 //! Compressed bytes are padded with zeros to whole sectors of the pool's smallest kind. A block
-//! stays as it is when compression saves less than an eighth, or nothing after padding.
+//! stays as it is when compression saves less than an eighth, or nothing after padding. What
+//! compresses to next to nothing need not go to the disk at all: it fits the block pointer.
 
 use std::sync::Arc;
 
 use codec::CodecError;
 use device::IoBuf;
+use ondisk::blkptr::embedded::{EmbeddedParts, PAYLOAD_MAX_BYTES};
 use ondisk::{Blkptr, Compression, CompressionKind};
-use units::Ashift;
+use units::{Ashift, Txg};
+
+use crate::WritePolicy;
+
+/// A block, compressed, and not padded yet.
+pub(crate) struct Compressed {
+    bytes: IoBuf,
+    kind: CompressionKind,
+}
+
+impl Compressed {
+    /// The blkptr that holds the whole block, born in `txg`, if it is small enough.
+    pub(crate) fn embedded(&self, txg: Txg, policy: &WritePolicy, lsize_bytes: u64) -> Option<Blkptr> {
+        let parts = EmbeddedParts {
+            lsize_bytes,
+            compression: self.kind,
+            object_type: policy.object_type,
+            level: policy.level.get(),
+            birth: txg,
+        };
+        (self.bytes.len() <= PAYLOAD_MAX_BYTES).then(|| Blkptr::embed(&parts, &self.bytes))
+    }
+
+    /// Padded to whole sectors, if it still saves something then.
+    fn padded(mut self, data_bytes: usize, sector: Ashift) -> Option<Packed> {
+        let padded = usize::try_from(sector.round_up(self.bytes.len() as u64)).ok()?;
+        if padded >= data_bytes {
+            return None;
+        }
+        self.bytes = self.bytes.resized(padded);
+        Some(Packed { bytes: Arc::new(self.bytes), compression: self.kind })
+    }
+}
 
 /// A block as it goes to the disk.
 pub(crate) struct Packed {
@@ -28,26 +62,23 @@ impl Packed {
     }
 }
 
-/// Packs `data`.
-pub(crate) fn pack(data: &Arc<IoBuf>, wish: Compression, sector: Ashift) -> Packed {
-    try_compress(data, wish, sector)
+/// Packs `data`, which was tried to be compressed.
+pub(crate) fn pack(data: &Arc<IoBuf>, compressed: Option<Compressed>, sector: Ashift) -> Packed {
+    compressed
+        .and_then(|compressed| compressed.padded(data.len(), sector))
         .unwrap_or_else(|| Packed { bytes: data.clone(), compression: CompressionKind::Off })
 }
 
-fn try_compress(data: &IoBuf, wish: Compression, sector: Ashift) -> Option<Packed> {
+/// Compresses `data`, if that saves an eighth.
+pub(crate) fn compress(data: &IoBuf, wish: Compression) -> Option<Compressed> {
     if wish.kind == CompressionKind::Off {
         return None;
     }
     let mut out = IoBuf::zeroed(data.len());
     let most = codec::worthwhile_limit(data.len());
     let len = codec::compress_into(wish, data, &mut out[..most])?;
-    let padded = usize::try_from(sector.round_up(len as u64)).ok()?;
-    if padded >= data.len() {
-        return None;
-    }
-    out[len..padded].fill(0);
-    out.truncate(padded);
-    Some(Packed { bytes: Arc::new(out), compression: wish.kind })
+    out.truncate(len);
+    Some(Compressed { bytes: out, kind: wish.kind })
 }
 
 /// Unpacks what was read to `lsize` bytes.

@@ -3,12 +3,14 @@
 use ondisk::{Blkptr, BlkptrParts, ChecksumKind, Compression, CompressionKind, ObjectType};
 use units::{Level, VdevId};
 
+use crate::PointerForms;
+
 /// How a block is to be written, and what its blkptr says of it.
 #[derive(Clone, Copy, Debug)]
 pub struct WritePolicy {
     /// Checksum; `On` is fletcher4. Never an embedded kind.
     pub checksum: ChecksumKind,
-    /// Compression and its level; `On` is lz4. Used only when it saves an eighth.
+    /// Compression and its level; `On` is lz4, or lzjb in pools without it. Used only when it saves an eighth.
     pub compression: Compression,
     /// Copies, 1 to 3.
     pub copies: u8,
@@ -48,6 +50,11 @@ impl WritePolicy {
         }
     }
 
+    /// Whether the block may lie in its pointer: data, in one piece, whose pointer counts nothing.
+    pub(crate) fn may_embed(&self) -> bool {
+        self.level.get() == 0 && !self.object_type.counts_fill()
+    }
+
     /// The checksum that `On` stands for.
     pub(crate) fn checksum(&self) -> ChecksumKind {
         let kind = if self.checksum == ChecksumKind::On { ChecksumKind::Fletcher4 } else { self.checksum };
@@ -55,15 +62,21 @@ impl WritePolicy {
         kind
     }
 
-    /// The compression that `On` stands for.
-    pub(crate) fn compression(&self) -> Compression {
+    /// The compression; what `On` stands for depends on the pool.
+    pub(crate) fn compression(&self, forms: PointerForms) -> Compression {
         let kind = self.compression.kind;
         assert!(
             !matches!(kind, CompressionKind::Inherit | CompressionKind::Empty),
             "compression {} on a block",
             kind.name()
         );
-        if kind == CompressionKind::On { Compression::LZ4 } else { self.compression }
+        match kind {
+            CompressionKind::On if forms.no_lz4 => {
+                Compression { kind: CompressionKind::Lzjb, ..Compression::LZ4 }
+            }
+            CompressionKind::On => Compression::LZ4,
+            _ => self.compression,
+        }
     }
 }
 

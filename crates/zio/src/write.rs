@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use units::{Lsize, Psize, SECTOR_BYTES, Txg, VdevId};
 use vdev::VdevError;
 
-use crate::pack::{Packed, pack};
+use crate::pack::{Packed, compress, pack};
 use crate::stats::one_more;
 use crate::{Bookmark, WritePolicy, Zio, ZioError};
 
@@ -42,7 +42,8 @@ impl Zio {
     /// Writes a block of `data.len()` bytes (whole sectors), born in `txg`, and gives its blkptr.
     /// It is stable once the vdevs it lies on are flushed. The pointer it replaces is the
     /// caller's to free, unless it was rewritten in place (see [`WritePolicy::rewrite`]). Where no
-    /// free run is long enough the block becomes a gang.
+    /// free run is long enough the block becomes a gang. What compresses to 112 bytes comes back in
+    /// the blkptr itself, where the pool has that feature.
     ///
     /// # Errors
     /// [`ZioError::NoSpace`], or [`ZioError::Write`] when every vdev tried failed. Nothing is
@@ -59,8 +60,14 @@ impl Zio {
     ) -> Result<Blkptr, ZioError> {
         assert!(!data.is_empty() && (data.len() as u64).is_multiple_of(SECTOR_BYTES), "whole sectors");
         assert!((1..=3).contains(&policy.copies), "{} copies", policy.copies);
-        let packed =
-            pack(&data, policy.compression(), self.vdevs.min_ashift()).padded_for(policy.rewrite.as_ref());
+        let compressed = compress(&data, policy.compression(self.pointer_forms()));
+        if policy.may_embed() && self.pointer_forms().embedded {
+            let small = compressed.as_ref().and_then(|c| c.embedded(txg, policy, data.len() as u64));
+            if let Some(bp) = small {
+                return Ok(bp);
+            }
+        }
+        let packed = pack(&data, compressed, self.vdevs.min_ashift()).padded_for(policy.rewrite.as_ref());
         let checksum_kind = policy.checksum();
         let mut parts = BlkptrParts {
             lsize: Lsize::new(data.len() as u64),

@@ -108,7 +108,6 @@ fn dsl_reason(error: &DslError) -> (FailureKind, String) {
         DslError::InUse { .. } => (FailureKind::Busy, "dataset is busy".into()),
         DslError::NoRename { why, .. } => (FailureKind::Invalid, (*why).to_owned()),
         DslError::NoSpace { .. } => (FailureKind::NoSpace, "out of space".into()),
-        DslError::HeldBySnapshot { .. } => (FailureKind::Unsupported, chain(error)),
         DslError::FeatureDisabled { .. } => (
             FailureKind::Unsupported,
             "pool and or dataset must be upgraded to set this property or value".into(),

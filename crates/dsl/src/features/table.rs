@@ -154,7 +154,7 @@ pub static HOLE_BIRTH: Feature = Feature::new(
     "com.delphix:hole_birth",
     "hole_birth",
     "Holes remember the txg of their birth.",
-    Support::Read,
+    Support::Full,
 )
 .in_label()
 .active_when_enabled()
@@ -215,7 +215,7 @@ pub static LIVELIST: Feature = Feature::new(
     "com.delphix:livelist",
     "livelist",
     "Clones list their own blocks, to be destroyed sooner.",
-    Support::Read,
+    Support::Full,
 )
 .write_only()
 .needs(&["com.delphix:extensible_dataset"]);
@@ -287,7 +287,7 @@ pub static BOOKMARK_WRITTEN: Feature = Feature::new(
     "com.delphix:bookmark_written",
     "bookmark_written",
     "Bookmarks know what was written since.",
-    Support::Read,
+    Support::Full,
 )
 .needs(&["com.datto:bookmark_v2", "com.delphix:extensible_dataset", "com.delphix:bookmarks"]);
 /// Top-level vdevs may have been removed.

@@ -1,7 +1,7 @@
 use super::world::World;
 use crate::features::{
-    BLOCK_CLONING, DEVICE_REMOVAL, ENABLED_TXG, FEATURES, HOLE_BIRTH, LZ4_COMPRESS, SPACEMAP_HISTOGRAM,
-    feature,
+    BLOCK_CLONING, DEVICE_REMOVAL, EMBEDDED_DATA, ENABLED_TXG, FEATURES, HEAD_ERRLOG, HOLE_BIRTH,
+    LZ4_COMPRESS, SPACEMAP_HISTOGRAM, feature,
 };
 
 #[test]
@@ -20,15 +20,15 @@ fn enabling_a_feature_enables_what_it_needs_and_notes_when() {
         let dsl = &world.dsl;
         assert_eq!(dsl.feature_count(&LZ4_COMPRESS).await.unwrap(), Some(1));
         assert_eq!(dsl.feature_count(&SPACEMAP_HISTOGRAM).await.unwrap(), Some(0));
-        assert_eq!(dsl.feature_count(&HOLE_BIRTH).await.unwrap(), None);
+        assert_eq!(dsl.feature_count(&HEAD_ERRLOG).await.unwrap(), None);
         let noted = dsl.feature_count(&ENABLED_TXG).await.unwrap();
-        dsl.enable_feature(&world.tx(), &HOLE_BIRTH).await.unwrap();
-        dsl.enable_feature(&world.tx(), &HOLE_BIRTH).await.unwrap();
-        assert_eq!(dsl.feature_count(&HOLE_BIRTH).await.unwrap(), Some(1));
+        dsl.enable_feature(&world.tx(), &HEAD_ERRLOG).await.unwrap();
+        dsl.enable_feature(&world.tx(), &HEAD_ERRLOG).await.unwrap();
+        assert_eq!(dsl.feature_count(&HEAD_ERRLOG).await.unwrap(), Some(1));
         assert_eq!(dsl.feature_count(&ENABLED_TXG).await.unwrap(), noted.map(|count| count + 1));
         let txgs = dsl.zap(dsl.directory_object("feature_enabled_txg").await.unwrap().get()).await.unwrap();
         assert_eq!(txgs.count().await.unwrap(), noted.unwrap() + 1);
-        assert_eq!(dsl.label_features().await.unwrap(), [HOLE_BIRTH.guid]);
+        assert_eq!(dsl.label_features().await.unwrap(), [EMBEDDED_DATA.guid, HOLE_BIRTH.guid]);
     });
 }
 

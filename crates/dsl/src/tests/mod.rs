@@ -1,5 +1,6 @@
 mod bpobj;
 mod features;
+mod journal;
 mod names;
 mod props;
 mod rename;

@@ -31,7 +31,11 @@ async fn apply(world: &World, datasets: &[DatasetName], op: Op) {
             // A sync never frees more than there is.
             let used = used.max(-(referenced as i64));
             let delta = SpaceDelta { used, compressed: 0, uncompressed: 0 };
-            world.dsl.apply_sync(&tx, datasets[dataset].dataset, Blkptr::default(), delta).await.unwrap();
+            world
+                .dsl
+                .apply_sync(&tx, datasets[dataset].dataset, Blkptr::default(), delta, Vec::new())
+                .await
+                .unwrap();
         }
         Op::Limit { dataset, name, bytes } => {
             let value = PropValue::Number(bytes);
@@ -103,7 +107,7 @@ fn a_dataset_may_use_what_quotas_above_it_and_the_pool_leave() {
         dsl.set_quota(&tx, a.dir, 5000).await.unwrap();
         assert_eq!((free(&a).await, free(&b).await), (5000, 5000));
         let delta = SpaceDelta { used: 5000, ..SpaceDelta::default() };
-        dsl.apply_sync(&tx, b.dataset, Blkptr::default(), delta).await.unwrap();
+        dsl.apply_sync(&tx, b.dataset, Blkptr::default(), delta, Vec::new()).await.unwrap();
         assert_eq!((free(&a).await, free(&b).await), (0, 0));
         assert_eq!(write(&b, false).await, SpaceVerdict::QuotaExceeded);
         assert_eq!(write(&b, true).await, SpaceVerdict::Fits);

@@ -1,8 +1,9 @@
 //! A new pool; datasets made, found, listed and destroyed.
 
-use ondisk::ObjectType;
-use ondisk::dsl::{dataset_flags, dir_flags};
-use units::{ObjectId, Txg};
+use dmu::SpaceDelta;
+use ondisk::dsl::{DslDeadlistPhys, dataset_flags, dir_flags};
+use ondisk::{Blkptr, BlkptrParts, Dva, ObjectType};
+use units::{Asize, Lsize, ObjectId, Psize, Txg, VdevId, VdevOffset};
 
 use super::world::{World, birth};
 use crate::features::{DIRECTORY, EXTENSIBLE_DATASET, ZILSAXATTR};
@@ -113,7 +114,7 @@ fn a_destroyed_dataset_leaves_nothing_in_the_mos() {
         world.dsl.activate_feature(&tx, doomed.dataset, &ZILSAXATTR).await.unwrap();
         let delta = dmu::SpaceDelta { used: 1 << 20, compressed: 1000, uncompressed: 2000 };
         let root = ondisk::Blkptr::default();
-        world.dsl.apply_sync(&tx, doomed.dataset, root, delta).await.unwrap();
+        world.dsl.apply_sync(&tx, doomed.dataset, root, delta, Vec::new()).await.unwrap();
         drop(tx);
         assert!(world.objects().await.len() > before.len());
 
@@ -146,14 +147,56 @@ fn a_dataset_with_children_and_the_root_cannot_be_destroyed() {
     });
 }
 
+/// A block of 8 sectors before and 2 after compression.
+fn block(birth: u64) -> Blkptr {
+    let place = |sector: u64| Dva {
+        vdev: VdevId::new(0),
+        offset: VdevOffset::new(sector * 512),
+        asize: Asize::new(1024),
+        gang: false,
+    };
+    BlkptrParts {
+        dvas: [place(birth * 8), Dva::EMPTY, Dva::EMPTY],
+        lsize: Lsize::new(4096),
+        psize: Psize::new(1024),
+        object_type: ObjectType::PLAIN_FILE_CONTENTS,
+        birth: Txg::new(birth),
+        physical_birth: Txg::new(birth),
+        ..BlkptrParts::default()
+    }
+    .to_blkptr()
+}
+
 #[test]
-fn blocks_older_than_the_latest_snapshot_may_not_be_freed() {
+fn a_block_that_a_snapshot_has_goes_on_the_deadlist() {
     let world = World::new();
     world.env.block_on(async {
-        let dataset = world.create("tank/a").await.dataset;
-        world.dsl.may_free(dataset, Txg::new(4)).await.unwrap();
-        let result = world.dsl.may_free(dataset, Txg::new(1)).await;
-        assert!(matches!(result, Err(DslError::HeldBySnapshot { .. })), "{result:?}");
+        let dataset = world.create("tank/a").await;
+        let (old, new) = (block(1), block(4));
+        let tx = world.tx();
+        let both = SpaceDelta { used: 2048, compressed: 2048, uncompressed: 8192 };
+        world.dsl.apply_sync(&tx, dataset.dataset, Blkptr::default(), both, vec![]).await.unwrap();
+        let killed = vec![old, new];
+        let freed =
+            world.dsl.apply_sync(&tx, dataset.dataset, Blkptr::default(), both.negated(), killed).await;
+        assert_eq!(freed.unwrap(), [new]);
+        tx.commit();
+
+        let dsl = world.reopened().await;
+        let phys = dsl.dataset(dataset.dataset).await.unwrap();
+        // The origin snapshot has the old one: it was not this dataset's alone, and stays used.
+        assert_eq!((phys.referenced_bytes.get(), phys.unique_bytes.get()), (0, 1024));
+        assert_eq!(dsl.dir(dataset.dir).await.unwrap().used_bytes.get(), 1024);
+        let deadlist = ObjectId::new(phys.deadlist.get());
+        let header = dsl.mos().hold(deadlist).await.unwrap().bonus();
+        let header = DslDeadlistPhys::decode(&header).unwrap();
+        assert_eq!(
+            (header.used.get(), header.compressed.get(), header.uncompressed.get()),
+            (1024, 1024, 4096)
+        );
+        let list = dsl.zap(deadlist.get()).await.unwrap().lookup_u64(b"0").await.unwrap().unwrap();
+        let held = dsl.bpobj_entries(ObjectId::new(list)).await.unwrap();
+        assert!(held.len() == 1 && held[0].is_same_block(&old), "{held:?}");
     });
 }
 

@@ -402,3 +402,30 @@ fn no_history_of_single_faults_loses_a_written_block() {
         assert_eq!(allocated(&zio), held);
     }
 }
+
+#[test]
+fn a_small_block_lies_in_its_pointer_where_the_pool_allows() {
+    let (_, zio) = World::pool(&["a"]);
+    let policy = WritePolicy { compression: CompressionKind::On.into(), copies: 2, ..plain() };
+    assert!(!write(&zio, &text(4096), &policy).expect("room").is_embedded(), "without the feature");
+    zio.set_pointer_forms(PointerForms { embedded: true, ..PointerForms::default() });
+    let before = allocated(&zio);
+    for len in [512, 4096, 8192] {
+        let bp = write(&zio, &text(len), &policy).expect("nothing to allocate");
+        assert!(bp.is_embedded() && bp.check().is_ok(), "{bp:?}");
+        assert_eq!((bp.lsize().get(), bp.birth(), bp.level().get()), (len as u64, TXG, 0));
+        assert_eq!(bp.object_type(), ObjectType::PLAIN_FILE_CONTENTS);
+        assert_eq!(read(&zio, &bp).expect("whole")[..], text(len)[..]);
+        block_on(zio.free(TXG, &bp)).expect("nothing to free");
+    }
+    assert_eq!(allocated(&zio), before);
+    let others = [
+        WritePolicy { level: Level::new(1), ..policy },
+        WritePolicy { object_type: ObjectType::DNODE, ..policy },
+        WritePolicy { compression: CompressionKind::Off.into(), ..policy },
+    ];
+    for policy in others {
+        assert!(!write(&zio, &text(4096), &policy).expect("room").is_embedded(), "{policy:?}");
+    }
+    assert!(!write(&zio, &noise(512, 1), &policy).expect("room").is_embedded());
+}

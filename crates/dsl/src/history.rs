@@ -1,0 +1,163 @@
+//! The pool's history: a ring of records in an object that the directory calls `history`.
+//!
+//! The first record, how the pool was made, stays for ever; of the others the oldest give way when
+//! the ring is full. Offsets in the ring only grow; [`HistoryPhys::to_phys`] says where they are.
+//!
+//! Invariant: what was noted is read back in order, however often the ring went round
+//! (test: `history_keeps_the_first_record_and_the_newest`).
+
+use dmu::{Dnode, DnodeSpec, Tx};
+use ondisk::history::{HISTORY_MAX_BYTES, HISTORY_MIN_BYTES, decode_record, encode_record};
+use ondisk::mos::directory;
+use ondisk::{HistoryPhys, NvList, ObjectType};
+use std::sync::Arc;
+use units::ObjectId;
+use zerocopy::little_endian::U64;
+use zerocopy::{FromZeros, IntoBytes};
+
+use crate::{Dsl, DslError};
+
+const BLOCK_BYTES: u32 = 128 << 10;
+/// Share of the pool that the ring takes.
+const SHARE_OF_POOL: u64 = 1000;
+/// Length of the number that stands before a record.
+const LENGTH_BYTES: u64 = 8;
+
+/// The ring, opened.
+struct Ring {
+    dnode: Arc<Dnode>,
+    phys: HistoryPhys,
+}
+
+impl Ring {
+    fn of(dnode: Arc<Dnode>) -> Result<Self, DslError> {
+        let damaged = |_| DslError::damaged(dnode.object(), "header of the history");
+        let phys = HistoryPhys::decode(&dnode.bonus()).map_err(damaged)?;
+        Ok(Self { dnode, phys })
+    }
+
+    fn damaged(&self) -> DslError {
+        DslError::damaged(self.dnode.object(), "record of the history")
+    }
+
+    /// Where `len` bytes from a growing offset lie: the piece up to the ring's end, and the rest.
+    fn pieces(&self, offset: u64, len: u64) -> Result<[(u64, u64); 2], DslError> {
+        let at = self.phys.to_phys(offset).ok_or_else(|| self.damaged())?;
+        let first = len.min(self.phys.phys_max_off.get().saturating_sub(at));
+        Ok([(at, first), (self.phys.create_len.get(), len - first)])
+    }
+
+    async fn read(&self, offset: u64, len: u64) -> Result<Vec<u8>, DslError> {
+        let mut bytes = Vec::new();
+        for (at, len) in self.pieces(offset, len)? {
+            let mut piece = vec![0; usize::try_from(len).map_err(|_| self.damaged())?];
+            self.dnode.read(at, &mut piece).await?;
+            bytes.extend(piece);
+        }
+        Ok(bytes)
+    }
+
+    async fn write(&self, tx: &Tx, offset: u64, bytes: &[u8]) -> Result<(), DslError> {
+        let mut rest = bytes;
+        for (at, len) in self.pieces(offset, bytes.len() as u64)? {
+            let (piece, later) = rest.split_at(len as usize);
+            self.dnode.write(tx, at, piece).await?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Length of the record at an offset below `end`, the number before it included.
+    async fn record_len(&self, offset: u64, end: u64) -> Result<u64, DslError> {
+        let word = self.read(offset, LENGTH_BYTES).await?;
+        let len = <[u8; 8]>::try_from(&word[..]).map(u64::from_le_bytes).map_err(|_| self.damaged())?;
+        let whole = len.checked_add(LENGTH_BYTES).filter(|whole| *whole <= end.saturating_sub(offset));
+        whole.ok_or_else(|| self.damaged())
+    }
+
+    /// Appends a record; the oldest make room.
+    async fn append(&mut self, tx: &Tx, bytes: &[u8]) -> Result<(), DslError> {
+        let len = bytes.len() as u64;
+        if self.phys.create_len.get() == 0 {
+            self.dnode.write(tx, 0, bytes).await?;
+            self.phys.create_len = U64::new(len);
+            self.phys.bof = U64::new(len);
+            self.phys.eof = U64::new(len);
+            return self.store(tx);
+        }
+        if len >= self.phys.ring_bytes() {
+            return Ok(());
+        }
+        while self.phys.ring_bytes() - (self.phys.eof.get() - self.phys.bof.get()) <= len {
+            let (bof, eof) = (self.phys.bof.get(), self.phys.eof.get());
+            self.phys.bof = U64::new(bof + self.record_len(bof, eof).await?);
+            self.phys.records_lost = U64::new(self.phys.records_lost.get() + 1);
+        }
+        self.write(tx, self.phys.eof.get(), bytes).await?;
+        self.phys.eof = U64::new(self.phys.eof.get() + len);
+        self.store(tx)
+    }
+
+    fn store(&self, tx: &Tx) -> Result<(), DslError> {
+        Ok(self.dnode.set_bonus(tx, ObjectType::SPA_HISTORY_OFFSETS, self.phys.as_bytes())?)
+    }
+
+    /// All records, oldest first.
+    async fn records(&self) -> Result<Vec<NvList>, DslError> {
+        let mut records = Vec::new();
+        if self.phys.create_len.get() == 0 {
+            return Ok(records);
+        }
+        let mut first = vec![0; self.phys.create_len.get().min(HISTORY_MAX_BYTES) as usize];
+        self.dnode.read(0, &mut first).await?;
+        records.push(self.decode(&first)?);
+        let (mut at, end) = (self.phys.bof.get(), self.phys.eof.get());
+        while at < end {
+            let len = self.record_len(at, end).await?;
+            records.push(self.decode(&self.read(at, len).await?)?);
+            at += len;
+        }
+        Ok(records)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<NvList, DslError> {
+        decode_record(bytes).map(|(record, _)| record).map_err(|_| self.damaged())
+    }
+}
+
+impl Dsl {
+    /// Adds a record to the history, which is made when there is none; its size follows from the
+    /// pool's.
+    ///
+    /// # Errors
+    /// Damage, and those of changing the MOS.
+    pub async fn add_history(&self, tx: &Tx, record: &NvList, pool_bytes: u64) -> Result<(), DslError> {
+        let mut ring = match self.directory.lookup_u64(directory::HISTORY.as_bytes()).await? {
+            Some(object) => Ring::of(self.mos.hold(ObjectId::new(object)).await?)?,
+            None => self.create_history(tx, pool_bytes).await?,
+        };
+        ring.append(tx, &encode_record(record)).await
+    }
+
+    async fn create_history(&self, tx: &Tx, pool_bytes: u64) -> Result<Ring, DslError> {
+        let spec = DnodeSpec::new(ObjectType::SPA_HISTORY, BLOCK_BYTES)
+            .with_bonus(ObjectType::SPA_HISTORY_OFFSETS, size_of::<HistoryPhys>() as u16);
+        let dnode = self.mos.allocate(tx, &spec).await?;
+        let mut phys = HistoryPhys::new_zeroed();
+        phys.phys_max_off =
+            U64::new((pool_bytes / SHARE_OF_POOL).clamp(HISTORY_MIN_BYTES, HISTORY_MAX_BYTES));
+        self.directory.add_u64(tx, directory::HISTORY.as_bytes(), dnode.object().get()).await?;
+        Ok(Ring { dnode, phys })
+    }
+
+    /// All records of the history, oldest first.
+    ///
+    /// # Errors
+    /// Damage, and those of reading the MOS.
+    pub async fn history(&self) -> Result<Vec<NvList>, DslError> {
+        match self.directory.lookup_u64(directory::HISTORY.as_bytes()).await? {
+            Some(object) => Ring::of(self.mos.hold(ObjectId::new(object)).await?)?.records().await,
+            None => Ok(Vec::new()),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What becomes of blocks that a head lets go.
+//!
+//! ```text
+//!  born after the latest snapshot ─► nobody else has them: freed
+//!  older                          ─► the head's deadlist: they go when that snapshot goes
+//! ```
+//! Of the older ones, those born after the snapshot before the latest are from now on the latest's
+//! alone, and count as unique to it; a clone's origin is shared with its own next, and is left
+//! alone. Those born after the dir's origin were this dir's, and move from what its head uses to what
+//! its snapshots use; still older ones are accounted to the dir that the clone came from.
+//!
+//! Invariants
+//! - A block that a snapshot refers to is never given back to be freed
+//!   (test: `a_block_that_a_snapshot_has_goes_on_the_deadlist`).
+//! - A bookmark knows what was freed of its snapshot before the next one came: `freed_before_next`.
+
+use dmu::zap::ZapValue;
+use dmu::{SpaceDelta, Tx};
+use ondisk::Blkptr;
+use ondisk::dsl::{BOOKMARK_WORDS, BookmarkPhys, dataset_names, used};
+use units::{ObjectId, Txg};
+use zerocopy::little_endian::U64;
+
+use crate::dataset::Dataset;
+use crate::space::{Imbalance, add};
+use crate::{Dsl, DslError};
+
+/// A bookmark that counts what was freed since its snapshot ([`BookmarkPhys::flags`]).
+const HAS_FREED: u64 = 1;
+
+/// Space of the blocks that snapshots hold of those that a head let go.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Held {
+    /// All of it.
+    pub all: SpaceDelta,
+    /// What was allocated for this dir.
+    pub of_dir: i64,
+}
+
+impl Dsl {
+    /// Puts those of the blocks that a head lets go that snapshots have on its deadlist; gives the
+    /// others, and the space of those held.
+    pub(crate) async fn hold_back(
+        &self,
+        tx: &Tx,
+        head: &Dataset,
+        killed: Vec<Blkptr>,
+    ) -> Result<(Vec<Blkptr>, Held), DslError> {
+        let phys = head.phys();
+        let latest = Txg::new(phys.prev_snapshot_txg.get());
+        self.count_in_bookmarks(tx, head, latest, &killed).await?;
+        let (to_free, to_hold): (Vec<Blkptr>, Vec<Blkptr>) =
+            killed.into_iter().partition(|bp| bp.birth() > latest);
+        if to_hold.is_empty() {
+            return Ok((to_free, Held::default()));
+        }
+        self.add_to_deadlist(tx, ObjectId::new(phys.deadlist.get()), &to_hold).await?;
+        let snapshot = self.loaded_dataset(ObjectId::new(phys.prev_snapshot.get())).await?;
+        if snapshot.phys().next_snapshot.get() == head.object().get() {
+            let before = Txg::new(snapshot.phys().prev_snapshot_txg.get());
+            let alone = space_of(to_hold.iter().filter(|bp| bp.birth() > before));
+            snapshot.try_change(tx, |phys| add(&mut phys.unique_bytes, alone.used))?;
+        }
+        let origin = self.origin_txg(head).await?;
+        let of_dir = space_of(to_hold.iter().filter(|bp| bp.birth() > origin)).used;
+        Ok((to_free, Held { all: space_of(to_hold.iter()), of_dir }))
+    }
+
+    /// When the snapshot was made that a head's dir began from.
+    async fn origin_txg(&self, head: &Dataset) -> Result<Txg, DslError> {
+        match head.dir().phys().origin.get() {
+            0 => Ok(Txg::ZERO),
+            origin => Ok(Txg::new(self.dataset(ObjectId::new(origin)).await?.creation_txg.get())),
+        }
+    }
+
+    /// Bookmarks since the latest snapshot learn what their own snapshots had of these blocks.
+    async fn count_in_bookmarks(
+        &self,
+        tx: &Tx,
+        head: &Dataset,
+        latest: Txg,
+        killed: &[Blkptr],
+    ) -> Result<(), DslError> {
+        let fields = self.dataset_fields(head.dnode()).await?;
+        if killed.is_empty() || !fields.iter().any(|field| field == dataset_names::BOOKMARKS) {
+            return Ok(());
+        }
+        let list = self.zap(head.object().get()).await?;
+        let list = list.lookup_u64(dataset_names::BOOKMARKS.as_bytes()).await?;
+        let bookmarks = self.zap(list.unwrap_or(0)).await?;
+        for entry in bookmarks.all().await? {
+            let ZapValue::U64(words) = &entry.value else { continue };
+            let damaged = |_| DslError::damaged(bookmarks.object(), "short bookmark");
+            let mut bookmark = BookmarkPhys::from_words(words).map_err(damaged)?;
+            let made = Txg::new(bookmark.creation_txg.get());
+            let counts = words.len() >= BOOKMARK_WORDS - 1 && bookmark.flags.get() & HAS_FREED != 0;
+            if made < latest || !counts {
+                continue;
+            }
+            let freed = space_of(killed.iter().filter(|bp| bp.birth() <= made));
+            add_space(&mut bookmark.freed_before_next, freed)
+                .map_err(|Imbalance| Imbalance.of(bookmarks.object()))?;
+            let mut value = bookmark.to_words();
+            value.truncate(words.len());
+            bookmarks.update(tx, &entry.name, &ZapValue::U64(value)).await?;
+        }
+        Ok(())
+    }
+}
+
+fn add_space(figures: &mut [U64; 3], space: SpaceDelta) -> Result<(), Imbalance> {
+    let [used, compressed, uncompressed] = figures;
+    add(used, space.used)?;
+    add(compressed, space.compressed)?;
+    add(uncompressed, space.uncompressed)
+}
+
+fn space_of<'a>(bps: impl Iterator<Item = &'a Blkptr>) -> SpaceDelta {
+    let mut space = SpaceDelta::default();
+    bps.for_each(|bp| space.add(bp));
+    space
+}
+
+/// Moves what snapshots hold of a head's former blocks to what they use.
+pub(crate) fn account_held(tx: &Tx, head: &Dataset, held: &Held) -> Result<(), DslError> {
+    head.dir().move_space(tx, used::HEAD, used::SNAP, held.of_dir)
+}

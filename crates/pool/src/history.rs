@@ -1,0 +1,71 @@
+//! What was done to the pool: commands, as users gave them, and what became of them.
+
+use std::sync::Arc;
+
+use dmu::Tx;
+use dsl::DatasetName;
+use ondisk::NvList;
+use ondisk::history::names;
+
+use crate::{Pool, PoolError};
+
+/// Where history says that commands were given.
+const ZONE: &str = "linux";
+
+impl Pool {
+    /// Notes a command that was carried out, and who gave it (a uid).
+    ///
+    /// # Errors
+    /// When it cannot be made stable.
+    pub async fn log_history(self: &Arc<Self>, command: &str, who: u64) -> Result<(), PoolError> {
+        let command = command.to_owned();
+        self.in_sync(move |pool, tx| async move {
+            let mut record = pool.record();
+            record.add_str(names::COMMAND, command).add_u64(names::WHO, who).add_str(names::ZONE, ZONE);
+            Ok(pool.dsl.add_history(&tx, &record, pool.room().capacity).await?)
+        })
+        .await
+    }
+
+    /// All that the history still knows, oldest first.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn history(&self) -> Result<Vec<NvList>, PoolError> {
+        Ok(self.dsl.history().await?)
+    }
+
+    /// Notes what a group did, to a dataset or to the pool.
+    pub(crate) async fn note_event(
+        &self,
+        tx: &Tx,
+        what: &str,
+        dataset: Option<&DatasetName>,
+        detail: &str,
+    ) -> Result<(), PoolError> {
+        let mut record = self.record();
+        record.add_str(names::INTERNAL_NAME, what).add_u64(names::TXG, tx.txg().get());
+        if let Some(dataset) = dataset {
+            record.add_str(names::DATASET_NAME, dataset.name.as_str());
+            record.add_u64(names::DATASET_ID, dataset.dataset.get());
+        }
+        record.add_str(names::INTERNAL_STR, detail);
+        Ok(self.dsl.add_history(tx, &record, self.room().capacity).await?)
+    }
+
+    /// Notes that the pool was made or imported, and by what.
+    pub(crate) async fn note_version(&self, tx: &Tx, what: &str) -> Result<(), PoolError> {
+        let version = self.config.lock().version();
+        let detail =
+            format!("pool version {version}; software version sawmill-{}", env!("CARGO_PKG_VERSION"));
+        self.note_event(tx, what, None, &detail).await
+    }
+
+    /// What every record begins with.
+    fn record(&self) -> NvList {
+        let mut record = NvList::new();
+        record.add_u64(names::TIME, self.env.wall_clock().as_secs());
+        record.add_str(names::HOST, self.tuning.host.name.as_str());
+        record
+    }
+}

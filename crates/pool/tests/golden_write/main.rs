@@ -1,0 +1,120 @@
+//! Pools that OpenZFS made, imported for writing and worked on: `zdb` finds them sound, and what was
+//! not touched, snapshots above all, stays what it was.
+
+mod contents;
+mod world;
+
+use std::collections::BTreeMap;
+
+use units::ObjectId;
+use zpl::{Cred, FileKind, NewNode, SetAttributes, WriteFlags, Zfs};
+
+use crate::contents::File;
+use crate::world::World;
+
+/// Files with which the same is done in every dataset, by what happens to them.
+#[derive(Default)]
+struct Touched {
+    removed: Vec<String>,
+    /// By object, for a file may have several names.
+    changed: Vec<ObjectId>,
+}
+
+/// Overwrites, cuts, punches and removes old files, and adds new ones.
+async fn work(zfs: &Zfs, old: &BTreeMap<String, File>) -> Touched {
+    let mut touched = Touched::default();
+    let files = old.iter().filter(|(_, file)| file.kind == FileKind::File && file.size > 0);
+    for (number, (path, file)) in files.enumerate() {
+        let middle = file.size / 2;
+        let size = |size| SetAttributes { size: Some(size), ..SetAttributes::default() };
+        match number % 5 {
+            0 => drop(zfs.write(file.object, middle, &[0xa5; 700], WriteFlags::default()).await.unwrap()),
+            1 => drop(zfs.set_attributes(file.object, size(middle)).await.unwrap()),
+            2 => drop(zfs.write(file.object, 0, &vec![0; 300_000], WriteFlags::default()).await.unwrap()),
+            3 => {
+                let (dir, name) = contents::place(zfs, path).await;
+                zfs.unlink(dir, name.as_bytes()).await.unwrap();
+                touched.removed.push(path.clone());
+                continue;
+            }
+            _ => continue,
+        }
+        touched.changed.push(file.object);
+    }
+    let dir = zfs.create(zfs.root(), b"new dir", NewNode::Directory, 0o755, Cred::default()).await.unwrap();
+    for number in 0..40_u32 {
+        let name = format!("new {number}");
+        let made = zfs.create(dir.object, name.as_bytes(), NewNode::File, 0o644, Cred::default());
+        let object = made.await.unwrap().object;
+        let data: Vec<u8> = (0..number * 999).flat_map(|i| (i ^ number << 9).to_le_bytes()).collect();
+        zfs.write(object, u64::from(number) * 70, &data, WriteFlags::default()).await.unwrap();
+    }
+    touched
+}
+
+/// Removes half of what [`work`] made, so that blocks of several groups go.
+async fn second_work(zfs: &Zfs) {
+    let dir: ObjectId = zfs.lookup(zfs.root(), b"new dir").await.unwrap().object;
+    for number in (0..40).step_by(2) {
+        zfs.unlink(dir, format!("new {number}").as_bytes()).await.unwrap();
+    }
+}
+
+/// Imports a copy of a golden pool, works on these datasets, and has `zdb` judge it; what the
+/// datasets in `kept` hold must not change.
+fn worked_on(name: &str, datasets: &[&str], kept: &[&str]) {
+    let Some(world) = World::copy_of(name) else { return };
+    let before = world.read_only(|pool| {
+        let all = datasets.iter().chain(kept);
+        all.map(|of| ((*of).to_owned(), world.contents(pool, of))).collect::<BTreeMap<_, _>>()
+    });
+    world.check("before");
+    let pool = world.import();
+    let mut touched = BTreeMap::new();
+    for name in datasets {
+        let zfs = world.zfs(&pool, name);
+        touched.insert(*name, world.run(work(&zfs, &before[*name])));
+    }
+    world.run(pool.sync_now()).unwrap();
+    for name in datasets {
+        world.run(second_work(&world.zfs(&pool, name)));
+    }
+    world.run(pool.sync_now()).unwrap();
+    world.export(&pool);
+    drop(pool);
+    world.check("after");
+    world.read_only(|pool| {
+        for name in kept {
+            assert_eq!(world.contents(pool, name), before[*name], "{name}");
+        }
+        for name in datasets {
+            let after = world.contents(pool, name);
+            compare(&before[*name], &after, &touched[name]);
+            assert_eq!(after.keys().filter(|path| path.starts_with("/new dir/")).count(), 20, "{name}");
+        }
+    });
+}
+
+fn compare(before: &BTreeMap<String, File>, after: &BTreeMap<String, File>, touched: &Touched) {
+    for (path, file) in before {
+        if touched.removed.contains(path) {
+            assert!(!after.contains_key(path), "{path} was removed");
+        } else if touched.changed.contains(&file.object) {
+            assert_ne!(after[path], *file, "{path} was changed");
+        } else {
+            let links = |file: &File| (file.kind, file.size, file.hash);
+            assert_eq!(links(&after[path]), links(file), "{path}");
+        }
+    }
+}
+
+#[test]
+fn a_pool_without_features_stays_sound() {
+    worked_on("g01-single-nofeat", &["whirl", "whirl/fs"], &[]);
+}
+
+#[test]
+fn a_pool_of_version_28_stays_sound() {
+    // File systems before version 5 are read only.
+    worked_on("g18-v28", &["whirl", "whirl/fs"], &["whirl/fs@s", "whirl/v4"]);
+}

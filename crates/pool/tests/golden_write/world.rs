@@ -1,0 +1,81 @@
+//! A copy of a golden pool.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use device::{Env, Options, RealEnv};
+use oracle::zdb::Zdb;
+use pool::{ImportSpec, Pool, Tuning};
+use tempfile::TempDir;
+use vdev::PoolState;
+use zpl::Zfs;
+
+use crate::contents::{File, contents};
+
+const POOL: &str = "whirl";
+
+pub struct World {
+    env: Arc<RealEnv>,
+    _dir: TempDir,
+    images: PathBuf,
+}
+
+impl World {
+    /// `None` where there are no golden pools.
+    pub fn copy_of(name: &str) -> Option<Self> {
+        let dir = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap();
+        let images = oracle::golden::copy(name, dir.path())?;
+        Some(Self { env: RealEnv::new(Options::default()), _dir: dir, images })
+    }
+
+    pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        self.env.block_on(future)
+    }
+
+    fn opened(&self, read_only: bool) -> Arc<Pool> {
+        let paths = std::fs::read_dir(&self.images).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let spec =
+            ImportSpec { paths, name: Some(POOL.into()), read_only, force: true, ..ImportSpec::default() };
+        // Groups sync when the test says so.
+        let tuning = Tuning { txg_timeout: Duration::from_secs(3600), ..Tuning::default() };
+        let env: Arc<dyn Env> = self.env.clone();
+        self.run(Pool::import(env, &spec, tuning)).unwrap_or_else(|error| panic!("import: {error}"))
+    }
+
+    pub fn import(&self) -> Arc<Pool> {
+        self.opened(false)
+    }
+
+    /// Looks at the pool without changing it.
+    pub fn read_only<R>(&self, look: impl FnOnce(&Arc<Pool>) -> R) -> R {
+        let pool = self.opened(true);
+        let seen = look(&pool);
+        self.run(pool.close(PoolState::Exported)).unwrap();
+        seen
+    }
+
+    pub fn export(&self, pool: &Arc<Pool>) {
+        self.run(pool.close(PoolState::Exported)).unwrap();
+    }
+
+    pub fn zfs(&self, pool: &Arc<Pool>, name: &str) -> Arc<Zfs> {
+        let opened = self.run(pool.filesystem(name));
+        Arc::clone(&opened.unwrap_or_else(|error| panic!("{name}: {error}")).zfs)
+    }
+
+    pub fn contents(&self, pool: &Arc<Pool>, name: &str) -> BTreeMap<String, File> {
+        let opened = match name.contains('@') {
+            true => self.run(pool.snapshot_filesystem(name)),
+            false => self.run(pool.filesystem(name)),
+        };
+        let fs = opened.unwrap_or_else(|error| panic!("{name}: {error}"));
+        self.run(contents(&fs.zfs))
+    }
+
+    /// `zdb` finds every block, no leak, and every object in order.
+    pub fn check(&self, when: &str) {
+        Zdb::new(&self.images, POOL).check().unwrap_or_else(|error| panic!("{when}: {error}"));
+    }
+}
