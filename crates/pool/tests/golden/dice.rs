@@ -10,4 +10,9 @@ impl Xorshift {
         self.0 ^= self.0 << 17;
         self.0
     }
+
+    /// Below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
 }

@@ -69,3 +69,36 @@ fn g03_reads_when_either_side_of_the_mirror_is_noise() {
         reads_over_noise("g03-mirror-log", &[noisy]);
     }
 }
+
+#[test]
+fn g05_reads_without_any_one_device() {
+    for missing in ["d1", "d2", "d3"] {
+        reads_without("g05-raidz1", &[missing]);
+    }
+}
+
+#[test]
+fn g05_reads_when_any_one_device_is_noise() {
+    for noisy in ["d1", "d2", "d3"] {
+        reads_over_noise("g05-raidz1", &[noisy]);
+    }
+}
+
+#[test]
+fn g06_reads_without_any_two_devices() {
+    for missing in pairs() {
+        reads_without("g06-raidz2", &missing);
+    }
+}
+
+#[test]
+fn g06_reads_when_any_two_devices_are_noise() {
+    for noisy in pairs() {
+        reads_over_noise("g06-raidz2", &noisy);
+    }
+}
+
+fn pairs() -> impl Iterator<Item = [&'static str; 2]> {
+    let names = ["d1", "d2", "d3", "d4"];
+    (0..4).flat_map(move |one| (one + 1..4).map(move |two| [names[one], names[two]]))
+}

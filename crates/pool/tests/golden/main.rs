@@ -8,6 +8,7 @@
 
 mod dice;
 mod encrypted;
+mod hostile;
 mod lost;
 mod manifest;
 mod props;
@@ -40,7 +41,12 @@ golden! {
     g01_without_features: "g01-single-nofeat";
     g02_with_default_features: "g02-single-default";
     g03_mirror_with_log: "g03-mirror-log";
+    g05_raidz1: "g05-raidz1";
+    g06_raidz2: "g06-raidz2";
+    g08_each_compression: "g08-compress";
+    g09_each_checksum: "g09-checksums";
     g10_snapshots_and_clones: "g10-snapshots-clones";
     g11_many_kinds_of_files: "g11-many";
     g12_volumes: "g12-zvol";
+    g20_special_and_dedup_vdevs: "g20-special-vdev";
 }
