@@ -158,7 +158,12 @@ impl Zfs {
         let found = znode.dnode.seek(offset, to).await?.filter(|&found| found < size);
         match (found, to) {
             (Some(found), _) => Ok(found),
-            (None, SeekTo::Hole) => Ok(size),
+            (None, SeekTo::Hole) => {
+                // There are no blocks behind the last one ever written.
+                let end =
+                    (znode.dnode.max_block().get() + 1).saturating_mul(u64::from(znode.dnode.block_bytes()));
+                Ok(end.clamp(offset, size))
+            }
             (None, SeekTo::Data) => Err(ZplError::NoSuchOffset),
         }
     }
