@@ -1,0 +1,122 @@
+//! An open pool.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pool::{ImportSpec, Volume};
+use vdev::PoolState;
+
+use crate::{Error, Files};
+
+/// Which pool to open, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Import {
+    spec: ImportSpec,
+}
+
+impl Import {
+    /// The pool of this name on these devices.
+    #[must_use]
+    pub fn named(name: &str, devices: &[impl AsRef<Path>]) -> Self {
+        let paths = devices.iter().map(|path| path.as_ref().to_owned()).collect();
+        Self { spec: ImportSpec { paths, name: Some(name.to_owned()), ..ImportSpec::default() } }
+    }
+
+    /// For reading: nothing is changed, no log replayed.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.spec.read_only = true;
+        self
+    }
+
+    /// Though its labels say that another system has it open.
+    #[must_use]
+    pub fn force(mut self) -> Self {
+        self.spec.force = true;
+        self
+    }
+
+    pub(crate) fn spec(&self) -> &ImportSpec {
+        &self.spec
+    }
+}
+
+/// A pool, its devices held. Dropped without [`Pool::export`] it is left as a crash would leave
+/// it: nothing that was made stable is lost.
+#[derive(Clone)]
+pub struct Pool {
+    inner: Arc<pool::Pool>,
+}
+
+impl Pool {
+    /// From the layer below.
+    #[must_use]
+    pub fn new(inner: Arc<pool::Pool>) -> Self {
+        Self { inner }
+    }
+
+    /// The layer below: datasets, space, vdevs.
+    #[must_use]
+    pub fn inner(&self) -> &Arc<pool::Pool> {
+        &self.inner
+    }
+
+    /// The files of a file system `pool/name`, or of its snapshot `pool/name@snapshot`.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be read.
+    pub async fn filesystem(&self, name: &str) -> Result<Files, Error> {
+        let opened = match name.contains('@') {
+            true => self.inner.snapshot_filesystem(name).await,
+            false => self.inner.filesystem(name).await,
+        };
+        Ok(Files::new(Arc::clone(&opened?.zfs)))
+    }
+
+    /// Makes an empty file system.
+    ///
+    /// # Errors
+    /// When there is one of that name, or its parent is missing.
+    pub async fn create_filesystem(&self, name: &str) -> Result<(), Error> {
+        Ok(self.inner.create_filesystem(name, Vec::new()).await?)
+    }
+
+    /// A volume, or a snapshot of one, for reading.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be read.
+    pub async fn volume(&self, name: &str) -> Result<Volume, Error> {
+        Ok(self.inner.volume(name).await?)
+    }
+
+    /// Names of all file systems, volumes and snapshots.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub async fn datasets(&self) -> Result<Vec<String>, Error> {
+        let mut names = Vec::new();
+        let dsl = self.inner.dsl();
+        for head in dsl.list(&self.inner.name()).await.map_err(pool::PoolError::from)? {
+            let snapshots = dsl.snapshots(&head).await.map_err(pool::PoolError::from)?;
+            names.push(head.name);
+            names.extend(snapshots.into_iter().map(|snapshot| snapshot.name));
+        }
+        Ok(names)
+    }
+
+    /// Makes everything done so far stable.
+    ///
+    /// # Errors
+    /// When that cannot be done.
+    pub async fn sync(&self) -> Result<(), Error> {
+        Ok(self.inner.sync_now().await?)
+    }
+
+    /// Makes everything stable and lets the devices go, for any system to import them.
+    ///
+    /// # Errors
+    /// When it cannot be made stable; the pool stays open then.
+    pub async fn export(&self) -> Result<(), Error> {
+        Ok(self.inner.close(PoolState::Exported).await?)
+    }
+}
