@@ -14,20 +14,20 @@
 //! - The cache file names a pool before the command that made or imported it has its answer
 //!   (test: `a_killed_daemon_brings_its_pools_back`).
 
-mod candidates;
+pub(crate) mod candidates;
 mod choice;
 mod create;
 mod datasets;
 mod destroy;
 mod features;
 mod held;
-mod host;
+pub(crate) mod host;
 mod import;
 mod info;
 mod labelclear;
 mod mounts;
 mod probe;
-mod refusal;
+pub(crate) mod refusal;
 mod rename;
 mod repair;
 mod service;

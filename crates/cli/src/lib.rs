@@ -8,17 +8,25 @@
 //!                        stderr               view::* (tables, JSON) ◄──┘
 //! ```
 //!
+//! `sawmill ls | cat | tree | cp …` ask nobody: see [`visit`].
+//!
 //! Output and messages are an interface that scripts parse: tests compare them with what
 //! OpenZFS 2.3.2 printed (`tests/golden`).
 #![forbid(unsafe_code)]
 
 mod args;
 mod bench;
+mod cat;
+mod cp;
 pub mod daemon;
 mod engine;
+mod inspect;
+mod ls;
 mod program;
 mod session;
+mod tree;
 mod view;
+mod visit;
 mod zfs;
 mod zpool;
 

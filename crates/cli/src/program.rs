@@ -41,7 +41,11 @@ pub struct Program {
 }
 
 /// All programs.
-pub const PROGRAMS: &[Program] = &[crate::zpool::PROGRAM, crate::zfs::PROGRAM, crate::daemon::PROGRAM];
+pub const PROGRAMS: &[Program] =
+    &[crate::zpool::PROGRAM, crate::zfs::PROGRAM, crate::daemon::PROGRAM, crate::visit::PROGRAM];
+
+/// What is called without the name of a program.
+const PLAIN: &Program = &crate::visit::PROGRAM;
 
 const EXIT_USAGE: u8 = 2;
 
@@ -50,7 +54,7 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> u8 {
     let mut words: Vec<String> = argv.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let called = if words.is_empty() { String::new() } else { words.remove(0) };
     let called = Path::new(&called).file_name().map(|n| n.to_string_lossy().into_owned());
-    let by_link = PROGRAMS.iter().filter(|p| p.name != "daemon");
+    let by_link = PROGRAMS.iter().filter(|p| p.name != "daemon" && p.name != PLAIN.name);
     if let Some(program) = by_link.into_iter().find(|p| Some(p.name) == called.as_deref()) {
         return run_program(program, &words);
     }
@@ -58,7 +62,10 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> u8 {
         eprint!("missing command\n{}", usage());
         return EXIT_USAGE;
     };
-    match (PROGRAMS.iter().find(|p| p.name == first), first.as_str()) {
+    if let Some(command) = PLAIN.command(first) {
+        return run_command(PLAIN, command, rest);
+    }
+    match (PROGRAMS.iter().find(|p| p.name == first && p.name != PLAIN.name), first.as_str()) {
         (Some(program), _) => run_program(program, rest),
         (None, "bench") => crate::bench::main(rest),
         (None, "version" | "--version" | "-V") => {
@@ -79,8 +86,11 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> u8 {
 fn usage() -> String {
     let mut text =
         String::from("usage: sawmill command args ...\nwhere 'command' is one of the following:\n\n");
-    for program in PROGRAMS {
+    for program in PROGRAMS.iter().filter(|program| program.name != PLAIN.name) {
         _ = writeln!(text, "\t{} ...", program.name);
+    }
+    for command in PLAIN.commands {
+        _ = writeln!(text, "\t{}", command.spec.usage());
     }
     text.push_str("\tversion\n");
     text

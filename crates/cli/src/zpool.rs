@@ -17,6 +17,8 @@ mod version;
 
 use crate::program::{Command, Program};
 
+pub(crate) use import::search;
+
 /// `zfs` has it, too.
 pub const VERSION: Command = version::COMMAND;
 

@@ -155,6 +155,14 @@ impl Pool {
         &self.dsl
     }
 
+    /// Its configuration as the meta-objset has it.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn stored_config(&self) -> Result<ondisk::NvList, PoolError> {
+        config::load(&self.dsl).await
+    }
+
     /// Its transaction groups.
     #[must_use]
     pub fn txgs(&self) -> &Arc<TxgGate> {

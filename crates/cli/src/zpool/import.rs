@@ -78,7 +78,7 @@ fn read(args: &Args) -> Result<PoolImport, Stop> {
 }
 
 /// Where to look: `-d`, else `$ZPOOL_IMPORT_PATH`; full paths, as the daemon stands elsewhere.
-fn search(args: &Args) -> Vec<String> {
+pub fn search(args: &Args) -> Vec<String> {
     let given: Vec<String> = args.values('d').map(str::to_owned).collect();
     let given = match std::env::var("ZPOOL_IMPORT_PATH") {
         Ok(path) if given.is_empty() => path.split(':').map(str::to_owned).collect(),

@@ -38,7 +38,8 @@ impl Dnode {
     }
 
     /// The dnode as of the last synced group.
-    pub(crate) fn synced_image(&self) -> DnodeImage {
+    #[must_use]
+    pub fn synced_image(&self) -> DnodeImage {
         self.state.lock().synced.clone()
     }
 

@@ -1,0 +1,135 @@
+//! `sawmill cp`: files between a pool that is not in use and this system.
+//!
+//! ```text
+//!  cp ─► which operands are in the pool? ─► Copier<Inside, Outside>   out of the pool
+//!                                       └─► Copier<Outside, Inside>   into it; then it is exported
+//! ```
+//! What went wrong with one file is told, and the others are copied.
+
+mod copier;
+mod inside;
+mod outside;
+mod progress;
+mod side;
+
+use crate::args::{Args, Flag, Spec};
+use crate::program::Command;
+use crate::session::{Outcome, Session, usage};
+use crate::visit::place::{Place, common_pool};
+use crate::visit::{Access, FORCE, SEARCH, Visit};
+use copier::{Copier, How};
+use inside::Inside;
+use outside::Outside;
+use progress::Progress;
+use side::{Side, join, last_name};
+use zpl::FileKind;
+
+pub const COMMAND: Command = Command::new(
+    Spec {
+        name: "cp",
+        alias: None,
+        about: "copies files out of a pool that is not in use, or into it",
+        flags: &[
+            Flag::switch('a', "as -r and -p, and links stay links"),
+            FORCE,
+            Flag::switch('p', "keep modes, owners, times and extended attributes"),
+            Flag::switch('r', "directories, with all that is in them").or("recursive"),
+            Flag::switch('R', "the same as -r"),
+            SEARCH,
+        ],
+        operands: "<source> ... <target>; in the pool: <pool/filesystem[@snapshot]:path>",
+    },
+    run,
+);
+
+fn run(_: &mut Session, args: &Args) -> Outcome {
+    let Some((target, sources)) = args.operands.split_last().filter(|(_, sources)| !sources.is_empty())
+    else {
+        return usage("a source and a target are needed");
+    };
+    let inside = sources.iter().filter(|text| Place::is_meant_by(text)).count();
+    match (inside, Place::is_meant_by(target)) {
+        (0, true) => copy_in(args, sources, &Place::parse(target)?),
+        (count, false) if count == sources.len() => copy_out(args, sources, target),
+        (0, false) => usage("neither source nor target is in a pool: POOL/DATASET:PATH"),
+        _ => usage("either the sources or the target must be in the pool, not both"),
+    }
+}
+
+fn how(args: &Args) -> How {
+    let all = args.has('a');
+    // There is no asking without setting.
+    let umask = rustix::process::umask(rustix::fs::Mode::empty());
+    rustix::process::umask(umask);
+    How {
+        recursive: all || args.has('r') || args.has('R'),
+        preserve: all || args.has('p'),
+        links: all,
+        umask: umask.as_raw_mode(),
+    }
+}
+
+fn copy_out(args: &Args, sources: &[String], target: &str) -> Outcome {
+    let places = sources.iter().map(|text| Place::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    let visit = Visit::open(args, common_pool(&places)?, Access::Read)?;
+    let mut code = 0;
+    for place in &places {
+        let from = Inside { visit: &visit, files: visit.files(place)? };
+        let source = place.path.as_bytes();
+        let name = if last_name(source).is_empty() {
+            last_name(place.dataset.as_bytes())
+        } else {
+            last_name(source)
+        };
+        code |= copy(&from, &Outside, how(args), &[(source, name)], target.as_bytes(), sources.len() > 1);
+    }
+    Ok(code)
+}
+
+fn copy_in(args: &Args, sources: &[String], target: &Place) -> Outcome {
+    let visit = Visit::open(args, target.pool(), Access::Write)?;
+    let done = visit.files(target).map(|files| {
+        let to = Inside { visit: &visit, files };
+        let sources: Vec<_> =
+            sources.iter().map(|text| (text.as_bytes(), last_name(text.as_bytes()))).collect();
+        copy(&Outside, &to, how(args), &sources, target.path.as_bytes(), sources.len() > 1)
+    });
+    // Whatever happened, the pool is left exported.
+    visit.finish()?;
+    done
+}
+
+/// Copies each source, which has a path and a name, to the target, or into it if that is a
+/// directory; gives the exit code.
+fn copy<S: Side, T: Side>(
+    from: &S,
+    to: &T,
+    how: How,
+    sources: &[(&[u8], &[u8])],
+    target: &[u8],
+    into_directory: bool,
+) -> u8 {
+    let shown = String::from_utf8_lossy(target).into_owned();
+    let is_directory = match to.meta(target, true) {
+        Ok(there) => there.is_some_and(|there| there.kind == FileKind::Directory),
+        Err(trouble) => return complain(&[(shown, trouble)]),
+    };
+    if into_directory && !is_directory {
+        return complain(&[(shown, "target is not a directory".into())]);
+    }
+    let mut copier = Copier::new(from, to, how, Progress::new());
+    copier.progress.expect(sources.iter().map(|(path, _)| copier.measure(path)).sum());
+    for (path, name) in sources {
+        let target = if is_directory { join(target, name) } else { target.to_vec() };
+        copier.copy(path, &target);
+    }
+    copier.progress.finish();
+    complain(&copier.troubles)
+}
+
+fn complain(troubles: &[(String, String)]) -> u8 {
+    for (path, trouble) in troubles {
+        eprintln!("cp: '{path}': {trouble}");
+    }
+    u8::from(!troubles.is_empty())
+}

@@ -1,0 +1,180 @@
+//! `sawmill ls | cat | tree | cp`: files of pools that nobody has open, without a mount and
+//! without the daemon.
+//!
+//! ```text
+//!  POOL/DATASET[@SNAP]:PATH, -d DIR ─► labels ─► in use? refused
+//!                                        │ no
+//!                                        ▼
+//!                 Visit: imported for reading ─► ls, cat, tree, cp out
+//!                        imported for writing ─► logs replayed ─► cp in ─► exported
+//! ```
+//! A visit for reading changes nothing, so it replays nothing either: of a pool that was cut off,
+//! it shows the last transaction group.
+
+pub mod place;
+pub mod words;
+
+use crate::args::{Args, Flag};
+use crate::engine::{candidates, host, refusal};
+use crate::program::Program;
+use crate::session::Stop;
+use control::{Failure, FailureKind};
+use device::{DeviceError, Env, OpenMode, Options, RealEnv};
+use place::Place;
+use pool::{Candidate, ImportSpec, Pool, PoolError, Tuning, Volume, find_pools};
+use sawmill::Files;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use units::Guid;
+use vdev::PoolState;
+
+/// The commands.
+pub const PROGRAM: Program = Program {
+    name: "sawmill",
+    commands: &[
+        crate::ls::COMMAND,
+        crate::cat::COMMAND,
+        crate::tree::COMMAND,
+        crate::cp::COMMAND,
+        crate::inspect::COMMAND,
+    ],
+};
+
+/// Where to look for devices.
+pub const SEARCH: Flag =
+    Flag::value('d', "dir|file", "the pool's devices, or a directory of them; else all block devices")
+        .repeated();
+/// Open a pool that looks in use elsewhere.
+pub const FORCE: Flag = Flag::switch('f', "even if the pool looks in use on another system");
+
+/// Memory for blocks: a command reads most of them once.
+const CACHE_BYTES: u64 = 128 << 20;
+
+/// How often a device that is held is asked for.
+const ASKED_MAX: usize = 5;
+const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(20);
+
+/// Whether a pool is to be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It is not.
+    Read,
+    /// It is.
+    Write,
+}
+
+/// A pool that this command has open by itself.
+pub struct Visit {
+    env: Arc<RealEnv>,
+    pool: Arc<Pool>,
+}
+
+impl Visit {
+    /// Opens the pool of this name or guid.
+    pub fn open(args: &Args, pool: &str, access: Access) -> Result<Self, Stop> {
+        let options = Options::from_process_environment();
+        let env = RealEnv::new(options.map_err(|e| Failure::new(FailureKind::Invalid, e.to_string()))?);
+        let shared: Arc<dyn Env> = env.clone();
+        let opened = env.block_on(open(&shared, args, pool, access))?;
+        Ok(Self { env, pool: opened })
+    }
+
+    /// Where futures run.
+    pub fn env(&self) -> &RealEnv {
+        &self.env
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// The files of a dataset or snapshot.
+    pub fn files(&self, place: &Place) -> Result<Files, Stop> {
+        let opened = self.env.block_on(sawmill::Pool::new(Arc::clone(&self.pool)).filesystem(&place.dataset));
+        opened.map_err(|error| match error {
+            sawmill::Error::Pool(error) => refusal::pool("open", &place.dataset, &error).into(),
+            error => Failure::new(FailureKind::Other, refusal::chain(&error)).into(),
+        })
+    }
+
+    /// A volume, or a snapshot of one.
+    pub fn volume(&self, name: &str) -> Result<Volume, Stop> {
+        Ok(self.env.block_on(self.pool.volume(name)).map_err(|e| refusal::pool("open", name, &e))?)
+    }
+
+    /// Lets go of the pool; one that was open for writing is exported.
+    pub fn finish(self) -> Result<(), Stop> {
+        let name = self.pool.name();
+        let closed = self.env.block_on(self.pool.close(PoolState::Exported));
+        Ok(closed.map_err(|error| refusal::pool("export", &name, &error))?)
+    }
+}
+
+async fn open(env: &Arc<dyn Env>, args: &Args, name: &str, access: Access) -> Result<Arc<Pool>, Failure> {
+    let paths = candidates::paths(&crate::zpool::search(args));
+    let guid = name.parse().ok().map(Guid::new);
+    let meant = |c: &Candidate| c.pool.name == name || Some(c.guid) == guid;
+    let mut found = find_pools(env, &paths).await;
+    found.retain(|c| meant(c) && c.pool.state != PoolState::Destroyed);
+    let [candidate] = found.as_slice() else {
+        let reason =
+            if found.is_empty() { "no such pool" } else { "more than one pool of that name: use its guid" };
+        return Err(Failure::cannot(FailureKind::NoSuchPool, "open", name, reason));
+    };
+    check_unused(env, candidate, name, args.has('f')).await?;
+    let spec = ImportSpec {
+        paths: paths.clone(),
+        guid: Some(candidate.guid),
+        force: true,
+        read_only: access == Access::Read,
+        without_logs: access == Access::Read,
+        ..ImportSpec::default()
+    };
+    let tuning = Tuning { cache_bytes: CACHE_BYTES, host: host::this(), ..Tuning::default() };
+    Pool::import(Arc::clone(env), &spec, tuning).await.map_err(|error| match error {
+        PoolError::UnsupportedFeatures { .. } if access == Access::Write => {
+            refusal::pool("open", name, &error).and("The pool can be read, but not changed.")
+        }
+        error => refusal::pool("open", name, &error),
+    })
+}
+
+/// Refuses a pool that another system, the daemon, or another command has open. One that was
+/// exported is nobody's.
+async fn check_unused(
+    env: &Arc<dyn Env>,
+    candidate: &Candidate,
+    name: &str,
+    force: bool,
+) -> Result<(), Failure> {
+    if candidate.pool.state != PoolState::Active {
+        return Ok(());
+    }
+    let busy = |reason: &str| Failure::cannot(FailureKind::Busy, "open", name, reason);
+    for path in candidate.paths.values() {
+        if is_held(env, path).await {
+            return Err(busy("pool is in use").and("Its files are where it is mounted."));
+        }
+    }
+    let hostid = candidate.pool.hostid;
+    if hostid != 0 && hostid != host::this().id && !force {
+        let by = format!("Last accessed by {}.", candidate.pool.hostname);
+        return Err(busy("pool was previously in use from another system")
+            .and(by)
+            .and("Use '-f' to open it."));
+    }
+    Ok(())
+}
+
+/// Whether somebody has a device open for writing; not just for a moment, to ask the same.
+async fn is_held(env: &Arc<dyn Env>, path: &Path) -> bool {
+    for _ in 0..ASKED_MAX {
+        match env.open(path, OpenMode::ReadWrite).await {
+            Err(DeviceError::InUse { .. }) => env.sleep(ASKED_AGAIN_AFTER).await,
+            _ => return false,
+        }
+    }
+    true
+}
