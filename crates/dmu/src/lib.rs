@@ -8,6 +8,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod account;
 mod changes;
 pub(crate) mod dnode;
 mod error;

@@ -17,12 +17,13 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use ondisk::dnode::{
     DNODE_BLOCK_BYTES, DNODE_SLOT_BYTES, DNODES_PER_BLOCK, DnodeImage, DnodePhys, dnodes_of_block,
 };
-use ondisk::objset::{OBJSET_BYTES_V3, ObjsetPhys, ObjsetType};
+use ondisk::objset::{OBJSET_BYTES_V3, ObjsetPhys, ObjsetType, flags as objset_flags};
 use ondisk::{Blkptr, ObjectType, ZilHeader};
 use parking_lot::{Mutex, RwLock};
 use units::{BlockId, Level, ObjectId, ObjsetId, TXG_SLOTS, Txg};
 use zio::{WritePolicy, Zio};
 
+use crate::account::{self, Bill, Charge, Counts};
 use crate::dnode::{Dnode, DnodeSpec};
 use crate::numbers::Numbers;
 use crate::space::{ObjsetProps, SpaceDelta};
@@ -62,9 +63,15 @@ pub(crate) struct Shared {
     pub gate: Arc<TxgGate>,
     props: RwLock<ObjsetProps>,
     dirty: [Mutex<BTreeMap<ObjectId, Arc<Dnode>>>; TXG_SLOTS],
+    counts: RwLock<Counts>,
 }
 
 impl Shared {
+    /// What is accounted to owners.
+    pub fn counts(&self) -> Counts {
+        *self.counts.read()
+    }
+
     /// Whether the object was not on the group's list before.
     pub fn mark_dirty(&self, txg: Txg, dnode: Arc<Dnode>) -> bool {
         self.dirty[txg.slot()].lock().insert(dnode.object(), dnode).is_none()
@@ -83,11 +90,15 @@ pub struct Objset {
     dnodes: Mutex<HashMap<ObjectId, Weak<Dnode>>>,
     numbers: Numbers,
     space: RwLock<Option<Arc<dyn SpaceCheck>>>,
+    /// The accounting objects there are; their dnodes lie in the root block.
+    accounts: Mutex<BTreeMap<ObjectId, Arc<Dnode>>>,
 }
 
 struct Root {
     bp: Blkptr,
     phys: ObjsetPhys,
+    /// Length of the root block: it stays what it was made with.
+    bytes: usize,
     /// A log header to go out with a group.
     log: BTreeMap<Txg, ZilHeader>,
     /// The objset must be written even if no object changed.
@@ -124,11 +135,16 @@ impl Objset {
     /// A new, empty objset of this kind.
     #[must_use]
     pub fn create(context: ObjsetContext, kind: ObjsetType) -> Arc<Self> {
-        let phys = ObjsetPhys::new(kind);
+        let mut phys = ObjsetPhys::new(kind);
+        if kind == ObjsetType::Zfs {
+            phys.flags.set(objset_flags::USERACCOUNTING_COMPLETE);
+        }
         let meta = DnodeSpec::new(ObjectType::DNODE, DNODE_BLOCK_BYTES as u32);
         let shared = Self::share(context);
         let meta = Dnode::born(Arc::clone(&shared), ObjectId::META_DNODE, &meta);
-        Self::assemble(shared, meta, Blkptr::default(), phys, true)
+        let root =
+            Root { bp: Blkptr::default(), phys, bytes: OBJSET_BYTES_V3, log: BTreeMap::new(), fresh: true };
+        Self::assemble(shared, meta, root, BTreeMap::new())
     }
 
     /// The objset under `root`.
@@ -147,9 +163,12 @@ impl Objset {
         if image.data_block_bytes() != DNODE_BLOCK_BYTES as u64 {
             return Err(name.damaged("blocks of dnodes of another size"));
         }
+        let bytes = block.len();
         let shared = Self::share(context);
+        let accounts = account::load(&shared, &phys)?;
         let meta = Dnode::loaded(Arc::clone(&shared), ObjectId::META_DNODE, image);
-        Ok(Self::assemble(shared, meta, root, phys, false))
+        let root = Root { bp: root, phys, bytes, log: BTreeMap::new(), fresh: false };
+        Ok(Self::assemble(shared, meta, root, accounts))
     }
 
     fn share(context: ObjsetContext) -> Arc<Shared> {
@@ -159,24 +178,49 @@ impl Objset {
             gate: context.gate,
             props: RwLock::new(context.props),
             dirty: Default::default(),
+            counts: RwLock::default(),
         })
     }
 
     fn assemble(
         shared: Arc<Shared>,
         meta: Arc<Dnode>,
-        bp: Blkptr,
-        phys: ObjsetPhys,
-        fresh: bool,
+        root: Root,
+        accounts: BTreeMap<ObjectId, Arc<Dnode>>,
     ) -> Arc<Self> {
+        *shared.counts.write() = Counts::of(&root.phys, root.bytes);
         Arc::new(Self {
             shared,
             meta,
-            root: Mutex::new(Root { bp, phys, log: BTreeMap::new(), fresh }),
+            root: Mutex::new(root),
             dnodes: Mutex::new(HashMap::new()),
             numbers: Numbers::default(),
             space: RwLock::new(None),
+            accounts: Mutex::new(accounts),
         })
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.shared.counts()
+    }
+
+    pub(crate) fn account_dnode(&self, account: ObjectId) -> Option<Arc<Dnode>> {
+        self.accounts.lock().get(&account).cloned()
+    }
+
+    pub(crate) fn add_account(&self, dnode: Arc<Dnode>) {
+        self.accounts.lock().insert(dnode.object(), dnode);
+    }
+
+    pub(crate) fn add_flags_at_birth(&self, flags: u64) {
+        let mut root = self.root.lock();
+        assert!(root.fresh, "an objset is told what to count when it is made");
+        root.phys.flags |= flags;
+        *self.shared.counts.write() = Counts::of(&root.phys, root.bytes);
     }
 
     /// The objset's number.
@@ -299,6 +343,9 @@ impl Objset {
     fn in_memory(&self, object: ObjectId) -> Option<Arc<Dnode>> {
         if object == ObjectId::META_DNODE {
             return self.meta.strong();
+        }
+        if account::ACCOUNTS.contains(&object) {
+            return self.account_dnode(object);
         }
         self.dnodes.lock().get(&object).and_then(Weak::upgrade)
     }
@@ -426,10 +473,18 @@ impl Objset {
         if !self.is_dirty(txg) {
             return Ok(None);
         }
-        let dirty = std::mem::take(&mut *self.shared.dirty[txg.slot()].lock());
         let limit = Semaphore::new(BLOCKS_IN_FLIGHT);
         let mut outcome = Outcome::default();
-        let dnodes = self.sync_objects(txg, &limit, &dirty, &mut outcome).await?;
+        let mut bill = Bill::default();
+        // Held until their dnodes are stored: who looked for one meanwhile would find the old one.
+        let dirty = self.take_dirty(txg);
+        let dnodes = self.sync_objects(txg, &limit, &dirty, &mut bill, &mut outcome).await?;
+        if !bill.is_empty() {
+            self.enter(txg, &bill).await?;
+        }
+        let accounts = self.take_dirty(txg);
+        let accounts = self.sync_objects(txg, &limit, &accounts, &mut bill, &mut outcome).await?;
+        self.store_accounts(accounts);
         let freed: Vec<ObjectId> =
             dnodes.iter().filter(|(_, image)| image.is_none()).map(|&(object, _)| object).collect();
         self.store_dnodes(txg, dnodes).await?;
@@ -441,11 +496,16 @@ impl Objset {
         Ok(Some(SyncedObjset { root, delta, killed, born }))
     }
 
+    fn take_dirty(&self, txg: Txg) -> BTreeMap<ObjectId, Arc<Dnode>> {
+        std::mem::take(&mut *self.shared.dirty[txg.slot()].lock())
+    }
+
     async fn sync_objects(
         &self,
         txg: Txg,
         limit: &Semaphore,
         dirty: &BTreeMap<ObjectId, Arc<Dnode>>,
+        bill: &mut Bill,
         outcome: &mut Outcome,
     ) -> Result<Vec<(ObjectId, Option<DnodeImage>)>, DmuError> {
         let mut synced: Vec<_> =
@@ -460,9 +520,20 @@ impl Objset {
         let mut dnodes = Vec::with_capacity(synced.len());
         for (object, one) in synced {
             outcome.absorb(one.outcome);
+            outcome.born.note_dnode(one.image.as_ref().map_or(1, DnodeImage::slots));
+            bill.change(one.before, one.image.as_ref().and_then(Charge::of));
             dnodes.push((object, one.image));
         }
         Ok(dnodes)
+    }
+
+    /// Puts the accounting objects' dnodes into the root block.
+    fn store_accounts(&self, dnodes: Vec<(ObjectId, Option<DnodeImage>)>) {
+        let mut root = self.root.lock();
+        for (object, image) in dnodes {
+            let slot = account::slot(&mut root.phys, object).expect("only accounts change while accounting");
+            image.expect("accounts stay").encode(slot);
+        }
     }
 
     /// Puts the dnodes into their blocks.
@@ -518,7 +589,7 @@ impl Objset {
                 phys.zil_header = header;
             }
             meta.encode(&mut phys.meta_dnode);
-            (IoBuf::copy_of(&phys.encode(OBJSET_BYTES_V3)), root.bp, phys)
+            (IoBuf::copy_of(&phys.encode(root.bytes)), root.bp, phys)
         };
         let class = self.shared.props().metadata;
         let policy = WritePolicy {

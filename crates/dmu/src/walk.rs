@@ -5,6 +5,7 @@ use ondisk::dnode::{DnodeImage, dnodes_of_block};
 use units::{BlockId, ObjectId};
 use zio::Bookmark;
 
+use crate::account::ACCOUNTS;
 use crate::dnode::SPILL_BLOCK;
 use crate::objset::SLOTS_PER_BLOCK;
 use crate::tree::{self, TreeName};
@@ -29,6 +30,11 @@ impl Objset {
                 self.blocks_of(object, &image, &mut found).await?;
             }
         }
+        for account in ACCOUNTS {
+            if let Some(dnode) = self.account_dnode(account) {
+                self.blocks_of(account, &dnode.synced_image(), &mut found).await?;
+            }
+        }
         found.retain(|bp| !bp.is_hole() && !bp.is_embedded());
         Ok(found)
     }
@@ -44,6 +50,8 @@ impl Objset {
         }
         let image = if name.object == ObjectId::META_DNODE {
             self.meta().synced_image()
+        } else if let Some(account) = self.account_dnode(name.object) {
+            account.synced_image()
         } else {
             let Some(image) = self.load(name.object).await? else { return Ok(false) };
             image

@@ -249,6 +249,10 @@ impl Dsl {
         for feature in checksums.chain(kinds.compressions().filter_map(feature_of_compression)) {
             self.activate_feature(tx, dataset, feature).await?;
         }
+        let sizes = [(kinds.large_blocks(), &LARGE_BLOCKS), (kinds.large_dnodes(), &LARGE_DNODE)];
+        for (_, feature) in sizes.into_iter().filter(|(is_there, _)| *is_there) {
+            self.activate_feature(tx, dataset, feature).await?;
+        }
         Ok(())
     }
 

@@ -37,6 +37,7 @@ pub mod mos;
 pub mod nvlist;
 mod object_type;
 pub mod objset;
+mod owner;
 pub mod props;
 mod reader;
 pub mod sa;
@@ -64,6 +65,7 @@ pub use label::{ECK_BYTES, ECK_MAGIC, VdevPhys, ZioEck};
 pub use nvlist::{NvList, NvValue};
 pub use object_type::{ByteSwap, ObjectType, ObjectTypeProps};
 pub use objset::{ObjsetPhys, ObjsetType};
+pub use owner::Owner;
 pub use sa::SaHeader;
 pub use space_map::SpaceMapPhys;
 pub use uberblock::{

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use dmu::{BlockKinds, Objset, ObjsetContext};
-use dsl::features::ZILSAXATTR;
+use dsl::features::{Feature, LARGE_BLOCKS, LARGE_DNODE, PROJECT_QUOTA, USEROBJ_ACCOUNTING, ZILSAXATTR};
 use dsl::{DatasetName, PropValue};
 use ondisk::objset::ObjsetType;
 use ondisk::zil::ZilHeader;
@@ -19,7 +19,7 @@ use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsParts};
 
 use crate::create::{TxSource, birth};
 use crate::frozen::check_filesystem;
-use crate::props::DatasetProps;
+use crate::props::{Allowed, DatasetProps};
 use crate::space::SpaceGuard;
 use crate::{Pool, PoolError};
 
@@ -178,13 +178,15 @@ impl Pool {
     ) -> Result<(), PoolError> {
         let props = self.effective_props(dataset).await?;
         let objset = Objset::create(self.objset_context(dataset, &props), ObjsetType::Zfs);
+        let (objects, projects) =
+            (self.is_enabled(&USEROBJ_ACCOUNTING).await?, self.is_enabled(&PROJECT_QUOTA).await?);
+        objset.account_from_birth(objects, projects);
         let spec = FormatSpec {
             uid: 0,
             gid: 0,
             permissions: 0o755,
             now: Timestamp::from(self.env.wall_clock()),
             salt: self.env.random_u64(),
-            project_ids: false,
             utf8_only: false,
         };
         let open;
@@ -196,9 +198,13 @@ impl Pool {
             TxSource::Syncing(tx) => *tx,
         };
         Zfs::format(&objset, tx, &spec).await?;
-        if self.logs_xattrs().await? {
-            // Its log may hold changes of extended attributes from the first commit on.
-            self.dsl.activate_feature(tx, dataset.dataset, &ZILSAXATTR).await?;
+        // Its log may hold changes of extended attributes from the first commit on.
+        let log_xattrs = self.is_enabled(&ZILSAXATTR).await?;
+        let used = [(log_xattrs, &ZILSAXATTR), (objects, &USEROBJ_ACCOUNTING), (projects, &PROJECT_QUOTA)];
+        for (is_used, feature) in used {
+            if is_used {
+                self.dsl.activate_feature(tx, dataset.dataset, feature).await?;
+            }
         }
         self.adopt(dataset, objset, props, State::Idle);
         Ok(())
@@ -298,7 +304,7 @@ impl Pool {
         let parts = ZfsParts {
             env: Arc::clone(&self.env),
             os: Arc::clone(&open.objset),
-            options: open.props().options(self.read_only, self.logs_xattrs().await?),
+            options: open.props().options(self.read_only, self.allowed().await?),
             space: Arc::new(space),
         };
         let zfs = Zfs::open(parts).await?;
@@ -330,9 +336,17 @@ impl Pool {
         Ok(Arc::new(Filesystem { name, zfs, log: Some(handle) }))
     }
 
-    /// Whether changes of extended attributes may go to the log.
-    async fn logs_xattrs(&self) -> Result<bool, PoolError> {
-        Ok(self.dsl.feature_count(&ZILSAXATTR).await?.is_some())
+    async fn is_enabled(&self, feature: &Feature) -> Result<bool, PoolError> {
+        Ok(self.dsl.feature_count(feature).await?.is_some())
+    }
+
+    /// What of the format files may use.
+    async fn allowed(&self) -> Result<Allowed, PoolError> {
+        Ok(Allowed {
+            log_xattrs: self.is_enabled(&ZILSAXATTR).await?,
+            large_blocks: self.is_enabled(&LARGE_BLOCKS).await?,
+            large_dnodes: self.is_enabled(&LARGE_DNODE).await?,
+        })
     }
 
     pub(crate) async fn effective_props(&self, dataset: &DatasetName) -> Result<DatasetProps, PoolError> {
@@ -419,12 +433,12 @@ impl Pool {
     }
 
     pub(crate) async fn refresh_props(&self) -> Result<(), PoolError> {
-        let log_xattrs = self.logs_xattrs().await?;
+        let allowed = self.allowed().await?;
         for open in self.open_datasets() {
             let props = self.effective_props(&open.name()).await?;
             open.objset.set_props(props.objset());
             if let Some(fs) = open.live() {
-                fs.zfs.set_options(props.options(self.read_only, log_xattrs));
+                fs.zfs.set_options(props.options(self.read_only, allowed));
             }
             *open.props.write() = props;
         }

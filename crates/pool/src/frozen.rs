@@ -11,6 +11,7 @@ use dsl::features::ENCRYPTION;
 use ondisk::objset::ObjsetType;
 use zpl::{Space, SpaceReport, Zfs, ZfsParts};
 
+use crate::props::Allowed;
 use crate::{Filesystem, Pool, PoolError};
 
 /// Space of a dataset that does not change.
@@ -52,7 +53,7 @@ impl Pool {
         let zfs = Zfs::open(ZfsParts {
             env: Arc::clone(&self.env),
             os: objset,
-            options: self.effective_props(&dataset).await?.options(true, false),
+            options: self.effective_props(&dataset).await?.options(true, Allowed::default()),
             space: Arc::new(FrozenSpace(space)),
         });
         Ok(Arc::new(Filesystem { name: name.to_owned(), zfs: zfs.await?, log: None }))

@@ -6,7 +6,24 @@ use ondisk::{ChecksumKind, Compression, CompressionKind};
 use zpl::{AtimePolicy, SyncPolicy, ZfsOptions};
 
 /// Larger records need the feature `large_blocks`.
-const RECORD_MAX_BYTES: u64 = 128 << 10;
+const OLD_RECORD_MAX_BYTES: u32 = 128 << 10;
+/// The largest block of the format.
+const RECORD_MAX_BYTES: u32 = 16 << 20;
+/// `dnodesize=auto`, as it is stored.
+const DNODE_AUTO: u64 = 1;
+/// Slots of a dnode by `dnodesize=auto`.
+const DNODE_AUTO_SLOTS: u8 = 2;
+
+/// What of the format files of a pool may use: features that are enabled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowed {
+    /// Extended attributes in the log.
+    pub log_xattrs: bool,
+    /// Blocks above 128 KiB.
+    pub large_blocks: bool,
+    /// Dnodes above 512 bytes.
+    pub large_dnodes: bool,
+}
 
 /// A file system's properties, as the engine needs them. A stored value that makes no sense
 /// counts as the default.
@@ -14,6 +31,8 @@ const RECORD_MAX_BYTES: u64 = 128 << 10;
 pub struct DatasetProps {
     /// Largest block of a file.
     pub record_bytes: u32,
+    /// Slots of a new dnode.
+    pub dnode_slots: u8,
     /// Compression of file data, with its level.
     pub compression: Compression,
     /// Checksum of file data.
@@ -42,6 +61,7 @@ impl DatasetProps {
         let switch = |of, default| number(of).map_or(default, |n| n != 0);
         Self {
             record_bytes: number("recordsize").and_then(record_bytes).unwrap_or(128 << 10),
+            dnode_slots: number("dnodesize").map_or(1, dnode_slots),
             compression: number("compression").and_then(compression).unwrap_or(Compression::ON),
             checksum: number("checksum").and_then(checksum).unwrap_or(ChecksumKind::Fletcher4),
             copies: number("copies").filter(|n| (1..=3).contains(n)).unwrap_or(1) as u8,
@@ -77,20 +97,30 @@ impl DatasetProps {
 
     /// How its file system behaves.
     #[must_use]
-    pub fn options(&self, pool_read_only: bool, log_xattrs: bool) -> ZfsOptions {
+    pub fn options(&self, pool_read_only: bool, allowed: Allowed) -> ZfsOptions {
+        let record_max = if allowed.large_blocks { RECORD_MAX_BYTES } else { OLD_RECORD_MAX_BYTES };
         ZfsOptions {
-            record_bytes: self.record_bytes,
+            record_bytes: self.record_bytes.min(record_max),
+            dnode_slots: if allowed.large_dnodes { self.dnode_slots } else { 1 },
             atime: self.atime,
             sync: self.sync,
             read_only: self.read_only || pool_read_only,
-            log_xattrs,
-            ..ZfsOptions::default()
+            log_xattrs: allowed.log_xattrs,
         }
     }
 }
 
 fn record_bytes(n: u64) -> Option<u32> {
-    u32::try_from(n.min(RECORD_MAX_BYTES)).ok().filter(|n| n.is_power_of_two() && *n >= 512)
+    u32::try_from(n.min(RECORD_MAX_BYTES.into())).ok().filter(|n| n.is_power_of_two() && *n >= 512)
+}
+
+/// What does not divide a block of dnodes counts as the smallest.
+fn dnode_slots(n: u64) -> u8 {
+    match n {
+        DNODE_AUTO => DNODE_AUTO_SLOTS,
+        1024 | 2048 | 4096 | 8192 | 16384 => (n / 512) as u8,
+        _ => 1,
+    }
 }
 
 /// `on` stays: what it means depends on the pool.

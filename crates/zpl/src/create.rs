@@ -176,7 +176,7 @@ impl Zfs {
             born: birth.born,
             device: node.device(),
             target: node.target(),
-            project: (self.options().project_ids && is_plain).then_some(project),
+            project: (self.os.accounts_projects() && is_plain).then_some(project),
             flags: parent_flags & if is_plain { flags::PROJECT_INHERIT | flags::XATTR } else { flags::XATTR },
         };
         let attrs = self.sa.with(|tables| new_attributes(tables, &new));

@@ -35,8 +35,6 @@ pub struct ZfsOptions {
     pub read_only: bool,
     /// Slots of a new dnode, 512 bytes each: 1 to 32 (`dnodesize`).
     pub dnode_slots: u8,
-    /// New objects carry a project id: the pool's `project_quota` feature is enabled.
-    pub project_ids: bool,
     /// Extended attributes go to the log: the pool's `zilsaxattr` feature is enabled.
     pub log_xattrs: bool,
 }
@@ -49,7 +47,6 @@ impl Default for ZfsOptions {
             sync: SyncPolicy::Standard,
             read_only: false,
             dnode_slots: 1,
-            project_ids: false,
             log_xattrs: true,
         }
     }

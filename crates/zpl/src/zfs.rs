@@ -55,8 +55,6 @@ pub struct FormatSpec {
     pub now: Timestamp,
     /// A random number, seed of directories' hashes.
     pub salt: u64,
-    /// Objects carry project ids: the pool's `project_quota` feature is enabled.
-    pub project_ids: bool,
     /// Names must be UTF-8 (`utf8only`).
     pub utf8_only: bool,
 }
@@ -147,7 +145,7 @@ impl Zfs {
             born: spec.now,
             device: None,
             target: None,
-            project: spec.project_ids.then_some(0),
+            project: os.accounts_projects().then_some(0),
             flags: 0,
         };
         let attrs = sa.with(|tables| new_attributes(tables, &attrs));

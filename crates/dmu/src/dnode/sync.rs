@@ -11,6 +11,7 @@ use zio::WritePolicy;
 
 use super::{Dnode, SPILL_BLOCK, shape_of};
 use crate::DmuError;
+use crate::account::Charge;
 use crate::changes::Changes;
 use crate::tree::{BlockPolicy, Outcome, TreeSync};
 
@@ -18,6 +19,8 @@ use crate::tree::{BlockPolicy, Outcome, TreeSync};
 pub(crate) struct SyncedDnode {
     /// The dnode as it is to be stored; `None` when the object is gone.
     pub image: Option<DnodeImage>,
+    /// What it cost its owner before.
+    pub before: Option<Charge>,
     pub outcome: Outcome,
 }
 
@@ -82,13 +85,15 @@ impl Dnode {
             sync.kill_all(&old).await?;
         }
         let outcome = result.into_inner();
+        let before = Charge::of(&old).filter(|_| on_disk);
         let image = image.map(|mut image| {
+            image.flags = self.shared.counts().flag(self.object, image.flags);
             image.used_bytes =
                 image.used_bytes.checked_add_signed(outcome.delta.used).expect("used bytes below zero");
             image
         });
         self.finish_sync(image.as_ref());
-        Ok(SyncedDnode { image, outcome })
+        Ok(SyncedDnode { image, before, outcome })
     }
 
     fn take_changes(&self, txg: Txg) -> (Arc<Changes>, DnodeImage, bool) {

@@ -312,7 +312,7 @@ pub static USEROBJ_ACCOUNTING: Feature = Feature::new(
     "org.zfsonlinux:userobj_accounting",
     "userobj_accounting",
     "Objects are counted by user and group.",
-    Support::Read,
+    Support::Full,
 )
 .write_only()
 .per_dataset()
@@ -331,7 +331,7 @@ pub static PROJECT_QUOTA: Feature = Feature::new(
     "org.zfsonlinux:project_quota",
     "project_quota",
     "Space and objects are counted by project.",
-    Support::Read,
+    Support::Full,
 )
 .write_only()
 .per_dataset()

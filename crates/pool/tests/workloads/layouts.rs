@@ -21,11 +21,14 @@ const LZJB: u64 = 3;
 const GZIP_6: u64 = 10;
 const ZLE: u64 = 14;
 
+const DNODE_AUTO: u64 = 1;
+
 /// The datasets of every pool here, and what they differ in.
 const DATASETS: &[(&str, &[(&str, u64)])] = &[
     ("whirl/small", &[("recordsize", 4096), ("compression", GZIP_6)]),
     ("whirl/plain", &[("recordsize", 16 << 10), ("compression", OFF), ("copies", 2)]),
     ("whirl/plain/deep", &[("compression", ZLE), ("copies", 3)]),
+    ("whirl/large", &[("recordsize", 1 << 20), ("dnodesize", DNODE_AUTO)]),
     ("whirl/always", &[("sync", 1), ("compression", LZJB)]),
 ];
 
@@ -62,7 +65,12 @@ impl Forest {
     }
 
     fn check(&mut self, world: &World, pool: &Arc<Pool>) {
-        self.each(world, pool, async |zfs, tree| tree.check(zfs).await);
+        self.each(world, pool, async |zfs, tree| {
+            tree.check(zfs).await;
+            let os = zfs.objset();
+            os.txgs().wait_synced(os.txgs().open_txg()).await.unwrap();
+            assert_eq!(os.accounts().await.unwrap(), os.recount().await.unwrap());
+        });
     }
 
     fn commit(&mut self, world: &World, pool: &Arc<Pool>) {

@@ -1,5 +1,6 @@
 //! Operations on a file system on simulated disks, and what crashes leave of them.
 
+mod accounts;
 mod basics;
 mod model;
 mod parallel;

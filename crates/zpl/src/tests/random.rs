@@ -45,8 +45,7 @@ fn what_was_committed_survives_crashes_in_random_histories() {
 
 #[test]
 fn small_records_and_large_dnodes_change_nothing() {
-    let options =
-        ZfsOptions { record_bytes: 4096, dnode_slots: 2, project_ids: true, ..ZfsOptions::default() };
+    let options = ZfsOptions { record_bytes: 4096, dnode_slots: 2, ..ZfsOptions::default() };
     histories(200..210, 200, options, true);
 }
 

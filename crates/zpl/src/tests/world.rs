@@ -148,6 +148,7 @@ impl World {
         });
         let gate = TxgGate::new(Txg::new(4), DIRTY_LIMIT_BYTES);
         let os = Objset::create(world.context(&gate), ObjsetType::Zfs);
+        os.account_from_birth(true, true);
         let tx = gate.begin().await.expect("the gate is open");
         let spec = FormatSpec {
             uid: 0,
@@ -155,7 +156,6 @@ impl World {
             permissions: 0o755,
             now: Timestamp { secs: 1_000_000, nanos: 1 },
             salt: 77,
-            project_ids: options.project_ids,
             utf8_only: false,
         };
         Zfs::format(&os, &tx, &spec).await.expect("formats");
