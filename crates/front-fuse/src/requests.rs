@@ -52,6 +52,9 @@ impl Filesystem for Files {
                 tracing::debug!(?wish, "the kernel lacks a FUSE capability");
             }
         }
+        if self.zfs.options().posix_acls && config.add_capabilities(InitFlags::FUSE_POSIX_ACL).is_err() {
+            tracing::warn!("the kernel lacks POSIX ACLs: the mode alone counts");
+        }
         // Refused only when out of the kernel's range; it then keeps what it has.
         let _nearest = config.set_max_write(REQUEST_BYTES);
         let _nearest = config.set_max_readahead(REQUEST_BYTES);
@@ -375,6 +378,9 @@ impl Filesystem for Files {
     }
 
     fn getxattr(&self, _request: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        if zpl::is_acl(name.as_bytes()) && !self.zfs.options().posix_acls {
+            return reply.error(Errno::EOPNOTSUPP);
+        }
         reply_sized(self.run(self.zfs.xattr(self.inodes.object(inode), name.as_bytes())), size, reply);
     }
 

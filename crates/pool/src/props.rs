@@ -3,7 +3,7 @@
 use dmu::{BlockClass, ObjsetProps};
 use dsl::{PropValue, Property};
 use ondisk::{ChecksumKind, Compression, CompressionKind};
-use zpl::{AtimePolicy, SyncPolicy, ZfsOptions};
+use zpl::{AtimePolicy, SyncPolicy, XattrPolicy, ZfsOptions};
 
 /// Larger records need the feature `large_blocks`.
 const OLD_RECORD_MAX_BYTES: u32 = 128 << 10;
@@ -11,6 +11,8 @@ const OLD_RECORD_MAX_BYTES: u32 = 128 << 10;
 const RECORD_MAX_BYTES: u32 = 16 << 20;
 /// `dnodesize=auto`, as it is stored.
 const DNODE_AUTO: u64 = 1;
+/// `acltype=posix`, as it is stored.
+const ACLTYPE_POSIX: u64 = 1;
 /// Slots of a dnode by `dnodesize=auto`.
 const DNODE_AUTO_SLOTS: u8 = 2;
 
@@ -48,6 +50,10 @@ pub struct DatasetProps {
     /// Where it is mounted, if it was said: a path, `legacy` or `none`. Inherited paths have the
     /// rest of the name appended.
     pub mountpoint: Option<String>,
+    /// Where new extended attributes go.
+    pub xattr: XattrPolicy,
+    /// Files have POSIX ACLs.
+    pub posix_acls: bool,
     /// Whether it may be mounted: 0 off, 1 on, 2 not by itself.
     pub canmount: u64,
 }
@@ -77,6 +83,12 @@ impl DatasetProps {
             },
             read_only: switch("readonly", false),
             mountpoint: value("mountpoint").and_then(|prop| mountpoint(name, prop)),
+            xattr: match number("xattr") {
+                Some(0) => XattrPolicy::Off,
+                Some(1) => XattrPolicy::Directory,
+                _ => XattrPolicy::System,
+            },
+            posix_acls: number("acltype") == Some(ACLTYPE_POSIX),
             canmount: number("canmount").unwrap_or(1),
         }
     }
@@ -106,6 +118,8 @@ impl DatasetProps {
             sync: self.sync,
             read_only: self.read_only || pool_read_only,
             log_xattrs: allowed.log_xattrs,
+            xattr: self.xattr,
+            posix_acls: self.posix_acls,
         }
     }
 }

@@ -16,8 +16,10 @@ use crate::journal::Origin;
 use crate::mode::{DeviceNumber, FileKind, MODE_PERMISSIONS, MODE_SETGID};
 use crate::new_object::{NewAttributes, bonus_capacity, new_attributes};
 use crate::options::Cred;
+use crate::posix_acl::{self, PosixAcl};
 use crate::sa::{SaImage, ZplAttr};
 use crate::time::Timestamp;
+use crate::xattr::XattrMode;
 use crate::zfs::Zfs;
 use crate::znode::{Attributes, Znode, stamp_content};
 
@@ -104,10 +106,19 @@ impl Zfs {
         self.check_writable()?;
         let parent = self.directory(dir).await?;
         let inherits = parent.mode() & MODE_SETGID != 0;
+        let default_acl = match node.kind() {
+            FileKind::Symlink => None,
+            _ => self.default_acl(&parent).await?,
+        };
+        let acl = default_acl.clone().map(|acl| acl.inherited(permissions));
+        let masked = match &acl {
+            Some(acl) => permissions & MODE_PERMISSIONS & !MODE_ALL | acl.permissions(),
+            None => permissions & MODE_PERMISSIONS & !cred.umask,
+        };
         let permissions = match node.kind() {
             FileKind::Symlink => MODE_ALL,
-            FileKind::Directory if inherits => permissions & MODE_PERMISSIONS & !cred.umask | MODE_SETGID,
-            _ => permissions & MODE_PERMISSIONS & !cred.umask,
+            FileKind::Directory if inherits => masked | MODE_SETGID,
+            _ => masked,
         };
         let birth = Birth {
             uid: cred.uid,
@@ -117,9 +128,24 @@ impl Zfs {
             slots: self.options().dnode_slots,
             identity: None,
         };
-        let attributes = self.create_by(Origin::Client, &parent, name, node, birth).await?;
+        let mut attributes = self.create_by(Origin::Client, &parent, name, node, birth).await?;
+        if let Some((default_acl, acl)) = default_acl.zip(acl) {
+            self.hand_on(&attributes, &default_acl, &acl).await?;
+            attributes = self.attributes(attributes.object).await?;
+        }
         self.settle(attributes.object).await?;
         Ok(attributes)
+    }
+
+    /// Gives a new object the ACLs that follow from its directory's. Its mode was masked before,
+    /// so nobody has had more rights meanwhile.
+    async fn hand_on(&self, made: &Attributes, default_acl: &PosixAcl, acl: &PosixAcl) -> Result<()> {
+        let default = (made.kind == FileKind::Directory).then(|| (posix_acl::DEFAULT, default_acl.encode()));
+        let access = (!acl.is_minimal()).then(|| (posix_acl::ACCESS, acl.encode()));
+        for (name, value) in default.into_iter().chain(access) {
+            self.change_xattr(Origin::Client, made.object, name, Some(&value), XattrMode::Set).await?;
+        }
+        Ok(())
     }
 
     /// [`Zfs::create`], with everything decided.
@@ -131,7 +157,7 @@ impl Zfs {
         node: NewNode<'_>,
         birth: Birth,
     ) -> Result<Attributes> {
-        self.check_name(name)?;
+        self.check_entry_name(parent, name)?;
         if node.target().is_some_and(|target| target.is_empty() || target.len() > TARGET_MAX) {
             return Err(ZplError::NameTooLong);
         }
@@ -238,7 +264,22 @@ pub(crate) fn entry_removed(image: &mut SaImage, kind: FileKind) {
 }
 
 fn create_record(dir: ObjectId, name: &[u8], node: NewNode<'_>, znode: &Znode, birth: &Birth) -> LogRecord {
-    let body = LrCreate {
+    let body = create_body(dir, name, node, znode, birth);
+    match node {
+        NewNode::Directory => LogRecord::Mkdir(body),
+        NewNode::Symlink(_) => LogRecord::Symlink(body),
+        _ => LogRecord::Create(body),
+    }
+}
+
+pub(crate) fn create_body(
+    dir: ObjectId,
+    name: &[u8],
+    node: NewNode<'_>,
+    znode: &Znode,
+    birth: &Birth,
+) -> LrCreate {
+    LrCreate {
         dir,
         object: znode.object(),
         slots: birth.slots,
@@ -252,10 +293,5 @@ fn create_record(dir: ObjectId, name: &[u8], node: NewNode<'_>, znode: &Znode, b
         domains: Vec::new(),
         name: name.to_vec(),
         target: node.target().map(<[u8]>::to_vec),
-    };
-    match node {
-        NewNode::Directory => LogRecord::Mkdir(body),
-        NewNode::Symlink(_) => LogRecord::Symlink(body),
-        _ => LogRecord::Create(body),
     }
 }

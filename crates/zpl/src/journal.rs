@@ -100,6 +100,14 @@ impl Journal {
         });
     }
 
+    /// Records a client's write that any commit is to take along.
+    pub fn write_as_name(&self, tx: &Tx, logged: bool, write: impl FnOnce() -> LoggedWrite) {
+        self.record(Origin::Client, tx, logged, || Itx {
+            scope: Scope::Namespace,
+            record: Record::Write(write()),
+        });
+    }
+
     fn record(&self, origin: Origin<'_>, tx: &Tx, logged: bool, itx: impl FnOnce() -> Itx) {
         match (origin, self.log()) {
             (Origin::Replay(applied), _) => applied(tx.txg()),

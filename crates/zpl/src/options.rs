@@ -22,6 +22,17 @@ pub enum SyncPolicy {
     Disabled,
 }
 
+/// Where new extended attributes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XattrPolicy {
+    /// There are none (`xattr=off`).
+    Off,
+    /// Files in a hidden directory (`xattr=dir`).
+    Directory,
+    /// System attributes, as far as they fit (`xattr=sa`).
+    System,
+}
+
 /// The options of a mounted file system; may change while it is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZfsOptions {
@@ -37,6 +48,10 @@ pub struct ZfsOptions {
     pub dnode_slots: u8,
     /// Extended attributes go to the log: the pool's `zilsaxattr` feature is enabled.
     pub log_xattrs: bool,
+    /// Where new extended attributes go (`xattr`).
+    pub xattr: XattrPolicy,
+    /// Files have POSIX ACLs (`acltype=posix`).
+    pub posix_acls: bool,
 }
 
 impl Default for ZfsOptions {
@@ -48,6 +63,8 @@ impl Default for ZfsOptions {
             read_only: false,
             dnode_slots: 1,
             log_xattrs: true,
+            xattr: XattrPolicy::System,
+            posix_acls: false,
         }
     }
 }

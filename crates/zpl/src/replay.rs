@@ -66,8 +66,10 @@ impl Zfs {
                 return self.replay_create(origin, lr, NewNode::Symlink(target)).await;
             }
             LogRecord::Mkxattr(lr) => {
-                let birth = birth_of(lr)?;
-                self.make_xattr_dir(origin, lr.dir, birth).await?;
+                let owner = self.znode(lr.dir).await?;
+                let _lock = owner.lock.whole().await;
+                owner.check_alive()?;
+                self.make_xattr_dir(origin, &owner, birth_of(lr)?).await?;
             }
             LogRecord::Remove(lr) => {
                 return tolerate_gone(self.remove_by(origin, lr.dir, &lr.name, Victim::File).await);

@@ -86,10 +86,17 @@ impl Zfs {
     /// [`ZplError::NotPermitted`] for an immutable object.
     pub async fn set_attributes(&self, object: ObjectId, set: SetAttributes) -> Result<Attributes> {
         self.check_writable()?;
-        let attributes =
-            self.set_attributes_by(Origin::Client, object, |znode, now| decide(znode, set, now)).await?;
+        let mut attributes = self.change_attributes(object, set).await?;
+        if let Some(permissions) = set.permissions.filter(|_| self.options().posix_acls) {
+            self.follow_mode(object, permissions).await?;
+            attributes = self.attributes(object).await?;
+        }
         self.settle(object).await?;
         Ok(attributes)
+    }
+
+    pub(crate) async fn change_attributes(&self, object: ObjectId, set: SetAttributes) -> Result<Attributes> {
+        self.set_attributes_by(Origin::Client, object, |znode, now| decide(znode, set, now)).await
     }
 
     /// Changes what `decide` says once the object is locked.

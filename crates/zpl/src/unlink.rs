@@ -162,9 +162,10 @@ impl Zfs {
                     ZplError::NotEmpty
                 });
             }
-            _ => self.check_name(name)?,
+            _ => {}
         }
         let parent = self.znode(dir).await?;
+        self.check_entry_name(&parent, name)?;
         let orphan = {
             let _parent_lock = parent.lock.whole().await;
             parent.check_linked()?;

@@ -1,34 +1,42 @@
-//! Extended attributes.
+//! Extended attributes, in one of two homes.
 //!
-//! All that we write are system attributes (`xattr=sa`): one packed list of names and bytes
-//! in `DXATTR`, in the bonus or the spill block. Those that OpenZFS keeps as files in a
-//! hidden directory (`xattr=dir`) are read, and removed with their object.
+//! ```text
+//!  xattr=sa   system attribute DXATTR: one packed list of names and bytes, in the bonus or the
+//!             spill block; what does not fit goes the other way
+//!  xattr=dir  files in a hidden directory ([`crate::xattr_dir`])
+//! ```
+//! A name is in one home at a time; both are looked at, whatever the option says now. POSIX ACLs
+//! are attributes with a meaning ([`crate::posix_acl`]).
 
 use std::sync::Arc;
 
-use dmu::zap::Zap;
 use ondisk::NvList;
 use ondisk::NvValue;
+use ondisk::ObjectType;
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrSetSaXattr;
 use units::ObjectId;
 
-use crate::create::{Birth, NewNode};
-use crate::dirent::Dirent;
 use crate::error::{Result, ZplError};
-use crate::flags;
 use crate::journal::Origin;
+use crate::mode::{FileKind, MODE_PERMISSIONS};
+use crate::options::XattrPolicy;
+use crate::posix_acl::{self, PosixAcl, is_acl};
 use crate::range_lock::Span;
 use crate::sa::ZplAttr;
+use crate::setattr::SetAttributes;
+use crate::xattr_dir::VALUE_MAX;
 use crate::zfs::Zfs;
 use crate::znode::{Znode, stamp_change};
 
 /// The longest name, in bytes.
 const NAME_MAX: usize = 255;
 /// The longest value that goes into a system attribute.
-const VALUE_MAX: usize = 32 << 10;
+const SYSTEM_VALUE_MAX: usize = 32 << 10;
 /// All attributes of an object together, packed: half a spill block.
 const PACKED_MAX: usize = 64 << 10;
+/// Nine permission bits: what an ACL says too.
+const MODE_ACL: u32 = 0o777;
 
 /// Whether an attribute must be new or old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,21 +49,46 @@ pub enum XattrMode {
     Replace,
 }
 
+/// Where an attribute is.
+#[derive(Clone, Copy, Debug)]
+struct Homes {
+    system: bool,
+    file: bool,
+}
+
+impl Homes {
+    fn check(self, mode: XattrMode) -> Result<()> {
+        match (mode, self.system || self.file) {
+            (XattrMode::Create, true) => Err(ZplError::Exists),
+            (XattrMode::Replace, false) => Err(ZplError::NoAttribute),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Zfs {
     /// The value of an attribute.
     ///
     /// # Errors
     /// [`ZplError::NoAttribute`].
     pub async fn xattr(&self, object: ObjectId, name: &[u8]) -> Result<Vec<u8>> {
+        check_name(name)?;
         let znode = self.znode(object).await?;
         let _shared = znode.lock.shared(Span::ALL).await;
         znode.check_alive()?;
-        if let Some(value) = self.xattrs(&znode)?.get_bytes(text(name)?) {
-            return Ok(value.to_vec());
+        self.xattr_of(&znode, name).await?.ok_or(ZplError::NoAttribute)
+    }
+
+    /// The value of an attribute of an object whose lock the caller holds.
+    pub(crate) async fn xattr_of(&self, znode: &Znode, name: &[u8]) -> Result<Option<Vec<u8>>> {
+        let list = self.xattrs(znode)?;
+        if let Some(value) = std::str::from_utf8(name).ok().and_then(|key| list.get_bytes(key)) {
+            return Ok(Some(value.to_vec()));
         }
-        match self.xattr_dir(&znode).await? {
-            Some(dir) => self.xattr_file(&dir, name).await,
-            None => Err(ZplError::NoAttribute),
+        let Some(dir) = self.xattr_dir(znode).await? else { return Ok(None) };
+        match self.xattr_file(&dir, name).await? {
+            Some(file) => Ok(Some(self.xattr_file_value(&file).await?)),
+            None => Ok(None),
         }
     }
 
@@ -70,7 +103,7 @@ impl Zfs {
         let mut names: Vec<Vec<u8>> =
             self.xattrs(&znode)?.iter().map(|(name, _)| name.as_bytes().to_vec()).collect();
         if let Some(dir) = self.xattr_dir(&znode).await? {
-            for entry in dir.all().await? {
+            for entry in dir.zap()?.all().await? {
                 if !names.contains(&entry.name) {
                     names.push(entry.name);
                 }
@@ -79,10 +112,11 @@ impl Zfs {
         Ok(names)
     }
 
-    /// Sets an attribute.
+    /// Sets an attribute. An access ACL sets the mode too.
     ///
     /// # Errors
-    /// [`ZplError::Exists`], [`ZplError::NoAttribute`] by `mode`; [`ZplError::TooBig`].
+    /// [`ZplError::Exists`], [`ZplError::NoAttribute`] by `mode`; [`ZplError::TooBig`];
+    /// [`ZplError::Unsupported`] where the dataset has none.
     pub async fn set_xattr(
         &self,
         object: ObjectId,
@@ -91,14 +125,73 @@ impl Zfs {
         mode: XattrMode,
     ) -> Result<()> {
         self.check_writable()?;
-        self.change_xattr(Origin::Client, object, name, Some(value), mode).await?;
+        if self.options().xattr == XattrPolicy::Off {
+            return Err(ZplError::Unsupported("extended attributes (xattr=off)"));
+        }
+        if is_acl(name) {
+            self.set_acl(object, name, value).await?;
+        } else {
+            self.change_xattr(Origin::Client, object, name, Some(value), mode).await?;
+        }
         self.settle(object).await
+    }
+
+    /// Stores an ACL, unless the mode says all of it.
+    async fn set_acl(&self, object: ObjectId, name: &[u8], value: &[u8]) -> Result<()> {
+        if !self.options().posix_acls {
+            return Err(ZplError::Unsupported("POSIX ACLs (acltype=off)"));
+        }
+        let kind = self.attributes(object).await?.kind;
+        let acl = PosixAcl::decode(value)?;
+        match (kind, name == posix_acl::DEFAULT) {
+            (FileKind::Symlink, _) => return Err(ZplError::Unsupported("ACLs of symbolic links")),
+            (FileKind::Directory, true) | (_, false) => {}
+            (_, true) => return Err(ZplError::AccessDenied),
+        }
+        let is_stored = name == posix_acl::DEFAULT || !acl.is_minimal();
+        let value = is_stored.then(|| acl.encode());
+        match self.change_xattr(Origin::Client, object, name, value.as_deref(), XattrMode::Set).await {
+            Err(ZplError::NoAttribute) if !is_stored => {}
+            other => other?,
+        }
+        if name == posix_acl::DEFAULT {
+            return Ok(());
+        }
+        let special = self.attributes(object).await?.permissions & MODE_PERMISSIONS & !MODE_ACL;
+        let permissions = Some(special | acl.permissions());
+        self.change_attributes(object, SetAttributes { permissions, ..SetAttributes::default() }).await?;
+        Ok(())
+    }
+
+    /// The mode was changed: has the access ACL, if there is one, say the same.
+    pub(crate) async fn follow_mode(&self, object: ObjectId, permissions: u32) -> Result<()> {
+        let znode = self.znode(object).await?;
+        let stored = {
+            let _shared = znode.lock.shared(Span::ALL).await;
+            self.xattr_of(&znode, posix_acl::ACCESS).await?
+        };
+        let Some(stored) = stored else { return Ok(()) };
+        let acl = PosixAcl::decode(&stored)?.with_permissions(permissions).encode();
+        if acl == stored {
+            return Ok(());
+        }
+        self.change_xattr(Origin::Client, object, posix_acl::ACCESS, Some(&acl), XattrMode::Set).await
+    }
+
+    /// The ACL that a directory hands on, if it has one.
+    pub(crate) async fn default_acl(&self, dir: &Znode) -> Result<Option<PosixAcl>> {
+        if !self.options().posix_acls {
+            return Ok(None);
+        }
+        let _shared = dir.lock.shared(Span::ALL).await;
+        let stored = self.xattr_of(dir, posix_acl::DEFAULT).await?;
+        stored.map(|bytes| PosixAcl::decode(&bytes)).transpose()
     }
 
     /// Removes an attribute.
     ///
     /// # Errors
-    /// [`ZplError::NoAttribute`]; [`ZplError::Unsupported`] for one that is a file.
+    /// [`ZplError::NoAttribute`].
     pub async fn remove_xattr(&self, object: ObjectId, name: &[u8]) -> Result<()> {
         self.check_writable()?;
         self.change_xattr(Origin::Client, object, name, None, XattrMode::Replace).await?;
@@ -113,7 +206,7 @@ impl Zfs {
         value: Option<&[u8]>,
         mode: XattrMode,
     ) -> Result<()> {
-        let key = text(name)?;
+        check_name(name)?;
         if value.is_some_and(|value| value.len() > VALUE_MAX) {
             return Err(ZplError::TooBig);
         }
@@ -121,10 +214,58 @@ impl Zfs {
         let _lock = znode.lock.whole().await;
         znode.check_alive()?;
         znode.check_mutable()?;
-        let old = self.xattrs(&znode)?;
-        self.check_mode(&znode, &old, name, mode).await?;
-        let mut list = (*old).clone();
+        let homes = self.homes(&znode, name).await?;
+        homes.check(mode)?;
+        let Some(value) = value else { return self.remove_from(origin, &znode, name, homes).await };
+        if self.prefers_system(origin, &znode, name) {
+            match self.store_system(origin, &znode, name, Some(value)).await {
+                Ok(()) if homes.file => return self.remove_xattr_file(&znode, name).await,
+                Err(ZplError::TooBig) if !origin.is_replay() => {}
+                other => return other,
+            }
+        }
+        self.store_xattr_file(&znode, name, value).await?;
+        if homes.system { self.store_system(origin, &znode, name, None).await } else { Ok(()) }
+    }
+
+    async fn remove_from(&self, origin: Origin<'_>, znode: &Znode, name: &[u8], homes: Homes) -> Result<()> {
+        if !homes.system && !homes.file {
+            return Err(ZplError::NoAttribute);
+        }
+        if homes.system {
+            self.store_system(origin, znode, name, None).await?;
+        }
+        if homes.file { self.remove_xattr_file(znode, name).await } else { Ok(()) }
+    }
+
+    async fn homes(&self, znode: &Znode, name: &[u8]) -> Result<Homes> {
+        let list = self.xattrs(znode)?;
+        let system = std::str::from_utf8(name).is_ok_and(|key| list.contains(key));
+        let file = match self.xattr_dir(znode).await? {
+            Some(dir) => dir.zap()?.lookup_u64(name).await?.is_some(),
+            None => false,
+        };
+        Ok(Homes { system, file })
+    }
+
+    /// Names are text in the packed list; old znodes have no room for one.
+    fn prefers_system(&self, origin: Origin<'_>, znode: &Znode, name: &[u8]) -> bool {
+        let wanted = origin.is_replay() || self.options().xattr == XattrPolicy::System;
+        wanted && znode.dnode.bonus_type() == ObjectType::SA && std::str::from_utf8(name).is_ok()
+    }
+
+    /// Changes the packed list. The caller holds the whole lock.
+    async fn store_system(
+        &self,
+        origin: Origin<'_>,
+        znode: &Znode,
+        name: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        let key = std::str::from_utf8(name).map_err(|_| ZplError::NameNotText)?;
+        let mut list = (*self.xattrs(znode)?).clone();
         match value {
+            Some(value) if value.len() > SYSTEM_VALUE_MAX => return Err(ZplError::TooBig),
             Some(value) => {
                 list.add(key, NvValue::ByteArray(value.to_vec()));
             }
@@ -133,7 +274,7 @@ impl Zfs {
             }
         }
         let packed = list.encode();
-        if packed.len() > PACKED_MAX {
+        if packed.len() > PACKED_MAX && value.is_some() {
             return Err(ZplError::TooBig);
         }
         let mut attrs = znode.image().to_attrs();
@@ -144,53 +285,22 @@ impl Zfs {
         znode.store(&tx, image)?;
         znode.cache_xattrs(Arc::new(list));
         if origin.is_replay() || znode.word(ZplAttr::Links) > 0 {
+            let object = znode.object();
             // An empty value and a removal look the same in a record. Only the latter goes
             // to the log; the former waits for its group.
             let logged = self.is_logged() && self.options().log_xattrs && value.is_none_or(|v| !v.is_empty());
-            self.journal.object(origin, &tx, logged, object, || {
+            let record = || {
                 let value = value.unwrap_or_default().to_vec();
                 LogRecord::SetSaXattr(LrSetSaXattr { object, name: name.to_vec(), value })
-            });
+            };
+            if is_acl(name) {
+                // Rights go with the names: nobody is to find an object without them.
+                self.journal.names(origin, &tx, logged, record);
+            } else {
+                self.journal.object(origin, &tx, logged, object, record);
+            }
         }
         Ok(())
-    }
-
-    /// Gives an object the directory of extended attributes that a record tells of. Files in
-    /// it are then made as anywhere.
-    pub(crate) async fn make_xattr_dir(
-        &self,
-        origin: Origin<'_>,
-        owner: ObjectId,
-        birth: Birth,
-    ) -> Result<()> {
-        let (dir, _) =
-            birth.identity.ok_or(ZplError::Unsupported("making a directory of extended attributes"))?;
-        let znode = self.znode(owner).await?;
-        let _lock = znode.lock.whole().await;
-        znode.check_alive()?;
-        let mut attrs = znode.image().to_attrs();
-        self.sa.with(|tables| attrs.set_word(tables, ZplAttr::Xattr, dir.get()));
-        let owner_image = self.sa.build(&attrs, znode.dnode.bonus_capacity()).await?;
-        let mut image = self.newborn(&znode, NewNode::Directory, &birth).await?;
-        image.set_word(ZplAttr::Flags, image.word(ZplAttr::Flags) | flags::XATTR);
-        let tx = self.begin().await?;
-        self.cache.insert(self.bring_up(&tx, NewNode::Directory, &birth, image).await?);
-        znode.store(&tx, owner_image)?;
-        self.journal.names(origin, &tx, false, || unreachable!("only replay makes them"));
-        Ok(())
-    }
-
-    async fn check_mode(&self, znode: &Znode, list: &NvList, name: &[u8], mode: XattrMode) -> Result<()> {
-        let is_file = match self.xattr_dir(znode).await? {
-            Some(dir) => dir.lookup_u64(name).await?.is_some(),
-            None => false,
-        };
-        match (mode, list.contains(text(name)?), is_file) {
-            (_, false, true) => Err(ZplError::Unsupported("changing an extended attribute that is a file")),
-            (XattrMode::Create, true, _) => Err(ZplError::Exists),
-            (XattrMode::Replace, false, false) => Err(ZplError::NoAttribute),
-            _ => Ok(()),
-        }
     }
 
     /// The attributes in `DXATTR`. The caller holds a lock of the object.
@@ -206,28 +316,12 @@ impl Zfs {
         znode.cache_xattrs(Arc::clone(&list));
         Ok(list)
     }
-
-    async fn xattr_dir(&self, znode: &Znode) -> Result<Option<Zap>> {
-        match znode.word(ZplAttr::Xattr) {
-            0 => Ok(None),
-            object => Ok(Some(self.znode(ObjectId::new(object)).await?.zap()?.clone())),
-        }
-    }
-
-    async fn xattr_file(&self, dir: &Zap, name: &[u8]) -> Result<Vec<u8>> {
-        let word = dir.lookup_u64(name).await?.ok_or(ZplError::NoAttribute)?;
-        let file = self.znode(Dirent::decode(word).object).await?;
-        let mut value = vec![0; usize::try_from(file.size().min(64 << 10)).expect("64 KiB")];
-        file.dnode.read(0, &mut value).await?;
-        Ok(value)
-    }
 }
 
-/// Names are text in the packed list.
-fn text(name: &[u8]) -> Result<&str> {
+fn check_name(name: &[u8]) -> Result<()> {
     match name.len() {
         0 => Err(ZplError::Invalid("an empty attribute name")),
-        1..=NAME_MAX => std::str::from_utf8(name).map_err(|_| ZplError::NameNotText),
+        1..=NAME_MAX => Ok(()),
         _ => Err(ZplError::NameTooLong),
     }
 }

@@ -287,6 +287,15 @@ impl Zfs {
         }
     }
 
+    /// [`Zfs::check_name`]; in a hidden directory everything is a name but what has no bytes.
+    pub(crate) fn check_entry_name(&self, dir: &Znode, name: &[u8]) -> Result<()> {
+        if dir.word(ZplAttr::Flags) & flags::XATTR == 0 {
+            return self.check_name(name);
+        }
+        let fits = (1..=crate::dirent::NAME_MAX).contains(&name.len()) && !name.contains(&0);
+        if fits { Ok(()) } else { Err(ZplError::Invalid("name of an extended attribute")) }
+    }
+
     /// The object in memory, read if need be.
     ///
     /// # Errors

@@ -22,6 +22,8 @@ const GZIP_6: u64 = 10;
 const ZLE: u64 = 14;
 
 const DNODE_AUTO: u64 = 1;
+const XATTR_DIR: u64 = 1;
+const ACLTYPE_POSIX: u64 = 1;
 
 /// The datasets of every pool here, and what they differ in.
 const DATASETS: &[(&str, &[(&str, u64)])] = &[
@@ -29,6 +31,7 @@ const DATASETS: &[(&str, &[(&str, u64)])] = &[
     ("whirl/plain", &[("recordsize", 16 << 10), ("compression", OFF), ("copies", 2)]),
     ("whirl/plain/deep", &[("compression", ZLE), ("copies", 3)]),
     ("whirl/large", &[("recordsize", 1 << 20), ("dnodesize", DNODE_AUTO)]),
+    ("whirl/files", &[("xattr", XATTR_DIR), ("acltype", ACLTYPE_POSIX)]),
     ("whirl/always", &[("sync", 1), ("compression", LZJB)]),
 ];
 

@@ -283,7 +283,7 @@ fn extended_attributes_fill_the_bonus_and_then_a_spill_block() {
         let zfs = world.remount(zfs).await;
         assert!(matches!(zfs.xattr(object, b"user.big").await, Err(ZplError::NoAttribute)));
         assert_eq!(zfs.xattr(object, b"user.empty").await.unwrap(), b"");
-        let too_big = zfs.set_xattr(object, b"user.x", &vec![0; 40_000], mode).await;
+        let too_big = zfs.set_xattr(object, b"user.x", &vec![0; 70_000], mode).await;
         assert!(matches!(too_big, Err(ZplError::TooBig)));
     });
 }

@@ -7,3 +7,4 @@ mod parallel;
 mod policies;
 mod random;
 mod world;
+mod xattrs;

@@ -298,8 +298,22 @@ impl Model {
             // Freed since the last sync: still in its block.
             let Ok(dnode) = zfs.objset().hold(at).await else { continue };
             let is_node = dnode.bonus_type() == ondisk::ObjectType::SA;
-            assert!(!is_node || self.nodes.contains_key(&at), "object {at} is nobody's");
+            assert!(
+                !is_node || self.nodes.contains_key(&self.owner(zfs, at).await),
+                "object {at} is nobody's"
+            );
         }
+    }
+
+    /// The object itself, or the one whose extended attribute it holds.
+    async fn owner(&self, zfs: &Zfs, mut object: ObjectId) -> ObjectId {
+        for _ in 0..2 {
+            let of = zfs.attributes(object).await.unwrap();
+            if of.flags & crate::flags::XATTR != 0 {
+                object = of.parent;
+            }
+        }
+        object
     }
 
     async fn check_node(&self, zfs: &Zfs, object: ObjectId, node: &Node) {

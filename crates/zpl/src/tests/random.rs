@@ -67,3 +67,9 @@ fn with_sync_always_every_operation_survives() {
         });
     }
 }
+
+#[test]
+fn with_attributes_in_files_nothing_else_changes() {
+    let options = ZfsOptions { xattr: XattrPolicy::Directory, ..ZfsOptions::default() };
+    histories(400..410, 200, options, true);
+}

@@ -1,0 +1,188 @@
+//! Extended attributes in both homes, and POSIX ACLs.
+
+use std::sync::Arc;
+
+use units::ObjectId;
+
+use super::basics::{CRED, file};
+use super::world::{World, run_with};
+use crate::*;
+
+const SYSTEM: ZfsOptions = ZfsOptions {
+    record_bytes: 128 << 10,
+    atime: AtimePolicy::Relative,
+    sync: SyncPolicy::Standard,
+    read_only: false,
+    dnode_slots: 1,
+    log_xattrs: true,
+    xattr: XattrPolicy::System,
+    posix_acls: true,
+};
+const DIRECTORY: ZfsOptions = ZfsOptions { xattr: XattrPolicy::Directory, ..SYSTEM };
+
+async fn set(zfs: &Zfs, object: ObjectId, name: &str, value: &[u8]) {
+    zfs.set_xattr(object, name.as_bytes(), value, XattrMode::Set).await.unwrap();
+}
+
+async fn get(zfs: &Zfs, object: ObjectId, name: &str) -> Vec<u8> {
+    zfs.xattr(object, name.as_bytes()).await.unwrap()
+}
+
+async fn objects(world: &World, zfs: &Zfs) -> usize {
+    world.sync(zfs).await;
+    let (mut count, mut at) = (0, ObjectId::new(0));
+    while let Some(object) = zfs.objset().next_object(at).await.unwrap() {
+        (count, at) = (count + 1, object);
+    }
+    assert_eq!(zfs.objset().accounts().await.unwrap(), zfs.objset().recount().await.unwrap());
+    count
+}
+
+#[test]
+fn attributes_in_files_are_set_replaced_listed_and_go_with_their_object() {
+    run_with(DIRECTORY, async |world: Arc<World>, zfs| {
+        let object = file(&zfs, zfs.root(), "first").await;
+        let before = objects(&world, &zfs).await;
+        let big = vec![7; 60_000];
+        set(&zfs, object, "user.small", b"v").await;
+        set(&zfs, object, "user.with/slash", b"w").await;
+        set(&zfs, object, "user.big", &big).await;
+        set(&zfs, object, "user.small", b"shorter than before? no").await;
+        set(&zfs, object, "user.small", b"yes").await;
+        let found = zfs.set_xattr(object, b"user.big", b"", XattrMode::Create).await;
+        assert!(matches!(found, Err(ZplError::Exists)));
+        assert_eq!(objects(&world, &zfs).await, before + 4, "a directory and three files");
+        let zfs = world.remount(zfs).await;
+        let mut names = zfs.xattr_names(object).await.unwrap();
+        names.sort();
+        assert_eq!(names, [b"user.big".to_vec(), b"user.small".to_vec(), b"user.with/slash".to_vec()]);
+        assert_eq!(get(&zfs, object, "user.big").await, big);
+        assert_eq!(get(&zfs, object, "user.small").await, b"yes");
+        zfs.remove_xattr(object, b"user.with/slash").await.unwrap();
+        assert!(matches!(zfs.remove_xattr(object, b"user.none").await, Err(ZplError::NoAttribute)));
+        assert!(matches!(zfs.xattr(object, b"user.with/slash").await, Err(ZplError::NoAttribute)));
+        zfs.unlink(zfs.root(), b"first").await.unwrap();
+        assert_eq!(objects(&world, &zfs).await, before - 1);
+    });
+}
+
+#[test]
+fn an_fsync_of_the_file_takes_its_attributes_along_wherever_they_are() {
+    for options in [SYSTEM, DIRECTORY] {
+        run_with(options, async |world: Arc<World>, zfs| {
+            let object = file(&zfs, zfs.root(), "f").await;
+            zfs.fsync(object, false).await.unwrap();
+            set(&zfs, object, "user.a", b"one").await;
+            set(&zfs, object, "user.big", &[9; 40_000]).await;
+            set(&zfs, object, "user.a", b"two").await;
+            set(&zfs, object, "user.gone", b"x").await;
+            zfs.remove_xattr(object, b"user.gone").await.unwrap();
+            zfs.fsync(object, false).await.unwrap();
+            let (zfs, report) = world.crash(zfs).await;
+            assert!(report.applied > 0);
+            assert_eq!(get(&zfs, object, "user.a").await, b"two");
+            assert_eq!(get(&zfs, object, "user.big").await, [9; 40_000]);
+            assert_eq!(zfs.xattr_names(object).await.unwrap().len(), 2);
+            objects(&world, &zfs).await;
+        });
+    }
+}
+
+#[test]
+fn what_does_not_fit_a_system_attribute_becomes_a_file_and_comes_back() {
+    run_with(SYSTEM, async |world: Arc<World>, zfs| {
+        let object = file(&zfs, zfs.root(), "f").await;
+        let before = objects(&world, &zfs).await;
+        for i in 0..5 {
+            set(&zfs, object, &format!("user.{i}"), &[i; 15_000]).await;
+        }
+        assert_eq!(objects(&world, &zfs).await, before + 2, "the fifth is more than 64 KiB together");
+        set(&zfs, object, "user.0", &[8; 33_000]).await;
+        assert_eq!(objects(&world, &zfs).await, before + 3);
+        set(&zfs, object, "user.4", b"small").await;
+        set(&zfs, object, "user.0", b"small").await;
+        assert_eq!(objects(&world, &zfs).await, before + 1, "only the empty directory is left");
+        let zfs = world.remount(zfs).await;
+        assert_eq!(get(&zfs, object, "user.0").await, b"small");
+        assert_eq!(get(&zfs, object, "user.3").await, [3; 15_000]);
+        assert_eq!(zfs.xattr_names(object).await.unwrap().len(), 5);
+    });
+}
+
+#[test]
+fn without_extended_attributes_none_can_be_set() {
+    run_with(ZfsOptions { xattr: XattrPolicy::Off, ..SYSTEM }, async |_, zfs| {
+        let object = file(&zfs, zfs.root(), "f").await;
+        let set = zfs.set_xattr(object, b"user.a", b"b", XattrMode::Set).await;
+        assert!(matches!(set, Err(ZplError::Unsupported(_))));
+    });
+}
+
+const ACCESS: &str = "system.posix_acl_access";
+const DEFAULT: &str = "system.posix_acl_default";
+
+/// Owner, user 1000, owning group, mask, others.
+fn acl(rights: [u16; 5]) -> Vec<u8> {
+    let mut bytes = 2_u32.to_le_bytes().to_vec();
+    for ((tag, id), rights) in [(1, !0), (2, 1000_u32), (4, !0), (16, !0), (32, !0)].into_iter().zip(rights) {
+        bytes.extend((u64::from(id) << 32 | u64::from(rights) << 16 | tag).to_le_bytes());
+    }
+    bytes
+}
+
+fn minimal(rights: [u16; 3]) -> Vec<u8> {
+    let full = acl([rights[0], 0, rights[1], 0, rights[2]]);
+    [&full[..12], &full[20..28], &full[36..]].concat()
+}
+
+async fn permissions(zfs: &Zfs, object: ObjectId) -> u32 {
+    zfs.attributes(object).await.unwrap().permissions
+}
+
+#[test]
+fn an_access_acl_and_the_mode_say_the_same() {
+    for options in [SYSTEM, DIRECTORY] {
+        run_with(options, async |_, zfs| {
+            let object = file(&zfs, zfs.root(), "f").await;
+            set(&zfs, object, ACCESS, &acl([6, 7, 4, 6, 0])).await;
+            assert_eq!(permissions(&zfs, object).await, 0o660);
+            let chmod = SetAttributes { permissions: Some(0o4751), ..SetAttributes::default() };
+            assert_eq!(zfs.set_attributes(object, chmod).await.unwrap().permissions, 0o4751);
+            assert_eq!(get(&zfs, object, ACCESS).await, acl([7, 7, 4, 5, 1]));
+            set(&zfs, object, ACCESS, &minimal([6, 4, 4])).await;
+            assert_eq!(permissions(&zfs, object).await, 0o4644);
+            assert!(matches!(zfs.xattr(object, ACCESS.as_bytes()).await, Err(ZplError::NoAttribute)));
+            let bad = zfs.set_xattr(object, ACCESS.as_bytes(), b"nonsense", XattrMode::Set).await;
+            assert!(matches!(bad, Err(ZplError::Invalid(_))));
+            let of_file = zfs.set_xattr(object, DEFAULT.as_bytes(), &acl([7; 5]), XattrMode::Set).await;
+            assert!(matches!(of_file, Err(ZplError::AccessDenied)));
+        });
+    }
+}
+
+#[test]
+fn default_acls_are_handed_on_in_place_of_the_umask_and_survive_a_crash() {
+    for options in [SYSTEM, DIRECTORY, ZfsOptions { log_xattrs: false, ..SYSTEM }] {
+        run_with(options, async |world: Arc<World>, zfs| {
+            let cred = Cred { umask: 0o077, ..CRED };
+            zfs.sync().await.unwrap();
+            let dir = zfs.create(zfs.root(), b"d", NewNode::Directory, 0o755, CRED).await.unwrap().object;
+            set(&zfs, dir, DEFAULT, &acl([7, 7, 5, 7, 0])).await;
+            assert_eq!(permissions(&zfs, dir).await, 0o755, "the default is for others");
+            let f = zfs.create(dir, b"f", NewNode::File, 0o664, cred).await.unwrap();
+            let sub = zfs.create(dir, b"sub", NewNode::Directory, 0o777, cred).await.unwrap();
+            assert_eq!((f.permissions, sub.permissions), (0o660, 0o770));
+            zfs.fsync(f.object, false).await.unwrap();
+            let (zfs, _) = world.crash(zfs).await;
+            assert_eq!(get(&zfs, f.object, ACCESS).await, acl([6, 7, 5, 6, 0]));
+            assert!(matches!(zfs.xattr(f.object, DEFAULT.as_bytes()).await, Err(ZplError::NoAttribute)));
+            assert_eq!(get(&zfs, sub.object, ACCESS).await, acl([7, 7, 5, 7, 0]));
+            assert_eq!(get(&zfs, sub.object, DEFAULT).await, acl([7, 7, 5, 7, 0]));
+            assert_eq!(permissions(&zfs, f.object).await, 0o660);
+            set(&zfs, dir, DEFAULT, &minimal([7, 5, 5])).await;
+            let g = zfs.create(dir, b"g", NewNode::File, 0o666, cred).await.unwrap();
+            assert_eq!(g.permissions, 0o644);
+            assert!(zfs.xattr_names(g.object).await.unwrap().is_empty());
+        });
+    }
+}
