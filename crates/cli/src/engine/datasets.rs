@@ -7,11 +7,14 @@ use control::{
     DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetKind, DatasetList, DatasetSet,
     Failure, FailureKind, names,
 };
+use dmu::Objset;
+use dmu::zap::Zap;
 use dsl::{DatasetName, DslError, PoolSpace, PropValue, Property};
-use ondisk::dsl::{DslDatasetPhys, DslDirPhys, used};
+use ondisk::dsl::{DslDatasetPhys, DslDirPhys, dataset_flags, used};
 use ondisk::objset::ObjsetType;
 use pool::{Inherit, PoolError};
 use std::sync::Arc;
+use units::ObjectId;
 
 impl Holder {
     pub(super) async fn list_datasets(&self, call: DatasetList) -> Result<Vec<DatasetInfo>, Failure> {
@@ -58,18 +61,23 @@ impl Holder {
         Ok(names)
     }
 
-    /// What a dataset is, and of a volume how large it and its blocks are. What is encrypted cannot
-    /// be told apart, and passes for a file system.
-    async fn kind_of(&self, held: &Held, name: &str) -> (DatasetKind, Option<(u64, u64)>) {
+    /// What a dataset is, and what its objset says of itself. What is encrypted cannot be told apart,
+    /// and passes for a file system.
+    async fn nature_of(&self, held: &Held, name: &str) -> Nature {
         let objset = held.pool.frozen_objset(name).await.ok().flatten();
-        let is_volume = objset.is_some_and(|objset| objset.kind() == ObjsetType::Zvol);
+        let is_volume = objset.as_ref().is_some_and(|objset| objset.kind() == ObjsetType::Zvol);
         let volume = if is_volume { held.pool.volume(name).await.ok() } else { None };
-        let sizes = volume.map(|volume| (volume.size_bytes(), u64::from(volume.block_bytes())));
-        match (name.contains('@'), is_volume) {
-            (true, _) => (DatasetKind::Snapshot, sizes),
-            (false, true) => (DatasetKind::Volume, sizes),
-            (false, false) => (DatasetKind::Filesystem, None),
-        }
+        let format = match &objset {
+            Some(objset) if !is_volume => format_of(objset).await,
+            _ => Vec::new(),
+        };
+        let kind = match (name.contains('@'), is_volume) {
+            (true, _) => DatasetKind::Snapshot,
+            (false, true) => DatasetKind::Volume,
+            (false, false) => DatasetKind::Filesystem,
+        };
+        let volume = volume.map(|volume| (volume.size_bytes(), u64::from(volume.block_bytes())));
+        Nature { kind, volume, format }
     }
 
     async fn dataset(&self, held: &Held, name: &str) -> Result<DatasetName, Failure> {
@@ -80,10 +88,10 @@ impl Holder {
         let cannot = |e| cannot_open(name, e);
         let dsl = held.pool.dsl();
         let dataset = self.dataset(held, name).await?;
-        let (kind, volume) = self.kind_of(held, name).await;
+        let nature = self.nature_of(held, name).await;
+        let kind = nature.kind;
         let facts = Facts {
-            kind,
-            volume,
+            nature,
             dir: dsl.dir(dataset.dir).await.map_err(cannot)?,
             head: dsl.dataset(dataset.dataset).await.map_err(cannot)?,
             objset: dataset.objset().get(),
@@ -108,7 +116,7 @@ impl Holder {
     /// The snapshot that a clone was made of.
     async fn origin_of(&self, held: &Held, facts: &Facts) -> Option<String> {
         let origin = facts.dir.origin.get();
-        if facts.kind == DatasetKind::Snapshot || origin == 0 {
+        if facts.nature.kind == DatasetKind::Snapshot || origin == 0 {
             return None;
         }
         let dsl = held.pool.dsl();
@@ -205,7 +213,7 @@ impl Holder {
         let _alone = self.changing.lock().await;
         let held = self.pool_of(&call.name)?;
         self.dataset(&held, &call.name).await?;
-        let kind = self.kind_of(&held, &call.name).await.0;
+        let kind = self.nature_of(&held, &call.name).await.kind;
         let refuse = |reason: &str| {
             Failure::cannot(FailureKind::Invalid, "set property for", &call.name, reason).exits(255)
         };
@@ -308,11 +316,37 @@ fn place(altroot: Option<&str>, set: &str, rest: &str) -> String {
     format!("/{}", path.join("/"))
 }
 
-/// What is so, as against what was set.
-struct Facts {
+/// What a dataset's objset says of it.
+struct Nature {
     kind: DatasetKind,
     /// Of a volume: its size, and that of its blocks.
     volume: Option<(u64, u64)>,
+    /// Of a file system: what was settled when it was made.
+    format: Vec<(&'static str, u64)>,
+}
+
+/// The object in which a file system keeps what was settled when it was made, and under which names.
+const MASTER_NODE: ObjectId = ObjectId::new(1);
+const FORMAT: [(&str, &str, u64); 4] = [
+    ("version", "VERSION", 5),
+    ("utf8only", "utf8only", 0),
+    ("normalization", "normalization", 0),
+    ("casesensitivity", "casesensitivity", 0),
+];
+
+async fn format_of(objset: &Arc<Objset>) -> Vec<(&'static str, u64)> {
+    let Ok(master) = Zap::hold(objset, MASTER_NODE).await else { return Vec::new() };
+    let mut format = Vec::new();
+    for (name, key, default) in FORMAT {
+        let stored = master.lookup_u64(key.as_bytes()).await.ok().flatten();
+        format.push((name, stored.unwrap_or(default)));
+    }
+    format
+}
+
+/// What is so, as against what was set.
+struct Facts {
+    nature: Nature,
     dir: DslDirPhys,
     head: DslDatasetPhys,
     objset: u64,
@@ -332,22 +366,30 @@ impl Facts {
             ("objsetid", self.objset),
             ("logicalreferenced", head.uncompressed_bytes.get()),
         ];
-        match self.kind {
+        match self.nature.kind {
             DatasetKind::Snapshot => numbers.extend(self.of_snapshot()),
             DatasetKind::Filesystem | DatasetKind::Volume => numbers.extend(self.of_head()),
         }
-        if self.kind == DatasetKind::Filesystem {
-            numbers.extend([("version", 5), ("mounted", u64::from(self.mounted))]);
+        if self.nature.kind == DatasetKind::Filesystem {
+            numbers.push(("mounted", u64::from(self.mounted)));
         }
-        if let (Some((size, block)), DatasetKind::Volume) = (self.volume, self.kind) {
+        numbers.extend(self.nature.format.iter().copied());
+        if let (Some((size, block)), DatasetKind::Volume) = (self.nature.volume, self.nature.kind) {
             numbers.extend([("volsize", size), ("volblocksize", block)]);
         }
         let facts = numbers.into_iter().map(|(name, number)| (name, Value::Number(number)));
-        let kind = ("type", self.kind.word().into());
+        let kind = ("type", self.nature.kind.word().into());
         for (name, value) in facts.chain([kind]) {
             // The size of a volume was chosen by whoever made it.
             let source = if name == "volsize" { Source::Local } else { Source::None };
             props.insert(name.to_owned(), Prop { value, source });
+        }
+        // Nobody counts before a limit is set.
+        if self.nature.kind != DatasetKind::Snapshot {
+            for name in ["filesystem_count", "snapshot_count"] {
+                let none = Prop { value: Value::Number(u64::MAX), source: Source::Default };
+                props.entry(name.to_owned()).or_insert(none);
+            }
         }
     }
 
@@ -355,6 +397,8 @@ impl Facts {
         let head = &self.head;
         vec![
             ("used", head.unique_bytes.get()),
+            ("defer_destroy", u64::from(head.flags.get() & dataset_flags::DEFER_DESTROY != 0)),
+            ("userrefs", 0),
             ("compressratio", ratio(head.uncompressed_bytes.get(), head.compressed_bytes.get())),
         ]
     }

@@ -33,7 +33,10 @@ impl Holder {
             Err(error) => return Err(self.explain(name, &spec, &error).await),
         };
         let altroot = call.altroot.or(settings.altroot.clone());
-        let held = self.take_in(Held::new(pool, altroot, settings.forgotten));
+        // Under another root, and nothing said: for this time only.
+        let is_said = call.props.iter().any(|(name, _)| name == "cachefile");
+        let forgotten = settings.forgotten || (altroot.is_some() && !is_said);
+        let held = self.take_in(Held::new(pool, altroot, forgotten));
         if !settings.read_only {
             settings.keep(&held).await?;
         }

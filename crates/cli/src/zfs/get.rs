@@ -54,7 +54,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     check_wanted(wanted)?;
     let kinds = args.value('t').map(Kinds::parse).transpose()?;
     let depth = Depth::read(args.has('r'), args.value('d'))?;
-    let kinds = kinds.or(names.is_empty().then_some(Kinds::ALL));
+    let kinds = kinds.or((names.is_empty() || depth != Depth(Some(0))).then_some(Kinds::ALL));
     let (found, code) = select(session, names, depth, kinds)?;
     let style = if args.has('p') { Style::Exact } else { Style::Dataset };
     let as_int = args.has_long(AS_INT);

@@ -9,6 +9,7 @@ use crate::session::{Outcome, Session, Stop, usage};
 use crate::view::import::candidate;
 use crate::view::names::NameStyle;
 use control::{Failure, FailureKind, ImportCandidate, ImportScan, PoolImport};
+use ondisk::{NvList, NvValue};
 
 pub const COMMAND: Command = Command::new(
     Spec {
@@ -23,6 +24,7 @@ pub const COMMAND: Command = Command::new(
             Flag::switch('m', "even if a log is missing: what only it held is lost"),
             Flag::switch('n', "with -F: try, change nothing"),
             Flag::switch('N', "mount nothing"),
+            Flag::value('c', "cachefile", "search the devices that this cache file of OpenZFS names"),
             Flag::value('d', "dir|device", "search here").repeated(),
             Flag::value('o', "mntopts|property=value", "mount options, or a property of the pool").repeated(),
             Flag::value('R', "root", "a directory that all mount points are under, until export"),
@@ -50,6 +52,9 @@ fn check(args: &Args) -> Result<(), Stop> {
     if args.has('n') && !args.has('F') {
         return usage("-n or -X only meaningful with -F");
     }
+    if args.has('c') && args.has('d') {
+        return usage("-c is incompatible with -d");
+    }
     if args.has('a') && !args.operands.is_empty() {
         return usage("too many arguments");
     }
@@ -58,7 +63,10 @@ fn check(args: &Args) -> Result<(), Stop> {
 
 fn read(args: &Args) -> Result<PoolImport, Stop> {
     let mut call = PoolImport {
-        search: search(args),
+        search: match args.value('c') {
+            Some(file) => cached_devices(file)?,
+            None => search(args),
+        },
         altroot: args.value('R').map(str::to_owned),
         force: args.has('f'),
         allow_missing_log: args.has('m'),
@@ -87,6 +95,30 @@ pub fn search(args: &Args) -> Vec<String> {
     let full =
         |dir: String| std::path::absolute(&dir).map_or(dir, |path| path.to_string_lossy().into_owned());
     given.into_iter().filter(|dir| !dir.is_empty()).map(full).collect()
+}
+
+/// The paths of all devices in a cache file: a list of configurations by pool.
+fn cached_devices(file: &str) -> Result<Vec<String>, Failure> {
+    let other = |line: String| Failure::new(FailureKind::Invalid, line);
+    let bytes = std::fs::read(file).map_err(|error| {
+        let text = error.to_string();
+        other(format!("failed to open cache file: {}", text.split(" (os error").next().unwrap_or(&text)))
+    })?;
+    let list =
+        NvList::decode(&bytes).map_err(|_| other("invalid or corrupt cache file contents".to_owned()))?;
+    let mut paths = Vec::new();
+    for (_, value) in list.iter() {
+        if let NvValue::List(pool) = value {
+            pool.get_nvlist("vdev_tree").into_iter().for_each(|tree| put_paths(tree, &mut paths));
+        }
+    }
+    Ok(paths)
+}
+
+fn put_paths(vdev: &NvList, paths: &mut Vec<String>) {
+    paths.extend(vdev.get_str("path").map(str::to_owned));
+    let children = vdev.get_nvlist_array("children").unwrap_or_default();
+    children.iter().for_each(|child| put_paths(child, paths));
 }
 
 fn scan(session: &Session, args: &Args, search: &[String]) -> Result<Vec<ImportCandidate>, Stop> {

@@ -7,6 +7,7 @@ const ALL: Applies = Applies { filesystem: true, volume: true, snapshot: true };
 const LIVE: Applies = Applies { filesystem: true, volume: true, snapshot: false };
 const FS: Applies = Applies { filesystem: true, volume: false, snapshot: false };
 const FS_SNAP: Applies = Applies { filesystem: true, volume: false, snapshot: true };
+const SNAP: Applies = Applies { filesystem: false, volume: false, snapshot: true };
 const VOL: Applies = Applies { filesystem: false, volume: true, snapshot: false };
 
 const SIZE: Kind = Kind::Size { none_is_zero: false };
@@ -267,6 +268,8 @@ pub const DATASET_PROPS: &[PropDef] = &[
     ro("usedbydataset", "USEDDS", SIZE, LIVE),
     ro("usedbychildren", "USEDCHILD", SIZE, LIVE),
     ro("usedbyrefreservation", "USEDREFRESERV", SIZE, LIVE),
+    ro("defer_destroy", "DEFER_DESTROY", SWITCH, SNAP),
+    ro("userrefs", "USERREFS", Kind::Id, SNAP),
     inherit(
         "logbias",
         "LOGBIAS",

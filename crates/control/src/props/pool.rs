@@ -58,6 +58,7 @@ pub const POOL_PROPS: &[PropDef] = &[
     ro("bclonesaved", "BCLONE_SAVED", SIZE),
     ro("bcloneratio", "BCLONE_RATIO", Kind::Ratio),
     ro("dedup_table_size", "DDTSIZE", SIZE),
+    set("dedup_table_quota", "DDTQUOTA", Kind::Text, "auto"),
     ro("last_scrubbed_txg", "LAST_SCRUBBED_TXG", Kind::Id),
 ];
 
