@@ -1,6 +1,7 @@
 //! Checksums: 256 bits, as the four words that a block pointer holds.
 //!
-//! All values here are those of a block written on a little-endian machine.
+//! Values are those of a block written on a little-endian machine, unless [`checksum_of`] is asked for
+//! the other order.
 
 mod edonr;
 mod fletcher2;
@@ -8,7 +9,7 @@ pub(crate) mod fletcher4;
 mod salt;
 mod skein;
 
-use ondisk::ChecksumKind;
+use ondisk::{ByteOrder, ChecksumKind};
 use sha2::{Digest, Sha256, Sha512_256};
 
 use crate::error::CodecError;
@@ -39,6 +40,37 @@ pub fn checksum(kind: ChecksumKind, bytes: &[u8], salt: Option<&Salt>) -> Result
         }
         ChecksumKind::Inherit | ChecksumKind::On => Err(CodecError::UnsupportedChecksum(kind)),
     }
+}
+
+/// The checksum of a block that a machine of this byte order wrote. Fletcher's sums are over
+/// words as that machine reads them; digests but SHA-256's are words as it stores them.
+///
+/// # Errors
+/// As [`checksum`].
+pub fn checksum_of(
+    order: ByteOrder,
+    kind: ChecksumKind,
+    bytes: &[u8],
+    salt: Option<&Salt>,
+) -> Result<[u64; 4], CodecError> {
+    if order == ByteOrder::Little {
+        return checksum(kind, bytes, salt);
+    }
+    match kind {
+        ChecksumKind::Fletcher2 | ChecksumKind::Zilog => checksum(kind, &turned::<8>(bytes), salt),
+        ChecksumKind::Fletcher4 | ChecksumKind::Zilog2 => checksum(kind, &turned::<4>(bytes), salt),
+        ChecksumKind::Sha512 | ChecksumKind::Skein | ChecksumKind::Edonr | ChecksumKind::Blake3 => {
+            Ok(checksum(kind, bytes, salt)?.map(u64::swap_bytes))
+        }
+        _ => checksum(kind, bytes, salt),
+    }
+}
+
+/// The bytes with each word of `N` turned around.
+fn turned<const N: usize>(bytes: &[u8]) -> Vec<u8> {
+    let mut turned = bytes.to_vec();
+    turned.as_chunks_mut::<N>().0.iter_mut().for_each(|word| word.reverse());
+    turned
 }
 
 /// A digest as words. SHA-256 alone is read as big-endian on every machine.

@@ -20,7 +20,7 @@ mod error;
 pub mod parity;
 mod zero;
 
-pub use checksum::{Fletcher4, Salt, checksum};
+pub use checksum::{Fletcher4, Salt, checksum, checksum_of};
 pub use compress::{compress, compress_into, decompress, decompress_into, worthwhile_limit, zstd_level};
 pub use error::CodecError;
 pub use zero::is_all_zero;

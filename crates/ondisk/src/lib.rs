@@ -42,6 +42,7 @@ pub mod props;
 mod reader;
 pub mod sa;
 pub mod space_map;
+pub mod swap;
 #[cfg(test)]
 mod tests;
 mod uberblock;

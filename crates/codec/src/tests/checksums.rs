@@ -1,8 +1,8 @@
-use ondisk::ChecksumKind;
+use ondisk::{ByteOrder, ChecksumKind};
 use proptest::prelude::*;
 
 use super::blocks;
-use crate::{CodecError, Fletcher4, Salt, checksum, checksum::fletcher4, is_all_zero};
+use crate::{CodecError, Fletcher4, Salt, checksum, checksum::fletcher4, checksum_of, is_all_zero};
 
 fn sum(kind: ChecksumKind, bytes: &[u8]) -> [u64; 4] {
     checksum(kind, bytes, Some(&Salt::new([0; 32]))).unwrap()
@@ -136,4 +136,18 @@ fn fletcher4_of_a_block_longer_than_a_stretch_is_exact() {
     let block: Vec<u8> =
         (0..(17u32 << 20) / 4).flat_map(|at| at.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     assert_eq!(fletcher4::fletcher4(&block), fletcher4::plain([0; 4], &block));
+}
+
+#[test]
+fn a_big_endian_machine_sums_its_own_words() {
+    let words = [1_u32, 2, 3, 4, 5, 6, 7, 8];
+    let theirs: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+    let ours: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let of =
+        |kind, bytes: &[u8]| checksum_of(ByteOrder::Big, kind, bytes, Some(&Salt::new([3; 32]))).unwrap();
+    assert_eq!(of(ChecksumKind::Fletcher4, &theirs), sum(ChecksumKind::Fletcher4, &ours));
+    let pairs: Vec<u8> = [1_u64, 2, 3, 4].iter().flat_map(|word| word.to_be_bytes()).collect();
+    assert_eq!(of(ChecksumKind::Fletcher2, &pairs), [4, 6, 5, 8]);
+    assert_eq!(of(ChecksumKind::Sha256, b"abc"), sum(ChecksumKind::Sha256, b"abc"));
+    assert_eq!(of(ChecksumKind::Sha512, b"abc").map(u64::swap_bytes), sum(ChecksumKind::Sha512, b"abc"));
 }

