@@ -23,6 +23,7 @@ use units::{BlockId, ObjectId, ObjsetId, SECTOR_BYTES, Txg};
 
 use crate::changes::{Change, Changes};
 use crate::objset::Shared;
+use crate::prefetch::Streams;
 use crate::shape::Shape;
 use crate::tree::{self, TreeName};
 use crate::{DmuError, Tx};
@@ -96,9 +97,11 @@ impl DnodeSpec {
 
 /// An object held in memory.
 pub struct Dnode {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     object: ObjectId,
     state: Mutex<State>,
+    /// Who reads it in a row.
+    pub(crate) streams: Mutex<Streams>,
     me: Weak<Dnode>,
     /// Lock and index of the ZAP that this object may be.
     zap: crate::zap::Shared,
@@ -137,7 +140,7 @@ impl Newest {
 }
 
 /// What stands at a block, as far as memory knows.
-enum Found {
+pub(crate) enum Found {
     Data(Arc<IoBuf>),
     Hole,
     OnDisk { shape: Shape, roots: Vec<Blkptr> },
@@ -200,6 +203,7 @@ impl Dnode {
                 syncing: None,
                 pending: Vec::new(),
             }),
+            streams: Mutex::default(),
             me: me.clone(),
             zap: crate::zap::Shared::default(),
         })
@@ -254,7 +258,18 @@ impl Dnode {
         self.state.lock().newest.freed
     }
 
-    fn name(&self) -> TreeName {
+    /// Whether its blocks stay in the cache.
+    fn keeps_blocks(&self) -> bool {
+        let props = self.shared.props();
+        if self.object_type().is_metadata() { props.metadata.keep } else { props.data.keep }
+    }
+
+    /// What stands at a block, as far as memory knows.
+    pub(crate) fn found(&self, block: u64) -> Found {
+        self.state.lock().find(block)
+    }
+
+    pub(crate) fn name(&self) -> TreeName {
         TreeName { objset: self.shared.id, object: self.object }
     }
 
@@ -418,7 +433,7 @@ impl Dnode {
         let data = self
             .shared
             .zio
-            .read(&bp, &name.bookmark(0, block))
+            .read_as(&bp, &name.bookmark(0, block), self.keeps_blocks().into())
             .await
             .map_err(|source| name.io_error(block, source))?;
         Ok(Some(data))
@@ -430,6 +445,9 @@ impl Dnode {
     /// When a block cannot be read.
     pub async fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), DmuError> {
         let pieces: Vec<_> = range::pieces(offset, into.len(), self.block_bytes()).collect();
+        if let (Some(first), Some(last)) = (pieces.first(), pieces.last()) {
+            self.look_ahead(&(first.block..last.block + 1));
+        }
         let blocks = match pieces.as_slice() {
             [one] => vec![self.block_if_data(one.block).await?],
             many => try_join_all(many.iter().map(|piece| self.block_if_data(piece.block))).await?,

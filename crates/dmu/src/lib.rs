@@ -17,6 +17,7 @@ mod hole;
 mod kinds;
 mod numbers;
 mod objset;
+mod prefetch;
 mod shape;
 mod space;
 mod tree;

@@ -596,6 +596,7 @@ impl Objset {
             checksum: class.checksum,
             compression: class.compression,
             copies: class.copies,
+            keep: class.keep.into(),
             object_type: ObjectType::OBJSET,
             level: Level::new(0),
             fill: meta.blkptrs.iter().filter(|bp| !bp.is_hole()).map(Blkptr::fill).sum(),

@@ -64,6 +64,9 @@ pub struct BlockClass {
     pub compression: Compression,
     /// How many copies: 1 to 3.
     pub copies: u8,
+    /// Whether what is read and written stays in the cache (`primarycache`). Indirect blocks do
+    /// always.
+    pub keep: bool,
 }
 
 /// How an objset stores its blocks: what its dataset's properties come to.
@@ -73,22 +76,24 @@ pub struct ObjsetProps {
     pub data: BlockClass,
     /// Dnodes, indirect blocks, directories and everything else that is not file data.
     pub metadata: BlockClass,
+    /// Whether file data is read ahead of who reads it in a row.
+    pub prefetch: bool,
 }
 
 impl ObjsetProps {
     /// What a dataset has by default: fletcher4, lz4 (or lzjb, before there was lz4), one copy of data, two of metadata.
     #[must_use]
     pub fn dataset_default() -> Self {
-        Self { data: Self::class(1), metadata: Self::class(2) }
+        Self { data: Self::class(1), metadata: Self::class(2), prefetch: true }
     }
 
     /// What the meta-objset has: three copies of everything.
     #[must_use]
     pub fn mos() -> Self {
-        Self { data: Self::class(3), metadata: Self::class(3) }
+        Self { data: Self::class(3), metadata: Self::class(3), prefetch: false }
     }
 
     fn class(copies: u8) -> BlockClass {
-        BlockClass { checksum: ChecksumKind::Fletcher4, compression: Compression::ON, copies }
+        BlockClass { checksum: ChecksumKind::Fletcher4, compression: Compression::ON, copies, keep: true }
     }
 }

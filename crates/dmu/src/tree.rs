@@ -469,6 +469,7 @@ impl TreeSync<'_> {
             checksum: class.checksum,
             compression: class.compression,
             copies: class.copies,
+            keep: (class.keep || level > 0).into(),
             object_type: self.policy.object_type,
             level: Level::new(level),
             fill,

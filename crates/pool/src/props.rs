@@ -27,6 +27,17 @@ pub struct Allowed {
     pub large_dnodes: bool,
 }
 
+/// Which of a dataset's blocks stay in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheUse {
+    /// Indirect blocks only.
+    None,
+    /// All but file data.
+    Metadata,
+    /// All.
+    All,
+}
+
 /// A file system's properties, as the engine needs them. A stored value that makes no sense
 /// counts as the default.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +52,10 @@ pub struct DatasetProps {
     pub checksum: ChecksumKind,
     /// Copies of file data.
     pub copies: u8,
+    /// Which blocks stay in the cache.
+    pub cache: CacheUse,
+    /// Whether file data is read ahead.
+    pub prefetch: bool,
     /// When changes become stable.
     pub sync: SyncPolicy,
     /// Access times.
@@ -71,6 +86,12 @@ impl DatasetProps {
             compression: number("compression").and_then(compression).unwrap_or(Compression::ON),
             checksum: number("checksum").and_then(checksum).unwrap_or(ChecksumKind::Fletcher4),
             copies: number("copies").filter(|n| (1..=3).contains(n)).unwrap_or(1) as u8,
+            cache: match number("primarycache") {
+                Some(0) => CacheUse::None,
+                Some(1) => CacheUse::Metadata,
+                _ => CacheUse::All,
+            },
+            prefetch: number("prefetch").is_none_or(|n| n == 2),
             sync: match number("sync") {
                 Some(1) => SyncPolicy::Always,
                 Some(2) => SyncPolicy::Disabled,
@@ -102,8 +123,18 @@ impl DatasetProps {
             metadata.checksum = self.checksum;
         }
         ObjsetProps {
-            data: BlockClass { checksum: self.checksum, compression: self.compression, copies: self.copies },
-            metadata: BlockClass { copies: (self.copies + 1).min(3), ..metadata },
+            data: BlockClass {
+                checksum: self.checksum,
+                compression: self.compression,
+                copies: self.copies,
+                keep: self.cache == CacheUse::All,
+            },
+            metadata: BlockClass {
+                copies: (self.copies + 1).min(3),
+                keep: self.cache != CacheUse::None,
+                ..metadata
+            },
+            prefetch: self.prefetch,
         }
     }
 

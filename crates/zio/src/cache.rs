@@ -1,22 +1,31 @@
-//! Blocks kept in memory, as readers see them: verified and decompressed.
+//! Blocks kept in memory, verified; decompressed while they are in use, as they are stored when not.
+//!
+//! Replacement is S3-FIFO: queues, and a counter of two bits for each block. A hit touches only the
+//! counter, so that threads hold a shard's lock for the length of a lookup, where LRU would move the
+//! block each time, and ARC would adapt a target besides; and one pass over much data cannot drive
+//! out what is used again and again.
 //!
 //! ```text
-//!   insert ─► probation ──hit──► protected
-//!                │  ▲               │
-//!         evicted│  └──overflow─────┘ (more than four fifths of the room)
-//!                ▼
+//!              unknown                       two uses
+//!   insert ───────────────► small ─────────────────────────► main ◄──┐ used since:
+//!      │                      │ fewer                         │ ─────┘ another round
+//!      │ a ghost              ▼                               ▼ not used
+//!      └────────► main      cold: only the bytes as stored ◄──┘
+//!                             │  a use unpacks them again, into main
+//!                             ▼
+//!                           ghosts: no bytes, only which blocks they were
 //! ```
-//! A block enters on probation; a second use protects it. What falls out of protection gets
-//! another round of probation. So one pass over much data cannot drive out what is used again
-//! and again. Each shard does this by itself, under its own short lock.
+//! A block that was read compressed, to half its size or less, keeps the stored bytes beside the
+//! unpacked ones, and when it turns cold only those: a cache of text holds several times its size.
+//! Each shard does all of this by itself, under its own short lock.
 //!
 //! Invariants
-//! - The bytes held never exceed the limit. (test: `the_cache_stays_within_its_bytes`)
+//! - The bytes held, both forms counted, never exceed the limit.
+//!   (tests: `the_cache_stays_within_its_bytes`, `a_shard_equals_its_plain_twin`)
 //! - A freed or rewritten block is never found again: places are used anew, so a key also has
 //!   birth and checksum. (test: `a_place_used_again_is_another_block`)
 //! - A scan does not evict what is used often. (test: `a_scan_leaves_hot_blocks_in_place`)
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -24,117 +33,14 @@ use device::IoBuf;
 use ondisk::Blkptr;
 use parking_lot::Mutex;
 
+use shard::Shard;
+pub(crate) use shard::{Found, Key};
+
+mod shard;
 #[cfg(test)]
 mod tests;
 
 const SHARDS: usize = 16;
-/// Share of a shard's room that protected blocks may take, in fifths.
-const PROTECTED_FIFTHS: usize = 4;
-
-/// What tells one block from any other that ever was or will be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    vdev: u32,
-    offset: u64,
-    birth: u64,
-    checksum: [u64; 4],
-}
-
-impl Key {
-    fn of(bp: &Blkptr) -> Self {
-        let dva = bp.dva(0);
-        Self {
-            vdev: dva.vdev.get(),
-            offset: dva.offset.get(),
-            birth: bp.physical_birth().get(),
-            checksum: bp.checksum(),
-        }
-    }
-
-    /// Neighbouring blocks go to different shards.
-    fn shard(&self) -> usize {
-        let mixed = (self.offset >> 9).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(self.vdev);
-        (mixed >> 32) as usize % SHARDS
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Segment {
-    Probation,
-    Protected,
-}
-
-struct Entry {
-    buf: Arc<IoBuf>,
-    segment: Segment,
-    /// Place in the segment's order: the greater, the more recent.
-    tick: u64,
-}
-
-/// Order of use within one segment.
-#[derive(Default)]
-struct Order {
-    keys: BTreeMap<u64, Key>,
-    bytes: usize,
-}
-
-#[derive(Default)]
-struct Shard {
-    entries: HashMap<Key, Entry>,
-    probation: Order,
-    protected: Order,
-    ticks: u64,
-}
-
-impl Shard {
-    fn order(&mut self, segment: Segment) -> &mut Order {
-        match segment {
-            Segment::Probation => &mut self.probation,
-            Segment::Protected => &mut self.protected,
-        }
-    }
-
-    fn place(&mut self, key: Key, buf: Arc<IoBuf>, segment: Segment) {
-        self.ticks += 1;
-        let tick = self.ticks;
-        let order = self.order(segment);
-        order.bytes += buf.len();
-        order.keys.insert(tick, key);
-        self.entries.insert(key, Entry { buf, segment, tick });
-    }
-
-    fn take(&mut self, key: &Key) -> Option<Arc<IoBuf>> {
-        let entry = self.entries.remove(key)?;
-        let order = self.order(entry.segment);
-        order.keys.remove(&entry.tick);
-        order.bytes -= entry.buf.len();
-        Some(entry.buf)
-    }
-
-    fn oldest(&mut self, segment: Segment) -> Option<Key> {
-        self.order(segment).keys.first_key_value().map(|(_, key)| *key)
-    }
-
-    fn hit(&mut self, key: &Key, room: usize) -> Option<Arc<IoBuf>> {
-        let buf = self.take(key)?;
-        self.place(*key, buf.clone(), Segment::Protected);
-        while self.protected.bytes > room / 5 * PROTECTED_FIFTHS {
-            let Some(oldest) = self.oldest(Segment::Protected) else { break };
-            if let Some(demoted) = self.take(&oldest) {
-                self.place(oldest, demoted, Segment::Probation);
-            }
-        }
-        Some(buf)
-    }
-
-    fn shrink_to(&mut self, room: usize) {
-        while self.probation.bytes + self.protected.bytes > room {
-            let oldest = self.oldest(Segment::Probation).or_else(|| self.oldest(Segment::Protected));
-            let Some(oldest) = oldest else { return };
-            self.take(&oldest);
-        }
-    }
-}
 
 /// What the cache did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,18 +49,54 @@ pub struct CacheStats {
     pub hits: u64,
     /// Blocks that were not.
     pub misses: u64,
+    /// Hits on data; the others are on metadata.
+    pub data_hits: u64,
+    /// Misses of data.
+    pub data_misses: u64,
+    /// Hits on blocks that were only there as they are stored.
+    pub packed_hits: u64,
     /// Bytes held now.
     pub bytes: u64,
+    /// Those of them that are blocks as they are stored.
+    pub packed_bytes: u64,
     /// Most bytes that may be held.
     pub limit_bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    data_hits: AtomicU64,
+    data_misses: AtomicU64,
+    metadata_hits: AtomicU64,
+    metadata_misses: AtomicU64,
+    packed_hits: AtomicU64,
+}
+
+impl Counters {
+    fn count(&self, is_data: bool, found: Option<&Found>) {
+        let counter = match (is_data, found.is_some()) {
+            (true, true) => &self.data_hits,
+            (true, false) => &self.data_misses,
+            (false, true) => &self.metadata_hits,
+            (false, false) => &self.metadata_misses,
+        };
+        counter.fetch_add(1, Relaxed);
+        if matches!(found, Some(Found::Packed(_))) {
+            self.packed_hits.fetch_add(1, Relaxed);
+        }
+    }
 }
 
 /// The cache.
 pub(crate) struct Cache {
     shards: [Mutex<Shard>; SHARDS],
     limit_bytes: AtomicU64,
-    hits: AtomicU64,
-    misses: AtomicU64,
+    counters: Counters,
+}
+
+/// File data, for the figures.
+fn is_data(bp: &Blkptr) -> bool {
+    bp.level().get() == 0 && !bp.object_type().is_metadata()
 }
 
 impl Cache {
@@ -163,42 +105,48 @@ impl Cache {
         Self {
             shards: std::array::from_fn(|_| Mutex::default()),
             limit_bytes: AtomicU64::new(limit_bytes),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
+            counters: Counters::default(),
         }
+    }
+
+    pub(crate) fn limit_bytes(&self) -> u64 {
+        self.limit_bytes.load(Relaxed)
     }
 
     fn room(&self) -> usize {
-        usize::try_from(self.limit_bytes.load(Relaxed)).unwrap_or(usize::MAX) / SHARDS
+        usize::try_from(self.limit_bytes()).unwrap_or(usize::MAX) / SHARDS
+    }
+
+    fn shard(&self, key: &Key) -> &Mutex<Shard> {
+        &self.shards[key.spread() % SHARDS]
     }
 
     /// The block, if it is there.
-    pub(crate) fn get(&self, bp: &Blkptr) -> Option<Arc<IoBuf>> {
+    pub(crate) fn get(&self, bp: &Blkptr) -> Option<Found> {
         let key = Key::of(bp);
-        let found = self.shards[key.shard()].lock().hit(&key, self.room());
-        let counter = if found.is_some() { &self.hits } else { &self.misses };
-        counter.fetch_add(1, Relaxed);
+        let found = self.shard(&key).lock().get(&key);
+        self.counters.count(is_data(bp), found.as_ref());
         found
     }
 
-    /// Keeps a block; one larger than a shard is not kept.
-    pub(crate) fn insert(&self, bp: &Blkptr, buf: &Arc<IoBuf>) {
+    /// Whether the block is there; no use of it.
+    pub(crate) fn has(&self, bp: &Blkptr) -> bool {
         let key = Key::of(bp);
-        let room = self.room();
-        if buf.len() > room {
-            return;
-        }
-        let mut shard = self.shards[key.shard()].lock();
-        let segment = shard.entries.get(&key).map_or(Segment::Probation, |entry| entry.segment);
-        shard.take(&key);
-        shard.place(key, buf.clone(), segment);
-        shard.shrink_to(room);
+        self.shard(&key).lock().has(&key)
+    }
+
+    /// Keeps a block, and the bytes it is stored as if those are much fewer; one larger than a
+    /// shard is not kept.
+    pub(crate) fn insert(&self, bp: &Blkptr, data: &Arc<IoBuf>, packed: Option<&Arc<IoBuf>>) {
+        let key = Key::of(bp);
+        let packed = packed.filter(|packed| packed.len() <= data.len() / 2);
+        self.shard(&key).lock().insert(key, data, packed, self.room());
     }
 
     /// Forgets a block.
     pub(crate) fn forget(&self, bp: &Blkptr) {
         let key = Key::of(bp);
-        self.shards[key.shard()].lock().take(&key);
+        self.shard(&key).lock().forget(&key);
     }
 
     /// Sets another limit, and evicts down to it.
@@ -212,15 +160,19 @@ impl Cache {
 
     /// What it did so far.
     pub(crate) fn stats(&self) -> CacheStats {
-        let bytes = self.shards.iter().map(|shard| {
-            let shard = shard.lock();
-            (shard.probation.bytes + shard.protected.bytes) as u64
-        });
+        let held = self.shards.iter().map(|shard| shard.lock().held());
+        let (bytes, packed_bytes) = held.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        let read = |counter: &AtomicU64| counter.load(Relaxed);
+        let (data_hits, data_misses) = (read(&self.counters.data_hits), read(&self.counters.data_misses));
         CacheStats {
-            bytes: bytes.sum(),
-            hits: self.hits.load(Relaxed),
-            misses: self.misses.load(Relaxed),
-            limit_bytes: self.limit_bytes.load(Relaxed),
+            hits: data_hits + read(&self.counters.metadata_hits),
+            misses: data_misses + read(&self.counters.metadata_misses),
+            data_hits,
+            data_misses,
+            packed_hits: read(&self.counters.packed_hits),
+            bytes: bytes as u64,
+            packed_bytes: packed_bytes as u64,
+            limit_bytes: self.limit_bytes(),
         }
     }
 }

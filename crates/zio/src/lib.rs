@@ -23,6 +23,7 @@ mod bookmark;
 mod cache;
 pub mod embedded;
 mod error;
+mod flights;
 mod gang;
 mod log;
 mod pack;
@@ -48,6 +49,7 @@ use units::VdevId;
 use vdev::VdevTree;
 
 use crate::cache::Cache;
+use crate::flights::Flights;
 use crate::scrub::{Damage, LostBlocks};
 use crate::stats::Counters;
 
@@ -55,7 +57,7 @@ pub use bookmark::Bookmark;
 pub use cache::CacheStats;
 pub use error::ZioError;
 pub use pointer_forms::PointerForms;
-pub use policy::{LogHint, WritePolicy};
+pub use policy::{Keep, LogHint, WritePolicy};
 pub use scrub::{Damaged, Scrubbed};
 pub use stats::ZioStats;
 
@@ -69,6 +71,9 @@ pub struct Zio {
     counters: Counters,
     damage: Damage,
     lost: LostBlocks,
+    flights: Flights,
+    /// Bytes being read ahead.
+    ahead_bytes: AtomicU64,
     /// Longest run that is asked for, see [`Zio::set_longest_run`].
     longest_run: AtomicU64,
     forms: Mutex<PointerForms>,
@@ -88,6 +93,8 @@ impl Zio {
             counters: Counters::default(),
             damage: Damage::default(),
             lost: LostBlocks::default(),
+            flights: Flights::default(),
+            ahead_bytes: AtomicU64::new(0),
             longest_run: AtomicU64::new(u64::MAX),
             forms: Mutex::default(),
         }

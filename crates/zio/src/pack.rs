@@ -85,11 +85,11 @@ pub(crate) fn compress(data: &IoBuf, wish: Compression) -> Option<Compressed> {
 ///
 /// # Errors
 /// When the bytes are not what the codec makes.
-pub(crate) fn unpack(bytes: IoBuf, kind: CompressionKind, lsize: usize) -> Result<IoBuf, CodecError> {
+pub(crate) fn unpack(bytes: &[u8], kind: CompressionKind, lsize: usize) -> Result<IoBuf, CodecError> {
     if kind == CompressionKind::Off {
-        return Ok(if bytes.len() == lsize { bytes } else { bytes.resized(lsize) });
+        return Ok(IoBuf::copy_of(bytes).resized(lsize));
     }
     let mut out = IoBuf::zeroed(lsize);
-    codec::decompress_into(kind, &bytes, &mut out)?;
+    codec::decompress_into(kind, bytes, &mut out)?;
     Ok(out)
 }

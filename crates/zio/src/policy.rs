@@ -5,6 +5,22 @@ use units::{Level, VdevId};
 
 use crate::PointerForms;
 
+/// Whether a block that is read or written stays in the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// It does.
+    #[default]
+    Yes,
+    /// It does not, but is taken from there if it is there already.
+    No,
+}
+
+impl From<bool> for Keep {
+    fn from(keep: bool) -> Self {
+        if keep { Self::Yes } else { Self::No }
+    }
+}
+
 /// How a block is to be written, and what its blkptr says of it.
 #[derive(Clone, Copy, Debug)]
 pub struct WritePolicy {
@@ -20,6 +36,8 @@ pub struct WritePolicy {
     pub level: Level,
     /// See [`Blkptr::fill`].
     pub fill: u64,
+    /// Whether it stays in the cache.
+    pub keep: Keep,
     /// The block's pointer of an earlier pass of the same group. Its places are used again
     /// when sizes match; the result then has the same first DVA, and is not to be freed.
     pub rewrite: Option<Blkptr>,
@@ -34,6 +52,7 @@ impl Default for WritePolicy {
             object_type: ObjectType::NONE,
             level: Level::new(0),
             fill: 1,
+            keep: Keep::Yes,
             rewrite: None,
         }
     }

@@ -1,20 +1,28 @@
 //! The way of a block from the disk.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use codec::Salt;
 use device::IoBuf;
-use ondisk::{Blkptr, ByteOrder, ChecksumKind, OndiskError};
+use ondisk::{Blkptr, ByteOrder, ChecksumKind, CompressionKind, OndiskError, swap::swap_block};
 use vdev::VdevError;
 
+use crate::cache::Found;
 use crate::pack::unpack;
 use crate::stats::one_more;
-use crate::{Bookmark, Zio, ZioError};
+use crate::{Bookmark, Keep, Zio, ZioError};
+
+/// Most that is read ahead at a time, in the whole pool.
+const AHEAD_MAX_BYTES: u64 = 64 << 20;
+/// And no larger part of the cache.
+const AHEAD_FRACTION: u64 = 8;
 
 /// A checksum to be met.
 #[derive(Clone, Copy)]
 pub(crate) struct Check {
     kind: ChecksumKind,
+    order: ByteOrder,
     salt: Option<Salt>,
     words: [u64; 4],
 }
@@ -23,7 +31,7 @@ impl Check {
     /// Whether these are the bytes.
     pub(crate) fn holds(&self, bytes: &[u8]) -> bool {
         matches!(self.kind, ChecksumKind::Off | ChecksumKind::Noparity)
-            || codec::checksum(self.kind, bytes, self.salt.as_ref()) == Ok(self.words)
+            || codec::checksum_of(self.order, self.kind, bytes, self.salt.as_ref()) == Ok(self.words)
     }
 }
 
@@ -35,6 +43,19 @@ impl Zio {
     /// will do; [`ZioError::BadBlkptr`], [`ZioError::Decompress`] and [`ZioError::Unsupported`]
     /// for what was written wrongly, or newer than this code.
     pub async fn read(&self, bp: &Blkptr, bookmark: &Bookmark) -> Result<Arc<IoBuf>, ZioError> {
+        self.read_as(bp, bookmark, Keep::Yes).await
+    }
+
+    /// The same, and says whether the block is to stay in the cache.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub async fn read_as(
+        &self,
+        bp: &Blkptr,
+        bookmark: &Bookmark,
+        keep: Keep,
+    ) -> Result<Arc<IoBuf>, ZioError> {
         bp.check().map_err(|source| ZioError::BadBlkptr { bookmark: *bookmark, source })?;
         if bp.is_hole() {
             return Err(ZioError::Hole { bookmark: *bookmark });
@@ -42,37 +63,87 @@ impl Zio {
         if bp.is_embedded() {
             return self.read_embedded(bp, bookmark).map(Arc::new);
         }
-        if let Some(cached) = self.cache.get(bp) {
+        if let Some(landing) = self.flights.end_of(bp) {
+            landing.await;
+        }
+        if let Some(cached) = self.cached(bp, bookmark)? {
             return Ok(cached);
         }
         if bp.is_encrypted() {
             return Err(ZioError::Unsupported { bookmark: *bookmark, what: "encryption" });
         }
-        let packed = self.read_packed(bp, bookmark).await;
-        if let Err(error) = &packed {
+        let read = self.fetch(bp, bookmark, keep).await;
+        if let Err(error) = &read {
             one_more(&self.counters.lost_reads);
             if matches!(error, ZioError::Checksum { .. } | ZioError::Read { .. }) {
                 self.lost.note(bookmark);
             }
         }
-        let data = self.unpacked(packed?, bp, bookmark)?;
-        let data = Arc::new(data);
-        self.cache.insert(bp, &data);
+        read
+    }
+
+    /// Reads a block into the cache, where somebody will want it soon and then waits for it. To be
+    /// called from a task of its own. Does nothing when the block is there, or much is being read
+    /// ahead already.
+    pub async fn read_ahead(&self, bp: &Blkptr, bookmark: &Bookmark) {
+        let is_plain = bp.check().is_ok() && !bp.is_hole() && !bp.is_embedded() && !bp.is_encrypted();
+        if !is_plain || self.cache.has(bp) {
+            return;
+        }
+        let bytes = bp.lsize().get();
+        let most = AHEAD_MAX_BYTES.min(self.cache.limit_bytes() / AHEAD_FRACTION);
+        if self.ahead_bytes.fetch_add(bytes, Relaxed) + bytes <= most
+            && let Some(_flight) = self.flights.begin(bp)
+        {
+            // Whoever reads the block will hear of what is wrong.
+            let _ = self.fetch(bp, bookmark, Keep::Yes).await;
+        }
+        self.ahead_bytes.fetch_sub(bytes, Relaxed);
+    }
+
+    /// The block from memory.
+    fn cached(&self, bp: &Blkptr, bookmark: &Bookmark) -> Result<Option<Arc<IoBuf>>, ZioError> {
+        match self.cache.get(bp) {
+            None => Ok(None),
+            Some(Found::Unpacked(data)) => Ok(Some(data)),
+            Some(Found::Packed(packed)) => {
+                let data = Arc::new(self.unpacked(&packed, bp, bookmark)?);
+                self.cache.insert(bp, &data, Some(&packed));
+                Ok(Some(data))
+            }
+        }
+    }
+
+    /// The block from disk.
+    async fn fetch(&self, bp: &Blkptr, bookmark: &Bookmark, keep: Keep) -> Result<Arc<IoBuf>, ZioError> {
+        let packed = Arc::new(self.read_packed(bp, bookmark).await?);
+        let is_packed = bp.compression() != Ok(CompressionKind::Off);
+        let is_ours = bp.byte_order() == ByteOrder::Little;
+        let is_whole = is_ours && !is_packed && packed.len() as u64 == bp.lsize().get();
+        let data = if is_whole { packed.clone() } else { Arc::new(self.unpacked(&packed, bp, bookmark)?) };
+        if keep == Keep::Yes {
+            self.cache.insert(bp, &data, is_packed.then_some(&packed));
+        }
         Ok(data)
     }
 
     fn read_embedded(&self, bp: &Blkptr, bookmark: &Bookmark) -> Result<IoBuf, ZioError> {
         let payload =
             bp.embedded_payload().map_err(|source| ZioError::BadBlkptr { bookmark: *bookmark, source })?;
-        self.unpacked(IoBuf::copy_of(&payload), bp, bookmark)
+        self.unpacked(&payload, bp, bookmark)
     }
 
-    fn unpacked(&self, packed: IoBuf, bp: &Blkptr, bookmark: &Bookmark) -> Result<IoBuf, ZioError> {
+    fn unpacked(&self, packed: &[u8], bp: &Blkptr, bookmark: &Bookmark) -> Result<IoBuf, ZioError> {
         let bad = |source| ZioError::BadBlkptr { bookmark: *bookmark, source };
         let kind = bp.compression().map_err(bad)?;
         let lsize = usize::try_from(bp.lsize().get())
             .map_err(|_| bad(OndiskError::Unsupported { what: "blkptr", detail: "a size beyond memory" }))?;
-        unpack(packed, kind, lsize).map_err(|source| ZioError::Decompress { bookmark: *bookmark, source })
+        let mut data = unpack(packed, kind, lsize)
+            .map_err(|source| ZioError::Decompress { bookmark: *bookmark, source })?;
+        if bp.byte_order() == ByteOrder::Big {
+            swap_block(bp.object_type(), bp.level(), &mut data).map_err(bad)?;
+        }
+        Ok(data)
     }
 
     /// The bytes of a block as they lie on disk, verified.
@@ -91,13 +162,10 @@ impl Zio {
         if kind.is_embedded() {
             return Err(ZioError::Unsupported { bookmark: *bookmark, what: "this checksum on a block" });
         }
-        if bp.byte_order() == ByteOrder::Big {
-            return Err(ZioError::Unsupported { bookmark: *bookmark, what: "big-endian order" });
-        }
         let salt = *self.salt.lock();
         codec::checksum(kind, &[], salt.as_ref())
             .map_err(|source| ZioError::UnknownChecksum { bookmark: *bookmark, source })?;
-        Ok(Check { kind, salt, words: bp.checksum() })
+        Ok(Check { kind, order: bp.byte_order(), salt, words: bp.checksum() })
     }
 
     /// The first of a block's copies that satisfies `verify`.

@@ -7,14 +7,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use device::{BoxFuture, BufSlice, Durability, IoBuf};
 use futures::future::join_all;
 use metaslab::{AllocError, Class, Hint};
-use ondisk::{Blkptr, BlkptrParts, ChecksumKind, Dva};
+use ondisk::{Blkptr, BlkptrParts, ChecksumKind, CompressionKind, Dva};
 use parking_lot::Mutex;
 use units::{Lsize, Psize, SECTOR_BYTES, Txg, VdevId};
 use vdev::VdevError;
 
 use crate::pack::{Packed, compress, pack};
 use crate::stats::one_more;
-use crate::{Bookmark, WritePolicy, Zio, ZioError};
+use crate::{Bookmark, Keep, WritePolicy, Zio, ZioError};
 
 /// Sets of vdevs tried before a write is given up.
 const ATTEMPTS: usize = 4;
@@ -88,7 +88,10 @@ impl Zio {
             }
         };
         let bp = parts.to_blkptr();
-        self.cache.insert(&bp, &data);
+        if policy.keep == Keep::Yes {
+            let is_packed = packed.compression != CompressionKind::Off;
+            self.cache.insert(&bp, &data, is_packed.then_some(&packed.bytes));
+        }
         Ok(bp)
     }
 

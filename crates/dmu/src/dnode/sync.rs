@@ -164,6 +164,7 @@ impl TreeSync<'_> {
             checksum: class.checksum,
             compression: class.compression,
             copies: class.copies,
+            keep: class.keep.into(),
             object_type: ObjectType::SA,
             level: Level::new(0),
             fill: 1,

@@ -31,13 +31,13 @@ fn bytes(len: usize) -> Arc<IoBuf> {
 fn the_cache_stays_within_its_bytes() {
     let cache = Cache::new(1 << 20);
     for place in 0..4000 {
-        cache.insert(&block(place, 1), &bytes(1000));
+        cache.insert(&block(place, 1), &bytes(1000), None);
         assert!(cache.stats().bytes <= 1 << 20);
     }
     assert!(cache.stats().bytes > 900 << 10, "most of the room is used");
     cache.set_limit(64 << 10);
     assert!(cache.stats().bytes <= 64 << 10);
-    cache.insert(&block(1, 2), &bytes(5000));
+    cache.insert(&block(1, 2), &bytes(5000), None);
     assert!(cache.get(&block(1, 2)).is_none(), "larger than a shard");
 }
 
@@ -45,7 +45,7 @@ fn the_cache_stays_within_its_bytes() {
 fn a_place_used_again_is_another_block() {
     let cache = Cache::new(1 << 20);
     let old = block(7, 1);
-    cache.insert(&old, &bytes(512));
+    cache.insert(&old, &bytes(512), None);
     assert!(cache.get(&old).is_some());
     assert!(cache.get(&block(7, 2)).is_none(), "later birth");
     assert!(cache.get(&old.with_checksum([1, 2, 3, 4])).is_none(), "rewritten in the same txg");
@@ -60,12 +60,99 @@ fn a_scan_leaves_hot_blocks_in_place() {
     let cache = Cache::new(1 << 20);
     let hot: Vec<_> = (0..100).map(|place| block(place, 1)).collect();
     for bp in &hot {
-        cache.insert(bp, &bytes(4096));
+        cache.insert(bp, &bytes(4096), None);
+        cache.get(bp);
         cache.get(bp);
     }
     for place in 1000..10_000 {
-        cache.insert(&block(place, 1), &bytes(4096));
+        cache.insert(&block(place, 1), &bytes(4096), None);
     }
     let kept = hot.iter().filter(|bp| cache.get(bp).is_some()).count();
     assert!(kept >= 90, "{kept} of 100 hot blocks left");
+}
+
+#[test]
+fn a_block_used_again_after_its_eviction_stays() {
+    let cache = Cache::new(1 << 20);
+    cache.insert(&block(0, 1), &bytes(4096), None);
+    let scan =
+        |from: u64| (from..from + 1000).for_each(|place| cache.insert(&block(place, 1), &bytes(4096), None));
+    scan(1000);
+    assert!(cache.get(&block(0, 1)).is_none(), "used once only");
+    cache.insert(&block(0, 1), &bytes(4096), None);
+    scan(3000);
+    assert!(cache.get(&block(0, 1)).is_some(), "its ghost was remembered");
+}
+
+#[test]
+fn a_cold_block_is_kept_as_it_is_stored() {
+    let cache = Cache::new(1 << 20);
+    let packed = |place: u64| Arc::new(IoBuf::copy_of(&place.to_le_bytes().repeat(64)));
+    for place in 0..400 {
+        cache.insert(&block(place, 1), &bytes(8192), Some(&packed(place)));
+    }
+    let (mut unpacked, mut cold) = (0, 0);
+    for place in 0..400 {
+        match cache.get(&block(place, 1)) {
+            Some(Found::Unpacked(_)) => unpacked += 1,
+            Some(Found::Packed(found)) => {
+                assert_eq!(found[..], packed(place)[..]);
+                cold += 1;
+            }
+            None => {}
+        }
+    }
+    assert!(unpacked > 60 && cold > 200, "{unpacked} and {cold} of 400");
+    let stats = cache.stats();
+    assert_eq!((stats.hits, stats.packed_hits), (unpacked + cold, cold));
+    assert!(stats.packed_bytes > 300 * 512 && stats.bytes <= 1 << 20);
+    let large = bytes(8192);
+    cache.insert(&block(9000, 1), &bytes(4096), Some(&large));
+    assert!(cache.stats().packed_bytes <= stats.packed_bytes, "too large to be worth its room");
+}
+
+/// What a shard may do, and a map that forgets nothing beside it: whatever is found is what was
+/// inserted last, forgotten blocks are gone, and sums are exact after each step.
+#[test]
+fn a_shard_equals_its_plain_twin() {
+    for seed in 0..20_u64 {
+        let mut state = seed * 2 + 1;
+        let mut draw = |n: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % n
+        };
+        let (mut shard, mut room) = (Shard::default(), 60_000);
+        let mut twin = std::collections::HashMap::new();
+        for _ in 0..3000 {
+            let place = draw(100);
+            let key = Key::of(&block(place, 1));
+            match draw(10) {
+                0..4 => {
+                    let data = Arc::new(IoBuf::copy_of(&vec![draw(256) as u8; 512 << draw(5)]));
+                    let packed = (draw(2) == 0).then(|| Arc::new(IoBuf::copy_of(&data[..data.len() / 4])));
+                    shard.insert(key, &data, packed.as_ref(), room);
+                    twin.insert(place, (data, packed));
+                }
+                4 => {
+                    shard.forget(&key);
+                    twin.remove(&place);
+                }
+                5 if draw(20) == 0 => {
+                    room = 10_000 + draw(60_000) as usize;
+                    shard.shrink_to(room);
+                }
+                _ => match shard.get(&key) {
+                    None => {}
+                    Some(Found::Unpacked(data)) => assert_eq!(data[..], twin[&place].0[..]),
+                    Some(Found::Packed(packed)) => {
+                        let (data, stored) = &twin[&place];
+                        assert_eq!(packed[..], stored.as_ref().expect("it has one")[..]);
+                        shard.insert(key, data, stored.as_ref(), room);
+                    }
+                },
+            }
+            shard.check();
+            assert!(shard.held().0 <= room);
+        }
+    }
 }

@@ -429,3 +429,26 @@ fn a_small_block_lies_in_its_pointer_where_the_pool_allows() {
     }
     assert!(!write(&zio, &noise(512, 1), &policy).expect("room").is_embedded());
 }
+
+/// A block as a big-endian machine would have written it, beside ours.
+#[test]
+fn a_block_of_the_other_byte_order_is_read_in_ours() {
+    let (_, zio) = World::pool(&["a"]);
+    zio.set_salt([9; 32]);
+    let ours = noise(4096, 8);
+    let mut theirs = (*ours).clone();
+    theirs.chunks_exact_mut(8).for_each(<[u8]>::reverse);
+    for kind in [ChecksumKind::Fletcher2, ChecksumKind::Fletcher4, ChecksumKind::Sha256, ChecksumKind::Blake3]
+    {
+        let policy = WritePolicy { object_type: ObjectType::BPOBJ, checksum: kind, ..plain() };
+        let written = write(&zio, &Arc::new(theirs.clone()), &policy).expect("room");
+        let salt = codec::Salt::new([9; 32]);
+        let sum = codec::checksum_of(ondisk::ByteOrder::Big, kind, &theirs, Some(&salt)).expect("known");
+        let mut bytes: [u8; 128] = written.with_checksum(sum).as_bytes().try_into().expect("128 bytes");
+        bytes[55] &= 0x7f;
+        let foreign = Blkptr::decode(&bytes).expect("128 bytes");
+        assert_eq!(foreign.byte_order(), ondisk::ByteOrder::Big);
+        assert_eq!(read(&zio, &foreign).expect("its checksum holds")[..], ours[..], "{}", kind.name());
+        assert_eq!(read(&zio, &written).expect("as it was written")[..], theirs[..]);
+    }
+}
