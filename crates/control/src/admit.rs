@@ -188,10 +188,9 @@ fn too_small(purpose: Purpose, verb: &str, pool: &str, class: VdevClass) -> Fail
 pub fn check_supported(specs: &[VdevSpec]) -> Result<(), Failure> {
     for spec in specs {
         let what = match (spec.class, spec.layout) {
-            (VdevClass::Normal, _) | (VdevClass::Log, Layout::Single | Layout::Mirror) => continue,
+            (VdevClass::Normal | VdevClass::Special | VdevClass::Dedup, _)
+            | (VdevClass::Log, Layout::Single | Layout::Mirror) => continue,
             (VdevClass::Log, Layout::Raidz { .. }) => "raidz log",
-            (VdevClass::Special, _) => "special",
-            (VdevClass::Dedup, _) => "dedup",
             (VdevClass::Cache, _) => "cache",
             (VdevClass::Spare, _) => "spare",
         };

@@ -597,6 +597,7 @@ impl Objset {
             compression: class.compression,
             copies: class.copies,
             keep: class.keep.into(),
+            special_small_bytes: class.special_small_bytes,
             object_type: ObjectType::OBJSET,
             level: Level::new(0),
             fill: meta.blkptrs.iter().filter(|bp| !bp.is_hole()).map(Blkptr::fill).sum(),

@@ -67,6 +67,8 @@ pub struct BlockClass {
     /// Whether what is read and written stays in the cache (`primarycache`). Indirect blocks do
     /// always.
     pub keep: bool,
+    /// Blocks that take up to so many bytes may go to special vdevs.
+    pub special_small_bytes: u64,
 }
 
 /// How an objset stores its blocks: what its dataset's properties come to.
@@ -94,6 +96,12 @@ impl ObjsetProps {
     }
 
     fn class(copies: u8) -> BlockClass {
-        BlockClass { checksum: ChecksumKind::Fletcher4, compression: Compression::ON, copies, keep: true }
+        BlockClass {
+            checksum: ChecksumKind::Fletcher4,
+            compression: Compression::ON,
+            copies,
+            keep: true,
+            special_small_bytes: 0,
+        }
     }
 }

@@ -470,6 +470,7 @@ impl TreeSync<'_> {
             compression: class.compression,
             copies: class.copies,
             keep: (class.keep || level > 0).into(),
+            special_small_bytes: class.special_small_bytes,
             object_type: self.policy.object_type,
             level: Level::new(level),
             fill,

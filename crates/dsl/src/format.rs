@@ -21,9 +21,9 @@ use zerocopy::little_endian::U64;
 use crate::create::Birth;
 use crate::deadlist::BPOBJ_BLOCK_BYTES;
 use crate::features::{
-    BLAKE3, DIRECTORY, EDONR, EMBEDDED_DATA, ENABLED_TXG, EXTENSIBLE_DATASET, Feature, HOLE_BIRTH,
-    LARGE_BLOCKS, LARGE_DNODE, LOG_SPACEMAP, LZ4_COMPRESS, PROJECT_QUOTA, SHA512, SKEIN, SPACEMAP_HISTOGRAM,
-    SPACEMAP_V2, USEROBJ_ACCOUNTING, ZILSAXATTR, ZSTD_COMPRESS,
+    ALLOCATION_CLASSES, BLAKE3, DIRECTORY, EDONR, EMBEDDED_DATA, ENABLED_TXG, EXTENSIBLE_DATASET, Feature,
+    HOLE_BIRTH, LARGE_BLOCKS, LARGE_DNODE, LOG_SPACEMAP, LZ4_COMPRESS, PROJECT_QUOTA, SHA512, SKEIN,
+    SPACEMAP_HISTOGRAM, SPACEMAP_V2, USEROBJ_ACCOUNTING, ZILSAXATTR, ZSTD_COMPRESS,
 };
 use crate::tree::{FREE_DIR, MOS_DIR, ORIGIN, ROOT_DATASET};
 use crate::{Bpobj, Dsl, DslError};
@@ -40,7 +40,7 @@ const ORIGIN_TXG: u64 = 1;
 /// The features that new pools have: just those that are supported whole and of use. The first
 /// notes when the others were enabled. `vdev_zaps_v2` is not among them: GRUB refuses pools that have it,
 /// and it says nothing that we need.
-pub static NEW_POOL_FEATURES: [&Feature; 18] = [
+pub static NEW_POOL_FEATURES: [&Feature; 19] = [
     &ENABLED_TXG,
     &LZ4_COMPRESS,
     &SPACEMAP_HISTOGRAM,
@@ -59,6 +59,7 @@ pub static NEW_POOL_FEATURES: [&Feature; 18] = [
     &EDONR,
     &BLAKE3,
     &ZSTD_COMPRESS,
+    &ALLOCATION_CLASSES,
 ];
 
 impl Dsl {

@@ -29,6 +29,15 @@ pub enum Class {
     Normal,
     /// Intent logs only.
     Log,
+    /// Metadata and small blocks, on devices quicker than the others.
+    Special,
+    /// Tables of deduplicated blocks.
+    Dedup,
+}
+
+impl Class {
+    /// All classes.
+    pub const ALL: [Self; 4] = [Self::Normal, Self::Log, Self::Special, Self::Dedup];
 }
 
 /// What a txg did to space, by metaslab, in the order of vdevs and metaslabs.
@@ -47,8 +56,8 @@ pub struct Hint<'a> {
 #[derive(Debug, Default)]
 pub struct Allocator {
     vdevs: BTreeMap<VdevId, Vdev>,
-    normal: Rotor,
-    log: Rotor,
+    /// By class.
+    rotors: [Rotor; Class::ALL.len()],
     /// The last txg that is done.
     done: Txg,
 }
@@ -382,16 +391,10 @@ impl Allocator {
     }
 
     fn rotor(&self, class: Class) -> &Rotor {
-        match class {
-            Class::Normal => &self.normal,
-            Class::Log => &self.log,
-        }
+        &self.rotors[class as usize]
     }
 
     fn rotor_mut(&mut self, class: Class) -> &mut Rotor {
-        match class {
-            Class::Normal => &mut self.normal,
-            Class::Log => &mut self.log,
-        }
+        &mut self.rotors[class as usize]
     }
 }

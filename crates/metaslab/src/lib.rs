@@ -1,7 +1,7 @@
 //! Where the next block goes: range trees and allocation classes, free of I/O.
 //!
 //! ```text
-//!  Allocator ─ classes Normal and Log, each a ring of top-level vdevs
+//!  Allocator ─ classes Normal, Log, Special, Dedup, each a ring of top-level vdevs
 //!     └─ vdev ─ cut into metaslabs of 2^ms_shift bytes (whole ones only)
 //!           └─ metaslab
 //!

@@ -38,7 +38,7 @@ const LEAVE_FRACTION: u64 = 4;
 pub struct VdevConfig {
     /// Its number in the vdev tree.
     pub id: VdevId,
-    /// Data and metadata, or intent logs.
+    /// What it is for.
     pub class: Class,
     /// Smallest allocation.
     pub ashift: Ashift,
@@ -169,7 +169,7 @@ impl Vdev {
     pub(crate) fn allocate(&mut self, txg: Txg, len: Asize, others: &[Segment]) -> Option<Segment> {
         let index = self.choose(len.get(), others)?;
         let streams = match self.config.class {
-            Class::Normal => Streams::BySize,
+            Class::Normal | Class::Special | Class::Dedup => Streams::BySize,
             Class::Log => Streams::One,
         };
         let segment = self.on(index, |metaslab| metaslab.allocate(txg, len.get(), streams));

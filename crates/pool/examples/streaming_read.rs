@@ -28,8 +28,13 @@ fn main() {
 }
 
 async fn run(env: &Arc<dyn Env>, device: &Path, mib: u64) {
-    let vdev =
-        NewVdev { paths: vec![device.to_path_buf()], ashift: None, is_log: false, parity: 0, create_txg: 4 };
+    let vdev = NewVdev {
+        paths: vec![device.to_path_buf()],
+        ashift: None,
+        bias: vdev::Bias::None,
+        parity: 0,
+        create_txg: 4,
+    };
     let root_props = vec![("compression".to_owned(), PropValue::Number(2))];
     let spec = PoolSpec { name: "whirl".into(), vdevs: vec![vdev], root_props, comment: None, force: true };
     let pool = Pool::create(env.clone(), spec, Tuning::default()).await.expect("a pool");

@@ -1,13 +1,14 @@
 //! What labels and the meta-objset say of the pool as a whole.
 
-use dmu::zap::{Zap, ZapSpec, int_name};
+use dmu::zap::{Zap, ZapSpec, ZapValue, int_name};
 use ondisk::{NvList, ObjectType};
 use units::{Guid, ObjectId, Txg};
-use vdev::{PoolConfig, PoolState, VdevTree};
+use vdev::{Bias, PoolConfig, PoolState, Top, VdevTree};
 
 use dmu::{DnodeSpec, Tx};
 use dsl::Dsl;
-use dsl::features::{EMBEDDED_DATA, HOLE_BIRTH, LZ4_COMPRESS, VDEV_ZAPS_V2};
+use dsl::features::{ALLOCATION_CLASSES, EMBEDDED_DATA, HOLE_BIRTH, LZ4_COMPRESS, VDEV_ZAPS_V2};
+use ondisk::mos::vdev_zap::ALLOCATION_BIAS;
 use zio::PointerForms;
 
 use crate::PoolError;
@@ -179,6 +180,34 @@ pub(crate) async fn make_vdev_zaps(dsl: &Dsl, tx: &Tx, vdevs: &VdevTree) -> Resu
                 let zap = make_vdev_zap(dsl, tx, &map).await?;
                 leaf.set_config(|config| config.leaf_zap = zap.get());
             }
+        }
+    }
+    Ok(())
+}
+
+/// Notes in a new vdev's ZAP what it is for, and that the pool has such a vdev.
+pub(crate) async fn store_bias(dsl: &Dsl, tx: &Tx, top: &Top) -> Result<(), PoolError> {
+    let bias = top.config().bias;
+    let Some(name) = bias.name() else { return Ok(()) };
+    let zap = Zap::hold(dsl.mos(), ObjectId::new(top.config().top_zap)).await?;
+    zap.add(tx, ALLOCATION_BIAS.as_bytes(), &ZapValue::text(name)).await?;
+    if bias != Bias::Log {
+        dsl.count_feature(tx, &ALLOCATION_CLASSES, 1).await?;
+    }
+    Ok(())
+}
+
+/// Finds in each vdev's ZAP what it is for.
+pub(crate) async fn load_biases(dsl: &Dsl, vdevs: &VdevTree) -> Result<(), PoolError> {
+    for top in vdevs.tops().iter().filter(|top| top.config().top_zap != 0) {
+        let object = ObjectId::new(top.config().top_zap);
+        let stored = Zap::hold(dsl.mos(), object).await?.lookup(ALLOCATION_BIAS.as_bytes()).await?;
+        let Some(name) = stored else { continue };
+        let bias = name.as_text().and_then(Bias::from_name);
+        let what = || "what the vdev is for".to_owned();
+        let bias = bias.ok_or_else(|| PoolError::Damaged { object, what: what() })?;
+        if bias != top.config().bias {
+            top.set_config(|config| config.bias = bias);
         }
     }
     Ok(())

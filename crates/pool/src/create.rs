@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use device::{Env, OpenMode};
 use dmu::{Objset, ObjsetContext, ObjsetProps, Tx, TxgGate};
+use dsl::features::ALLOCATION_CLASSES;
 use dsl::{Birth, Bpobj, Dsl, PropValue};
 use ondisk::objset::ObjsetType;
 use units::{ObjsetId, TXG_INITIAL};
-use vdev::{LabelUse, NewVdev, Top, VdevTree, init_labels, label_use};
+use vdev::{Bias, LabelUse, NewVdev, Top, VdevTree, init_labels, label_use};
 use zio::Zio;
 
 use crate::clones::Clones;
@@ -80,6 +81,9 @@ impl Pool {
             add_to_space(&space_maps, &dsl, &zio, &tx, &top).await?;
         }
         config::make_vdev_zaps(&dsl, &tx, &vdevs).await?;
+        for top in vdevs.tops() {
+            config::store_bias(&dsl, &tx, &top).await?;
+        }
         config.set_features(&dsl.label_features().await?);
         config::store(&dsl, &tx, &config, &vdevs).await?;
         let root = dsl.resolve(&spec.name).await?;
@@ -113,6 +117,7 @@ impl Pool {
     /// As [`Pool::create`]; nothing has changed then.
     pub async fn add(self: &Arc<Self>, vdevs: Vec<NewVdev>, force: bool) -> Result<(), PoolError> {
         check_unused(&self.env, vdevs.iter().flat_map(|vdev| &vdev.paths), force).await?;
+        self.check_classes(&vdevs).await?;
         let mut added = Vec::new();
         for vdev in &vdevs {
             let vdev = NewVdev { create_txg: self.gate.open_txg().get(), ..vdev.clone() };
@@ -127,10 +132,24 @@ impl Pool {
             }
             pool.vdevs.mark_all_changed();
             config::make_vdev_zaps(&pool.dsl, &tx, &pool.vdevs).await?;
+            for top in &added {
+                config::store_bias(&pool.dsl, &tx, top).await?;
+            }
             let config = pool.config.lock().clone();
             config::store(&pool.dsl, &tx, &config, &pool.vdevs).await
         })
         .await
+    }
+}
+
+impl Pool {
+    /// Special vdevs need their feature.
+    async fn check_classes(&self, vdevs: &[NewVdev]) -> Result<(), PoolError> {
+        let wanted = vdevs.iter().any(|vdev| matches!(vdev.bias, Bias::Special | Bias::Dedup));
+        if wanted && self.dsl.feature_count(&ALLOCATION_CLASSES).await?.is_none() {
+            return Err(PoolError::UnsupportedFeatures { guids: vec![ALLOCATION_CLASSES.guid.to_owned()] });
+        }
+        Ok(())
     }
 }
 

@@ -218,6 +218,7 @@ async fn assemble(
     check_vdevs(&vdevs, spec)?;
     let mut config = Config::new(spec.name_for(candidate), &tuning.host);
     config.adopt(&PoolConfig::from_nvlist(&found)?);
+    config::load_biases(&dsl, &vdevs).await?;
     let space_maps = SpaceMaps::default();
     let mut mapped = vdevs.tops();
     for top in &mapped {

@@ -56,6 +56,8 @@ pub struct DatasetProps {
     pub cache: CacheUse,
     /// Whether file data is read ahead.
     pub prefetch: bool,
+    /// File data that takes up to so many bytes goes to special vdevs; 0 for none.
+    pub special_small_bytes: u64,
     /// When changes become stable.
     pub sync: SyncPolicy,
     /// Access times.
@@ -92,6 +94,7 @@ impl DatasetProps {
                 _ => CacheUse::All,
             },
             prefetch: number("prefetch").is_none_or(|n| n == 2),
+            special_small_bytes: number("special_small_blocks").unwrap_or(0),
             sync: match number("sync") {
                 Some(1) => SyncPolicy::Always,
                 Some(2) => SyncPolicy::Disabled,
@@ -127,6 +130,7 @@ impl DatasetProps {
                 checksum: self.checksum,
                 compression: self.compression,
                 copies: self.copies,
+                special_small_bytes: self.special_small_bytes,
                 keep: self.cache == CacheUse::All,
             },
             metadata: BlockClass {

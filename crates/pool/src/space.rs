@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dmu::{DmuError, Estimate, SpaceCheck, TxgGate};
 use dsl::{DatasetName, Dsl, PoolSpace};
-use metaslab::Class;
+use metaslab::{Class, SpaceFigures};
 use parking_lot::RwLock;
 use units::{ObjsetId, SECTOR_BYTES};
 use zio::Zio;
@@ -51,7 +51,7 @@ pub(crate) struct SpaceGuard {
     shared_bytes: AtomicU64,
 }
 
-/// The pool's room in bytes, without logs.
+/// The pool's room in bytes, without logs; of special vdevs only what they hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// All of it.
@@ -76,10 +76,14 @@ impl SpaceGuard {
     }
 
     pub fn room(&self) -> Room {
-        let figures = self.zio.with_allocator(|allocator| allocator.space(Class::Normal));
-        let capacity = figures.capacity.get();
-        let allocated = figures.allocated.get() + figures.resting.get();
-        Room { capacity, allocated, slop: slop_bytes(capacity) }
+        let (normal, special, dedup) = self.zio.with_allocator(|allocator| {
+            (allocator.space(Class::Normal), allocator.space(Class::Special), allocator.space(Class::Dedup))
+        });
+        let taken = |figures: SpaceFigures| figures.allocated.get() + figures.resting.get();
+        // What special vdevs have left is nobody's to count on: only what they hold counts, on both sides.
+        let beside = taken(special) + taken(dedup);
+        let capacity = normal.capacity.get() + beside;
+        Room { capacity, allocated: taken(normal) + beside, slop: slop_bytes(normal.capacity.get()) }
     }
 
     /// The pool's space as the dataset layer counts it.

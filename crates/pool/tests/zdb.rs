@@ -23,7 +23,7 @@ fn vdev(paths: &[&PathBuf], is_log: bool) -> NewVdev {
     NewVdev {
         paths: paths.iter().map(|p| (*p).clone()).collect(),
         ashift: None,
-        is_log,
+        bias: vdev::Bias::log(is_log),
         create_txg: 4,
         parity: 0,
     }

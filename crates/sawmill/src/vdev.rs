@@ -48,7 +48,7 @@ impl Vdev {
             paths: self.paths.clone(),
             parity: self.parity,
             ashift: None,
-            is_log: self.is_log,
+            bias: vdev::Bias::log(self.is_log),
             create_txg: FIRST_TXG,
         }
     }

@@ -29,7 +29,7 @@ use crate::leaf::{LeafConfig, LeafId};
 use crate::spec::raidz;
 use crate::top::{TopConfig, TopId};
 use crate::tree::RootConfig;
-use crate::{Leaf, LeafKind, Top, TopKind, VdevAux, VdevError, VdevState, VdevTree};
+use crate::{Bias, Leaf, LeafKind, Top, TopKind, VdevAux, VdevError, VdevState, VdevTree};
 
 /// Keys of the configuration that are used in more than one place.
 pub(crate) mod key {
@@ -234,7 +234,7 @@ fn top_nvlist(top: &Top, target: Target) -> NvList {
         .add_u64("metaslab_shift", config.metaslab_shift)
         .add_u64(key::ASHIFT, top.ashift().get().into())
         .add_u64("asize", config.asize)
-        .add_u64(key::IS_LOG, config.is_log.into());
+        .add_u64(key::IS_LOG, top.is_log().into());
     if let Some(leaf) = &leaf_config {
         add_nonzero(&mut out, "DTL", leaf.dtl_object);
     }
@@ -360,7 +360,7 @@ fn parse_top(env: &Arc<dyn Env>, from: &NvList) -> Result<Top, VdevError> {
         metaslab_array: number(from, "metaslab_array")?,
         metaslab_shift: number(from, "metaslab_shift")?,
         asize: number(from, "asize")?,
-        is_log: from.get_u64(key::IS_LOG).unwrap_or(0) != 0,
+        bias: Bias::log(from.get_u64(key::IS_LOG).unwrap_or(0) != 0),
         create_txg: from.get_u64(key::CREATE_TXG).unwrap_or(0),
         top_zap: from.get_u64(TOP_ZAP).unwrap_or(0),
     };

@@ -16,6 +16,7 @@
 //! something; if it was the last that has the rest, it stays, and the caller knows what it lacks.
 #![forbid(unsafe_code)]
 
+mod bias;
 mod config;
 mod error;
 mod heal;
@@ -37,6 +38,7 @@ mod whole_disk;
 #[cfg(test)]
 mod tests;
 
+pub use bias::Bias;
 pub use config::{PoolConfig, PoolState};
 pub use error::VdevError;
 pub use io::Verify;

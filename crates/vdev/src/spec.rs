@@ -9,7 +9,7 @@ use units::{Ashift, Guid, Spread, VdevId};
 use crate::leaf::{LeafConfig, LeafId};
 use crate::size::{DEVICE_MIN_BYTES, leaf_ashift, leaf_asize, leaf_psize, metaslab_shift};
 use crate::top::{TopConfig, TopId};
-use crate::{Leaf, LeafKind, Top, TopKind, VdevError};
+use crate::{Bias, Leaf, LeafKind, Top, TopKind, VdevError};
 
 /// A top-level vdev to be made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub struct NewVdev {
     pub parity: u8,
     /// Sector size; `None` for that of the devices.
     pub ashift: Option<Ashift>,
-    /// A log device.
-    pub is_log: bool,
+    /// What it is for.
+    pub bias: Bias,
     /// The group that it joins in.
     pub create_txg: u64,
 }
@@ -64,7 +64,7 @@ impl NewVdev {
         let config = TopConfig {
             metaslab_shift: metaslab_shift(asize).into(),
             asize,
-            is_log: self.is_log,
+            bias: self.bias,
             create_txg: self.create_txg,
             ..Default::default()
         };

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use units::{Ashift, Guid, Spread, VdevId};
 
 use crate::heal::Places;
-use crate::{Leaf, VdevAux, VdevState, VdevStats};
+use crate::{Bias, Leaf, VdevAux, VdevState, VdevStats};
 
 /// How leaves make up a top-level vdev.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +37,8 @@ pub struct TopConfig {
     pub metaslab_shift: u64,
     /// Bytes that can be allocated.
     pub asize: u64,
-    /// A log device.
-    pub is_log: bool,
+    /// What it is for.
+    pub bias: Bias,
     /// Group in which it joined.
     pub create_txg: u64,
     /// Object of its own properties; 0 for none.
@@ -164,7 +164,7 @@ impl Top {
     /// A log device.
     #[must_use]
     pub fn is_log(&self) -> bool {
-        self.config().is_log
+        self.config().bias == Bias::Log
     }
 
     /// Counters of what was asked of it; those of its leaves count what became of that.

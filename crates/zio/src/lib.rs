@@ -25,6 +25,7 @@ pub mod embedded;
 mod error;
 mod flights;
 mod gang;
+mod home;
 mod log;
 mod pack;
 mod pointer_forms;

@@ -34,6 +34,8 @@ pub struct WritePolicy {
     pub object_type: ObjectType,
     /// Height in the object's tree.
     pub level: Level,
+    /// Data that takes up to so many bytes may go to special vdevs; 0 for none.
+    pub special_small_bytes: u64,
     /// See [`Blkptr::fill`].
     pub fill: u64,
     /// Whether it stays in the cache.
@@ -51,6 +53,7 @@ impl Default for WritePolicy {
             copies: 1,
             object_type: ObjectType::NONE,
             level: Level::new(0),
+            special_small_bytes: 0,
             fill: 1,
             keep: Keep::Yes,
             rewrite: None,

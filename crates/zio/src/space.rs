@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use metaslab::{Allocator, Class, VdevConfig, VdevConfigError};
 use ondisk::{Blkptr, Dva};
 use units::{Asize, Txg, VdevId};
-use vdev::Top;
+use vdev::{Bias, Top};
 
 use crate::{Bookmark, Zio, ZioError};
 
@@ -20,7 +20,7 @@ impl Zio {
         self.with_allocator(|allocator| {
             allocator.add_vdev(VdevConfig {
                 id: top.id(),
-                class: if config.is_log { Class::Log } else { Class::Normal },
+                class: class_of(config.bias),
                 ashift: top.ashift(),
                 asize: Asize::new(config.asize),
                 ms_shift: u8::try_from(config.metaslab_shift).unwrap_or(u8::MAX),
@@ -96,5 +96,15 @@ impl Zio {
 
     pub(crate) fn note_unflushed(&self, vdev: VdevId) {
         self.unflushed.lock().insert(vdev);
+    }
+}
+
+/// The class that a vdev serves.
+const fn class_of(bias: Bias) -> Class {
+    match bias {
+        Bias::None => Class::Normal,
+        Bias::Log => Class::Log,
+        Bias::Special => Class::Special,
+        Bias::Dedup => Class::Dedup,
     }
 }

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use units::{Lsize, Psize, SECTOR_BYTES, Txg, VdevId};
 use vdev::VdevError;
 
+use crate::home::home;
 use crate::pack::{Packed, compress, pack};
 use crate::stats::one_more;
 use crate::{Bookmark, Keep, WritePolicy, Zio, ZioError};
@@ -24,6 +25,8 @@ pub(crate) struct Placing<'a> {
     pub(crate) txg: Txg,
     pub(crate) bookmark: &'a Bookmark,
     pub(crate) checksum: ChecksumKind,
+    /// Where the block should go; a gang all together.
+    home: Class,
     /// Copies of the data.
     copies: usize,
     /// What was taken so far, headers and members of gangs included: all of it goes back when the
@@ -83,7 +86,9 @@ impl Zio {
             Some(dvas) => dvas,
             None => {
                 let copies = usize::from(policy.copies);
-                let job = Placing { txg, bookmark, checksum: checksum_kind, copies, taken: Mutex::default() };
+                let home = home(&self.allocator.lock(), policy, parts.psize);
+                let taken = Mutex::default();
+                let job = Placing { txg, bookmark, checksum: checksum_kind, home, copies, taken };
                 self.place_or_give_back(&job, &packed.bytes).await?
             }
         };
@@ -168,7 +173,7 @@ impl Zio {
         let mut avoid = self.vdevs.unusable();
         let mut last: Option<VdevError> = None;
         for _ in 0..ATTEMPTS {
-            let dvas = match self.allocate(Psize::new(bytes), copies, job.txg, &avoid) {
+            let dvas = match self.allocate(job, Psize::new(bytes), copies, &avoid) {
                 Ok(dvas) => dvas,
                 Err(source) => return Err(no_room(job.bookmark, job.txg, last, source)),
             };
@@ -192,14 +197,20 @@ impl Zio {
 
     fn allocate(
         &self,
+        job: &Placing<'_>,
         psize: Psize,
         copies: usize,
-        txg: Txg,
         avoid: &BTreeSet<VdevId>,
     ) -> Result<[Dva; 3], AllocError> {
         let avoid: Vec<_> = avoid.iter().copied().collect();
         let hint = Hint { prefer: None, avoid: &avoid };
-        self.allocator.lock().allocate(Class::Normal, psize, copies, txg, hint)
+        let mut allocator = self.allocator.lock();
+        if job.home != Class::Normal
+            && let Ok(dvas) = allocator.allocate(job.home, psize, copies, job.txg, hint)
+        {
+            return Ok(dvas);
+        }
+        allocator.allocate(Class::Normal, psize, copies, job.txg, hint)
     }
 
     /// Writes the same bytes to all these places at once; says which vdevs failed.

@@ -28,8 +28,13 @@ pub(super) struct Shape {
 
 /// Makes a pool, whatever was on the devices.
 pub(super) fn make(env: &Arc<RealEnv>, shape: &Shape, tuning: Tuning) -> Result<Arc<Pool>, PoolError> {
-    let vdev =
-        |paths: Vec<PathBuf>, is_log| NewVdev { paths, ashift: None, is_log, create_txg: 4, parity: 0 };
+    let vdev = |paths: Vec<PathBuf>, is_log| NewVdev {
+        paths,
+        ashift: None,
+        bias: vdev::Bias::log(is_log),
+        create_txg: 4,
+        parity: 0,
+    };
     let mut vdevs: Vec<NewVdev> = shape.main.iter().map(|path| vdev(vec![path.clone()], false)).collect();
     if shape.log_mirror {
         vdevs.push(vdev(shape.log.clone(), true));

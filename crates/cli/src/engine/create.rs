@@ -12,7 +12,7 @@ use pool::{Pool, PoolSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use units::Ashift;
-use vdev::NewVdev;
+use vdev::{Bias, NewVdev};
 
 /// A property's value as the dataset layer stores it.
 pub fn stored(value: Value) -> Option<PropValue> {
@@ -23,11 +23,20 @@ pub fn stored(value: Value) -> Option<PropValue> {
     }
 }
 
+fn bias_of(class: VdevClass) -> Bias {
+    match class {
+        VdevClass::Log => Bias::Log,
+        VdevClass::Special => Bias::Special,
+        VdevClass::Dedup => Bias::Dedup,
+        VdevClass::Normal | VdevClass::Cache | VdevClass::Spare => Bias::None,
+    }
+}
+
 fn new_vdev(spec: &VdevSpec, ashift: Option<Ashift>) -> NewVdev {
     NewVdev {
         paths: spec.devices.iter().map(PathBuf::from).collect(),
         ashift,
-        is_log: spec.class == VdevClass::Log,
+        bias: bias_of(spec.class),
         create_txg: units::TXG_INITIAL.get(),
         parity: match spec.layout {
             Layout::Raidz { parity } => parity,

@@ -17,7 +17,6 @@ pub fn check(name: &str, value: &Value) -> Result<(), String> {
         "keyformat" | "normalization" | "utf8only" | "casesensitivity" | "longname" => number == 0,
         "version" => number == 5,
         "dnodesize" => number == 0,
-        "special_small_blocks" => number == 0,
         _ => true,
     };
     if fine { Ok(()) } else { Err(format!("this value of '{name}' is not supported yet")) }

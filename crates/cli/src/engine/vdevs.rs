@@ -1,10 +1,10 @@
 //! A pool's vdevs as commands see them.
 
 use control::{IoCounters, VdevAux, VdevClass, VdevInfo, VdevKind, VdevState, VdevStats};
-use metaslab::Class;
+use metaslab::{Class, SpaceFigures};
 use pool::Pool;
 use std::sync::Arc;
-use vdev::{Leaf, LeafKind, StatsSnapshot, Top, TopKind};
+use vdev::{Bias, Leaf, LeafKind, StatsSnapshot, Top, TopKind};
 
 /// Labels and boot area: what a device is larger by than its space.
 const LABELS_BYTES: u64 = units::LABEL_START_BYTES + units::LABEL_END_BYTES;
@@ -15,8 +15,10 @@ pub fn root(pool: &Pool) -> VdevInfo {
     let mut root = VdevInfo::new(VdevKind::Root, 0, pool.guid().get(), VdevClass::Normal);
     let (state, aux) = pool.vdevs().state();
     (root.state, root.aux) = (state_of(state), aux_of(aux));
-    let space =
-        pool.zio().with_allocator(|a| (a.space(Class::Normal), a.fragmentation_percent(Class::Normal)));
+    let space = pool.zio().with_allocator(|a| {
+        let space = [Class::Normal, Class::Special, Class::Dedup].into_iter().map(|class| a.space(class));
+        (space.sum::<SpaceFigures>(), a.fragmentation_percent(Class::Normal))
+    });
     root.stats.allocated_bytes = space.0.allocated.get();
     root.stats.space_bytes = space.0.capacity.get();
     root.stats.deflated_bytes = space.0.capacity.get();
@@ -37,7 +39,7 @@ fn add(a: IoCounters, b: IoCounters) -> IoCounters {
 
 fn top_info(pool: &Pool, top: &Arc<Top>) -> VdevInfo {
     let id = u64::from(top.id().get());
-    let class = if top.is_log() { VdevClass::Log } else { VdevClass::Normal };
+    let class = class_of(top.config().bias);
     let mut info = match (top.kind(), top.leaves()) {
         (TopKind::Hole, _) => return VdevInfo::new(VdevKind::Hole, id, top.guid().get(), VdevClass::Normal),
         (TopKind::Leaf, [leaf]) => leaf_info(leaf, id, class),
@@ -58,6 +60,15 @@ fn top_info(pool: &Pool, top: &Arc<Top>) -> VdevInfo {
     info.ashift = u64::from(top.ashift().get());
     put_space(pool, top, &mut info);
     info
+}
+
+fn class_of(bias: Bias) -> VdevClass {
+    match bias {
+        Bias::None => VdevClass::Normal,
+        Bias::Log => VdevClass::Log,
+        Bias::Special => VdevClass::Special,
+        Bias::Dedup => VdevClass::Dedup,
+    }
 }
 
 fn put_space(pool: &Pool, top: &Top, info: &mut VdevInfo) {

@@ -165,6 +165,7 @@ impl TreeSync<'_> {
             compression: class.compression,
             copies: class.copies,
             keep: class.keep.into(),
+            special_small_bytes: class.special_small_bytes,
             object_type: ObjectType::SA,
             level: Level::new(0),
             fill: 1,

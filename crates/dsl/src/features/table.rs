@@ -341,7 +341,7 @@ pub static ALLOCATION_CLASSES: Feature = Feature::new(
     "org.zfsonlinux:allocation_classes",
     "allocation_classes",
     "Vdevs may serve a class of blocks.",
-    Support::Read,
+    Support::Full,
 )
 .write_only();
 /// A resilver may wait for the one under way.

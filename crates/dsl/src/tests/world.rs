@@ -34,7 +34,7 @@ impl World {
         let vdev = NewVdev {
             paths: vec![PathBuf::from("ram:a")],
             ashift: None,
-            is_log: false,
+            bias: vdev::Bias::None,
             create_txg: 4,
             parity: 0,
         };

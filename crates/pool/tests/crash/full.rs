@@ -293,7 +293,7 @@ impl InMemory {
         let vdev = |path: &str, is_log| NewVdev {
             paths: vec![path.into()],
             ashift: None,
-            is_log,
+            bias: vdev::Bias::log(is_log),
             create_txg: 4,
             parity: 0,
         };

@@ -42,7 +42,7 @@ impl Shape {
         let vdevs = self.vdevs.iter().map(|&(disks, is_log)| NewVdev {
             paths: disks.iter().map(PathBuf::from).collect(),
             ashift: None,
-            is_log,
+            bias: vdev::Bias::log(is_log),
             create_txg: 4,
             parity: 0,
         });

@@ -3,6 +3,7 @@
 //! Groups sync only when a test says so; a crash is a copy of the devices' files while the pool is
 //! open. Random work comes from a seed, which a failure names; `SAWMILL_SEEDS=100-200` tries others.
 
+mod classes;
 mod codecs;
 mod damage;
 mod dice;

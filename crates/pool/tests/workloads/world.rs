@@ -13,7 +13,7 @@ use oracle::zdb::Zdb;
 use pool::{ImportSpec, Pool, PoolSpec, Tuning};
 use tempfile::TempDir;
 use units::Ashift;
-use vdev::{NewVdev, PoolState};
+use vdev::{Bias, NewVdev, PoolState};
 use zpl::Zfs;
 
 pub const POOL: &str = "whirl";
@@ -26,13 +26,16 @@ pub type Devices = &'static [&'static str];
 pub struct Layout {
     pub data: &'static [Devices],
     pub logs: &'static [Devices],
+    /// For metadata and small blocks.
+    pub special: &'static [Devices],
     pub ashift: u8,
     pub device_mib: u64,
+    pub special_mib: u64,
 }
 
 impl Layout {
     pub const fn new(data: &'static [Devices], logs: &'static [Devices], ashift: u8) -> Self {
-        Self { data, logs, ashift, device_mib: 1024 }
+        Self { data, logs, special: &[], ashift, device_mib: 1024, special_mib: 1024 }
     }
 }
 
@@ -56,6 +59,9 @@ impl World {
         for path in world.paths() {
             std::fs::File::create(path).unwrap().set_len(layout.device_mib << 20).unwrap();
         }
+        for name in layout.special.iter().copied().flatten() {
+            std::fs::File::create(world.path(name)).unwrap().set_len(layout.special_mib << 20).unwrap();
+        }
         world
     }
 
@@ -77,23 +83,25 @@ impl World {
     }
 
     fn paths(&self) -> Vec<PathBuf> {
-        let names = self.layout.data.iter().chain(self.layout.logs).copied().flatten();
+        let layout = &self.layout;
+        let names = layout.data.iter().chain(layout.logs).chain(layout.special).copied().flatten();
         names.map(|name| self.path(name)).collect()
     }
 
     pub fn create(&self) -> Arc<Pool> {
-        let vdev = |devices: Devices, is_log| NewVdev {
+        let vdev = |devices: Devices, bias| NewVdev {
             paths: devices.iter().map(|name| self.path(name)).collect(),
             ashift: Some(Ashift::new(self.layout.ashift)),
-            is_log,
+            bias,
             create_txg: 4,
             parity: 0,
         };
-        let data = self.layout.data.iter().map(|devices| vdev(devices, false));
-        let logs = self.layout.logs.iter().map(|devices| vdev(devices, true));
+        let data = self.layout.data.iter().map(|devices| vdev(devices, Bias::None));
+        let logs = self.layout.logs.iter().map(|devices| vdev(devices, Bias::Log));
+        let special = self.layout.special.iter().map(|devices| vdev(devices, Bias::Special));
         let spec = PoolSpec {
             name: POOL.into(),
-            vdevs: data.chain(logs).collect(),
+            vdevs: data.chain(logs).chain(special).collect(),
             root_props: vec![],
             comment: None,
             force: false,

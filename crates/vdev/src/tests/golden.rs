@@ -126,8 +126,13 @@ fn zdb_reads_our_labels_and_uberblocks() {
         std::fs::File::create(path).and_then(|file| file.set_len(64 << 20)).expect("a file");
     }
     let tree = super::tree::made_of(env.clone(), paths.each_ref().map(String::as_str));
-    let other =
-        NewVdev { paths: vec![(&paths[0]).into()], ashift: None, is_log: false, create_txg: 4, parity: 0 };
+    let other = NewVdev {
+        paths: vec![(&paths[0]).into()],
+        ashift: None,
+        bias: crate::Bias::None,
+        create_txg: 4,
+        parity: 0,
+    };
     assert!(matches!(block_on(tree.add(&other)), Err(VdevError::Open { .. })), "in use");
     for path in &paths {
         let Ok(out) = std::process::Command::new("zdb").arg("-lu").arg(path).output() else {

@@ -15,7 +15,7 @@ fn mirror() -> (Arc<World>, VdevTree) {
     let spec = NewVdev {
         paths: vec!["a".into(), "b".into()],
         ashift: None,
-        is_log: false,
+        bias: crate::Bias::None,
         create_txg: 4,
         parity: 0,
     };
@@ -205,7 +205,7 @@ fn short_blocks_fill_whole_sectors_and_ends_are_guarded() {
     let spec = NewVdev {
         paths: vec!["a".into()],
         ashift: Some(units::Ashift::new(12)),
-        is_log: false,
+        bias: crate::Bias::None,
         create_txg: 4,
         parity: 0,
     };

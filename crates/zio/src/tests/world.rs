@@ -40,7 +40,7 @@ impl World {
             .map(|spec| NewVdev {
                 paths: spec.trim_start_matches("log:").split(' ').map(PathBuf::from).collect(),
                 ashift,
-                is_log: spec.starts_with("log:"),
+                bias: vdev::Bias::log(spec.starts_with("log:")),
                 create_txg: 4,
                 parity: 0,
             })

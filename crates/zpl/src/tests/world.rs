@@ -130,7 +130,7 @@ impl World {
         let spec = NewVdev {
             paths: vec![PathBuf::from("disk")],
             ashift: None,
-            is_log: false,
+            bias: vdev::Bias::None,
             create_txg: Txg::new(4).get(),
             parity: 0,
         };
