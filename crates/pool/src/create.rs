@@ -147,7 +147,7 @@ impl Pool {
     async fn check_classes(&self, vdevs: &[NewVdev]) -> Result<(), PoolError> {
         let wanted = vdevs.iter().any(|vdev| matches!(vdev.bias, Bias::Special | Bias::Dedup));
         if wanted && self.dsl.feature_count(&ALLOCATION_CLASSES).await?.is_none() {
-            return Err(PoolError::UnsupportedFeatures { guids: vec![ALLOCATION_CLASSES.guid.to_owned()] });
+            return Err(PoolError::NeedsFeature { name: ALLOCATION_CLASSES.name });
         }
         Ok(())
     }

@@ -89,6 +89,12 @@ pub enum PoolError {
         /// They are needed for changing the pool only.
         readable: bool,
     },
+    /// What was asked for needs a feature that the pool does not have enabled.
+    #[error("feature '{name}' must be enabled first")]
+    NeedsFeature {
+        /// Its name.
+        name: &'static str,
+    },
     /// A dataset's contents need a key.
     #[error("{name} is encrypted")]
     Encrypted {

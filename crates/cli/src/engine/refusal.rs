@@ -47,6 +47,7 @@ fn pool_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::Suspended { .. } => (K::Unavailable, "pool I/O is currently suspended".into()),
         PoolError::Busy { .. } => (K::Busy, "dataset is busy".into()),
         PoolError::Scrub(refusal) => (K::Busy, scrub_reason(*refusal).to_owned()),
+        PoolError::NeedsFeature { .. } => (K::Unsupported, error.to_string()),
         PoolError::UnsupportedFeatures { .. } => (K::Unsupported, "unsupported version or feature".into()),
         PoolError::Encrypted { .. } => (K::Unsupported, whole()),
         PoolError::NotFilesystem { .. } | PoolError::NotVolume { .. } => (K::Invalid, whole()),
