@@ -53,6 +53,7 @@ impl Pool {
         features: &[&'static dsl::Feature],
         tuning: Tuning,
     ) -> Result<Arc<Self>, PoolError> {
+        check_classes(&spec.vdevs, features.contains(&&ALLOCATION_CLASSES))?;
         check_unused(&env, spec.vdevs.iter().flat_map(|vdev| &vdev.paths), spec.force).await?;
         let vdevs = Arc::new(VdevTree::create(Arc::clone(&env), &spec.vdevs).await?);
         let mut config = Config::new(&spec.name, &tuning.host);
@@ -117,7 +118,7 @@ impl Pool {
     /// As [`Pool::create`]; nothing has changed then.
     pub async fn add(self: &Arc<Self>, vdevs: Vec<NewVdev>, force: bool) -> Result<(), PoolError> {
         check_unused(&self.env, vdevs.iter().flat_map(|vdev| &vdev.paths), force).await?;
-        self.check_classes(&vdevs).await?;
+        check_classes(&vdevs, self.dsl.feature_count(&ALLOCATION_CLASSES).await?.is_some())?;
         let mut added = Vec::new();
         for vdev in &vdevs {
             let vdev = NewVdev { create_txg: self.gate.open_txg().get(), ..vdev.clone() };
@@ -142,15 +143,10 @@ impl Pool {
     }
 }
 
-impl Pool {
-    /// Special vdevs need their feature.
-    async fn check_classes(&self, vdevs: &[NewVdev]) -> Result<(), PoolError> {
-        let wanted = vdevs.iter().any(|vdev| matches!(vdev.bias, Bias::Special | Bias::Dedup));
-        if wanted && self.dsl.feature_count(&ALLOCATION_CLASSES).await?.is_none() {
-            return Err(PoolError::NeedsFeature { name: ALLOCATION_CLASSES.name });
-        }
-        Ok(())
-    }
+/// Special vdevs need their feature.
+fn check_classes(vdevs: &[NewVdev], enabled: bool) -> Result<(), PoolError> {
+    let wanted = vdevs.iter().any(|vdev| matches!(vdev.bias, Bias::Special | Bias::Dedup));
+    if wanted && !enabled { Err(PoolError::NeedsFeature { name: ALLOCATION_CLASSES.name }) } else { Ok(()) }
 }
 
 /// Whose transaction a dataset is formatted in.
