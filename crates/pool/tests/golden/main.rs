@@ -48,5 +48,6 @@ golden! {
     g10_snapshots_and_clones: "g10-snapshots-clones";
     g11_many_kinds_of_files: "g11-many";
     g12_volumes: "g12-zvol";
+    g18_version_28: "g18-v28";
     g20_special_and_dedup_vdevs: "g20-special-vdev";
 }
