@@ -94,11 +94,13 @@ fn zil(words: &Words) -> Result<u8, Refusal> {
 }
 
 fn stream(words: &Words) -> Result<u8, Refusal> {
+    let compression = words.one("compression").unwrap_or("off");
     let plan = stream::Plan {
         main: words.paths("main"),
+        compression_number: compression_number(compression)?,
         size: words.bytes("size", 4 << 30)?,
         record: words.bytes("record", 128 << 10)? as usize,
-        compression: words.one("compression").unwrap_or("off").to_owned(),
+        compression: compression.to_owned(),
         compressible: words.has("compressible"),
         cache: words.bytes("cache", 256 << 20)?,
         time: Duration::from_secs(words.number("seconds", 3)? as u64),
@@ -111,6 +113,14 @@ fn stream(words: &Words) -> Result<u8, Refusal> {
     let report = stream::run(&environment()?, &plan).map_err(failed)?;
     print_report(words, &report, report.text());
     Ok(0)
+}
+
+fn compression_number(word: &str) -> Result<u64, Refusal> {
+    let def = control::props::dataset_prop("compression").expect("there is such a property");
+    match def.parse(word) {
+        Ok(control::props::Value::Number(number)) => Ok(number),
+        _ => Err(Refusal::Usage(format!("bad value '{word}' for --compression"))),
+    }
 }
 
 fn create(words: &Words) -> Result<u8, Refusal> {
@@ -194,5 +204,36 @@ impl Words {
 
     fn paths(&self, name: &str) -> Vec<PathBuf> {
         self.all(name).iter().map(PathBuf::from).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(words: &str) -> u8 {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        main(&words)
+    }
+
+    #[test]
+    fn every_way_of_measuring_runs() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (one, two) = (dir.path().join("a"), dir.path().join("b"));
+        for path in [&one, &two] {
+            std::fs::File::create(path).and_then(|file| file.set_len(128 << 20)).expect("room");
+        }
+        let main = format!("--main {} {}", one.display(), two.display());
+        for words in [
+            "stream --size 4m --seconds 0 --compression off --cache 16m",
+            "stream --size 4m --seconds 0 --compression zstd-3 --compressible --json",
+            "create --files 50 --size 700",
+            "create --files 0",
+            "zil --threads 2 --span 1m --seconds 0",
+        ] {
+            assert_eq!(code(&format!("{words} {main}")), 0, "{words}");
+        }
+        assert_eq!(code(&format!("stream --size 4m --compression bogus {main}")), EXIT_USAGE);
+        assert_eq!(code("stream --size 4m"), EXIT_USAGE);
     }
 }

@@ -1,5 +1,7 @@
 //! Buffers that a disk can take as they are.
 
+mod spare;
+
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
@@ -14,7 +16,6 @@ struct Page([u8; IO_ALIGN_BYTES]);
 
 /// Owned bytes that begin at a page boundary. Zeroed when made; the length is exact,
 /// the memory behind it whole pages.
-#[derive(Clone)]
 pub struct IoBuf {
     pages: Vec<Page>,
     len: usize,
@@ -27,14 +28,31 @@ impl IoBuf {
     /// When memory is exhausted.
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
-        let pages = Page::new_vec_zeroed(len.div_ceil(IO_ALIGN_BYTES)).expect("memory for a buffer");
+        let count = len.div_ceil(IO_ALIGN_BYTES);
+        if let Some(mut pages) = spare::take(count) {
+            pages.as_mut_slice().as_mut_bytes().fill(0);
+            return Self { pages, len };
+        }
+        let pages = Page::new_vec_zeroed(count).expect("memory for a buffer");
         Self { pages, len }
+    }
+
+    /// `len` bytes with anything in them, for those who write them all before anybody reads one.
+    ///
+    /// # Panics
+    /// When memory is exhausted.
+    #[must_use]
+    pub fn stale(len: usize) -> Self {
+        match spare::take(len.div_ceil(IO_ALIGN_BYTES)) {
+            Some(pages) => Self { pages, len },
+            None => Self::zeroed(len),
+        }
     }
 
     /// A copy of `bytes`.
     #[must_use]
     pub fn copy_of(bytes: &[u8]) -> Self {
-        let mut buf = Self::zeroed(bytes.len());
+        let mut buf = Self::stale(bytes.len());
         buf.copy_from_slice(bytes);
         buf
     }
@@ -42,15 +60,28 @@ impl IoBuf {
     /// A copy cut or padded with zeros to `len` bytes.
     #[must_use]
     pub fn resized(&self, len: usize) -> Self {
-        let mut buf = Self::zeroed(len);
+        let mut buf = Self::stale(len);
         let common = len.min(self.len);
         buf[..common].copy_from_slice(&self[..common]);
+        buf[common..].fill(0);
         buf
     }
 
     /// Shortens to `len` bytes; longer lengths are ignored.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
+    }
+}
+
+impl Clone for IoBuf {
+    fn clone(&self) -> Self {
+        Self::copy_of(self)
+    }
+}
+
+impl Drop for IoBuf {
+    fn drop(&mut self) {
+        spare::give(std::mem::take(&mut self.pages));
     }
 }
 
@@ -118,5 +149,27 @@ impl From<Arc<IoBuf>> for BufSlice {
 impl From<IoBuf> for BufSlice {
     fn from(buf: IoBuf) -> Self {
         Self::from(Arc::new(buf))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_used_again_shows_nothing_of_its_former_owner() {
+        for len in [32 << 10, (128 << 10) - 100, 128 << 10, 1 << 20] {
+            for _ in 0..4 {
+                let mut old = IoBuf::zeroed(len);
+                old.fill(0xaa);
+                let short = old.resized(len / 2);
+                drop(old);
+                assert!(IoBuf::zeroed(len).iter().all(|&byte| byte == 0));
+                let longer = short.resized(len);
+                assert!(longer[..len / 2].iter().all(|&byte| byte == 0xaa));
+                assert!(longer[len / 2..].iter().all(|&byte| byte == 0));
+                assert_eq!(longer.clone()[..], longer[..]);
+            }
+        }
     }
 }

@@ -306,6 +306,13 @@ impl Allocator {
             .collect()
     }
 
+    /// What is free again once `txg` is done; nobody can allocate it before.
+    #[must_use]
+    pub fn rested_by(&self, txg: Txg) -> Vec<(VdevId, Segment)> {
+        let runs = self.vdevs.iter().map(|(&id, vdev)| vdev.rested_by(txg).map(move |run| (id, run)));
+        runs.flatten().collect()
+    }
+
     /// `txg` is stable on all disks: what it freed starts to rest, what was freed two txgs
     /// earlier is free again.
     ///

@@ -327,6 +327,12 @@ impl Metaslab {
         self.check_sums();
     }
 
+    /// What is free again once `txg` is done.
+    pub(crate) fn rested_by(&self, txg: Txg) -> impl Iterator<Item = Segment> + '_ {
+        let has_rested = move |freed: Txg| freed.get() + TXG_DEFER <= txg.get();
+        self.resting.iter().take_while(move |(freed, _)| has_rested(*freed)).flat_map(|(_, tree)| tree.iter())
+    }
+
     /// Whether anything freed by a txg that is done waits to be free again.
     pub(crate) fn has_resting(&self) -> bool {
         !self.resting.is_empty()

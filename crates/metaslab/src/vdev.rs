@@ -218,6 +218,11 @@ impl Vdev {
             .collect()
     }
 
+    /// What is free again once `txg` is done.
+    pub(crate) fn rested_by(&self, txg: Txg) -> impl Iterator<Item = Segment> + '_ {
+        self.resting.iter().flat_map(move |id| self.metaslabs[id.index()].rested_by(txg))
+    }
+
     /// `txg` is stable.
     pub(crate) fn sync_done(&mut self, txg: Txg) {
         let mut touched = std::mem::take(&mut self.resting);

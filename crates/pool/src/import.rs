@@ -82,6 +82,7 @@ impl Pool {
         check_host(&candidate, spec, &tuning)?;
         let opened = open_mos(&env, &candidate, spec, &tuning).await?;
         let pool = assemble(env, opened, &candidate, spec, tuning).await?;
+        pool.load_autotrim().await?;
         if !pool.read_only {
             pool.claim_logs(spec.without_logs).await?;
             pool.start();

@@ -29,6 +29,7 @@ mod space;
 mod space_map;
 mod sync;
 mod tasks;
+mod trim;
 mod volume;
 
 pub use config::Host;

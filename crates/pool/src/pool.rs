@@ -43,7 +43,9 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             txg_timeout: Duration::from_secs(5),
-            dirty_limit_bytes: 512 << 20,
+            // Not OpenZFS's tenth of all memory: with the cache it must stay within what was
+            // configured and 256 MiB.
+            dirty_limit_bytes: 160 << 20,
             cache_bytes: 1 << 30,
             host: Host::default(),
         }
@@ -77,6 +79,8 @@ pub struct Pool {
     pub(crate) errors: ErrorLog,
     /// Held while a dataset is opened or closed.
     pub(crate) loading: async_lock::Mutex<()>,
+    /// Freed room is discarded.
+    pub(crate) autotrim: AtomicBool,
     stopping: AtomicBool,
     stopped: Event,
 }
@@ -120,6 +124,7 @@ impl Pool {
             scrubs: Scrubs::default(),
             errors: ErrorLog::default(),
             loading: async_lock::Mutex::new(()),
+            autotrim: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             stopped: Event::new(),
         })

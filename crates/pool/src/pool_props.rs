@@ -12,6 +12,7 @@ use ondisk::ObjectType;
 use ondisk::mos::directory;
 use units::ObjectId;
 
+use crate::trim::AUTOTRIM;
 use crate::{Pool, PoolError, config};
 
 impl Pool {
@@ -54,6 +55,9 @@ impl Pool {
                     object
                 }
             };
+            if name == AUTOTRIM {
+                pool.note_autotrim(value.as_ref());
+            }
             let zap = Zap::hold(&pool.mos, object).await?;
             match value {
                 Some(PropValue::Number(number)) => zap.update_u64(&tx, name.as_bytes(), number).await?,

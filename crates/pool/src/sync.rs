@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use dmu::{SpaceDelta, Tx};
-use futures::future::try_join_all;
+use futures::future::{join, try_join_all};
 use ondisk::{Blkptr, UberblockPhys};
 use units::Txg;
 use vdev::LabelSync;
@@ -35,6 +35,19 @@ const PASSES_MAX: usize = 50;
 impl Pool {
     /// Makes `txg`, which nobody is in any more, stable.
     pub(crate) async fn sync(self: &Arc<Self>, txg: Txg) -> Result<(), PoolError> {
+        let ((), written) = join(self.trim(txg), self.write_group(txg)).await;
+        written?;
+        self.zio.with_allocator(|allocator| allocator.sync_done(txg));
+        // Who waits for the group sees its space when told.
+        self.refresh_limits().await;
+        self.gate.finish(txg);
+        for dataset in self.open_datasets() {
+            dataset.synced(txg);
+        }
+        Ok(())
+    }
+
+    async fn write_group(self: &Arc<Self>, txg: Txg) -> Result<(), PoolError> {
         let tx = self.gate.syncing(txg);
         self.heal().await;
         self.sync_logs(&tx).await;
@@ -45,15 +58,7 @@ impl Pool {
         // A task may have made a dataset, or changed one's objset.
         self.sync_datasets(&tx).await?;
         self.sync_mos(&tx).await?;
-        self.sync_labels(txg).await?;
-        self.zio.with_allocator(|allocator| allocator.sync_done(txg));
-        // Who waits for the group sees its space when told.
-        self.refresh_limits().await;
-        self.gate.finish(txg);
-        for dataset in self.open_datasets() {
-            dataset.synced(txg);
-        }
-        Ok(())
+        self.sync_labels(txg).await
     }
 
     async fn refresh_limits(&self) {

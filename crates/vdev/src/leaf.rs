@@ -297,6 +297,23 @@ impl Leaf {
         result.map_err(|source| self.failed(IoKind::Flush, source))
     }
 
+    /// Lets the device forget bytes, if it can.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub async fn discard(&self, offset: LeafOffset, len: u64) -> Result<(), VdevError> {
+        let device = self.usable_device()?;
+        if !device.info().can_discard {
+            return Ok(());
+        }
+        device.discard(offset, len).await.map_err(|source| VdevError::Leaf {
+            vdev: self.vdev,
+            guid: self.guid,
+            path: self.path(),
+            source,
+        })
+    }
+
     async fn timed<T>(
         &self,
         kind: IoKind,

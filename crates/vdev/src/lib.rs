@@ -18,6 +18,7 @@
 
 mod bias;
 mod config;
+mod discard;
 mod error;
 mod heal;
 mod io;

@@ -260,6 +260,14 @@ impl VdevTree {
         self.top(vdev)?.probe(offset, len, verify, self.mode == OpenMode::ReadWrite).await
     }
 
+    /// Says that nobody wants these bytes any more; see [`Top::discard`].
+    ///
+    /// # Errors
+    /// As [`Top::discard`], and [`VdevError::NoSuchVdev`].
+    pub async fn discard(&self, vdev: VdevId, offset: VdevOffset, len: u64) -> Result<(), VdevError> {
+        self.top(vdev)?.discard(offset, len).await
+    }
+
     /// Checks and repairs all copies of a place; see [`Top::scrub`].
     ///
     /// # Errors

@@ -74,7 +74,7 @@ pub(crate) fn compress(data: &IoBuf, wish: Compression) -> Option<Compressed> {
     if wish.kind == CompressionKind::Off {
         return None;
     }
-    let mut out = IoBuf::zeroed(data.len());
+    let mut out = IoBuf::stale(data.len());
     let most = codec::worthwhile_limit(data.len());
     let len = codec::compress_into(wish, data, &mut out[..most])?;
     out.truncate(len);

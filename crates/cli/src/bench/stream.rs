@@ -25,8 +25,10 @@ pub struct Plan {
     pub size: u64,
     /// Record size, and bytes of each call.
     pub record: usize,
-    /// The compression property.
+    /// The compression property, as it was given.
     pub compression: String,
+    /// And its number.
+    pub compression_number: u64,
     /// Half of each record's bytes are zeros; otherwise nothing compresses.
     pub compressible: bool,
     /// Memory for the cache.
@@ -120,7 +122,7 @@ pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
 }
 
 fn shape(plan: &Plan) -> Shape {
-    let compression = ("compression".to_owned(), PropValue::Text(plan.compression.clone()));
+    let compression = ("compression".to_owned(), PropValue::Number(plan.compression_number));
     Shape {
         main: plan.main.clone(),
         record: plan.record as u64,

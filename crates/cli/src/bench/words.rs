@@ -5,8 +5,23 @@ use std::collections::BTreeMap;
 /// What was given, by name.
 pub(super) struct Words(BTreeMap<String, Vec<String>>);
 
-const NAMES: &[&str] =
-    &["threads", "size", "span", "seconds", "main", "log", "log-mirror", "json", "path", "acks"];
+const NAMES: &[&str] = &[
+    "threads",
+    "size",
+    "span",
+    "seconds",
+    "main",
+    "log",
+    "log-mirror",
+    "json",
+    "path",
+    "acks",
+    "record",
+    "compression",
+    "compressible",
+    "cache",
+    "files",
+];
 
 impl Words {
     /// Splits words; a name takes all that follow up to the next.

@@ -145,7 +145,7 @@ impl Inner {
 
     async fn read(&self, request: Request) -> Result<IoBuf, DeviceError> {
         let request = request.check(&self.info)?;
-        let work = Work::Read(IoBuf::zeroed(request.len as usize));
+        let work = Work::Read(IoBuf::stale(request.len as usize));
         match self.transfer(self.direct_for(request), request, work).await? {
             Work::Read(buf) => Ok(buf),
             Work::Write { .. } | Work::Flush | Work::Discard { .. } => {

@@ -17,4 +17,5 @@ mod rounds;
 mod scrub;
 mod space_maps;
 mod tree;
+mod trim;
 mod world;

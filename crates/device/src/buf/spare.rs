@@ -1,0 +1,40 @@
+//! Memory of buffers that were let go, for the next ones.
+//!
+//! Fresh memory costs a page fault, and its zeroing, for every 4 KiB, and giving it back costs
+//! again; a stream of records takes and lets go gigabytes. So some memory of each usual size is
+//! kept. What is in it is left over from somebody else: only [`IoBuf`](super::IoBuf) takes from
+//! here, and shows none of it to anybody who asked for zeros.
+
+use parking_lot::Mutex;
+
+use super::Page;
+
+/// Sizes kept, in pages: 32 KiB to 1 MiB, powers of two.
+const PAGES_MIN_SHIFT: u32 = 3;
+const CLASSES: usize = 6;
+/// Bytes kept of each size.
+const KEPT_BYTES: usize = 8 << 20;
+
+static SPARE: [Mutex<Vec<Vec<Page>>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
+
+/// The shelf for memory of so many pages, if that is a size kept.
+fn shelf(pages: usize) -> Option<&'static Mutex<Vec<Vec<Page>>>> {
+    let class = pages.trailing_zeros().checked_sub(PAGES_MIN_SHIFT)?;
+    SPARE.get(class as usize).filter(|_| pages.is_power_of_two())
+}
+
+/// Memory of exactly so many pages, with whatever is in it.
+pub(super) fn take(pages: usize) -> Option<Vec<Page>> {
+    shelf(pages)?.lock().pop()
+}
+
+/// Keeps memory for the next, or lets it go.
+pub(super) fn give(pages: Vec<Page>) {
+    let Some(shelf) = shelf(pages.len()) else { return };
+    let mut kept = shelf.lock();
+    if (kept.len() + 1) * pages.len() * size_of::<Page>() <= KEPT_BYTES {
+        kept.push(pages);
+    } else {
+        drop(kept);
+    }
+}

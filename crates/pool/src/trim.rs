@@ -1,0 +1,71 @@
+//! Telling devices which room nobody needs: the property `autotrim`.
+//!
+//! ```text
+//!   freed in group T-2 ─► rests ─► discarded while T is written ─► T is stable: free again
+//! ```
+//! What rests cannot be allocated before T is stable, and no uberblock from T-2 on leads to it: so
+//! it can be discarded without a lock, beside the writing of T, and a crash at any point leaves
+//! the last two groups whole. Small pieces are not worth a command; a later free nearby does not
+//! bring them back either, which costs a device some room and nobody any data.
+//!
+//! A discard that fails is a hint not taken: it is noted in the program's log and forgotten.
+//! (test: `with_autotrim_freed_room_goes_back_to_the_file_system`)
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use device::{IoClass, in_class};
+use dsl::PropValue;
+use futures::stream::{self, StreamExt};
+use units::{Txg, VdevId, VdevOffset};
+
+use crate::{Pool, PoolError};
+
+/// The property's name.
+pub(crate) const AUTOTRIM: &str = "autotrim";
+/// Smaller pieces are left as they are: 32 KiB.
+const PIECE_MIN_BYTES: u64 = 32 << 10;
+/// Larger ones are cut, so that no command takes long: 64 MiB.
+const PIECE_MAX_BYTES: u64 = 64 << 20;
+/// Discards at the same time.
+const AT_ONCE: usize = 4;
+
+impl Pool {
+    /// Whether room that is freed is discarded.
+    #[must_use]
+    pub fn autotrim(&self) -> bool {
+        self.autotrim.load(Relaxed)
+    }
+
+    /// Takes over what the pool says.
+    pub(crate) async fn load_autotrim(&self) -> Result<(), PoolError> {
+        self.note_autotrim(self.pool_props().await?.get(AUTOTRIM));
+        Ok(())
+    }
+
+    /// Takes over a value of the property.
+    pub(crate) fn note_autotrim(&self, value: Option<&PropValue>) {
+        self.autotrim.store(value.and_then(PropValue::number) == Some(1), Relaxed);
+    }
+
+    /// Discards what is free again once `txg` is stable.
+    pub(crate) async fn trim(&self, txg: Txg) {
+        if !self.autotrim() {
+            return;
+        }
+        let rested = self.zio.with_allocator(|allocator| allocator.rested_by(txg));
+        let pieces =
+            rested.into_iter().filter(|(_, run)| run.len() >= PIECE_MIN_BYTES).flat_map(|(vdev, run)| {
+                let starts = (run.start..run.end).step_by(PIECE_MAX_BYTES as usize);
+                starts.map(move |start| (vdev, start, PIECE_MAX_BYTES.min(run.end - start)))
+            });
+        let discards = stream::iter(pieces)
+            .for_each_concurrent(AT_ONCE, |(vdev, start, len)| self.discard(vdev, start, len));
+        in_class(IoClass::Scrub, discards).await;
+    }
+
+    async fn discard(&self, vdev: VdevId, start: u64, len: u64) {
+        if let Err(error) = self.vdevs.discard(vdev, VdevOffset::new(start), len).await {
+            tracing::warn!(%vdev, start, len, %error, "room could not be discarded");
+        }
+    }
+}
