@@ -605,7 +605,7 @@ impl Objset {
         };
         let written = self.shared.zio.write(txg, &name.bookmark(0, 0), Arc::new(block), &policy).await;
         let new = written.map_err(|source| name.io_error(0, source))?;
-        outcome.replace(&old, &new);
+        outcome.replace(&self.shared.zio, &old, &new);
         let mut root = self.root.lock();
         (root.bp, root.phys, root.fresh) = (new, phys, false);
         Ok(new)

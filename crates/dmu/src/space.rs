@@ -3,11 +3,12 @@
 use std::ops::AddAssign;
 
 use ondisk::{Blkptr, ChecksumKind, Compression};
+use zio::Zio;
 
 /// Change of an objset's space, in bytes; may be negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceDelta {
-    /// Allocated, all copies.
+    /// Allocated, all copies, less the parity of raidz.
     pub used: i64,
     /// After compression, one copy.
     pub compressed: i64,
@@ -23,22 +24,22 @@ impl SpaceDelta {
     }
 
     /// Counts `bp` in.
-    pub fn add(&mut self, bp: &Blkptr) {
-        *self += Self::of(bp);
+    pub fn add(&mut self, zio: &Zio, bp: &Blkptr) {
+        *self += Self::of(zio, bp);
     }
 
     /// Counts `bp` out.
-    pub fn remove(&mut self, bp: &Blkptr) {
-        *self += Self::of(bp).negated();
+    pub fn remove(&mut self, zio: &Zio, bp: &Blkptr) {
+        *self += Self::of(zio, bp).negated();
     }
 
     /// The space of one block; nothing for a hole. Sizes of blocks never reach 2^63.
     #[must_use]
-    pub fn of(bp: &Blkptr) -> Self {
+    pub fn of(zio: &Zio, bp: &Blkptr) -> Self {
         if bp.is_hole() {
             return Self::default();
         }
-        let used = if bp.is_embedded() { 0 } else { bp.asize_total().get() };
+        let used = zio.charged_bytes(bp);
         let compressed = bp.psize().get();
         // What compression saves on metadata is not shown to users (`BP_GET_UCSIZE`).
         let is_metadata = bp.level().get() > 0 || bp.object_type().is_metadata();

@@ -233,8 +233,8 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     /// `new` is a block more.
-    pub fn bear(&mut self, new: &Blkptr) {
-        self.delta.add(new);
+    pub fn bear(&mut self, zio: &Zio, new: &Blkptr) {
+        self.delta.add(zio, new);
         self.born.note(new);
     }
 
@@ -246,18 +246,18 @@ impl Outcome {
     }
 
     /// `new` stands where `old` stood.
-    pub fn replace(&mut self, old: &Blkptr, new: &Blkptr) {
-        self.bear(new);
+    pub fn replace(&mut self, zio: &Zio, old: &Blkptr, new: &Blkptr) {
+        self.bear(zio, new);
         if same_place(old, new) {
-            self.delta.remove(old);
+            self.delta.remove(zio, old);
         } else {
-            self.kill(old);
+            self.kill(zio, old);
         }
     }
 
-    pub fn kill(&mut self, bp: &Blkptr) {
+    pub fn kill(&mut self, zio: &Zio, bp: &Blkptr) {
         if !bp.is_hole() {
-            self.delta.remove(bp);
+            self.delta.remove(zio, bp);
             self.killed.push(*bp);
         }
     }
@@ -307,7 +307,7 @@ impl TreeSync<'_> {
             return Ok(self.place(level).emptied(&youngest, self.txg, self.births()));
         }
         let bp = self.write(level, 0, self.block_of(&below), None).await?;
-        self.result.lock().bear(&bp);
+        self.result.lock().bear(self.zio, &bp);
         Ok(bp)
     }
 
@@ -483,7 +483,7 @@ impl TreeSync<'_> {
     }
 
     fn replaced(&self, old: &Blkptr, new: &Blkptr) {
-        self.result.lock().replace(old, new);
+        self.result.lock().replace(self.zio, old, new);
     }
 
     /// Kills everything below and including `bp`.
@@ -500,7 +500,7 @@ impl TreeSync<'_> {
                     self.kill_tree(level - 1, first + slot as u64, below).await?;
                 }
             }
-            self.result.lock().kill(&bp);
+            self.result.lock().kill(self.zio, &bp);
             Ok(())
         })
     }

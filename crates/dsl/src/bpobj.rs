@@ -110,7 +110,7 @@ impl Bpobj {
         let mut space = SpaceDelta::default();
         for bp in bps {
             assert!(!bp.is_hole(), "a hole cannot be freed");
-            space.add(bp);
+            space.add(self.mos.zio(), bp);
             bytes.extend_from_slice(&stored(bp));
         }
         let first = self.phys.lock().blkptrs.get();
@@ -165,7 +165,7 @@ impl Bpobj {
         let taken = self.read_entries(have - take, take).await?;
         self.dnode.free_range(tx, (have - take) * BLKPTR_BYTES as u64, u64::MAX).await?;
         let mut space = SpaceDelta::default();
-        taken.iter().for_each(|bp| space.add(bp));
+        taken.iter().for_each(|bp| space.add(self.mos.zio(), bp));
         self.change(tx, |phys| {
             add(&mut phys.blkptrs, -(take as i64))?;
             count(phys, space, -1)
@@ -183,7 +183,7 @@ impl Bpobj {
         let sub = Self::open(&self.mos, ObjectId::new(u64::from_le_bytes(word))).await?;
         let taken = sub.take_at(tx, limit, depth + 1).await?;
         let mut space = SpaceDelta::default();
-        taken.iter().for_each(|bp| space.add(bp));
+        taken.iter().for_each(|bp| space.add(self.mos.zio(), bp));
         let gone = sub.is_empty();
         self.change(tx, |phys| {
             count(phys, space, -1)?;

@@ -330,6 +330,12 @@ impl Allocator {
         self.in_class(class).map(Vdev::figures).sum()
     }
 
+    /// The same as datasets count it: without parity.
+    #[must_use]
+    pub fn deflated_space(&self, class: Class) -> SpaceFigures {
+        self.in_class(class).map(Vdev::deflated_figures).sum()
+    }
+
     /// How full a vdev is; `None` if there is none of that number.
     #[must_use]
     pub fn vdev_space(&self, id: VdevId) -> Option<SpaceFigures> {

@@ -2,7 +2,7 @@
 
 use std::ops::{Add, AddAssign};
 
-use units::Asize;
+use units::{Ashift, Asize, Spread};
 
 /// Space of a metaslab, a vdev or a class: `free + allocated + resting` is `capacity`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,20 @@ impl SpaceFigures {
             free: swap(self.free, before.free, after.free),
             allocated: swap(self.allocated, before.allocated, after.allocated),
             resting: swap(self.resting, before.resting, after.resting),
+        }
+    }
+}
+
+impl SpaceFigures {
+    /// The same as datasets count it: without parity.
+    #[must_use]
+    pub(crate) fn deflated(self, ashift: Ashift, spread: Spread) -> Self {
+        let deflated = |space: Asize| space.deflated_over(ashift, spread);
+        Self {
+            capacity: deflated(self.capacity),
+            free: deflated(self.free),
+            allocated: deflated(self.allocated),
+            resting: deflated(self.resting),
         }
     }
 }

@@ -63,6 +63,12 @@ impl VdevConfig {
         psize.allocated_over(self.ashift, self.spread)
     }
 
+    /// What datasets are charged for so much space here.
+    #[must_use]
+    pub const fn deflated(&self, space: Asize) -> Asize {
+        space.deflated_over(self.ashift, self.spread)
+    }
+
     fn check(&self) -> Result<(), VdevConfigError> {
         let ashift_fits = (Ashift::MIN..=Ashift::MAX).contains(&self.ashift);
         let shift_fits = (self.ashift.get()..=MS_SHIFT_MAX).contains(&self.ms_shift);
@@ -116,6 +122,10 @@ impl Vdev {
 
     pub(crate) fn figures(&self) -> SpaceFigures {
         self.figures
+    }
+
+    pub(crate) fn deflated_figures(&self) -> SpaceFigures {
+        self.figures.deflated(self.config.ashift, self.config.spread)
     }
 
     pub(crate) fn metaslabs(&self) -> &[Metaslab] {

@@ -13,13 +13,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dmu::zap::{Zap, ZapValue};
-use dmu::{Dnode, SpaceDelta, Tx};
+use dmu::{Dnode, Tx};
 use dsl::Dsl;
 use dsl::features::{BLOCK_CLONING, BLOCK_CLONING_ENDIAN};
 use ondisk::brt::{BRT_OBJECT_PREFIX, BrtVdevPhys};
 use ondisk::{Blkptr, ObjectType};
 use units::{ObjectId, VdevId};
 use zerocopy::IntoBytes;
+use zio::Zio;
 
 use crate::PoolError;
 
@@ -61,12 +62,12 @@ impl Clones {
 
     /// Takes away one reference of a block that is to be freed. Says whether it was shared: then
     /// it must stay.
-    pub async fn take_reference(&self, tx: &Tx, bp: &Blkptr) -> Result<bool, PoolError> {
+    pub async fn take_reference(&self, tx: &Tx, zio: &Zio, bp: &Blkptr) -> Result<bool, PoolError> {
         if bp.level().get() > 0 || bp.object_type().is_metadata() || bp.is_embedded() || bp.is_hole() {
             return Ok(false);
         }
         match self.0.lock().await.get_mut(&bp.dva(0).vdev) {
-            Some(table) => table.take_reference(tx, bp).await,
+            Some(table) => table.take_reference(tx, zio, bp).await,
             None => Ok(false),
         }
     }
@@ -113,7 +114,7 @@ impl Table {
         Ok(Self { object: dnode, entries, phys, counts, endian_fixed, changed: false })
     }
 
-    async fn take_reference(&mut self, tx: &Tx, bp: &Blkptr) -> Result<bool, PoolError> {
+    async fn take_reference(&mut self, tx: &Tx, zio: &Zio, bp: &Blkptr) -> Result<bool, PoolError> {
         let offset = bp.dva(0).offset.get();
         let range = (offset / self.phys.range_bytes.get()) as usize;
         if self.counts.get(range).is_none_or(|&count| count == 0) {
@@ -122,7 +123,7 @@ impl Table {
         let Some(value) = self.entries.lookup_words(&[offset]).await? else { return Ok(false) };
         let references = self.references(&value).filter(|&references| references > 0);
         let left = references.ok_or_else(|| self.damaged("an entry without references"))? - 1;
-        self.account(range, left, SpaceDelta::of(bp).used as u64)?;
+        self.account(range, left, zio.charged_bytes(bp))?;
         if left == 0 {
             self.entries.remove_words(tx, &[offset]).await?;
         } else {

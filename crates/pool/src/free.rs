@@ -15,7 +15,7 @@ impl Pool {
         if bp.dedup() && !bp.is_embedded() && !bp.is_hole() {
             return Err(PoolError::Deduplicated { vdev: bp.dva(0).vdev, offset: bp.dva(0).offset });
         }
-        if self.clones.take_reference(tx, bp).await? {
+        if self.clones.take_reference(tx, &self.zio, bp).await? {
             return Ok(());
         }
         Ok(self.zio.free(tx.txg(), bp).await?)

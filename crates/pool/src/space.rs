@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dmu::{DmuError, Estimate, SpaceCheck, TxgGate};
 use dsl::{DatasetName, Dsl, PoolSpace};
-use metaslab::{Class, SpaceFigures};
+use metaslab::{Class, SpaceFigures, VdevConfig};
 use parking_lot::RwLock;
-use units::{ObjsetId, SECTOR_BYTES};
+use units::{ObjsetId, Psize, SECTOR_BYTES};
 use zio::Zio;
 
 use crate::{DatasetProps, PoolError};
@@ -75,10 +75,14 @@ impl SpaceGuard {
         Arc::new(Self { zio, gate, limits: RwLock::default(), shared_bytes: AtomicU64::new(0) })
     }
 
+    /// The space of a class as datasets count it: without parity.
+    fn figures(&self, class: Class) -> SpaceFigures {
+        self.zio.with_allocator(|allocator| allocator.deflated_space(class))
+    }
+
     pub fn room(&self) -> Room {
-        let (normal, special, dedup) = self.zio.with_allocator(|allocator| {
-            (allocator.space(Class::Normal), allocator.space(Class::Special), allocator.space(Class::Dedup))
-        });
+        let (normal, special, dedup) =
+            (self.figures(Class::Normal), self.figures(Class::Special), self.figures(Class::Dedup));
         let taken = |figures: SpaceFigures| figures.allocated.get() + figures.resting.get();
         // What special vdevs have left is nobody's to count on: only what they hold counts, on both sides.
         let beside = taken(special) + taken(dedup);
@@ -133,14 +137,15 @@ impl SpaceGuard {
         Ok(())
     }
 
-    /// All copies of a block in whole sectors, by its size, and what points to them.
+    /// All copies of a block as they are charged, by its size, and what points to them.
     fn inflation(&self, props: &DatasetProps, block_bytes: u64) -> u64 {
-        let sector_bytes = self.zio.with_allocator(|allocator| {
+        let charged = |vdev: VdevConfig| vdev.deflated(vdev.allocated(Psize::new(block_bytes))).get();
+        let charged_bytes = self.zio.with_allocator(|allocator| {
             let vdevs = allocator.vdevs(Class::Normal).iter();
-            vdevs.filter_map(|&id| allocator.vdev_config(id)).map(|vdev| vdev.ashift.sector_bytes()).max()
+            vdevs.filter_map(|&id| allocator.vdev_config(id)).map(charged).max()
         });
-        let sectors = sector_bytes.unwrap_or(1).div_ceil(block_bytes);
-        (sectors * u64::from(props.copies) + 1).max(WORST_INFLATION)
+        let blocks = charged_bytes.unwrap_or(0).div_ceil(block_bytes);
+        (blocks * u64::from(props.copies) + 1).max(WORST_INFLATION)
     }
 
     /// What all changes under way may come to. Too much only means that a group syncs early when
@@ -182,12 +187,12 @@ impl SpaceGuard {
 
 impl SpaceCheck for SpaceGuard {
     fn check(&self, objset: ObjsetId, estimate: &Estimate) -> Result<(), DmuError> {
-        let figures = self.zio.with_allocator(|allocator| allocator.space(Class::Normal));
+        let figures = self.figures(Class::Normal);
         self.verdict(objset, estimate, self.inflight_at_worst(), figures.free.get())
     }
 
     fn may_fit_later(&self, objset: ObjsetId, estimate: &Estimate) -> bool {
-        let figures = self.zio.with_allocator(|allocator| allocator.space(Class::Normal));
+        let figures = self.figures(Class::Normal);
         self.verdict(objset, estimate, 0, figures.free.get() + figures.resting.get()).is_ok()
     }
 }

@@ -111,6 +111,19 @@ impl Spread {
     }
 }
 
+impl Asize {
+    /// What datasets are charged for so much space on such a vdev: nothing for the parity that a
+    /// block of 128 KiB brings. Blocks of other sizes bring more or less; the format has it so.
+    #[must_use]
+    pub const fn deflated_over(self, ashift: Ashift, spread: Spread) -> Self {
+        const USUAL_BYTES: u64 = 128 << 10;
+        let usual = Psize::new(USUAL_BYTES).allocated_over(ashift, spread).get();
+        // Rounded down twice, as the format does: a mirror comes out even.
+        let charged_of_sector = USUAL_BYTES / (usual / SECTOR_BYTES);
+        Self::new((self.get() / SECTOR_BYTES).saturating_mul(charged_of_sector))
+    }
+}
+
 impl Default for Spread {
     fn default() -> Self {
         Self::PLAIN

@@ -26,6 +26,15 @@ fn every_row_of_a_raidz_pays_its_parity_and_no_sector_is_left_over() {
 }
 
 #[test]
+fn datasets_are_not_charged_for_the_parity_of_blocks_of_128_kib() {
+    let spread = Spread::raidz(3, 1).expect("possible");
+    let ashift = Ashift::new(9);
+    // 341 of 512 bytes: what OpenZFS's vdev_deflate_ratio is there.
+    assert_eq!(Asize::new(384 << 9).deflated_over(ashift, spread).get(), 384 * 341);
+    assert_eq!(Asize::new(384 << 9).deflated_over(ashift, Spread::PLAIN).get(), 384 << 9);
+}
+
+#[test]
 fn a_raidz_has_more_children_than_parity() {
     assert!(Spread::raidz(2, 1).is_some() && Spread::raidz(255, 3).is_some());
     for (children, parity) in [(1, 1), (2, 2), (3, 3), (5, 0), (5, 4), (256, 1)] {

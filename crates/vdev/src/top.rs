@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use device::Env;
 use parking_lot::Mutex;
-use units::{Ashift, Guid, Spread, VdevId};
+use units::{Ashift, Asize, Guid, Spread, VdevId};
 
 use crate::heal::Places;
 use crate::{Bias, Leaf, VdevAux, VdevState, VdevStats};
@@ -119,6 +119,12 @@ impl Top {
     #[must_use]
     pub fn asize_of_leaf(&self) -> u64 {
         self.config().asize / self.spread().children() as u64
+    }
+
+    /// What datasets are charged for so much space here.
+    #[must_use]
+    pub fn deflated(&self, space: Asize) -> Asize {
+        space.deflated_over(self.id.ashift, self.spread())
     }
 
     /// How many leaves it can do without.

@@ -29,6 +29,16 @@ impl Zio {
         })
     }
 
+    /// What datasets are charged for all copies of a block, in bytes: without parity.
+    #[must_use]
+    pub fn charged_bytes(&self, bp: &Blkptr) -> u64 {
+        if bp.is_hole() || bp.is_embedded() {
+            return 0;
+        }
+        let charge = |dva: Dva| self.vdevs.top(dva.vdev).map_or(dva.asize, |top| top.deflated(dva.asize));
+        bp.dvas().fold(0, |sum, dva| sum.saturating_add(charge(dva).get()))
+    }
+
     /// Looks at or changes the pool's space. Nothing that waits may happen in `look`.
     pub fn with_allocator<R>(&self, look: impl FnOnce(&mut Allocator) -> R) -> R {
         look(&mut self.allocator.lock())

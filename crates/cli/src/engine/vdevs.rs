@@ -15,13 +15,15 @@ pub fn root(pool: &Pool) -> VdevInfo {
     let mut root = VdevInfo::new(VdevKind::Root, 0, pool.guid().get(), VdevClass::Normal);
     let (state, aux) = pool.vdevs().state();
     (root.state, root.aux) = (state_of(state), aux_of(aux));
+    let classes = [Class::Normal, Class::Special, Class::Dedup];
     let space = pool.zio().with_allocator(|a| {
-        let space = [Class::Normal, Class::Special, Class::Dedup].into_iter().map(|class| a.space(class));
-        (space.sum::<SpaceFigures>(), a.fragmentation_percent(Class::Normal))
+        let raw: SpaceFigures = classes.into_iter().map(|class| a.space(class)).sum();
+        let deflated: SpaceFigures = classes.into_iter().map(|class| a.deflated_space(class)).sum();
+        (raw, a.fragmentation_percent(Class::Normal), deflated)
     });
     root.stats.allocated_bytes = space.0.allocated.get();
     root.stats.space_bytes = space.0.capacity.get();
-    root.stats.deflated_bytes = space.0.capacity.get();
+    root.stats.deflated_bytes = space.2.capacity.get();
     root.stats.fragmentation = space.1.map(u64::from);
     root.stats.io = children.iter().fold(IoCounters::default(), |sum, child| add(sum, child.stats.io));
     root.children = children;
@@ -78,7 +80,7 @@ fn put_space(pool: &Pool, top: &Top, info: &mut VdevInfo) {
     let space = figures.map_or(top.config().asize, |figures| figures.capacity.get());
     info.stats.allocated_bytes = figures.map_or(0, |figures| figures.allocated.get());
     info.stats.space_bytes = space;
-    info.stats.deflated_bytes = space;
+    info.stats.deflated_bytes = top.deflated(units::Asize::new(space)).get();
     info.stats.replace_bytes = if info.kind.is_leaf() { space + LABELS_BYTES } else { space };
     info.stats.fragmentation = fragmentation.map(u64::from);
 }

@@ -153,8 +153,8 @@ impl TreeSync<'_> {
             None => Blkptr::default(),
         };
         let mut outcome = self.result.lock();
-        outcome.bear(&new);
-        outcome.kill(&old);
+        outcome.bear(self.zio, &new);
+        outcome.kill(self.zio, &old);
         Ok(contents.map(|_| new))
     }
 
@@ -183,7 +183,7 @@ impl TreeSync<'_> {
             self.kill_tree(old.levels - 1, index as u64, *bp).await?;
         }
         if let Some(spill) = &old.spill {
-            self.result.lock().kill(spill);
+            self.result.lock().kill(self.zio, spill);
         }
         Ok(())
     }
