@@ -64,6 +64,8 @@ struct Health {
     aux: VdevAux,
     /// Missed writes since it was last whole: read only when nothing else answers.
     stale: bool,
+    /// How often it began to miss writes.
+    misses: u64,
     /// A flush has failed since it was opened.
     flush_failed: bool,
 }
@@ -105,6 +107,7 @@ impl Leaf {
                 state: VdevState::Closed,
                 aux: VdevAux::None,
                 stale: false,
+                misses: 0,
                 flush_failed: false,
             }),
             stats: VdevStats::default(),
@@ -212,7 +215,16 @@ impl Leaf {
 
     /// Says whether it misses writes.
     pub(crate) fn set_stale(&self, stale: bool) {
-        self.health.lock().stale = stale;
+        let mut health = self.health.lock();
+        health.stale = stale;
+        health.misses += u64::from(stale);
+    }
+
+    /// How often it began to miss writes since it was opened: tells whether it did while something
+    /// else was going on.
+    #[must_use]
+    pub fn misses(&self) -> u64 {
+        self.health.lock().misses
     }
 
     /// Takes it out of use because a write or flush failed that a sibling has made: what it
@@ -220,6 +232,7 @@ impl Leaf {
     pub(crate) fn fault(&self, cause: &DeviceError) {
         let mut health = self.health.lock();
         health.stale = true;
+        health.misses += 1;
         if health.state.is_usable() {
             (health.state, health.aux) = match cause {
                 DeviceError::Gone => (VdevState::Unavail, VdevAux::OpenFailed),

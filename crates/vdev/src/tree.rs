@@ -355,7 +355,9 @@ impl VdevTree {
     /// # Errors
     /// [`VdevError::NoSuchLeaf`].
     pub fn resilvered(&self, guid: Guid) -> Result<(), VdevError> {
-        self.leaf(guid)?.set_stale(false);
+        let leaf = self.leaf(guid)?;
+        leaf.set_stale(false);
+        self.top(leaf.vdev())?.mark_changed();
         Ok(())
     }
 

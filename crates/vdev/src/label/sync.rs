@@ -12,7 +12,7 @@ use units::{Ashift, LeafOffset, VdevId};
 use crate::label::init::config_part;
 use crate::label::read::part_offset;
 use crate::label::seal_part;
-use crate::{Leaf, PoolConfig, Top, VdevError, VdevTree};
+use crate::{Leaf, PoolConfig, PoolState, Top, VdevError, VdevTree};
 
 /// Vdevs that get the uberblock of a txg that changed no configuration.
 const UBERBLOCK_TOPS: usize = 3;
@@ -94,7 +94,7 @@ impl VdevTree {
     /// Writes one half of the labels of a vdev's leaves. A log vdev may fail: the pool can be
     /// found without it.
     async fn write_config(&self, sync: &LabelSync<'_>, top: &Top, half: Half) -> Result<(), VdevError> {
-        let leaves = usable_leaves(top);
+        let leaves = labelled_leaves(top, sync.pool);
         let mut jobs = Vec::with_capacity(leaves.len());
         for leaf in &leaves {
             let config = sync.pool.label(self, top, leaf);
@@ -123,7 +123,7 @@ impl Half {
 /// is stable is enough.
 async fn write_uberblocks(sync: &LabelSync<'_>, tops: &[Arc<Top>]) -> Result<(), VdevError> {
     let jobs = tops.iter().map(|top| async move {
-        let leaves = usable_leaves(top);
+        let leaves = labelled_leaves(top, sync.pool);
         let parts = leaves.iter().map(|leaf| write_parts(leaf, uberblock_parts(sync, top, leaf)));
         let results = join_all(parts).await;
         settle(top, &leaves, results) && !top.is_log()
@@ -148,8 +148,14 @@ fn uberblock_parts(sync: &LabelSync<'_>, top: &Top, leaf: &Leaf) -> Vec<(LeafOff
     parts.collect()
 }
 
-fn usable_leaves(top: &Top) -> Vec<Arc<Leaf>> {
-    top.leaves().iter().filter(|leaf| leaf.is_usable()).cloned().collect()
+/// The leaves that get labels and uberblocks. One that misses writes keeps what it has, so that the
+/// next import, too, finds its label older than the others', unless the vdev cannot do without it,
+/// or the pool is to be found on no device any more.
+fn labelled_leaves(top: &Top, pool: &PoolConfig) -> Vec<Arc<Leaf>> {
+    let is_left_out = |leaf: &Leaf| !leaf.is_usable() || leaf.is_stale();
+    let all = pool.state == PoolState::Destroyed || !top.tolerates(is_left_out);
+    let leaves = top.leaves().iter().filter(|leaf| leaf.is_usable() && (all || !leaf.is_stale()));
+    leaves.cloned().collect()
 }
 
 /// Writes parts of one leaf at once, then flushes it.

@@ -152,6 +152,52 @@ fn a_leaf_that_was_away_while_labels_changed_is_read_last() {
 }
 
 #[test]
+fn a_leaf_that_was_away_stays_stale_until_it_is_whole() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    let tree = made(&world);
+    world.faults("b").disappear();
+    tree.mark_all_changed();
+    sync(&tree, 5).expect("a is there");
+    world.faults("b").heal();
+    let again = || import(&world, &["a", "b", "c"]).1;
+    for txg in [6, 7] {
+        let found = again();
+        assert!(found.leaves()[1].is_stale(), "before txg {txg}");
+        found.mark_all_changed();
+        sync(&found, txg).expect("both are there");
+        assert_eq!(found.state().0, VdevState::Online);
+    }
+    let found = again();
+    found.resilvered(found.leaves()[1].guid()).expect("known");
+    sync(&found, 8).expect("both are there");
+    assert!(again().leaves().iter().all(|leaf| !leaf.is_stale()));
+}
+
+#[test]
+fn leaves_that_are_all_said_to_miss_something_all_get_labels() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    let tree = made(&world);
+    tree.leaves().iter().for_each(|leaf| leaf.set_stale(true));
+    tree.mark_all_changed();
+    sync(&tree, 5).expect("all are there");
+    for path in ["a", "b", "c"] {
+        assert_eq!(import(&world, &[path]).0.uberblock, Some(uberblock(&tree, 5)), "{path}");
+    }
+}
+
+#[test]
+fn a_leaf_missing_at_import_is_stale_when_it_comes_back() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    made(&world);
+    let away = world.take("b");
+    let (_, found) = import(&world, &["a", "c"]);
+    world.put("b", away);
+    let guid = found.leaves()[1].guid();
+    block_on(found.reopen(guid, None)).expect("back again");
+    assert!(found.leaves()[1].is_stale());
+}
+
+#[test]
 fn a_leaf_of_another_pool_is_not_used() {
     let world = World::with(&["a", "b", "c"], SIZE);
     let tree = made(&world);
