@@ -95,7 +95,7 @@ impl Dsl {
 
     async fn count_in_deadlist(&self, tx: &Tx, deadlist: ObjectId, bps: &[Blkptr]) -> Result<(), DslError> {
         let mut space = SpaceDelta::default();
-        bps.iter().for_each(|bp| space.add(bp));
+        bps.iter().for_each(|bp| space.add(self.mos.zio(), bp));
         let dnode = self.mos.hold(deadlist).await?;
         let mut phys = DslDeadlistPhys::decode(&dnode.bonus())
             .map_err(|_| DslError::damaged(deadlist, "short deadlist"))?;

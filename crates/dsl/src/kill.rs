@@ -58,12 +58,12 @@ impl Dsl {
         let snapshot = self.loaded_dataset(ObjectId::new(phys.prev_snapshot.get())).await?;
         if snapshot.phys().next_snapshot.get() == head.object().get() {
             let before = Txg::new(snapshot.phys().prev_snapshot_txg.get());
-            let alone = space_of(to_hold.iter().filter(|bp| bp.birth() > before));
+            let alone = self.space_of(to_hold.iter().filter(|bp| bp.birth() > before));
             snapshot.try_change(tx, |phys| add(&mut phys.unique_bytes, alone.used))?;
         }
         let origin = self.origin_txg(head).await?;
-        let of_dir = space_of(to_hold.iter().filter(|bp| bp.birth() > origin)).used;
-        Ok((to_free, Held { all: space_of(to_hold.iter()), of_dir }))
+        let of_dir = self.space_of(to_hold.iter().filter(|bp| bp.birth() > origin)).used;
+        Ok((to_free, Held { all: self.space_of(to_hold.iter()), of_dir }))
     }
 
     /// When the snapshot was made that a head's dir began from.
@@ -98,7 +98,7 @@ impl Dsl {
             if made < latest || !counts {
                 continue;
             }
-            let freed = space_of(killed.iter().filter(|bp| bp.birth() <= made));
+            let freed = self.space_of(killed.iter().filter(|bp| bp.birth() <= made));
             add_space(&mut bookmark.freed_before_next, freed)
                 .map_err(|Imbalance| Imbalance.of(bookmarks.object()))?;
             let mut value = bookmark.to_words();
@@ -107,6 +107,12 @@ impl Dsl {
         }
         Ok(())
     }
+
+    fn space_of<'a>(&self, bps: impl Iterator<Item = &'a Blkptr>) -> SpaceDelta {
+        let mut space = SpaceDelta::default();
+        bps.for_each(|bp| space.add(self.mos.zio(), bp));
+        space
+    }
 }
 
 fn add_space(figures: &mut [U64; 3], space: SpaceDelta) -> Result<(), Imbalance> {
@@ -114,12 +120,6 @@ fn add_space(figures: &mut [U64; 3], space: SpaceDelta) -> Result<(), Imbalance>
     add(used, space.used)?;
     add(compressed, space.compressed)?;
     add(uncompressed, space.uncompressed)
-}
-
-fn space_of<'a>(bps: impl Iterator<Item = &'a Blkptr>) -> SpaceDelta {
-    let mut space = SpaceDelta::default();
-    bps.for_each(|bp| space.add(bp));
-    space
 }
 
 /// Moves what snapshots hold of a head's former blocks to what they use.

@@ -193,13 +193,21 @@ async fn open_tree(
         gate: Arc::clone(&gate),
         props: ObjsetProps::mos(),
     };
-    let mos = Objset::open(context, uberblock.rootbp).await?;
-    let dsl = Arc::new(Dsl::open(mos).await?);
+    let dsl = match open_dsl(context, uberblock).await {
+        Ok(dsl) => dsl,
+        // What cannot be read may just not be there.
+        Err(error) => return Err(check_vdevs(&vdevs, spec).err().unwrap_or(error)),
+    };
     // A pool of before there was a salt gets one, see `write_config`.
     let salt = dsl.checksum_salt().await?.unwrap_or_else(|| random_salt(env));
     zio.set_salt(salt);
     let config = config::load(&dsl).await?;
     Ok(Opened { vdevs, zio, gate, dsl, config })
+}
+
+async fn open_dsl(context: ObjsetContext, uberblock: UberblockPhys) -> Result<Arc<Dsl>, PoolError> {
+    let mos = Objset::open(context, uberblock.rootbp).await?;
+    Ok(Arc::new(Dsl::open(mos).await?))
 }
 
 async fn assemble(

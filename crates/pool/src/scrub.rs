@@ -35,7 +35,7 @@ use ondisk::ObjectType;
 use ondisk::dsl::scan::{ScanPhys, flags, func, state};
 use ondisk::mos::directory;
 use parking_lot::Mutex;
-use units::{ObjectId, Txg};
+use units::{Guid, ObjectId, Txg};
 
 use crate::{Pool, PoolError};
 
@@ -95,6 +95,8 @@ struct Now {
     paused_at: Option<u64>,
     pass: Pass,
     running: bool,
+    /// Leaves that missed writes when the scan began, and how often they had.
+    stale: Vec<(Guid, u64)>,
     /// Datasets that may be visited next: those before them are done.
     ready: BTreeSet<ObjectId>,
 }
@@ -265,7 +267,9 @@ impl Pool {
         phys.to_examine.set(to_examine);
         self.errors.begin_scrub();
         let ready = self.first_datasets().await?;
-        *self.scrubs.now.lock() = Now { phys, ready, ..Now::default() };
+        let stale = self.vdevs.leaves().into_iter().filter(|leaf| leaf.is_usable() && leaf.is_stale());
+        let stale = stale.map(|leaf| (leaf.guid(), leaf.misses())).collect();
+        *self.scrubs.now.lock() = Now { phys, stale, ready, ..Now::default() };
         self.store_scan(tx).await
     }
 
@@ -284,7 +288,26 @@ impl Pool {
             self.mos.free_object(tx, ObjectId::new(queue)).await?;
         }
         self.errors.end_scrub(how == state::FINISHED);
+        if how == state::FINISHED {
+            self.end_staleness();
+        }
         self.store_scan(tx).await
+    }
+
+    /// Leaves that were there from the scan's beginning to its end have all that was missing, if
+    /// every block could be read.
+    fn end_staleness(&self) {
+        let (stale, errors) = {
+            let mut now = self.scrubs.now.lock();
+            (std::mem::take(&mut now.stale), now.phys.errors.get())
+        };
+        let is_whole = |guid, misses| {
+            self.vdevs.leaf(guid).is_ok_and(|leaf| leaf.is_usable() && leaf.misses() == misses)
+        };
+        for (guid, _) in stale.into_iter().filter(|(guid, misses)| errors == 0 && is_whole(*guid, *misses)) {
+            tracing::info!(%guid, "has everything again");
+            self.vdevs.resilvered(guid).unwrap_or_default();
+        }
     }
 
     /// Writes the state, and the queue of datasets that may be next.

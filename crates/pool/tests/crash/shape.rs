@@ -14,17 +14,26 @@ pub const DISK_BYTES: u64 = 64 << 20;
 /// The vdevs of a pool: the disks of each, and whether it is a log.
 pub struct Shape {
     pub name: &'static str,
+    /// Of the data vdevs.
+    parity: u8,
     vdevs: &'static [(&'static [&'static str], bool)],
 }
 
-pub const SINGLE: Shape = Shape { name: "single", vdevs: &[(&["/a"], false)] };
-pub const STRIPE: Shape = Shape { name: "stripe", vdevs: &[(&["/a"], false), (&["/b"], false)] };
-pub const MIRROR: Shape = Shape { name: "mirror", vdevs: &[(&["/a", "/b"], false)] };
-pub const LOG: Shape = Shape { name: "single, log", vdevs: &[(&["/a"], false), (&["/l"], true)] };
-pub const TWO_LOGS: Shape =
-    Shape { name: "mirror, two logs", vdevs: &[(&["/a", "/b"], false), (&["/l"], true), (&["/m"], true)] };
-pub const MIRRORED_LOG: Shape =
-    Shape { name: "mirror, mirrored log", vdevs: &[(&["/a", "/b"], false), (&["/l", "/m"], true)] };
+pub const SINGLE: Shape = Shape { name: "single", parity: 0, vdevs: &[(&["/a"], false)] };
+pub const STRIPE: Shape = Shape { name: "stripe", parity: 0, vdevs: &[(&["/a"], false), (&["/b"], false)] };
+pub const MIRROR: Shape = Shape { name: "mirror", parity: 0, vdevs: &[(&["/a", "/b"], false)] };
+pub const RAIDZ: Shape = Shape { name: "raidz1", parity: 1, vdevs: &[(&["/a", "/b", "/c"], false)] };
+pub const LOG: Shape = Shape { name: "single, log", parity: 0, vdevs: &[(&["/a"], false), (&["/l"], true)] };
+pub const TWO_LOGS: Shape = Shape {
+    name: "mirror, two logs",
+    parity: 0,
+    vdevs: &[(&["/a", "/b"], false), (&["/l"], true), (&["/m"], true)],
+};
+pub const MIRRORED_LOG: Shape = Shape {
+    name: "mirror, mirrored log",
+    parity: 0,
+    vdevs: &[(&["/a", "/b"], false), (&["/l", "/m"], true)],
+};
 
 impl Shape {
     pub fn disks(&self) -> impl Iterator<Item = PathBuf> {
@@ -44,7 +53,7 @@ impl Shape {
             ashift: None,
             bias: vdev::Bias::log(is_log),
             create_txg: 4,
-            parity: 0,
+            parity: if is_log { 0 } else { self.parity },
         });
         let vdevs = vdevs.collect();
         let spec = PoolSpec { name: POOL.into(), vdevs, root_props: vec![], comment: None, force: false };

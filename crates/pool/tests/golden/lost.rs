@@ -5,6 +5,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use oracle::golden;
+use pool::PoolError;
 
 use crate::dice::Xorshift;
 use crate::manifest::Leave;
@@ -24,14 +25,7 @@ fn reads_without(pool: &str, missing: &[&str]) {
 
 /// Reads the pool when these images hold noise where their data were.
 fn reads_over_noise(pool: &str, noisy: &[&str]) {
-    let Some(images) = golden::images(pool) else { return };
-    let dir = tempfile::tempdir().expect("a directory");
-    let damaged = |path: &PathBuf| match is_one_of(path, noisy) {
-        true => noisy_copy(path, dir.path()),
-        false => path.clone(),
-    };
-    let world = World::of(pool, images.iter().map(damaged).collect());
-    world.check(&world.told("manifest.jsonl"), Leave::default());
+    reads_over_noise_without(pool, noisy, &[]);
 }
 
 fn is_one_of(path: &Path, names: &[&str]) -> bool {
@@ -54,6 +48,46 @@ fn noisy_copy(image: &Path, dir: &Path) -> PathBuf {
         left -= count;
     }
     copy
+}
+
+/// Reads the pool when some of its images are noise, and others are missing.
+fn reads_over_noise_without(pool: &str, noisy: &[&str], missing: &[&str]) {
+    let Some(images) = golden::images(pool) else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let left = images.into_iter().filter(|path| !is_one_of(path, missing));
+    let damaged = left.map(|path| match is_one_of(&path, noisy) {
+        true => noisy_copy(&path, dir.path()),
+        false => path,
+    });
+    let world = World::of(pool, damaged.collect());
+    world.check(&world.told("manifest.jsonl"), Leave::default());
+}
+
+#[test]
+fn g05_reads_without_any_one_of_its_devices_or_when_it_is_noise() {
+    for bad in ["d1", "d2", "d3"] {
+        reads_without("g05-raidz1", &[bad]);
+        reads_over_noise("g05-raidz1", &[bad]);
+    }
+}
+
+#[test]
+fn g06_reads_without_any_two_of_its_devices_or_when_they_are_noise() {
+    for (one, two) in [("d1", "d2"), ("d1", "d3"), ("d1", "d4"), ("d2", "d3"), ("d2", "d4"), ("d3", "d4")] {
+        reads_without("g06-raidz2", &[one, two]);
+        reads_over_noise("g06-raidz2", &[one, two]);
+        reads_over_noise_without("g06-raidz2", &[one], &[two]);
+    }
+}
+
+#[test]
+fn g06_without_three_devices_is_refused_by_the_name_of_its_vdev() {
+    let Some(mut world) = World::golden("g06-raidz2") else { return };
+    world.paths.truncate(1);
+    match world.import(true).map(|_| ()) {
+        Err(PoolError::MissingVdev { vdev }) => assert_eq!(vdev.get(), 0),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod hostile;
 mod lost;
 mod manifest;
 mod props;
+mod raidz;
 mod walk;
 mod whole_disk;
 mod world;

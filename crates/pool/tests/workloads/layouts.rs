@@ -10,7 +10,7 @@ use zpl::Zfs;
 
 use crate::dice::Dice;
 use crate::tree::Tree;
-use crate::world::{Layout, Verdict, World};
+use crate::world::{Devices, Layout, Verdict, World};
 
 const ROUNDS: usize = 1;
 const STEPS: usize = 120;
@@ -158,6 +158,26 @@ fn a_pool_with_a_log_stays_whole() {
 #[test]
 fn a_pool_with_two_logs_stays_whole() {
     work_on(Layout::new(&[&["a"]], &[&["l"], &["m"]], 9), 4);
+}
+
+#[test]
+fn a_raidz1_stays_whole() {
+    work_on(raidz(1, &[&["a", "b", "c"]], &[], 9), 6);
+    work_on(raidz(1, &[&["a", "b", "c", "d"]], &[&["l"]], 12), 7);
+}
+
+#[test]
+fn a_raidz2_stays_whole() {
+    work_on(raidz(2, &[&["a", "b", "c", "d", "e"]], &[], 12), 8);
+}
+
+#[test]
+fn a_raidz3_stays_whole() {
+    work_on(raidz(3, &[&["a", "b", "c", "d", "e", "f"]], &[&["l", "m"]], 9), 9);
+}
+
+const fn raidz(parity: u8, data: &'static [Devices], logs: &'static [Devices], ashift: u8) -> Layout {
+    Layout { parity, device_mib: 512, ..Layout::new(data, logs, ashift) }
 }
 
 #[test]

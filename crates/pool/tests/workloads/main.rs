@@ -13,6 +13,7 @@ mod gangs;
 mod grub;
 mod layouts;
 mod logs;
+mod raidz;
 mod rounds;
 mod scrub;
 mod space_maps;

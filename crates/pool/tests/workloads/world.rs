@@ -18,7 +18,7 @@ use zpl::Zfs;
 
 pub const POOL: &str = "whirl";
 
-/// Names of devices; several make a mirror.
+/// Names of devices; several make a mirror, or with parity a raidz.
 pub type Devices = &'static [&'static str];
 
 /// How a pool is laid out.
@@ -31,11 +31,13 @@ pub struct Layout {
     pub ashift: u8,
     pub device_mib: u64,
     pub special_mib: u64,
+    /// Of the data vdevs.
+    pub parity: u8,
 }
 
 impl Layout {
     pub const fn new(data: &'static [Devices], logs: &'static [Devices], ashift: u8) -> Self {
-        Self { data, logs, special: &[], ashift, device_mib: 1024, special_mib: 1024 }
+        Self { data, logs, special: &[], ashift, device_mib: 1024, special_mib: 1024, parity: 0 }
     }
 }
 
@@ -94,7 +96,7 @@ impl World {
             ashift: Some(Ashift::new(self.layout.ashift)),
             bias,
             create_txg: 4,
-            parity: 0,
+            parity: if bias == Bias::None { self.layout.parity } else { 0 },
         };
         let data = self.layout.data.iter().map(|devices| vdev(devices, Bias::None));
         let logs = self.layout.logs.iter().map(|devices| vdev(devices, Bias::Log));

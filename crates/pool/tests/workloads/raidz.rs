@@ -1,0 +1,176 @@
+//! Raidz pools that lose devices, get them back, or find noise on them: nothing is lost, and
+//! `zdb` finds every block where it belongs.
+
+use std::io::{Seek, SeekFrom, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ondisk::dsl::scan::state;
+use pool::Pool;
+use vdev::VdevState;
+
+use crate::dice::Dice;
+use crate::tree::Tree;
+use crate::world::{Layout, World};
+
+const STEPS: usize = 80;
+const RAIDZ1: Layout =
+    Layout { parity: 1, device_mib: 256, ..Layout::new(&[&["a", "b", "c", "d"]], &[], 12) };
+const RAIDZ2: Layout =
+    Layout { parity: 2, device_mib: 256, ..Layout::new(&[&["a", "b", "c", "d", "e"]], &[], 9) };
+
+/// A pool, and what its files should be.
+struct Life {
+    world: World,
+    tree: Tree,
+    dice: Dice,
+}
+
+impl Life {
+    fn new(layout: Layout, seed: u64) -> Self {
+        let world = World::new(layout);
+        let pool = world.create();
+        let tree = world.run(Tree::of_empty(&world.zfs(&pool, "whirl")));
+        let mut life = Self { world, tree, dice: Dice::new(seed) };
+        life.work_and_export(pool);
+        life
+    }
+
+    fn work_and_export(&mut self, pool: Arc<Pool>) {
+        let zfs = self.world.zfs(&pool, "whirl");
+        self.world.run(async {
+            self.tree.check(&zfs).await;
+            self.tree.steps(&zfs, &mut self.dice, STEPS).await;
+            self.tree.close_orphans(&zfs).await;
+        });
+        drop(zfs);
+        self.world.export(&pool);
+    }
+
+    fn check_and_export(&mut self, pool: Arc<Pool>) {
+        let zfs = self.world.zfs(&pool, "whirl");
+        self.world.run(self.tree.check(&zfs));
+        drop(zfs);
+        self.world.export(&pool);
+    }
+
+    /// Where a device is kept while it is away.
+    fn aside(&self, name: &str) -> std::path::PathBuf {
+        self.world.dir().with_extension(format!("away-{name}"))
+    }
+
+    fn take_away(&self, name: &str) {
+        std::fs::rename(self.world.path(name), self.aside(name)).unwrap();
+    }
+
+    fn bring_back(&self, name: &str) {
+        std::fs::rename(self.aside(name), self.world.path(name)).unwrap();
+    }
+
+    fn import(&self, expected: VdevState) -> Arc<Pool> {
+        let pool = self.world.import();
+        assert_eq!(pool.vdevs().state().0, expected);
+        pool
+    }
+
+    /// Scrubs to the end; says how many bytes were repaired.
+    fn scrub(&self, pool: &Arc<Pool>) -> u64 {
+        self.world.run(async {
+            pool.scrub().await.unwrap();
+            for _ in 0..600 {
+                let phys = pool.scan().expect("there is a scan").phys;
+                if phys.state.get() != state::SCANNING {
+                    assert_eq!((phys.state.get(), phys.errors.get()), (state::FINISHED, 0));
+                    return phys.processed.get();
+                }
+                pool.env().sleep(Duration::from_millis(50)).await;
+                pool.sync_now().await.unwrap();
+            }
+            panic!("the scrub does not end");
+        })
+    }
+
+    /// Noise everywhere between the labels.
+    fn ruin(&mut self, name: &str) {
+        let mut file = std::fs::File::options().write(true).open(self.world.path(name)).unwrap();
+        let end = file.metadata().unwrap().len() - (512 << 10);
+        file.seek(SeekFrom::Start(4 << 20)).unwrap();
+        let noise: Vec<u8> = (0..1 << 20).map(|_| self.dice.below(256) as u8).collect();
+        let mut left = (end - (4 << 20)) as usize;
+        while left > 0 {
+            let count = left.min(noise.len());
+            file.write_all(&noise[..count]).unwrap();
+            left -= count;
+        }
+    }
+}
+
+fn stale(pool: &Pool) -> Vec<bool> {
+    pool.vdevs().leaves().iter().map(|leaf| leaf.is_stale()).collect()
+}
+
+fn a_device_goes_and_comes_back(layout: Layout, away: &[&str], later: &[&str]) {
+    let mut life = Life::new(layout, 31);
+    away.iter().for_each(|name| life.take_away(name));
+    let pool = life.import(VdevState::Degraded);
+    life.work_and_export(pool);
+    life.world.check("worked on without a device");
+    away.iter().for_each(|name| life.bring_back(name));
+    // What it missed is not served, nor forgotten over an import.
+    for _ in 0..2 {
+        let pool = life.import(VdevState::Online);
+        assert_eq!(stale(&pool).into_iter().filter(|stale| *stale).count(), away.len());
+        life.check_and_export(pool);
+    }
+    life.world.check("with a device that missed something");
+    let pool = life.import(VdevState::Online);
+    assert!(life.scrub(&pool) > 0);
+    assert!(!stale(&pool).contains(&true), "whole again");
+    life.work_and_export(pool);
+    life.world.check("scrubbed");
+    // Now others can go: those that were away have everything.
+    later.iter().for_each(|name| life.take_away(name));
+    let pool = life.import(VdevState::Degraded);
+    life.work_and_export(pool);
+    life.world.check("without other devices");
+    later.iter().for_each(|name| std::fs::remove_file(life.aside(name)).unwrap());
+}
+
+#[test]
+fn a_raidz1_works_without_a_device_and_takes_it_back() {
+    a_device_goes_and_comes_back(RAIDZ1, &["b"], &["c"]);
+}
+
+#[test]
+fn a_raidz2_works_without_two_devices_and_takes_them_back() {
+    a_device_goes_and_comes_back(RAIDZ2, &["a", "d"], &["b", "e"]);
+}
+
+#[test]
+fn a_mirror_works_without_a_device_and_takes_it_back() {
+    let mirror = Layout { device_mib: 256, ..Layout::new(&[&["a", "b"]], &[], 12) };
+    a_device_goes_and_comes_back(mirror, &["a"], &["b"]);
+}
+
+#[test]
+fn noise_on_as_many_devices_as_parity_is_read_through_and_repaired() {
+    for (layout, noisy, later) in [(RAIDZ1, &["a"][..], &["d"][..]), (RAIDZ2, &["b", "c"], &["a", "e"])] {
+        let mut life = Life::new(layout, 32);
+        noisy.iter().for_each(|name| life.ruin(name));
+        let pool = life.import(VdevState::Online);
+        life.work_and_export(pool);
+        let pool = life.import(VdevState::Online);
+        assert!(life.scrub(&pool) > 0);
+        for leaf in pool.vdevs().leaves() {
+            let was_noisy = noisy.iter().any(|name| leaf.path().ends_with(name));
+            assert_eq!(leaf.stats().snapshot().checksum_errors > 0, was_noisy, "{:?}", leaf.path());
+        }
+        assert_eq!(life.scrub(&pool), 0, "all repaired");
+        life.check_and_export(pool);
+        life.world.check("repaired");
+        later.iter().for_each(|name| life.take_away(name));
+        let pool = life.import(VdevState::Degraded);
+        life.check_and_export(pool);
+        later.iter().for_each(|name| std::fs::remove_file(life.aside(name)).unwrap());
+    }
+}
