@@ -10,6 +10,7 @@
 
 mod account;
 mod changes;
+mod demolish;
 pub(crate) mod dnode;
 mod error;
 mod extent;
@@ -26,6 +27,7 @@ mod visit;
 mod walk;
 pub mod zap;
 
+pub use demolish::{Remains, Taken, Wreck};
 pub use dnode::{Dnode, DnodeSpec, SeekTo};
 pub use error::DmuError;
 pub use kinds::BlockKinds;

@@ -111,7 +111,7 @@ pub(crate) async fn find_pointer(
     Ok(bp)
 }
 
-async fn read_indirect(
+pub(crate) async fn read_indirect(
     zio: &Zio,
     name: TreeName,
     shape: Shape,

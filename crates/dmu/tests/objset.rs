@@ -351,3 +351,44 @@ fn a_hole_that_was_punched_tells_when() {
         assert_eq!(held.seek(71 * BLOCK, SeekTo::Data).await.unwrap(), Some(5000 * BLOCK));
     });
 }
+
+#[test]
+fn an_objset_is_taken_apart_in_any_steps() {
+    let world = World::new();
+    world.env.block_on(async {
+        for (object, blocks) in [(1_u64, 3_u64), (2, 300), (40, 1), (70, 40)] {
+            let tx = world.gate.begin().await.unwrap();
+            let spec = DnodeSpec { indirect_shift: 12, ..file(4096) };
+            let dnode = world.objset.allocate_at(&tx, ObjectId::new(object), &spec).await.unwrap();
+            for block in 0..blocks {
+                dnode.write(&tx, block * 4096 * 3, &[block as u8 ^ 0x55; 4096]).await.unwrap();
+            }
+            dnode.set_spill(&tx, Some(&[object as u8; 700])).unwrap();
+            drop(tx);
+            world.sync().await;
+        }
+        let key = |bp: &ondisk::Blkptr| (bp.dva(0).offset, bp.birth());
+        let mut all = world.objset.all_blocks().await.unwrap();
+        all.sort_by_key(key);
+        let whole = dmu::Wreck { root: world.objset.root(), born_after: Txg::ZERO, from: None };
+        for limit in [1, 2, 7, 100, 10_000] {
+            let (mut taken, mut wreck) = (Vec::new(), whole);
+            loop {
+                let step = Objset::take_apart(&world.zio, &wreck, limit).await.unwrap();
+                taken.extend(step.blocks);
+                if step.next.is_none() {
+                    break;
+                }
+                assert_ne!(step.next, wreck.from);
+                wreck.from = step.next;
+            }
+            assert!(taken.last() == Some(&whole.root), "the root goes last");
+            taken.sort_by_key(key);
+            assert!(taken == all, "{} of {} blocks with limit {limit}", taken.len(), all.len());
+        }
+        let young = dmu::Wreck { born_after: FIRST, ..whole };
+        let young = Objset::take_apart(&world.zio, &young, 10_000).await.unwrap();
+        let want: Vec<_> = all.iter().filter(|bp| bp.birth() > FIRST).collect();
+        assert!(young.blocks.len() == want.len() && want.len() < all.len());
+    });
+}

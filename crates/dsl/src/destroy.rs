@@ -44,8 +44,9 @@ impl Dsl {
         Ok(())
     }
 
-    /// Destroys a dataset that [`Dsl::check_removable`] approves of. Its blocks are the caller's
-    /// to free, in the same group; they are no longer accounted to anybody.
+    /// Destroys a dataset that [`Dsl::check_removable`] approves of. Its blocks are freed later
+    /// ([`Dsl::next_wreck`]); where the pool cannot put that off ([`Dsl::frees_later`]) they are the
+    /// caller's to free, in the same group.
     ///
     /// # Errors
     /// As [`Dsl::check_removable`], and those of changing the MOS.
@@ -54,6 +55,15 @@ impl Dsl {
         let dataset = self.loaded_dataset(name.dataset).await?;
         dataset.set_refreservation(tx, 0)?;
         dataset.dir().set_reservation(tx, 0)?;
+        if self.frees_later().await? && !dataset.phys().bp.is_hole() {
+            let (phys, dir) = (dataset.phys(), dataset.dir().phys());
+            let space = SpaceDelta {
+                used: signed(dir.used_bytes),
+                compressed: signed(dir.compressed_bytes),
+                uncompressed: signed(dir.uncompressed_bytes),
+            };
+            self.add_wreck(tx, phys.bp, phys.prev_snapshot_txg.get(), space).await?;
+        }
         self.deactivate_features(tx, dataset.dnode()).await?;
         self.unlink_head(tx, &dataset).await?;
         self.free_deadlist(tx, ObjectId::new(dataset.phys().deadlist.get())).await?;
@@ -113,10 +123,14 @@ impl Dsl {
     }
 }
 
+fn signed(counter: U64) -> i64 {
+    i64::try_from(counter.get()).unwrap_or(i64::MAX)
+}
+
 /// A dataset and its dir use nothing any more.
 fn give_space_back(tx: &Tx, dataset: &Dataset) -> Result<(), DslError> {
     let dir = dataset.dir().phys();
-    let all = |counter: U64| i64::try_from(counter.get()).unwrap_or(i64::MAX).wrapping_neg();
+    let all = |counter: U64| signed(counter).wrapping_neg();
     let delta = SpaceDelta {
         used: all(dir.used_bytes),
         compressed: all(dir.compressed_bytes),

@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bpobj;
+mod bptree;
 mod check;
 mod create;
 mod dataset;

@@ -405,33 +405,6 @@ impl Pool {
         .await
     }
 
-    /// Destroys a file system, which must not be in use.
-    ///
-    /// # Errors
-    /// [`dsl::DslError::HasChildren`], [`dsl::DslError::HasSnapshots`].
-    pub async fn destroy_filesystem(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
-        self.dsl.check_removable(&self.dsl.resolve(name).await?).await?;
-        // A log that waits for its replay has blocks that only it can give back.
-        self.filesystem(name).await?;
-        self.close_filesystem(name).await?;
-        let name = name.to_owned();
-        self.in_sync(move |pool, tx| async move {
-            let dataset = pool.dsl.resolve(&name).await?;
-            pool.dsl.check_removable(&dataset).await?;
-            let props = pool.effective_props(&dataset).await?;
-            let root = pool.dsl.dataset(dataset.dataset).await?.bp;
-            if !root.is_hole() {
-                let objset = Objset::open(pool.objset_context(&dataset, &props), root).await?;
-                for bp in objset.all_blocks().await? {
-                    pool.free_block(&tx, &bp).await?;
-                }
-            }
-            pool.dsl.remove_dataset(&tx, &dataset).await?;
-            pool.note_event(&tx, "destroy", Some(&dataset), "").await
-        })
-        .await
-    }
-
     pub(crate) async fn refresh_props(&self) -> Result<(), PoolError> {
         let allowed = self.allowed().await?;
         for open in self.open_datasets() {

@@ -81,6 +81,8 @@ pub struct Pool {
     pub(crate) loading: async_lock::Mutex<()>,
     /// Freed room is discarded.
     pub(crate) autotrim: AtomicBool,
+    /// The next group has blocks of destroyed datasets to free.
+    pub(crate) has_wrecks: AtomicBool,
     stopping: AtomicBool,
     stopped: Event,
 }
@@ -125,6 +127,7 @@ impl Pool {
             errors: ErrorLog::default(),
             loading: async_lock::Mutex::new(()),
             autotrim: AtomicBool::new(false),
+            has_wrecks: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             stopped: Event::new(),
         })
@@ -268,6 +271,9 @@ impl Pool {
     /// Until somebody waits, much is dirty, or the time is up and there is something to do.
     async fn wait_for_work(&self) {
         loop {
+            if self.has_wrecks.swap(false, Ordering::AcqRel) {
+                return;
+            }
             let timer = self.env.sleep(self.tuning.txg_timeout);
             let wanted: BoxFuture<'_, ()> = Box::pin(self.gate.wanted());
             if let Either::Left(_) = select(wanted, timer).await {

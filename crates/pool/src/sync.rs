@@ -57,6 +57,7 @@ impl Pool {
         }
         // A task may have made a dataset, or changed one's objset.
         self.sync_datasets(&tx).await?;
+        self.free_some(&tx).await?;
         self.sync_mos(&tx).await?;
         self.sync_labels(txg).await
     }

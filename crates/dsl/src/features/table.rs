@@ -107,7 +107,7 @@ pub static ASYNC_DESTROY: Feature = Feature::new(
     "com.delphix:async_destroy",
     "async_destroy",
     "Datasets are destroyed in the background.",
-    Support::Read,
+    Support::Full,
 )
 .write_only();
 /// Empty lists of freed blocks share one object.

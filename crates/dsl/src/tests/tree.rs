@@ -6,7 +6,7 @@ use ondisk::{Blkptr, BlkptrParts, Dva, ObjectType};
 use units::{Asize, Lsize, ObjectId, Psize, Txg, VdevId, VdevOffset};
 
 use super::world::{World, birth};
-use crate::features::{DIRECTORY, EXTENSIBLE_DATASET, ZILSAXATTR};
+use crate::features::{ASYNC_DESTROY, DIRECTORY, EXTENSIBLE_DATASET, ZILSAXATTR};
 use crate::{DslError, PropValue};
 
 #[test]
@@ -215,5 +215,40 @@ fn a_dataset_that_uses_a_feature_says_so_once() {
         assert_eq!(dsl.feature_count(&ZILSAXATTR).await.unwrap(), Some(1));
         assert_eq!(dsl.feature_count(&EXTENSIBLE_DATASET).await.unwrap(), Some(1));
         assert_eq!(dsl.dataset(dataset).await.unwrap().flags.get(), dataset_flags::UNIQUE_ACCURATE);
+    });
+}
+
+#[test]
+fn destroyed_datasets_are_freed_in_order_and_leave_nothing() {
+    let world = World::new();
+    world.env.block_on(async {
+        let before = world.objects().await;
+        let space = SpaceDelta { used: 3072, compressed: 2048, uncompressed: 8192 };
+        for birth in [7, 9] {
+            let dataset = world.create(&format!("tank/{birth}")).await;
+            let root = block(birth);
+            world.dsl.apply_sync(&world.tx(), dataset.dataset, root, space, vec![]).await.unwrap();
+            world.dsl.remove_dataset(&world.tx(), &dataset).await.unwrap();
+        }
+        let freeing =
+            async |dsl: &crate::Dsl| dsl.special_dir("$FREE").await.unwrap().phys().used_bytes.get();
+        assert_eq!(freeing(&world.dsl).await, 2 * 3072);
+
+        let half = SpaceDelta { used: 1024, ..SpaceDelta::default() };
+        let next = Some(dmu::Remains { object: 8, block: 3 });
+        world.dsl.note_freed(&world.tx(), half, next).await.unwrap();
+        let dsl = world.reopened().await;
+        assert_eq!(freeing(&dsl).await, 2 * 3072 - 1024);
+        let wreck = dsl.next_wreck().await.unwrap().unwrap();
+        assert_eq!((wreck.root, wreck.born_after, wreck.from), (block(7), Txg::new(1), next));
+        world.dsl.note_freed(&world.tx(), SpaceDelta { used: 2048, ..space }, None).await.unwrap();
+        let wreck = world.dsl.next_wreck().await.unwrap().unwrap();
+        assert_eq!((wreck.root, wreck.from), (block(9), None));
+        // Whatever the sums say, nothing is left over in the end.
+        world.dsl.note_freed(&world.tx(), half, None).await.unwrap();
+        assert!(!world.dsl.has_wrecks().await.unwrap());
+        assert_eq!(freeing(&world.dsl).await, 0);
+        assert_eq!(world.dsl.feature_count(&ASYNC_DESTROY).await.unwrap(), Some(0));
+        assert_eq!(world.objects().await, before);
     });
 }

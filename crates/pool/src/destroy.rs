@@ -1,0 +1,82 @@
+//! Destroying datasets.
+//!
+//! A dataset goes at once; its blocks are freed by this and the next groups, so many in each, and a
+//! crash in between only delays that. Pools without the feature `async_destroy` free them all in the
+//! group that destroys the dataset.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use dmu::{Objset, SpaceDelta, Tx};
+use ondisk::Blkptr;
+
+use crate::{Pool, PoolError};
+
+/// Blocks freed by one group, about.
+const FREED_AT_ONCE: usize = 20_000;
+
+impl Pool {
+    /// Destroys a file system, which must not be in use.
+    ///
+    /// # Errors
+    /// [`dsl::DslError::HasChildren`], [`dsl::DslError::HasSnapshots`].
+    pub async fn destroy_filesystem(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
+        self.dsl.check_removable(&self.dsl.resolve(name).await?).await?;
+        // A log that waits for its replay has blocks that only it can give back.
+        self.filesystem(name).await?;
+        self.close_filesystem(name).await?;
+        let name = name.to_owned();
+        self.in_sync(move |pool, tx| async move {
+            let dataset = pool.dsl.resolve(&name).await?;
+            pool.dsl.check_removable(&dataset).await?;
+            let props = pool.effective_props(&dataset).await?;
+            let root = pool.dsl.dataset(dataset.dataset).await?.bp;
+            if !root.is_hole() && !pool.dsl.frees_later().await? {
+                let objset = Objset::open(pool.objset_context(&dataset, &props), root).await?;
+                for bp in objset.all_blocks().await? {
+                    pool.free_block(&tx, &bp).await?;
+                }
+            }
+            pool.dsl.remove_dataset(&tx, &dataset).await?;
+            pool.note_event(&tx, "destroy", Some(&dataset), "").await
+        })
+        .await
+    }
+
+    /// Frees some of the blocks that wait for it.
+    pub(crate) async fn free_some(&self, tx: &Tx) -> Result<(), PoolError> {
+        if !self.dsl.has_wrecks().await? {
+            return Ok(());
+        }
+        let listed = self.dsl.take_from_free_list(tx, FREED_AT_ONCE).await?;
+        self.free_all(tx, &listed).await?;
+        let mut room = FREED_AT_ONCE - listed.len();
+        let mut stalled = false;
+        while room > 0 && !stalled {
+            let Some(wreck) = self.dsl.next_wreck().await? else { break };
+            match Objset::take_apart(&self.zio, &wreck, room).await {
+                Ok(taken) => {
+                    let space = self.free_all(tx, &taken.blocks).await?;
+                    self.dsl.note_freed(tx, space, taken.next).await?;
+                    room = room.saturating_sub(taken.blocks.len().max(1));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a destroyed dataset cannot be freed");
+                    stalled = true;
+                }
+            }
+        }
+        let more = !stalled && self.dsl.has_wrecks().await?;
+        self.has_wrecks.store(more, Ordering::Release);
+        Ok(())
+    }
+
+    async fn free_all(&self, tx: &Tx, bps: &[Blkptr]) -> Result<SpaceDelta, PoolError> {
+        let mut space = SpaceDelta::default();
+        for bp in bps {
+            space.add(bp);
+            self.free_block(tx, bp).await?;
+        }
+        Ok(space)
+    }
+}
