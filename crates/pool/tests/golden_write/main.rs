@@ -118,3 +118,21 @@ fn a_pool_of_version_28_stays_sound() {
     // File systems before version 5 are read only.
     worked_on("g18-v28", &["whirl", "whirl/fs"], &["whirl/fs@s", "whirl/v4"]);
 }
+
+#[test]
+fn blocks_of_snapshots_and_origins_stay_when_their_heads_and_clones_change() {
+    worked_on(
+        "g10-snapshots-clones",
+        &["whirl/fs", "whirl/clone", "whirl/promoted", "whirl/parent/kid"],
+        &["whirl/promoted@s1", "whirl/promoted@s2", "whirl/parent/kid@r", "whirl/parent@r"],
+    );
+}
+
+#[test]
+fn pools_with_the_features_of_openzfs_2_3_stay_sound() {
+    worked_on("g02-single-default", &["whirl", "whirl/fs"], &[]);
+    worked_on("g03-mirror-log", &["whirl/fs"], &[]);
+    worked_on("g08-compress", &["whirl/lz4", "whirl/off", "whirl/gzip-9", "whirl/zstd"], &["whirl/zle"]);
+    worked_on("g09-checksums", &["whirl/sha256", "whirl/skein", "whirl/blake3"], &["whirl/edonr"]);
+    worked_on("g11-many", &["whirl/sa", "whirl/dir"], &[]);
+}
