@@ -16,6 +16,7 @@ mod raidz;
 mod walk;
 mod whole_disk;
 mod world;
+mod written;
 
 use manifest::Leave;
 use world::World;
