@@ -128,7 +128,7 @@ impl Dsl {
         let list = Bpobj::open(&self.mos, self.directory_object(directory::FREE_BPOBJ).await?).await?;
         let taken = list.take(tx, limit).await?;
         let mut space = SpaceDelta::default();
-        taken.iter().for_each(|bp| space.add(bp));
+        taken.iter().for_each(|bp| space.add(self.mos.zio(), bp));
         self.add_freeing_space(tx, space.negated()).await?;
         Ok(taken)
     }

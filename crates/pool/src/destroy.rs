@@ -74,7 +74,7 @@ impl Pool {
     async fn free_all(&self, tx: &Tx, bps: &[Blkptr]) -> Result<SpaceDelta, PoolError> {
         let mut space = SpaceDelta::default();
         for bp in bps {
-            space.add(bp);
+            space.add(&self.zio, bp);
             self.free_block(tx, bp).await?;
         }
         Ok(space)
