@@ -8,7 +8,9 @@
 use std::sync::Arc;
 
 use dmu::{BlockKinds, Objset, ObjsetContext};
-use dsl::features::{Feature, LARGE_BLOCKS, LARGE_DNODE, PROJECT_QUOTA, USEROBJ_ACCOUNTING, ZILSAXATTR};
+use dsl::features::{
+    BLOCK_CLONING, Feature, LARGE_BLOCKS, LARGE_DNODE, PROJECT_QUOTA, USEROBJ_ACCOUNTING, ZILSAXATTR,
+};
 use dsl::{DatasetName, PropValue};
 use ondisk::objset::ObjsetType;
 use ondisk::zil::ZilHeader;
@@ -258,6 +260,25 @@ impl Pool {
         objset.set_zil_header(first, claimed.header());
         self.gate.add_dirty(first, 1);
         self.adopt(dataset, objset, props, State::Claimed(claimed));
+        Ok(())
+    }
+
+    /// Replays logs that name blocks of files, before anything else can free these blocks.
+    pub(crate) async fn replay_logs_of_clones(self: &Arc<Self>) -> Result<(), PoolError> {
+        if self.dsl.feature_count(&BLOCK_CLONING).await?.is_none() {
+            return Ok(());
+        }
+        for open in self.open_datasets() {
+            let state = std::mem::replace(&mut *open.state.lock(), State::Idle);
+            let names_shared_blocks = match &state {
+                State::Claimed(log) => log.names_shared_blocks().await?,
+                State::Idle | State::Live(_) => false,
+            };
+            *open.state.lock() = state;
+            if names_shared_blocks {
+                self.filesystem(&open.name().name).await?;
+            }
+        }
         Ok(())
     }
 

@@ -87,6 +87,7 @@ impl Pool {
             pool.claim_logs(spec.without_logs).await?;
             pool.start();
             pool.write_config().await?;
+            pool.replay_logs_of_clones().await?;
         }
         pool.resume_scrub().await?;
         Ok(pool)

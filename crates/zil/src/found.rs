@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use device::Env;
-use ondisk::zil::{ZilHeader, flags};
+use ondisk::zil::{TxType, ZilHeader, flags};
 use ondisk::{Blkptr, Dva};
 use units::{ObjsetId, Txg, VdevId, VdevOffset, ZilSeq};
 
@@ -249,6 +249,22 @@ impl IntentLog<Claimed> {
     pub fn needs_replay(&self) -> bool {
         let header = self.header();
         !header.log.is_hole() && header.flags.get() & flags::REPLAY_NEEDED != 0
+    }
+
+    /// Whether records name blocks that belong to files. Until they are replayed nothing else may
+    /// free such a block.
+    ///
+    /// # Errors
+    /// A device that does not answer, or damage.
+    pub async fn names_shared_blocks(&self) -> Result<bool, ZilError> {
+        let mut walk = LogWalk::new(self.core.objset, &self.header(), &*self.core.store);
+        while let Some(block) = walk.next().await? {
+            let mut records = block.records().map_while(Result::ok);
+            if records.any(|record| record.txtype() == TxType::CloneRange.raw()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Gives up everything in the log: its blocks are freed with the next txg.

@@ -5,7 +5,7 @@
 //!            └─ alone ┘ └─ a: write, write ─────────────────────┐ └─ alone ┘ └─ …
 //!                       └─ b: write, truncate ─────────────────┘
 //! ```
-//! Records about names are applied alone, in order. Between two of them lie records that change
+//! Records about names, and of clones, are applied alone, in order. Between two of them lie records that change
 //! one object's contents each: objects are independent, so theirs are applied side by side, each
 //! object's in order.
 //!
@@ -132,6 +132,15 @@ impl ReplayReport {
     }
 }
 
+/// The object whose contents the record changes, if it depends on nothing else. What a clone record
+/// shares may be freed by whatever comes after it, so it is applied alone.
+const fn lane_of(record: &LogRecord) -> Option<ObjectId> {
+    match record {
+        LogRecord::CloneRange(_) => None,
+        other => other.object(),
+    }
+}
+
 /// Objects whose records are applied at the same time.
 const LANES_AT_ONCE: usize = 64;
 /// Bytes of records that are gathered before they are applied.
@@ -203,7 +212,7 @@ impl Core {
                 let (head, record) = raw.decode().map_err(|source| self.bad_record(raw.seq(), source))?;
                 let todo = Todo { seq: raw.seq(), txtype: raw.txtype(), head, record };
                 self.state.lock().progress.begin(todo.seq);
-                match todo.record.object() {
+                match lane_of(&todo.record) {
                     Some(object) => waiting.push(object, todo, raw.bytes().len()),
                     None => {
                         self.replay_lanes(into, std::mem::take(&mut waiting), &mut report).await?;

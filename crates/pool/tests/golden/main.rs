@@ -7,6 +7,7 @@
 //! ```
 
 mod dice;
+mod dirty;
 mod encrypted;
 mod hostile;
 mod lost;
