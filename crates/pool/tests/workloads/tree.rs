@@ -150,8 +150,11 @@ impl Tree {
             // One freed since the last sync is still in its block.
             let Ok(dnode) = zfs.objset().hold(at).await else { continue };
             let is_node = dnode.bonus_type() == ondisk::ObjectType::SA;
-            let is_known = self.nodes.contains_key(&at) || self.orphans.contains_key(&at);
-            assert!(!is_node || is_known, "object {at} is nobody's");
+            if is_node {
+                let owner = owner(zfs, at).await;
+                let is_known = self.nodes.contains_key(&owner) || self.orphans.contains_key(&owner);
+                assert!(is_known, "object {at} is nobody's");
+            }
         }
     }
 
@@ -466,4 +469,15 @@ impl Node {
             xattrs: BTreeMap::new(),
         }
     }
+}
+
+/// The object itself, or the one whose extended attribute it holds.
+async fn owner(zfs: &Zfs, mut object: ObjectId) -> ObjectId {
+    for _ in 0..2 {
+        let of = zfs.attributes(object).await.unwrap();
+        if of.flags & zpl::flags::XATTR != 0 {
+            object = of.parent;
+        }
+    }
+    object
 }
