@@ -2,8 +2,6 @@
 
 use control::props::Value;
 
-/// Largest record without the feature `large_blocks`.
-const RECORD_MAX_BYTES: u64 = 128 << 10;
 const DEDUP_OFF: u64 = 2;
 const ENCRYPTION_OFF: u64 = 2;
 
@@ -11,12 +9,10 @@ const ENCRYPTION_OFF: u64 = 2;
 pub fn check(name: &str, value: &Value) -> Result<(), String> {
     let Value::Number(number) = *value else { return Ok(()) };
     let fine = match name {
-        "recordsize" => number <= RECORD_MAX_BYTES,
         "dedup" => number == DEDUP_OFF,
         "encryption" => number == ENCRYPTION_OFF,
         "keyformat" | "normalization" | "utf8only" | "casesensitivity" | "longname" => number == 0,
         "version" => number == 5,
-        "dnodesize" => number == 0,
         _ => true,
     };
     if fine { Ok(()) } else { Err(format!("this value of '{name}' is not supported yet")) }
@@ -37,13 +33,13 @@ mod tests {
     #[test]
     fn what_needs_a_feature_is_refused_by_name() {
         let refused = |name, value| check(name, &Value::Number(value)).is_err();
-        assert!(refused("recordsize", 1 << 20));
         assert!(refused("dedup", 1));
+        assert!(refused("encryption", 3));
     }
 
     #[test]
     fn limits_are_on_properties_that_exist() {
-        for name in ["recordsize", "dedup", "encryption", "dnodesize"] {
+        for name in ["dedup", "encryption"] {
             let def = control::props::dataset_prop(name).expect(name);
             assert!(!matches!(def.kind, Kind::Text), "{name}");
         }
