@@ -182,8 +182,20 @@ fn tells_of_damage(line: &str) -> bool {
     if line.starts_with("\t\t\t") {
         return false;
     }
+    if is_zap_number(line) {
+        return false;
+    }
     let lower = line.to_lowercase();
     DAMAGE.iter().any(|word| lower.contains(word)) && !HARMLESS.iter().any(|known| line.contains(known))
+}
+
+/// `NAME = NUMBER`, an entry of a ZAP: accounts are named by numbers in hex, such as `968b6bad`.
+fn is_zap_number(line: &str) -> bool {
+    let entry = line.strip_prefix("\t\t").and_then(|line| line.trim_end().split_once(" = "));
+    entry.is_some_and(|(name, number)| {
+        let id = name.strip_prefix("obj-").unwrap_or(name);
+        id.bytes().all(|byte| byte.is_ascii_hexdigit()) && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 #[cfg(test)]

@@ -50,6 +50,14 @@ fn what_was_written_to_a_file_is_no_complaint() {
 }
 
 #[test]
+fn an_account_whose_number_reads_like_a_word_is_no_complaint() {
+    for line in ["\t\tobj-968b6bad = 1 ", "\t\t968b6bad = 512 "] {
+        assert!(judge("zdb".into(), &output(0, line)).is_ok(), "{line}");
+    }
+    assert!(judge("zdb".into(), &output(0, "\t\tbad = block ")).is_err());
+}
+
+#[test]
 fn a_failure_without_a_word_is_heard() {
     assert!(judge("zdb".into(), &output(1, "")).is_err());
 }
