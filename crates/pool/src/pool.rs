@@ -1,6 +1,7 @@
 //! An open pool.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use device::{BoxFuture, Env, IoClass, in_class};
 use dmu::{Objset, SpaceDelta, TxgGate};
 use dsl::{Bpobj, Dsl};
 use event_listener::Event;
+use futures::FutureExt;
 use futures::future::{Either, select};
 use parking_lot::{Mutex, RwLock};
 use units::{Guid, ObjsetId, Txg};
@@ -251,8 +253,17 @@ impl Pool {
 
     /// Starts the turning of transaction groups.
     pub(crate) fn start(self: &Arc<Self>) {
-        let pool = Arc::clone(self);
-        self.env.spawn("txg_sync", Box::pin(async move { pool.turn().await }));
+        let (pool, turning) = (Arc::clone(self), Arc::clone(self).turn());
+        let task = async move {
+            if AssertUnwindSafe(turning).catch_unwind().await.is_err() {
+                // Something that we computed ourselves was wrong: nothing more may be written, and
+                // nobody may wait for a group that never comes.
+                tracing::error!("pool suspended: a transaction group ended in a panic");
+                pool.gate.fail(pool.gate.synced_txg().next());
+                pool.stopped.notify(usize::MAX);
+            }
+        };
+        self.env.spawn("txg_sync", Box::pin(task));
     }
 
     async fn turn(self: Arc<Self>) {

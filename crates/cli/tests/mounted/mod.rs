@@ -155,7 +155,10 @@ impl World {
     fn daemon_log(&self) -> String {
         let log = fs::read_to_string(self.path("run/daemon.log")).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+        let panics =
+            lines.windows(2).filter(|pair| pair[0].contains("panicked at")).map(|pair| pair.join("\n"));
+        let panics: String = panics.map(|panic| panic + "\n").collect();
+        panics + &lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
     }
 }
 

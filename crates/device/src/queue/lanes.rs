@@ -38,7 +38,7 @@ pub struct Bounds {
 }
 
 impl Default for Bounds {
-    /// See `docs/decisions/2026-11-22-device-queue.md` for the measurements.
+    /// Estimates, see `docs/decisions/2026-11-22-device-queue.md`.
     fn default() -> Self {
         Self {
             total: 64,
@@ -152,7 +152,8 @@ impl<T> Lane<T> {
         }
         let (mut start, mut end, mut slices) = (first.offset.get(), first.end(), first.slices());
         let mut last = first;
-        for (key, (next, _)) in self.by_place.range((oldest.0, oldest.1, oldest.2 + 1)..) {
+        for (key, (next, _)) in self.by_place.range((oldest.0, oldest.1, oldest.2 + 1)..(oldest.0 + 1, 0, 0))
+        {
             slices += next.slices();
             if !last.joins(next) || next.end() - start > MERGED_MAX_BYTES || slices > SLICES_MAX {
                 break;
@@ -162,7 +163,7 @@ impl<T> Lane<T> {
             last = next;
         }
         let mut last = first;
-        for (key, (before, _)) in self.by_place.range(..oldest).rev() {
+        for (key, (before, _)) in self.by_place.range((oldest.0, 0, 0)..oldest).rev() {
             slices += before.slices();
             let fits = end - before.offset.get() <= MERGED_MAX_BYTES && slices <= SLICES_MAX;
             if !before.may_merge() || !before.joins(last) || !fits {

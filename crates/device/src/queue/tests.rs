@@ -7,6 +7,7 @@ use futures::executor::{LocalPool, LocalSpawner};
 use futures::future::join_all;
 use futures::task::LocalSpawnExt;
 
+use super::lanes::*;
 use super::*;
 use crate::{RamDevice, in_class};
 
@@ -345,4 +346,19 @@ fn a_queue_changes_nothing_of_what_is_read() {
         }
     });
     assert!(queued.merged() > 0);
+}
+
+#[test]
+fn requests_of_other_kinds_are_no_neighbours() {
+    let mut lanes: Lanes<()> = Lanes::new(bounds(1, 1, 1));
+    assert!(lanes.try_start(IoClass::Async));
+    let write = Job::Write(vec![BufSlice::from(numbered(4096))], Durability::Cached);
+    lanes.wait(IoClass::Async, Request { offset: LeafOffset::new(4096), job: write }, ());
+    for offset in [0, far(1)] {
+        let read = Request { offset: LeafOffset::new(offset), job: Job::Read(4096) };
+        lanes.wait(IoClass::Async, read, ());
+    }
+    lanes.ended(IoClass::Async);
+    let (_, group) = lanes.next().expect("a place is free");
+    assert_eq!(group.len(), 1, "the write goes alone, between two reads");
 }
