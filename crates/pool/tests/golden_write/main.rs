@@ -136,3 +136,14 @@ fn pools_with_the_features_of_openzfs_2_3_stay_sound() {
     worked_on("g09-checksums", &["whirl/sha256", "whirl/skein", "whirl/blake3"], &["whirl/edonr"]);
     worked_on("g11-many", &["whirl/sa", "whirl/dir"], &[]);
 }
+
+#[test]
+fn raidz_pools_of_openzfs_stay_sound() {
+    worked_on("g05-raidz1", &["whirl/fs", "whirl/r8k", "whirl/r1m"], &[]);
+    worked_on("g06-raidz2", &["whirl/fs", "whirl/r8k", "whirl/r1m"], &[]);
+}
+
+#[test]
+fn pools_with_volumes_stay_sound() {
+    worked_on("g12-zvol", &["whirl"], &[]);
+}
