@@ -5,7 +5,7 @@ mod spare;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
-use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Alignment of every [`IoBuf`] in memory, in bytes: enough for `O_DIRECT` everywhere.
 pub const IO_ALIGN_BYTES: usize = 4096;
@@ -29,11 +29,11 @@ impl IoBuf {
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
         let count = len.div_ceil(IO_ALIGN_BYTES);
-        if let Some(mut pages) = spare::take(count) {
-            pages.as_mut_slice().as_mut_bytes().fill(0);
-            return Self { pages, len };
-        }
-        let pages = Page::new_vec_zeroed(count).expect("memory for a buffer");
+        let mut pages = spare::take(count).unwrap_or_default();
+        pages.clear();
+        // Not memory that the allocator says is zero: for large buffers it gets that from the
+        // kernel, by a system call and a fault for each page.
+        pages.resize(count, Page([0; IO_ALIGN_BYTES]));
         Self { pages, len }
     }
 
@@ -52,9 +52,17 @@ impl IoBuf {
     /// A copy of `bytes`.
     #[must_use]
     pub fn copy_of(bytes: &[u8]) -> Self {
-        let mut buf = Self::stale(bytes.len());
-        buf.copy_from_slice(bytes);
-        buf
+        let (whole, rest) = bytes.as_chunks::<IO_ALIGN_BYTES>();
+        let mut pages = spare::take(bytes.len().div_ceil(IO_ALIGN_BYTES)).unwrap_or_default();
+        pages.clear();
+        pages.reserve_exact(bytes.len().div_ceil(IO_ALIGN_BYTES));
+        pages.extend(whole.iter().map(|page| Page(*page)));
+        if !rest.is_empty() {
+            let mut last = Page([0; IO_ALIGN_BYTES]);
+            last.0[..rest.len()].copy_from_slice(rest);
+            pages.push(last);
+        }
+        Self { pages, len: bytes.len() }
     }
 
     /// A copy cut or padded with zeros to `len` bytes.
