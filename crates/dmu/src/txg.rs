@@ -176,6 +176,14 @@ impl TxgGate {
         }
     }
 
+    /// Has `txg` synced soon, if it is still open; waits for nothing.
+    pub fn hurry(&self, txg: Txg) {
+        let mut state = self.state.lock();
+        state.wanted = state.wanted.max(txg);
+        drop(state);
+        self.kicked.notify(usize::MAX);
+    }
+
     /// Waits until the open group should be synced ahead of its time: someone waits for
     /// it, or much is dirty.
     pub async fn wanted(&self) {

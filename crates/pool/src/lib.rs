@@ -20,6 +20,7 @@ mod frozen;
 mod heal;
 mod history;
 mod import;
+mod log_share;
 mod log_store;
 mod pool;
 mod pool_props;

@@ -13,6 +13,7 @@ use units::{Txg, VdevId};
 use zil::{LogEvent, LogStore, Placement, ZilError};
 use zio::{LogHint, Zio, ZioError};
 
+use crate::log_share::LogShare;
 use crate::space::{WORST_INFLATION, slop_bytes};
 
 /// One per pool, shared by the logs of all its datasets.
@@ -23,14 +24,17 @@ pub(crate) struct PoolLogStore {
     events: Mutex<Vec<LogEvent>>,
     /// The newest group in which a block went past the log vdevs.
     spilled_in: AtomicU64,
+    share: LogShare,
 }
 
 /// Events kept.
 const EVENTS_KEPT: usize = 64;
 
 impl PoolLogStore {
-    pub fn new(zio: Arc<Zio>, gate: Arc<TxgGate>) -> Arc<Self> {
-        Arc::new(Self { zio, gate, events: Mutex::default(), spilled_in: AtomicU64::default() })
+    /// `share_percent`: see [`crate::Tuning::log_share_percent`].
+    pub fn new(zio: Arc<Zio>, gate: Arc<TxgGate>, share_percent: u64) -> Arc<Self> {
+        let share = LogShare::new(share_percent);
+        Arc::new(Self { zio, gate, events: Mutex::default(), spilled_in: AtomicU64::default(), share })
     }
 
     pub fn events(&self) -> Vec<LogEvent> {
@@ -52,6 +56,18 @@ impl PoolLogStore {
         let reserve = slop_bytes(figures.capacity.get()) / 2;
         let coming = self.gate.dirty_bytes().saturating_mul(WORST_INFLATION);
         figures.free.get() < reserve.saturating_add(coming)
+    }
+
+    /// Has the group synced soon once log blocks have taken its share of the room.
+    fn note_share(&self, bp: &Blkptr) {
+        let room = || {
+            let class = if self.is_in_main(bp) { Class::Normal } else { Class::Log };
+            let figures = self.zio.with_allocator(|allocator| allocator.space(class));
+            figures.free.get() + figures.resting.get()
+        };
+        if self.share.take(bp.birth(), bp.psize().get(), room) {
+            self.gate.hurry(bp.birth());
+        }
     }
 
     /// Says, once a group, that log vdevs could not take a block.
@@ -83,6 +99,7 @@ impl LogStore for PoolLogStore {
             // The allocation has to reach the space maps though no object changed.
             self.gate.add_dirty(tx.txg(), 1);
             self.note_place(&bp);
+            self.note_share(&bp);
             Ok(bp)
         })
     }

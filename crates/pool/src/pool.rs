@@ -37,6 +37,8 @@ pub struct Tuning {
     pub dirty_limit_bytes: u64,
     /// Memory for blocks read and written.
     pub cache_bytes: u64,
+    /// A group is synced early once its log blocks have taken this much of the room for them.
+    pub log_share_percent: u64,
     /// Who runs this program.
     pub host: Host,
 }
@@ -49,6 +51,8 @@ impl Default for Tuning {
             // configured and 256 MiB.
             dirty_limit_bytes: 160 << 20,
             cache_bytes: 1 << 30,
+            // Five groups have log blocks at a time, and one may take longer than another.
+            log_share_percent: 12,
             host: Host::default(),
         }
     }
@@ -110,7 +114,11 @@ impl Pool {
             opened_at: parts.env.now(),
             mos: Arc::clone(parts.dsl.mos()),
             space: SpaceGuard::new(Arc::clone(&parts.zio), Arc::clone(&parts.gate)),
-            log_store: PoolLogStore::new(Arc::clone(&parts.zio), Arc::clone(&parts.gate)),
+            log_store: PoolLogStore::new(
+                Arc::clone(&parts.zio),
+                Arc::clone(&parts.gate),
+                parts.tuning.log_share_percent,
+            ),
             env: parts.env,
             vdevs: parts.vdevs,
             zio: parts.zio,

@@ -17,7 +17,7 @@ use zil::LogEvent;
 use zpl::{Cred, NewNode, SetAttributes, WriteFlags, Zfs, ZplError};
 
 use crate::dice::Dice;
-use crate::shape::{LOG, POOL, SINGLE, brisk};
+use crate::shape::{DISK_BYTES, LOG, POOL, SINGLE, brisk};
 use crate::space;
 use crate::story::{Tell, run, tell};
 
@@ -26,7 +26,12 @@ const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: fal
 
 /// No group ends by itself.
 fn patient() -> Tuning {
-    Tuning { txg_timeout: Duration::from_secs(100_000), dirty_limit_bytes: 8 << 30, ..Tuning::default() }
+    Tuning {
+        txg_timeout: Duration::from_secs(100_000),
+        dirty_limit_bytes: 8 << 30,
+        log_share_percent: 100,
+        ..Tuning::default()
+    }
 }
 
 /// Writers that rewrite their files chunk by chunk, round by round, each write stable before
@@ -187,6 +192,36 @@ fn a_log_that_fills_within_one_group_goes_on_in_the_main_pool_without_waiting() 
             assert!(events.iter().any(|event| matches!(event, LogEvent::Spilled { .. })), "{events:?}");
         });
     }
+}
+
+#[test]
+fn a_busy_log_has_groups_synced_before_it_is_full() {
+    let _tell = Tell;
+    tell("a busy log, groups that nothing else hurries".into());
+    let sim = Sim::seed(20_900);
+    LOG.add_disks(&sim, DiskModel::nvram());
+    sim.stop_recording();
+    run(&sim, async {
+        let tuning = Tuning { log_share_percent: Tuning::default().log_share_percent, ..patient() };
+        let pool = LOG.create(&sim, tuning).await;
+        let fs = pool.filesystem(POOL).await.expect("the root file system opens");
+        let rewriting = Rewriting { writers: 3, chunks: 4, rounds: 40 };
+        rewriting.prepare(&pool, &fs.zfs).await;
+        let first = pool.txgs().synced_txg();
+        let rounds = Rounds::default();
+        let work = |writer| rewriting.try_to_write(Arc::clone(&fs.zfs), writer, Arc::clone(&rounds));
+        for ended in join_all((0..rewriting.writers).map(work)).await {
+            ended.expect("there is room");
+        }
+        let stats = fs.log.as_ref().expect("a log").stats();
+        assert!(stats.written_bytes > DISK_BYTES, "more than the log holds: {}", stats.written_bytes);
+        assert_eq!(stats.homes.keys().copied().collect::<Vec<_>>(), [VdevId::new(1)]);
+        assert!(pool.txgs().synced_txg() > first, "groups were synced");
+        let events = pool.log_events();
+        assert!(!events.iter().any(|event| matches!(event, LogEvent::Spilled { .. })), "{events:?}");
+        drop(fs);
+        space::check(&pool).await;
+    });
 }
 
 #[test]
