@@ -100,6 +100,7 @@ impl Filesystem for Files {
             atime: atime.map(set_time),
             mtime: mtime.map(set_time),
             drop_setid: false,
+            ..SetAttributes::default()
         };
         match self.run(self.zfs.set_attributes(self.inodes.object(inode), set)) {
             Ok(found) => reply.attr(&TTL, &self.inodes.attr(&found)),

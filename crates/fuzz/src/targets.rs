@@ -5,11 +5,11 @@ use std::hint::black_box;
 use codec::decompress;
 use ondisk::sa::SaAttr;
 use ondisk::zap::{self, LeafChunk, LeafHeaderPhys, LeafLayout, ZapHeaderPhys, ZapKind};
-use ondisk::zil::record::records;
+use ondisk::zil::record::{records, swap_record};
 use ondisk::{
-    BLKPTR_BYTES, Blkptr, BpobjPhys, ChainForm, CompressionKind, DnodeImage, DslDatasetPhys, DslDeadlistPhys,
-    DslDirPhys, GangHeaderPhys, HistoryPhys, NvList, ObjectType, ObjsetPhys, SaHeader, SpaceMapPhys,
-    UberblockPhys, VdevPhys, ZilChain, ZnodePhys, acl, bptree, dnode, history, space_map,
+    BLKPTR_BYTES, Blkptr, BpobjPhys, ByteOrder, ChainForm, CompressionKind, DnodeImage, DslDatasetPhys,
+    DslDeadlistPhys, DslDirPhys, GangHeaderPhys, HistoryPhys, NvList, ObjectType, ObjsetPhys, SaHeader,
+    SpaceMapPhys, UberblockPhys, VdevPhys, ZilChain, ZnodePhys, acl, bptree, dnode, history, space_map,
 };
 use vdev::PoolConfig;
 use zpl::{SaImage, SaTables, ZplAttr};
@@ -199,6 +199,9 @@ fn log_records(bytes: &[u8]) {
         for record in records(inside) {
             let Ok((head, record)) = record else { break };
             black_box((head, format!("{record:?}")));
+        }
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            let _ = black_box(swap_record(&mut inside.to_vec(), order));
         }
     }
 }

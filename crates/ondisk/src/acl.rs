@@ -3,11 +3,12 @@
 //! ```text
 //!  entry: 0 type u16   2 flags u16   4 mask u32 | 8 who u64 | 16 object type (16) | 32 inherited (16)
 //!                                               8           16                                   48
-//!  old:   0 who u32    4 mask u32    8 flags u16   10 type u16   12
+//!  old:   0 who u32    4 mask u32    8 flags u16   10 type u16 | 12 object type | 28 inherited | 44
 //! ```
 //! An entry for owner, group or everyone ends after 8 bytes, one for another user or group after
 //! 16, one for an object type after 48: type and flags tell which. File systems before version 3
-//! have old entries of 12 bytes.
+//! have old entries of 12 bytes. Log records have old entries whatever the version, there with
+//! object types too.
 //!
 //! Every file carries an ACL, on Linux too, where it is the *trivial* one: the mode in other words.
 //! POSIX ACLs are extended attributes and not seen here.
@@ -23,8 +24,10 @@ mod tests;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::blkptr::ByteOrder;
 use crate::error::{OndiskError, bad};
 use crate::reader::Reader;
+use crate::swap::words;
 
 /// Room for entries in an old znode: six old ones.
 pub const ACE_SPACE_BYTES: usize = 72;
@@ -231,6 +234,25 @@ pub fn encode(aces: &[Ace]) -> Vec<u8> {
     out
 }
 
+/// An entry as old ACLs and log records have it.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct OldAcePhys {
+    who: U32,
+    mask: U32,
+    flags: U16,
+    ace_type: U16,
+}
+const _: () = assert!(size_of::<OldAcePhys>() == OLD_ACE_BYTES);
+
+impl OldAcePhys {
+    fn ace(&self, object: Option<([u8; 16], [u8; 16])>) -> Ace {
+        let (ace_type, flags) = (self.ace_type.get(), self.flags.get());
+        let who = (!Ace::is_abstract(ace_type, flags)).then_some(self.who.get().into());
+        Ace { ace_type, flags, mask: self.mask.get(), who, object }
+    }
+}
+
 /// Decodes old entries of 12 bytes.
 ///
 /// # Errors
@@ -239,16 +261,88 @@ pub fn decode_old(bytes: &[u8]) -> Result<Vec<Ace>, OndiskError> {
     let mut from = Reader::new("old acl", bytes);
     let mut aces = Vec::new();
     while !from.is_empty() {
-        let (who, mask): (U32, U32) = (from.read()?, from.read()?);
-        let (flags, ace_type): (U16, U16) = (from.read()?, from.read()?);
-        let (flags, ace_type) = (flags.get(), ace_type.get());
-        if ace_type > ace_type::ALARM {
-            return Err(bad("old acl", "type", ace_type));
+        let phys: OldAcePhys = from.read()?;
+        if phys.ace_type.get() > ace_type::ALARM {
+            return Err(bad("old acl", "type", phys.ace_type.get()));
         }
-        let who = (!Ace::is_abstract(ace_type, flags)).then_some(who.get().into());
-        aces.push(Ace { ace_type, flags, mask: mask.get(), who, object: None });
+        aces.push(phys.ace(None));
     }
     Ok(aces)
+}
+
+/// Decodes the entries of a log record.
+///
+/// # Errors
+/// When the last one breaks off, or its type is unknown.
+pub fn decode_logged(bytes: &[u8]) -> Result<Vec<Ace>, OndiskError> {
+    let mut from = Reader::new("logged acl", bytes);
+    let mut aces = Vec::new();
+    while !from.is_empty() {
+        let phys: OldAcePhys = from.read()?;
+        let ace_type = phys.ace_type.get();
+        if ace_type > ace_type::ALARM_OBJECT {
+            return Err(bad("logged acl", "type", ace_type));
+        }
+        let object = if Ace::is_object(ace_type) { Some((from.read()?, from.read()?)) } else { None };
+        aces.push(phys.ace(object));
+    }
+    Ok(aces)
+}
+
+/// Encodes old entries; those of object types are longer, and for log records only. Ids that do
+/// not fit 32 bits lose what is above.
+#[must_use]
+pub fn encode_old(aces: &[Ace]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for ace in aces {
+        let who = U32::new(ace.who.map_or(0, |who| (who & u64::from(u32::MAX)) as u32));
+        let (flags, ace_type) = (U16::new(ace.flags), U16::new(ace.ace_type));
+        out.extend_from_slice(OldAcePhys { who, mask: U32::new(ace.mask), flags, ace_type }.as_bytes());
+        if let Some((object, inherited)) = &ace.object {
+            out.extend_from_slice(object);
+            out.extend_from_slice(inherited);
+        }
+    }
+    out
+}
+
+/// Swaps entries as files have them, which have the byte order `from`. Zeroes behind the last one
+/// are entries of nothing, and may break off.
+pub fn swap(bytes: &mut [u8], from: ByteOrder) {
+    swap_entries(bytes, |entry| {
+        let (ace_type, flags) = (short_at(entry, 0, from), short_at(entry, 2, from));
+        words::<2>(entry.get_mut(..4).unwrap_or_default());
+        words::<4>(entry.get_mut(4..8).unwrap_or_default());
+        if Ace::is_abstract(ace_type, flags) {
+            return 8;
+        }
+        words::<8>(entry.get_mut(8..16).unwrap_or_default());
+        if Ace::is_object(ace_type) { 48 } else { 16 }
+    })
+}
+
+/// Swaps old entries, or a log record's, which have the byte order `from`.
+pub fn swap_old(bytes: &mut [u8], from: ByteOrder) {
+    swap_entries(bytes, |entry| {
+        let ace_type = short_at(entry, 10, from);
+        words::<4>(entry.get_mut(..8).unwrap_or_default());
+        words::<2>(entry.get_mut(8..OLD_ACE_BYTES).unwrap_or_default());
+        if Ace::is_object(ace_type) { OLD_ACE_BYTES.saturating_add(32) } else { OLD_ACE_BYTES }
+    })
+}
+
+/// Goes through entries; `swap` turns the one that its slice begins with and says how long it is.
+fn swap_entries(bytes: &mut [u8], swap: impl Fn(&mut [u8]) -> usize) {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let len = swap(rest).min(rest.len());
+        rest = rest.split_at_mut(len).1;
+    }
+}
+
+fn short_at(bytes: &[u8], at: usize, from: ByteOrder) -> u16 {
+    let pair = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
+    if from == ByteOrder::Big { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }
 }
 
 const READ_BIT: u64 = 0o4;

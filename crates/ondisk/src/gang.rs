@@ -9,7 +9,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::blkptr::Blkptr;
+use crate::blkptr::{Blkptr, ByteOrder};
 use crate::error::OndiskError;
 use crate::label::ZioEck;
 
@@ -50,8 +50,10 @@ impl GangHeaderPhys {
     /// # Errors
     /// When it is too short or has no eck magic.
     pub fn decode(block: &[u8]) -> Result<Self, OndiskError> {
-        let header: Self = crate::reader::prefix("gang header", block)?;
-        ZioEck::of(header.as_bytes())?;
+        let mut header: Self = crate::reader::prefix("gang header", block)?;
+        if ZioEck::order(header.as_bytes())? == ByteOrder::Big {
+            crate::swap::words::<8>(header.as_mut_bytes());
+        }
         Ok(header)
     }
 

@@ -20,8 +20,10 @@ use units::{Ashift, LABEL_BYTES, LABEL_START_BYTES, LeafOffset};
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::blkptr::ByteOrder;
 use crate::error::OndiskError;
 use crate::nvlist::NvList;
+use crate::swap::words;
 
 /// Labels of a leaf.
 pub const LABELS: usize = 4;
@@ -79,17 +81,30 @@ impl ZioEck {
         Self { magic: U64::new(ECK_MAGIC), checksum: verifier.map(U64::new) }
     }
 
-    /// The trailer of `part`: its last 40 bytes.
+    /// The trailer of `part`: its last 40 bytes, in our byte order whatever its own is.
     ///
     /// # Errors
-    /// When `part` is shorter, or the magic number is missing or byte-swapped.
+    /// When `part` is shorter, or the magic number is missing.
     pub fn of(part: &[u8]) -> Result<Self, OndiskError> {
-        let (_, eck) = Self::read_from_suffix(part)
+        Self::read(part).map(|(_, eck)| eck)
+    }
+
+    /// The byte order of whoever wrote the trailer of `part`.
+    ///
+    /// # Errors
+    /// As [`ZioEck::of`].
+    pub fn order(part: &[u8]) -> Result<ByteOrder, OndiskError> {
+        Self::read(part).map(|(order, _)| order)
+    }
+
+    fn read(part: &[u8]) -> Result<(ByteOrder, Self), OndiskError> {
+        let (_, mut eck) = Self::read_from_suffix(part)
             .map_err(|_| crate::error::short("embedded checksum", ECK_BYTES, part.len()))?;
         match eck.magic.get() {
-            ECK_MAGIC => Ok(eck),
+            ECK_MAGIC => Ok((ByteOrder::Little, eck)),
             found if found == ECK_MAGIC.swap_bytes() => {
-                Err(OndiskError::ForeignByteOrder { what: "embedded checksum" })
+                words::<8>(eck.as_mut_bytes());
+                Ok((ByteOrder::Big, eck))
             }
             found => Err(OndiskError::BadMagic { what: "embedded checksum", expected: ECK_MAGIC, found }),
         }
@@ -107,6 +122,17 @@ impl ZioEck {
     /// When `part` is shorter.
     pub fn put(&self, part: &mut [u8]) {
         self.write_to_suffix(part).expect("the part has room for its checksum");
+    }
+
+    /// The same as a machine of that byte order writes it.
+    ///
+    /// # Panics
+    /// When `part` is shorter.
+    pub fn put_in(mut self, order: ByteOrder, part: &mut [u8]) {
+        if order == ByteOrder::Big {
+            words::<8>(self.as_mut_bytes());
+        }
+        self.put(part);
     }
 }
 

@@ -7,19 +7,22 @@
 //! is swapped as it is registered, by who reads them.
 //!
 //! Swapping twice gives what was there before: what leads through a structure are single bytes.
-//! (test: `swapped_twice_is_as_before`)
+//! (test: `swapped_twice_is_as_before`) Only ACLs are led by numbers, which is why these want to know
+//! what order they come from.
 
 use std::ops::Range;
 
 use units::Level;
 
-use crate::blkptr::BLKPTR_BYTES;
+use crate::acl;
+use crate::blkptr::{BLKPTR_BYTES, ByteOrder};
 use crate::dnode::{DNODE_HEADER_BYTES, DNODE_SLOT_BYTES, flags};
 use crate::error::{OndiskError, short};
 use crate::object_type::{ByteSwap, ObjectType};
 use crate::zap::{
     BLOCK_LEAF, BLOCK_MICRO, CHUNK_ARRAY, CHUNK_BYTES, CHUNK_ENTRY, CHUNK_FREE, MZAP_ENTRY_BYTES,
 };
+use crate::znode::ZNODE_BYTES;
 
 #[cfg(test)]
 mod tests;
@@ -30,9 +33,21 @@ const OBJSET_ACCOUNTS: [Range<usize>; 3] = [1024..1536, 1536..2048, 2048..2560];
 /// Swaps a whole block of an object.
 ///
 /// # Errors
-/// For kinds whose parts are not known here (znodes and ACLs of old file systems), for unknown
-/// types, and for structures that leave their block. `bytes` hold anything then.
+/// For unknown types, and for structures that leave their block. `bytes` hold anything then.
 pub fn swap_block(object_type: ObjectType, level: Level, bytes: &mut [u8]) -> Result<(), OndiskError> {
+    turn_block(object_type, level, bytes, ByteOrder::Big)
+}
+
+/// The same for a block that has the byte order `from`.
+///
+/// # Errors
+/// As there.
+pub fn turn_block(
+    object_type: ObjectType,
+    level: Level,
+    bytes: &mut [u8],
+    from: ByteOrder,
+) -> Result<(), OndiskError> {
     if level.get() > 0 {
         words::<8>(bytes);
         return Ok(());
@@ -43,9 +58,11 @@ pub fn swap_block(object_type: ObjectType, level: Level, bytes: &mut [u8]) -> Re
         Some(ByteSwap::Uint32) => words::<4>(bytes),
         Some(ByteSwap::Uint64) => words::<8>(bytes),
         Some(ByteSwap::Zap) => swap_zap(bytes)?,
-        Some(ByteSwap::Dnode) => swap_dnodes(bytes)?,
-        Some(ByteSwap::Objset) => swap_objset(bytes)?,
-        Some(ByteSwap::Znode | ByteSwap::Oldacl | ByteSwap::Acl) => return Err(foreign("znode or ACL")),
+        Some(ByteSwap::Dnode) => swap_dnodes(bytes, from)?,
+        Some(ByteSwap::Objset) => swap_objset(bytes, from)?,
+        Some(ByteSwap::Znode) => swap_znode(bytes, from)?,
+        Some(ByteSwap::Oldacl) => acl::swap_old(bytes, from),
+        Some(ByteSwap::Acl) => acl::swap(bytes, from),
         None => return Err(foreign("unknown type")),
     }
     Ok(())
@@ -56,7 +73,7 @@ fn foreign(detail: &'static str) -> OndiskError {
 }
 
 /// Turns each word of `N` bytes around; a piece of one at the end stays.
-fn words<const N: usize>(bytes: &mut [u8]) {
+pub(crate) fn words<const N: usize>(bytes: &mut [u8]) {
     let (words, _) = bytes.as_chunks_mut::<N>();
     words.iter_mut().for_each(|word| word.reverse());
 }
@@ -71,7 +88,7 @@ fn byte_at(bytes: &[u8], at: usize) -> usize {
     bytes.get(at).copied().unwrap_or(0).into()
 }
 
-fn swap_dnodes(bytes: &mut [u8]) -> Result<(), OndiskError> {
+fn swap_dnodes(bytes: &mut [u8], from: ByteOrder) -> Result<(), OndiskError> {
     let mut rest = bytes;
     while !rest.is_empty() {
         let is_used = byte_at(rest, 0) != 0;
@@ -80,14 +97,14 @@ fn swap_dnodes(bytes: &mut [u8]) -> Result<(), OndiskError> {
         let (dnode, behind) =
             rest.split_at_mut_checked(len).ok_or_else(|| short("big-endian dnode", len, have))?;
         if is_used {
-            swap_dnode(dnode)?;
+            swap_dnode(dnode, from)?;
         }
         rest = behind;
     }
     Ok(())
 }
 
-fn swap_dnode(dnode: &mut [u8]) -> Result<(), OndiskError> {
+fn swap_dnode(dnode: &mut [u8], from: ByteOrder) -> Result<(), OndiskError> {
     let (pointers, bonus_type) = (byte_at(dnode, 3), byte_at(dnode, 4));
     let has_spill = byte_at(dnode, 7) & usize::from(flags::SPILL_BLKPTR) != 0;
     words::<2>(part(dnode, 8..12)?);
@@ -97,19 +114,39 @@ fn swap_dnode(dnode: &mut [u8]) -> Result<(), OndiskError> {
     let spill = dnode.len().saturating_sub(if has_spill { BLKPTR_BYTES } else { 0 });
     if bonus_type != 0 {
         let bonus_type = ObjectType::new(u8::try_from(bonus_type).unwrap_or(0));
-        swap_block(bonus_type, Level::new(0), part(dnode, bonus..spill.max(bonus))?)?;
+        turn_block(bonus_type, Level::new(0), part(dnode, bonus..spill.max(bonus))?, from)?;
     }
     words::<8>(part(dnode, spill..spill.saturating_add(if has_spill { BLKPTR_BYTES } else { 0 }))?);
     Ok(())
 }
 
+/// A file of an old file system: words, then the ACL, whose version says how it is laid out. A
+/// link's text or a scan stamp may follow, which have no order.
+fn swap_znode(bytes: &mut [u8], from: ByteOrder) -> Result<(), OndiskError> {
+    let acl_at = ZNODE_BYTES.saturating_sub(size_of::<acl::AclPhys>());
+    words::<8>(part(bytes, 0..acl_at.saturating_add(8))?);
+    let version = part(bytes, acl_at.saturating_add(12)..acl_at.saturating_add(14))?;
+    let version = version.first_chunk().copied().unwrap_or_default();
+    let version =
+        if from == ByteOrder::Big { u16::from_be_bytes(version) } else { u16::from_le_bytes(version) };
+    words::<4>(part(bytes, acl_at.saturating_add(8)..acl_at.saturating_add(12))?);
+    words::<2>(part(bytes, acl_at.saturating_add(12)..acl_at.saturating_add(16))?);
+    let entries = part(bytes, acl_at.saturating_add(16)..ZNODE_BYTES)?;
+    if version == acl::ACL_VERSION_FUID {
+        acl::swap(entries, from)
+    } else {
+        acl::swap_old(entries, from)
+    }
+    Ok(())
+}
+
 /// Meta-dnode, log header, type and flags; MACs are bytes.
-fn swap_objset(bytes: &mut [u8]) -> Result<(), OndiskError> {
-    swap_dnodes(part(bytes, 0..DNODE_SLOT_BYTES)?)?;
+fn swap_objset(bytes: &mut [u8], from: ByteOrder) -> Result<(), OndiskError> {
+    swap_dnodes(part(bytes, 0..DNODE_SLOT_BYTES)?, from)?;
     words::<8>(part(bytes, 512..720)?);
     for dnode in OBJSET_ACCOUNTS {
         if bytes.len() >= dnode.end {
-            swap_dnodes(part(bytes, dnode)?)?;
+            swap_dnodes(part(bytes, dnode)?, from)?;
         }
     }
     Ok(())

@@ -121,13 +121,15 @@ impl UberblockPhys {
     /// verify, with [`ZioEck::of`] the whole slot.
     ///
     /// # Errors
-    /// When the slot is too short, empty (no magic) or byte-swapped.
+    /// When the slot is too short or empty (no magic).
     pub fn decode(slot: &[u8]) -> Result<Self, OndiskError> {
-        let uberblock: Self = crate::reader::prefix("uberblock", slot)?;
+        let mut uberblock: Self = crate::reader::prefix("uberblock", slot)?;
         match uberblock.magic.get() {
             UBERBLOCK_MAGIC => Ok(uberblock),
             found if found == UBERBLOCK_MAGIC.swap_bytes() => {
-                Err(OndiskError::ForeignByteOrder { what: "uberblock" })
+                // Words of 64 bits throughout, the blkptr's as well.
+                crate::swap::words::<8>(uberblock.as_mut_bytes());
+                Ok(uberblock)
             }
             found => Err(OndiskError::BadMagic { what: "uberblock", expected: UBERBLOCK_MAGIC, found }),
         }

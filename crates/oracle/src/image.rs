@@ -22,9 +22,9 @@ pub fn read_at(file: &File, offset: u64, bytes: usize) -> Vec<u8> {
 
 /// Whether a label part, gang header or the like holds the checksum it should.
 pub fn eck_holds(part: &[u8], verifier: [u64; 4]) -> bool {
-    let Ok(eck) = ZioEck::of(part) else { return false };
+    let (Ok(eck), Ok(order)) = (ZioEck::of(part), ZioEck::order(part)) else { return false };
     let mut seeded = part.to_vec();
-    ZioEck::seeded(verifier).put(&mut seeded);
+    ZioEck::seeded(verifier).put_in(order, &mut seeded);
     codec::checksum(ChecksumKind::Label, &seeded, None) == Ok(eck.words())
 }
 

@@ -12,9 +12,9 @@
 use std::ops::Range;
 
 use device::IoBuf;
-use ondisk::zil::record::LrWrite;
+use ondisk::zil::record::{LrWrite, swap_record};
 use ondisk::zil::{ChainForm, ChainSeed, LrCommon, RecordHead, ZIL_CHAIN_BYTES, ZilChain};
-use ondisk::{Blkptr, ByteOrder, ChecksumKind, OndiskError};
+use ondisk::{Blkptr, ByteOrder, OndiskError};
 use units::{Txg, ZilSeq};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -76,8 +76,8 @@ impl BlockBuilder {
         let hashed = chain.hashed_bytes(ChainForm::Slim, self.buf.len() as u64);
         let hashed = hashed.and_then(|bytes| usize::try_from(bytes).ok()).expect("what was put in fits");
         self.buf[..ZIL_CHAIN_BYTES].copy_from_slice(chain.as_bytes());
-        let sum = hash(ChainForm::Slim, &self.buf[..hashed]);
-        write_words(&mut self.buf, ChainForm::Slim, sum);
+        let sum = hash(ChainForm::Slim, ByteOrder::Little, &self.buf[..hashed]);
+        write_words(&mut self.buf, ChainForm::Slim, ByteOrder::Little, sum);
         self.buf
     }
 }
@@ -115,12 +115,8 @@ fn index(n: u64) -> usize {
     usize::try_from(n).expect("an offset in memory")
 }
 
-fn hash(form: ChainForm, bytes: &[u8]) -> [u64; 4] {
-    let kind = match form {
-        ChainForm::Slim => ChecksumKind::Fletcher4,
-        ChainForm::Trailer => ChecksumKind::Fletcher2,
-    };
-    codec::checksum(kind, bytes, None).expect("fletcher needs no salt")
+fn hash(form: ChainForm, order: ByteOrder, bytes: &[u8]) -> [u64; 4] {
+    codec::checksum_of(order, form.checksum_kind(), bytes, None).expect("fletcher needs no salt")
 }
 
 /// Where the four checksum words lie in a block of this form.
@@ -132,10 +128,10 @@ fn words_at(form: ChainForm, block_bytes: usize) -> Range<usize> {
     end - 32..end
 }
 
-fn write_words(block: &mut [u8], form: ChainForm, words: [u64; 4]) {
+fn write_words(block: &mut [u8], form: ChainForm, order: ByteOrder, words: [u64; 4]) {
     let at = words_at(form, block.len());
     for (out, word) in block[at].chunks_exact_mut(8).zip(words) {
-        out.copy_from_slice(&word.to_le_bytes());
+        out.copy_from_slice(&if order == ByteOrder::Big { word.to_be_bytes() } else { word.to_le_bytes() });
     }
 }
 
@@ -146,8 +142,6 @@ pub enum NotABlock {
     Absent,
     /// A good checksum over fields that make no sense.
     Malformed(OndiskError),
-    /// Written by a machine of the other byte order.
-    Foreign,
 }
 
 /// A log block that verified.
@@ -177,16 +171,14 @@ impl LogBlock {
 /// # Errors
 /// When they are something else.
 pub fn open(bp: &Blkptr, mut bytes: IoBuf) -> Result<LogBlock, NotABlock> {
-    if bp.byte_order() == ByteOrder::Big {
-        return Err(NotABlock::Foreign);
-    }
     let kind = bp.checksum_kind().map_err(NotABlock::Malformed)?;
     let form = ChainForm::of(kind).map_err(NotABlock::Malformed)?;
     let chain = ZilChain::read(form, &bytes).map_err(|_| NotABlock::Absent)?;
+    let order = ZilChain::order(form, &bytes).map_err(|_| NotABlock::Absent)?;
     let hashed = chain.hashed_bytes(form, bytes.len() as u64).ok_or(NotABlock::Absent)?;
     let hashed = usize::try_from(hashed).ok().filter(|&n| n >= ZIL_CHAIN_BYTES).ok_or(NotABlock::Absent)?;
-    write_words(&mut bytes, form, bp.checksum());
-    let sum = hash(form, &bytes[..hashed]);
+    write_words(&mut bytes, form, order, bp.checksum());
+    let sum = hash(form, order, &bytes[..hashed]);
     if sum != chain.eck.words() {
         return Err(NotABlock::Absent);
     }
@@ -199,7 +191,24 @@ pub fn open(bp: &Blkptr, mut bytes: IoBuf) -> Result<LogBlock, NotABlock> {
         ChainForm::Slim => ZIL_CHAIN_BYTES,
         ChainForm::Trailer => 0,
     };
+    if order == ByteOrder::Big {
+        turn_records(&mut bytes[from..from + len]);
+    }
     Ok(LogBlock { next: chain.next, bytes, records: from..from + len })
+}
+
+/// Turns the records of a big-endian block around. Behind one that makes no sense nothing can be
+/// found; who walks the records comes to it and says so.
+fn turn_records(records: &mut [u8]) {
+    let mut rest = records;
+    while let Some(&reclen) = rest.get(8..).and_then(|bytes| bytes.first_chunk()) {
+        let reclen = usize::try_from(u64::from_be_bytes(reclen)).unwrap_or(usize::MAX);
+        let Some((record, behind)) = rest.split_at_mut_checked(reclen) else { return };
+        if record.len() < COMMON_BYTES || swap_record(record, ByteOrder::Big).is_err() {
+            return;
+        }
+        rest = behind;
+    }
 }
 
 /// A record in a block: its head decoded, the rest as it lies there.

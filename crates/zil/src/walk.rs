@@ -128,7 +128,6 @@ impl<'a> LogWalk<'a> {
         let bytes = self.store.read(bp).await?;
         match block::open(bp, bytes) {
             Ok(block) => Ok(Some(block)),
-            Err(NotABlock::Foreign) => Err(self.unsupported(seq, "big-endian byte order")),
             Err(NotABlock::Absent | NotABlock::Malformed(_)) => Ok(None),
         }
     }

@@ -12,7 +12,7 @@
 //! (tests: `a_log_block_verifies_only_with_its_own_seed`, `only_the_used_part_of_a_slim_log_block_counts`)
 
 use ondisk::zil::{ChainForm, ZIL_CHAIN_BYTES, ZilChain};
-use ondisk::{Blkptr, ECK_BYTES, ZioEck};
+use ondisk::{Blkptr, ByteOrder, ECK_BYTES, ZioEck};
 
 #[cfg(test)]
 mod tests;
@@ -38,10 +38,10 @@ pub fn verify_gang_header(header: &[u8], bp: &Blkptr) -> bool {
 pub fn verify_log_block(block: &[u8], bp: &Blkptr) -> bool {
     let Some((form, eck, hashed)) = log_layout(block, bp) else { return false };
     let stored = &block[eck..eck + ECK_BYTES];
-    let Ok(stored) = ZioEck::of(stored) else { return false };
+    let (Ok(stored), Ok(order)) = (ZioEck::of(stored), ZioEck::order(stored)) else { return false };
     let mut seeded = block[..hashed].to_vec();
-    ZioEck::seeded(bp.checksum()).put(&mut seeded[..eck + ECK_BYTES]);
-    log_hash(form, &seeded) == stored.words()
+    ZioEck::seeded(bp.checksum()).put_in(order, &mut seeded[..eck + ECK_BYTES]);
+    log_hash(form, order, &seeded) == stored.words()
 }
 
 /// Seals `block`, whose chain structure is complete but for the checksum, for the place that `bp`
@@ -52,7 +52,7 @@ pub fn verify_log_block(block: &[u8], bp: &Blkptr) -> bool {
 pub fn seal_log_block(block: &mut [u8], bp: &Blkptr) {
     let (form, eck, hashed) = log_layout(block, bp).expect("a log block of our own making");
     ZioEck::seeded(bp.checksum()).put(&mut block[..eck + ECK_BYTES]);
-    let sum = log_hash(form, &block[..hashed]);
+    let sum = log_hash(form, ByteOrder::Little, &block[..hashed]);
     ZioEck::seeded(sum).put(&mut block[..eck + ECK_BYTES]);
 }
 
@@ -69,6 +69,6 @@ fn log_layout(block: &[u8], bp: &Blkptr) -> Option<(ChainForm, usize, usize)> {
     (end <= hashed).then_some((form, eck, hashed))
 }
 
-fn log_hash(form: ChainForm, bytes: &[u8]) -> [u64; 4] {
-    codec::checksum(form.checksum_kind(), bytes, None).expect("fletcher is always there")
+fn log_hash(form: ChainForm, order: ByteOrder, bytes: &[u8]) -> [u64; 4] {
+    codec::checksum_of(order, form.checksum_kind(), bytes, None).expect("fletcher is always there")
 }

@@ -9,6 +9,7 @@ use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrCreate;
 use units::ObjectId;
 
+use crate::acl::Acl;
 use crate::dirent::Dirent;
 use crate::error::{Result, ZplError};
 use crate::flags;
@@ -20,6 +21,7 @@ use crate::posix_acl::{self, PosixAcl};
 use crate::sa::{SaImage, ZplAttr};
 use crate::time::Timestamp;
 use crate::xattr::XattrMode;
+use crate::xvattr::Extra;
 use crate::zfs::Zfs;
 use crate::znode::{Attributes, Znode, stamp_content};
 
@@ -49,7 +51,7 @@ pub enum NewNode<'a> {
 }
 
 impl<'a> NewNode<'a> {
-    fn kind(self) -> FileKind {
+    pub(crate) fn kind(self) -> FileKind {
         match self {
             Self::File => FileKind::File,
             Self::Directory => FileKind::Directory,
@@ -77,7 +79,7 @@ impl<'a> NewNode<'a> {
 }
 
 /// What a new object gets that is not the caller's to say, but the log's at replay.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Birth {
     pub uid: u32,
     pub gid: u32,
@@ -86,6 +88,10 @@ pub(crate) struct Birth {
     pub slots: u8,
     /// Number and generation, where they are given.
     pub identity: Option<(ObjectId, u64)>,
+    /// An ACL of its own; the permissions follow from it.
+    pub acl: Option<Acl>,
+    /// Additional attributes.
+    pub extra: Extra,
 }
 
 impl Zfs {
@@ -126,7 +132,7 @@ impl Zfs {
             permissions,
             born: self.now(),
             slots: self.options().dnode_slots,
-            identity: None,
+            ..Birth::default()
         };
         let mut attributes = self.create_by(Origin::Client, &parent, name, node, birth).await?;
         if let Some((default_acl, acl)) = default_acl.zip(acl) {
@@ -189,9 +195,10 @@ impl Zfs {
     /// The attributes of the new object; generation and number still to come.
     pub(crate) async fn newborn(&self, parent: &Znode, node: NewNode<'_>, birth: &Birth) -> Result<SaImage> {
         let parent_flags = parent.word(ZplAttr::Flags);
-        let inherits_project = parent_flags & flags::PROJECT_INHERIT != 0;
+        let inherits_project = parent_flags & flags::PROJINHERIT != 0;
         let is_plain = matches!(node, NewNode::File | NewNode::Directory);
-        let project = if inherits_project { parent.word(ZplAttr::Projid) } else { 0 };
+        let inherited = if inherits_project { parent.word(ZplAttr::Projid) } else { 0 };
+        let project = birth.extra.project.unwrap_or(inherited);
         let new = NewAttributes {
             kind: node.kind(),
             permissions: birth.permissions,
@@ -203,10 +210,16 @@ impl Zfs {
             device: node.device(),
             target: node.target(),
             project: (self.os.accounts_projects() && is_plain).then_some(project),
-            flags: parent_flags & if is_plain { flags::PROJECT_INHERIT | flags::XATTR } else { flags::XATTR },
+            flags: parent_flags & if is_plain { flags::PROJINHERIT | flags::XATTR } else { flags::XATTR },
+            acl: birth.acl.as_ref(),
         };
-        let attrs = self.sa.with(|tables| new_attributes(tables, &new));
-        self.sa.build(&attrs, bonus_capacity(birth.slots)).await
+        let mut attrs = self.sa.with(|tables| new_attributes(tables, &new));
+        if let Some(stamp) = &birth.extra.scanstamp {
+            self.sa.with(|tables| attrs.set_known(tables, ZplAttr::Scanstamp, stamp));
+        }
+        let mut image = self.sa.build(&attrs, bonus_capacity(birth.slots)).await?;
+        birth.extra.apply(&mut image);
+        Ok(image)
     }
 
     /// Allocates the object and stores its attributes.

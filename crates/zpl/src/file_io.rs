@@ -285,7 +285,7 @@ fn block_bytes_for(now: u32, record_bytes: u32, end: u64) -> u32 {
 
 fn check_flags(znode: &Znode, offset: u64) -> Result<()> {
     znode.check_mutable()?;
-    if znode.word(ZplAttr::Flags) & flags::APPEND_ONLY != 0 && offset < znode.size() {
+    if znode.word(ZplAttr::Flags) & flags::APPENDONLY != 0 && offset < znode.size() {
         return Err(ZplError::NotPermitted("append-only"));
     }
     Ok(())

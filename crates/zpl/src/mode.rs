@@ -23,6 +23,8 @@ pub enum FileKind {
 pub const MODE_TYPE: u32 = 0o170_000;
 /// The permission bits with set-id and sticky.
 pub const MODE_PERMISSIONS: u32 = 0o7777;
+/// Read, write and execute, for everybody.
+pub const MODE_RWX: u32 = 0o777;
 /// Set-user-id.
 pub const MODE_SETUID: u32 = 0o4000;
 /// Set-group-id.

@@ -2,9 +2,9 @@
 
 use units::ObjectId;
 
-use crate::acl::TrivialAcl;
+use crate::acl::{Acl, Owners, with_rwx};
 use crate::flags;
-use crate::mode::{DeviceNumber, FileKind, MODE_EXECUTE};
+use crate::mode::{DeviceNumber, FileKind};
 use crate::sa::{SaAttrs, SaTables, ZplAttr};
 use crate::time::Timestamp;
 
@@ -33,13 +33,17 @@ pub(crate) struct NewAttributes<'a> {
     pub project: Option<u64>,
     /// Flags inherited from the directory.
     pub flags: u64,
+    /// An ACL of its own, which the permissions follow.
+    pub acl: Option<&'a Acl>,
 }
 
 /// The stored attributes of a new object, in OpenZFS's order: the places of the first ones
 /// are relied on where space is accounted to users.
 pub(crate) fn new_attributes(tables: &SaTables, new: &NewAttributes<'_>) -> SaAttrs {
     let is_directory = new.kind == FileKind::Directory;
-    let acl = TrivialAcl::of_mode(new.permissions, is_directory);
+    let owners = Owners { uid: new.uid.into(), gid: new.gid.into() };
+    let acl = new.acl.cloned().unwrap_or_else(|| Acl::of_mode(new.permissions, is_directory));
+    let permissions = with_rwx(new.permissions, acl.rwx(owners));
     let size = match new.target {
         Some(target) => target.len() as u64,
         None if is_directory => 2,
@@ -48,13 +52,13 @@ pub(crate) fn new_attributes(tables: &SaTables, new: &NewAttributes<'_>) -> SaAt
     let links = if is_directory { 2 } else { 1 };
     let born = new.born.encode();
     let mut attrs = SaAttrs::default();
-    attrs.set_word(tables, ZplAttr::Mode, u64::from(new.kind.mode_bits() | new.permissions));
+    attrs.set_word(tables, ZplAttr::Mode, u64::from(new.kind.mode_bits() | permissions));
     attrs.set_word(tables, ZplAttr::Size, size);
     attrs.set_word(tables, ZplAttr::Gen, new.generation);
     attrs.set_word(tables, ZplAttr::Uid, u64::from(new.uid));
     attrs.set_word(tables, ZplAttr::Gid, u64::from(new.gid));
     attrs.set_word(tables, ZplAttr::Parent, new.parent.get());
-    attrs.set_word(tables, ZplAttr::Flags, birth_flags(new));
+    attrs.set_word(tables, ZplAttr::Flags, birth_flags(new) | acl.flags(is_directory, owners));
     for time in [ZplAttr::Atime, ZplAttr::Mtime, ZplAttr::Ctime, ZplAttr::Crtime] {
         attrs.set_known(tables, time, &born);
     }
@@ -65,8 +69,8 @@ pub(crate) fn new_attributes(tables: &SaTables, new: &NewAttributes<'_>) -> SaAt
     if let Some(device) = new.device {
         attrs.set_word(tables, ZplAttr::Rdev, device.encode());
     }
-    attrs.set_word(tables, ZplAttr::DaclCount, acl.count);
-    attrs.set_known(tables, ZplAttr::DaclAces, &acl.aces);
+    attrs.set_word(tables, ZplAttr::DaclCount, acl.count());
+    attrs.set_known(tables, ZplAttr::DaclAces, &acl.bytes());
     if let Some(target) = new.target {
         attrs.set_known(tables, ZplAttr::Symlink, target);
     }
@@ -74,17 +78,6 @@ pub(crate) fn new_attributes(tables: &SaTables, new: &NewAttributes<'_>) -> SaAt
 }
 
 fn birth_flags(new: &NewAttributes<'_>) -> u64 {
-    let mut flags = new.flags | flags::ARCHIVE | flags::AV_MODIFIED | flags::ACL_TRIVIAL;
-    if new.kind == FileKind::Directory {
-        flags |= flags::ACL_AUTO_INHERIT;
-    }
-    if new.project.is_some() {
-        flags |= flags::PROJECT_ID;
-    }
-    flags | exec_flag(new.permissions)
-}
-
-/// The flag that says that nobody is denied execution.
-pub(crate) fn exec_flag(permissions: u32) -> u64 {
-    if permissions & MODE_EXECUTE == MODE_EXECUTE { flags::NO_EXECS_DENIED } else { 0 }
+    let project = if new.project.is_some() { flags::PROJID } else { 0 };
+    new.flags | flags::ARCHIVE | flags::AV_MODIFIED | project
 }

@@ -12,17 +12,18 @@ use std::sync::Arc;
 
 use dmu::Tx;
 use ondisk::zil::LogRecord;
-use ondisk::zil::record::LrRename;
+use ondisk::zil::record::{LrRename, LrRenameWhiteout};
 use units::ObjectId;
 
-use crate::create::{entry_added, entry_removed};
+use crate::create::{Birth, NewNode, entry_added, entry_removed};
 use crate::dirent::Dirent;
 use crate::error::{Result, ZplError};
 use crate::flags;
 use crate::journal::Origin;
-use crate::mode::FileKind;
+use crate::mode::{DeviceNumber, FileKind};
+use crate::options::Cred;
 use crate::range_lock::RangeGuard;
-use crate::sa::ZplAttr;
+use crate::sa::{SaImage, ZplAttr};
 use crate::time::Timestamp;
 use crate::unlink::Loss;
 use crate::zfs::Zfs;
@@ -41,6 +42,16 @@ pub enum RenameMode {
     /// It must be taken: exchange the two (`RENAME_EXCHANGE`).
     Exchange,
 }
+
+/// What a rename is to do.
+struct How {
+    mode: RenameMode,
+    /// What to leave behind.
+    whiteout: Option<Birth>,
+}
+
+/// A whiteout is a character device of number 0, 0.
+const WHITEOUT: NewNode<'_> = NewNode::CharDevice(DeviceNumber { major: 0, minor: 0 });
 
 /// A name in a directory.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +85,24 @@ impl Zfs {
     /// in itself.
     pub async fn rename(&self, from: Place<'_>, to: Place<'_>, mode: RenameMode) -> Result<()> {
         self.check_writable()?;
-        self.rename_by(Origin::Client, from, to, mode).await?;
+        self.rename_by(Origin::Client, from, to, mode, None).await?;
+        self.settle(from.dir).await
+    }
+
+    /// [`Zfs::rename`] that leaves a whiteout in its place (`RENAME_WHITEOUT`), all in one.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn rename_leaving_whiteout(&self, from: Place<'_>, to: Place<'_>, cred: Cred) -> Result<()> {
+        self.check_writable()?;
+        let birth = Birth {
+            uid: cred.uid,
+            gid: cred.gid,
+            born: self.now(),
+            slots: self.options().dnode_slots,
+            ..Birth::default()
+        };
+        self.rename_by(Origin::Client, from, to, RenameMode::Replace, Some(birth)).await?;
         self.settle(from.dir).await
     }
 
@@ -84,6 +112,7 @@ impl Zfs {
         from: Place<'_>,
         to: Place<'_>,
         mode: RenameMode,
+        whiteout: Option<Birth>,
     ) -> Result<()> {
         self.check_name(from.name)?;
         self.check_name(to.name)?;
@@ -91,11 +120,11 @@ impl Zfs {
             let dir = self.directory(from.dir).await?;
             let lock = dir.lock.whole().await;
             let dirs = Dirs { source: Arc::clone(&dir), target: dir, _locks: [Some(lock), None] };
-            self.rename_between(origin, &dirs, from, to, mode, &Related::default()).await?
+            self.rename_between(origin, &dirs, from, to, How { mode, whiteout }, &Related::default()).await?
         } else {
             let _moving = self.moving.lock().await;
             let (dirs, related) = self.lock_two(from.dir, to.dir).await?;
-            self.rename_between(origin, &dirs, from, to, mode, &related).await?
+            self.rename_between(origin, &dirs, from, to, How { mode, whiteout }, &related).await?
         };
         match orphan {
             Some(znode) => self.reap(&znode).await,
@@ -140,9 +169,10 @@ impl Zfs {
         dirs: &Dirs,
         from: Place<'_>,
         to: Place<'_>,
-        mode: RenameMode,
+        how: How,
         related: &Related,
     ) -> Result<Option<Arc<Znode>>> {
+        let How { mode, whiteout } = how;
         for dir in [&dirs.source, &dirs.target] {
             dir.check_linked()?;
             dir.check_mutable()?;
@@ -184,9 +214,22 @@ impl Zfs {
                     None => None,
                 };
                 let orphan = loss.as_ref().is_some_and(Loss::is_queued);
+                let newborn = match &whiteout {
+                    Some(birth) => Some(self.newborn(&dirs.source, WHITEOUT, birth).await?),
+                    None => None,
+                };
                 let tx = self.begin().await?;
                 self.replace(&tx, dirs, from, to, &moved, taken.as_deref().zip(loss)).await?;
-                self.journal.rename(origin, &tx, logged, moved.object(), || LogRecord::Rename(record()));
+                let whiteout = match whiteout.zip(newborn) {
+                    Some((birth, image)) => {
+                        Some((self.leave_whiteout(&tx, &dirs.source, from.name, &birth, image).await?, birth))
+                    }
+                    None => None,
+                };
+                self.journal.rename(origin, &tx, logged, moved.object(), || match whiteout {
+                    Some((znode, birth)) => whiteout_record(record(), &znode, &birth),
+                    None => LogRecord::Rename(record()),
+                });
                 Ok(taken.filter(|_| orphan))
             }
         }
@@ -229,6 +272,25 @@ impl Zfs {
             Some((_, loss)) => self.lose_name(tx, loss, now).await,
             None => Ok(()),
         }
+    }
+
+    /// Puts a whiteout where a name was: what a union file system takes for "not here".
+    async fn leave_whiteout(
+        &self,
+        tx: &Tx,
+        dir: &Znode,
+        name: &[u8],
+        birth: &Birth,
+        image: SaImage,
+    ) -> Result<Arc<Znode>> {
+        let znode = self.bring_up(tx, WHITEOUT, birth, image).await?;
+        let entry = Dirent { object: znode.object(), kind: Some(WHITEOUT.kind()) }.encode();
+        dir.zap()?.add_u64(tx, name, entry).await?;
+        let mut dir_image = dir.image();
+        entry_added(&mut dir_image, WHITEOUT.kind());
+        dir.store(tx, dir_image)?;
+        self.cache.insert(Arc::clone(&znode));
+        Ok(znode)
     }
 
     async fn exchange(
@@ -307,4 +369,18 @@ fn arrive(tx: &Tx, znode: &Znode, dir: &Znode, now: Timestamp) -> Result<()> {
     image.set_word(ZplAttr::Flags, image.word(ZplAttr::Flags) | flags::AV_MODIFIED);
     stamp_change(&mut image, now);
     znode.store(tx, image)
+}
+
+fn whiteout_record(rename: LrRename, znode: &Znode, birth: &Birth) -> LogRecord {
+    LogRecord::RenameWhiteout(LrRenameWhiteout {
+        rename,
+        object: znode.object(),
+        slots: birth.slots,
+        mode: znode.mode().into(),
+        uid: birth.uid.into(),
+        gid: birth.gid.into(),
+        generation: znode.word(ZplAttr::Gen),
+        crtime: birth.born.into(),
+        rdev: 0,
+    })
 }

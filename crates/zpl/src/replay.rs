@@ -13,23 +13,23 @@ use device::BoxFuture;
 use ondisk::LogRecord;
 use ondisk::zil::record::body::attr_mask;
 use ondisk::zil::record::{
-    LrAttr, LrCloneRange, LrCreate, LrRename, LrRenameWhiteout, LrSetSaXattr, LrSetattr, LrWrite,
+    LrCloneRange, LrCreate, LrCreateAcl, LrRename, LrRenameWhiteout, LrSetSaXattr, LrSetattr, LrWrite,
 };
 use units::{BlockId, Level, ObjectId, Txg};
 use zil::{Applied, Replay, ReplayBlock, ReplayCtx, ReplayRecord};
 
+use crate::acl::Acl;
 use crate::allocation::SpaceChange;
 use crate::create::{Birth, NewNode};
 use crate::dirent::Dirent;
 use crate::error::{Result, ZplError};
-use crate::flags;
 use crate::journal::Origin;
 use crate::mode::{DeviceNumber, FileKind, MODE_PERMISSIONS};
 use crate::rename::{Place, RenameMode};
-use crate::sa::ZplAttr;
-use crate::setattr::{Decided, Extra};
+use crate::setattr::Decided;
 use crate::unlink::Victim;
 use crate::xattr::XattrMode;
+use crate::xvattr::Extra;
 use crate::zfs::Zfs;
 
 impl Replay for Zfs {
@@ -59,17 +59,29 @@ impl Zfs {
             return Err(ZplError::Unsupported("case-insensitive names in the log"));
         }
         match &record.record {
-            LogRecord::Create(lr) => return self.replay_create(origin, lr, file_node(lr)?).await,
-            LogRecord::Mkdir(lr) => return self.replay_create(origin, lr, NewNode::Directory).await,
+            LogRecord::Create(lr) | LogRecord::CreateAttr(lr) => {
+                return self.replay_create(origin, lr, file_node(lr)?, birth_of(lr)).await;
+            }
+            LogRecord::Mkdir(lr) | LogRecord::MkdirAttr(lr) => {
+                return self.replay_create(origin, lr, NewNode::Directory, birth_of(lr)).await;
+            }
+            LogRecord::CreateAcl(lr) | LogRecord::CreateAclAttr(lr) => {
+                let node = file_node(&lr.create)?;
+                return self.replay_create(origin, &lr.create, node, birth_with_acl(lr)?).await;
+            }
+            LogRecord::MkdirAcl(lr) | LogRecord::MkdirAclAttr(lr) => {
+                let birth = birth_with_acl(lr)?;
+                return self.replay_create(origin, &lr.create, NewNode::Directory, birth).await;
+            }
             LogRecord::Symlink(lr) => {
                 let target = lr.target.as_deref().unwrap_or_default();
-                return self.replay_create(origin, lr, NewNode::Symlink(target)).await;
+                return self.replay_create(origin, lr, NewNode::Symlink(target), birth_of(lr)).await;
             }
             LogRecord::Mkxattr(lr) => {
                 let owner = self.znode(lr.dir).await?;
                 let _lock = owner.lock.whole().await;
                 owner.check_alive()?;
-                self.make_xattr_dir(origin, &owner, birth_of(lr)?).await?;
+                self.make_xattr_dir(origin, &owner, birth_of(lr)).await?;
             }
             LogRecord::Remove(lr) => {
                 return tolerate_gone(self.remove_by(origin, lr.dir, &lr.name, Victim::File).await);
@@ -95,22 +107,21 @@ impl Zfs {
             LogRecord::Setattr(lr) => self.replay_setattr(origin, lr).await?,
             LogRecord::SetSaXattr(lr) => return self.replay_xattr(origin, lr).await,
             LogRecord::CloneRange(lr) => self.replay_clone(origin, lr).await?,
-            LogRecord::AclV0(_)
-            | LogRecord::Acl(_)
-            | LogRecord::CreateAcl(_)
-            | LogRecord::CreateAttr(_)
-            | LogRecord::CreateAclAttr(_)
-            | LogRecord::MkdirAcl(_)
-            | LogRecord::MkdirAttr(_)
-            | LogRecord::MkdirAclAttr(_) => {
-                return Err(ZplError::Unsupported("an ACL or additional attributes in the log"));
+            LogRecord::AclV0(lr) => {
+                self.set_acl_by(origin, lr.object, &Acl::of_old_log(&lr.aces)?).await?;
             }
+            LogRecord::Acl(lr) => self.set_acl_by(origin, lr.object, &Acl::of_log(&lr.acl)?).await?,
         }
         Ok(Applied::Done)
     }
 
-    async fn replay_create(&self, origin: Origin<'_>, lr: &LrCreate, node: NewNode<'_>) -> Result<Applied> {
-        let birth = birth_of(lr)?;
+    async fn replay_create(
+        &self,
+        origin: Origin<'_>,
+        lr: &LrCreate,
+        node: NewNode<'_>,
+        birth: Birth,
+    ) -> Result<Applied> {
         let parent = self.znode(lr.dir).await?;
         if let Some(word) = parent.zap()?.lookup_u64(&lr.name).await? {
             let same = Dirent::decode(word).object == lr.object;
@@ -123,27 +134,21 @@ impl Zfs {
 
     async fn replay_rename(&self, origin: Origin<'_>, lr: &LrRename, mode: RenameMode) -> Result<()> {
         let (from, to) = places(lr);
-        self.rename_by(origin, from, to, mode).await
+        self.rename_by(origin, from, to, mode, None).await
     }
 
     async fn replay_whiteout(&self, origin: Origin<'_>, lr: &LrRenameWhiteout) -> Result<()> {
         let (from, to) = places(&lr.rename);
-        self.rename_by(origin, from, to, RenameMode::Replace).await?;
-        let whiteout = LrCreate {
-            dir: lr.rename.source_dir,
-            object: lr.object,
-            slots: lr.slots,
-            mode: lr.mode,
-            uid: lr.uid,
-            gid: lr.gid,
-            generation: lr.generation,
-            crtime: lr.crtime,
-            rdev: lr.rdev,
-            name: lr.rename.source.clone(),
-            ..LrCreate::default()
+        let whiteout = Birth {
+            uid: plain_id(lr.uid),
+            gid: plain_id(lr.gid),
+            permissions: lr.mode as u32 & MODE_PERMISSIONS,
+            born: lr.crtime.into(),
+            slots: lr.slots.max(1),
+            identity: Some((lr.object, lr.generation)),
+            ..Birth::default()
         };
-        self.replay_create(origin, &whiteout, file_node(&whiteout)?).await?;
-        Ok(())
+        self.rename_by(origin, from, to, RenameMode::Replace, Some(whiteout)).await
     }
 
     async fn replay_logged_write(
@@ -164,18 +169,14 @@ impl Zfs {
         let has = |bit: u64| lr.mask & bit != 0;
         let change = Decided {
             permissions: has(attr_mask::MODE).then_some(lr.mode as u32 & MODE_PERMISSIONS),
-            uid: if has(attr_mask::UID) { Some(plain_id(lr.uid)?) } else { None },
-            gid: if has(attr_mask::GID) { Some(plain_id(lr.gid)?) } else { None },
+            uid: has(attr_mask::UID).then(|| plain_id(lr.uid)),
+            gid: has(attr_mask::GID).then(|| plain_id(lr.gid)),
             size: has(attr_mask::SIZE).then_some(lr.size),
             atime: has(attr_mask::ATIME).then(|| lr.atime.into()),
             // A change of size carries the time of the change, asked for or not.
             mtime: has(attr_mask::MTIME | attr_mask::SIZE).then(|| lr.mtime.into()),
-            extra: lr.attr.as_ref().map(extra_of),
+            extra: lr.attr.as_ref().map(Extra::of_log),
         };
-        let has_project = self.znode(lr.object).await?.bytes(ZplAttr::Projid).is_some();
-        if change.extra.is_some_and(|extra| extra.project.is_some()) && !has_project {
-            return Err(ZplError::Unsupported("giving an object a project id that had none"));
-        }
         self.set_attributes_by(origin, lr.object, |_, _| change).await?;
         Ok(())
     }
@@ -245,52 +246,24 @@ fn file_node(lr: &LrCreate) -> Result<NewNode<'static>> {
     }
 }
 
-fn birth_of(lr: &LrCreate) -> Result<Birth> {
-    Ok(Birth {
-        uid: plain_id(lr.uid)?,
-        gid: plain_id(lr.gid)?,
+fn birth_of(lr: &LrCreate) -> Birth {
+    Birth {
+        uid: plain_id(lr.uid),
+        gid: plain_id(lr.gid),
         permissions: lr.mode as u32 & MODE_PERMISSIONS,
         born: lr.crtime.into(),
         slots: lr.slots.max(1),
         identity: Some((lr.object, lr.generation)),
-    })
-}
-
-/// A user or group that is not an index into a table of foreign domains.
-fn plain_id(id: u64) -> Result<u32> {
-    u32::try_from(id).map_err(|_| ZplError::Unsupported("foreign user ids in the log"))
-}
-
-/// Bits of the first word of [`LrAttr::bitmap`], and the flags they stand for.
-const XAT_FLAGS: [(u32, u64); 12] = [
-    (0x2, flags::ARCHIVE),
-    (0x4, flags::SYSTEM),
-    (0x8, flags::READ_ONLY),
-    (0x10, flags::HIDDEN),
-    (0x20, flags::NO_UNLINK),
-    (0x40, flags::IMMUTABLE),
-    (0x80, flags::APPEND_ONLY),
-    (0x100, flags::NO_DUMP),
-    (0x400, flags::AV_QUARANTINED),
-    (0x800, flags::AV_MODIFIED),
-    (0x1_0000, flags::SPARSE),
-    (0x2_0000, flags::PROJECT_INHERIT),
-];
-const XAT_CRTIME: u32 = 0x1;
-const XAT_PROJECT: u32 = 0x4_0000;
-
-fn extra_of(lr: &LrAttr) -> Extra {
-    let asked = lr.bitmap.first().copied().unwrap_or(0);
-    let mut extra = Extra::default();
-    for (bit, flag) in XAT_FLAGS {
-        match (asked & bit != 0, lr.attrs & u64::from(bit) != 0) {
-            (true, true) => extra.set |= flag,
-            (true, false) => extra.clear |= flag,
-            (false, _) => {}
-        }
+        acl: None,
+        extra: lr.attr.as_ref().map(Extra::of_log).unwrap_or_default(),
     }
-    extra.crtime = (asked & XAT_CRTIME != 0).then(|| lr.crtime.into());
-    let project = lr.scanstamp.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-    extra.project = (asked & XAT_PROJECT != 0).then_some(project);
-    extra
+}
+
+fn birth_with_acl(lr: &LrCreateAcl) -> Result<Birth> {
+    Ok(Birth { acl: Some(Acl::of_log(&lr.acl)?), ..birth_of(&lr.create) })
+}
+
+/// What an id of a foreign domain becomes: nobody can map it here, and Linux stores all ones.
+fn plain_id(id: u64) -> u32 {
+    u32::try_from(id).unwrap_or(u32::MAX)
 }

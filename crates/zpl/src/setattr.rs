@@ -5,14 +5,14 @@ use ondisk::zil::record::LrSetattr;
 use ondisk::zil::record::body::attr_mask;
 use units::ObjectId;
 
-use crate::acl::TrivialAcl;
+use crate::acl::{ACL_FLAGS, Acl, Owners, with_rwx};
 use crate::error::{Result, ZplError};
 use crate::flags;
 use crate::journal::Origin;
 use crate::mode::{FileKind, MODE_GROUP_EXECUTE, MODE_PERMISSIONS, MODE_SETGID, MODE_SETUID};
-use crate::new_object::exec_flag;
-use crate::sa::{SaImage, ZplAttr};
+use crate::sa::{SaAttrs, SaImage, SaTables, ZplAttr};
 use crate::time::Timestamp;
+use crate::xvattr::{Extra, SETTABLE_FLAGS};
 use crate::zfs::Zfs;
 use crate::znode::{Attributes, Znode, stamp_change};
 
@@ -33,6 +33,12 @@ pub struct SetAttributes {
     pub mtime: Option<SetTime>,
     /// Drop the set-id bits: somebody without the right to keep them changes the size.
     pub drop_setid: bool,
+    /// Persistent flags to set, of [`SETTABLE_FLAGS`] (`chattr`).
+    pub set_flags: u64,
+    /// Persistent flags to clear.
+    pub clear_flags: u64,
+    /// Project (`zfs project -p`).
+    pub project: Option<u32>,
 }
 
 /// A time to set.
@@ -65,27 +71,18 @@ pub(crate) struct Decided {
     pub extra: Option<Extra>,
 }
 
-/// Additional attributes, which only OpenZFS's records have.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Extra {
-    /// Flags to set.
-    pub set: u64,
-    /// Flags to clear.
-    pub clear: u64,
-    /// Time of creation.
-    pub crtime: Option<Timestamp>,
-    /// Project, of an object that has one.
-    pub project: Option<u64>,
-}
-
 impl Zfs {
     /// Changes attributes, all or none; returns the new ones.
     ///
     /// # Errors
     /// [`ZplError::IsDirectory`] and [`ZplError::Invalid`] for the size of what is no file;
-    /// [`ZplError::NotPermitted`] for an immutable object.
+    /// [`ZplError::NotPermitted`] for an immutable object; [`ZplError::Unsupported`] for a project in
+    /// a pool without `project_quota`.
     pub async fn set_attributes(&self, object: ObjectId, set: SetAttributes) -> Result<Attributes> {
         self.check_writable()?;
+        if (set.set_flags | set.clear_flags) & !SETTABLE_FLAGS != 0 {
+            return Err(ZplError::Invalid("flags that are not for setting"));
+        }
         let mut attributes = self.change_attributes(object, set).await?;
         if let Some(permissions) = set.permissions.filter(|_| self.options().posix_acls) {
             self.follow_mode(object, permissions).await?;
@@ -115,10 +112,11 @@ impl Zfs {
             check_can_resize(&znode)?;
         }
         let touches_more = change.size.is_some() || change.permissions.is_some() || change.uid.is_some();
-        if touches_more || change.gid.is_some() || change.mtime.is_some() {
+        let sets_birth = change.extra.is_some_and(|extra| extra.crtime.is_some());
+        if touches_more || sets_birth || change.gid.is_some() || change.mtime.is_some() {
             znode.check_mutable()?;
         }
-        let mut image = self.with_permissions(&znode, change.permissions).await?;
+        let mut image = self.with_room(&znode, &change).await?;
         let tx = match change.size {
             Some(size) => self.resize(&znode, size).await?,
             None => self.begin().await?,
@@ -133,25 +131,85 @@ impl Zfs {
         Ok(znode.attributes())
     }
 
-    /// The attributes with mode, ACL and flags for other permissions.
-    async fn with_permissions(&self, znode: &Znode, permissions: Option<u32>) -> Result<SaImage> {
+    /// The attributes with mode and ACL changed, and places for what the object has not had yet.
+    async fn with_room(&self, znode: &Znode, change: &Decided) -> Result<SaImage> {
         let mut image = znode.image();
-        let Some(permissions) = permissions else { return Ok(image) };
-        let acl = TrivialAcl::of_mode(permissions, znode.kind() == FileKind::Directory);
-        let is_trivial = image.word(ZplAttr::Flags) & flags::ACL_TRIVIAL != 0;
-        let has_acl = image.get(ZplAttr::DaclAces).is_some();
-        if has_acl && is_trivial && !image.patch(ZplAttr::DaclAces, &acl.aces) {
-            let mut attrs = image.to_attrs();
-            self.sa.with(|tables| attrs.set_known(tables, ZplAttr::DaclAces, &acl.aces));
-            image = self.sa.build(&attrs, znode.dnode.bonus_capacity()).await?;
+        if let Some(permissions) = change.permissions {
+            let is_trivial = image.word(ZplAttr::Flags) & flags::ACL_TRIVIAL != 0;
+            image.set_word(ZplAttr::Mode, u64::from(znode.kind().mode_bits() | permissions));
+            let acl = Acl::of_mode(permissions, znode.kind() == FileKind::Directory);
+            let run = acl.flags(false, Owners::default()) & flags::NO_EXECS_DENIED;
+            let flags = image.word(ZplAttr::Flags) & !flags::NO_EXECS_DENIED | run;
+            image.set_word(ZplAttr::Flags, flags);
+            if is_trivial {
+                image = self.with_aces(znode, image, &acl).await?;
+            }
         }
-        if has_acl && is_trivial {
-            image.set_word(ZplAttr::DaclCount, acl.count);
+        let Some(extra) = change.extra else { return Ok(image) };
+        if extra.project.is_some() && image.get(ZplAttr::Projid).is_none() {
+            if !self.os.accounts_projects() {
+                return Err(ZplError::Unsupported("projects without the feature project_quota"));
+            }
+            let flags = image.word(ZplAttr::Flags) | flags::PROJID;
+            image.set_word(ZplAttr::Flags, flags);
+            let place = |attrs: &mut SaAttrs, tables: &SaTables| {
+                attrs.set_word_after(tables, ZplAttr::Links, ZplAttr::Projid, 0);
+            };
+            image = self.rebuilt(znode, &image, place).await?;
         }
-        image.set_word(ZplAttr::Mode, u64::from(znode.kind().mode_bits() | permissions));
-        let flags = image.word(ZplAttr::Flags) & !flags::NO_EXECS_DENIED;
-        image.set_word(ZplAttr::Flags, flags | exec_flag(permissions));
+        if let Some(stamp) = extra.scanstamp.filter(|_| image.get(ZplAttr::Scanstamp).is_none()) {
+            let place =
+                |attrs: &mut SaAttrs, tables: &SaTables| attrs.set_known(tables, ZplAttr::Scanstamp, &stamp);
+            image = self.rebuilt(znode, &image, place).await?;
+        }
         Ok(image)
+    }
+
+    /// `image` with other entries in its ACL, if it has one there.
+    async fn with_aces(&self, znode: &Znode, mut image: SaImage, acl: &Acl) -> Result<SaImage> {
+        if image.get(ZplAttr::DaclAces).is_none() {
+            return Ok(image);
+        }
+        let aces = acl.bytes();
+        if !image.patch(ZplAttr::DaclAces, &aces) {
+            let place =
+                |attrs: &mut SaAttrs, tables: &SaTables| attrs.set_known(tables, ZplAttr::DaclAces, &aces);
+            image = self.rebuilt(znode, &image, place).await?;
+        }
+        image.set_word(ZplAttr::DaclCount, acl.count());
+        Ok(image)
+    }
+
+    async fn rebuilt(
+        &self,
+        znode: &Znode,
+        image: &SaImage,
+        change: impl FnOnce(&mut SaAttrs, &SaTables),
+    ) -> Result<SaImage> {
+        let mut attrs = image.to_attrs();
+        self.sa.with(|tables| change(&mut attrs, tables));
+        self.sa.build(&attrs, znode.dnode.bonus_capacity()).await
+    }
+
+    /// Gives an object an ACL, and the mode that follows from it. Only other systems' logs ask for
+    /// that.
+    pub(crate) async fn set_acl_by(&self, origin: Origin<'_>, object: ObjectId, acl: &Acl) -> Result<()> {
+        let znode = self.znode(object).await?;
+        let _lock = znode.lock.whole().await;
+        znode.check_alive()?;
+        znode.check_mutable()?;
+        let is_directory = znode.kind() == FileKind::Directory;
+        let mut image = self.with_aces(&znode, znode.image(), acl).await?;
+        let owners = Owners { uid: image.word(ZplAttr::Uid), gid: image.word(ZplAttr::Gid) };
+        let mode = with_rwx(image.word(ZplAttr::Mode) as u32, acl.rwx(owners));
+        image.set_word(ZplAttr::Mode, mode.into());
+        let flags = image.word(ZplAttr::Flags) & !ACL_FLAGS | acl.flags(is_directory, owners);
+        image.set_word(ZplAttr::Flags, flags);
+        let tx = self.begin().await?;
+        stamp_change(&mut image, self.now());
+        znode.store(&tx, image)?;
+        self.journal.object(origin, &tx, false, object, || unreachable!("a client's ACL is no record"));
+        Ok(())
     }
 }
 
@@ -172,6 +230,12 @@ fn decide(znode: &Znode, set: SetAttributes, now: Timestamp) -> Decided {
     let permissions =
         if drops && znode.kind() != FileKind::Directory { without_setid(wanted) } else { wanted };
     let resized = set.size.is_some();
+    let extra = Extra {
+        set: set.set_flags,
+        clear: set.clear_flags,
+        project: set.project.map(u64::from),
+        ..Extra::default()
+    };
     Decided {
         permissions: (set.permissions.is_some() || permissions != mode).then_some(permissions),
         uid: set.uid,
@@ -179,7 +243,7 @@ fn decide(znode: &Znode, set: SetAttributes, now: Timestamp) -> Decided {
         size: set.size,
         atime: set.atime.map(|time| time.at(now)),
         mtime: set.mtime.map(|time| time.at(now)).or(resized.then_some(now)),
-        extra: None,
+        extra: (extra != Extra::default()).then_some(extra),
     }
 }
 
@@ -207,18 +271,8 @@ fn apply(image: &mut SaImage, change: &Decided, now: Timestamp) {
         image.set_time(ZplAttr::Mtime, mtime);
     }
     stamp_change(image, now);
-    if let Some(extra) = change.extra {
-        apply_extra(image, &extra);
-    }
-}
-
-fn apply_extra(image: &mut SaImage, extra: &Extra) {
-    image.set_word(ZplAttr::Flags, image.word(ZplAttr::Flags) & !extra.clear | extra.set);
-    if let Some(crtime) = extra.crtime {
-        image.set_time(ZplAttr::Crtime, crtime);
-    }
-    if let Some(project) = extra.project {
-        image.set_word(ZplAttr::Projid, project);
+    if let Some(extra) = &change.extra {
+        extra.apply(image);
     }
 }
 
@@ -230,7 +284,8 @@ fn setattr_record(znode: &Znode, change: &Decided) -> LogRecord {
         | bit(change.gid.is_some(), attr_mask::GID)
         | bit(change.size.is_some(), attr_mask::SIZE)
         | bit(change.atime.is_some(), attr_mask::ATIME)
-        | bit(change.mtime.is_some(), attr_mask::MTIME);
+        | bit(change.mtime.is_some(), attr_mask::MTIME)
+        | bit(change.extra.is_some(), attr_mask::XVATTR);
     LogRecord::Setattr(LrSetattr {
         object: znode.object(),
         mask,
@@ -240,7 +295,7 @@ fn setattr_record(znode: &Znode, change: &Decided) -> LogRecord {
         size: change.size.unwrap_or(0),
         atime: change.atime.unwrap_or_default().into(),
         mtime: change.mtime.unwrap_or_default().into(),
-        attr: None,
+        attr: change.extra.map(Extra::to_log),
         domains: Vec::new(),
     })
 }

@@ -94,7 +94,7 @@ impl Zfs {
             permissions,
             born: self.now(),
             slots: self.options().dnode_slots,
-            identity: None,
+            ..Birth::default()
         }
     }
 

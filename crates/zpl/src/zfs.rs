@@ -147,6 +147,7 @@ impl Zfs {
             target: None,
             project: os.accounts_projects().then_some(0),
             flags: 0,
+            acl: None,
         };
         let attrs = sa.with(|tables| new_attributes(tables, &attrs));
         let image = sa.build_in(tx, &attrs, capacity).await?;

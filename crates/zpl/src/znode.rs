@@ -45,7 +45,7 @@ pub struct Attributes {
     pub kind: FileKind,
     /// Permission, set-id and sticky bits.
     pub permissions: u32,
-    /// Owner.
+    /// Owner. Of an owner in a foreign domain, his number there, as on Linux.
     pub uid: u32,
     /// Group.
     pub gid: u32,
@@ -169,8 +169,8 @@ impl Znode {
             generation: image.word(ZplAttr::Gen),
             kind: self.kind,
             permissions: image.word(ZplAttr::Mode) as u32 & MODE_PERMISSIONS,
-            uid: narrow(ZplAttr::Uid),
-            gid: narrow(ZplAttr::Gid),
+            uid: image.word(ZplAttr::Uid) as u32,
+            gid: image.word(ZplAttr::Gid) as u32,
             size: image.word(ZplAttr::Size),
             links: narrow(ZplAttr::Links),
             sectors: self.dnode.used_bytes().div_ceil(512),

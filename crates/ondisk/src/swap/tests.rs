@@ -104,8 +104,46 @@ fn an_indirect_block_is_words_whatever_its_object_is() {
 }
 
 #[test]
+fn acls_turn_both_ways_entry_by_entry() {
+    use crate::acl::{Ace, ace_flags, ace_type, decode, decode_logged, encode, encode_old, trivial};
+    let mut aces = trivial(0o640, false);
+    aces.push(Ace { ace_type: ace_type::ALLOW, flags: 0, mask: 1, who: Some(0x0102_0304), object: None });
+    let object = Some(([1; 16], [2; 16]));
+    let flags = ace_flags::IDENTIFIER_GROUP;
+    aces.push(Ace { ace_type: ace_type::ALLOW_OBJECT, flags, mask: 2, who: Some(5), object });
+    let mut new = encode(&aces);
+    acl::swap(&mut new, ByteOrder::Little);
+    assert_eq!(new[..4], [0, 0, 0x10, 0], "type and flags of the owner's entry");
+    acl::swap(&mut new, ByteOrder::Big);
+    assert_eq!(decode(&new), Ok(aces.clone()));
+    let mut old = encode_old(&aces);
+    acl::swap_old(&mut old, ByteOrder::Little);
+    assert_eq!(old[8..12], [0x10, 0, 0, 0], "flags and type of the owner's entry");
+    acl::swap_old(&mut old, ByteOrder::Big);
+    assert_eq!(decode_logged(&old), Ok(aces));
+}
+
+#[test]
+fn old_znodes_turn_with_either_kind_of_acl() {
+    for version in [acl::ACL_VERSION_INITIAL, acl::ACL_VERSION_FUID] {
+        let mut znode = crate::ZnodePhys { mode: 0o100_644.into(), ..Default::default() };
+        znode.acl.version = version.into();
+        let aces = acl::trivial(0o644, false);
+        let bytes = if version == 0 { acl::encode_old(&aces) } else { acl::encode(&aces) };
+        znode.acl.entries[..bytes.len()].copy_from_slice(&bytes);
+        let mut theirs = znode.as_bytes().to_vec();
+        theirs.extend(b"target");
+        turn_block(ObjectType::ZNODE, LEAF_DATA, &mut theirs, ByteOrder::Little).unwrap();
+        assert_eq!(theirs[72..80], 0o100_644_u64.to_be_bytes());
+        assert_eq!(theirs[188..190], version.to_be_bytes());
+        turn_block(ObjectType::ZNODE, LEAF_DATA, &mut theirs, ByteOrder::Big).unwrap();
+        assert_eq!(theirs, [znode.as_bytes(), b"target"].concat());
+    }
+}
+
+#[test]
 fn what_cannot_be_swapped_is_an_error_and_no_bytes_panic() {
-    assert!(swap_block(ObjectType::ACL, LEAF_DATA, &mut [0; 512]).is_err());
+    assert!(swap_block(ObjectType::new(0x7f), LEAF_DATA, &mut [0; 512]).is_err());
     let mut state = 1_u64;
     for round in 0..2000_usize {
         let mut bytes = vec![0; round % 1500];

@@ -4,10 +4,11 @@ use units::{ObjsetId, ZilSeq};
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::blkptr::Blkptr;
+use crate::blkptr::{Blkptr, ByteOrder};
 use crate::checksum_kind::ChecksumKind;
 use crate::error::{OndiskError, bad, short};
 use crate::label::{ECK_BYTES, ZioEck};
+use crate::swap::words;
 
 /// Bytes in a chain structure.
 pub const ZIL_CHAIN_BYTES: usize = 184;
@@ -77,8 +78,8 @@ impl ZilChain {
         Self { pad: U64::ZERO, next, used: U64::new(used), eck: ZioEck::seeded(seed) }
     }
 
-    /// Reads the chain structure of `block` (one whole log block) without looking at `used`: what
-    /// a checksum needs.
+    /// Reads the chain structure of `block` (one whole log block, of either byte order) without
+    /// looking at `used`: what a checksum needs.
     ///
     /// # Errors
     /// When the block is too short, or the eck has no magic.
@@ -87,9 +88,22 @@ impl ZilChain {
             ChainForm::Slim => Self::read_from_prefix(block).map(|(chain, _)| chain).ok(),
             ChainForm::Trailer => Self::read_from_suffix(block).map(|(_, chain)| chain).ok(),
         };
-        let chain = chain.ok_or_else(|| short("log block", ZIL_CHAIN_BYTES, block.len()))?;
-        ZioEck::of(chain.eck.as_bytes())?;
+        let mut chain = chain.ok_or_else(|| short("log block", ZIL_CHAIN_BYTES, block.len()))?;
+        if ZioEck::order(chain.eck.as_bytes())? == ByteOrder::Big {
+            words::<8>(chain.as_mut_bytes());
+        }
         Ok(chain)
+    }
+
+    /// The byte order of whoever wrote `block`.
+    ///
+    /// # Errors
+    /// As [`ZilChain::read`].
+    pub fn order(form: ChainForm, block: &[u8]) -> Result<ByteOrder, OndiskError> {
+        match form {
+            ChainForm::Slim => ZioEck::order(block.get(..ZIL_CHAIN_BYTES).unwrap_or_default()),
+            ChainForm::Trailer => ZioEck::order(block),
+        }
     }
 
     /// Decodes the chain structure and the bytes of the block's records.

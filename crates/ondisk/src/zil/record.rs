@@ -10,6 +10,7 @@ pub mod body;
 mod decode;
 mod encode;
 pub mod phys;
+mod swap;
 
 use units::{Txg, ZilSeq};
 
@@ -18,6 +19,7 @@ pub use body::{
     LrRenameWhiteout, LrSetSaXattr, LrSetattr, LrTruncate, LrWrite, Timestamp,
 };
 pub use phys::{LrCommon, WRITE_HEADER_BYTES};
+pub use swap::swap_record;
 
 use crate::error::{OndiskError, bad};
 

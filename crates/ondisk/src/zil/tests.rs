@@ -9,7 +9,7 @@ use super::record::{
     LrRenameWhiteout, LrSetSaXattr, LrSetattr, LrTruncate, LrWrite, Timestamp, WRITE_HEADER_BYTES, records,
 };
 use super::*;
-use crate::blkptr::Blkptr;
+use crate::blkptr::{Blkptr, ByteOrder};
 use crate::object_type::ObjectType;
 
 fn name() -> impl Strategy<Value = Vec<u8>> {
@@ -197,6 +197,25 @@ proptest! {
     }
 
     #[test]
+    fn a_record_swapped_twice_is_as_before(head in head(), record in record()) {
+        let ours = record.encode(&head);
+        let mut theirs = ours.clone();
+        super::record::swap_record(&mut theirs, ByteOrder::Little)?;
+        prop_assert_eq!(&theirs[8..16], &(ours.len() as u64).to_be_bytes()[..]);
+        super::record::swap_record(&mut theirs, ByteOrder::Big)?;
+        prop_assert_eq!(theirs, ours);
+    }
+
+    #[test]
+    fn any_record_swaps_or_is_refused(kind in 0_u64..30, body in vec(any::<u8>(), 0..300)) {
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            let mut bytes = if order == ByteOrder::Big { kind.to_be_bytes() } else { kind.to_le_bytes() }.to_vec();
+            bytes.extend(&body);
+            let _ = super::record::swap_record(&mut bytes, order);
+        }
+    }
+
+    #[test]
     fn a_block_of_records_reads_in_order(all in vec((head(), record()), 0..6)) {
         let bytes: Vec<u8> = all.iter().flat_map(|(head, record)| record.encode(head)).collect();
         let read: Vec<_> = records(&bytes).map(|record| record.expect("our own record")).collect();
@@ -269,6 +288,35 @@ fn records_have_the_sizes_of_the_format() {
     assert_eq!(len(LogRecord::CreateAttr(create.clone())), 104 + 72 + 8);
     let acl = LrAclBody { bytes: vec![1; 9], ..LrAclBody::default() };
     assert_eq!(len(LogRecord::CreateAclAttr(LrCreateAcl { create, acl })), 144 + 72 + 16 + 8);
+}
+
+/// What a big-endian machine's setattr with a project, and its create with an ACL, look like.
+#[test]
+fn numbers_of_foreign_records_are_turned_by_their_width() {
+    let attr = LrAttr { bitmap: vec![0x4_0000, 0, 0], ..LrAttr::default() };
+    let mut attr = LrAttr { attrs: 0x20, ..attr };
+    attr.scanstamp[0] = 77;
+    let setattr = LrSetattr { mask: attr_mask::XVATTR, attr: Some(attr.clone()), ..LrSetattr::default() };
+    let mut bytes = LogRecord::Setattr(setattr).encode(&RecordHead::default());
+    record::swap_record(&mut bytes, ByteOrder::Little).unwrap();
+    assert_eq!(bytes[112..120], [0, 0, 0, 3, 0, 4, 0, 0], "bitmap: 32 bits each");
+    assert_eq!(bytes[128..136], 0x20_u64.to_be_bytes(), "flags");
+    assert_eq!(bytes[152..160], 77_u64.to_be_bytes(), "project");
+    let aces = crate::acl::encode_old(&crate::acl::trivial(0o644, false));
+    let acl = LrAclBody {
+        aces: 3,
+        bytes: aces,
+        fuids: vec![9],
+        domains: vec![b"S-1".to_vec()],
+        ..LrAclBody::default()
+    };
+    let create = LrCreate { slots: 1, name: b"name".to_vec(), ..LrCreate::default() };
+    let mut bytes = LogRecord::CreateAcl(LrCreateAcl { create, acl }).encode(&RecordHead::default());
+    record::swap_record(&mut bytes, ByteOrder::Little).unwrap();
+    assert_eq!(bytes[104..112], 3_u64.to_be_bytes(), "entries");
+    assert_eq!(bytes[152..156], [0x10, 0, 0, 0], "flags and type of the first: 16 bits each");
+    assert_eq!(bytes[184..192], 9_u64.to_be_bytes(), "foreign ids");
+    assert_eq!(bytes[192..201], *b"S-1\0name\0", "text");
 }
 
 #[test]

@@ -17,13 +17,12 @@ pub fn seal_part(part: &mut [u8], verifier: [u64; 4]) {
     ZioEck::seeded(hash(part)).put(part);
 }
 
-/// Whether `part` ends in the checksum that `verifier` asks for. Parts of the other byte order
-/// do not verify here.
+/// Whether `part` ends in the checksum that `verifier` asks for, in either byte order.
 #[must_use]
 pub fn verify_part(part: &[u8], verifier: [u64; 4]) -> bool {
-    let Ok(stored) = ZioEck::of(part) else { return false };
+    let (Ok(stored), Ok(order)) = (ZioEck::of(part), ZioEck::order(part)) else { return false };
     let mut seeded = part.to_vec();
-    ZioEck::seeded(verifier).put(&mut seeded);
+    ZioEck::seeded(verifier).put_in(order, &mut seeded);
     hash(&seeded) == stored.words()
 }
 

@@ -58,6 +58,18 @@ impl SaAttrs {
         self.set(tables.number(attr), &value.to_le_bytes());
     }
 
+    /// Sets one of ours that is a word: in its place if it is there, else behind `before`. (Accounts
+    /// by project look for it in a fixed place.)
+    pub fn set_word_after(&mut self, tables: &SaTables, before: ZplAttr, attr: ZplAttr, value: u64) {
+        let (before, number) = (tables.number(before), tables.number(attr));
+        match self.list.iter().position(|(n, _)| *n == before) {
+            Some(at) if self.get(number).is_none() => {
+                self.list.insert(at + 1, (number, value.to_le_bytes().to_vec()));
+            }
+            _ => self.set(number, &value.to_le_bytes()),
+        }
+    }
+
     /// The bytes of these attributes for a dnode whose bonus holds `capacity` bytes.
     ///
     /// # Errors

@@ -111,6 +111,7 @@ fn new_objects_get_the_bytes_that_openzfs_gives_them() {
             target: None,
             project: Some(0),
             flags: 0,
+            acl: None,
         };
         let (bonus, spill) = ready(&new_attributes(&tables, &new), bonus_capacity(1));
         assert_eq!(spill, None);

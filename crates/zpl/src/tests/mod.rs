@@ -2,6 +2,7 @@
 
 mod accounts;
 mod basics;
+mod logged;
 mod model;
 mod parallel;
 mod policies;

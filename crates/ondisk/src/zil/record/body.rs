@@ -68,7 +68,7 @@ pub struct LrAclBody {
     pub aces: u64,
     /// ACL-wide flags.
     pub flags: u64,
-    /// The entries, packed as in [`crate::acl`].
+    /// The entries, as [`crate::acl::decode_logged`] reads them.
     pub bytes: Vec<u8>,
     /// Foreign ids of entries.
     pub fuids: Vec<u64>,
