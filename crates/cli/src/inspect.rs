@@ -3,6 +3,7 @@
 //! ```text
 //!  inspect FILE                             labels, uberblocks
 //!  inspect POOL config | uberblock | spacemaps | datasets
+//!  inspect POOL zil [DATASET]               intent logs, block by block and record by record
 //!  inspect POOL object DATASET N [BLOCK]    a dnode; its names if it is a ZAP; a block of it
 //!  inspect POOL block VDEV:OFFSET:SIZE      bytes as they lie there
 //! ```
@@ -13,6 +14,7 @@ mod labels;
 mod object;
 mod report;
 mod space;
+mod zil;
 
 use crate::args::{Args, Flag, Spec};
 use crate::engine::refusal;
@@ -40,7 +42,7 @@ pub const COMMAND: Command = Command::new(
             Flag::switch('j', "as JSON, for programs").or("json"),
             SEARCH,
         ],
-        operands: "<file> | <pool> config | uberblock | spacemaps | datasets | object <dataset|mos> <number> [block] | block <vdev:offset:size>",
+        operands: "<file> | <pool> config | uberblock | spacemaps | datasets | zil [dataset] | object <dataset|mos> <number> [block] | block <vdev:offset:size>",
     },
     run,
 );
@@ -90,6 +92,7 @@ enum Asked<'a> {
     Uberblock,
     SpaceMaps,
     Datasets,
+    Logs(Option<&'a str>),
     Object(&'a str, ObjectId),
     ObjectBlock(&'a str, ObjectId, BlockId),
     Block(VdevId, VdevOffset, usize),
@@ -102,6 +105,8 @@ impl<'a> Asked<'a> {
             ["uberblock"] => Self::Uberblock,
             ["spacemaps"] => Self::SpaceMaps,
             ["datasets"] => Self::Datasets,
+            ["zil"] => Self::Logs(None),
+            ["zil", dataset] => Self::Logs(Some(dataset)),
             ["object", dataset, object] => Self::Object(dataset, ObjectId::new(number(object)?)),
             ["object", dataset, object, block] => {
                 Self::ObjectBlock(dataset, ObjectId::new(number(object)?), BlockId::new(number(block)?))
@@ -128,6 +133,7 @@ impl<'a> Asked<'a> {
             Self::Uberblock => Ok(uberblock(pool).await),
             Self::SpaceMaps => space::space_maps(pool).await,
             Self::Datasets => datasets(pool).await,
+            Self::Logs(dataset) => zil::logs(pool, dataset).await,
             Self::Object(dataset, number) => object::object(&objset(pool, dataset).await?, number).await,
             Self::ObjectBlock(dataset, number, block) => {
                 Ok(object::block(&objset(pool, dataset).await?, number, block).await?)

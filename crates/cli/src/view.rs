@@ -9,6 +9,7 @@ pub mod json_pool;
 pub mod layout;
 pub mod list;
 pub mod names;
+pub mod replay_plan;
 pub mod sections;
 pub mod status;
 pub mod table;

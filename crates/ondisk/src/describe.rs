@@ -43,11 +43,11 @@ pub trait Describe {
     fn describe(&self) -> Vec<Field>;
 }
 
-fn field(name: &'static str, value: impl Into<FieldValue>, about: &'static str) -> Field {
+pub(crate) fn field(name: &'static str, value: impl Into<FieldValue>, about: &'static str) -> Field {
     Field { name, value: value.into(), about }
 }
 
-fn nested(name: &'static str, of: &impl Describe, about: &'static str) -> Field {
+pub(crate) fn nested(name: &'static str, of: &impl Describe, about: &'static str) -> Field {
     Field { name, value: FieldValue::Fields(of.describe()), about }
 }
 

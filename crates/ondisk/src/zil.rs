@@ -15,6 +15,7 @@
 //! - Every record type encodes to what it was decoded from (test: `every_record_type_survives`).
 
 mod chain;
+mod describe;
 mod header;
 pub mod record;
 #[cfg(test)]

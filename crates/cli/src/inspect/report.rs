@@ -33,6 +33,11 @@ impl Report {
         self.push(name.into(), about, Content::Report(section));
     }
 
+    /// Adds all that another report has.
+    pub fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     fn push(&mut self, name: String, about: &str, content: Content) {
         self.0.push(Item { name, about: about.to_owned(), content });
     }

@@ -4,10 +4,13 @@ use super::create::split;
 use super::pools::all;
 use super::status::names;
 use crate::args::{Args, Flag, Spec};
+use crate::engine::refusal;
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
 use crate::view::import::candidate;
 use crate::view::names::NameStyle;
+use crate::view::replay_plan;
+use crate::visit::{Access, Visit};
 use control::{Failure, FailureKind, ImportCandidate, ImportScan, PoolImport};
 use ondisk::{NvList, NvValue};
 
@@ -27,6 +30,11 @@ pub const COMMAND: Command = Command::new(
             Flag::value('c', "cachefile", "search the devices that this cache file of OpenZFS names"),
             Flag::value('d', "dir|device", "search here").repeated(),
             Flag::value('o', "mntopts|property=value", "mount options, or a property of the pool").repeated(),
+            Flag::long(
+                "replay-plan",
+                "tell what would be replayed from intent logs, and what lost; change nothing",
+            ),
+            Flag::switch('j', "with --replay-plan: as JSON").or("json"),
             Flag::value('R', "root", "a directory that all mount points are under, until export"),
         ],
         operands: "[<pool | id> [newpool]]",
@@ -36,6 +44,9 @@ pub const COMMAND: Command = Command::new(
 
 fn run(session: &mut Session, args: &Args) -> Outcome {
     check(args)?;
+    if args.has_long("replay-plan") {
+        return replay_plan(session, args);
+    }
     let call = read(args)?;
     match args.operands.as_slice() {
         [] if args.has('a') => import_all(session, args, &call),
@@ -48,7 +59,24 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     }
 }
 
+/// In this process: nothing is imported.
+fn replay_plan(session: &mut Session, args: &Args) -> Outcome {
+    let [name] = args.operands.as_slice() else { return usage("--replay-plan needs one pool") };
+    let visit = Visit::open(args, name, Access::Read)?;
+    let planned = visit.env().block_on(visit.pool().replay_plan());
+    let plans = planned.map_err(|error| refusal::pool("open", name, &error))?;
+    let text = match args.has('j') {
+        true => replay_plan::json(name, &plans).to_string(),
+        false => replay_plan::text(name, &plans),
+    };
+    writeln!(session.out(), "{text}")?;
+    Ok(0)
+}
+
 fn check(args: &Args) -> Result<(), Stop> {
+    if args.has('j') && !args.has_long("replay-plan") {
+        return usage("-j only meaningful with --replay-plan");
+    }
     if args.has('n') && !args.has('F') {
         return usage("-n or -X only meaningful with -F");
     }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod inspect;
+mod logs;
 mod world;
 
 use oracle::golden;

@@ -269,6 +269,23 @@ impl LogRecord {
         }
     }
 
+    /// What the record makes, if it makes something.
+    #[must_use]
+    pub const fn made(&self) -> Option<&LrCreate> {
+        match self {
+            Self::Create(r)
+            | Self::Mkdir(r)
+            | Self::Mkxattr(r)
+            | Self::Symlink(r)
+            | Self::CreateAttr(r)
+            | Self::MkdirAttr(r) => Some(r),
+            Self::CreateAcl(r) | Self::CreateAclAttr(r) | Self::MkdirAcl(r) | Self::MkdirAclAttr(r) => {
+                Some(&r.create)
+            }
+            _ => None,
+        }
+    }
+
     /// The object whose contents the record changes; `None` for records about names.
     #[must_use]
     pub const fn object(&self) -> Option<units::ObjectId> {
