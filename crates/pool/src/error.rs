@@ -48,6 +48,14 @@ pub enum PoolError {
         /// The first that is missing.
         vdev: VdevId,
     },
+    /// A device has become smaller than what the pool has on it.
+    #[error("{} has become too small: the pool needs {needs_bytes} bytes of it", .path.display())]
+    DeviceShrunk {
+        /// Which device.
+        path: PathBuf,
+        /// How large it has to be.
+        needs_bytes: u64,
+    },
     /// Another system may have the pool open.
     #[error("pool was previously in use from another system")]
     ForeignHost {

@@ -18,13 +18,13 @@ use ondisk::mos::directory::DDT_STATS;
 use ondisk::{NvList, UberblockPhys};
 use units::{Guid, ObjectId, ObjsetId};
 pub use vdev::Candidate;
-use vdev::{OpenSpec, PoolConfig, PoolState, VdevState, VdevTree, candidates, scan};
+use vdev::{OpenSpec, PoolConfig, PoolState, VdevAux, VdevState, VdevTree, candidates, scan};
 use zio::Zio;
 
 use crate::clones::Clones;
 use crate::config::{self, Config};
 use crate::pool::Parts;
-use crate::space_map::SpaceMaps;
+use crate::space_map::{SpaceMaps, load_missed};
 use crate::{MissingFeature, Pool, PoolError, Tuning};
 
 /// Which pool to import, and how.
@@ -87,6 +87,9 @@ impl Pool {
             pool.claim_logs(spec.without_logs).await?;
             pool.start();
             pool.write_config().await?;
+            if pool.autoexpands().await? {
+                pool.expand().await?;
+            }
             pool.replay_logs_of_clones().await?;
         }
         pool.resume_scrub().await?;
@@ -156,36 +159,38 @@ struct Opened {
 }
 
 /// Opens the vdevs as the labels know them, reads the configuration in the meta-objset, and
-/// opens the vdevs again if that knows better.
+/// arranges the vdevs anew if that knows better.
 async fn open_mos(
     env: &Arc<dyn Env>,
     candidate: &Candidate,
     spec: &ImportSpec,
     tuning: &Tuning,
 ) -> Result<Opened, PoolError> {
-    let first = open_tree(env, candidate, &candidate.vdev_tree, spec, tuning).await?;
+    let first = open_tree(env, candidate, &candidate.vdev_tree, None, spec, tuning).await?;
     let Some(tree) = first.config.get_nvlist("vdev_tree").cloned() else { return Ok(first) };
     if tree == candidate.vdev_tree {
         return Ok(first);
     }
-    let Opened { vdevs, zio, gate, dsl, .. } = first;
-    // The devices are locked by who holds them: all of it goes first.
-    vdevs.close();
-    drop((dsl, zio, gate, vdevs));
-    open_tree(env, candidate, &tree, spec, tuning).await
+    open_tree(env, candidate, &tree, Some(&first.vdevs), spec, tuning).await
 }
 
 async fn open_tree(
     env: &Arc<dyn Env>,
     candidate: &Candidate,
     vdev_tree: &NvList,
+    earlier: Option<&VdevTree>,
     spec: &ImportSpec,
     tuning: &Tuning,
 ) -> Result<Opened, PoolError> {
     let mode = if spec.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
     let open = OpenSpec { vdev_tree, paths: &candidate.paths, mode };
-    let vdevs = Arc::new(VdevTree::open(Arc::clone(env), &open).await?);
-    let uberblock: UberblockPhys = vdevs.best_uberblock(None).await.ok_or(PoolError::NoUberblock)?;
+    let vdevs = Arc::new(match earlier {
+        Some(earlier) => earlier.open_as(&open).await?,
+        None => VdevTree::open(Arc::clone(env), &open).await?,
+    });
+    let Some(uberblock) = vdevs.uberblock_at_open() else {
+        return Err(check_vdevs(&vdevs, spec).err().unwrap_or(PoolError::NoUberblock));
+    };
     let zio = Arc::new(Zio::new(Arc::clone(&vdevs), tuning.cache_bytes));
     let gate = TxgGate::new(uberblock.txg(), tuning.dirty_limit_bytes);
     let context = ObjsetContext {
@@ -226,6 +231,7 @@ async fn assemble(
     }
     zio.set_pointer_forms(config::pointer_forms(&dsl).await?);
     check_vdevs(&vdevs, spec)?;
+    vdevs.forget_labels();
     let mut config = Config::new(spec.name_for(candidate), &tuning.host);
     config.adopt(&PoolConfig::from_nvlist(&found)?);
     config::load_biases(&dsl, &vdevs).await?;
@@ -237,6 +243,7 @@ async fn assemble(
     }
     mapped.retain(|top| !spec.read_only || top.config().metaslab_array != 0);
     space_maps.load(&dsl, &zio, &mapped).await?;
+    load_missed(&dsl, &vdevs).await?;
     let deferred = Bpobj::open(dsl.mos(), dsl.directory_object("sync_bplist").await?).await?;
     let read_only = spec.read_only;
     let clones = if read_only { Clones::default() } else { Clones::load(&dsl).await? };
@@ -275,7 +282,11 @@ fn check_vdevs(vdevs: &VdevTree, spec: &ImportSpec) -> Result<(), PoolError> {
         let retired = top.is_log() && matches!(state, VdevState::Offline | VdevState::Faulted);
         let spared = top.is_log() && (spec.without_logs || retired);
         if !spared && !state.is_usable() {
-            return Err(PoolError::MissingVdev { vdev: top.id() });
+            let shrunk = top.leaves().iter().find(|leaf| leaf.state().1 == VdevAux::TooSmall);
+            return Err(match shrunk {
+                Some(leaf) => PoolError::DeviceShrunk { path: leaf.path(), needs_bytes: top.bytes_of_leaf() },
+                None => PoolError::MissingVdev { vdev: top.id() },
+            });
         }
     }
     Ok(())

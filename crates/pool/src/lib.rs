@@ -15,6 +15,7 @@ mod dataset;
 mod destroy;
 mod error;
 mod errors;
+mod expand;
 mod free;
 mod frozen;
 mod heal;

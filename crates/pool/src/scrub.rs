@@ -1,4 +1,5 @@
-//! Scrub: every block of the pool read, from all its places, and repaired where it can be.
+//! Scans: every block of the pool read, from all its places, and repaired where it can be (scrub);
+//! or only those born in groups that some leaf missed (resilver).
 //!
 //! ```text
 //!   NONE ──start──► SCANNING ──────── end ───► FINISHED ──start──► SCANNING …
@@ -11,19 +12,25 @@
 //! where this program stopped, and the other way round. It is stored when it changes, and every
 //! [`STORE_EVERY`] while the scrub runs; a crash repeats at most that much work.
 //!
+//! A resilver goes before a scrub, which is given up for it. It is not paused, and after an import
+//! it begins anew: which leaves were there when it began is known to nobody then.
+//!
 //! What is done here is admission: one scrub at a time, and who may stop it. The work itself is
 //! in [`run`], the order of datasets in [`order`].
 //!
 //! Invariants
 //! - Only blocks are repaired that were alive when the scrub began and are alive now.
 //!   (see [`run`]; test: `a_scrub_beside_writers_damages_nothing`)
+//! - A leaf is whole again once a scan that began with it, and ended without errors, has seen all
+//!   blocks of the groups that it missed. (test: `a_returned_device_is_resilvered_and_holds_all`)
 //! - A block that datasets and snapshots share is read once.
 //!   (test: `every_block_of_a_pool_is_scrubbed_once`)
 
 mod order;
 mod run;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -35,7 +42,8 @@ use ondisk::ObjectType;
 use ondisk::dsl::scan::{ScanPhys, flags, func, state};
 use ondisk::mos::directory;
 use parking_lot::Mutex;
-use units::{Guid, ObjectId, Txg};
+use units::{Guid, ObjectId, Txg, VdevId};
+use vdev::{Leaf, TxgRanges};
 
 use crate::{Pool, PoolError};
 
@@ -151,11 +159,51 @@ impl Pool {
                 Ok(())
             }
             _ => {
-                self.in_sync(|pool, tx| async move { pool.begin_scrub(&tx).await }).await?;
+                self.in_sync(|pool, tx| async move { pool.begin_scan(&tx, func::SCRUB).await }).await?;
                 self.run_scrub();
                 Ok(())
             }
         }
+    }
+
+    /// Opens a leaf's device anew, at `path` or where it was, and begins to bring it up to date.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or its labels are those of something else; when the beginning
+    /// cannot be made stable.
+    pub async fn reopen(self: &Arc<Self>, leaf: Guid, path: Option<&Path>) -> Result<(), PoolError> {
+        self.vdevs.reopen(leaf, path, || self.gate.open_txg()).await?;
+        self.resilver().await
+    }
+
+    /// Brings leaves up to date that are back and missed writes, if there are any. It goes on by
+    /// itself.
+    ///
+    /// # Errors
+    /// When its beginning cannot be made stable.
+    pub async fn resilver(self: &Arc<Self>) -> Result<(), PoolError> {
+        if self.read_only || self.behind().is_empty() {
+            return Ok(());
+        }
+        let _one_at_a_time = self.scrubs.deciding.lock().await;
+        self.halt_scrub().await;
+        // All groups that were missed in part are older than the scan then.
+        self.sync_now().await?;
+        self.in_sync(|pool, tx| async move {
+            if pool.scrubs.now.lock().is_scanning() {
+                pool.end_scan(&tx, state::CANCELED).await?;
+            }
+            pool.begin_scan(&tx, func::RESILVER).await
+        })
+        .await?;
+        self.run_scrub();
+        Ok(())
+    }
+
+    /// Leaves in use that missed writes.
+    fn behind(&self) -> Vec<Arc<Leaf>> {
+        let leaves = self.vdevs.leaves().into_iter();
+        leaves.filter(|leaf| leaf.is_usable() && !leaf.missed().is_empty()).collect()
     }
 
     /// Has the scrub wait until [`Self::scrub`] is called again, also after an export.
@@ -189,7 +237,7 @@ impl Pool {
         self.check_scrubbing()?;
         self.halt_scrub().await;
         self.check_scrubbing()?;
-        self.in_sync(|pool, tx| async move { pool.end_scrub(&tx, state::CANCELED).await }).await
+        self.in_sync(|pool, tx| async move { pool.end_scan(&tx, state::CANCELED).await }).await
     }
 
     fn check_scrubbing(&self) -> Result<(), PoolError> {
@@ -199,6 +247,9 @@ impl Pool {
     /// Takes up the scan that an import found.
     pub(crate) async fn resume_scrub(self: &Arc<Self>) -> Result<(), PoolError> {
         self.load_scan().await?;
+        if !self.read_only && !self.behind().is_empty() {
+            return self.resilver().await;
+        }
         let goes_on = {
             let now = self.scrubs.now.lock();
             now.is_scrubbing() && !now.is_paused()
@@ -213,7 +264,7 @@ impl Pool {
     pub(crate) async fn leave_scrub(self: &Arc<Self>) -> Result<(), PoolError> {
         let _one_at_a_time = self.scrubs.deciding.lock().await;
         self.halt_scrub().await;
-        if self.check_scrubbing().is_ok() {
+        if self.scrubs.now.lock().is_scanning() {
             self.in_sync(|pool, tx| async move { pool.store_scan(&tx).await }).await?;
         }
         Ok(())
@@ -250,7 +301,7 @@ impl Pool {
         }
     }
 
-    async fn begin_scrub(self: &Arc<Self>, tx: &Tx) -> Result<(), PoolError> {
+    async fn begin_scan(self: &Arc<Self>, tx: &Tx, what: u64) -> Result<(), PoolError> {
         let total = self.vdevs.tops().iter().map(|top| top.id()).collect::<Vec<_>>();
         let allocated = |a: &mut metaslab::Allocator| {
             total.iter().filter_map(|id| a.vdev_space(*id)).map(|space| space.allocated.get()).sum()
@@ -258,14 +309,19 @@ impl Pool {
         let to_examine: u64 = self.zio.with_allocator(allocated);
         let queue = Zap::create(&self.mos, tx, &ZapSpec::new(ObjectType::SCAN_QUEUE)).await?.object();
         let mut phys = ScanPhys::default();
-        phys.func.set(func::SCRUB);
+        phys.func.set(what);
         phys.state.set(state::SCANNING);
         phys.queue_object.set(queue.get());
         phys.max_txg.set(tx.txg().get());
         phys.current_max_txg.set(tx.txg().get());
         phys.start_time.set(self.env.wall_clock().as_secs());
         phys.to_examine.set(to_examine);
-        self.errors.begin_scrub();
+        if what == func::RESILVER {
+            let missed = self.behind().into_iter().filter_map(|leaf| Some(*leaf.missed().bounds()?.start()));
+            phys.min_txg.set(missed.min().unwrap_or(tx.txg()).prev().get());
+        } else {
+            self.errors.begin_scrub();
+        }
         let ready = self.first_datasets().await?;
         let stale = self.vdevs.leaves().into_iter().filter(|leaf| leaf.is_usable() && leaf.is_stale());
         let stale = stale.map(|leaf| (leaf.guid(), leaf.misses())).collect();
@@ -273,7 +329,7 @@ impl Pool {
         self.store_scan(tx).await
     }
 
-    async fn end_scrub(&self, tx: &Tx, how: u64) -> Result<(), PoolError> {
+    async fn end_scan(&self, tx: &Tx, how: u64) -> Result<(), PoolError> {
         let queue = {
             let mut now = self.scrubs.now.lock();
             now.phys.state.set(how);
@@ -287,7 +343,9 @@ impl Pool {
         if queue != 0 {
             self.mos.free_object(tx, ObjectId::new(queue)).await?;
         }
-        self.errors.end_scrub(how == state::FINISHED);
+        if self.scrubs.now.lock().phys.func.get() == func::SCRUB {
+            self.errors.end_scrub(how == state::FINISHED);
+        }
         if how == state::FINISHED {
             self.end_staleness();
         }
@@ -297,16 +355,17 @@ impl Pool {
     /// Leaves that were there from the scan's beginning to its end have all that was missing, if
     /// every block could be read.
     fn end_staleness(&self) {
-        let (stale, errors) = {
+        let (stale, errors, up_to) = {
             let mut now = self.scrubs.now.lock();
-            (std::mem::take(&mut now.stale), now.phys.errors.get())
+            (std::mem::take(&mut now.stale), now.phys.errors.get(), max_txg(&now.phys))
         };
         let is_whole = |guid, misses| {
             self.vdevs.leaf(guid).is_ok_and(|leaf| leaf.is_usable() && leaf.misses() == misses)
         };
         for (guid, _) in stale.into_iter().filter(|(guid, misses)| errors == 0 && is_whole(*guid, *misses)) {
-            tracing::info!(%guid, "has everything again");
-            self.vdevs.resilvered(guid).unwrap_or_default();
+            if self.vdevs.resilvered(guid, up_to).unwrap_or_default() {
+                tracing::info!(%guid, "has everything again");
+            }
         }
     }
 
@@ -347,7 +406,7 @@ impl Pool {
         if now.is_paused() {
             now.paused_at = Some(self.env.wall_clock().as_secs());
         }
-        if now.is_scrubbing() && phys.queue_object.get() != 0 {
+        if now.is_scanning() && phys.queue_object.get() != 0 {
             let queue = Zap::hold(&self.mos, ObjectId::new(phys.queue_object.get())).await?;
             let names = queue.all().await?.into_iter();
             let number = |name: Vec<u8>| u64::from_str_radix(std::str::from_utf8(&name).ok()?, 16).ok();
@@ -360,6 +419,9 @@ impl Pool {
         Ok(())
     }
 }
+
+/// The groups that leaves in use missed, by vdev, for a resilver.
+pub(crate) type Missed = BTreeMap<VdevId, Vec<TxgRanges>>;
 
 /// The youngest blocks that a scrub reads.
 fn max_txg(phys: &ScanPhys) -> Txg {

@@ -10,6 +10,7 @@
 //! ```
 
 mod log;
+mod missed;
 mod object;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ use vdev::{Top, VdevTree};
 use zio::Zio;
 
 use crate::PoolError;
+pub(crate) use missed::{load as load_missed, record as record_missed};
+
 use log::Logs;
 use object::{Figures, Region};
 
@@ -98,6 +101,12 @@ impl SpaceMaps {
             unflushed,
         };
         self.vdevs.lock().insert(top.id(), maps);
+    }
+
+    /// Takes note that a vdev has more metaslabs.
+    pub fn grow(&self, top: &Top) {
+        let config = top.config();
+        self.with_vdev(top.id(), |maps| maps.count = config.asize >> config.metaslab_shift);
     }
 
     /// Reads all space maps of these vdevs into the allocator, and what the logs add.

@@ -3,7 +3,7 @@
 //! ```text
 //!  1 datasets   log headers, objects, trees     ─► roots, blocks let go
 //!  2 tasks      datasets made, properties set … ─► meta-objset
-//!  3 passes     space maps ─► meta-objset ─► allocations ─► space maps …  until nothing is new
+//!  3 passes     what leaves missed, space maps ─► meta-objset ─► allocations ─► space maps …  until nothing is new
 //!  4 labels     flush, even labels, uberblock, odd labels
 //! ```
 //! Space maps are objects of the meta-objset, and writing it allocates: the knot of the format.
@@ -24,7 +24,7 @@ use units::Txg;
 use vdev::LabelSync;
 use zerocopy::FromZeros;
 
-use crate::space_map::At;
+use crate::space_map::{At, record_missed};
 use crate::{Pool, PoolError};
 
 /// Blocks put off that are read back at a time.
@@ -107,6 +107,8 @@ impl Pool {
         }
         let at = At { dsl: &self.dsl, tx, zio: &self.zio, vdevs: &self.vdevs };
         for pass in 1..=PASSES_MAX {
+            let config = self.config.lock().clone();
+            record_missed(&self.dsl, tx, &config, &self.vdevs).await?;
             self.space_maps.record(&at, pass).await?;
             let Some(synced) = self.mos.sync(tx.txg()).await? else { return Ok(()) };
             *self.mos_delta.lock() += synced.delta;

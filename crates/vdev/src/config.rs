@@ -394,6 +394,7 @@ fn parse_leaf(env: &Arc<dyn Env>, vdev: VdevId, from: &NvList) -> Result<Arc<Lea
     };
     let guid = Guid::new(number(from, key::GUID)?);
     let leaf = Leaf::closed(env.clone(), LeafId { vdev, guid, kind }, config);
+    // What it missed is known once that object can be read.
     leaf.set_stale(from.contains("DTL"));
     let (state, aux) = parse_health(from);
     leaf.set_state(state, aux);

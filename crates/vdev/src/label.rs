@@ -14,8 +14,9 @@
 //! - At every moment some leaf has an uberblock no older than the last one reported stable, and a
 //!   label that fits it. (test: `every_crash_leaves_an_uberblock_and_a_label_that_fits`)
 //! - An uberblock is reported stable only after everything before it was. (same test)
-//! - A leaf that misses writes has older labels than its siblings until it is whole again, over
-//!   any number of imports. (test: `a_leaf_that_was_away_stays_stale_until_it_is_whole`)
+//! - A leaf that misses writes has older labels than its siblings until the configuration says
+//!   what it missed, or it is whole again, over any number of imports.
+//!   (tests: `a_leaf_that_was_away_stays_stale_until_it_is_whole`, `a_leaf_gets_labels_once_what_it_missed_is_recorded`)
 //! - Parts that were torn, or belong elsewhere on the device, do not verify.
 //!   (test: `a_part_of_another_place_or_with_a_flipped_bit_does_not_verify`)
 

@@ -11,14 +11,15 @@
 //!   the failed one may have taken the other's writes with it, and the system tells only one.
 //!   (test: `a_flush_that_failed_for_a_label_fails_for_a_commit_too`)
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use device::{Bounds, BufSlice, Device, DeviceError, Durability, Env, IoBuf, Queued};
 use parking_lot::Mutex;
-use units::{Ashift, Guid, LeafOffset, VdevId, VdevOffset};
+use units::{Ashift, Guid, LeafOffset, Txg, VdevId, VdevOffset};
 
-use crate::{IoKind, VdevAux, VdevError, VdevState, VdevStats};
+use crate::{IoKind, TxgRanges, VdevAux, VdevError, VdevState, VdevStats};
 
 /// What sort of device a leaf is, as the configuration calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,10 @@ struct Health {
     aux: VdevAux,
     /// Missed writes since it was last whole: read only when nothing else answers.
     stale: bool,
+    /// In which groups, as far as they were noted.
+    missed: TxgRanges,
+    /// What it missed is not in the configuration, or no longer what is there.
+    unrecorded: bool,
     /// How often it began to miss writes.
     misses: u64,
     /// A flush has failed since it was opened.
@@ -107,6 +112,8 @@ impl Leaf {
                 state: VdevState::Closed,
                 aux: VdevAux::None,
                 stale: false,
+                missed: TxgRanges::default(),
+                unrecorded: false,
                 misses: 0,
                 flush_failed: false,
             }),
@@ -201,6 +208,15 @@ impl Leaf {
         self.set_state(VdevState::Online, VdevAux::None);
     }
 
+    /// Uses the device that another leaf has open; whether there is one.
+    pub(crate) fn take_over(&self, other: &Self) -> bool {
+        let Some(device) = other.device() else { return false };
+        self.config.lock().path = other.path();
+        *self.device.lock() = Some(device);
+        self.set_state(VdevState::Online, VdevAux::None);
+        true
+    }
+
     /// Lets go of the device; its lock ends with the last I/O.
     pub(crate) fn close(&self) {
         *self.device.lock() = None;
@@ -217,7 +233,60 @@ impl Leaf {
     pub(crate) fn set_stale(&self, stale: bool) {
         let mut health = self.health.lock();
         health.stale = stale;
+        health.unrecorded = true;
         health.misses += u64::from(stale);
+        if !stale {
+            health.missed = TxgRanges::default();
+        }
+    }
+
+    /// The groups in which it missed writes.
+    #[must_use]
+    pub fn missed(&self) -> TxgRanges {
+        self.health.lock().missed.clone()
+    }
+
+    /// Adds to the groups in which it missed writes.
+    pub(crate) fn add_missed(&self, txgs: RangeInclusive<Txg>) {
+        let mut health = self.health.lock();
+        let before = health.missed.clone();
+        health.missed.add(txgs);
+        health.stale = true;
+        health.unrecorded |= health.missed != before;
+    }
+
+    /// Everything up to `txg` is there again; whether it is whole now.
+    pub(crate) fn caught_up(&self, txg: Txg) -> bool {
+        let mut health = self.health.lock();
+        health.missed.remove_up_to(txg);
+        health.stale = !health.missed.is_empty();
+        health.unrecorded = true;
+        !health.stale
+    }
+
+    /// Takes up what the configuration says of the groups that it missed. What its labels told
+    /// beyond that is still to be recorded.
+    pub fn load_missed(&self, recorded: TxgRanges) {
+        let mut health = self.health.lock();
+        let known = std::mem::replace(&mut health.missed, recorded.clone());
+        known.iter().for_each(|range| health.missed.add(range));
+        health.stale = !health.missed.is_empty() || !health.state.is_usable();
+        health.unrecorded = health.missed != recorded || recorded.is_empty();
+    }
+
+    /// What it missed, if the configuration has yet to be told; from now on it counts as told.
+    pub fn take_unrecorded(&self) -> Option<TxgRanges> {
+        let mut health = self.health.lock();
+        let missed = health.unrecorded.then(|| health.missed.clone());
+        health.unrecorded = false;
+        missed
+    }
+
+    /// Whether it has its labels written with the others': it holds nothing older than they, or
+    /// the configuration says what.
+    pub(crate) fn may_have_labels(&self) -> bool {
+        let health = self.health.lock();
+        health.state.is_usable() && !(health.stale && health.unrecorded)
     }
 
     /// How often it began to miss writes since it was opened: tells whether it did while something
@@ -232,6 +301,7 @@ impl Leaf {
     pub(crate) fn fault(&self, cause: &DeviceError) {
         let mut health = self.health.lock();
         health.stale = true;
+        health.unrecorded = true;
         health.misses += 1;
         if health.state.is_usable() {
             (health.state, health.aux) = match cause {

@@ -25,6 +25,7 @@ mod io;
 pub mod label;
 mod leaf;
 mod mirror;
+mod missed;
 mod open;
 mod raidz;
 mod scan;
@@ -47,6 +48,7 @@ pub use label::{
     FoundUberblock, LabelSync, LeafLabels, best_config, best_uberblock, clear_labels, init_labels,
 };
 pub use leaf::{Leaf, LeafConfig, LeafKind};
+pub use missed::TxgRanges;
 pub use open::OpenSpec;
 pub use scan::{Candidate, FoundLeaf, LabelUse, candidates, label_use, scan};
 pub use size::{DEVICE_MIN_BYTES, leaf_ashift, leaf_asize, leaf_psize, metaslab_shift};

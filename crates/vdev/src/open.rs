@@ -34,6 +34,23 @@ impl VdevTree {
     /// # Errors
     /// When the configuration makes no sense, or has vdevs of an unknown kind.
     pub async fn open(env: Arc<dyn Env>, spec: &OpenSpec<'_>) -> Result<Self, VdevError> {
+        Self::open_after(env, spec, None).await
+    }
+
+    /// Opens the same pool as another configuration has it. Devices that are open stay so, and
+    /// their labels are not read again.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub async fn open_as(&self, spec: &OpenSpec<'_>) -> Result<Self, VdevError> {
+        Self::open_after(Arc::clone(self.env()), spec, Some(self)).await
+    }
+
+    async fn open_after(
+        env: Arc<dyn Env>,
+        spec: &OpenSpec<'_>,
+        earlier: Option<&Self>,
+    ) -> Result<Self, VdevError> {
         let (root, tops) = parse_root(&env, spec.vdev_tree)?;
         let tree = Self::from_parts(env.clone(), spec.mode, root, tops);
         let mut jobs = Vec::new();
@@ -44,6 +61,7 @@ impl VdevTree {
                     leaf,
                     spec,
                     Expected { pool: root.guid, asize: top.asize_of_leaf() },
+                    earlier,
                 ));
             }
         }
@@ -51,7 +69,17 @@ impl VdevTree {
         for top in tree.tops() {
             mark_stale(&top, &labels);
         }
+        tree.keep_labels(labels);
         Ok(tree)
+    }
+
+    /// The uberblock that counts of those that leaves had when they were opened.
+    #[must_use]
+    pub fn uberblock_at_open(&self) -> Option<UberblockPhys> {
+        self.with_labels(|labels| {
+            let found = labels.values().flat_map(|labels| &labels.uberblocks).map(|found| &found.uberblock);
+            best_uberblock(found, None).copied()
+        })
     }
 
     /// The uberblock that counts on all leaves in use, of those not after `max`.
@@ -72,18 +100,23 @@ pub(crate) struct Expected {
     pub(crate) asize: u64,
 }
 
-/// Leaves whose label is older than a sibling's missed what happened since. Labels younger than
-/// the uberblock that counts are of a txg that never happened, and tell nothing.
+/// Leaves whose label is older than a sibling's missed what happened since: since their own last
+/// uberblock, before which all was flushed. Labels younger than the uberblock that counts are of
+/// a txg that never happened, and tell nothing.
 fn mark_stale(top: &Top, labels: &BTreeMap<Guid, LeafLabels>) {
     let found = labels.values().flat_map(|labels| &labels.uberblocks).map(|found| &found.uberblock);
-    let txg = best_uberblock(found, None).map(UberblockPhys::txg);
+    let Some(txg) = best_uberblock(found, None).map(UberblockPhys::txg) else { return };
     let label_txg = |leaf: &Leaf| {
-        let label = labels.get(&leaf.guid())?.config(txg)?;
-        label.get_u64(key::TXG)
+        let label = labels.get(&leaf.guid())?.config(Some(txg))?;
+        label.get_u64(key::TXG).map(Txg::new)
     };
     let newest = top.leaves().iter().filter_map(|leaf| label_txg(leaf)).max();
     for leaf in top.leaves().iter().filter(|leaf| label_txg(leaf) < newest) {
-        leaf.set_stale(true);
+        // What is not there misses what is written from now on, and that is noted then.
+        let Some(labels) = labels.get(&leaf.guid()) else { continue };
+        let uberblock = labels.uberblock(Some(txg)).map(UberblockPhys::txg);
+        let whole_at = label_txg(leaf).max(uberblock).unwrap_or_default();
+        leaf.add_missed(whole_at.next().min(txg)..=txg);
     }
 }
 
@@ -93,9 +126,13 @@ async fn open_if_allowed(
     leaf: Arc<Leaf>,
     spec: &OpenSpec<'_>,
     expected: Expected,
+    earlier: Option<&VdevTree>,
 ) -> Option<(Guid, LeafLabels)> {
     if leaf.state().0 != VdevState::Closed {
         return None;
+    }
+    if let Some(labels) = earlier.and_then(|earlier| taken_over(&leaf, expected, earlier)) {
+        return Some((leaf.guid(), labels));
     }
     let path = spec.paths.get(&leaf.guid()).cloned().unwrap_or_else(|| leaf.path());
     match open_leaf(env, &leaf, &path, spec.mode, expected).await {
@@ -107,6 +144,14 @@ async fn open_if_allowed(
             None
         }
     }
+}
+
+/// Takes a device over that is open as the same leaf, if it is large enough.
+fn taken_over(leaf: &Leaf, expected: Expected, earlier: &VdevTree) -> Option<LeafLabels> {
+    let before = earlier.leaf(leaf.guid()).ok().filter(|before| before.is_usable())?;
+    let is_large = leaf_asize(before.psize()) >= expected.asize && earlier.root().guid == expected.pool;
+    let labels = earlier.with_labels(|labels| labels.get(&leaf.guid()).cloned()).filter(|_| is_large)?;
+    leaf.take_over(&before).then_some(labels)
 }
 
 /// Opens a leaf at `path` and checks that it is what its labels and size must tell. Gives its

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use device::Env;
 use parking_lot::Mutex;
-use units::{Ashift, Asize, Guid, Spread, VdevId};
+use units::{Ashift, Asize, Guid, LABEL_END_BYTES, LABEL_START_BYTES, Spread, VdevId};
 
 use crate::heal::Places;
+use crate::size::leaf_asize;
 use crate::{Bias, Leaf, VdevAux, VdevState, VdevStats};
 
 /// How leaves make up a top-level vdev.
@@ -119,6 +120,20 @@ impl Top {
     #[must_use]
     pub fn asize_of_leaf(&self) -> u64 {
         self.config().asize / self.spread().children() as u64
+    }
+
+    /// How large each leaf's device must be, labels included.
+    #[must_use]
+    pub fn bytes_of_leaf(&self) -> u64 {
+        self.asize_of_leaf() + LABEL_START_BYTES + LABEL_END_BYTES
+    }
+
+    /// What could be allocated on its devices as they are; none unless all are in use.
+    #[must_use]
+    pub fn possible_asize(&self) -> Option<u64> {
+        let is_whole = self.leaves.iter().all(|leaf| leaf.state().0 == VdevState::Online);
+        let smallest = self.leaves.iter().map(|leaf| leaf_asize(leaf.psize())).min();
+        smallest.filter(|_| is_whole).map(|asize| asize * self.spread().children() as u64)
     }
 
     /// What datasets are charged for so much space here.

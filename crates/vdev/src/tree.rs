@@ -1,18 +1,19 @@
 //! The vdevs of a pool, by the numbers that DVAs carry.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use device::{BufSlice, Durability, Env, IoBuf, OpenMode};
 use futures::future::join_all;
 use parking_lot::{Mutex, RwLock};
-use units::{Ashift, Guid, VdevId, VdevOffset};
+use units::{Ashift, Guid, Txg, VdevId, VdevOffset};
 
 use crate::open::{Expected, open_leaf};
 use crate::spec::draw_guid;
 use crate::top::{TopConfig, TopId};
-use crate::{Leaf, NewVdev, Top, TopKind, VdevAux, VdevError, VdevState, Verify};
+use crate::{Leaf, LeafLabels, NewVdev, Top, TopKind, VdevAux, VdevError, VdevState, Verify};
 
 /// What the configuration says of the pool's root, beside its children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +32,10 @@ pub struct VdevTree {
     mode: OpenMode,
     root: Mutex<RootConfig>,
     tops: RwLock<Vec<Arc<Top>>>,
+    /// The last group for which it was noted who missed it.
+    noted: AtomicU64,
+    /// What leaves' labels said when they were opened, until nobody needs it any more.
+    labels: Mutex<BTreeMap<Guid, LeafLabels>>,
 }
 
 impl VdevTree {
@@ -54,7 +59,7 @@ impl VdevTree {
         root: RootConfig,
         tops: Vec<Arc<Top>>,
     ) -> Self {
-        Self { env, mode, root: Mutex::new(root), tops: RwLock::new(tops) }
+        Self { env, mode, root: Mutex::new(root), tops: RwLock::new(tops), noted: AtomicU64::new(0), labels: Mutex::default() }
     }
 
     /// Opens the devices of one more vdev and puts it in the first hole, or at the end.
@@ -102,6 +107,19 @@ impl VdevTree {
             top.mark_changed();
         }
         Ok(gone)
+    }
+
+    pub(crate) fn keep_labels(&self, labels: BTreeMap<Guid, LeafLabels>) {
+        *self.labels.lock() = labels;
+    }
+
+    pub(crate) fn with_labels<R>(&self, look: impl FnOnce(&BTreeMap<Guid, LeafLabels>) -> R) -> R {
+        look(&self.labels.lock())
+    }
+
+    /// Forgets what labels said when leaves were opened: it is not so for long.
+    pub fn forget_labels(&self) {
+        self.labels.lock().clear();
     }
 
     /// Time, randomness and devices.
@@ -330,35 +348,55 @@ impl VdevTree {
         Ok(())
     }
 
+    /// Notes which leaves miss the group `txg`, which is being written. Those that a vdev cannot
+    /// do without miss nothing: it is nowhere else.
+    pub fn note_missed(&self, txg: Txg) {
+        self.noted.store(txg.get(), Relaxed);
+        for top in self.tops().iter().filter(|top| top.tolerance() > 0) {
+            for leaf in top.leaves().iter().filter(|leaf| !leaf.is_usable()) {
+                leaf.add_missed(txg.prev()..=txg);
+            }
+        }
+    }
+
     /// Opens a leaf's device anew, at `path` or where it was, and puts it back in use. A leaf
-    /// that had missed writes is read last until [`Self::resilvered`].
+    /// that had missed writes is read last until [`Self::resilvered`]; `open` tells the group
+    /// that is open once the leaf is back.
     ///
     /// # Errors
     /// When it cannot be opened, or its labels are those of something else.
-    pub async fn reopen(&self, guid: Guid, path: Option<&Path>) -> Result<(), VdevError> {
+    pub async fn reopen(
+        &self,
+        guid: Guid,
+        path: Option<&Path>,
+        open: impl FnOnce() -> Txg,
+    ) -> Result<(), VdevError> {
         let leaf = self.leaf(guid)?;
+        let lapse = (!leaf.is_usable()).then(|| Txg::new(self.noted.load(Relaxed)));
         let top = self.top(leaf.vdev())?;
         let path = path.map_or_else(|| leaf.path(), Path::to_owned);
         leaf.close();
         let expected = Expected { pool: self.root().guid, asize: top.asize_of_leaf() };
         open_leaf(&self.env, &leaf, &path, self.mode, expected).await?;
-        if top.leaves().len() == 1 {
-            leaf.set_stale(false);
+        match lapse {
+            _ if top.leaves().len() == 1 => leaf.set_stale(false),
+            Some(since) => leaf.add_missed(since..=open()),
+            None => {}
         }
         leaf.stats().clear_errors();
         top.mark_changed();
         Ok(())
     }
 
-    /// Says that a leaf has everything again.
+    /// Says that a leaf has everything again that was born up to `txg`; whether it is whole now.
     ///
     /// # Errors
     /// [`VdevError::NoSuchLeaf`].
-    pub fn resilvered(&self, guid: Guid) -> Result<(), VdevError> {
+    pub fn resilvered(&self, guid: Guid, txg: Txg) -> Result<bool, VdevError> {
         let leaf = self.leaf(guid)?;
-        leaf.set_stale(false);
+        let is_whole = leaf.caught_up(txg);
         self.top(leaf.vdev())?.mark_changed();
-        Ok(())
+        Ok(is_whole)
     }
 
     /// Lets go of all devices.

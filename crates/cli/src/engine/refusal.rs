@@ -40,7 +40,7 @@ fn pool_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::NoSuchPool => (K::NoSuchPool, error.to_string()),
         PoolError::Ambiguous => (K::Invalid, error.to_string()),
         PoolError::MissingVdev { .. } => (K::Unavailable, error.to_string()),
-        PoolError::NoUberblock => (K::Unavailable, whole()),
+        PoolError::NoUberblock | PoolError::DeviceShrunk { .. } => (K::Unavailable, whole()),
         PoolError::ForeignHost { .. } => (K::Busy, error.to_string()),
         PoolError::DeviceInUse { .. } => (K::Busy, whole()),
         PoolError::ReadOnly => (K::Invalid, error.to_string()),

@@ -44,7 +44,7 @@ impl Holder {
             for leaf in top.leaves().iter().filter(|leaf| whole || is_meant(leaf.guid())) {
                 leaf.stats().clear_errors();
                 if leaf.state().0 == vdev::VdevState::Faulted
-                    && let Err(error) = held.pool.vdevs().reopen(leaf.guid(), None).await
+                    && let Err(error) = held.pool.reopen(leaf.guid(), None).await
                 {
                     tracing::warn!(pool = call.pool, error = refusal::chain(&error), "still out of use");
                 }

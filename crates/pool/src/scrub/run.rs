@@ -19,11 +19,12 @@ use dmu::{DmuError, Lost, Objset, Place, Reach, Visited};
 use dsl::DslError;
 use futures::future::join_all;
 use ondisk::Blkptr;
-use ondisk::dsl::scan::state;
+use ondisk::dsl::scan::{ScanPhys, func, state};
 use units::{ObjectId, ObjsetId, Txg};
+use vdev::TxgRanges;
 use zio::{Bookmark, Scrubbed, ZioError};
 
-use super::{STORE_EVERY, max_txg};
+use super::{Missed, STORE_EVERY, max_txg};
 use crate::{Pool, PoolError};
 
 /// Blocks looked up at a time.
@@ -59,7 +60,7 @@ impl Pool {
         while !self.scrubs.halting.load(Ordering::Acquire) {
             if work.stage == Stage::Between && !self.next_dataset(&mut work).await? {
                 return self
-                    .in_sync(|pool, tx| async move { pool.end_scrub(&tx, state::FINISHED).await })
+                    .in_sync(|pool, tx| async move { pool.end_scan(&tx, state::FINISHED).await })
                     .await;
             }
             let started = self.env.now();
@@ -136,9 +137,12 @@ impl Pool {
             Err(_) if work.stage != Stage::Mos => return self.stage_done(work).await,
             Err(error) => return Err(error),
         };
+        let phys = self.scrubs.now.lock().phys;
+        let missed = self.missed_by_vdev(&phys);
+        let born_after = born_after.max(Txg::new(phys.min_txg.get()));
         let reach = Reach { from: work.place, born_after, limit: BATCH_BLOCKS };
         let Visited { blocks, lost, next } = Objset::visit(&self.zio, id, &root, reach).await;
-        let max = max_txg(&self.scrubs.now.lock().phys);
+        let max = max_txg(&phys);
         if work.tries < PATIENCE && lost.iter().any(|lost| lost.birth > max) {
             drop(alive);
             work.tries += 1;
@@ -146,7 +150,8 @@ impl Pool {
         }
         work.tries = 0;
         lost.iter().for_each(|lost| self.count_lost(lost));
-        let due: Vec<_> = blocks.into_iter().filter(|(_, bp)| bp.birth() <= max).collect();
+        let is_due = |bp: &Blkptr| bp.birth() <= max && missed.as_ref().is_none_or(|by| is_missed(bp, by));
+        let due: Vec<_> = blocks.into_iter().filter(|(_, bp)| is_due(bp)).collect();
         for some in due.chunks(AT_ONCE) {
             let reads = join_all(some.iter().map(|(bookmark, bp)| self.zio.scrub(bp, bookmark)));
             let scrubbed = in_class(IoClass::Scrub, reads).await;
@@ -160,6 +165,18 @@ impl Pool {
             None => self.stage_done(work).await?,
         }
         Ok(())
+    }
+
+    /// What a resilver is for; `None` for a scrub, which is for everything.
+    fn missed_by_vdev(&self, phys: &ScanPhys) -> Option<Missed> {
+        if phys.func.get() != func::RESILVER {
+            return None;
+        }
+        let mut missed = Missed::new();
+        for leaf in self.behind() {
+            missed.entry(leaf.vdev()).or_default().push(leaf.missed());
+        }
+        Some(missed)
     }
 
     async fn root_of(&self, stage: Stage) -> Result<(ObjsetId, Blkptr, Txg), PoolError> {
@@ -223,5 +240,16 @@ impl Pool {
     /// Whether somebody has I/O under way, now that the scrub has none.
     fn others_wait(&self) -> bool {
         self.vdevs.leaves().iter().any(|leaf| leaf.stats().snapshot().in_flight > 0)
+    }
+}
+
+/// Whether some leaf of a vdev where the block lies missed the group in which it was written. A gang's
+/// members may lie anywhere.
+fn is_missed(bp: &Blkptr, missed: &Missed) -> bool {
+    let born = bp.physical_birth();
+    let any = |ranges: &Vec<TxgRanges>| ranges.iter().any(|ranges| ranges.contains(born));
+    match bp.is_gang() {
+        true => missed.values().any(any),
+        false => bp.dvas().any(|dva| missed.get(&dva.vdev).is_some_and(any)),
     }
 }

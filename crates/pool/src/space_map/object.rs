@@ -162,6 +162,15 @@ pub(super) async fn append_to_log(
     set_header(tx, dnode, phys)
 }
 
+/// Replaces all that a map says.
+pub(super) async fn rewrite(tx: &Tx, dnode: &Dnode, runs: &[Run], two_words: bool) -> Result<(), PoolError> {
+    let mut phys = header(dnode)?;
+    dnode.free_range(tx, 0, u64::MAX).await?;
+    phys.length.set(write_runs(tx, dnode, 0, two_words, runs).await?);
+    phys.allocated.set(runs.iter().map(|run| run.length as i64).sum());
+    set_header(tx, dnode, phys)
+}
+
 async fn write_runs(
     tx: &Tx,
     dnode: &Dnode,

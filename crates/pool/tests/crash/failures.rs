@@ -2,13 +2,15 @@
 //!
 //! A log that fails, or fills, holds nobody up: its chain goes on in another log or in the rest
 //! of the pool, and what the dead one vouched for is made stable by the next group. From then on
-//! the pool can do without it. A mirror can do without a child at any time.
+//! the pool can do without it. A mirror can do without a child at any time; and once that is back
+//! and brought up to date, without the other one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use device::{Env, FaultOp};
+use ondisk::dsl::scan::state;
 use parking_lot::Mutex;
 use pool::{Filesystem, Pool};
 use sim::{CrashImage, CrashPlan, DiskModel, Sim};
@@ -207,7 +209,13 @@ impl Trial {
     fn check(&self, image: &CrashImage, model: &Model) {
         let promise = Promise::of_image(image);
         tell(format!("{}, {}", self.story(), image.story()));
-        self.import(&image.boot(self.seed), model, &promise);
+        let sim = image.boot(self.seed);
+        self.import(&sim, model, &promise);
+        if self.shape.name == MIRROR.name {
+            tell(format!("{}, {}, then {} alone", self.story(), image.story(), self.victim));
+            sim.disk("/a").faults().disappear();
+            self.import(&sim, model, &promise);
+        }
         if let Failing::FromThen(op, _) = self.failing {
             tell(format!("{}, {}, {} still failing at import", self.story(), image.story(), self.victim));
             let sim = image.boot(self.seed);
@@ -231,9 +239,22 @@ impl Trial {
             model.check(&fs.zfs, promise).await;
             drop(fs);
             space::check(&pool).await;
+            resilvered(&pool).await;
             pool.close(PoolState::Exported).await.expect("a pool closes");
         });
     }
+}
+
+/// Until every device that is in use has all it missed.
+async fn resilvered(pool: &Pool) {
+    for _ in 0..1000 {
+        let scan = pool.scan().map(|scan| scan.phys);
+        if scan.is_none_or(|phys| phys.state.get() != state::SCANNING) {
+            return;
+        }
+        pool.env().sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the resilver does not end");
 }
 
 /// A disk of that shape fails in every way.

@@ -16,6 +16,7 @@ mod logs;
 mod raidz;
 mod rounds;
 mod scrub;
+mod sizes;
 mod space_maps;
 mod tree;
 mod trim;

@@ -5,9 +5,10 @@ use std::io::{Seek, SeekFrom, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ondisk::dsl::scan::state;
+use ondisk::dsl::scan::{func, state};
 use pool::Pool;
 use vdev::VdevState;
+use zpl::{Cred, NewNode, WriteFlags};
 
 use crate::dice::Dice;
 use crate::tree::Tree;
@@ -75,10 +76,16 @@ impl Life {
 
     /// Scrubs to the end; says how many bytes were repaired.
     fn scrub(&self, pool: &Arc<Pool>) -> u64 {
+        self.world.run(pool.scrub()).unwrap();
+        self.scanned(pool, func::SCRUB)
+    }
+
+    /// Waits for the end of the scan; says how many bytes were repaired.
+    fn scanned(&self, pool: &Arc<Pool>, what: u64) -> u64 {
         self.world.run(async {
-            pool.scrub().await.unwrap();
             for _ in 0..600 {
                 let phys = pool.scan().expect("there is a scan").phys;
+                assert_eq!(phys.func.get(), what);
                 if phys.state.get() != state::SCANNING {
                     assert_eq!((phys.state.get(), phys.errors.get()), (state::FINISHED, 0));
                     return phys.processed.get();
@@ -86,8 +93,14 @@ impl Life {
                 pool.env().sleep(Duration::from_millis(50)).await;
                 pool.sync_now().await.unwrap();
             }
-            panic!("the scrub does not end");
+            panic!("the scan does not end");
         })
+    }
+
+    /// How many leaves have a list of groups that they missed, as `zdb` sees it.
+    fn lists(&self) -> usize {
+        let config = self.world.zdb().run(&["-C"], &[]).unwrap();
+        config.lines().filter(|line| line.trim().starts_with("DTL: ")).count()
     }
 
     /// Noise everywhere between the labels.
@@ -109,25 +122,37 @@ fn stale(pool: &Pool) -> Vec<bool> {
     pool.vdevs().leaves().iter().map(|leaf| leaf.is_stale()).collect()
 }
 
-fn a_device_goes_and_comes_back(layout: Layout, away: &[&str], later: &[&str]) {
+/// Devices go, are missed, come back and are brought up to date; then as many others go.
+fn a_returned_device_is_resilvered_and_holds_all(layout: Layout, away: &[&str], later: &[&str]) {
     let mut life = Life::new(layout, 31);
+    assert_eq!(life.lists(), 0, "nothing was missed");
     away.iter().for_each(|name| life.take_away(name));
-    let pool = life.import(VdevState::Degraded);
-    life.work_and_export(pool);
-    life.world.check("worked on without a device");
-    away.iter().for_each(|name| life.bring_back(name));
-    // What it missed is not served, nor forgotten over an import.
     for _ in 0..2 {
-        let pool = life.import(VdevState::Online);
-        assert_eq!(stale(&pool).into_iter().filter(|stale| *stale).count(), away.len());
-        life.check_and_export(pool);
+        let pool = life.import(VdevState::Degraded);
+        life.work_and_export(pool);
     }
+    life.world.check("worked on without a device");
+    assert_eq!(life.lists(), away.len());
+    away.iter().for_each(|name| life.bring_back(name));
+    // A resilver that does not come to its end: what was missed is not forgotten.
+    let pool = life.import(VdevState::Online);
+    let whole = |pool: &Pool| !stale(pool).contains(&true);
+    let ended = whole(&pool);
+    life.world.export(&pool);
+    assert!(ended || life.lists() == away.len());
     life.world.check("with a device that missed something");
     let pool = life.import(VdevState::Online);
-    assert!(life.scrub(&pool) > 0);
-    assert!(!stale(&pool).contains(&true), "whole again");
+    if !ended {
+        let repaired = life.scanned(&pool, func::RESILVER);
+        assert!(repaired > 0);
+        assert!(pool.scan().unwrap().phys.min_txg.get() > 4, "what is older was not read");
+    }
+    assert!(whole(&pool), "whole again");
+    life.world.run(pool.sync_now()).unwrap();
+    assert_eq!(life.scrub(&pool), 0, "all is there");
     life.work_and_export(pool);
-    life.world.check("scrubbed");
+    assert_eq!(life.lists(), 0);
+    life.world.check("resilvered");
     // Now others can go: those that were away have everything.
     later.iter().for_each(|name| life.take_away(name));
     let pool = life.import(VdevState::Degraded);
@@ -138,18 +163,64 @@ fn a_device_goes_and_comes_back(layout: Layout, away: &[&str], later: &[&str]) {
 
 #[test]
 fn a_raidz1_works_without_a_device_and_takes_it_back() {
-    a_device_goes_and_comes_back(RAIDZ1, &["b"], &["c"]);
+    a_returned_device_is_resilvered_and_holds_all(RAIDZ1, &["b"], &["c"]);
 }
 
 #[test]
 fn a_raidz2_works_without_two_devices_and_takes_them_back() {
-    a_device_goes_and_comes_back(RAIDZ2, &["a", "d"], &["b", "e"]);
+    a_returned_device_is_resilvered_and_holds_all(RAIDZ2, &["a", "d"], &["b", "e"]);
 }
 
 #[test]
 fn a_mirror_works_without_a_device_and_takes_it_back() {
     let mirror = Layout { device_mib: 256, ..Layout::new(&[&["a", "b"]], &[], 12) };
-    a_device_goes_and_comes_back(mirror, &["a"], &["b"]);
+    a_returned_device_is_resilvered_and_holds_all(mirror, &["a"], &["b"]);
+}
+
+/// Nothing tells old bytes from new ones then but the list of what was missed.
+#[test]
+fn blocks_without_checksums_are_resilvered_too() {
+    let layout = Layout { device_mib: 64, ..Layout::new(&[&["a", "b"]], &[], 12) };
+    let world = World::new(layout);
+    let pool = world.create();
+    world.create_filesystem(&pool, "whirl/plain", &[("compression", 2), ("checksum", 2)]);
+    let life =
+        Life { tree: world.run(Tree::of_empty(&world.zfs(&pool, "whirl"))), world, dice: Dice::new(1) };
+    let write = |pool: &Arc<Pool>, byte: u8| {
+        let zfs = life.world.zfs(pool, "whirl/plain");
+        life.world.run(async {
+            let root = zfs.root();
+            let file = match zfs.lookup(root, b"file").await {
+                Ok(file) => file.object,
+                Err(_) => {
+                    zfs.create(root, b"file", NewNode::File, 0o644, Cred::default()).await.unwrap().object
+                }
+            };
+            zfs.write(file, 0, &vec![byte; 3 << 20], WriteFlags::default()).await.unwrap();
+        });
+    };
+    write(&pool, 1);
+    life.world.export(&pool);
+    life.take_away("a");
+    let pool = life.import(VdevState::Degraded);
+    write(&pool, 2);
+    life.world.export(&pool);
+    life.bring_back("a");
+    let pool = life.import(VdevState::Online);
+    assert!(life.scanned(&pool, func::RESILVER) >= 3 << 20);
+    life.world.export(&pool);
+    life.take_away("b");
+    let pool = life.import(VdevState::Degraded);
+    let zfs = life.world.zfs(&pool, "whirl/plain");
+    let mut back = vec![0; 3 << 20];
+    life.world.run(async {
+        let file = zfs.lookup(zfs.root(), b"file").await.unwrap();
+        zfs.read(file.object, 0, &mut back).await.unwrap();
+    });
+    assert!(back.iter().all(|byte| *byte == 2));
+    drop(zfs);
+    life.world.export(&pool);
+    std::fs::remove_file(life.aside("b")).unwrap();
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use device::{Env, Options, RealEnv};
 use dsl::PropValue;
 use oracle::zdb::Zdb;
-use pool::{ImportSpec, Pool, PoolSpec, Tuning};
+use pool::{ImportSpec, Pool, PoolError, PoolSpec, Tuning};
 use tempfile::TempDir;
 use units::Ashift;
 use vdev::{Bias, NewVdev, PoolState};
@@ -112,8 +112,19 @@ impl World {
     }
 
     pub fn import(&self) -> Arc<Pool> {
+        self.try_import().unwrap()
+    }
+
+    pub fn try_import(&self) -> Result<Arc<Pool>, PoolError> {
         let spec = ImportSpec { paths: self.paths(), name: Some(POOL.into()), ..ImportSpec::default() };
-        self.run(Pool::import(self.env(), &spec, tuning())).unwrap()
+        self.run(Pool::import(self.env(), &spec, tuning()))
+    }
+
+    /// What `zdb` says of a device's labels and uberblocks.
+    pub fn label(&self, name: &str) -> String {
+        let output =
+            Command::new("timeout").args(["60", "zdb", "-lu"]).arg(self.path(name)).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     pub fn export(&self, pool: &Arc<Pool>) {

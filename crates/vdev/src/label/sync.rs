@@ -49,7 +49,9 @@ impl VdevTree {
     /// and errors in the odd labels.
     pub async fn sync_labels(&self, sync: &LabelSync<'_>) -> Result<(), VdevError> {
         self.flush_written(sync).await?;
-        let dirty: Vec<_> = sync.dirty.iter().filter_map(|id| self.top(*id).ok()).collect();
+        // Who failed just now has labels older than its siblings' from this very group on.
+        let dirty = sync.dirty.union(&self.changed()).copied().collect::<BTreeSet<_>>();
+        let dirty: Vec<_> = dirty.iter().filter_map(|id| self.top(*id).ok()).collect();
         self.write_configs(sync, &dirty, Half::Even).await?;
         let targets = if dirty.is_empty() { self.uberblock_targets(sync) } else { self.tops() };
         write_uberblocks(sync, &targets).await?;
@@ -148,13 +150,13 @@ fn uberblock_parts(sync: &LabelSync<'_>, top: &Top, leaf: &Leaf) -> Vec<(LeafOff
     parts.collect()
 }
 
-/// The leaves that get labels and uberblocks. One that misses writes keeps what it has, so that the
-/// next import, too, finds its label older than the others', unless the vdev cannot do without it,
-/// or the pool is to be found on no device any more.
+/// The leaves that get labels and uberblocks. One that missed writes of which the configuration
+/// says nothing keeps what it has, so that the next import finds its label older than the others',
+/// unless the vdev cannot do without it, or the pool is to be found on no device any more.
 fn labelled_leaves(top: &Top, pool: &PoolConfig) -> Vec<Arc<Leaf>> {
-    let is_left_out = |leaf: &Leaf| !leaf.is_usable() || leaf.is_stale();
+    let is_left_out = |leaf: &Leaf| !leaf.may_have_labels();
     let all = pool.state == PoolState::Destroyed || !top.tolerates(is_left_out);
-    let leaves = top.leaves().iter().filter(|leaf| leaf.is_usable() && (all || !leaf.is_stale()));
+    let leaves = top.leaves().iter().filter(|leaf| leaf.is_usable() && (all || leaf.may_have_labels()));
     leaves.cloned().collect()
 }
 

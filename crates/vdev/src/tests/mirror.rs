@@ -188,14 +188,14 @@ fn a_reopened_child_is_read_last_until_it_is_whole() {
     write(&tree, 6).expect("b");
     world.faults("a").heal();
     let guid = tree.leaves()[0].guid();
-    block_on(tree.reopen(guid, None)).expect("it is still there");
+    block_on(tree.reopen(guid, None, || units::Txg::new(9))).expect("it is still there");
     assert_eq!(tree.state().0, VdevState::Online);
     for _ in 0..8 {
         assert_eq!(read_blindly(&tree), 6, "a is stale");
     }
     write(&tree, 8).expect("both");
     assert_eq!(on_disk(&world, "a"), 8, "but it gets what is new");
-    tree.resilvered(guid).expect("known");
+    tree.resilvered(guid, units::Txg::new(9)).expect("known");
     assert!(!tree.leaves()[0].is_stale());
 }
 

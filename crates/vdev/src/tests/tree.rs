@@ -168,9 +168,52 @@ fn a_leaf_that_was_away_stays_stale_until_it_is_whole() {
         assert_eq!(found.state().0, VdevState::Online);
     }
     let found = again();
-    found.resilvered(found.leaves()[1].guid()).expect("known");
+    found.resilvered(found.leaves()[1].guid(), units::Txg::new(9)).expect("known");
     sync(&found, 8).expect("both are there");
     assert!(again().leaves().iter().all(|leaf| !leaf.is_stale()));
+}
+
+#[test]
+fn a_leaf_gets_labels_once_what_it_missed_is_recorded() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    let tree = made(&world);
+    let leaf = tree.leaves()[1].clone();
+    tree.note_missed(Txg::new(5));
+    assert!(leaf.missed().is_empty(), "all are there");
+    world.faults("b").disappear();
+    tree.mark_all_changed();
+    sync(&tree, 5).expect("a is there");
+    assert!(leaf.missed().is_empty(), "it failed when what was missed had been noted");
+    tree.note_missed(Txg::new(6));
+    tree.note_missed(Txg::new(7));
+    assert_eq!(leaf.missed().bounds(), Some(Txg::new(5)..=Txg::new(7)));
+    world.faults("b").heal();
+    block_on(tree.reopen(leaf.guid(), None, || Txg::new(9))).expect("back again");
+    tree.note_missed(Txg::new(10));
+    assert_eq!(
+        leaf.missed().bounds(),
+        Some(Txg::new(5)..=Txg::new(9)),
+        "what was open when it came back too"
+    );
+    let label_txg = |world: &Arc<World>| import(world, &["b"]).0.pool.txg;
+    tree.mark_all_changed();
+    sync(&tree, 8).expect("both are there");
+    assert_eq!(label_txg(&world), Txg::new(4), "nobody knows yet");
+    let missed = leaf.take_unrecorded().expect("news");
+    assert!(leaf.take_unrecorded().is_none());
+    tree.mark_all_changed();
+    sync(&tree, 9).expect("both are there");
+    assert_eq!(label_txg(&world), Txg::new(9));
+    // In the next import the list says it, and labels have nothing to add.
+    let found = import(&world, &["a", "b", "c"]).1;
+    let again = found.leaves()[1].clone();
+    assert!(!again.is_stale());
+    again.load_missed(missed.clone());
+    assert!(again.is_stale() && again.missed() == missed && again.take_unrecorded().is_none());
+    assert!(!found.resilvered(again.guid(), Txg::new(6)).expect("known"));
+    assert_eq!(again.missed().bounds(), Some(Txg::new(7)..=Txg::new(9)));
+    assert!(found.resilvered(again.guid(), Txg::new(9)).expect("known"));
+    assert!(!again.is_stale() && again.take_unrecorded().is_some_and(|missed| missed.is_empty()));
 }
 
 #[test]
@@ -193,7 +236,7 @@ fn a_leaf_missing_at_import_is_stale_when_it_comes_back() {
     let (_, found) = import(&world, &["a", "c"]);
     world.put("b", away);
     let guid = found.leaves()[1].guid();
-    block_on(found.reopen(guid, None)).expect("back again");
+    block_on(found.reopen(guid, None, || units::Txg::new(9))).expect("back again");
     assert!(found.leaves()[1].is_stale());
 }
 
@@ -238,7 +281,7 @@ fn faults_and_offlines_outlive_an_import() {
     let found = block_on(VdevTree::open(world.env(), &spec)).expect("a sound configuration");
     assert_eq!(found.leaves()[1].state().0, VdevState::Offline);
     assert!(found.leaves()[1].is_stale());
-    block_on(found.reopen(guid, None)).expect("back again");
+    block_on(found.reopen(guid, None, || units::Txg::new(9))).expect("back again");
     assert_eq!(found.leaves()[1].state().0, VdevState::Online);
     assert_eq!(found.state().0, VdevState::Online);
 }
@@ -348,7 +391,7 @@ fn a_flush_that_failed_for_a_label_fails_for_a_commit_too() {
     assert!(block_on(log.leaves()[0].flush()).is_err(), "as labels are flushed");
     assert_eq!(tree.doubtful().into_iter().collect::<Vec<_>>(), [log.id()]);
     assert!(block_on(tree.flush([log.id()])).is_err(), "it may have taken the commit's writes with it");
-    block_on(tree.reopen(log.leaves()[0].guid(), None)).expect("c is there");
+    block_on(tree.reopen(log.leaves()[0].guid(), None, || units::Txg::new(9))).expect("c is there");
     block_on(tree.flush([log.id()])).expect("a new beginning");
     assert!(tree.doubtful().is_empty());
 }

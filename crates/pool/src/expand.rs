@@ -1,0 +1,54 @@
+//! Devices that have become larger: the property `autoexpand`.
+//!
+//! ```text
+//!   import: devices are larger ─► a group says so (configuration, labels) ─► more metaslabs
+//! ```
+//! Space is handed out only once the group that tells of it is stable: a log block there would
+//! otherwise lie outside of its vdev after a crash. New metaslabs are all free, and have no space
+//! map until something is allocated in them. (test: `a_pool_grows_with_its_devices`)
+
+use std::sync::Arc;
+
+use dsl::PropValue;
+use units::Asize;
+
+use crate::{Pool, PoolError, config};
+
+/// The property's name.
+const AUTOEXPAND: &str = "autoexpand";
+
+impl Pool {
+    /// Whether devices are used to their end wherever that is by now.
+    pub(crate) async fn autoexpands(&self) -> Result<bool, PoolError> {
+        Ok(self.pool_props().await?.get(AUTOEXPAND).and_then(PropValue::number) == Some(1))
+    }
+
+    /// Takes into use what devices have become larger by; says by how many bytes vdevs grew.
+    ///
+    /// # Errors
+    /// When it cannot be made stable.
+    pub async fn expand(self: &Arc<Self>) -> Result<u64, PoolError> {
+        let larger = |top: &Arc<vdev::Top>| top.possible_asize().filter(|asize| *asize > top.config().asize);
+        let grown: Vec<_> =
+            self.vdevs.tops().into_iter().filter_map(|top| larger(&top).map(|asize| (top, asize))).collect();
+        if grown.is_empty() {
+            return Ok(0);
+        }
+        let more = grown.iter().map(|(top, asize)| asize - top.config().asize).sum();
+        let told = grown.clone();
+        self.in_sync(move |pool, tx| async move {
+            for (top, asize) in told {
+                top.set_config(|config| config.asize = asize);
+            }
+            let config = pool.config.lock().clone();
+            config::store(&pool.dsl, &tx, &config, &pool.vdevs).await
+        })
+        .await?;
+        for (top, asize) in grown {
+            tracing::info!(vdev = %top.id(), asize, "has become larger");
+            self.space_maps.grow(&top);
+            self.zio.with_allocator(|allocator| allocator.grow_vdev(top.id(), Asize::new(asize)))?;
+        }
+        Ok(more)
+    }
+}
