@@ -59,7 +59,14 @@ impl VdevTree {
         root: RootConfig,
         tops: Vec<Arc<Top>>,
     ) -> Self {
-        Self { env, mode, root: Mutex::new(root), tops: RwLock::new(tops), noted: AtomicU64::new(0), labels: Mutex::default() }
+        Self {
+            env,
+            mode,
+            root: Mutex::new(root),
+            tops: RwLock::new(tops),
+            noted: AtomicU64::new(0),
+            labels: Mutex::default(),
+        }
     }
 
     /// Opens the devices of one more vdev and puts it in the first hole, or at the end.

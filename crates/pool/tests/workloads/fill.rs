@@ -105,6 +105,32 @@ fn a_full_pool_with_a_log_can_be_emptied_and_filled_again() {
     fill_and_empty(Layout { device_mib: 64, ..Layout::new(&[&["a"]], &[&["l"]], 9) });
 }
 
+/// Parity, padding and sectors that hold nothing: what is charged is not what is taken.
+#[test]
+fn a_full_raidz1_can_be_emptied_and_filled_again() {
+    let devices = Layout::new(&[&["a", "b", "c", "d"]], &[], 12);
+    fill_and_empty(Layout { device_mib: 64, parity: 1, ..devices });
+}
+
+#[test]
+fn a_full_raidz2_of_small_sectors_can_be_emptied_and_filled_again() {
+    let devices = Layout::new(&[&["a", "b", "c", "d", "e"]], &[], 9);
+    fill_and_empty(Layout { device_mib: 64, parity: 2, ..devices });
+}
+
+#[test]
+fn a_full_raidz3_with_a_log_can_be_emptied_and_filled_again() {
+    let devices = Layout::new(&[&["a", "b", "c", "d", "e"]], &[&["l"]], 12);
+    fill_and_empty(Layout { device_mib: 64, parity: 3, ..devices });
+}
+
+/// A block of 512 bytes takes four sectors of 4 KiB, thrice: 96 times its size.
+#[test]
+fn a_raidz3_is_not_overrun_by_small_records_with_copies() {
+    let devices = Layout::new(&[&["a", "b", "c", "d", "e"]], &[], 12);
+    overrun(Layout { device_mib: 64, parity: 3, ..devices });
+}
+
 #[test]
 fn a_file_written_again_and_again_needs_its_room_twice_at_most() {
     let world = World::new(Layout { device_mib: 64, ..Layout::new(&[&["a"]], &[], 9) });
@@ -125,7 +151,11 @@ fn a_file_written_again_and_again_needs_its_room_twice_at_most() {
 /// Each block of 512 bytes takes three sectors of 4 KiB: 24 times its size.
 #[test]
 fn a_pool_is_not_overrun_by_small_records_with_copies() {
-    let world = World::new(Layout { device_mib: 64, ..Layout::new(&[&["a"]], &[], 12) });
+    overrun(Layout { device_mib: 64, ..Layout::new(&[&["a"]], &[], 12) });
+}
+
+fn overrun(layout: Layout) {
+    let world = World::new(layout);
     let pool = world.create();
     world.create_filesystem(&pool, "whirl/worst", &[("recordsize", 512), ("copies", 3), ("compression", 2)]);
     let zfs = world.zfs(&pool, "whirl/worst");
