@@ -24,6 +24,7 @@ mod checksum_kind;
 mod compression;
 mod compression_kind;
 pub mod config;
+pub mod ddt;
 pub mod describe;
 pub mod dirent;
 pub mod dnode;

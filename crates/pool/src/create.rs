@@ -15,6 +15,7 @@ use zio::Zio;
 
 use crate::clones::Clones;
 use crate::config::{self, Config};
+use crate::dedup::Dedup;
 use crate::pool::Parts;
 use crate::space_map::SpaceMaps;
 use crate::{Pool, PoolError, Tuning};
@@ -102,6 +103,7 @@ impl Pool {
             config,
             space_maps,
             clones: Clones::default(),
+            dedup: Dedup::default(),
             deferred,
             tuning,
             read_only: false,

@@ -6,7 +6,7 @@ use dmu::DmuError;
 use dmu::zap::ZapError;
 use dsl::DslError;
 use metaslab::{SpaceError, VdevConfigError};
-use units::{ObjectId, ObjsetId, Txg, VdevId, VdevOffset};
+use units::{ObjectId, ObjsetId, Txg, VdevId};
 use vdev::VdevError;
 use zil::ZilError;
 use zio::ZioError;
@@ -136,14 +136,6 @@ pub enum PoolError {
         object: ObjectId,
         /// What is wrong with it.
         what: String,
-    },
-    /// A block to be freed is in a table of deduplicated blocks, which cannot be changed.
-    #[error("vdev {vdev}: the block at {offset} is deduplicated: it cannot be freed")]
-    Deduplicated {
-        /// Where it lies: the vdev.
-        vdev: VdevId,
-        /// The place there.
-        offset: VdevOffset,
     },
     /// A space map contradicts itself.
     #[error("vdev {vdev}: damaged space map")]

@@ -6,14 +6,15 @@ use ondisk::Blkptr;
 use crate::{Pool, PoolError};
 
 impl Pool {
-    /// Frees a block in the group being synced, unless a file that was cloned still needs it. Every
-    /// block of a dataset goes this way.
+    /// Frees a block in the group being synced, unless a file that was cloned still needs it, or it
+    /// is deduplicated and referred to from elsewhere. Every block of a dataset goes this way.
     ///
     /// # Errors
-    /// When it was not allocated, or the table of shared blocks is damaged.
+    /// When it was not allocated, or the tables of shared blocks are damaged.
     pub(crate) async fn free_block(&self, tx: &Tx, bp: &Blkptr) -> Result<(), PoolError> {
-        if bp.dedup() && !bp.is_embedded() && !bp.is_hole() {
-            return Err(PoolError::Deduplicated { vdev: bp.dva(0).vdev, offset: bp.dva(0).offset });
+        let is_marked = bp.dedup() && !bp.is_embedded() && !bp.is_hole();
+        if is_marked && self.dedup.take_reference(&self.mos, tx, &self.zio, bp).await? {
+            return Ok(());
         }
         if self.clones.take_reference(tx, &self.zio, bp).await? {
             return Ok(());

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use device::{Env, OpenMode};
 use dmu::{Objset, ObjsetContext, ObjsetProps, TxgGate};
 use dsl::{Bpobj, Dsl};
-use ondisk::mos::directory::DDT_STATS;
 use ondisk::{NvList, UberblockPhys};
 use units::{Guid, ObjectId, ObjsetId};
 pub use vdev::Candidate;
@@ -23,6 +22,7 @@ use zio::Zio;
 
 use crate::clones::Clones;
 use crate::config::{self, Config};
+use crate::dedup::{self, Dedup};
 use crate::pool::Parts;
 use crate::space_map::{SpaceMaps, load_missed};
 use crate::{MissingFeature, Pool, PoolError, Tuning};
@@ -247,21 +247,21 @@ async fn assemble(
     let deferred = Bpobj::open(dsl.mos(), dsl.directory_object("sync_bplist").await?).await?;
     let read_only = spec.read_only;
     let clones = if read_only { Clones::default() } else { Clones::load(&dsl).await? };
-    let saved_bytes = clones.saved_bytes().await;
-    let parts = Parts { env, vdevs, zio, gate, dsl, config, space_maps, clones, deferred, tuning, read_only };
+    let dedup = if read_only { Dedup::default() } else { Dedup::load(&dsl).await? };
+    let saved_bytes = clones.saved_bytes().await + dedup.saved_bytes().await;
+    let parts =
+        Parts { env, vdevs, zio, gate, dsl, config, space_maps, clones, dedup, deferred, tuning, read_only };
     let pool = Pool::assemble(parts);
     pool.space.set_shared(saved_bytes);
     Ok(pool)
 }
 
-/// What the pool has that keeps it from being opened so: features in use, and tables of
-/// deduplicated blocks, which are older than features.
+/// What the pool has that keeps it from being opened so: features in use, and some forms of tables of
+/// deduplicated blocks.
 async fn unsupported(dsl: &Dsl, to_write: bool) -> Result<Vec<String>, PoolError> {
     let mut found = dsl.unsupported_features(to_write).await?;
     if to_write {
-        let names = dsl.directory().all().await?.into_iter().map(|entry| entry.name);
-        let mut tables = names.filter(|name| name.starts_with(b"DDT-") && name != DDT_STATS.as_bytes());
-        found.extend(tables.next().map(|_| "deduplication".to_owned()));
+        found.extend(dedup::obstacle(dsl).await?);
     }
     Ok(found)
 }

@@ -12,6 +12,7 @@ mod clones;
 mod config;
 mod create;
 mod dataset;
+mod dedup;
 mod destroy;
 mod error;
 mod errors;

@@ -20,6 +20,7 @@ use zio::Zio;
 use crate::clones::Clones;
 use crate::config::{self, Config};
 use crate::dataset::OpenDataset;
+use crate::dedup::Dedup;
 use crate::errors::ErrorLog;
 use crate::log_store::PoolLogStore;
 use crate::scrub::Scrubs;
@@ -70,6 +71,8 @@ pub struct Pool {
     pub(crate) space_maps: SpaceMaps,
     /// Blocks that several files share.
     pub(crate) clones: Clones,
+    /// Blocks that were found to be written already.
+    pub(crate) dedup: Dedup,
     /// The bpobj of blocks that the next group frees.
     pub(crate) deferred: Bpobj,
     /// What the last group did to the meta-objset's space; counted in the next.
@@ -103,6 +106,7 @@ pub(crate) struct Parts {
     pub config: Config,
     pub space_maps: SpaceMaps,
     pub clones: Clones,
+    pub dedup: Dedup,
     pub deferred: Bpobj,
     pub tuning: Tuning,
     pub read_only: bool,
@@ -127,6 +131,7 @@ impl Pool {
             config: Mutex::new(parts.config),
             space_maps: parts.space_maps,
             clones: parts.clones,
+            dedup: parts.dedup,
             deferred: parts.deferred,
             mos_delta: Mutex::default(),
             tasks: TaskQueue::default(),

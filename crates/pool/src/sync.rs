@@ -100,7 +100,8 @@ impl Pool {
     async fn sync_mos(&self, tx: &Tx) -> Result<(), PoolError> {
         self.free_deferred(tx).await?;
         self.clones.sync(&self.dsl, tx).await?;
-        self.space.set_shared(self.clones.saved_bytes().await);
+        self.dedup.sync(&self.dsl, tx).await?;
+        self.space.set_shared(self.clones.saved_bytes().await + self.dedup.saved_bytes().await);
         let carried = std::mem::take(&mut *self.mos_delta.lock());
         if carried != SpaceDelta::default() {
             self.dsl.add_mos_space(tx, carried).await?;

@@ -347,7 +347,10 @@ fn parse_top(env: &Arc<dyn Env>, from: &NvList) -> Result<Top, VdevError> {
             let parity = from.get_u64("nparity").unwrap_or(1);
             (raidz(leaves.len(), u8::try_from(parity).unwrap_or(u8::MAX))?, leaves)
         }
-        _ => (TopKind::Leaf, vec![parse_leaf(env, id, from)?]),
+        _ => {
+            let is_log = from.get_u64(key::IS_LOG).unwrap_or(0) != 0;
+            (TopKind::Leaf, vec![parse_leaf(env, id, from, is_log)?])
+        }
     };
     if kind != TopKind::Hole && leaves.is_empty() {
         return Err(bad(format!("vdev {id} has no children")));
@@ -373,10 +376,16 @@ const WIDENED: [&str; 2] = [ondisk::config::RAIDZ_EXPANDING, ondisk::config::RAI
 
 fn parse_leaves(env: &Arc<dyn Env>, vdev: VdevId, from: &NvList) -> Result<Vec<Arc<Leaf>>, VdevError> {
     let children = from.get_nvlist_array(key::CHILDREN).ok_or_else(|| missing(key::CHILDREN))?;
-    children.iter().map(|child| parse_leaf(env, vdev, child)).collect()
+    let is_log = from.get_u64(key::IS_LOG).unwrap_or(0) != 0;
+    children.iter().map(|child| parse_leaf(env, vdev, child, is_log)).collect()
 }
 
-fn parse_leaf(env: &Arc<dyn Env>, vdev: VdevId, from: &NvList) -> Result<Arc<Leaf>, VdevError> {
+fn parse_leaf(
+    env: &Arc<dyn Env>,
+    vdev: VdevId,
+    from: &NvList,
+    keeps_faults: bool,
+) -> Result<Arc<Leaf>, VdevError> {
     let kind = match from.get_str(key::TYPE) {
         Some("file") => LeafKind::File,
         Some("disk") => LeafKind::Disk,
@@ -396,7 +405,7 @@ fn parse_leaf(env: &Arc<dyn Env>, vdev: VdevId, from: &NvList) -> Result<Arc<Lea
     let leaf = Leaf::closed(env.clone(), LeafId { vdev, guid, kind }, config);
     // What it missed is known once that object can be read.
     leaf.set_stale(from.contains("DTL"));
-    let (state, aux) = parse_health(from);
+    let (state, aux) = parse_health(from, keeps_faults);
     leaf.set_state(state, aux);
     if state != VdevState::Closed {
         leaf.set_stale(true);
@@ -404,14 +413,16 @@ fn parse_leaf(env: &Arc<dyn Env>, vdev: VdevId, from: &NvList) -> Result<Arc<Lea
     Ok(Arc::new(leaf))
 }
 
-fn parse_health(from: &NvList) -> (VdevState, VdevAux) {
+/// Whose errors took a device out of use may be another system's: it is tried again. Not so a log:
+/// what it lacks is told by nothing.
+fn parse_health(from: &NvList, keeps_faults: bool) -> (VdevState, VdevAux) {
     let is_set = |name| from.get_u64(name).is_some_and(|flag| flag != 0);
-    if is_set("faulted") {
-        let aux = from.get_str("aux_state").unwrap_or_default();
-        (VdevState::Faulted, VdevAux::from_stored(aux))
+    let aux = VdevAux::from_stored(from.get_str("aux_state").unwrap_or_default());
+    if is_set("faulted") && (keeps_faults || aux == VdevAux::External) {
+        (VdevState::Faulted, aux)
     } else if is_set("offline") {
         (VdevState::Offline, VdevAux::None)
-    } else if is_set("removed") {
+    } else if is_set("removed") && keeps_faults {
         (VdevState::Removed, VdevAux::None)
     } else {
         (VdevState::Closed, VdevAux::None)

@@ -14,7 +14,8 @@
 ///         └─────────────────────────────────────────────────┘
 /// ```
 /// A crash in any state: OFFLINE and FAULTED are in the configuration once the next txg has
-/// synced; before that the leaf comes up ONLINE, and checksums find what it missed.
+/// synced. An import tries a FAULTED data device again, unless the administrator took it out: it may
+/// have been the fault of another system. What it missed is noted ([`crate::TxgRanges`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum VdevState {

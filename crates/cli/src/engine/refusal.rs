@@ -58,11 +58,7 @@ fn pool_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::Vdev(vdev) => vdev_reason(vdev),
         PoolError::Dmu(dmu) => dmu_reason(dmu),
         PoolError::Dsl(dsl) => dsl_reason(dsl),
-        PoolError::Deduplicated { .. }
-        | PoolError::Zio(_)
-        | PoolError::Zap(_)
-        | PoolError::Zil(_)
-        | PoolError::Zpl(_) => (K::Other, whole()),
+        PoolError::Zio(_) | PoolError::Zap(_) | PoolError::Zil(_) | PoolError::Zpl(_) => (K::Other, whole()),
     }
 }
 

@@ -441,7 +441,7 @@ pub static FAST_DEDUP: Feature = Feature::new(
     "com.klarasystems:fast_dedup",
     "fast_dedup",
     "Deduplication keeps a log and prunes.",
-    Support::Read,
+    Support::Full,
 )
 .write_only();
 /// File names may have up to 1023 bytes.

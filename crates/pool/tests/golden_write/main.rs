@@ -147,3 +147,45 @@ fn raidz_pools_of_openzfs_stay_sound() {
 fn pools_with_volumes_stay_sound() {
     worked_on("g12-zvol", &["whirl"], &[]);
 }
+
+#[test]
+fn a_pool_with_deduplicated_blocks_is_worked_on() {
+    worked_on("g20-special-vdev", &["whirl/small", "whirl/dedup", "whirl/verify"], &["whirl"]);
+}
+
+/// Three trees of the same contents go one after another; with the last one the table goes.
+#[test]
+fn deduplicated_blocks_go_with_their_last_reference() {
+    let Some(world) = World::copy_of("g20-special-vdev") else { return };
+    let allocated = |pool: &pool::Pool| pool.room().allocated;
+    let (before, had_table) = world.read_only(|pool| (allocated(pool), has_table(&world, pool)));
+    assert!(had_table);
+    let mut freed = Vec::new();
+    for tree in ["/1/", "/2/", "/3/"] {
+        let pool = world.import();
+        let zfs = world.zfs(&pool, "whirl/dedup");
+        let files = world.contents(&pool, "whirl/dedup");
+        let mut gone = 0;
+        for path in files.iter().filter(|(path, file)| path.starts_with(tree) && file.kind == FileKind::File)
+        {
+            world.run(async {
+                let (dir, name) = contents::place(&zfs, path.0).await;
+                zfs.unlink(dir, name.as_bytes()).await.unwrap();
+            });
+            gone += 1;
+        }
+        assert!(gone > 3, "{tree}: {gone} files");
+        drop(zfs);
+        world.export(&pool);
+        drop(pool);
+        world.check(tree);
+        let (now, still) = world.read_only(|pool| (allocated(pool), has_table(&world, pool)));
+        assert_eq!(still, tree != "/3/");
+        freed.push(before.saturating_sub(now));
+    }
+    assert!(freed[2] > freed[1] + (400 << 10), "only with the last one: {freed:?}");
+}
+
+fn has_table(world: &World, pool: &pool::Pool) -> bool {
+    world.run(pool.dsl().directory().lookup_u64(b"DDT-sha256")).unwrap().is_some()
+}

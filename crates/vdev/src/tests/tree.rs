@@ -287,6 +287,28 @@ fn faults_and_offlines_outlive_an_import() {
 }
 
 #[test]
+fn an_import_tries_a_faulted_device_again_unless_it_was_taken_out_or_is_a_log() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    let tree = made(&world);
+    for (leaf, aux, expected) in [
+        (1, VdevAux::IoFailure, VdevState::Online),
+        (1, VdevAux::External, VdevState::Faulted),
+        (2, VdevAux::IoFailure, VdevState::Faulted),
+    ] {
+        tree.leaves()[leaf].set_state(VdevState::Faulted, aux);
+        let mos = pool_config().mos(&tree);
+        let spec = OpenSpec {
+            vdev_tree: mos.get_nvlist("vdev_tree").expect("a tree"),
+            paths: &BTreeMap::new(),
+            mode: OpenMode::ReadWrite,
+        };
+        let found = block_on(VdevTree::open(world.env(), &spec)).expect("a sound configuration");
+        assert_eq!(found.leaves()[leaf].state().0, expected, "{leaf}, {aux:?}");
+        tree.leaves()[leaf].set_state(VdevState::Online, VdevAux::None);
+    }
+}
+
+#[test]
 fn a_removed_log_leaves_a_hole_that_the_next_vdev_fills() {
     let world = World::with(&["a", "b", "c", "d"], SIZE);
     let tree = made(&world);
