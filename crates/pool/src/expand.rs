@@ -1,7 +1,7 @@
 //! Devices that have become larger: the property `autoexpand`.
 //!
 //! ```text
-//!   import: devices are larger ─► a group says so (configuration, labels) ─► more metaslabs
+//!   import, or the property set: devices are larger ─► a group says so (configuration, labels) ─► more metaslabs
 //! ```
 //! Space is handed out only once the group that tells of it is stable: a log block there would
 //! otherwise lie outside of its vdev after a crash. New metaslabs are all free, and have no space
@@ -15,7 +15,7 @@ use units::Asize;
 use crate::{Pool, PoolError, config};
 
 /// The property's name.
-const AUTOEXPAND: &str = "autoexpand";
+pub(crate) const AUTOEXPAND: &str = "autoexpand";
 
 impl Pool {
     /// Whether devices are used to their end wherever that is by now.

@@ -12,6 +12,7 @@ use ondisk::ObjectType;
 use ondisk::mos::directory;
 use units::ObjectId;
 
+use crate::expand::AUTOEXPAND;
 use crate::trim::AUTOTRIM;
 use crate::{Pool, PoolError, config};
 
@@ -45,6 +46,7 @@ impl Pool {
         value: Option<PropValue>,
     ) -> Result<(), PoolError> {
         let name = name.to_owned();
+        let expands = name == AUTOEXPAND && value.as_ref().and_then(PropValue::number) == Some(1);
         self.in_sync(move |pool, tx| async move {
             let directory = pool.dsl.directory();
             let object = match directory.lookup_u64(directory::PROPS.as_bytes()).await? {
@@ -71,7 +73,11 @@ impl Pool {
             }
             Ok(())
         })
-        .await
+        .await?;
+        if expands {
+            self.expand().await?;
+        }
+        Ok(())
     }
 
     /// Enables a feature and those it needs; for good.

@@ -250,10 +250,14 @@ impl Pool {
         if !self.read_only && !self.behind().is_empty() {
             return self.resilver().await;
         }
-        let goes_on = {
+        let (goes_on, is_over) = {
             let now = self.scrubs.now.lock();
-            now.is_scrubbing() && !now.is_paused()
+            (now.is_scrubbing() && !now.is_paused(), now.is_scanning() && !now.is_scrubbing())
         };
+        if is_over && !self.read_only {
+            // Nobody is there any more for whom it was begun.
+            return self.in_sync(|pool, tx| async move { pool.end_scan(&tx, state::CANCELED).await }).await;
+        }
         if goes_on && !self.read_only {
             self.run_scrub();
         }

@@ -6,6 +6,9 @@ mod world;
 
 use std::collections::BTreeMap;
 
+use dmu::zap::Zap;
+use ondisk::ObjectType;
+use pool::PoolError;
 use units::ObjectId;
 use zpl::{Cred, FileKind, NewNode, SetAttributes, WriteFlags, Zfs};
 
@@ -188,4 +191,32 @@ fn deduplicated_blocks_go_with_their_last_reference() {
 
 fn has_table(world: &World, pool: &pool::Pool) -> bool {
     world.run(pool.dsl().directory().lookup_u64(b"DDT-sha256")).unwrap().is_some()
+}
+
+#[test]
+fn a_table_whose_log_was_not_written_out_keeps_the_pool_from_being_changed() {
+    let Some(world) = World::copy_of("g20-special-vdev") else { return };
+    let pool = world.import();
+    world.run(async {
+        let mos = pool.dsl().mos();
+        let directory = pool.dsl().directory().lookup_u64(b"DDT-sha256").await.unwrap().unwrap();
+        let directory = Zap::hold(mos, ObjectId::new(directory)).await.unwrap();
+        let log = directory.lookup_u64(b"DDT-log-sha256-0").await.unwrap().unwrap();
+        let log = mos.hold(ObjectId::new(log)).await.unwrap();
+        let mut bonus = log.bonus();
+        bonus[9] = 2;
+        let tx = pool.txgs().begin_unthrottled().unwrap();
+        log.set_bonus(&tx, ObjectType::OTN_UINT64_METADATA, &bonus).unwrap();
+    });
+    world.export(&pool);
+    drop(pool);
+    let before = world.bytes();
+    match world.try_import(false) {
+        Err(PoolError::UnsupportedFeatures { features, readable: true }) => {
+            assert_eq!(features[0].guid, "deduplication log with entries");
+        }
+        other => panic!("{other:?}", other = other.map(|_| ())),
+    }
+    assert!(world.bytes() == before, "nothing was written");
+    assert!(world.read_only(|pool| has_table(&world, pool)));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use device::{Env, Options, RealEnv};
 use oracle::zdb::Zdb;
-use pool::{ImportSpec, Pool, Tuning};
+use pool::{ImportSpec, Pool, PoolError, Tuning};
 use tempfile::TempDir;
 use vdev::PoolState;
 use zpl::Zfs;
@@ -35,13 +35,23 @@ impl World {
     }
 
     fn opened(&self, read_only: bool) -> Arc<Pool> {
+        self.try_import(read_only).unwrap_or_else(|error| panic!("import: {error}"))
+    }
+
+    /// All there is on the devices.
+    pub fn bytes(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let paths = std::fs::read_dir(&self.images).unwrap().map(|entry| entry.unwrap().path());
+        paths.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+    }
+
+    pub fn try_import(&self, read_only: bool) -> Result<Arc<Pool>, PoolError> {
         let paths = std::fs::read_dir(&self.images).unwrap().map(|entry| entry.unwrap().path()).collect();
         let spec =
             ImportSpec { paths, name: Some(POOL.into()), read_only, force: true, ..ImportSpec::default() };
         // Groups sync when the test says so.
         let tuning = Tuning { txg_timeout: Duration::from_secs(3600), ..Tuning::default() };
         let env: Arc<dyn Env> = self.env.clone();
-        self.run(Pool::import(env, &spec, tuning)).unwrap_or_else(|error| panic!("import: {error}"))
+        self.run(Pool::import(env, &spec, tuning))
     }
 
     pub fn import(&self) -> Arc<Pool> {

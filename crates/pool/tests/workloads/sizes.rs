@@ -49,9 +49,13 @@ fn a_pool_grows_with_its_devices() {
         assert_eq!(capacity(&pool), before);
         let on = Some(PropValue::Number(1));
         world.run(pool.set_pool_prop("autoexpand", on)).unwrap();
-        work(&world, &pool, &mut tree, &mut dice);
+        assert!(capacity(&pool) > 2 * before, "{} of {before}", capacity(&pool));
         world.export(&pool);
         world.check("on larger devices");
+        resize(&world, layout, 600);
+        let pool = world.import();
+        work(&world, &pool, &mut tree, &mut dice);
+        world.export(&pool);
         let pool = world.import();
         assert!(capacity(&pool) > 4 * before, "{} of {before}", capacity(&pool));
         // More than there was room for before.
