@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn an_entry_counts_down_and_gives_its_block() {
         for (flat, slot) in [(true, 0), (false, 1)] {
-            let mut words = vec![0; entry_words(flat)];
+            let mut words = vec![0_u64; entry_words(flat)];
             words[slot * SLOT_WORDS..][..8].copy_from_slice(&[1, 77, 1, 99, 0, 0, 2, 40]);
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
             let mut entry = DdtEntry::decode(&bytes, false, flat).unwrap();
