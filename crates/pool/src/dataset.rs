@@ -12,6 +12,7 @@ use dsl::features::{
     BLOCK_CLONING, Feature, LARGE_BLOCKS, LARGE_DNODE, PROJECT_QUOTA, USEROBJ_ACCOUNTING, ZILSAXATTR,
 };
 use dsl::{DatasetName, PropValue};
+use futures::stream::{self, StreamExt};
 use ondisk::objset::ObjsetType;
 use ondisk::zil::ZilHeader;
 use parking_lot::{Mutex, RwLock};
@@ -25,6 +26,9 @@ use crate::props::{Allowed, DatasetProps};
 use crate::space::SpaceGuard;
 use crate::{Pool, PoolError};
 
+/// Logs replayed at the same time.
+const REPLAYS_AT_ONCE: usize = 8;
+
 /// A dataset whose objset is in memory.
 pub(crate) struct OpenDataset {
     pub objset: Arc<Objset>,
@@ -36,6 +40,8 @@ pub(crate) struct OpenDataset {
     noted: Mutex<BlockKinds>,
     /// The log takes part in every group from the moment it is opened.
     log: Mutex<Option<LogHandle>>,
+    /// Held by who brings it up: others who want the file system wait here.
+    loading: async_lock::Mutex<()>,
 }
 
 enum State {
@@ -65,6 +71,7 @@ impl OpenDataset {
             state: Mutex::new(state),
             noted: Mutex::default(),
             log: Mutex::default(),
+            loading: async_lock::Mutex::new(()),
         })
     }
 
@@ -287,22 +294,41 @@ impl Pool {
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`]; when the objset cannot be read, or its log not replayed.
     pub async fn filesystem(self: &Arc<Self>, name: &str) -> Result<Arc<Filesystem>, PoolError> {
-        let _one_at_a_time = self.loading.lock().await;
+        let _nobody_closes_it = self.loading.read().await;
         let dataset = self.dsl.resolve(name).await?;
         if dataset.is_snapshot() {
             return Err(PoolError::ReadOnly);
         }
         let open = self.open_dataset(&dataset).await?;
+        // Replay may take long: only those wait who want this one.
+        let _one_at_a_time = open.loading.lock().await;
         if let Some(live) = open.live() {
             return Ok(live);
         }
-        let state = std::mem::replace(&mut *open.state.lock(), State::Idle);
-        let fs = self.bring_up(&open, state).await?;
+        let fs = self.bring_up(&open).await?;
         *open.state.lock() = State::Live(Arc::clone(&fs));
         Ok(fs)
     }
 
+    /// Replays the logs of all file systems that have something to replay, several at a time. The
+    /// first failure is told; a log that failed stays as it is, for the next use of its dataset.
+    ///
+    /// # Errors
+    /// When a log cannot be replayed.
+    pub async fn replay_logs(self: &Arc<Self>) -> Result<(), PoolError> {
+        let waits = |open: &Arc<OpenDataset>| {
+            let needs_it = matches!(&*open.state.lock(), State::Claimed(log) if log.needs_replay());
+            needs_it && open.objset.kind() == ObjsetType::Zfs
+        };
+        let names = self.open_datasets().into_iter().filter(waits).map(|open| open.name().name);
+        let replayed = stream::iter(names.collect::<Vec<_>>())
+            .map(|name| async move { self.filesystem(&name).await.map(drop) })
+            .buffer_unordered(REPLAYS_AT_ONCE);
+        replayed.collect::<Vec<_>>().await.into_iter().collect()
+    }
+
     async fn open_dataset(self: &Arc<Self>, dataset: &DatasetName) -> Result<Arc<OpenDataset>, PoolError> {
+        let _one_at_a_time = self.opening.lock().await;
         if let Some(open) = self.datasets.read().get(&dataset.objset()) {
             return Ok(Arc::clone(open));
         }
@@ -316,11 +342,7 @@ impl Pool {
         Ok(open)
     }
 
-    async fn bring_up(
-        self: &Arc<Self>,
-        open: &OpenDataset,
-        state: State,
-    ) -> Result<Arc<Filesystem>, PoolError> {
+    async fn bring_up(self: &Arc<Self>, open: &OpenDataset) -> Result<Arc<Filesystem>, PoolError> {
         let space = DatasetSpace { guard: Arc::clone(&self.space), objset: Arc::clone(&open.objset) };
         let parts = ZfsParts {
             env: Arc::clone(&self.env),
@@ -333,11 +355,16 @@ impl Pool {
         if self.read_only {
             return Ok(Arc::new(Filesystem { name, zfs, log: None }));
         }
+        let state = std::mem::replace(&mut *open.state.lock(), State::Idle);
         let handle = match state {
             State::Claimed(claimed) => {
                 let handle = claimed.handle();
                 open.set_log(handle.clone());
-                zfs.replay(claimed).await.map_err(|stopped| stopped.error)?;
+                if let Err(stopped) = zfs.replay(claimed).await {
+                    // What was promised is in the log still: the next try goes on where this stopped.
+                    *open.state.lock() = State::Claimed(stopped.log);
+                    return Err(stopped.error.into());
+                }
                 handle
             }
             State::Idle | State::Live(_) => {
@@ -392,7 +419,7 @@ impl Pool {
     /// # Errors
     /// When it does not exist, or cannot be made stable.
     pub async fn close_filesystem(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
-        let _one_at_a_time = self.loading.lock().await;
+        let _nobody_opens_it = self.loading.write().await;
         let dataset = self.dsl.resolve(name).await?;
         let open = self.datasets.read().get(&dataset.objset()).cloned();
         if let Some(open) = open {
@@ -408,7 +435,7 @@ impl Pool {
     /// # Errors
     /// As [`dsl::Dsl::rename_dataset`].
     pub async fn rename_dataset(self: &Arc<Self>, name: &str, new_name: &str) -> Result<(), PoolError> {
-        let _one_at_a_time = self.loading.lock().await;
+        let _nobody_opens_it = self.loading.write().await;
         let (name, new_name) = (name.to_owned(), new_name.to_owned());
         self.in_sync(move |pool, tx| async move {
             let old = pool.dsl.resolve(&name).await?;

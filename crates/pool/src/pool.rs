@@ -87,7 +87,9 @@ pub struct Pool {
     pub(crate) scrubs: Scrubs,
     pub(crate) errors: ErrorLog,
     /// Held while a dataset is opened or closed.
-    pub(crate) loading: async_lock::Mutex<()>,
+    pub(crate) loading: async_lock::RwLock<()>,
+    /// Held while a dataset is looked up among those in memory, and put there.
+    pub(crate) opening: async_lock::Mutex<()>,
     /// Freed room is discarded.
     pub(crate) autotrim: AtomicBool,
     /// The next group has blocks of destroyed datasets to free.
@@ -140,7 +142,8 @@ impl Pool {
             read_only: parts.read_only,
             scrubs: Scrubs::default(),
             errors: ErrorLog::default(),
-            loading: async_lock::Mutex::new(()),
+            loading: async_lock::RwLock::new(()),
+            opening: async_lock::Mutex::new(()),
             autotrim: AtomicBool::new(false),
             has_wrecks: AtomicBool::new(false),
             stopping: AtomicBool::new(false),

@@ -136,6 +136,10 @@ impl Holder {
     /// Mounts every file system of a pool that is to be mounted by itself, parents first.
     /// The first that fails is told; others are still mounted.
     pub(super) async fn mount_automatic(&self, held: &Held) -> Result<(), Failure> {
+        // Side by side, before they are mounted one by one. A log that fails is told of by its mount.
+        if let Err(error) = held.pool.replay_logs().await {
+            tracing::warn!(%error, "a log was not replayed");
+        }
         let mut outcome = Ok(());
         for dataset in self.dataset_names(held, &held.pool.name()).await? {
             if self.mounts.place_of(&dataset).is_some() {

@@ -18,6 +18,7 @@ mod images;
 mod labels;
 mod model;
 mod promise;
+mod replay;
 mod shape;
 mod space;
 mod story;
