@@ -196,6 +196,29 @@ fn files_survive_a_kill_where_mounts_are_possible() {
 }
 
 #[test]
+fn a_daemon_stops_though_a_file_is_open() {
+    if std::fs::File::options().read(true).write(true).open("/dev/fuse").is_err() {
+        eprintln!("SKIPPED: no /dev/fuse here: nothing can be mounted");
+        return;
+    }
+    let place = Place::with_files();
+    place.ok("zpool create -m W/mnt p1 W/d1");
+    std::fs::write(place.path("mnt/a"), b"hello").expect("writes");
+    let open = std::fs::File::open(place.path("mnt/a")).expect("opens");
+    let daemon = place.pid().expect("runs");
+    assert_eq!(place.run("zpool export p1").err, "cannot unmount 'W/mnt': pool or dataset is busy\n");
+    place.ok("daemon stop");
+    assert!(!is_alive(&daemon), "{}", place.log());
+    drop(open);
+    assert_eq!(place.ok("zfs mount"), format!("{:30}  W/mnt\n", "p1"));
+    let open = std::fs::File::open(place.path("mnt/a")).expect("opens");
+    place.ok("zpool export -f p1");
+    drop(open);
+    place.ok("zpool import -d W/ p1");
+    assert_eq!(std::fs::read(place.path("mnt/a")).expect("reads"), b"hello");
+}
+
+#[test]
 fn a_scrub_is_told_by_status_and_survives_a_restart() {
     let place = Place::with_files();
     place.ok("zpool create -m none tank mirror W/d1 W/d2");

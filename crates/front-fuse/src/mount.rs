@@ -73,15 +73,18 @@ impl Mounted {
         &self.path
     }
 
-    /// Unmounts it, unless files on it are open and `force` is not given.
+    /// Unmounts it, unless files on it are open and `force` is not given. By force, whoever has
+    /// files open loses them: a mount that only hides, and goes on until the last file is closed,
+    /// would keep its pool from ever being closed.
+    /// (test: `a_daemon_stops_though_a_file_is_open`)
     ///
     /// # Errors
     /// [`MountError::Busy`]; the file system stays mounted then.
     pub fn unmount(&mut self, force: bool) -> Result<(), MountError> {
-        let flags = if force { UnmountFlags::DETACH } else { UnmountFlags::empty() };
-        let unmounted = unmount(&self.path, flags)
+        let unmounted = unmount(&self.path, UnmountFlags::empty())
             .map_err(io::Error::from)
-            .or_else(|_| unmount_as_user(&self.path, force));
+            .or_else(|_| unmount_as_user(&self.path, false));
+        let unmounted = if force { unmounted.or_else(|_| hang_up(&self.path)) } else { unmounted };
         if unmounted.is_err() && is_mounted(&self.path) {
             return Err(MountError::Busy { path: self.path.clone() });
         }
@@ -146,6 +149,25 @@ pub fn detach_stale(path: &Path) {
     }
 }
 
+/// Breaks the kernel's connection with us, then takes the mount away: whoever has files open on it
+/// is told that they are gone.
+fn hang_up(path: &Path) -> io::Result<()> {
+    // Root's way; with files open it still says "busy", but has hung up.
+    let forced = unmount(path, UnmountFlags::FORCE);
+    if forced.is_err() {
+        abort_connection(path);
+    }
+    forced.or_else(|_| unmount(path, UnmountFlags::DETACH)).or_else(|_| unmount_as_user(path, true))
+}
+
+/// A user's way to hang up, where the kernel shows its connections.
+fn abort_connection(path: &Path) {
+    let minor = mounts().into_iter().find(|mount| mount.at == path).map(|mount| mount.minor);
+    if let Some(minor) = minor {
+        let _not_shown_or_gone = std::fs::write(format!("/sys/fs/fuse/connections/{minor}/abort"), "1");
+    }
+}
+
 /// Users may unmount what they mounted only through the helper that mounted it.
 fn unmount_as_user(path: &Path, force: bool) -> io::Result<()> {
     let mut command = Command::new("fusermount3");
@@ -158,7 +180,23 @@ fn unmount_as_user(path: &Path, force: bool) -> io::Result<()> {
     }
 }
 
+/// A line of the kernel's table.
+struct MountLine {
+    at: PathBuf,
+    /// Number of its device, which is that of its connection.
+    minor: String,
+}
+
+fn mounts() -> Vec<MountLine> {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let line = |line: &str| {
+        let mut words = line.split(' ').skip(2);
+        let (_, minor) = words.next()?.split_once(':')?;
+        Some(MountLine { minor: minor.to_owned(), at: words.nth(1)?.into() })
+    };
+    table.lines().filter_map(line).collect()
+}
+
 fn is_mounted(path: &Path) -> bool {
-    let Ok(table) = std::fs::read_to_string("/proc/self/mountinfo") else { return false };
-    table.lines().filter_map(|line| line.split(' ').nth(4)).any(|at| Path::new(at) == path)
+    mounts().iter().any(|mount| mount.at == path)
 }
