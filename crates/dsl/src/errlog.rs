@@ -40,7 +40,7 @@ impl ErrorLog {
 /// A block that could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BlockError {
-    /// The dataset: its head, where the log is kept by heads.
+    /// The dataset; read back from a log that is kept by heads, its head.
     pub objset: ObjsetId,
     /// The object.
     pub object: ObjectId,
@@ -98,7 +98,10 @@ impl Dsl {
             object => object,
         };
         for error in errors {
-            let list = if by_head { self.errors_of(tx, root, error.objset).await? } else { root };
+            let list = match by_head {
+                true => self.errors_of(tx, root, self.head_of(error.objset).await).await?,
+                false => root,
+            };
             self.zap(list).await?.update(tx, error.key(by_head).as_bytes(), &ZapValue::text("")).await?;
         }
         Ok(())
@@ -163,6 +166,13 @@ impl Dsl {
         let object = self.create_zap(tx, ObjectType::ERROR_LOG).await?.get();
         self.directory.update_u64(tx, log.name().as_bytes(), object).await?;
         Ok(object)
+    }
+
+    /// The head of a dataset or of a snapshot. What cannot be found is filed under its own number.
+    async fn head_of(&self, objset: ObjsetId) -> ObjsetId {
+        let Ok(dataset) = self.dataset(ObjectId::new(objset.get())).await else { return objset };
+        let dir = self.dir(ObjectId::new(dataset.dir.get())).await;
+        dir.map_or(objset, |dir| ObjsetId::new(dir.head_dataset.get()))
     }
 
     /// The list of one head's blocks, made when there is none.

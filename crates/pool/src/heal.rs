@@ -18,6 +18,7 @@ impl Pool {
     /// Repairs what reads found since the last group. What cannot be repaired now will be found
     /// again.
     pub(crate) async fn heal(&self) {
+        self.gather_errors().await;
         for damaged in self.zio.take_damaged() {
             if !self.is_alive(&damaged).await {
                 continue;
@@ -36,7 +37,7 @@ impl Pool {
         objset.is_alive(&damaged.bookmark, &damaged.bp).await.unwrap_or(false)
     }
 
-    fn objset_in_use(&self, id: ObjsetId) -> Option<Arc<Objset>> {
+    pub(crate) fn objset_in_use(&self, id: ObjsetId) -> Option<Arc<Objset>> {
         if id == ObjsetId::MOS {
             return Some(Arc::clone(&self.mos));
         }

@@ -21,7 +21,7 @@ use crate::clones::Clones;
 use crate::config::{self, Config};
 use crate::dataset::OpenDataset;
 use crate::dedup::Dedup;
-use crate::errors::ErrorLog;
+use crate::errors::Errors;
 use crate::log_store::PoolLogStore;
 use crate::scrub::Scrubs;
 use crate::space::{Room, SpaceGuard};
@@ -85,7 +85,7 @@ pub struct Pool {
     pub(crate) read_only: bool,
     pub(crate) opened_at: Duration,
     pub(crate) scrubs: Scrubs,
-    pub(crate) errors: ErrorLog,
+    pub(crate) errors: Errors,
     /// Held while a dataset is opened or closed.
     pub(crate) loading: async_lock::RwLock<()>,
     /// Held while a dataset is looked up among those in memory, and put there.
@@ -141,7 +141,7 @@ impl Pool {
             tuning: parts.tuning,
             read_only: parts.read_only,
             scrubs: Scrubs::default(),
-            errors: ErrorLog::default(),
+            errors: Errors::default(),
             loading: async_lock::RwLock::new(()),
             opening: async_lock::Mutex::new(()),
             autotrim: AtomicBool::new(false),
@@ -306,7 +306,8 @@ impl Pool {
             if let Either::Left(_) = select(wanted, timer).await {
                 return;
             }
-            if self.gate.open_is_dirty() || !self.tasks.is_empty() || self.zio.has_damaged() {
+            let has_found = self.zio.has_damaged() || self.zio.has_lost() || self.errors.has_unsaved();
+            if self.gate.open_is_dirty() || !self.tasks.is_empty() || has_found {
                 return;
             }
         }

@@ -247,6 +247,8 @@ impl Pool {
     /// Takes up the scan that an import found.
     pub(crate) async fn resume_scrub(self: &Arc<Self>) -> Result<(), PoolError> {
         self.load_scan().await?;
+        let scrubbing = self.scrubs.now.lock().is_scrubbing();
+        self.load_errors(scrubbing).await;
         if !self.read_only && !self.behind().is_empty() {
             return self.resilver().await;
         }
@@ -324,7 +326,7 @@ impl Pool {
             let missed = self.behind().into_iter().filter_map(|leaf| Some(*leaf.missed().bounds()?.start()));
             phys.min_txg.set(missed.min().unwrap_or(tx.txg()).prev().get());
         } else {
-            self.errors.begin_scrub();
+            self.begin_scrub_errors(tx).await?;
         }
         let ready = self.first_datasets().await?;
         let stale = self.vdevs.leaves().into_iter().filter(|leaf| leaf.is_usable() && leaf.is_stale());
@@ -347,8 +349,9 @@ impl Pool {
         if queue != 0 {
             self.mos.free_object(tx, ObjectId::new(queue)).await?;
         }
-        if self.scrubs.now.lock().phys.func.get() == func::SCRUB {
-            self.errors.end_scrub(how == state::FINISHED);
+        let is_scrub = self.scrubs.now.lock().phys.func.get() == func::SCRUB;
+        if is_scrub {
+            self.end_scrub_errors(tx, how == state::FINISHED).await?;
         }
         if how == state::FINISHED {
             self.end_staleness();

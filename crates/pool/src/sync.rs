@@ -55,6 +55,7 @@ impl Pool {
         for task in self.tasks.take() {
             task(Arc::clone(self), self.gate.syncing(txg)).await;
         }
+        self.store_errors(&tx).await;
         // A task may have made a dataset, or changed one's objset.
         self.sync_datasets(&tx).await?;
         self.free_some(&tx).await?;

@@ -51,7 +51,7 @@ use vdev::VdevTree;
 
 use crate::cache::Cache;
 use crate::flights::Flights;
-use crate::scrub::{Damage, LostBlocks};
+use crate::scrub::Damage;
 use crate::stats::Counters;
 
 pub use bookmark::Bookmark;
@@ -71,7 +71,7 @@ pub struct Zio {
     salt: Mutex<Option<Salt>>,
     counters: Counters,
     damage: Damage,
-    lost: LostBlocks,
+    lost: Damage,
     flights: Flights,
     /// Bytes being read ahead.
     ahead_bytes: AtomicU64,
@@ -93,7 +93,7 @@ impl Zio {
             salt: Mutex::new(None),
             counters: Counters::default(),
             damage: Damage::default(),
-            lost: LostBlocks::default(),
+            lost: Damage::default(),
             flights: Flights::default(),
             ahead_bytes: AtomicU64::new(0),
             longest_run: AtomicU64::new(u64::MAX),

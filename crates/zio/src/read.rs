@@ -76,7 +76,7 @@ impl Zio {
         if let Err(error) = &read {
             one_more(&self.counters.lost_reads);
             if matches!(error, ZioError::Checksum { .. } | ZioError::Read { .. }) {
-                self.lost.note(bookmark);
+                self.lost.note(bp, bookmark);
             }
         }
         read

@@ -8,7 +8,6 @@
 //! repair each other at any time.) `pool` does so with every group. A block of which no copy is good
 //! is noted apart.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use device::{BufSlice, Durability, OpenMode};
@@ -24,7 +23,7 @@ use crate::{Bookmark, Zio, ZioError};
 /// Blocks remembered; more damage than this calls for a scrub of everything.
 const NOTED_MAX: usize = 1024;
 
-/// A block of which a copy was found bad.
+/// A block of which a copy, or every copy, was found bad.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Damaged {
     /// As it was when it was read.
@@ -33,7 +32,7 @@ pub struct Damaged {
     pub bookmark: Bookmark,
 }
 
-/// Blocks noted for repair.
+/// Blocks noted, each once.
 #[derive(Default)]
 pub(crate) struct Damage(Mutex<Vec<Damaged>>);
 
@@ -55,19 +54,6 @@ impl Damage {
     }
 }
 
-/// Blocks that no copy could be read of, each once.
-#[derive(Default)]
-pub(crate) struct LostBlocks(Mutex<BTreeSet<Bookmark>>);
-
-impl LostBlocks {
-    pub(crate) fn note(&self, bookmark: &Bookmark) {
-        let mut noted = self.0.lock();
-        if noted.len() < NOTED_MAX {
-            noted.insert(*bookmark);
-        }
-    }
-}
-
 /// What a scrub of a block found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scrubbed {
@@ -82,15 +68,21 @@ impl Zio {
     }
 
     /// Blocks of which reads found no copy at all since this was last asked: what a pool's error
-    /// log is made of.
-    pub fn take_lost(&self) -> BTreeSet<Bookmark> {
-        std::mem::take(&mut self.lost.0.lock())
+    /// log is made of, once it is sure that they are alive.
+    pub fn take_lost(&self) -> Vec<Damaged> {
+        self.lost.take()
     }
 
     /// Whether there is something to repair: [`Self::take_damaged`] would say what.
     #[must_use]
     pub fn has_damaged(&self) -> bool {
         !self.damage.is_empty()
+    }
+
+    /// Whether [`Self::take_lost`] has something to say.
+    #[must_use]
+    pub fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
     }
 
     /// Reads every copy of a block from every child of a mirror, and repairs those that are bad; of

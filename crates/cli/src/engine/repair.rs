@@ -58,7 +58,7 @@ impl Holder {
 pub async fn put(info: &mut PoolInfo, held: &Held, mounted: &BTreeMap<String, String>, now_secs: u64) {
     info.scan = held.pool.scan().and_then(|report| scan_info(&report, now_secs));
     let damaged = held.pool.damaged_objects().await;
-    info.error_count = held.pool.data_errors().len() as u64;
+    info.error_count = held.pool.data_errors().await.len() as u64;
     info.error_files = damaged.iter().map(|object| name_of(object, mounted)).collect();
 }
 

@@ -222,14 +222,14 @@ impl Pool {
                 tracing::warn!(%error, "found by the scrub");
                 let errors = now.phys.errors.get() + 1;
                 now.phys.errors.set(errors);
-                self.errors.note(*bookmark);
+                self.errors.note(*bookmark, bp.birth());
             }
         }
     }
 
     /// A block whose bytes are right but make no sense is no copy's fault, and no less lost.
     fn count_lost(&self, lost: &Lost) {
-        if matches!(lost.error, DmuError::Damaged { .. }) && self.errors.note(lost.bookmark) {
+        if matches!(lost.error, DmuError::Damaged { .. }) && self.errors.note(lost.bookmark, lost.birth) {
             tracing::warn!(error = %lost.error, "found by the scrub");
             let mut now = self.scrubs.now.lock();
             let errors = now.phys.errors.get() + 1;
