@@ -100,6 +100,8 @@ fn logs_of_many_datasets_are_replayed_at_once() {
             // The first ones were made stable by a group.
             assert!(fs.log.as_ref().expect("a log").stats().replayed > FILES, "{dataset}");
             check(&fs.zfs).await;
+            drop(fs);
+            pool.close_filesystem(dataset).await.expect("it closes");
         }
         close(pool).await;
     });
