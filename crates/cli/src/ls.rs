@@ -8,6 +8,7 @@ use crate::session::{Outcome, Session, Stop};
 use crate::visit::place::{Place, common_pool};
 use crate::visit::{Access, FORCE, SEARCH, Visit, words};
 use long::LongList;
+pub(crate) use long::names;
 use sawmill::{Attributes, FileKind, Files};
 use zpl::ZplError;
 

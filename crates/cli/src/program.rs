@@ -124,7 +124,8 @@ fn run_command(program: &Program, command: &Command, words: &[String]) -> u8 {
         return print_all(&command.spec.help(program.name));
     }
     let out = Box::new(std::io::BufWriter::new(std::io::stdout()));
-    let mut session = Session::new(RunPaths::from_env(), out);
+    let command_line = [&[program.name.to_owned(), command.spec.name.to_owned()], words].concat().join(" ");
+    let mut session = Session::new(RunPaths::from_env(), out).saying(command_line);
     let outcome = match command.spec.parse(words) {
         Ok(args) => (command.run)(&mut session, &args),
         Err(reason) => Err(Stop::Usage(reason)),

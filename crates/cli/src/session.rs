@@ -1,6 +1,8 @@
 //! One run of a command: where it prints and whom it asks.
 
-use control::{Call, Client, ClientError, DaemonStatusCall, Failure, RunPaths};
+use control::{Call, Client, ClientError, DaemonStatusCall, Failure, PoolNote, RunPaths, Said};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 /// Why a command ends early.
@@ -41,12 +43,26 @@ pub struct Session {
     paths: RunPaths,
     client: Client,
     out: Box<dyn Write>,
+    command: String,
+    /// Pools whose history has this command.
+    noted: RefCell<BTreeSet<String>>,
 }
 
 impl Session {
     /// Speaks to the daemon of these paths, starting it when there is none.
     pub fn new(paths: RunPaths, out: Box<dyn Write>) -> Self {
-        Self { client: Client::new(paths.socket()), paths, out }
+        let client = Client::new(paths.socket());
+        Self { client, paths, out, command: String::new(), noted: RefCell::default() }
+    }
+
+    /// With the command as the history of pools is to have it.
+    pub fn saying(self, command: String) -> Self {
+        Self { command, ..self }
+    }
+
+    /// What was typed, and by whom.
+    pub fn said(&self) -> Said {
+        Said { command: self.command.clone(), uid: rustix::process::getuid().as_raw().into() }
     }
 
     /// Where the daemon's files are.
@@ -75,11 +91,27 @@ impl Session {
     /// the daemon is lost over it; a change never is, so first it is made sure that the
     /// daemon lives: one that was just killed still accepts connections for a moment.
     pub fn ask<C: Call>(&self, call: &C) -> Result<C::Answer, Stop> {
+        let answer = self.ask_unnoted(call)?;
+        if let Some(subject) = call.subject() {
+            self.note(control::names::pool_of(subject));
+        }
+        Ok(answer)
+    }
+
+    /// The same, and no history tells of it.
+    pub fn ask_unnoted<C: Call>(&self, call: &C) -> Result<C::Answer, Stop> {
         if C::LOOKS {
             return self.look(call);
         }
         self.look(&DaemonStatusCall {})?;
         self.client.call(call).map_err(failed)
+    }
+
+    /// Notes the command in a pool's history, once. What was done is done, noted or not.
+    pub fn note(&self, pool: &str) {
+        if self.noted.borrow_mut().insert(pool.to_owned()) {
+            _ = self.client.call(&PoolNote { pool: pool.to_owned(), said: self.said() });
+        }
     }
 
     fn look<C: Call>(&self, call: &C) -> Result<C::Answer, Stop> {

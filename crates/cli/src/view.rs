@@ -2,6 +2,7 @@
 
 pub mod condition;
 pub mod get;
+pub mod history;
 pub mod import;
 pub mod iostat;
 pub mod json;

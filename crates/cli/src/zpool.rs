@@ -4,6 +4,7 @@ mod add;
 mod create;
 mod devices;
 mod get;
+mod history;
 mod import;
 mod iostat;
 mod labelclear;
@@ -36,6 +37,7 @@ pub const PROGRAM: Program = Program {
         status::COMMAND,
         scrub::CLEAR,
         scrub::SCRUB,
+        history::COMMAND,
         import::COMMAND,
         pools::EXPORT,
         get::COMMAND,

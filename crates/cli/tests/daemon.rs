@@ -219,6 +219,50 @@ fn a_daemon_stops_though_a_file_is_open() {
 }
 
 #[test]
+fn history_has_every_command_that_changed_the_pool() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none p1 W/d1");
+    place.ok("zpool add -n -f p1 W/d2");
+    place.ok("zpool set comment=hello p1");
+    place.run("zpool set nonsense=1 p1");
+    place.ok("zfs create -o compression=lz4 p1/fs");
+    place.ok("zfs set atime=off p1/fs");
+    place.ok("zpool status p1");
+    place.ok("zpool export p1");
+    place.ok("zpool import -d W/ p1 p2");
+    place.ok("zpool scrub -w p2");
+    let commands = [
+        "zpool create -m none p1 W/d1",
+        "zpool set comment=hello p1",
+        "zfs create -o compression=lz4 p1/fs",
+        "zfs set atime=off p1/fs",
+        "zpool export p1",
+        "zpool import -d W/ p1 p2",
+        "zpool scrub -w p2",
+    ];
+    let history = place.ok("zpool history p2");
+    let lines: Vec<&str> = history.lines().collect();
+    assert_eq!((lines[0], lines[lines.len() - 1]), ("History for 'p2':", ""));
+    let said: Vec<&str> = lines[1..lines.len() - 1].iter().map(|line| &line[20..]).collect();
+    assert_eq!(said, commands);
+    let long = place.ok("zpool history -l p2");
+    let uid = rustix::process::getuid().as_raw();
+    assert!(long.contains(&format!(" {} [user {uid} (", commands[0])) && long.contains(":linux]\n"), "{long}");
+    let internal = place.ok("zpool history -i p2");
+    let is_event = |line: &str| line[20..].starts_with("[txg:") && line.contains("] set p1/fs (");
+    assert!(internal.lines().skip(1).any(|line| line.len() > 20 && is_event(line)), "{internal}");
+    assert_eq!(place.run("zpool history nope").err, "cannot open 'nope': no such pool\n");
+    place.ok("zpool export p2");
+    let zdb = Command::new("timeout").args(["60", "zdb", "-e", "-h", "-p"]).arg(place.path("")).arg("p2").output();
+    let told = String::from_utf8_lossy(&zdb.expect("zdb runs").stdout).into_owned();
+    let path = place.path("").display().to_string();
+    for command in commands.map(|command| command.replace("W/", &path)) {
+        assert!(told.contains(&command), "{command}: {told}");
+    }
+    assert!(told.contains("zpool export p2"), "{told}");
+}
+
+#[test]
 fn a_scrub_is_told_by_status_and_survives_a_restart() {
     let place = Place::with_files();
     place.ok("zpool create -m none tank mirror W/d1 W/d2");

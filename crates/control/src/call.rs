@@ -13,6 +13,20 @@ pub trait Call: Serialize + DeserializeOwned + Send + 'static {
     const LOOKS: bool;
     /// What comes back when it succeeds.
     type Answer: Serialize + DeserializeOwned + Send + 'static;
+
+    /// The pool that it changes, or a dataset of that pool: in its history the command is noted.
+    fn subject(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// What was typed, and by whom: what the history of a pool keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// The command with its words.
+    pub command: String,
+    /// Number of the user.
+    pub uid: u64,
 }
 
 /// A property and its value as typed.
@@ -21,7 +35,7 @@ pub type NameValue = (String, String);
 macro_rules! calls {
     (@look) => { true };
     (@change) => { false };
-    ($($(#[$doc:meta])* $verb:ident $name:ident at $path:literal gives $answer:ty {
+    ($($(#[$doc:meta])* $verb:ident $name:ident at $path:literal $(of $of:ident)? gives $answer:ty {
         $($(#[$field_doc:meta])* $field:ident: $type:ty,)*
     })*) => {
         $(
@@ -36,6 +50,12 @@ macro_rules! calls {
                 const PATH: &'static str = $path;
                 const LOOKS: bool = calls!(@$verb);
                 type Answer = $answer;
+
+                $(
+                    fn subject(&self) -> Option<&str> {
+                        Some(&self.$of)
+                    }
+                )?
             }
         )*
     };
@@ -43,7 +63,7 @@ macro_rules! calls {
 
 calls! {
     /// Makes a pool.
-    change PoolCreate at "/v1/pool/create" gives () {
+    change PoolCreate at "/v1/pool/create" of name gives () {
         /// Name.
         name: String,
         /// Its vdevs, in the order typed.
@@ -65,7 +85,7 @@ calls! {
     }
 
     /// Adds vdevs to a pool.
-    change PoolAdd at "/v1/pool/add" gives () {
+    change PoolAdd at "/v1/pool/add" of pool gives () {
         /// Pool.
         pool: String,
         /// New vdevs, in the order typed.
@@ -90,6 +110,8 @@ calls! {
         pool: String,
         /// Unmount by force.
         force: bool,
+        /// For its history: afterwards it is too late.
+        said: Said,
     }
 
     /// Closes a pool and leaves its devices ready for import elsewhere.
@@ -98,6 +120,8 @@ calls! {
         pool: String,
         /// Unmount by force.
         force: bool,
+        /// For its history: afterwards it is too late.
+        said: Said,
     }
 
     /// Looks for pools that could be imported.
@@ -116,8 +140,8 @@ calls! {
         force: bool,
     }
 
-    /// Opens a pool from its devices.
-    change PoolImport at "/v1/import/pool" gives () {
+    /// Opens a pool from its devices; gives its name.
+    change PoolImport at "/v1/import/pool" gives String {
         /// Directories or devices to search.
         search: Vec<String>,
         /// Name or guid.
@@ -144,11 +168,25 @@ calls! {
         dry_run: bool,
     }
 
+    /// Notes in a pool's history what was done to it.
+    change PoolNote at "/v1/pool/note" gives () {
+        /// Pool.
+        pool: String,
+        /// What.
+        said: Said,
+    }
+
+    /// What was done to a pool, oldest first: nvlists in XDR, as the format names their pairs.
+    look PoolHistory at "/v1/pool/history" gives Vec<Vec<u8>> {
+        /// Pool.
+        pool: String,
+    }
+
     /// All open pools.
     look PoolList at "/v1/pool/list" gives Vec<PoolInfo> {}
 
     /// Sets a pool's (or one of its vdevs') property.
-    change PoolSet at "/v1/pool/set" gives () {
+    change PoolSet at "/v1/pool/set" of pool gives () {
         /// Pool.
         pool: String,
         /// Vdev: path, name or guid.
@@ -160,7 +198,7 @@ calls! {
     }
 
     /// Starts, pauses or stops the scrub of a pool.
-    change PoolScrub at "/v1/pool/scrub" gives () {
+    change PoolScrub at "/v1/pool/scrub" of pool gives () {
         /// Pool.
         pool: String,
         /// What to do.
@@ -168,7 +206,7 @@ calls! {
     }
 
     /// Sets error counters back, and tries failed devices again.
-    change PoolClear at "/v1/pool/clear" gives () {
+    change PoolClear at "/v1/pool/clear" of pool gives () {
         /// Pool.
         pool: String,
         /// Only this vdev, and those below it.
@@ -190,7 +228,7 @@ calls! {
     }
 
     /// Makes a dataset.
-    change DatasetCreate at "/v1/dataset/create" gives () {
+    change DatasetCreate at "/v1/dataset/create" of name gives () {
         /// Full name.
         name: String,
         /// Properties.
@@ -204,7 +242,7 @@ calls! {
     }
 
     /// Destroys a dataset.
-    change DatasetDestroy at "/v1/dataset/destroy" gives () {
+    change DatasetDestroy at "/v1/dataset/destroy" of name gives () {
         /// Full name.
         name: String,
         /// And all below it.
@@ -216,7 +254,7 @@ calls! {
     }
 
     /// Sets properties of a dataset.
-    change DatasetSet at "/v1/dataset/set" gives () {
+    change DatasetSet at "/v1/dataset/set" of name gives () {
         /// Dataset.
         name: String,
         /// Properties and values as typed.
@@ -224,7 +262,7 @@ calls! {
     }
 
     /// Lets a dataset inherit a property again.
-    change DatasetInherit at "/v1/dataset/inherit" gives () {
+    change DatasetInherit at "/v1/dataset/inherit" of name gives () {
         /// Dataset.
         name: String,
         /// Property.
@@ -236,7 +274,7 @@ calls! {
     }
 
     /// Gives a dataset another name, and another parent perhaps.
-    change DatasetRename at "/v1/dataset/rename" gives () {
+    change DatasetRename at "/v1/dataset/rename" of name gives () {
         /// Full name.
         name: String,
         /// Its new name.

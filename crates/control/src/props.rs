@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 
 pub use dataset::DATASET_PROPS;
 pub use pool::{POOL_FEATURES, POOL_PROPS};
-pub use show::{Style, ctime};
+pub use show::{Style, ctime, moment};
 
 /// A property's value, independent of how it is written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,8 +3,8 @@
 use crate::{
     DaemonStatus, DaemonStatusCall, DaemonStop, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit,
     DatasetList, DatasetRename, DatasetSet, Failure, ImportCandidate, ImportScan, LabelClear, Mount,
-    MountInfo, Mounts, PoolAdd, PoolClear, PoolCreate, PoolDestroy, PoolExport, PoolImport, PoolInfo,
-    PoolList, PoolScrub, PoolSet, PoolSync, Unmount,
+    MountInfo, Mounts, PoolAdd, PoolClear, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport,
+    PoolInfo, PoolList, PoolNote, PoolScrub, PoolSet, PoolSync, Unmount,
 };
 use std::future::Future;
 
@@ -51,9 +51,13 @@ service! {
     /// Looks for pools to import.
     import_scan(ImportScan) -> Vec<ImportCandidate>;
     /// Opens a pool from its devices.
-    pool_import(PoolImport) -> ();
+    pool_import(PoolImport) -> String;
     /// Wipes labels.
     label_clear(LabelClear) -> ();
+    /// Notes a command in a pool's history.
+    pool_note(PoolNote) -> ();
+    /// A pool's history.
+    pool_history(PoolHistory) -> Vec<Vec<u8>>;
     /// All open pools, by name.
     pool_list(PoolList) -> Vec<PoolInfo>;
     /// Sets a pool's property.

@@ -58,7 +58,7 @@ impl Daemon {
 fn a_question_gets_an_answer_and_a_refusal_its_words() {
     let daemon = Daemon::start();
     assert_eq!(daemon.client().call(&PoolList {}).expect("an answer"), []);
-    let refusal = daemon.client().call(&PoolExport { pool: "nope".into(), force: false });
+    let refusal = daemon.client().call(&PoolExport { pool: "nope".into(), ..PoolExport::default() });
     match refusal {
         Err(ClientError::Refused(failure)) => {
             assert_eq!(failure.kind, FailureKind::NoSuchPool);

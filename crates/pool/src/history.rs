@@ -11,20 +11,22 @@ use crate::{Pool, PoolError};
 
 /// Where history says that commands were given.
 const ZONE: &str = "linux";
+/// Commands are cut off here, as OpenZFS does.
+const COMMAND_MAX_CHARS: usize = 8192;
 
 impl Pool {
-    /// Notes a command that was carried out, and who gave it (a uid).
+    /// Has the next group note a command that was carried out, and who gave it (a uid). Nobody
+    /// waits for that: what the command did is stable by itself.
     ///
     /// # Errors
-    /// When it cannot be made stable.
-    pub async fn log_history(self: &Arc<Self>, command: &str, who: u64) -> Result<(), PoolError> {
-        let command = command.to_owned();
-        self.in_sync(move |pool, tx| async move {
-            let mut record = pool.record();
-            record.add_str(names::COMMAND, command).add_u64(names::WHO, who).add_str(names::ZONE, ZONE);
+    /// When the pool may not be changed.
+    pub fn log_history(self: &Arc<Self>, command: &str, who: u64) -> Result<(), PoolError> {
+        let command: String = command.chars().take(COMMAND_MAX_CHARS).collect();
+        let mut record = self.record();
+        record.add_str(names::COMMAND, command).add_u64(names::WHO, who).add_str(names::ZONE, ZONE);
+        self.in_next_sync("history", move |pool, tx| async move {
             Ok(pool.dsl.add_history(&tx, &record, pool.room().capacity).await?)
         })
-        .await
     }
 
     /// All that the history still knows, oldest first.
@@ -32,6 +34,9 @@ impl Pool {
     /// # Errors
     /// When it cannot be read.
     pub async fn history(&self) -> Result<Vec<NvList>, PoolError> {
+        if !self.read_only && self.suspended().is_none() {
+            self.sync_now().await?;
+        }
         Ok(self.dsl.history().await?)
     }
 

@@ -32,6 +32,24 @@ impl TaskQueue {
 }
 
 impl Pool {
+    /// Runs `work` in the sync of the next group. Nobody waits for it: that it failed is only told.
+    pub(crate) fn in_next_sync<F, W>(self: &Arc<Self>, what: &'static str, work: W) -> Result<(), PoolError>
+    where
+        F: Future<Output = Result<(), PoolError>> + Send + 'static,
+        W: FnOnce(Arc<Pool>, Tx) -> F + Send + 'static,
+    {
+        self.check_writable()?;
+        let task: Task = Box::new(move |pool, tx| {
+            Box::pin(async move {
+                if let Err(error) = work(pool, tx).await {
+                    tracing::error!(what, %error, "not noted");
+                }
+            })
+        });
+        self.tasks.0.lock().push_back(task);
+        Ok(())
+    }
+
     /// Runs `work` in the sync of the next group, and returns when that is stable.
     pub(crate) async fn in_sync<T, F, W>(self: &Arc<Self>, work: W) -> Result<T, PoolError>
     where

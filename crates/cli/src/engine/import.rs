@@ -13,7 +13,7 @@ use std::sync::Arc;
 use units::Guid;
 
 impl Holder {
-    pub(super) async fn import(&self, call: PoolImport) -> Result<(), Failure> {
+    pub(super) async fn import(&self, call: PoolImport) -> Result<String, Failure> {
         let _alone = self.changing.lock().await;
         let name = call.pool.as_str();
         let refuse = |kind, reason: &str| Failure::cannot(kind, "import", name, reason);
@@ -41,7 +41,10 @@ impl Holder {
             settings.keep(&held).await?;
         }
         tracing::info!(pool = held.pool.name(), "imported");
-        if call.no_mount { Ok(()) } else { self.mount_automatic(&held).await }
+        if !call.no_mount {
+            self.mount_automatic(&held).await?;
+        }
+        Ok(held.pool.name())
     }
 
     /// A pool imported by guid may have the name of one that is open.

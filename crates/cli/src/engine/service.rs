@@ -39,23 +39,31 @@ impl Service for Engine {
     }
 
     async fn pool_destroy(&self, call: PoolDestroy) -> Done {
-        self.run(async move |holder| holder.close(&call.pool, PoolState::Destroyed, call.force).await).await
+        self.run(async move |holder| holder.close(&call.pool, PoolState::Destroyed, call.force, &call.said).await).await
     }
 
     async fn pool_export(&self, call: PoolExport) -> Done {
-        self.run(async move |holder| holder.close(&call.pool, PoolState::Exported, call.force).await).await
+        self.run(async move |holder| holder.close(&call.pool, PoolState::Exported, call.force, &call.said).await).await
     }
 
     async fn import_scan(&self, call: ImportScan) -> Done<Vec<ImportCandidate>> {
         self.run(async move |holder| holder.scan(call).await).await
     }
 
-    async fn pool_import(&self, call: PoolImport) -> Done {
+    async fn pool_import(&self, call: PoolImport) -> Done<String> {
         self.run(async move |holder| holder.import(call).await).await
     }
 
     async fn label_clear(&self, call: LabelClear) -> Done {
         self.run(async move |holder| holder.label_clear(call).await).await
+    }
+
+    async fn pool_note(&self, call: PoolNote) -> Done {
+        self.run(async move |holder| holder.note(&call)).await
+    }
+
+    async fn pool_history(&self, call: PoolHistory) -> Done<Vec<Vec<u8>>> {
+        self.run(async move |holder| holder.history(&call.pool).await).await
     }
 
     async fn pool_list(&self, _: PoolList) -> Done<Vec<PoolInfo>> {
@@ -152,6 +160,18 @@ impl Holder {
             all.push(pool);
         }
         all
+    }
+
+    fn note(&self, call: &PoolNote) -> Done {
+        let held = self.pool(&call.pool)?;
+        let noted = held.pool.log_history(&call.said.command, call.said.uid);
+        noted.map_err(|e| refusal::pool("note in", &call.pool, &e))
+    }
+
+    async fn history(&self, name: &str) -> Done<Vec<Vec<u8>>> {
+        let held = self.pool(name)?;
+        let records = held.pool.history().await.map_err(|e| refusal::pool("get history for", name, &e))?;
+        Ok(records.iter().map(ondisk::NvList::encode).collect())
     }
 
     async fn sync(&self, call: PoolSync) -> Done {

@@ -123,7 +123,7 @@ fn time(at: zpl::Timestamp, now: Timestamp) -> String {
 }
 
 /// Ids and names in a file like /etc/passwd.
-fn names(path: &str) -> BTreeMap<u32, String> {
+pub fn names(path: &str) -> BTreeMap<u32, String> {
     let text = std::fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let name = |line: &str| {

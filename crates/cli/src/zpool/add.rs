@@ -37,14 +37,16 @@ pub const COMMAND: Command = Command::new(
 
 fn run(session: &mut Session, args: &Args) -> Outcome {
     let call = read(session, args)?;
-    session.ask(&call)?;
     if call.dry_run {
+        session.ask_unnoted(&call)?;
         let names =
             NameStyle { guids: args.has('g'), full_paths: args.has('P'), follow_links: args.has('L') };
         let pool = find(session, &call.pool)?;
         let tree = layout(&pool.name, Some(&pool), &call.vdevs, names);
         let name = &call.pool;
         write!(session.out(), "would update '{name}' to the following configuration:\n\n{tree}")?;
+    } else {
+        session.ask(&call)?;
     }
     Ok(0)
 }

@@ -30,10 +30,12 @@ pub const COMMAND: Command = Command::new(
 
 fn run(session: &mut Session, args: &Args) -> Outcome {
     let call = read(args)?;
-    session.ask(&call)?;
     if call.dry_run {
+        session.ask_unnoted(&call)?;
         let tree = layout(&call.name, None, &call.vdevs, NameStyle::default());
         write!(session.out(), "would create '{}' with the following layout:\n\n{tree}", call.name)?;
+    } else {
+        session.ask(&call)?;
     }
     Ok(0)
 }

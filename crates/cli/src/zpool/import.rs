@@ -174,7 +174,8 @@ fn import_one(session: &mut Session, call: PoolImport) -> Outcome {
         let hint = "use the form 'zpool import <pool | id> <newpool>' to give it a new name";
         return Err(failure.and(hint).into());
     }
-    session.ask(&call)?;
+    let name = session.ask(&call)?;
+    session.note(&name);
     Ok(0)
 }
 
@@ -188,7 +189,7 @@ fn import_all(session: &mut Session, args: &Args, call: &PoolImport) -> Outcome 
         let one = PoolImport { pool: pool.pool.guid.to_string(), ..call.clone() };
         match session.ask(&one) {
             Err(Stop::Failed(failure)) => code = session.complain(&failure),
-            result => result?,
+            result => session.note(&result?),
         }
     }
     Ok(code)

@@ -71,7 +71,8 @@ fn destroy(session: &mut Session, args: &Args) -> Outcome {
             Err(failure.and("use 'zfs destroy' to destroy a dataset").into())
         }
         [pool] => {
-            session.ask(&PoolDestroy { pool: pool.clone(), force: args.has('f') })?;
+            let said = session.said();
+            session.ask(&PoolDestroy { pool: pool.clone(), force: args.has('f'), said })?;
             Ok(0)
         }
         _ => usage("too many arguments"),
@@ -87,7 +88,7 @@ fn export(session: &mut Session, args: &Args) -> Outcome {
     };
     let mut code = 0;
     for pool in names {
-        match session.ask(&PoolExport { pool, force: args.has('f') }) {
+        match session.ask(&PoolExport { pool, force: args.has('f'), said: session.said() }) {
             Err(Stop::Failed(failure)) => code = session.complain(&failure),
             result => result?,
         }

@@ -212,7 +212,7 @@ impl FakeService {
         Ok(())
     }
 
-    fn import(&self, call: PoolImport) -> Done {
+    fn import(&self, call: PoolImport) -> Done<String> {
         let mut state = self.state();
         let meant = |e: &Exported| {
             (e.pool.name == call.pool || e.pool.guid.to_string() == call.pool)
@@ -230,7 +230,7 @@ impl FakeService {
             let name = format!("{new}{}", &name[old.len()..]);
             state.datasets.insert(name.clone(), DatasetInfo { name, ..info });
         }
-        Ok(())
+        Ok(new)
     }
 
     fn create_dataset(&self, call: DatasetCreate) -> Done {
@@ -285,8 +285,14 @@ impl Service for FakeService {
         };
         Ok(found.map(candidate).collect())
     }
-    async fn pool_import(&self, call: PoolImport) -> Done {
+    async fn pool_import(&self, call: PoolImport) -> Done<String> {
         self.import(call)
+    }
+    async fn pool_note(&self, call: PoolNote) -> Done {
+        self.state().pool(&call.pool).map(|_| ())
+    }
+    async fn pool_history(&self, call: PoolHistory) -> Done<Vec<Vec<u8>>> {
+        self.state().pool(&call.pool).map(|_| Vec::new())
     }
     async fn pool_list(&self, _: PoolList) -> Done<Vec<PoolInfo>> {
         let mut state = self.state();

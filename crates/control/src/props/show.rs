@@ -79,6 +79,11 @@ pub fn ctime(secs: u64) -> String {
     written(secs, "%a %b %e %H:%M:%S %Y", TimeZone::system())
 }
 
+/// A moment as the history of a pool has it, in local time.
+pub fn moment(secs: u64) -> String {
+    written(secs, "%F.%T", TimeZone::system())
+}
+
 fn written(secs: u64, format: &str, zone: TimeZone) -> String {
     let moment = i64::try_from(secs).ok().and_then(|secs| Timestamp::from_second(secs).ok());
     moment.map_or_else(|| secs.to_string(), |m| m.to_zoned(zone).strftime(format).to_string())
