@@ -33,6 +33,7 @@ mod repair;
 mod service;
 mod settings;
 mod support;
+mod upgrade;
 mod vdevs;
 
 use crate::daemon::{CachedPool, PoolCache};

@@ -14,6 +14,7 @@ mod repeat;
 mod scrub;
 mod set;
 mod status;
+mod upgrade;
 mod version;
 
 use crate::program::{Command, Program};
@@ -40,6 +41,7 @@ pub const PROGRAM: Program = Program {
         history::COMMAND,
         import::COMMAND,
         pools::EXPORT,
+        upgrade::COMMAND,
         get::COMMAND,
         set::COMMAND,
         pools::SYNC,

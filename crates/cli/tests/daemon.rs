@@ -4,6 +4,7 @@
 mod place;
 
 use control::RunPaths;
+use oracle::zdb::Zdb;
 use place::Place;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -247,19 +248,120 @@ fn history_has_every_command_that_changed_the_pool() {
     assert_eq!(said, commands);
     let long = place.ok("zpool history -l p2");
     let uid = rustix::process::getuid().as_raw();
-    assert!(long.contains(&format!(" {} [user {uid} (", commands[0])) && long.contains(":linux]\n"), "{long}");
+    assert!(
+        long.contains(&format!(" {} [user {uid} (", commands[0])) && long.contains(":linux]\n"),
+        "{long}"
+    );
     let internal = place.ok("zpool history -i p2");
     let is_event = |line: &str| line[20..].starts_with("[txg:") && line.contains("] set p1/fs (");
     assert!(internal.lines().skip(1).any(|line| line.len() > 20 && is_event(line)), "{internal}");
     assert_eq!(place.run("zpool history nope").err, "cannot open 'nope': no such pool\n");
     place.ok("zpool export p2");
-    let zdb = Command::new("timeout").args(["60", "zdb", "-e", "-h", "-p"]).arg(place.path("")).arg("p2").output();
+    let zdb =
+        Command::new("timeout").args(["60", "zdb", "-e", "-h", "-p"]).arg(place.path("")).arg("p2").output();
     let told = String::from_utf8_lossy(&zdb.expect("zdb runs").stdout).into_owned();
     let path = place.path("").display().to_string();
     for command in commands.map(|command| command.replace("W/", &path)) {
         assert!(told.contains(&command), "{command}: {told}");
     }
     assert!(told.contains("zpool export p2"), "{told}");
+}
+
+/// Copies a file into a file system of a pool that nobody has open.
+fn copy_in(place: &Place, to: &str) {
+    std::fs::write(place.path("data"), vec![0x5a; 300_000]).expect("writes");
+    place.ok(&format!("cp W/data {to} -d W/d1"));
+}
+
+#[test]
+fn pools_with_few_features_are_whole_and_can_be_upgraded() {
+    let choices = [
+        "-d",
+        "-o compatibility=legacy",
+        "-o compatibility=openzfs-2.0-linux",
+        "-d -o feature@lz4_compress=enabled",
+        "-o feature@log_spacemap=disabled -o feature@extensible_dataset=disabled",
+    ];
+    for choice in choices {
+        let place = Place::new();
+        place.file("d1", 96);
+        place.ok(&format!("zpool create -m none {choice} p1 W/d1"));
+        let check = |when: &str| {
+            let found = Zdb::new(place.directory.path(), "p1").check();
+            found.unwrap_or_else(|damage| panic!("{choice}, {when}: {damage}"));
+        };
+        place.ok("zfs create p1/a");
+        place.ok("zpool export p1");
+        copy_in(&place, "p1/a:/one");
+        check("made");
+        place.ok("zpool import -d W/ p1");
+        let listed = place.ok("zpool upgrade");
+        let is_legacy = choice.contains("legacy");
+        assert_eq!(
+            listed.contains("\nPOOL  FEATURE\n"),
+            !is_legacy && !choice.contains("openzfs"),
+            "{listed}"
+        );
+        place.ok("zpool set compatibility=off p1");
+        assert!(place.ok("zpool upgrade").contains("\nPOOL  FEATURE\n---------------\np1\n      "));
+        assert!(place.ok("zpool upgrade p1").contains("Enabled the following features on 'p1':\n  "));
+        assert!(
+            place
+                .ok("zpool upgrade p1")
+                .ends_with("already has all supported and requested features enabled.\n")
+        );
+        assert!(!place.ok("zpool get -H all p1").contains("feature@zstd_compress\tdisabled"));
+        place.ok("zfs create -o compression=zstd -o checksum=blake3 p1/b");
+        place.ok("zpool export p1");
+        copy_in(&place, "p1/b:/two");
+        copy_in(&place, "p1/a:/three");
+        check("upgraded");
+    }
+}
+
+#[test]
+fn a_pool_goes_back_to_an_older_state_when_asked() {
+    let place = Place::new();
+    place.file("d1", 96);
+    place.ok("zpool create -m none p1 W/d1");
+    place.ok("zfs create p1/a");
+    place.ok("zpool export p1");
+    assert_eq!(place.ok("zpool import -F -d W/ p1"), "", "what is whole is not rewound");
+    place.ok("zpool export p1");
+    damage_newest_root(&place.path("d1"));
+    let refused = place.run("zpool import -d W/ p1");
+    assert_eq!(refused.code, 1, "{}", refused.err);
+    let before = std::fs::read(place.path("d1")).expect("reads");
+    let tried = place.ok("zpool import -nF -d W/ p1");
+    assert!(tried.starts_with("Would be able to return p1 to its state as of "), "{tried}");
+    assert!(before == std::fs::read(place.path("d1")).expect("reads"), "nothing was changed");
+    let done = place.ok("zpool import -F -d W/ p1");
+    assert!(done.starts_with("Pool p1 returned to its state as of "), "{done}");
+    assert_eq!(place.ok("zfs list -Ho name"), "p1\np1/a\n");
+    place.ok("zfs create p1/b");
+    place.ok("zpool export p1");
+    Zdb::new(place.directory.path(), "p1").check().unwrap_or_else(|damage| panic!("{damage}"));
+    place.ok("zpool import -d W/ p1");
+    assert_eq!(place.ok("zfs list -Ho name"), "p1\np1/a\np1/b\n");
+}
+
+/// Overwrites every copy of the block that the newest uberblock points to.
+fn damage_newest_root(path: &Path) {
+    use std::os::unix::fs::FileExt;
+    let output = Command::new("timeout").args(["60", "zdb", "-luuuu"]).arg(path).output().expect("zdb runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let newest = text.split("Uberblock[").skip(1).max_by_key(|part| {
+        let txg = part.lines().find_map(|line| line.trim().strip_prefix("txg = "));
+        txg.and_then(|txg| txg.parse::<u64>().ok())
+    });
+    let root = newest.and_then(|part| part.lines().find(|line| line.contains("rootbp = "))).expect("a root");
+    let file = std::fs::File::options().write(true).open(path).expect("opens");
+    for dva in root.split("]=<").skip(1).map(|rest| rest.split('>').next().unwrap_or_default()) {
+        let words: Vec<u64> = dva.split(':').filter_map(|word| u64::from_str_radix(word, 16).ok()).collect();
+        if let [_, offset, asize] = words[..] {
+            file.write_all_at(&vec![0xa5; asize as usize], offset + (4 << 20)).expect("writes");
+        }
+    }
 }
 
 #[test]

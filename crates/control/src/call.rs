@@ -140,8 +140,8 @@ calls! {
         force: bool,
     }
 
-    /// Opens a pool from its devices; gives its name.
-    change PoolImport at "/v1/import/pool" gives String {
+    /// Opens a pool from its devices.
+    change PoolImport at "/v1/import/pool" gives Imported {
         /// Directories or devices to search.
         search: Vec<String>,
         /// Name or guid.
@@ -166,6 +166,19 @@ calls! {
         rewind: bool,
         /// Check whether that would work, change nothing.
         dry_run: bool,
+    }
+
+    /// Enables every feature that new pools have, as far as its `compatibility` allows; gives their
+    /// names.
+    change PoolUpgrade at "/v1/pool/upgrade" of pool gives Vec<String> {
+        /// Pool.
+        pool: String,
+    }
+
+    /// The features that an upgrade would enable.
+    look PoolMissing at "/v1/pool/missing" gives Vec<String> {
+        /// Pool.
+        pool: String,
     }
 
     /// Notes in a pool's history what was done to it.
@@ -326,6 +339,16 @@ pub enum ScrubHow {
     Pause,
     /// Give it up.
     Stop,
+}
+
+/// A pool that was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Imported {
+    /// Its name from now on.
+    pub name: String,
+    /// The moments between which everything was given up, in seconds since 1970: what it was
+    /// brought back to, and what could not be opened.
+    pub rewound: Option<(u64, u64)>,
 }
 
 /// Who answers.

@@ -2,7 +2,10 @@
 //!
 //! A file lists short names of features, apart by blanks, commas or lines, `#` to the end of the
 //! line left out. Several files leave what all of them list. A name that no feature has is an
-//! error in the administrator's own files, and passed over in those that came with OpenZFS.
+//! error in the administrator's own files, and passed over in those that came with OpenZFS. Of its
+//! releases we know the features ([`releases`]) where the files are not installed.
+
+mod releases;
 
 use crate::props::is_feature;
 use std::collections::BTreeSet;
@@ -50,16 +53,17 @@ fn load_from(value: &str, local: &Path, shared: &Path) -> Result<Allowed, String
     }
     let (mut left, mut bad_files, mut bad_words) = (None::<BTreeSet<String>>, String::new(), String::new());
     for name in value.split(',').filter(|name| !name.is_empty()) {
-        let found = read(&local.join(name)).map(|text| (text, true));
-        let Some((text, is_local)) = found.or_else(|| read(&shared.join(name)).map(|text| (text, false)))
-        else {
+        let names = if let Some(text) = read(&local.join(name)) {
+            let (names, unknown) = parse(&text);
+            unknown.iter().for_each(|word| bad_words.push_str(&format!("{word} ")));
+            Some(names)
+        } else {
+            read(&shared.join(name)).map(|text| parse(&text).0).or_else(|| releases::features_of(name))
+        };
+        let Some(names) = names else {
             bad_files.push_str(&format!("{name} "));
             continue;
         };
-        let (names, unknown) = parse(&text);
-        if is_local {
-            unknown.iter().for_each(|word| bad_words.push_str(&format!("{word} ")));
-        }
         left = Some(match left {
             None => names,
             Some(left) => left.intersection(&names).cloned().collect(),
@@ -118,6 +122,7 @@ mod tests {
         assert_eq!(load("off"), Ok(vec!["*".to_owned()]));
         assert_eq!(load("legacy"), Ok(vec![]));
         assert_eq!(load("one").expect("read"), ["bookmarks", "lz4_compress", "sha512"]);
+        assert_eq!(load("zol-0.6.1").expect("known"), ["async_destroy", "empty_bpobj", "lz4_compress"]);
         assert_eq!(load("one,two").expect("read"), ["lz4_compress", "sha512"]);
         assert_eq!(
             load("wrong"),

@@ -2,9 +2,10 @@
 
 use crate::{
     DaemonStatus, DaemonStatusCall, DaemonStop, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit,
-    DatasetList, DatasetRename, DatasetSet, Failure, ImportCandidate, ImportScan, LabelClear, Mount,
-    MountInfo, Mounts, PoolAdd, PoolClear, PoolCreate, PoolDestroy, PoolExport, PoolHistory, PoolImport,
-    PoolInfo, PoolList, PoolNote, PoolScrub, PoolSet, PoolSync, Unmount,
+    DatasetList, DatasetRename, DatasetSet, Failure, ImportCandidate, ImportScan, Imported, LabelClear,
+    Mount, MountInfo, Mounts, PoolAdd, PoolClear, PoolCreate, PoolDestroy, PoolExport, PoolHistory,
+    PoolImport, PoolInfo, PoolList, PoolMissing, PoolNote, PoolScrub, PoolSet, PoolSync, PoolUpgrade,
+    Unmount,
 };
 use std::future::Future;
 
@@ -51,9 +52,13 @@ service! {
     /// Looks for pools to import.
     import_scan(ImportScan) -> Vec<ImportCandidate>;
     /// Opens a pool from its devices.
-    pool_import(PoolImport) -> String;
+    pool_import(PoolImport) -> Imported;
     /// Wipes labels.
     label_clear(LabelClear) -> ();
+    /// Enables features.
+    pool_upgrade(PoolUpgrade) -> Vec<String>;
+    /// What an upgrade would enable.
+    pool_missing(PoolMissing) -> Vec<String>;
     /// Notes a command in a pool's history.
     pool_note(PoolNote) -> ();
     /// A pool's history.

@@ -94,6 +94,7 @@ impl Pool {
         }
         tx.commit();
         let deferred = Bpobj::open(dsl.mos(), dsl.directory_object("sync_bplist").await?).await?;
+        let env_now = env.wall_clock().as_secs();
         let pool = Self::assemble(Parts {
             env,
             vdevs,
@@ -107,6 +108,7 @@ impl Pool {
             deferred,
             tuning,
             read_only: false,
+            opened_at: (TXG_INITIAL.prev(), env_now),
         });
         pool.format_dataset(&root, &TxSource::Open).await?;
         pool.start();

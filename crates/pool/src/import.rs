@@ -15,7 +15,7 @@ use device::{Env, OpenMode};
 use dmu::{Objset, ObjsetContext, ObjsetProps, TxgGate};
 use dsl::{Bpobj, Dsl};
 use ondisk::{NvList, UberblockPhys};
-use units::{Guid, ObjectId, ObjsetId};
+use units::{Guid, ObjectId, ObjsetId, Txg};
 pub use vdev::Candidate;
 use vdev::{OpenSpec, PoolConfig, PoolState, VdevAux, VdevState, VdevTree, candidates, scan};
 use zio::Zio;
@@ -46,7 +46,12 @@ pub struct ImportSpec {
     pub without_logs: bool,
     /// Also a pool that was destroyed.
     pub destroyed: bool,
+    /// Where the newest state cannot be opened, an older one, and what came after it is given up.
+    pub rewind: bool,
 }
+
+/// So many groups are gone back at most: a ring of uberblocks holds no more.
+const REWIND_MAX: usize = 256;
 
 impl ImportSpec {
     fn name_for<'a>(&'a self, candidate: &'a Candidate) -> &'a str {
@@ -80,8 +85,7 @@ impl Pool {
     ) -> Result<Arc<Self>, PoolError> {
         let candidate = choose(find_pools(&env, &spec.paths).await, spec)?;
         check_host(&candidate, spec, &tuning)?;
-        let opened = open_mos(&env, &candidate, spec, &tuning).await?;
-        let pool = assemble(env, opened, &candidate, spec, tuning).await?;
+        let pool = open_newest(&env, &candidate, spec, &tuning).await?;
         pool.load_autotrim().await?;
         if !pool.read_only {
             pool.claim_logs(spec.without_logs).await?;
@@ -150,12 +154,64 @@ fn check_host(candidate: &Candidate, spec: &ImportSpec, tuning: &Tuning) -> Resu
     Ok(())
 }
 
+/// Opens the newest state; with [`ImportSpec::rewind`], and if that is damaged, the newest that is
+/// not. Blocks that were freed since may have been used again, so that an old state that opens is not
+/// sure to be whole: only what was freed within the last groups is left alone.
+async fn open_newest(
+    env: &Arc<dyn Env>,
+    candidate: &Candidate,
+    spec: &ImportSpec,
+    tuning: &Tuning,
+) -> Result<Arc<Pool>, PoolError> {
+    let first = match open_at(env, candidate, spec, tuning, None).await {
+        Err(error) if spec.rewind && is_damage(&error) => error,
+        opened => return opened,
+    };
+    let newest = candidate.uberblock.map(|uberblock| uberblock.txg()).ok_or(PoolError::NoUberblock)?;
+    let mut max = newest;
+    for _ in 0..REWIND_MAX {
+        max = max.prev();
+        match open_at(env, candidate, spec, tuning, Some(max)).await {
+            Ok(pool) => {
+                tracing::warn!(from = %newest, to = %pool.opened_txg, "rewound");
+                return Ok(pool);
+            }
+            Err(PoolError::NoUberblock) => break,
+            Err(error) if is_damage(&error) => tracing::debug!(txg = %max, %error, "no better"),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(first)
+}
+
+/// What an older state may not have.
+fn is_damage(error: &PoolError) -> bool {
+    use PoolError as E;
+    matches!(
+        error,
+        E::Damaged { .. } | E::SpaceMap { .. } | E::Zio(_) | E::Zap(_) | E::Dmu(_) | E::Dsl(_) | E::Zil(_)
+    )
+}
+
+/// Opens the newest state of those not after `max`.
+async fn open_at(
+    env: &Arc<dyn Env>,
+    candidate: &Candidate,
+    spec: &ImportSpec,
+    tuning: &Tuning,
+    max: Option<Txg>,
+) -> Result<Arc<Pool>, PoolError> {
+    let opened = open_mos(env, candidate, spec, tuning, max).await?;
+    assemble(Arc::clone(env), opened, candidate, spec, tuning.clone()).await
+}
+
 struct Opened {
     vdevs: Arc<VdevTree>,
     zio: Arc<Zio>,
     gate: Arc<TxgGate>,
     dsl: Arc<Dsl>,
     config: NvList,
+    uberblock: UberblockPhys,
 }
 
 /// Opens the vdevs as the labels know them, reads the configuration in the meta-objset, and
@@ -165,13 +221,14 @@ async fn open_mos(
     candidate: &Candidate,
     spec: &ImportSpec,
     tuning: &Tuning,
+    max: Option<Txg>,
 ) -> Result<Opened, PoolError> {
-    let first = open_tree(env, candidate, &candidate.vdev_tree, None, spec, tuning).await?;
+    let first = open_tree(env, candidate, &candidate.vdev_tree, None, spec, tuning, max).await?;
     let Some(tree) = first.config.get_nvlist("vdev_tree").cloned() else { return Ok(first) };
     if tree == candidate.vdev_tree {
         return Ok(first);
     }
-    open_tree(env, candidate, &tree, Some(&first.vdevs), spec, tuning).await
+    open_tree(env, candidate, &tree, Some(&first.vdevs), spec, tuning, max).await
 }
 
 async fn open_tree(
@@ -181,6 +238,7 @@ async fn open_tree(
     earlier: Option<&VdevTree>,
     spec: &ImportSpec,
     tuning: &Tuning,
+    max: Option<Txg>,
 ) -> Result<Opened, PoolError> {
     let mode = if spec.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
     let open = OpenSpec { vdev_tree, paths: &candidate.paths, mode };
@@ -188,11 +246,16 @@ async fn open_tree(
         Some(earlier) => earlier.open_as(&open).await?,
         None => VdevTree::open(Arc::clone(env), &open).await?,
     });
-    let Some(uberblock) = vdevs.uberblock_at_open() else {
+    let newest = vdevs.uberblock_at_open();
+    let chosen = if max.is_none() { newest } else { vdevs.best_uberblock(max).await };
+    let Some(uberblock) = chosen else {
         return Err(check_vdevs(&vdevs, spec).err().unwrap_or(PoolError::NoUberblock));
     };
     let zio = Arc::new(Zio::new(Arc::clone(&vdevs), tuning.cache_bytes));
-    let gate = TxgGate::new(uberblock.txg(), tuning.dirty_limit_bytes);
+    // Groups go on behind the newest, also when an older one was opened: what is written now must
+    // count for more than what was given up.
+    let last = newest.map_or(uberblock.txg(), |newest| newest.txg());
+    let gate = TxgGate::new(last, tuning.dirty_limit_bytes);
     let context = ObjsetContext {
         id: ObjsetId::MOS,
         zio: Arc::clone(&zio),
@@ -208,7 +271,7 @@ async fn open_tree(
     let salt = dsl.checksum_salt().await?.unwrap_or_else(|| random_salt(env));
     zio.set_salt(salt);
     let config = config::load(&dsl).await?;
-    Ok(Opened { vdevs, zio, gate, dsl, config })
+    Ok(Opened { vdevs, zio, gate, dsl, config, uberblock })
 }
 
 async fn open_dsl(context: ObjsetContext, uberblock: UberblockPhys) -> Result<Arc<Dsl>, PoolError> {
@@ -223,7 +286,8 @@ async fn assemble(
     spec: &ImportSpec,
     tuning: Tuning,
 ) -> Result<Arc<Pool>, PoolError> {
-    let Opened { vdevs, zio, gate, dsl, config: found } = opened;
+    let Opened { vdevs, zio, gate, dsl, config: found, uberblock } = opened;
+    let opened_at = (uberblock.txg(), uberblock.timestamp.get());
     let guids = unsupported(&dsl, !spec.read_only).await?;
     if !guids.is_empty() {
         let readable = dsl.unsupported_features(false).await?.is_empty();
@@ -249,8 +313,21 @@ async fn assemble(
     let clones = if read_only { Clones::default() } else { Clones::load(&dsl).await? };
     let dedup = if read_only { Dedup::default() } else { Dedup::load(&dsl).await? };
     let saved_bytes = clones.saved_bytes().await + dedup.saved_bytes().await;
-    let parts =
-        Parts { env, vdevs, zio, gate, dsl, config, space_maps, clones, dedup, deferred, tuning, read_only };
+    let parts = Parts {
+        env,
+        vdevs,
+        zio,
+        gate,
+        dsl,
+        config,
+        space_maps,
+        clones,
+        dedup,
+        deferred,
+        tuning,
+        read_only,
+        opened_at,
+    };
     let pool = Pool::assemble(parts);
     pool.space.set_shared(saved_bytes);
     Ok(pool)

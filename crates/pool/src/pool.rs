@@ -84,6 +84,9 @@ pub struct Pool {
     pub(crate) tuning: Tuning,
     pub(crate) read_only: bool,
     pub(crate) opened_at: Duration,
+    /// The group that it was opened at, and when that was made (seconds since 1970).
+    pub(crate) opened_txg: Txg,
+    opened_secs: u64,
     pub(crate) scrubs: Scrubs,
     pub(crate) errors: Errors,
     /// Held while a dataset is opened or closed.
@@ -112,12 +115,15 @@ pub(crate) struct Parts {
     pub deferred: Bpobj,
     pub tuning: Tuning,
     pub read_only: bool,
+    pub opened_at: (Txg, u64),
 }
 
 impl Pool {
     pub(crate) fn assemble(parts: Parts) -> Arc<Self> {
         Arc::new(Self {
             opened_at: parts.env.now(),
+            opened_txg: parts.opened_at.0,
+            opened_secs: parts.opened_at.1,
             mos: Arc::clone(parts.dsl.mos()),
             space: SpaceGuard::new(Arc::clone(&parts.zio), Arc::clone(&parts.gate)),
             log_store: PoolLogStore::new(
@@ -225,6 +231,24 @@ impl Pool {
     #[must_use]
     pub fn open_for(&self) -> Duration {
         self.env.now().saturating_sub(self.opened_at)
+    }
+
+    /// When the state was made that it was opened at, in seconds since 1970.
+    #[must_use]
+    pub fn opened_state_secs(&self) -> u64 {
+        self.opened_secs
+    }
+
+    /// The group of the state that it was opened at.
+    #[must_use]
+    pub fn opened_txg(&self) -> Txg {
+        self.opened_txg
+    }
+
+    /// Its version: 5000, or a number of before there were features.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.config.lock().version()
     }
 
     /// Its room.

@@ -5,10 +5,7 @@ use super::settings::Settings;
 use control::compat::{self, Allowed};
 use dsl::features::{Support, feature};
 use dsl::{Feature, NEW_POOL_FEATURES};
-
-/// Without these the engine does not make a pool: blocks are compressed with the first, and
-/// everything else that is new hangs on the second.
-const NEEDED: [&str; 2] = ["lz4_compress", "extensible_dataset"];
+use std::collections::BTreeMap;
 
 /// The features of a new pool.
 ///
@@ -27,10 +24,22 @@ pub fn features(settings: &Settings, no_features: bool) -> Result<Vec<&'static F
             chosen.push(known);
         }
     }
-    match NEEDED.iter().find(|name| !chosen.iter().any(|feature| feature.name == **name)) {
-        Some(name) => Err(format!("a pool without the feature '{name}' is not supported yet")),
-        None => Ok(chosen),
-    }
+    Ok(chosen)
+}
+
+/// The features of new pools that one with these counts lacks and may have, by its
+/// `compatibility` property.
+///
+/// # Errors
+/// When a file that the property names cannot be read.
+pub fn missing(
+    counts: &BTreeMap<String, u64>,
+    compatibility: Option<&str>,
+) -> Result<Vec<&'static Feature>, String> {
+    let allowed = compat::load(compatibility.unwrap_or("off"))?;
+    let is_missing =
+        |feature: &&'static Feature| !counts.contains_key(feature.guid) && allowed.has(feature.name);
+    Ok(NEW_POOL_FEATURES.into_iter().filter(is_missing).collect())
 }
 
 /// A feature that may be enabled here.
@@ -60,9 +69,16 @@ mod tests {
         assert!(!names(&with("sha512", false)).contains(&"sha512"));
         assert!(names(&with("bookmarks", true)).contains(&"bookmarks"));
         assert!(features(&with("draid", true), false).is_err());
-        assert!(features(&with("lz4_compress", false), false).is_err());
-        assert!(features(&Settings::default(), true).is_err());
+        assert!(!names(&with("lz4_compress", false)).contains(&"lz4_compress"));
+        assert_eq!(features(&Settings::default(), true), Ok(Vec::new()));
+        let legacy = Settings { compatibility: Some("legacy".into()), ..Settings::default() };
+        assert_eq!(names(&legacy), [""; 0]);
         let unreadable = Settings { compatibility: Some("no-such-file".into()), ..Settings::default() };
+        let all: BTreeMap<String, u64> =
+            NEW_POOL_FEATURES.iter().map(|feature| (feature.guid.to_owned(), 0)).collect();
+        assert_eq!(missing(&all, None), Ok(Vec::new()));
+        assert_eq!(missing(&BTreeMap::new(), None).map(|all| all.len()), Ok(NEW_POOL_FEATURES.len()));
+        assert_eq!(missing(&BTreeMap::new(), Some("legacy")), Ok(Vec::new()));
         let error = features(&unreadable, false).expect_err("no file");
         assert_eq!(error, "could not read/parse feature file(s): no-such-file ");
     }

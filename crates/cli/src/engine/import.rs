@@ -6,32 +6,38 @@ use super::settings::Settings;
 use super::{Holder, refusal};
 use crate::daemon::CachedPool;
 use control::props::{Occasion, ctime};
-use control::{Failure, FailureKind, PoolImport};
+use control::{Failure, FailureKind, Imported, PoolImport};
 use pool::{ImportSpec, Pool, PoolError, find_pools};
 use std::path::PathBuf;
 use std::sync::Arc;
 use units::Guid;
 
 impl Holder {
-    pub(super) async fn import(&self, call: PoolImport) -> Result<String, Failure> {
+    pub(super) async fn import(&self, call: PoolImport) -> Result<Imported, Failure> {
         let _alone = self.changing.lock().await;
         let name = call.pool.as_str();
         let refuse = |kind, reason: &str| Failure::cannot(kind, "import", name, reason);
-        if call.rewind {
-            return Err(refuse(FailureKind::Unsupported, "'-F' is not supported yet"));
-        }
         if let Some(new) = &call.new_name {
             control::names::check_new_pool(new).map_err(|e| refuse(FailureKind::Invalid, &e.to_string()))?;
         }
         let cannot = |reason: &str| refuse(FailureKind::Invalid, reason);
         let settings = Settings::read(&call.props, Occasion::Import, &cannot)?;
-        let spec = spec_of(&call, &settings);
+        let mut spec = spec_of(&call, &settings);
         self.check_name_is_free(&spec, &call).await?;
+        spec.read_only |= call.dry_run;
+        let newest = self.newest_state(&spec).await;
         let imported = Pool::import(Arc::clone(&self.env), &spec, self.tuning()).await;
         let pool = match imported {
             Ok(pool) => pool,
             Err(error) => return Err(self.explain(name, &spec, &error).await),
         };
+        let rewound = newest.filter(|(txg, _)| *txg > pool.opened_txg().get());
+        let rewound = rewound.map(|(_, newest_secs)| (pool.opened_state_secs(), newest_secs));
+        if call.dry_run {
+            let name = pool.name();
+            pool.leave().await.map_err(|e| refusal::pool("import", &name, &e))?;
+            return Ok(Imported { name, rewound });
+        }
         let altroot = call.altroot.or(settings.altroot.clone());
         // Under another root, and nothing said: for this time only.
         let is_said = call.props.iter().any(|(name, _)| name == "cachefile");
@@ -44,7 +50,18 @@ impl Holder {
         if !call.no_mount {
             self.mount_automatic(&held).await?;
         }
-        Ok(held.pool.name())
+        Ok(Imported { name: held.pool.name(), rewound })
+    }
+
+    /// The group of the newest state of the pool that is meant, and when it was made.
+    async fn newest_state(&self, spec: &ImportSpec) -> Option<(u64, u64)> {
+        let found = if spec.rewind { find_pools(&self.env, &spec.paths).await } else { Vec::new() };
+        let is_meant = |c: &pool::Candidate| match &spec.guid {
+            Some(guid) => c.guid == *guid,
+            None => spec.name.as_ref() == Some(&c.pool.name),
+        };
+        let uberblock = found.into_iter().find(is_meant)?.uberblock?;
+        Some((uberblock.txg().get(), uberblock.timestamp.get()))
     }
 
     /// A pool imported by guid may have the name of one that is open.
@@ -169,6 +186,7 @@ fn spec_of(call: &PoolImport, settings: &Settings) -> ImportSpec {
         name: if guid.is_none() { Some(call.pool.clone()) } else { None },
         guid,
         new_name: call.new_name.clone(),
+        rewind: call.rewind,
         force: call.force,
         read_only: settings.read_only,
         without_logs: call.allow_missing_log,

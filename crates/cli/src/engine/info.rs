@@ -23,7 +23,7 @@ pub async fn bare(pool: &Pool) -> PoolInfo {
         guid: pool.guid().get(),
         health,
         txg: pool.txgs().synced_txg().get(),
-        version: 5000,
+        version: pool.version(),
         open_nanos: u64::try_from(pool.open_for().as_nanos()).unwrap_or(u64::MAX),
         props,
         root,

@@ -39,23 +39,37 @@ impl Service for Engine {
     }
 
     async fn pool_destroy(&self, call: PoolDestroy) -> Done {
-        self.run(async move |holder| holder.close(&call.pool, PoolState::Destroyed, call.force, &call.said).await).await
+        self.run(async move |holder| {
+            holder.close(&call.pool, PoolState::Destroyed, call.force, &call.said).await
+        })
+        .await
     }
 
     async fn pool_export(&self, call: PoolExport) -> Done {
-        self.run(async move |holder| holder.close(&call.pool, PoolState::Exported, call.force, &call.said).await).await
+        self.run(async move |holder| {
+            holder.close(&call.pool, PoolState::Exported, call.force, &call.said).await
+        })
+        .await
     }
 
     async fn import_scan(&self, call: ImportScan) -> Done<Vec<ImportCandidate>> {
         self.run(async move |holder| holder.scan(call).await).await
     }
 
-    async fn pool_import(&self, call: PoolImport) -> Done<String> {
+    async fn pool_import(&self, call: PoolImport) -> Done<Imported> {
         self.run(async move |holder| holder.import(call).await).await
     }
 
     async fn label_clear(&self, call: LabelClear) -> Done {
         self.run(async move |holder| holder.label_clear(call).await).await
+    }
+
+    async fn pool_upgrade(&self, call: PoolUpgrade) -> Done<Vec<String>> {
+        self.run(async move |holder| holder.upgrade(&call.pool).await).await
+    }
+
+    async fn pool_missing(&self, call: PoolMissing) -> Done<Vec<String>> {
+        self.run(async move |holder| holder.missing_features(&call.pool).await).await
     }
 
     async fn pool_note(&self, call: PoolNote) -> Done {

@@ -13,10 +13,7 @@ pub const COMMAND: Command = Command::new(
         name: "history",
         alias: None,
         about: "shows what was done to pools",
-        flags: &[
-            Flag::switch('i', "what became of it inside, too"),
-            Flag::switch('l', "with user and host"),
-        ],
+        flags: &[Flag::switch('i', "what became of it inside, too"), Flag::switch('l', "with user and host")],
         operands: "[pool] ...",
     },
     run,

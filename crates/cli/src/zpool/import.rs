@@ -11,7 +11,8 @@ use crate::view::import::candidate;
 use crate::view::names::NameStyle;
 use crate::view::replay_plan;
 use crate::visit::{Access, Visit};
-use control::{Failure, FailureKind, ImportCandidate, ImportScan, PoolImport};
+use control::props::ctime;
+use control::{Failure, FailureKind, ImportCandidate, ImportScan, Imported, PoolImport};
 use ondisk::{NvList, NvValue};
 
 pub const COMMAND: Command = Command::new(
@@ -174,9 +175,32 @@ fn import_one(session: &mut Session, call: PoolImport) -> Outcome {
         let hint = "use the form 'zpool import <pool | id> <newpool>' to give it a new name";
         return Err(failure.and(hint).into());
     }
-    let name = session.ask(&call)?;
-    session.note(&name);
+    let imported = session.ask(&call)?;
+    tell(session, &imported, call.dry_run)?;
     Ok(0)
+}
+
+/// Notes the import, and tells what was given up for it.
+fn tell(session: &mut Session, imported: &Imported, dry_run: bool) -> Result<(), Stop> {
+    let name = &imported.name;
+    if !dry_run {
+        session.note(name);
+    }
+    let Some((then, newest)) = imported.rewound else { return Ok(()) };
+    let (able, lost) = match dry_run {
+        true => ("Would be able to return", "Would discard"),
+        false => ("Pool", "Discarded"),
+    };
+    let returned = if dry_run { "" } else { " returned" };
+    writeln!(session.out(), "{able} {name}{returned} to its state as of {}.", ctime(then))?;
+    match newest.saturating_sub(then) {
+        0 => {}
+        secs if secs > 120 => {
+            writeln!(session.out(), "{lost} approximately {} minutes of transactions.", (secs + 30) / 60)?
+        }
+        secs => writeln!(session.out(), "{lost} approximately {secs} seconds of transactions.")?,
+    }
+    Ok(())
 }
 
 fn import_all(session: &mut Session, args: &Args, call: &PoolImport) -> Outcome {
@@ -189,7 +213,7 @@ fn import_all(session: &mut Session, args: &Args, call: &PoolImport) -> Outcome 
         let one = PoolImport { pool: pool.pool.guid.to_string(), ..call.clone() };
         match session.ask(&one) {
             Err(Stop::Failed(failure)) => code = session.complain(&failure),
-            result => session.note(&result?),
+            result => tell(session, &result?, call.dry_run)?,
         }
     }
     Ok(code)

@@ -212,7 +212,7 @@ impl FakeService {
         Ok(())
     }
 
-    fn import(&self, call: PoolImport) -> Done<String> {
+    fn import(&self, call: PoolImport) -> Done<Imported> {
         let mut state = self.state();
         let meant = |e: &Exported| {
             (e.pool.name == call.pool || e.pool.guid.to_string() == call.pool)
@@ -230,7 +230,7 @@ impl FakeService {
             let name = format!("{new}{}", &name[old.len()..]);
             state.datasets.insert(name.clone(), DatasetInfo { name, ..info });
         }
-        Ok(new)
+        Ok(Imported { name: new, rewound: None })
     }
 
     fn create_dataset(&self, call: DatasetCreate) -> Done {
@@ -285,8 +285,14 @@ impl Service for FakeService {
         };
         Ok(found.map(candidate).collect())
     }
-    async fn pool_import(&self, call: PoolImport) -> Done<String> {
+    async fn pool_import(&self, call: PoolImport) -> Done<Imported> {
         self.import(call)
+    }
+    async fn pool_upgrade(&self, call: PoolUpgrade) -> Done<Vec<String>> {
+        self.state().pool(&call.pool).map(|_| Vec::new())
+    }
+    async fn pool_missing(&self, call: PoolMissing) -> Done<Vec<String>> {
+        self.state().pool(&call.pool).map(|_| Vec::new())
     }
     async fn pool_note(&self, call: PoolNote) -> Done {
         self.state().pool(&call.pool).map(|_| ())

@@ -1,0 +1,43 @@
+//! Enabling the features that new pools have in one that is older.
+
+use super::{Held, Holder, choice, refusal};
+use control::{Failure, FailureKind};
+use dsl::Feature;
+
+/// The version of pools that have features instead of numbers.
+const VERSION_FEATURES: u64 = 5000;
+
+impl Holder {
+    pub(super) async fn upgrade(&self, name: &str) -> Result<Vec<String>, Failure> {
+        let _alone = self.changing.lock().await;
+        let held = self.pool(name)?;
+        if held.pool.version() < VERSION_FEATURES {
+            let reason = "a pool of a numbered version cannot be upgraded yet";
+            return Err(Failure::cannot(FailureKind::Unsupported, "upgrade", name, reason));
+        }
+        let missing = missing(&held).await?;
+        for feature in &missing {
+            let enabled = held.pool.enable_feature(feature).await;
+            enabled.map_err(|e| refusal::pool("upgrade", name, &e))?;
+        }
+        tracing::info!(pool = name, features = missing.len(), "upgraded");
+        Ok(names(&missing))
+    }
+
+    pub(super) async fn missing_features(&self, name: &str) -> Result<Vec<String>, Failure> {
+        let held = self.pool(name)?;
+        Ok(names(&missing(&held).await?))
+    }
+}
+
+async fn missing(held: &Held) -> Result<Vec<&'static Feature>, Failure> {
+    let name = held.pool.name();
+    let counts = held.pool.dsl().features().await;
+    let counts = counts.map_err(|e| refusal::pool("upgrade", &name, &e.into()))?;
+    let found = choice::missing(&counts, held.pool.compatibility().as_deref());
+    found.map_err(|reason| Failure::cannot(FailureKind::Invalid, "upgrade", &name, &reason))
+}
+
+fn names(features: &[&'static Feature]) -> Vec<String> {
+    features.iter().map(|feature| feature.name.to_owned()).collect()
+}
