@@ -22,6 +22,7 @@ mod frozen;
 mod heal;
 mod history;
 mod import;
+mod log_homes;
 mod log_share;
 mod log_store;
 mod logs;

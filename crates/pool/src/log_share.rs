@@ -37,6 +37,9 @@ impl LogShare {
             *taken =
                 Taken { txg, bytes: 0, limit: (u128::from(room()) * u128::from(self.percent) / 100) as u64 };
         }
+        if txg < taken.txg {
+            return false;
+        }
         let before = taken.bytes;
         taken.bytes += bytes;
         before <= taken.limit && taken.bytes > taken.limit

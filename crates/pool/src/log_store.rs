@@ -1,9 +1,9 @@
 //! What intent logs get from the pool: blocks, I/O, transaction groups.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use device::{BoxFuture, BufSlice, Durability, IoBuf};
+use device::{BoxFuture, BufSlice, Durability, Env, IoBuf};
 use dmu::{DmuError, TxgGate};
 use futures::future::try_join_all;
 use metaslab::Class;
@@ -13,6 +13,7 @@ use units::{Txg, VdevId};
 use zil::{LogEvent, LogStore, Placement, ZilError};
 use zio::{LogHint, Zio, ZioError};
 
+use crate::log_homes::{LogHomes, UnderWay};
 use crate::log_share::LogShare;
 use crate::space::{WORST_INFLATION, slop_bytes};
 
@@ -25,6 +26,10 @@ pub(crate) struct PoolLogStore {
     /// The newest group in which a block went past the log vdevs.
     spilled_in: AtomicU64,
     share: LogShare,
+    env: Arc<dyn Env>,
+    homes: Arc<LogHomes>,
+    /// There is a choice of log vdevs, so that their speed matters.
+    has_choice: AtomicBool,
 }
 
 /// Events kept.
@@ -32,9 +37,33 @@ const EVENTS_KEPT: usize = 64;
 
 impl PoolLogStore {
     /// `share_percent`: see [`crate::Tuning::log_share_percent`].
-    pub fn new(zio: Arc<Zio>, gate: Arc<TxgGate>, share_percent: u64) -> Arc<Self> {
-        let share = LogShare::new(share_percent);
-        Arc::new(Self { zio, gate, events: Mutex::default(), spilled_in: AtomicU64::default(), share })
+    pub fn new(env: Arc<dyn Env>, zio: Arc<Zio>, gate: Arc<TxgGate>, share_percent: u64) -> Arc<Self> {
+        Arc::new(Self {
+            zio,
+            gate,
+            events: Mutex::default(),
+            spilled_in: AtomicU64::default(),
+            share: LogShare::new(share_percent),
+            env,
+            homes: Arc::default(),
+            has_choice: AtomicBool::new(false),
+        })
+    }
+
+    /// The log vdev that a block should go to, if there are several.
+    fn best_home(&self, placement: &Placement) -> Option<VdevId> {
+        self.zio.with_allocator(|allocator| {
+            let logs = allocator.vdevs(Class::Log);
+            self.has_choice.store(logs.len() > 1, Relaxed);
+            let usable = logs.iter().copied().filter(|vdev| !placement.avoid.contains(vdev));
+            let choose = || self.homes.choose(usable, &placement.planned, self.env.now());
+            (logs.len() > 1).then(choose).flatten()
+        })
+    }
+
+    /// Notes that a vdev has something to do from now on, where that matters.
+    fn begin(&self, vdev: VdevId) -> Option<UnderWay> {
+        self.has_choice.load(Relaxed).then(|| self.homes.begin(vdev, self.env.now()))
     }
 
     pub fn events(&self) -> Vec<LogEvent> {
@@ -88,9 +117,10 @@ impl LogStore for PoolLogStore {
     ) -> BoxFuture<'a, Result<Blkptr, ZilError>> {
         Box::pin(async move {
             let tx = self.gate.begin_unthrottled().map_err(|e| stopped(self.gate.open_txg(), e))?;
+            let hint = LogHint { avoid: &placement.avoid, prefer: self.best_home(placement) };
             let bp = self
                 .zio
-                .allocate_log(tx.txg(), bytes.into(), &LogHint { avoid: &placement.avoid, prefer: None })
+                .allocate_log(tx.txg(), bytes.into(), &hint)
                 .map_err(|_| ZilError::NoSpace { bytes })?;
             if self.eats_reserve(&bp) {
                 self.zio.unalloc(tx.txg(), &bp);
@@ -110,20 +140,26 @@ impl LogStore for PoolLogStore {
         slices: Vec<BufSlice>,
         durability: Durability,
     ) -> BoxFuture<'static, Result<(), ZilError>> {
-        let (zio, bp) = (Arc::clone(&self.zio), *bp);
+        let (zio, env, bp) = (Arc::clone(&self.zio), Arc::clone(&self.env), *bp);
+        let under_way = self.begin(bp.dva(0).vdev);
         Box::pin(async move {
-            zio.write_log(&bp, slices, durability).await.map_err(|e| io_error(&bp, "write", e))
+            zio.write_log(&bp, slices, durability).await.map_err(|e| io_error(&bp, "write", e))?;
+            ended(&*env, under_way);
+            Ok(())
         })
     }
 
     fn flush(&self, vdevs: &[VdevId]) -> BoxFuture<'static, Result<(), ZilError>> {
-        let (zio, vdevs) = (Arc::clone(&self.zio), vdevs.to_vec());
+        let (zio, env) = (Arc::clone(&self.zio), Arc::clone(&self.env));
+        let begun: Vec<_> = vdevs.iter().map(|&vdev| (vdev, self.begin(vdev))).collect();
         Box::pin(async move {
-            let each = vdevs.iter().map(|&vdev| {
-                let zio = &zio;
+            let each = begun.into_iter().map(|(vdev, under_way)| {
+                let (zio, env) = (&zio, &env);
                 async move {
                     let failed = |e| ZilError::Io { vdev, op: "flush", source: Arc::new(e) };
-                    zio.flush(&[vdev]).await.map_err(failed)
+                    zio.flush(&[vdev]).await.map_err(failed)?;
+                    ended(&**env, under_way);
+                    Ok(())
                 }
             });
             try_join_all(each).await?;
@@ -187,6 +223,12 @@ impl LogStore for PoolLogStore {
             events.remove(0);
         }
         events.push(event);
+    }
+}
+
+fn ended(env: &dyn Env, under_way: Option<UnderWay>) {
+    if let Some(under_way) = under_way {
+        under_way.succeeded(env.now());
     }
 }
 

@@ -127,6 +127,7 @@ impl Pool {
             mos: Arc::clone(parts.dsl.mos()),
             space: SpaceGuard::new(Arc::clone(&parts.zio), Arc::clone(&parts.gate)),
             log_store: PoolLogStore::new(
+                Arc::clone(&parts.env),
                 Arc::clone(&parts.zio),
                 Arc::clone(&parts.gate),
                 parts.tuning.log_share_percent,

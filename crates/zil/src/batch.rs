@@ -171,7 +171,8 @@ impl Batch {
     /// Finds places for all blocks but the first, which has one, and for the block after them.
     /// Without room, plans are cut to those that have places.
     async fn allocate(&self, store: &dyn LogStore, plans: &mut Vec<BlockPlan>) -> Vec<Blkptr> {
-        let placement = Placement { avoid: self.avoid.clone() };
+        let planned = vec![self.tail.dva(0).vdev];
+        let mut placement = Placement { avoid: self.avoid.clone(), planned };
         let mut allocated = Vec::with_capacity(plans.len());
         let total: u32 = plans.iter().map(BlockPlan::block_bytes).fold(0, u32::saturating_add);
         let next_bytes = self.expected.max(total.min(BLOCK_BYTES_MAX));
@@ -184,6 +185,7 @@ impl Batch {
             };
             assert!(place.psize().get() >= u64::from(bytes), "less was allocated than asked for");
             before = block::successor(&before, &place);
+            placement.planned.push(place.dva(0).vdev);
             allocated.push(before);
         }
         allocated

@@ -9,12 +9,14 @@ use units::{Txg, VdevId, ZilSeq};
 
 use crate::ZilError;
 
-/// Where a log block should not go.
+/// Where a log block should go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// Vdevs that failed a log write or flush since they were last opened. Never to be used when
     /// they are log vdevs; only as a last resort otherwise.
     pub avoid: Vec<VdevId>,
+    /// Where other blocks go that are written together with this one.
+    pub planned: Vec<VdevId>,
 }
 
 /// Space, I/O and txgs for intent logs. One per pool, shared by all its logs.

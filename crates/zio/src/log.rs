@@ -60,6 +60,7 @@ impl Zio {
         if has_logs {
             one_more(&self.counters.log_blocks_in_main);
         }
+        let wish = Hint { prefer: None, ..wish };
         let last_resort = Hint { prefer: None, avoid: &unusable };
         allocator
             .allocate(Class::Normal, psize, 1, txg, wish)

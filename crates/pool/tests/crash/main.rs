@@ -14,6 +14,7 @@ mod clients;
 mod dice;
 mod failures;
 mod full;
+mod homes;
 mod images;
 mod labels;
 mod model;
