@@ -22,6 +22,7 @@ pub mod daemon;
 mod engine;
 mod inspect;
 mod ls;
+mod memory;
 mod program;
 mod session;
 mod tree;

@@ -281,7 +281,11 @@ impl Dnode {
     pub(crate) fn mark_dirty(&self, txg: Txg, bytes: u64) {
         let me = self.me.upgrade().expect("a dnode in use is alive");
         let first = self.shared.mark_dirty(txg, me);
-        self.shared.gate.add_dirty(txg, bytes + if first { DNODE_DIRTY_BYTES } else { 0 });
+        let added = bytes + if first { DNODE_DIRTY_BYTES } else { 0 };
+        if added > 0 {
+            self.shared.gate.add_dirty(txg, added);
+            self.shared.zio.make_room_for(self.shared.gate.dirty_bytes());
+        }
     }
 
     /// Kind of the bonus buffer.

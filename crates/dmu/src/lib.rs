@@ -15,6 +15,7 @@ pub(crate) mod dnode;
 mod error;
 mod extent;
 mod hole;
+mod in_flight;
 mod kinds;
 mod numbers;
 mod objset;

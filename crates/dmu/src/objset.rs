@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use async_lock::Semaphore;
 use device::IoBuf;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use ondisk::dnode::{
@@ -25,6 +24,7 @@ use zio::{WritePolicy, Zio};
 
 use crate::account::{self, Bill, Charge, Counts};
 use crate::dnode::{Dnode, DnodeSpec};
+use crate::in_flight::InFlight;
 use crate::numbers::Numbers;
 use crate::space::{ObjsetProps, SpaceDelta};
 use crate::tree::{Outcome, TreeName};
@@ -34,8 +34,6 @@ use crate::{BlockKinds, DmuError, Estimate, Tx, TxgGate};
 pub(crate) const SLOTS_PER_BLOCK: u64 = DNODES_PER_BLOCK as u64;
 /// Objects whose changes are written at the same time.
 const OBJECTS_IN_FLIGHT: usize = 32;
-/// Blocks being compressed or written at the same time, of one objset.
-const BLOCKS_IN_FLIGHT: usize = 64;
 
 /// Groups that a change waits for at most when room is short. What was freed rests for two, and
 /// others may get there first.
@@ -473,7 +471,7 @@ impl Objset {
         if !self.is_dirty(txg) {
             return Ok(None);
         }
-        let limit = Semaphore::new(BLOCKS_IN_FLIGHT);
+        let limit = InFlight::new();
         let mut outcome = Outcome::default();
         let mut bill = Bill::default();
         // Held until their dnodes are stored: who looked for one meanwhile would find the old one.
@@ -503,7 +501,7 @@ impl Objset {
     async fn sync_objects(
         &self,
         txg: Txg,
-        limit: &Semaphore,
+        limit: &InFlight,
         dirty: &BTreeMap<ObjectId, Arc<Dnode>>,
         bill: &mut Bill,
         outcome: &mut Outcome,

@@ -19,7 +19,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use async_lock::Semaphore;
 use device::{BoxFuture, IoBuf};
 use futures::stream::{FuturesUnordered, TryStreamExt};
 use ondisk::{BLKPTR_BYTES, Blkptr, CompressionKind, ObjectType};
@@ -30,6 +29,7 @@ use zio::{Bookmark, WritePolicy, Zio, ZioError};
 
 use crate::changes::Changes;
 use crate::hole::Place;
+use crate::in_flight::InFlight;
 use crate::shape::Shape;
 use crate::{BlockClass, BlockKinds, DmuError, SpaceDelta};
 
@@ -212,7 +212,7 @@ pub(crate) struct BlockPolicy {
 /// Writing one group's changes to one object.
 pub(crate) struct TreeSync<'a> {
     pub zio: &'a Zio,
-    pub limit: &'a Semaphore,
+    pub limit: &'a InFlight,
     pub txg: Txg,
     pub name: TreeName,
     pub policy: BlockPolicy,
@@ -464,7 +464,7 @@ impl TreeSync<'_> {
         class: BlockClass,
         old: Option<&Blkptr>,
     ) -> Result<Blkptr, DmuError> {
-        let _permit = self.limit.acquire().await;
+        let _permit = self.limit.take(data.len() as u64).await;
         let policy = WritePolicy {
             checksum: class.checksum,
             compression: class.compression,

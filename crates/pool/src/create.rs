@@ -63,7 +63,7 @@ impl Pool {
             init_labels(&vdevs, &top, &config.at(TXG_INITIAL)).await?;
         }
         let zio = Arc::new(Zio::new(Arc::clone(&vdevs), tuning.cache_bytes));
-        let gate = TxgGate::new(TXG_INITIAL.prev(), tuning.dirty_limit_bytes);
+        let gate = TxgGate::new(TXG_INITIAL.prev(), tuning.dirty_limit());
         let context = ObjsetContext {
             id: ObjsetId::MOS,
             zio: Arc::clone(&zio),

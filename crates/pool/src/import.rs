@@ -255,7 +255,7 @@ async fn open_tree(
     // Groups go on behind the newest, also when an older one was opened: what is written now must
     // count for more than what was given up.
     let last = newest.map_or(uberblock.txg(), |newest| newest.txg());
-    let gate = TxgGate::new(last, tuning.dirty_limit_bytes);
+    let gate = TxgGate::new(last, tuning.dirty_limit());
     let context = ObjsetContext {
         id: ObjsetId::MOS,
         zio: Arc::clone(&zio),

@@ -41,6 +41,7 @@ impl Pool {
         // Who waits for the group sees its space when told.
         self.refresh_limits().await;
         self.gate.finish(txg);
+        self.zio.make_room_for(self.gate.dirty_bytes());
         for dataset in self.open_datasets() {
             dataset.synced(txg);
         }

@@ -19,15 +19,24 @@
 //! unpacked ones, and when it turns cold only those: a cache of text holds several times its size.
 //! Each shard does all of this by itself, under its own short lock.
 //!
+//! Memory is one budget: what is dirty takes from the cache's room, all but a first part of it.
+//!
+//! ```text
+//!   dirty    ├─ beside ─┼──────── taken ────────┤
+//!   cache               │◄── shrinks by that ───┼───────────── limit ─┤   never below a quarter
+//! ```
+//!
 //! Invariants
 //! - The bytes held, both forms counted, never exceed the limit.
 //!   (tests: `the_cache_stays_within_its_bytes`, `a_shard_equals_its_plain_twin`)
+//! - Nor do they, with what is dirty, exceed the limit by more than [`DIRTY_BESIDE_CACHE_BYTES`].
+//!   (test: `what_is_dirty_takes_from_the_room`)
 //! - A freed or rewritten block is never found again: places are used anew, so a key also has
 //!   birth and checksum. (test: `a_place_used_again_is_another_block`)
 //! - A scan does not evict what is used often. (test: `a_scan_leaves_hot_blocks_in_place`)
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use device::IoBuf;
 use ondisk::Blkptr;
@@ -41,6 +50,12 @@ mod shard;
 mod tests;
 
 const SHARDS: usize = 16;
+/// Bytes that may be dirty beside a full cache.
+pub const DIRTY_BESIDE_CACHE_BYTES: u64 = 128 << 20;
+/// Part of the limit that what is dirty leaves: without its metadata a pool could not sync.
+const LEFT_FRACTION: u64 = 4;
+/// Shrinking by this much means one shard more to look at.
+const SHRINK_STEP_BYTES: u64 = 64 << 10;
 
 /// What the cache did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,6 +106,10 @@ impl Counters {
 pub(crate) struct Cache {
     shards: [Mutex<Shard>; SHARDS],
     limit_bytes: AtomicU64,
+    /// Those of them that dirty data has taken.
+    taken_bytes: AtomicU64,
+    /// The shard to shrink next.
+    turn: AtomicUsize,
     counters: Counters,
 }
 
@@ -105,6 +124,8 @@ impl Cache {
         Self {
             shards: std::array::from_fn(|_| Mutex::default()),
             limit_bytes: AtomicU64::new(limit_bytes),
+            taken_bytes: AtomicU64::new(0),
+            turn: AtomicUsize::new(0),
             counters: Counters::default(),
         }
     }
@@ -114,7 +135,26 @@ impl Cache {
     }
 
     fn room(&self) -> usize {
-        usize::try_from(self.limit_bytes()).unwrap_or(usize::MAX) / SHARDS
+        let limit = self.limit_bytes();
+        let left = limit.saturating_sub(self.taken_bytes.load(Relaxed)).max(limit / LEFT_FRACTION);
+        usize::try_from(left).unwrap_or(usize::MAX) / SHARDS
+    }
+
+    /// So much is dirty: takes that from the room, and gives it back when it is less again. To be
+    /// called at each change; what has to go then goes from a few shards in turn.
+    pub(crate) fn make_room_for(&self, dirty_bytes: u64) {
+        let taken = dirty_bytes.saturating_sub(DIRTY_BESIDE_CACHE_BYTES);
+        let before = self.taken_bytes.swap(taken, Relaxed);
+        if taken <= before {
+            return;
+        }
+        let shards =
+            usize::try_from((taken - before).div_ceil(SHRINK_STEP_BYTES)).unwrap_or(SHARDS).min(SHARDS);
+        let first = self.turn.fetch_add(shards, Relaxed);
+        let room = self.room();
+        for turn in first..first + shards {
+            self.shards[turn % SHARDS].lock().shrink_to(room);
+        }
     }
 
     fn shard(&self, key: &Key) -> &Mutex<Shard> {

@@ -28,6 +28,7 @@ mod gang;
 mod home;
 mod log;
 mod pack;
+mod packers;
 mod pointer_forms;
 mod policy;
 mod read;
@@ -51,11 +52,12 @@ use vdev::VdevTree;
 
 use crate::cache::Cache;
 use crate::flights::Flights;
+use crate::packers::Packers;
 use crate::scrub::Damage;
 use crate::stats::Counters;
 
 pub use bookmark::Bookmark;
-pub use cache::CacheStats;
+pub use cache::{CacheStats, DIRTY_BESIDE_CACHE_BYTES};
 pub use error::ZioError;
 pub use pointer_forms::PointerForms;
 pub use policy::{Keep, LogHint, WritePolicy};
@@ -73,6 +75,7 @@ pub struct Zio {
     damage: Damage,
     lost: Damage,
     flights: Flights,
+    packers: Packers,
     /// Bytes being read ahead.
     ahead_bytes: AtomicU64,
     /// Longest run that is asked for, see [`Zio::set_longest_run`].
@@ -95,6 +98,7 @@ impl Zio {
             damage: Damage::default(),
             lost: Damage::default(),
             flights: Flights::default(),
+            packers: Packers::default(),
             ahead_bytes: AtomicU64::new(0),
             longest_run: AtomicU64::new(u64::MAX),
             forms: Mutex::default(),
@@ -138,6 +142,12 @@ impl Zio {
     /// Sets the most bytes that the cache may hold.
     pub fn set_cache_limit(&self, bytes: u64) {
         self.cache.set_limit(bytes);
+    }
+
+    /// Tells how many bytes are changed and not on disk: beyond [`DIRTY_BESIDE_CACHE_BYTES`] they
+    /// take from the cache's room, so that both together stay within a bound.
+    pub fn make_room_for(&self, dirty_bytes: u64) {
+        self.cache.make_room_for(dirty_bytes);
     }
 
     /// What the cache did so far.

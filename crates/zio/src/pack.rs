@@ -6,23 +6,79 @@
 
 use std::sync::Arc;
 
-use codec::CodecError;
+use codec::{CodecError, Salt};
 use device::IoBuf;
 use ondisk::blkptr::embedded::{EmbeddedParts, PAYLOAD_MAX_BYTES};
-use ondisk::{Blkptr, Compression, CompressionKind};
+use ondisk::{Blkptr, ChecksumKind, Compression, CompressionKind};
 use units::{Ashift, Txg};
 
-use crate::WritePolicy;
+use crate::{PointerForms, WritePolicy};
+
+/// Shorter blocks are packed in less time than it takes to tell another thread.
+const LONG_BYTES: usize = 32 << 10;
+
+/// All that packing a block asks for: it may be done anywhere.
+#[derive(Clone)]
+pub(crate) struct PackJob {
+    pub(crate) txg: Txg,
+    pub(crate) data: Arc<IoBuf>,
+    pub(crate) policy: WritePolicy,
+    pub(crate) forms: PointerForms,
+    pub(crate) sector: Ashift,
+    pub(crate) salt: Option<Salt>,
+}
+
+/// What became of a block.
+pub(crate) enum Ready {
+    /// It is in its pointer.
+    Embedded(Blkptr),
+    /// It is to be written, and has this checksum.
+    Packed(Packed, [u64; 4]),
+}
+
+impl PackJob {
+    /// Whether it takes long enough for another thread to be worth telling.
+    pub(crate) fn is_long(&self) -> bool {
+        let is_plain = self.policy.compression(self.forms).kind == CompressionKind::Off
+            && matches!(
+                self.policy.checksum(),
+                ChecksumKind::Off
+                    | ChecksumKind::Noparity
+                    | ChecksumKind::Fletcher2
+                    | ChecksumKind::Fletcher4
+            );
+        !is_plain && self.data.len() >= LONG_BYTES
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// When the checksum cannot be computed.
+    pub(crate) fn run(&self) -> Result<Ready, CodecError> {
+        let (data, policy) = (&self.data, &self.policy);
+        let compressed = compress(data, policy.compression(self.forms));
+        if policy.may_embed()
+            && self.forms.embedded
+            && let Some(compressed) = &compressed
+            && let Some(bp) = compressed.embedded(self.txg, policy, data.len() as u64)
+        {
+            return Ok(Ready::Embedded(bp));
+        }
+        let packed = pack(data, compressed, self.sector).padded_for(policy.rewrite.as_ref());
+        let checksum = codec::checksum(policy.checksum(), &packed.bytes, self.salt.as_ref())?;
+        Ok(Ready::Packed(packed, checksum))
+    }
+}
 
 /// A block, compressed, and not padded yet.
-pub(crate) struct Compressed {
+struct Compressed {
     bytes: IoBuf,
     kind: CompressionKind,
 }
 
 impl Compressed {
     /// The blkptr that holds the whole block, born in `txg`, if it is small enough.
-    pub(crate) fn embedded(&self, txg: Txg, policy: &WritePolicy, lsize_bytes: u64) -> Option<Blkptr> {
+    fn embedded(&self, txg: Txg, policy: &WritePolicy, lsize_bytes: u64) -> Option<Blkptr> {
         let parts = EmbeddedParts {
             lsize_bytes,
             compression: self.kind,
@@ -53,7 +109,7 @@ pub(crate) struct Packed {
 impl Packed {
     /// Padded to the room of the block that it may be written over: compressed data that shrank
     /// between two passes of a sync need no other place. Who decompresses stops at their end.
-    pub(crate) fn padded_for(self, old: Option<&Blkptr>) -> Self {
+    fn padded_for(self, old: Option<&Blkptr>) -> Self {
         let room = old.map_or(0, |bp| bp.psize().get() as usize);
         if self.compression == CompressionKind::Off || self.bytes.len() >= room {
             return self;
@@ -63,14 +119,14 @@ impl Packed {
 }
 
 /// Packs `data`, which was tried to be compressed.
-pub(crate) fn pack(data: &Arc<IoBuf>, compressed: Option<Compressed>, sector: Ashift) -> Packed {
+fn pack(data: &Arc<IoBuf>, compressed: Option<Compressed>, sector: Ashift) -> Packed {
     compressed
         .and_then(|compressed| compressed.padded(data.len(), sector))
         .unwrap_or_else(|| Packed { bytes: data.clone(), compression: CompressionKind::Off })
 }
 
 /// Compresses `data`, if that saves an eighth.
-pub(crate) fn compress(data: &IoBuf, wish: Compression) -> Option<Compressed> {
+fn compress(data: &IoBuf, wish: Compression) -> Option<Compressed> {
     if wish.kind == CompressionKind::Off {
         return None;
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use device::{BoxFuture, BufSlice, Durability, IoBuf};
+use device::{BoxFuture, BufSlice, Durability, IoBuf, IoClass};
 use futures::future::join_all;
 use metaslab::{AllocError, Class, Hint};
 use ondisk::{Blkptr, BlkptrParts, ChecksumKind, CompressionKind, Dva};
@@ -13,7 +13,7 @@ use units::{Lsize, Psize, SECTOR_BYTES, Txg, VdevId};
 use vdev::VdevError;
 
 use crate::home::home;
-use crate::pack::{Packed, compress, pack};
+use crate::pack::{PackJob, Packed, Ready};
 use crate::stats::one_more;
 use crate::{Bookmark, Keep, WritePolicy, Zio, ZioError};
 
@@ -63,21 +63,17 @@ impl Zio {
     ) -> Result<Blkptr, ZioError> {
         assert!(!data.is_empty() && (data.len() as u64).is_multiple_of(SECTOR_BYTES), "whole sectors");
         assert!((1..=3).contains(&policy.copies), "{} copies", policy.copies);
-        let compressed = compress(&data, policy.compression(self.pointer_forms()));
-        if policy.may_embed() && self.pointer_forms().embedded {
-            let small = compressed.as_ref().and_then(|c| c.embedded(txg, policy, data.len() as u64));
-            if let Some(bp) = small {
-                return Ok(bp);
-            }
-        }
-        let packed = pack(&data, compressed, self.vdevs.min_ashift()).padded_for(policy.rewrite.as_ref());
+        let (packed, checksum) = match self.packed(txg, bookmark, &data, policy).await? {
+            Ready::Embedded(bp) => return Ok(bp),
+            Ready::Packed(packed, checksum) => (packed, checksum),
+        };
         let checksum_kind = policy.checksum();
         let mut parts = BlkptrParts {
             lsize: Lsize::new(data.len() as u64),
             psize: Psize::new(packed.bytes.len() as u64),
             compression: packed.compression,
             checksum_kind,
-            checksum: self.checksum(checksum_kind, &packed.bytes, bookmark)?,
+            checksum,
             birth: txg,
             physical_birth: txg,
             ..policy.parts()
@@ -98,6 +94,31 @@ impl Zio {
             self.cache.insert(&bp, &data, is_packed.then_some(&packed.bytes));
         }
         Ok(bp)
+    }
+
+    /// The block as it goes to the disk. Transaction groups have long work done elsewhere: their
+    /// thread has disks to keep busy. Who waits for a single block would only wait for two threads.
+    async fn packed(
+        &self,
+        txg: Txg,
+        bookmark: &Bookmark,
+        data: &Arc<IoBuf>,
+        policy: &WritePolicy,
+    ) -> Result<Ready, ZioError> {
+        let job = PackJob {
+            txg,
+            data: data.clone(),
+            policy: *policy,
+            forms: self.pointer_forms(),
+            sector: self.vdevs.min_ashift(),
+            salt: *self.salt.lock(),
+        };
+        let ready = if job.is_long() && IoClass::current() == IoClass::Async {
+            self.packers.run(&**self.vdevs.env(), move || job.run()).await
+        } else {
+            job.run()
+        };
+        ready.map_err(|source| ZioError::UnknownChecksum { bookmark: *bookmark, source })
     }
 
     /// The checksum of bytes as they are stored.

@@ -16,6 +16,7 @@ use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
 use super::usage::cpu_time;
 use super::world::{self, POOL, Shape};
+use crate::memory;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -75,7 +76,8 @@ const FILL_BYTES: usize = 1 << 20;
 /// # Errors
 /// When the pool cannot be made or written to.
 pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
-    let pool = world::make(env, &shape(plan), Tuning::default())?;
+    let tuning = Tuning { cache_bytes: memory::cache_bytes(), ..Tuning::default() };
+    let pool = world::make(env, &shape(plan), tuning)?;
     let zfs = Arc::clone(&env.block_on(pool.filesystem(POOL))?.zfs);
     let file = env.block_on(fill(&zfs, plan.span))?;
     env.block_on(pool.sync_now())?;

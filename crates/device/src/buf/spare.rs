@@ -5,6 +5,8 @@
 //! kept. What is in it is left over from somebody else: only [`IoBuf`](super::IoBuf) takes from
 //! here, and shows none of it to anybody who asked for zeros.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use parking_lot::Mutex;
 
 use super::Page;
@@ -12,9 +14,12 @@ use super::Page;
 /// Sizes kept, in pages: 32 KiB to 1 MiB, powers of two.
 const PAGES_MIN_SHIFT: u32 = 3;
 const CLASSES: usize = 6;
-/// Bytes kept of each size.
-const KEPT_BYTES: usize = 8 << 20;
+/// Bytes kept of each size: a sync lets go of tens of megabytes at once.
+const KEPT_OF_SIZE_BYTES: usize = 24 << 20;
+/// Bytes kept of all sizes together.
+const KEPT_BYTES: usize = 48 << 20;
 
+static KEPT: AtomicUsize = AtomicUsize::new(0);
 static SPARE: [Mutex<Vec<Vec<Page>>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
 
 /// The shelf for memory of so many pages, if that is a size kept.
@@ -25,16 +30,23 @@ fn shelf(pages: usize) -> Option<&'static Mutex<Vec<Vec<Page>>>> {
 
 /// Memory of exactly so many pages, with whatever is in it.
 pub(super) fn take(pages: usize) -> Option<Vec<Page>> {
-    shelf(pages)?.lock().pop()
+    let taken = shelf(pages)?.lock().pop()?;
+    KEPT.fetch_sub(taken.len() * size_of::<Page>(), Relaxed);
+    Some(taken)
 }
 
 /// Keeps memory for the next, or lets it go.
 pub(super) fn give(pages: Vec<Page>) {
     let Some(shelf) = shelf(pages.len()) else { return };
+    let bytes = pages.len() * size_of::<Page>();
     let mut kept = shelf.lock();
-    if (kept.len() + 1) * pages.len() * size_of::<Page>() <= KEPT_BYTES {
+    let fits = (kept.len() + 1) * bytes <= KEPT_OF_SIZE_BYTES;
+    if fits && KEPT.fetch_add(bytes, Relaxed) + bytes <= KEPT_BYTES {
         kept.push(pages);
-    } else {
-        drop(kept);
+        return;
+    }
+    drop(kept);
+    if fits {
+        KEPT.fetch_sub(bytes, Relaxed);
     }
 }

@@ -7,8 +7,11 @@ use units::LeafOffset;
 use super::IoClass;
 use crate::{BufSlice, Durability};
 
-/// Bytes that one merged I/O moves at most: 1 MiB.
+/// Bytes that one merged read moves at most, gaps included.
 pub(super) const MERGED_MAX_BYTES: u64 = 1 << 20;
+/// Bytes that one merged write moves at most: larger ones go no faster, and the device has less to do
+/// while the end of one is awaited.
+pub(super) const MERGED_WRITE_MAX_BYTES: u64 = 256 << 10;
 /// Reads of more than this are not merged: their bytes would have to be copied apart, which costs
 /// more than the system call that is saved.
 pub(super) const MERGED_READ_MAX_BYTES: u64 = 64 << 10;
@@ -99,6 +102,11 @@ impl Request {
         }
     }
 
+    /// Bytes of an I/O that it is merged into, at most.
+    fn merged_max_bytes(&self) -> u64 {
+        if matches!(self.job, Job::Write(..)) { MERGED_WRITE_MAX_BYTES } else { MERGED_MAX_BYTES }
+    }
+
     fn may_merge(&self) -> bool {
         match self.job {
             Job::Write(..) => true,
@@ -150,12 +158,13 @@ impl<T> Lane<T> {
         if !first.may_merge() {
             return run;
         }
+        let most = first.merged_max_bytes();
         let (mut start, mut end, mut slices) = (first.offset.get(), first.end(), first.slices());
         let mut last = first;
         for (key, (next, _)) in self.by_place.range((oldest.0, oldest.1, oldest.2 + 1)..(oldest.0 + 1, 0, 0))
         {
             slices += next.slices();
-            if !last.joins(next) || next.end() - start > MERGED_MAX_BYTES || slices > SLICES_MAX {
+            if !last.joins(next) || next.end() - start > most || slices > SLICES_MAX {
                 break;
             }
             run.push(*key);
@@ -165,7 +174,7 @@ impl<T> Lane<T> {
         let mut last = first;
         for (key, (before, _)) in self.by_place.range((oldest.0, 0, 0)..oldest).rev() {
             slices += before.slices();
-            let fits = end - before.offset.get() <= MERGED_MAX_BYTES && slices <= SLICES_MAX;
+            let fits = end - before.offset.get() <= most && slices <= SLICES_MAX;
             if !before.may_merge() || !before.joins(last) || !fits {
                 break;
             }

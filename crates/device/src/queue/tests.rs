@@ -219,13 +219,13 @@ fn neighbours_that_wait_are_written_as_one() {
 }
 
 #[test]
-fn a_merged_write_is_one_mebibyte_at_most() {
+fn a_merged_write_is_a_quarter_of_a_mebibyte_at_most() {
     let mut world = World::new(bounds(1, 0, 1));
     world.small(IoClass::Sync, far(60));
-    (0..12).for_each(|n| world.write(IoClass::Async, n * 128 * KIB, 128 * KIB, Durability::Cached));
+    (0..3).for_each(|n| world.write(IoClass::Async, n * 128 * KIB, 128 * KIB, Durability::Cached));
     world.held.take_calls();
     (0..3).for_each(|_| world.answer());
-    assert_eq!(world.held.take_calls(), [('w', 0, 1 << 20), ('w', 1 << 20, 512 * KIB)]);
+    assert_eq!(world.held.take_calls(), [('w', 0, 256 * KIB), ('w', 256 * KIB, 128 * KIB)]);
 }
 
 fn numbered(len: u64) -> IoBuf {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use async_lock::Semaphore;
 use device::IoBuf;
 use ondisk::{Blkptr, DnodeImage, ObjectType};
 use parking_lot::Mutex;
@@ -13,6 +12,7 @@ use super::{Dnode, SPILL_BLOCK, shape_of};
 use crate::DmuError;
 use crate::account::Charge;
 use crate::changes::Changes;
+use crate::in_flight::InFlight;
 use crate::tree::{BlockPolicy, Outcome, TreeSync};
 
 /// What the sync of one object left.
@@ -64,7 +64,7 @@ impl Dnode {
     pub(crate) async fn sync(
         &self,
         txg: Txg,
-        limit: &Semaphore,
+        limit: &InFlight,
         fill_of: &(dyn Fn(&[u8]) -> u64 + Sync),
     ) -> Result<SyncedDnode, DmuError> {
         let (changes, old, on_disk) = self.take_changes(txg);

@@ -28,7 +28,7 @@ const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: fal
 fn patient() -> Tuning {
     Tuning {
         txg_timeout: Duration::from_secs(100_000),
-        dirty_limit_bytes: 8 << 30,
+        dirty_limit_bytes: Some(8 << 30),
         log_share_percent: 100,
         ..Tuning::default()
     }

@@ -48,7 +48,7 @@ impl Run {
         };
         let tuning = Tuning {
             txg_timeout: Duration::from_millis([2, 20, 200][dice.below(3) as usize]),
-            dirty_limit_bytes: if dice.one_in(3) { 300_000 } else { brisk().dirty_limit_bytes },
+            dirty_limit_bytes: dice.one_in(3).then_some(300_000),
             ..brisk()
         };
         tell(format!("seed {seed}, shape \"{}\", {load:?}, {tuning:?}, recording", shape.name));

@@ -42,6 +42,31 @@ fn the_cache_stays_within_its_bytes() {
 }
 
 #[test]
+fn what_is_dirty_takes_from_the_room() {
+    const LIMIT: u64 = 64 << 20;
+    let cache = Cache::new(LIMIT);
+    let fill = |birth| (0..1000).for_each(|n| cache.insert(&block(n * 256, birth), &bytes(128 << 10), None));
+    fill(1);
+    assert!(cache.stats().bytes > LIMIT / 10 * 8, "full");
+    cache.make_room_for(DIRTY_BESIDE_CACHE_BYTES);
+    assert!(cache.stats().bytes > LIMIT / 10 * 8, "the first part is beside the cache");
+    // In steps, as writers make them; a step of each shard may still be on its way out.
+    for dirty in (0..32).map(|mib| DIRTY_BESIDE_CACHE_BYTES + (mib << 20)) {
+        cache.make_room_for(dirty);
+        let most = LIMIT + DIRTY_BESIDE_CACHE_BYTES + (2 << 20);
+        assert!(cache.stats().bytes + dirty <= most, "{} beside {dirty}", cache.stats().bytes);
+    }
+    fill(2);
+    assert!(cache.stats().bytes <= LIMIT - (31 << 20), "nothing new beyond the room");
+    cache.make_room_for(u64::MAX);
+    let left = cache.stats().bytes;
+    assert!(left > 0 && left <= LIMIT / LEFT_FRACTION, "a quarter stays, whatever is dirty: {left}");
+    cache.make_room_for(0);
+    fill(3);
+    assert!(cache.stats().bytes > LIMIT / 10 * 8, "and is given back");
+}
+
+#[test]
 fn a_place_used_again_is_another_block() {
     let cache = Cache::new(1 << 20);
     let old = block(7, 1);
