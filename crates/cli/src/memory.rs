@@ -10,6 +10,6 @@ const CACHE_MIN_BYTES: u64 = 256 << 20;
 #[must_use]
 pub(crate) fn cache_bytes() -> u64 {
     let system = rustix::system::sysinfo();
-    let all_bytes = u64::from(system.totalram).saturating_mul(u64::from(system.mem_unit));
+    let all_bytes = system.totalram.saturating_mul(u64::from(system.mem_unit));
     (all_bytes / CACHE_FRACTION).max(CACHE_MIN_BYTES)
 }
