@@ -289,6 +289,13 @@ impl Pool {
         Ok(())
     }
 
+    /// Datasets whose log was claimed and is still to be replayed.
+    pub(crate) fn with_claimed_logs(&self) -> Vec<String> {
+        let open = self.open_datasets().into_iter();
+        let claimed = open.filter(|open| matches!(*open.state.lock(), State::Claimed(_)));
+        claimed.map(|open| open.name().name).collect()
+    }
+
     /// The file system called `name`: its log replayed if there was one, ready for use.
     ///
     /// # Errors

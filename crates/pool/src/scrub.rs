@@ -12,7 +12,8 @@
 //! where this program stopped, and the other way round. It is stored when it changes, and every
 //! [`STORE_EVERY`] while the scrub runs; a crash repeats at most that much work.
 //!
-//! A resilver goes before a scrub, which is given up for it. It is not paused, and after an import
+//! A resilver goes before a scrub, which is given up for it. Blocks of logs are not visited: logs that an import
+//! claimed are replayed first, and as long as one is not, leaves that missed something are not whole. It is not paused, and after an import
 //! it begins anew: which leaves were there when it began is known to nobody then.
 //!
 //! What is done here is admission: one scrub at a time, and who may stop it. The work itself is
@@ -187,6 +188,11 @@ impl Pool {
         }
         let _one_at_a_time = self.scrubs.deciding.lock().await;
         self.halt_scrub().await;
+        for name in self.with_claimed_logs() {
+            if let Err(error) = self.filesystem(&name).await {
+                tracing::warn!(name, %error, "its log holds what a device misses");
+            }
+        }
         // All groups that were missed in part are older than the scan then.
         self.sync_now().await?;
         self.in_sync(|pool, tx| async move {
@@ -366,6 +372,9 @@ impl Pool {
             let mut now = self.scrubs.now.lock();
             (std::mem::take(&mut now.stale), now.phys.errors.get(), max_txg(&now.phys))
         };
+        if !self.with_claimed_logs().is_empty() {
+            return;
+        }
         let is_whole = |guid, misses| {
             self.vdevs.leaf(guid).is_ok_and(|leaf| leaf.is_usable() && leaf.misses() == misses)
         };

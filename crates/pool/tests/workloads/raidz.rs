@@ -245,3 +245,48 @@ fn noise_on_as_many_devices_as_parity_is_read_through_and_repaired() {
         later.iter().for_each(|name| std::fs::remove_file(life.aside(name)).unwrap());
     }
 }
+
+#[test]
+fn what_a_log_holds_is_replayed_before_a_device_is_whole() {
+    let layout = Layout { device_mib: 64, ..Layout::new(&[&["a", "b"]], &[], 12) };
+    let world = World::new(layout);
+    let pool = world.create();
+    world.create_filesystem(&pool, "whirl/fs", &[]);
+    let tree = world.run(Tree::of_empty(&world.zfs(&pool, "whirl")));
+    let life = Life { tree, world, dice: Dice::new(1) };
+    life.world.export(&pool);
+    life.take_away("a");
+    let pool = life.import(VdevState::Degraded);
+    let zfs = life.world.zfs(&pool, "whirl/fs");
+    life.world.run(async {
+        let file = zfs.create(zfs.root(), b"file", NewNode::File, 0o644, Cred::default()).await.unwrap();
+        // The first one waits for the group that tells where the log begins.
+        for promise in [b"whatever", b"promised"] {
+            zfs.write(file.object, 0, promise, WriteFlags::default()).await.unwrap();
+            zfs.fsync(file.object, false).await.unwrap();
+        }
+    });
+    // A power cut, and the device is back before the next import.
+    life.bring_back("a");
+    let crashed = Life { world: life.world.copy(), tree: life.tree, dice: life.dice };
+    let logged = crashed.world.check("crashed");
+    assert!(logged.contains_key("TX_WRITE"), "in the log, which one device has: {logged:?}");
+    let pool = crashed.import(VdevState::Online);
+    assert!(crashed.scanned(&pool, func::RESILVER) > 0);
+    assert!(!stale(&pool).contains(&true), "whole again");
+    crashed.world.run(pool.leave()).unwrap();
+    let logged = crashed.world.check("whole again");
+    assert!(!logged.contains_key("TX_WRITE"), "replayed: {logged:?}");
+    crashed.take_away("b");
+    let pool = crashed.import(VdevState::Degraded);
+    let zfs = crashed.world.zfs(&pool, "whirl/fs");
+    crashed.world.run(async {
+        let file = zfs.lookup(zfs.root(), b"file").await.expect("it was promised");
+        let mut back = [0; 8];
+        zfs.read(file.object, 0, &mut back).await.unwrap();
+        assert_eq!(&back, b"promised");
+    });
+    drop(zfs);
+    crashed.world.export(&pool);
+    std::fs::remove_file(crashed.aside("b")).unwrap();
+}
