@@ -88,10 +88,22 @@ impl World {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Runs `zfs` with these words; it must succeed.
+    #[allow(dead_code, reason = "each test program uses a part of it")]
+    pub fn zfs(&self, line: &str) {
+        let output = self.run("zfs", line);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "zfs {line}: {}: {err}", output.status);
+    }
+
     fn try_zpool(&self, line: &str) -> Output {
-        let mut command = bounded(&self.path("bin").join("zpool"));
+        self.run("zpool", line)
+    }
+
+    fn run(&self, program: &str, line: &str) -> Output {
+        let mut command = bounded(&self.path("bin").join(program));
         command.args(line.split_whitespace()).env("SAWMILL_RUN", self.path("run"));
-        command.output().expect("zpool runs")
+        command.output().expect("the program runs")
     }
 
     fn daemon(&self) -> Option<Pid> {

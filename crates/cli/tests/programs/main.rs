@@ -5,6 +5,7 @@
 //! installed is a loud skip, and a failure on CI.
 #![forbid(unsafe_code)]
 
+mod acls;
 mod archives;
 mod calls;
 mod git;
