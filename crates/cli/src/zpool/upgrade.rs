@@ -13,7 +13,7 @@ pub const COMMAND: Command = Command::new(
         alias: None,
         about: "shows which features pools could have, or enables them",
         flags: &[Flag::switch('a', "enable them in all pools"), Flag::switch('v', "show what there is")],
-        operands: "[-v] | <-a | pool ...>",
+        operands: "[pool] ...",
     },
     run,
 );
