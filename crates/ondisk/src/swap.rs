@@ -73,7 +73,7 @@ fn foreign(detail: &'static str) -> OndiskError {
 }
 
 /// Turns each word of `N` bytes around; a piece of one at the end stays.
-pub(crate) fn words<const N: usize>(bytes: &mut [u8]) {
+pub fn words<const N: usize>(bytes: &mut [u8]) {
     let (words, _) = bytes.as_chunks_mut::<N>();
     words.iter_mut().for_each(|word| word.reverse());
 }

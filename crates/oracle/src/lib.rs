@@ -1,5 +1,6 @@
 //! Runs the real zdb and GRUB beside ours, and reads what the OpenZFS kernel module wrote
 //! (development only).
+pub mod big_endian;
 pub mod golden;
 pub mod grub;
 pub mod image;

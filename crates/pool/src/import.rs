@@ -14,7 +14,7 @@ use std::sync::Arc;
 use device::{Env, OpenMode};
 use dmu::{Objset, ObjsetContext, ObjsetProps, TxgGate};
 use dsl::{Bpobj, Dsl};
-use ondisk::{NvList, UberblockPhys};
+use ondisk::{ByteOrder, NvList, UberblockPhys};
 use units::{Guid, ObjectId, ObjsetId, Txg};
 pub use vdev::Candidate;
 use vdev::{OpenSpec, PoolConfig, PoolState, VdevAux, VdevState, VdevTree, candidates, scan};
@@ -205,6 +205,9 @@ async fn open_at(
     assemble(Arc::clone(env), opened, candidate, spec, tuning.clone()).await
 }
 
+/// What keeps a pool of the other byte order from being changed, where features are named.
+const BIG_ENDIAN: &str = "big-endian byte order";
+
 struct Opened {
     vdevs: Arc<VdevTree>,
     zio: Arc<Zio>,
@@ -288,6 +291,12 @@ async fn assemble(
 ) -> Result<Arc<Pool>, PoolError> {
     let Opened { vdevs, zio, gate, dsl, config: found, uberblock } = opened;
     let opened_at = (uberblock.txg(), uberblock.timestamp.get());
+    if uberblock.rootbp.byte_order() == ByteOrder::Big && !spec.read_only {
+        // Nobody has seen us change such a pool yet.
+        let features = vec![MissingFeature { guid: BIG_ENDIAN.to_owned(), description: String::new() }];
+        let readable = dsl.unsupported_features(false).await?.is_empty();
+        return Err(PoolError::UnsupportedFeatures { features, readable });
+    }
     let guids = unsupported(&dsl, !spec.read_only).await?;
     if !guids.is_empty() {
         let readable = dsl.unsupported_features(false).await?.is_empty();

@@ -25,7 +25,7 @@ use crate::journal::Journal;
 use crate::mode::{FileKind, MODE_PERMISSIONS};
 use crate::new_object::{NewAttributes, bonus_capacity, new_attributes};
 use crate::options::{SyncPolicy, ZfsOptions};
-use crate::sa::{SaStore, ZplAttr};
+use crate::sa::{SaStore, SaTables, ZplAttr};
 use crate::time::Timestamp;
 use crate::znode::Znode;
 
@@ -229,6 +229,12 @@ impl Zfs {
     #[must_use]
     pub fn root(&self) -> ObjectId {
         self.root
+    }
+
+    /// What gives the bytes of attributes their meaning, as it is now.
+    #[must_use]
+    pub fn attribute_tables(&self) -> SaTables {
+        self.sa.with(SaTables::clone)
     }
 
     /// The objset below.

@@ -6,6 +6,7 @@
 //!  manifest.jsonl (lstat, sha256, getxattr) ───┴─► no difference
 //! ```
 
+mod big_endian;
 mod dice;
 mod dirty;
 mod encrypted;

@@ -1,9 +1,11 @@
 //! The attributes that the file layer knows by name.
 
 /// How a foreign-endian value is swapped: the registry's class numbers.
-const SWAP_U64: u8 = 0;
-const SWAP_U8: u8 = 3;
-const SWAP_ACL: u8 = 4;
+pub(super) const SWAP_U64: u8 = 0;
+pub(super) const SWAP_U32: u8 = 1;
+pub(super) const SWAP_U16: u8 = 2;
+pub(super) const SWAP_U8: u8 = 3;
+pub(super) const SWAP_ACL: u8 = 4;
 
 /// One of the attributes of a file. The discriminant is the place in the table that a new
 /// dataset registers, in OpenZFS 2.3's order; a dataset's own numbers come from its registry.

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use super::attr::{SWAP_ACL, SWAP_U8, SWAP_U16, SWAP_U32, SWAP_U64};
 use super::{SaAttrs, SaTables, ZplAttr};
 use crate::error::ZplError;
 use crate::time::Timestamp;
-use ondisk::{ObjectType, OndiskError};
+use ondisk::swap::words;
+use ondisk::{ByteOrder, ObjectType, OndiskError};
 
 /// First word of a bonus or spill block with system attributes.
 pub(super) const SA_MAGIC: u32 = 0x002f_505a;
@@ -46,20 +48,26 @@ impl SaImage {
     pub fn parse(
         tables: &SaTables,
         kind: ObjectType,
-        bonus: Vec<u8>,
-        spill: Option<Vec<u8>>,
+        mut bonus: Vec<u8>,
+        mut spill: Option<Vec<u8>>,
     ) -> Result<Self, OndiskError> {
+        if kind == ObjectType::SA {
+            tables.canonical(&mut bonus)?;
+        }
+        if let Some(spill) = &mut spill {
+            tables.canonical(spill)?;
+        }
         let mut image = Self { bonus, spill, order: Vec::new(), slots: [None; ZplAttr::COUNT] };
         let found = if kind == ObjectType::ZNODE {
             znode_slots(tables, &image.bonus)?
         } else if kind == ObjectType::SA {
-            header_slots(tables, &image.bonus, false)?
+            header_slots(tables, &image.bonus, ByteOrder::Little, false)?
         } else {
             return Err(OndiskError::BadValue { what: WHAT, field: "bonus type", value: kind.raw().into() });
         };
         image.order.extend(found);
         if let Some(spill) = &image.spill {
-            image.order.extend(header_slots(tables, spill, true)?);
+            image.order.extend(header_slots(tables, spill, ByteOrder::Little, true)?);
         }
         for (number, slot) in &image.order {
             if let Some(attr) = tables.known(*number) {
@@ -188,19 +196,66 @@ fn znode_slots(tables: &SaTables, bonus: &[u8]) -> Result<Vec<(u16, Slot)>, Ondi
     place(tables, layout, &[], 0, bonus.len(), false)
 }
 
-/// The slots that a header and its layout describe.
-fn header_slots(tables: &SaTables, bytes: &[u8], in_spill: bool) -> Result<Vec<(u16, Slot)>, OndiskError> {
-    let short = OndiskError::Short { what: WHAT, need: HEADER_BYTES, have: bytes.len() };
-    let (magic, rest) = bytes.split_first_chunk::<4>().ok_or(short.clone())?;
-    let (info, _) = rest.split_first_chunk::<2>().ok_or(short.clone())?;
-    let magic = u32::from_le_bytes(*magic);
-    if magic.swap_bytes() == SA_MAGIC {
-        return Err(OndiskError::ForeignByteOrder { what: WHAT });
+impl SaTables {
+    /// Turns attributes that a big-endian machine wrote into ours; ours stay.
+    ///
+    /// # Errors
+    /// As [`SaImage::parse`].
+    pub fn canonical(&self, bytes: &mut [u8]) -> Result<(), OndiskError> {
+        match bytes.first_chunk().map(|magic| u32::from_be_bytes(*magic)) {
+            Some(SA_MAGIC) => self.turn(bytes, ByteOrder::Big),
+            _ => Ok(()),
+        }
     }
+
+    /// Turns attributes of the byte order `from` around: the header by its words, each value as it
+    /// is registered.
+    ///
+    /// # Errors
+    /// As [`SaImage::parse`].
+    pub fn turn(&self, bytes: &mut [u8], from: ByteOrder) -> Result<(), OndiskError> {
+        let slots = header_slots(self, bytes, from, false)?;
+        let info = u16_at(bytes, 4, from);
+        let header = usize::from(info >> LAYOUT_BITS) * 8;
+        words::<4>(&mut bytes[..4]);
+        words::<2>(&mut bytes[4..header]);
+        for (number, slot) in slots {
+            let value = &mut bytes[slot.offset as usize..(slot.offset + slot.length) as usize];
+            match self.swap_class(number) {
+                Some(SWAP_U64) => words::<8>(value),
+                Some(SWAP_U32) => words::<4>(value),
+                Some(SWAP_U16) => words::<2>(value),
+                Some(SWAP_U8) => {}
+                Some(SWAP_ACL) => ondisk::acl::swap(value, from),
+                class => {
+                    let value = class.unwrap_or(u8::MAX).into();
+                    return Err(OndiskError::BadValue { what: WHAT, field: "byte order class", value });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn u16_at(bytes: &[u8], at: usize, order: ByteOrder) -> u16 {
+    let pair = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
+    if order == ByteOrder::Big { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }
+}
+
+/// The slots that a header and its layout describe.
+fn header_slots(
+    tables: &SaTables,
+    bytes: &[u8],
+    order: ByteOrder,
+    in_spill: bool,
+) -> Result<Vec<(u16, Slot)>, OndiskError> {
+    let short = OndiskError::Short { what: WHAT, need: HEADER_BYTES, have: bytes.len() };
+    let magic = *bytes.first_chunk::<4>().ok_or(short.clone())?;
+    let magic = if order == ByteOrder::Big { u32::from_be_bytes(magic) } else { u32::from_le_bytes(magic) };
     if magic != SA_MAGIC {
         return Err(OndiskError::BadMagic { what: WHAT, expected: SA_MAGIC.into(), found: magic.into() });
     }
-    let info = u16::from_le_bytes(*info);
+    let info = u16_at(bytes, 4, order);
     let number = match info & ((1 << LAYOUT_BITS) - 1) {
         0 => 1,
         number => number,
@@ -212,6 +267,9 @@ fn header_slots(tables: &SaTables, bytes: &[u8], in_spill: bool) -> Result<Vec<(
     })?;
     let variable = layout.iter().filter(|&&attr| tables.length(attr) == Some(0)).count();
     let header = header_bytes(variable);
+    if bytes.len() < header {
+        return Err(short);
+    }
     if usize::from(info >> LAYOUT_BITS) * 8 != header {
         return Err(OndiskError::BadValue { what: WHAT, field: "header size", value: info.into() });
     }
@@ -219,7 +277,7 @@ fn header_slots(tables: &SaTables, bytes: &[u8], in_spill: bool) -> Result<Vec<(
         .get(LENGTHS_OFFSET..LENGTHS_OFFSET + 2 * variable)
         .ok_or(short)?
         .chunks_exact(2)
-        .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
+        .map(|pair| u16_at(pair, 0, order))
         .collect();
     place(tables, layout, &lengths, header, bytes.len(), in_spill)
 }

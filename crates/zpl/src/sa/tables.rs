@@ -53,6 +53,8 @@ pub struct SaTables {
     numbers: [u16; ZplAttr::COUNT],
     /// Length of each registered or known attribute, by number.
     lengths: BTreeMap<u16, u16>,
+    /// How foreign values are swapped, by number.
+    classes: BTreeMap<u16, u8>,
     /// Which of ours each number is.
     known: BTreeMap<u16, ZplAttr>,
     /// Attributes we know and the registry on disk does not have yet.
@@ -72,6 +74,7 @@ impl SaTables {
         let mut tables = Self {
             numbers: [0; ZplAttr::COUNT],
             lengths: registry.iter().map(|(_, info)| (info.number, info.length)).collect(),
+            classes: registry.iter().map(|(_, info)| (info.number, info.swap_class)).collect(),
             known: BTreeMap::new(),
             unregistered: Vec::new(),
             layouts: BTreeMap::new(),
@@ -92,6 +95,7 @@ impl SaTables {
             }
             tables.numbers[attr.index()] = number;
             tables.lengths.entry(number).or_insert(attr.length());
+            tables.classes.entry(number).or_insert(attr.swap_class());
             tables.known.insert(number, attr);
         }
         let legacy: Vec<u16> = (0..ZplAttr::LEGACY_COUNT as u16).collect();
@@ -119,6 +123,12 @@ impl SaTables {
     #[must_use]
     pub fn length(&self, number: u16) -> Option<u16> {
         self.lengths.get(&number).copied()
+    }
+
+    /// How values of `number` are swapped: the registry's class.
+    #[must_use]
+    pub fn swap_class(&self, number: u16) -> Option<u8> {
+        self.classes.get(&number).copied()
     }
 
     /// The attributes of layout `number`.

@@ -1,7 +1,8 @@
 //! Attributes against bytes that OpenZFS 2.3.2 wrote, and against hostile ones.
 
-use ondisk::ObjectType;
+use ondisk::{ByteOrder, ObjectType};
 
+use super::image::SA_MAGIC;
 use super::tables::AttrInfo;
 use super::*;
 use crate::mode::FileKind;
@@ -206,4 +207,45 @@ fn damaged_attributes_are_errors_and_never_panics() {
     }
     assert!(SaImage::parse(&tables, ObjectType::SA, good.clone(), Some(vec![0; 512])).is_err());
     assert!(SaImage::parse(&tables, ObjectType::NONE, good, None).is_err());
+}
+
+#[test]
+fn attributes_of_a_big_endian_machine_read_as_ours() {
+    let tables = golden_tables();
+    let mut attrs = parse(GOLDEN_FILE).to_attrs();
+    attrs.set_known(&tables, ZplAttr::Dxattr, b"bytes have no order");
+    attrs.set_known(&tables, ZplAttr::Scanstamp, &[7; 32]);
+    let mut more = tables.clone();
+    if let Built::NeedsLayouts(missing) = attrs.build(&more, 320).unwrap() {
+        missing.into_iter().zip(100..).for_each(|(layout, number)| more.add_layout(number, layout));
+    }
+    let Built::Ready { bonus: ours, spill: Some(ours_spilled) } = attrs.build(&more, 320).unwrap() else {
+        panic!("it spills")
+    };
+    let (mut theirs, mut spilled) = (ours.clone(), ours_spilled.clone());
+    more.turn(&mut theirs, ByteOrder::Little).unwrap();
+    more.turn(&mut spilled, ByteOrder::Little).unwrap();
+    assert_eq!(theirs[..4], SA_MAGIC.to_be_bytes());
+    assert_ne!(theirs, ours);
+    let image = SaImage::parse(&more, ObjectType::SA, theirs, Some(spilled)).unwrap();
+    assert_eq!((image.bonus(), image.spill()), (&ours[..], Some(&ours_spilled[..])));
+    assert_eq!(image.word(ZplAttr::Mode), 0o100_644);
+    assert_eq!(image.get(ZplAttr::Dxattr), Some(&b"bytes have no order"[..]));
+}
+
+#[test]
+fn damaged_attributes_of_a_big_endian_machine_are_errors_and_never_panics() {
+    let tables = golden_tables();
+    let mut good = bytes(GOLDEN_FILE);
+    tables.turn(&mut good, ByteOrder::Little).unwrap();
+    for cut in 4..good.len() {
+        assert!(SaImage::parse(&tables, ObjectType::SA, good[..cut].to_vec(), None).is_err(), "{cut}");
+    }
+    for at in 0..8 {
+        for bit in 0..8 {
+            let mut bad = good.clone();
+            bad[at] ^= 1 << bit;
+            let _ = SaImage::parse(&tables, ObjectType::SA, bad, None);
+        }
+    }
 }
