@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use oracle::golden;
 
-use crate::dice::Xorshift;
 use crate::manifest::{Leave, Manifest, differences};
 use crate::walk::walk;
 use crate::world::{World, judge};
+use fastrand::Rng;
 
 const SECTOR_BYTES: usize = 512;
 /// Longer than this is a hang.
@@ -52,14 +52,14 @@ impl Victim {
     }
 
     /// Damages one sector: a flipped bit, noise, zeros, or what another one holds.
-    fn damage(&mut self, dice: &mut Xorshift) {
-        let at = self.used[dice.below(self.used.len())];
+    fn damage(&mut self, dice: &mut Rng) {
+        let at = self.used[dice.usize(..self.used.len())];
         let mut bytes = self.sector(at).to_vec();
-        match dice.below(4) {
-            0 => bytes[dice.below(SECTOR_BYTES)] ^= 1 << dice.below(8),
-            1 => bytes.fill_with(|| dice.next() as u8),
+        match dice.usize(..4) {
+            0 => bytes[dice.usize(..SECTOR_BYTES)] ^= 1 << dice.usize(..8),
+            1 => bytes.fill_with(|| dice.u8(..)),
             2 => bytes.fill(0),
-            _ => bytes.copy_from_slice(self.sector(self.used[dice.below(self.used.len())])),
+            _ => bytes.copy_from_slice(self.sector(self.used[dice.usize(..self.used.len())])),
         }
         self.put(at, &bytes);
         self.damaged.push(at);
@@ -123,7 +123,7 @@ fn rounds(name: &str, rounds: u64) {
     let told = world.told("manifest.jsonl");
     let mut hurt = 0;
     for round in 1..=rounds {
-        let mut dice = Xorshift(round.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut dice = Rng::with_seed(round);
         for _ in 0..1 << (round % 9) {
             victim.damage(&mut dice);
         }
@@ -161,7 +161,7 @@ fn g03_with_damage_on_one_side_of_its_mirror_reads_as_if_nothing_had_happened() 
         let told = world.told("manifest.jsonl");
         for round in 1..=9 {
             let what = format!("g03, side {side}, round {round}");
-            let mut dice = Xorshift(round);
+            let mut dice = Rng::with_seed(round);
             for _ in 0..1 << round {
                 victim.damage(&mut dice);
             }

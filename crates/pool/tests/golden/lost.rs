@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use oracle::golden;
 use pool::PoolError;
 
-use crate::dice::Xorshift;
 use crate::manifest::Leave;
 use crate::world::World;
+use fastrand::Rng;
 
 /// Noise lies between the labels at both ends, so that the device is still taken for what it was.
 const NOISE_FROM_BYTES: u64 = 4 << 20;
@@ -39,10 +39,10 @@ fn noisy_copy(image: &Path, dir: &Path) -> PathBuf {
     let mut file = std::fs::File::options().write(true).open(&copy).expect("the copy is ours");
     file.seek(SeekFrom::Start(NOISE_FROM_BYTES)).expect("a file");
     let mut left = file.metadata().expect("just opened").len() - NOISE_FROM_BYTES - LABELS_AT_END_BYTES;
-    let mut dice = Xorshift(0x9e37_79b9_7f4a_7c15);
+    let mut dice = Rng::with_seed(1);
     let mut noise = vec![0; 1 << 20];
     while left > 0 {
-        noise.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&dice.next().to_le_bytes()));
+        dice.fill(&mut noise);
         let count = left.min(noise.len() as u64);
         file.write_all(&noise[..count as usize]).expect("room for the copy");
         left -= count;

@@ -7,7 +7,6 @@
 //! ```
 
 mod big_endian;
-mod dice;
 mod dirty;
 mod encrypted;
 mod hostile;
