@@ -1,7 +1,7 @@
 //! How much of the room for log blocks the open group has taken.
 //!
 //! A log block is free again with the group that holds its records, and in use again two groups
-//! later: up to five groups have some at a time. A group that took more than its share is
+//! later: four groups have some at a time. A group that took more than its share is
 //! synced early, so that the next ones still find room on the log vdevs; the share is of what nobody
 //! has, and so becomes smaller while groups take longer than expected.
 //! (test: `a_busy_log_has_groups_synced_before_it_is_full`)

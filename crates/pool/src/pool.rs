@@ -50,8 +50,8 @@ impl Default for Tuning {
             txg_timeout: Duration::from_secs(5),
             dirty_limit_bytes: None,
             cache_bytes: 1 << 30,
-            // Five groups have log blocks at a time, and one may take longer than another.
-            log_share_percent: 12,
+            // Four groups have log blocks at a time, and one may take longer than another.
+            log_share_percent: 20,
             host: Host::default(),
         }
     }
@@ -61,7 +61,7 @@ impl Default for Tuning {
 /// labels at their ends take a tenth of the time, see `docs/decisions/2026-11-22-dirty-data.md`.
 const DIRTY_BASE_BYTES: u64 = 192 << 20;
 /// And more with a larger cache: this part of it,
-const DIRTY_CACHE_FRACTION: u64 = 4;
+const DIRTY_CACHE_FRACTION: u64 = 2;
 /// up to OpenZFS's `zfs_dirty_data_max_max`.
 const DIRTY_MAX_BYTES: u64 = 4 << 30;
 
@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn what_may_be_dirty_follows_the_cache() {
         let limit = |cache_bytes| Tuning { cache_bytes, ..Tuning::default() }.dirty_limit() >> 20;
-        assert_eq!([limit(256 << 20), limit(1 << 30), limit(3 << 30)], [256, 448, 960]);
+        assert_eq!([limit(256 << 20), limit(1 << 30), limit(3 << 30)], [256, 704, 1728]);
         assert_eq!(limit(0), 85, "two thirds of what may be dirty beside a cache");
         assert_eq!(limit(u64::MAX), 4096);
         for cache_mib in [0, 1, 64, 256, 1024, 100_000] {
