@@ -2,6 +2,7 @@
 //! and hashed. Works on what it has in hand, without the log's lock.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
 use ondisk::Blkptr;
@@ -43,6 +44,8 @@ pub struct Batch {
     records: Vec<Wanted>,
     unloggable: Vec<Goal>,
     counts: Counts,
+    /// When the first of its records came, if it has any.
+    first_came: Option<Duration>,
 }
 
 /// A block ready to be written.
@@ -110,7 +113,13 @@ impl Batch {
         }
         let (expected, avoid) = (state.sizes.expected(), state.avoid.clone());
         let (unloggable, counts) = (Vec::new(), Counts::default());
-        Self { chain: id, tail, lr_seq, expected, avoid, records, unloggable, counts }
+        let first_came = records.first().map(|record| record.since);
+        Self { chain: id, tail, lr_seq, expected, avoid, records, unloggable, counts, first_came }
+    }
+
+    /// When the first of its records was asked for.
+    pub const fn first_came(&self) -> Option<Duration> {
+        self.first_came
     }
 
     /// Gets the data of writes that were logged without them.

@@ -31,6 +31,7 @@ mod chain;
 mod error;
 mod flight;
 mod found;
+mod histogram;
 mod itx;
 mod live;
 mod log;
@@ -50,10 +51,11 @@ mod writer;
 
 pub use error::ZilError;
 pub use found::{Claimed, Found};
+pub use histogram::{LATENCY_BUCKETS, Latencies};
 pub use itx::{Fetched, Itx, LoggedWrite, Record, Scope, WriteData, WriteSource};
 pub use live::{IntentLog, Live, LogHandle};
 pub use replay::{Applied, Replay, ReplayBlock, ReplayCtx, ReplayRecord, ReplayReport, ReplayStopped};
-pub use stats::{HomeStats, LATENCY_BUCKETS, SIZE_BUCKETS, ZilStats};
+pub use stats::{HomeStats, SIZE_BUCKETS, StageLatencies, ZilStats};
 pub use store::{LogEvent, LogStore, Placement};
 pub use walk::{LogWalk, WalkedBlock, WalkedRecord};
 

@@ -16,6 +16,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
+use std::time::Duration;
 
 use ondisk::Blkptr;
 use ondisk::zil::ZilHeader;
@@ -37,6 +38,8 @@ pub struct Wanted {
     pub record: Record,
     /// How much of a write's data is in blocks already.
     pub done: u64,
+    /// When the commit came that wants it.
+    pub since: Duration,
 }
 
 /// What a commit waits for.
@@ -126,6 +129,8 @@ pub struct State {
     /// How many batches may be in flight.
     pub lanes: usize,
     pub sizes: SizeHistory,
+    /// When the newest batch ended.
+    pub landed: Duration,
     /// No chain is to be begun any more, and the present one is to go.
     pub closing: bool,
     /// How far replay has got.
@@ -145,8 +150,8 @@ impl State {
         self.in_hand.or_else(waiting).unwrap_or(self.next_position)
     }
 
-    /// Lines `entries` up for the log; what a commit of `object` has to wait for.
-    pub fn enlist(&mut self, entries: Vec<Entry>, object: Option<ObjectId>) -> Goal {
+    /// Lines `entries` up for the log, at the time `now`; what a commit of `object` has to wait for.
+    pub fn enlist(&mut self, entries: Vec<Entry>, object: Option<ObjectId>, now: Duration) -> Goal {
         if self.stable == self.next_position {
             self.objects.clear();
         }
@@ -161,7 +166,13 @@ impl State {
                     *of = of.max(goal);
                 }
             }
-            self.wanted.push_back(Wanted { position, txg: entry.txg, record: entry.record, done: 0 });
+            self.wanted.push_back(Wanted {
+                position,
+                txg: entry.txg,
+                record: entry.record,
+                done: 0,
+                since: now,
+            });
         }
         match object {
             Some(object) => self.namespace.max(self.objects.get(&object).copied().unwrap_or_default()),

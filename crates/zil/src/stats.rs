@@ -9,8 +9,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use units::VdevId;
 
-/// Log-2 buckets of commit latency: bucket `i` counts those below 2^i microseconds.
-pub const LATENCY_BUCKETS: usize = 32;
+use crate::histogram::{Histogram, Latencies};
+
 /// Buckets of block size, 4 KiB apart: bucket `i` counts blocks of (i + 1) * 4 KiB written.
 pub const SIZE_BUCKETS: usize = 32;
 
@@ -33,7 +33,12 @@ pub(crate) struct Stats {
     pub fallbacks: AtomicU64,
     pub replayed: AtomicU64,
     sizes: [AtomicU64; SIZE_BUCKETS],
-    latency: [AtomicU64; LATENCY_BUCKETS],
+    pub latency: Histogram,
+    pub queue: Histogram,
+    pub assemble: Histogram,
+    pub write: Histogram,
+    pub flush: Histogram,
+    pub wake: Histogram,
     homes: Mutex<BTreeMap<VdevId, HomeStats>>,
 }
 
@@ -46,6 +51,29 @@ pub struct HomeStats {
     pub bytes: u64,
     /// Writes and flushes that failed.
     pub errors: u64,
+    /// How long writes of blocks took.
+    pub writes: Latencies,
+    /// How long flushes took.
+    pub flushes: Latencies,
+}
+
+/// Where the time of commits went.
+///
+/// ```text
+///  commit ── queue ──► assemble ──► write ──► flush ──► wake ──► returns
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageLatencies {
+    /// From the commit until a batch takes its first record.
+    pub queue: Latencies,
+    /// Of a batch: its records fetched, laid out in blocks, linked and hashed; the next block found.
+    pub assemble: Latencies,
+    /// Of a batch: until the last of its blocks is written.
+    pub write: Latencies,
+    /// Of a batch: from there until flushes have ended; none where each write is stable by itself.
+    pub flush: Latencies,
+    /// From the end of the batch until the commit goes on.
+    pub wake: Latencies,
 }
 
 /// The counters of a log at about one moment.
@@ -85,8 +113,10 @@ pub struct ZilStats {
     pub replayed: u64,
     /// Blocks by bytes written: see [`SIZE_BUCKETS`].
     pub block_sizes: [u64; SIZE_BUCKETS],
-    /// Commits by latency: see [`LATENCY_BUCKETS`].
-    pub latency: [u64; LATENCY_BUCKETS],
+    /// Commits, from call to return.
+    pub latency: Latencies,
+    /// The parts of that.
+    pub stages: StageLatencies,
     /// Where blocks went.
     pub homes: BTreeMap<VdevId, HomeStats>,
 }
@@ -113,10 +143,24 @@ impl Stats {
         self.homes.lock().entry(home).or_default().errors += 1;
     }
 
-    pub fn latency(&self, span: Duration) {
-        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
-        let bucket = usize::try_from(u64::BITS - micros.leading_zeros()).unwrap_or(usize::MAX);
-        bump(&self.latency[bucket.min(LATENCY_BUCKETS - 1)], 1);
+    /// A write to `home` took so long.
+    pub fn home_wrote(&self, home: VdevId, time: Duration) {
+        self.homes.lock().entry(home).or_default().writes.note(time);
+    }
+
+    /// A flush of `home` took so long.
+    pub fn home_flushed(&self, home: VdevId, time: Duration) {
+        self.homes.lock().entry(home).or_default().flushes.note(time);
+    }
+
+    fn stages(&self) -> StageLatencies {
+        StageLatencies {
+            queue: self.queue.snapshot(),
+            assemble: self.assemble.snapshot(),
+            write: self.write.snapshot(),
+            flush: self.flush.snapshot(),
+            wake: self.wake.snapshot(),
+        }
     }
 
     pub fn snapshot(&self) -> ZilStats {
@@ -139,7 +183,8 @@ impl Stats {
             fallbacks: of(&self.fallbacks),
             replayed: of(&self.replayed),
             block_sizes: self.sizes.each_ref().map(of),
-            latency: self.latency.each_ref().map(of),
+            latency: self.latency.snapshot(),
+            stages: self.stages(),
             homes: self.homes.lock().clone(),
         }
     }

@@ -47,13 +47,19 @@ impl Core {
             // Both locks: records must enter the line in the order they were taken.
             let mut state = self.state.lock();
             let entries = self.pending.lock().take(object);
-            state.enlist(entries, object)
+            state.enlist(entries, object, started)
         };
         let waited = self.reach(goal).await;
-        if !matches!(waited, Ok(true)) {
+        let ended = self.env.now();
+        if matches!(waited, Ok(true)) {
+            let landed = self.state.lock().landed;
+            if landed >= started {
+                self.stats.wake.note(ended.saturating_sub(landed));
+            }
+        } else {
             bump(&self.stats.commits_empty, u64::from(waited.is_ok()));
         }
-        self.stats.latency(self.env.now().saturating_sub(started));
+        self.stats.latency.note(ended.saturating_sub(started));
         waited.map(drop)
     }
 
@@ -172,9 +178,14 @@ impl Core {
         let batch = Batch::take(state);
         let (core, store) = (Arc::downgrade(self), Arc::clone(&self.store));
         let shelf = Arc::clone(&self.shelf);
+        let begun = self.env.now();
+        if let Some(came) = batch.first_came() {
+            self.stats.queue.note(begun.saturating_sub(came));
+        }
         async move {
             let laid_out = batch.fetch().await.lay_out(&*store, &shelf).await;
             if let Some(core) = core.upgrade() {
+                core.stats.assemble.note(core.env.now().saturating_sub(begun));
                 core.install(laid_out);
             }
         }
@@ -239,8 +250,7 @@ impl Core {
             chain.blocks.push_back(Block { bp, through, max_txg, state: BlockState::InFlight });
         }
         let (first, last) = (blocks.first()?.bp, blocks.last()?.bp);
-        let (core, store) = (Arc::downgrade(self), Arc::clone(&self.store));
-        let io = Step::new(fly(core, store, id, blocks));
+        let io = Step::new(fly(self, id, blocks));
         let (first, names_since) = (block_seq(&first), batch.names_since);
         state.flights.push_back(Flight { id, chain: batch.chain, first, names_since, io, driver });
         batch.tail.is_none().then(|| LogEvent::NoSpace { last: Some(block_seq(&last)) })
@@ -259,6 +269,7 @@ impl Core {
                     state.avoid.push(vdev);
                 }
             }
+            state.landed = self.env.now();
             state.land(id, blocks.len(), failures.is_empty())
         };
         wakers.into_iter().for_each(Waker::wake);

@@ -66,6 +66,41 @@ pub struct Report {
     pub device_writes_per_commit: f64,
     /// Flushes of the same vdevs for each commit.
     pub flushes_per_commit: f64,
+    /// Where the time of commits went, the first one's included.
+    pub stages: Vec<Stage>,
+}
+
+/// A stage of commits.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Stage {
+    /// What it is called.
+    pub name: &'static str,
+    /// How often it was passed.
+    pub count: u64,
+    /// Microseconds that half of them stay below: a power of two of nanoseconds.
+    pub p50_below_us: f64,
+    /// The same of 99 %.
+    pub p99_below_us: f64,
+}
+
+impl Stage {
+    fn all(stages: &zil::StageLatencies) -> Vec<Self> {
+        let each = [
+            ("queue", &stages.queue),
+            ("assemble", &stages.assemble),
+            ("write", &stages.write),
+            ("flush", &stages.flush),
+            ("wake", &stages.wake),
+        ];
+        let micros = |time: Duration| time.as_secs_f64() * 1e6;
+        let stage = |(name, latencies): (&'static str, &zil::Latencies)| Self {
+            name,
+            count: latencies.total(),
+            p50_below_us: micros(latencies.percentile(50.0)),
+            p99_below_us: micros(latencies.percentile(99.0)),
+        };
+        each.map(stage).into()
+    }
 }
 
 /// File data is written so much at a time when the file is made.
@@ -78,7 +113,8 @@ const FILL_BYTES: usize = 1 << 20;
 pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
     let tuning = Tuning { cache_bytes: memory::cache_bytes(), ..Tuning::default() };
     let pool = world::make(env, &shape(plan), tuning)?;
-    let zfs = Arc::clone(&env.block_on(pool.filesystem(POOL))?.zfs);
+    let fs = env.block_on(pool.filesystem(POOL))?;
+    let zfs = Arc::clone(&fs.zfs);
     let file = env.block_on(fill(&zfs, plan.span))?;
     env.block_on(pool.sync_now())?;
     // The first commit makes the log's chain; it is not what is measured.
@@ -88,7 +124,9 @@ pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
     let begun = Instant::now();
     let latencies = write_for(env, &zfs, file, plan)?;
     let report = Meter::read(&pool).report(&before, begun.elapsed(), latencies, plan);
-    drop(zfs);
+    let stages = fs.log.as_ref().map(|log| Stage::all(&log.stats().stages)).unwrap_or_default();
+    let report = Report { stages, ..report };
+    drop((zfs, fs));
     env.block_on(pool.close(PoolState::Destroyed))?;
     Ok(report)
 }
@@ -251,6 +289,7 @@ impl Meter {
             cpu_seconds_per_1000: cpu * 1000.0 / commits.max(1) as f64,
             device_writes_per_commit: per_commit(self.writes - before.writes),
             flushes_per_commit: per_commit(self.flushes - before.flushes),
+            stages: Vec::new(),
         }
     }
 }
@@ -259,9 +298,13 @@ impl Report {
     /// For people.
     #[must_use]
     pub fn text(&self) -> String {
+        let passed = self.stages.iter().filter(|stage| stage.count > 0);
+        let stages =
+            passed.map(|stage| format!("{} {:.1}/{:.1}", stage.name, stage.p50_below_us, stage.p99_below_us));
+        let stages: Vec<String> = stages.collect();
         format!(
             "{} threads, {} B: {:.0} commits/s, {:.1} MB/s, latency mean {:.1} p50 {:.1} p99 {:.1} p99.9 {:.1} µs, \
-             {:.1} µs CPU/commit, {:.2} writes and {:.2} flushes per commit",
+             {:.1} µs CPU/commit, {:.2} writes and {:.2} flushes per commit; p50/p99 below, µs: {}",
             self.threads,
             self.size_bytes,
             self.commits_per_second,
@@ -273,6 +316,7 @@ impl Report {
             self.cpu_seconds_per_1000 * 1e3,
             self.device_writes_per_commit,
             self.flushes_per_commit,
+            stages.join(", "),
         )
     }
 }

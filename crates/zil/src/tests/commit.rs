@@ -5,7 +5,7 @@ use std::sync::Arc;
 use device::{BoxFuture, BufSlice, IoBuf};
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrSetSaXattr;
-use units::{ObjectId, Txg};
+use units::{ObjectId, Txg, VdevId};
 
 use super::world::{OpKind, World, pattern};
 use crate::{Fetched, LoggedWrite, Record, Scope, WriteData, WriteSource, ZilError};
@@ -226,6 +226,34 @@ fn cancelling_any_commit_wedges_nobody() {
             assert!(world.is_promised(9));
         }
     }
+}
+
+#[test]
+fn every_stage_of_a_commit_is_timed() {
+    let mut world = World::primed(&[64, 64]);
+    for tag in 1..=9 {
+        world.write(tag, tag, 100);
+        world.commit(Some(tag));
+        world.tasks.run();
+    }
+    world.settle();
+    // Two blocks on one vdev: written together, then flushed.
+    world.write(10, 10, 60_000);
+    world.write(11, 11, 120_000);
+    world.commit(None);
+    world.settle();
+    let stats = world.log.stats();
+    let stages = [
+        &stats.stages.queue,
+        &stats.stages.assemble,
+        &stats.stages.write,
+        &stats.stages.flush,
+        &stats.stages.wake,
+    ];
+    assert_eq!(stages.map(|stage| stage.total()), [3, 3, 3, 1, 10]);
+    assert_eq!(stats.latency.total(), 10);
+    let home = &stats.homes[&VdevId::new(0)];
+    assert_eq!((home.writes.total(), home.flushes.total()), (home.blocks, 1));
 }
 
 #[test]
