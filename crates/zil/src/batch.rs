@@ -336,7 +336,9 @@ impl Wanted {
             (None, Record::Write(LoggedWrite { data: WriteData::Indirect(_), .. })) => {
                 Shape::Whole(WRITE_HEAD_BYTES)
             }
-            (None, Record::Write(write)) => Shape::Splittable { from: self.done, to: write.length },
+            (None, Record::Write(write)) => {
+                Shape::Splittable { base: write.offset, from: self.done, to: write.length }
+            }
             (None, Record::Plain(_)) => unreachable!("plain records are encoded"),
         }
     }

@@ -5,7 +5,7 @@
 //! left there; other records stay whole.
 
 use ondisk::zil::{ZIL_CHAIN_BYTES, ZIL_MIN_BLOCK_BYTES};
-use units::round_up;
+use units::{SECTOR_BYTES, round_up};
 
 /// Largest log block, in bytes: what every version of the format reads.
 pub const BLOCK_BYTES_MAX: u32 = 128 << 10;
@@ -25,8 +25,9 @@ const SPLIT_BYTES_MIN: u64 = 1024;
 pub enum Shape {
     /// So many bytes (a multiple of 8) in one block.
     Whole(u64),
-    /// A write's data from one offset to another, which may be split.
-    Splittable { from: u64, to: u64 },
+    /// A write's data from one offset to another, which may be split; the write begins at `base` in
+    /// its file.
+    Splittable { base: u64, from: u64, to: u64 },
 }
 
 /// A record, or a piece of a write, in a block.
@@ -79,12 +80,12 @@ pub fn plan(shapes: &[Shape], first_room: u64) -> Vec<BlockPlan> {
                 open_if(bytes > room, &mut blocks, &mut room);
                 put(&mut blocks, &mut room, Piece { record, from: 0, data: 0, bytes, is_last: true });
             }
-            Shape::Splittable { mut from, to } => {
+            Shape::Splittable { base, mut from, to } => {
                 while from < to {
                     let left = to - from;
-                    let data = data_that_fits(left, room);
+                    let data = data_that_fits(base + from, left, room);
                     open_if(data == 0, &mut blocks, &mut room);
-                    let data = if data == 0 { data_that_fits(left, room) } else { data };
+                    let data = if data == 0 { data_that_fits(base + from, left, room) } else { data };
                     let bytes = WRITE_HEAD_BYTES + round_up(data, 8);
                     let is_last = data == left;
                     put(&mut blocks, &mut room, Piece { record, from, data, bytes, is_last });
@@ -96,14 +97,16 @@ pub fn plan(shapes: &[Shape], first_room: u64) -> Vec<BlockPlan> {
     blocks
 }
 
-/// How much of `left` bytes of data goes into `room`: all, a good part in whole words, or none.
-fn data_that_fits(left: u64, room: u64) -> u64 {
+/// How much of `left` bytes of data, from `offset` of the file on, goes into `room`: all, a good part,
+/// or none. A part ends where a sector of the file does: after a crash, the first part of a write
+/// may be there and the second not, and programs take a sector for what is written wholly or not at all.
+fn data_that_fits(offset: u64, left: u64, room: u64) -> u64 {
     let fits = room.saturating_sub(WRITE_HEAD_BYTES) & !7;
-    match fits {
-        _ if left <= fits => left,
-        SPLIT_BYTES_MIN.. => fits,
-        _ => 0,
+    if left <= fits {
+        return left;
     }
+    let whole = fits.saturating_sub((offset + fits) % SECTOR_BYTES);
+    if whole >= SPLIT_BYTES_MIN { whole } else { 0 }
 }
 
 fn open_if(full: bool, blocks: &mut Vec<BlockPlan>, room: &mut u64) {

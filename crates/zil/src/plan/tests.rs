@@ -3,7 +3,8 @@ use super::*;
 const ROOM: u64 = RECORD_BYTES_MAX;
 
 fn write(to: u64) -> Shape {
-    Shape::Splittable { from: 0, to }
+    // Anywhere in a file, by its length.
+    Shape::Splittable { base: to % 3 * 700, from: 0, to }
 }
 
 /// Every record is laid out whole and in order, and no block is overfull.
@@ -15,12 +16,13 @@ fn check(shapes: &[Shape], first_room: u64, blocks: &[BlockPlan]) {
                 let piece = Piece { record, from: 0, data: 0, bytes, is_last: true };
                 assert_eq!(pieces.next(), Some(&piece));
             }
-            Shape::Splittable { mut from, to } => {
+            Shape::Splittable { base, mut from, to } => {
                 while from < to {
                     let piece = pieces.next().expect("the write goes on");
                     assert_eq!((piece.record, piece.from), (record, from));
                     from += piece.data;
                     assert_eq!(piece.is_last, from == to);
+                    assert!(piece.is_last || (base + from).is_multiple_of(SECTOR_BYTES), "within a sector");
                 }
             }
         }
@@ -43,9 +45,13 @@ fn what_fits_the_first_block_takes_one() {
 
 #[test]
 fn a_write_is_split_where_a_block_ends() {
-    let blocks = plan(&[write(8192)], 4096 - 184);
-    let data: Vec<u64> = blocks.iter().flat_map(|block| &block.pieces).map(|piece| piece.data).collect();
-    assert_eq!(data, [3720, 4472]);
+    let data = |base| -> Vec<u64> {
+        let blocks = plan(&[Shape::Splittable { base, from: 0, to: 8192 }], 4096 - 184);
+        blocks.iter().flat_map(|block| &block.pieces).map(|piece| piece.data).collect()
+    };
+    // 3720 bytes would fit: the file's sector ends before.
+    assert_eq!(data(0), [3584, 4608]);
+    assert_eq!(data(100), [3484, 4708]);
 }
 
 #[test]
