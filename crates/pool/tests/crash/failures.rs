@@ -176,11 +176,12 @@ impl Trial {
 
     /// Nothing more goes to a dead log; all goes to what is left, in the right order. A log that
     /// failed a flush, and that not for a commit, still gets the block that its chain has a place
-    /// for: with a write that is stable by itself.
+    /// for: with a write that is stable by itself. That one is gone may be noticed by the first block
+    /// for it only, when the other log was the faster until then.
     fn check_homes(&self, logged: &[u64]) {
         let on_dead = u64::from(matches!(
             self.failing,
-            Failing::Once(FaultOp::Flush, _) | Failing::FromThen(FaultOp::Flush, _)
+            Failing::Once(FaultOp::Flush, _) | Failing::FromThen(FaultOp::Flush, _) | Failing::Gone(_)
         ));
         match self.shape.name {
             name if name == LOG.name => {
