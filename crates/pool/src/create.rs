@@ -109,6 +109,7 @@ impl Pool {
             tuning,
             read_only: false,
             opened_at: (TXG_INITIAL.prev(), env_now),
+            replay_watch: None,
         });
         pool.format_dataset(&root, &TxSource::Open).await?;
         pool.start();

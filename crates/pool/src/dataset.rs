@@ -367,6 +367,9 @@ impl Pool {
             State::Claimed(claimed) => {
                 let handle = claimed.handle();
                 open.set_log(handle.clone());
+                if let Some(watch) = &self.replay_watch {
+                    claimed.watch(Arc::clone(watch));
+                }
                 if let Err(stopped) = zfs.replay(claimed).await {
                     // What was promised is in the log still: the next try goes on where this stopped.
                     *open.state.lock() = State::Claimed(stopped.log);

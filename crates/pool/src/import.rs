@@ -48,6 +48,8 @@ pub struct ImportSpec {
     pub destroyed: bool,
     /// Where the newest state cannot be opened, an older one, and what came after it is given up.
     pub rewind: bool,
+    /// Is told of each log record that is replayed, at the import and later.
+    pub replay_watch: Option<Arc<dyn zil::ReplayWatch>>,
 }
 
 /// So many groups are gone back at most: a ring of uberblocks holds no more.
@@ -336,6 +338,7 @@ async fn assemble(
         tuning,
         read_only,
         opened_at,
+        replay_watch: spec.replay_watch.clone(),
     };
     let pool = Pool::assemble(parts);
     pool.space.set_shared(saved_bytes);

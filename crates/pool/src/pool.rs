@@ -101,6 +101,7 @@ pub struct Pool {
     pub(crate) tuning: Tuning,
     pub(crate) read_only: bool,
     pub(crate) opened_at: Duration,
+    pub(crate) replay_watch: Option<Arc<dyn zil::ReplayWatch>>,
     /// The group that it was opened at, and when that was made (seconds since 1970).
     pub(crate) opened_txg: Txg,
     opened_secs: u64,
@@ -133,6 +134,7 @@ pub(crate) struct Parts {
     pub tuning: Tuning,
     pub read_only: bool,
     pub opened_at: (Txg, u64),
+    pub replay_watch: Option<Arc<dyn zil::ReplayWatch>>,
 }
 
 impl Pool {
@@ -164,6 +166,7 @@ impl Pool {
             datasets: RwLock::default(),
             tuning: parts.tuning,
             read_only: parts.read_only,
+            replay_watch: parts.replay_watch,
             scrubs: Scrubs::default(),
             errors: Errors::default(),
             loading: async_lock::RwLock::new(()),

@@ -27,6 +27,7 @@ use units::{ObjsetId, Txg, VdevId, VdevOffset, ZilSeq};
 use crate::ZilError;
 use crate::live::{IntentLog, LogHandle};
 use crate::log::Core;
+use crate::meter::{Amount, ReplayWatch};
 use crate::store::LogStore;
 use crate::walk::{LogWalk, Named, WalkedBlock, WalkedRecord};
 
@@ -56,7 +57,7 @@ struct Reach {
     blk_seq: ZilSeq,
     lr_seq: ZilSeq,
     blocks: u64,
-    records: u64,
+    amount: Amount,
 }
 
 impl Reach {
@@ -68,7 +69,7 @@ impl Reach {
             reach.blocks += 1;
             for record in block.records().map_while(Result::ok) {
                 reach.lr_seq = reach.lr_seq.max(record.seq());
-                reach.records += 1;
+                reach.amount.add(record.bytes().len());
             }
         }
         Ok(reach)
@@ -136,10 +137,11 @@ impl IntentLog<Found> {
     fn note_reach(&self, mut header: ZilHeader, reach: &Reach) {
         header.claim_blk_seq = reach.blk_seq.get().into();
         header.claim_lr_seq = reach.lr_seq.get().into();
-        let needs_replay = reach.records > 0 || reach.blocks > 1;
+        let needs_replay = reach.amount.records > 0 || reach.blocks > 1;
         let replay = if needs_replay { flags::REPLAY_NEEDED } else { 0 };
         header.flags = (header.flags.get() | replay | flags::CLAIM_LR_SEQ_VALID).into();
         self.core.state.lock().header = header;
+        self.core.meter.expect(reach.amount);
     }
 
     /// Gives up a log that cannot be read to its end, because a device that held it is lost: the
@@ -200,7 +202,7 @@ impl IntentLog<Found> {
                 return Ok(false);
             }
             reach.lr_seq = reach.lr_seq.max(record.seq());
-            reach.records += 1;
+            reach.amount.add(record.bytes().len());
         }
         Ok(true)
     }
@@ -249,6 +251,11 @@ impl IntentLog<Claimed> {
     pub fn needs_replay(&self) -> bool {
         let header = self.header();
         !header.log.is_hole() && header.flags.get() & flags::REPLAY_NEEDED != 0
+    }
+
+    /// Has `watch` told of each record that is replayed.
+    pub fn watch(&self, watch: Arc<dyn ReplayWatch>) {
+        self.core.meter.watch(watch);
     }
 
     /// Whether records name blocks that belong to files. Until they are replayed nothing else may

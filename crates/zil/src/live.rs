@@ -10,6 +10,7 @@ use crate::ZilError;
 use crate::chain::HeaderState;
 use crate::itx::Itx;
 use crate::log::Core;
+use crate::meter::ReplayProgress;
 use crate::stats::{ZilStats, bump};
 use crate::store::LogStore;
 
@@ -125,6 +126,12 @@ impl LogHandle {
     #[must_use]
     pub fn stats(&self) -> ZilStats {
         self.0.stats.snapshot()
+    }
+
+    /// How far the replay of the log has got, if one is under way.
+    #[must_use]
+    pub fn replay_progress(&self) -> Option<ReplayProgress> {
+        self.0.meter.progress(self.0.env.now())
     }
 
     /// Blocks that the log holds: those of the chain, and those waiting to be freed.

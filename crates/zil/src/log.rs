@@ -7,6 +7,7 @@ use ondisk::zil::ZilHeader;
 use parking_lot::Mutex;
 use units::{ObjsetId, ZilSeq};
 
+use crate::meter::Meter;
 use crate::pending::Pending;
 use crate::progress::Progress;
 use crate::shelf::Shelf;
@@ -22,6 +23,7 @@ pub struct Core {
     pub(crate) state: Mutex<State>,
     pub(crate) pending: Mutex<Pending>,
     pub(crate) stats: Stats,
+    pub(crate) meter: Meter,
     pub(crate) shelf: Arc<Shelf>,
 }
 
@@ -41,6 +43,7 @@ impl Core {
             state: Mutex::new(state),
             pending: Mutex::default(),
             stats: Stats::default(),
+            meter: Meter::default(),
             shelf: Arc::default(),
         })
     }

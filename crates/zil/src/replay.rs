@@ -152,6 +152,7 @@ struct Todo {
     txtype: u64,
     head: RecordHead,
     record: LogRecord,
+    bytes: usize,
 }
 
 /// Records of objects' contents, each object's in order.
@@ -162,9 +163,9 @@ struct Lanes {
 }
 
 impl Lanes {
-    fn push(&mut self, object: ObjectId, todo: Todo, bytes: usize) {
+    fn push(&mut self, object: ObjectId, todo: Todo) {
+        self.bytes += todo.bytes;
         self.by_object.entry(object).or_default().push(todo);
-        self.bytes += bytes;
     }
 }
 
@@ -179,7 +180,10 @@ impl IntentLog<Claimed> {
         into: &dyn Replay,
     ) -> Result<(IntentLog<Live>, ReplayReport), Box<ReplayStopped>> {
         let mut claimed = ClaimedBlocks::new(&self.header());
-        match self.core.replay(into, &mut claimed).await {
+        self.core.meter.begin(self.core.env.now());
+        let replayed = self.core.replay(into, &mut claimed).await;
+        self.core.meter.end();
+        match replayed {
             Ok((report, after)) => Ok((self.into_live(claimed, after), report)),
             Err(error) => Err(Box::new(ReplayStopped { log: self, error })),
         }
@@ -205,15 +209,18 @@ impl Core {
             for record in block.records() {
                 let raw = record.map_err(|source| self.bad_record(block.seq, source))?;
                 claimed.note_record(&raw);
+                self.meter.span((header.claim_lr_seq.get() + 1).saturating_sub(raw.seq().get()));
                 if raw.seq() <= first || raw.txg() < claim_txg {
                     report.skipped += 1;
+                    self.meter.add(raw.bytes().len());
                     continue;
                 }
                 let (head, record) = raw.decode().map_err(|source| self.bad_record(raw.seq(), source))?;
-                let todo = Todo { seq: raw.seq(), txtype: raw.txtype(), head, record };
+                let bytes = raw.bytes().len();
+                let todo = Todo { seq: raw.seq(), txtype: raw.txtype(), head, record, bytes };
                 self.state.lock().progress.begin(todo.seq);
                 match lane_of(&todo.record) {
-                    Some(object) => waiting.push(object, todo, raw.bytes().len()),
+                    Some(object) => waiting.push(object, todo),
                     None => {
                         self.replay_lanes(into, std::mem::take(&mut waiting), &mut report).await?;
                         report.add(self.replay_record(into, todo).await?);
@@ -270,7 +277,7 @@ impl Core {
     }
 
     async fn replay_record(&self, into: &dyn Replay, todo: Todo) -> Result<Applied, ZilError> {
-        let Todo { seq, txtype, head, record } = todo;
+        let Todo { seq, txtype, head, record, bytes } = todo;
         let block = self.replay_block(&record).await?;
         let is_all = record.object().is_none();
         let record = ReplayRecord { head, record, block };
@@ -284,6 +291,11 @@ impl Core {
         let applied =
             applied.map_err(|source| ZilError::Replay { objset: self.objset, seq, txtype, source })?;
         self.state.lock().progress.end(seq);
+        if let Some(watch) = self.meter.add(bytes)
+            && let Some(progress) = self.meter.progress(self.env.now())
+        {
+            watch.replayed(self.objset, progress).await;
+        }
         Ok(applied)
     }
 

@@ -191,5 +191,6 @@ fn spec_of(call: &PoolImport, settings: &Settings) -> ImportSpec {
         read_only: settings.read_only,
         without_logs: call.allow_missing_log,
         destroyed: call.destroyed,
+        ..ImportSpec::default()
     }
 }

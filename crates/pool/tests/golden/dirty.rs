@@ -38,7 +38,7 @@ fn g14_log_on_its_own_device_is_replayed_as_openzfs_does() {
 
 /// Where OpenZFS's own replay of an indirect write made a file longer than anybody wrote it, what
 /// the application saw before the crash is right.
-fn without_growth(world: &World) -> Manifest {
+pub fn without_growth(world: &World) -> Manifest {
     let (mut told, before) = (world.told("manifest.jsonl"), world.told("before.jsonl"));
     let mut grown = 0;
     for (place, entry) in &mut told {

@@ -10,6 +10,7 @@ mod big_endian;
 mod dirty;
 mod encrypted;
 mod hostile;
+mod killed;
 mod lost;
 mod manifest;
 mod props;

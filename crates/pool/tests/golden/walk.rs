@@ -38,17 +38,41 @@ pub struct Walked {
     pub errors: BTreeMap<Place, PoolError>,
 }
 
+impl Walked {
+    fn add(&mut self, place: Place, read: Result<Entry, PoolError>) {
+        match read {
+            Ok(entry) => _ = self.manifest.insert(place, entry),
+            Err(error) => _ = self.errors.insert(place, error),
+        }
+    }
+}
+
 /// Reads every object of every dataset, snapshot and volume.
 pub fn walk(env: &RealEnv, pool: &Arc<Pool>) -> Walked {
     let mut walked = Walked::default();
+    let found = env.block_on(find_all(pool, &mut walked));
+    read_all(env, &found, &mut walked);
+    walked
+}
+
+/// The same in one task, for worlds that one thread runs.
+pub async fn walk_alone(pool: &Arc<Pool>) -> Walked {
+    let mut walked = Walked::default();
+    for one in find_all(pool, &mut walked).await {
+        let read = entry(&one).await;
+        walked.add(one.place, read);
+    }
+    walked
+}
+
+async fn find_all(pool: &Arc<Pool>, walked: &mut Walked) -> Vec<Found> {
     let mut found = Vec::new();
-    for name in env.block_on(names(pool)).expect("datasets can be listed") {
-        if let Err(error) = env.block_on(walk_dataset(pool, &name, &mut found, &mut walked)) {
+    for name in names(pool).await.expect("datasets can be listed") {
+        if let Err(error) = walk_dataset(pool, &name, &mut found, walked).await {
             walked.errors.insert((name, Vec::new()), error);
         }
     }
-    read_all(env, &found, &mut walked);
-    walked
+    found
 }
 
 /// Names of all datasets and their snapshots.
@@ -141,10 +165,7 @@ fn read_all(env: &RealEnv, found: &[Found], walked: &mut Walked) {
         threads.into_iter().flat_map(|thread| thread.join().expect("no reader panics")).collect()
     });
     for (place, entry) in done {
-        match entry {
-            Ok(entry) => _ = walked.manifest.insert(place, entry),
-            Err(error) => _ = walked.errors.insert(place, error),
-        }
+        walked.add(place, entry);
     }
 }
 
