@@ -7,6 +7,7 @@ use ondisk::zil::record::swap_record;
 use ondisk::zil::{ChainForm, LogRecord, TxType, ZIL_CHAIN_BYTES, ZilChain, ZilHeader};
 use ondisk::{Blkptr, ByteOrder, ChecksumKind, ZioEck};
 use units::{Txg, VdevId};
+use zerocopy::IntoBytes;
 
 use super::world::{MemStore, OBJSET, World, env, log_bp, now, place_of};
 use crate::{IntentLog, LogStore, LogWalk, WalkedBlock};
@@ -185,4 +186,51 @@ fn a_big_endian_block_with_a_flipped_bit_ends_the_log() {
         let blocks = walk(&store, &header);
         assert!(blocks.len() == 1 && !blocks[0].is_written(), "byte {at}");
     }
+}
+
+/// A log block's place, its chain structure at the block's end.
+fn with_trailer(bp: &Blkptr) -> Blkptr {
+    let mut bp = *bp;
+    bp.as_mut_bytes()[48 + 5] = ChecksumKind::Zilog.raw();
+    bp
+}
+
+/// A block of the golden log as versions before the slim form wrote it.
+fn as_old(bp: &Blkptr, block: &[u8]) -> Vec<u8> {
+    let (chain, records) = ZilChain::decode(ChainForm::Slim, block).expect("a log block");
+    let mut bytes = records.to_vec();
+    bytes.resize(block.len(), 0);
+    let chain = ZilChain::new(with_trailer(&chain.next), records.len() as u64, bp.checksum());
+    let at = bytes.len() - ZIL_CHAIN_BYTES;
+    bytes[at..].copy_from_slice(chain.as_bytes());
+    let sum =
+        codec::checksum_of(ByteOrder::Little, ChecksumKind::Zilog, &bytes, None).expect("needs no salt");
+    ZioEck::seeded(sum).put_in(ByteOrder::Little, &mut bytes);
+    bytes
+}
+
+#[test]
+fn a_log_with_its_chain_in_trailers_reads_as_its_slim_twin() {
+    let (store, header) = unpack();
+    let slim = walk(&store, &header);
+    let records = |blocks: &[WalkedBlock]| -> Vec<_> {
+        let all = blocks.iter().flat_map(WalkedBlock::records);
+        all.map(|record| record.expect("sound").decode().expect("sound")).collect()
+    };
+    for block in slim.iter().filter(|block| block.is_written()) {
+        let bytes = now(store.read(&block.bp)).expect("memory answers");
+        store.write_raw(&block.bp, &as_old(&block.bp, &bytes));
+    }
+    assert_eq!(walk(&store, &header).len(), 1, "to who looks for the slim form there is nothing");
+    let header = ZilHeader { log: with_trailer(&header.log), ..header };
+    let old = walk(&store, &header);
+    assert_eq!((old.len(), records(&old)), (84, records(&slim)));
+    // All of a block counts, whatever of it is used.
+    let last = &old[82].bp;
+    let mut bytes = now(store.read(last)).expect("memory answers").to_vec();
+    let unused = bytes.len() - ZIL_CHAIN_BYTES - 1;
+    assert_eq!(bytes[unused], 0, "the last block is not full");
+    bytes[unused] = 1;
+    store.write_raw(last, &bytes);
+    assert_eq!(walk(&store, &header).len(), 83);
 }
