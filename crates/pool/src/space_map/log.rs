@@ -148,7 +148,7 @@ impl Logs {
     /// From this group on the metaslab has something in the logs, if it had nothing before. One of
     /// which this group's log tells already is left as it is, though the logs' entries may have come to
     /// nothing by now: half of those may be in an older log.
-    /// (seen by the tests `killed` on a pool without logs)
+    /// (test: `changes_that_cancel_out_in_one_pass_leave_older_logs_in_use_for_the_next`)
     async fn enter(&mut self, at: &At<'_>, maps: &SpaceMaps, place: Place) -> Result<(), PoolError> {
         let txg = at.tx.txg();
         let has_nothing =
@@ -243,3 +243,6 @@ async fn create_log_zap(at: &At<'_>) -> Result<Zap, PoolError> {
 fn damaged(object: ObjectId, what: &str) -> PoolError {
     PoolError::Damaged { object, what: what.into() }
 }
+
+#[cfg(test)]
+mod tests;
