@@ -45,6 +45,8 @@ struct Plan {
     flush: Rule,
     discard: Rule,
     is_gone: bool,
+    /// Requests until it goes, if that is on order: the last of these fails already.
+    goes_in: Option<u64>,
 }
 
 impl Plan {
@@ -92,6 +94,12 @@ impl Faults {
         self.0.lock().is_gone = true;
     }
 
+    /// Takes the device away at its `nth` request from now, of whatever kind: 1 is the next one.
+    pub fn disappear_at(&self, nth: u64) {
+        assert!(nth > 0, "requests are counted from 1");
+        self.0.lock().goes_in = Some(nth);
+    }
+
     /// Whether the device has been taken away.
     #[must_use]
     pub fn is_gone(&self) -> bool {
@@ -101,7 +109,7 @@ impl Faults {
     /// Ends all failures, and brings the device back.
     pub fn heal(&self) {
         let mut plan = self.0.lock();
-        plan.is_gone = false;
+        (plan.is_gone, plan.goes_in) = (false, None);
         for op in [FaultOp::Read, FaultOp::Write, FaultOp::Flush, FaultOp::Discard] {
             plan.rule(op).fails = None;
         }
@@ -120,6 +128,8 @@ impl Faults {
     pub fn check(&self, op: FaultOp, offset: LeafOffset, len: u64) -> Result<(), DeviceError> {
         let mut plan = self.0.lock();
         let fails = plan.rule(op).next_fails();
+        plan.goes_in = plan.goes_in.map(|left| left.saturating_sub(1));
+        plan.is_gone |= plan.goes_in == Some(0);
         if plan.is_gone {
             return Err(DeviceError::Gone);
         }

@@ -1,13 +1,50 @@
 //! A disk's bytes, sparse and cheap to copy: copies share all pages until one is written.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use crate::rng::mix;
 
 const PAGE_BYTES: usize = 4096;
 const PAGES_PER_CHUNK: usize = 256;
 
 type Page = [u8; PAGE_BYTES];
-type Chunk = [Option<Arc<Page>>; PAGES_PER_CHUNK];
+
+/// A stretch of pages.
+#[derive(Clone)]
+struct Chunk {
+    pages: [Option<Arc<Page>>; PAGES_PER_CHUNK],
+    /// Once asked for, until a page is written.
+    digest: OnceLock<u64>,
+}
+
+impl Chunk {
+    fn empty() -> Self {
+        Self { pages: [const { None }; PAGES_PER_CHUNK], digest: OnceLock::new() }
+    }
+
+    /// The same for pages never written and pages of zeros.
+    fn digest(&self) -> u64 {
+        *self.digest.get_or_init(|| {
+            let pages = self.pages.iter().enumerate();
+            let written = pages.filter_map(|(n, page)| Some((n, page.as_ref()?)));
+            let sums = written.map(|(n, page)| page_digest(n as u64, page));
+            sums.fold(0, u64::wrapping_add)
+        })
+    }
+}
+
+/// 0 for a page of zeros.
+fn page_digest(number: u64, page: &Page) -> u64 {
+    let (words, _) = page.as_chunks::<8>();
+    let mut digest = [0; 2];
+    for (n, word) in words.iter().enumerate() {
+        let lane = &mut digest[n % 2];
+        *lane = mix(u64::rotate_left(*lane, 23) ^ u64::from_le_bytes(*word));
+    }
+    let [a, b] = digest;
+    if (a, b) == (0, 0) { 0 } else { mix(mix(a ^ number) ^ b.rotate_left(32)) }
+}
 
 /// Zeros until written.
 #[derive(Clone, Default)]
@@ -16,6 +53,14 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
+    /// A number that two contents share only if they are the same.
+    pub(crate) fn digest(&self) -> u64 {
+        let chunks = self.chunks.iter().enumerate();
+        let written = chunks.filter_map(|(n, chunk)| Some((n as u64, chunk.as_ref()?.digest())));
+        let sums = written.filter(|&(_, digest)| digest != 0).map(|(n, digest)| mix(mix(n) ^ digest));
+        sums.fold(0, u64::wrapping_add)
+    }
+
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) {
         for (page, start, part) in pieces(offset, into.len()) {
             let len = part.len();
@@ -35,7 +80,7 @@ impl Pages {
 
     fn page(&self, number: usize) -> Option<&Arc<Page>> {
         let chunk = self.chunks.get(number / PAGES_PER_CHUNK)?.as_ref()?;
-        chunk[number % PAGES_PER_CHUNK].as_ref()
+        chunk.pages[number % PAGES_PER_CHUNK].as_ref()
     }
 
     fn page_mut(&mut self, number: usize) -> &mut Page {
@@ -43,8 +88,9 @@ impl Pages {
         if index >= self.chunks.len() {
             self.chunks.resize(index + 1, None);
         }
-        let chunk = self.chunks[index].get_or_insert_with(|| Arc::new([const { None }; PAGES_PER_CHUNK]));
-        let page = &mut Arc::make_mut(chunk)[number % PAGES_PER_CHUNK];
+        let chunk = Arc::make_mut(self.chunks[index].get_or_insert_with(|| Arc::new(Chunk::empty())));
+        chunk.digest = OnceLock::new();
+        let page = &mut chunk.pages[number % PAGES_PER_CHUNK];
         Arc::make_mut(page.get_or_insert_with(|| Arc::new([0; PAGE_BYTES])))
     }
 }

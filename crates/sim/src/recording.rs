@@ -10,7 +10,7 @@ use crate::history::{Event, Mark, digest};
 use crate::ledger::Ledger;
 use crate::log::DiskCard;
 use crate::pages::Pages;
-use crate::rng::Rng;
+use crate::rng::{Rng, mix};
 
 /// At which moments the power is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,6 +252,13 @@ impl CrashImage {
     #[must_use]
     pub fn story(&self) -> &str {
         &self.story
+    }
+
+    /// A number that two images share only if all disks hold the same bytes: of states that many
+    /// cuts could leave, one is enough to look at.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        self.contents.iter().fold(0, |digest, content| mix(digest.rotate_left(23) ^ content.digest()))
     }
 
     /// Bytes of the disk at `path`.

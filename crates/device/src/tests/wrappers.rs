@@ -110,5 +110,13 @@ fn faults_come_when_ordered_and_not_otherwise() {
         device.flush().await.expect("healed");
         assert_eq!(faults.seen(FaultOp::Write), 6);
         assert_eq!(faults.seen(FaultOp::Flush), 4);
+
+        faults.disappear_at(3);
+        write(7).await.expect("not yet");
+        device.flush().await.expect("nor now");
+        assert!(matches!(write(8).await, Err(DeviceError::Gone)));
+        assert!(matches!(device.flush().await, Err(DeviceError::Gone)));
+        faults.heal();
+        assert!(holds(&device, 0, 512, 7).await, "back, as it was");
     });
 }

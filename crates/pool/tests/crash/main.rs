@@ -2,7 +2,8 @@
 //!
 //! `images`: runs are recorded, and of the states that a power cut could have left of the disks,
 //! some are imported and compared with what had been acknowledged. `failures`: logs and mirror
-//! children fail while files are written. `full`: logs fill, the only disk fails, threads go on.
+//! children fail while files are written. `histories`: all short histories, and all states in which
+//! a power cut could leave them. `full`: logs fill, the only disk fails, threads go on.
 //! `labels`: labels and uberblocks torn at every sector.
 //!
 //! A failure prints its seed and the image's story. `SAWMILL_CRASH_SEED` runs that seed only;
@@ -13,7 +14,10 @@
 mod clients;
 mod dice;
 mod failures;
+mod found;
 mod full;
+mod ground;
+mod histories;
 mod homes;
 mod images;
 mod labels;
@@ -22,4 +26,5 @@ mod promise;
 mod replay;
 mod shape;
 mod space;
+mod steps;
 mod story;

@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use units::ObjectId;
-use zpl::{Attributes, FileKind, Zfs};
+use zpl::Zfs;
 
+use crate::found::{Found, Node};
 use crate::promise::{Promise, Subject};
 
 pub const SLOT_BYTES: usize = 8 << 10;
@@ -72,7 +73,7 @@ pub enum Named {
 pub type Names = BTreeMap<String, Named>;
 
 /// Versions of one thing.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Versions<T> {
     pub all: Vec<T>,
     /// The number of the last whose change has returned.
@@ -99,7 +100,7 @@ impl<T> Versions<T> {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Model {
     pub names: BTreeMap<u64, Versions<Names>>,
     pub files: BTreeMap<u64, Versions<FileState>>,
@@ -119,114 +120,79 @@ impl Model {
 
     /// The file system keeps `promise`.
     pub async fn check(&self, zfs: &Zfs, promise: &Promise) {
+        self.judge(&Found::read(zfs).await, promise);
+    }
+
+    /// What was found keeps `promise`.
+    pub fn judge(&self, found: &Found, promise: &Promise) {
         for (&client, versions) in &self.names {
-            self.check_client(zfs, client, versions, promise).await;
+            self.judge_client(found, client, versions, promise);
         }
-        if self.slots.is_empty() {
-            return;
-        }
-        let shared = zfs.lookup(zfs.root(), b"shared").await.expect("the shared file is there").object;
         for (&slot, versions) in &self.slots {
-            let mut bytes = vec![0; SLOT_BYTES];
-            zfs.read(shared, slot * SLOT_BYTES as u64, &mut bytes).await.expect("a slot reads");
+            let at = slot as usize * SLOT_BYTES;
+            let bytes = &found.shared[at..at + SLOT_BYTES];
             let oldest = promise.oldest(Subject::Slot(slot));
             let fits =
-                versions.all[oldest..].windows(2).any(|pair| is_prefix_written(&bytes, &pair[0], &pair[1]))
+                versions.all[oldest..].windows(2).any(|pair| is_prefix_written(bytes, &pair[0], &pair[1]))
                     || *versions.last() == bytes;
-            assert!(
-                fits,
-                "slot {slot}: not a version from {oldest} on; it is {:?}",
-                position(&versions.all, &bytes)
-            );
+            let is = versions.all.iter().rposition(|version| version == bytes);
+            assert!(fits, "slot {slot}: not a version from {oldest} on; it is {is:?}");
         }
     }
 
-    async fn check_client(&self, zfs: &Zfs, client: u64, versions: &Versions<Names>, promise: &Promise) {
-        let dir = zfs.lookup(zfs.root(), format!("client{client}").as_bytes()).await;
-        let dir = dir.expect("a client's directory is there").object;
-        let found = self.tree(zfs, dir).await;
+    fn judge_client(&self, found: &Found, client: u64, versions: &Versions<Names>, promise: &Promise) {
+        let tree = found.trees.get(format!("client{client}").as_bytes());
+        let tree = tree.expect("a client's directory is there");
+        let named = tree.iter().map(|(path, node)| (path.clone(), self.named(path, node)));
+        let is_names: Names = named.collect();
         let oldest = promise.oldest(Subject::Names(client));
-        let Some(names) = versions.all[oldest..].iter().find(|names| **names == found) else {
-            let is = position(&versions.all, &found);
+        let Some(names) = versions.all[oldest..].iter().find(|names| **names == is_names) else {
+            let is = position(&versions.all, &is_names);
             panic!(
-                "names of client {client}: not a version from {oldest} on; they are {is:?}: {found:?}, promised {:?}",
+                "names of client {client}: not a version from {oldest} on; they are {is:?}: {is_names:?}, promised {:?}",
                 versions.all[oldest]
             );
         };
         for named in names.values() {
             if let Named::File(file) = named {
-                self.check_file(zfs, *file, promise).await;
+                self.judge_file(found, *file, promise);
             }
         }
     }
 
-    /// All names below `dir`.
-    async fn tree(&self, zfs: &Zfs, dir: ObjectId) -> Names {
-        let mut names = Names::new();
-        let mut todo = vec![(String::new(), dir)];
-        while let Some((prefix, dir)) = todo.pop() {
-            for entry in zfs.list(dir, 0, 1 << 20).await.expect("a directory lists").into_iter().skip(2) {
-                let path = format!("{prefix}{}", String::from_utf8(entry.name).expect("names are text"));
-                let of = zfs.attributes(entry.object).await;
-                let of = of.unwrap_or_else(|e| panic!("{path} (object {}): {e}", entry.object));
-                let named = match of.kind {
-                    FileKind::Directory => {
-                        todo.push((format!("{path}/"), entry.object));
-                        Named::Directory
-                    }
-                    FileKind::Symlink => {
-                        Named::Symlink(zfs.readlink(entry.object).await.expect("a link reads"))
-                    }
-                    _ => Named::File(self.file_of(&path, &of)),
-                };
-                names.insert(path, named);
-            }
+    fn named(&self, path: &str, node: &Node) -> Named {
+        match node {
+            Node::Directory => Named::Directory,
+            Node::Symlink(target) => Named::Symlink(target.clone()),
+            Node::File(object) => Named::File(self.file_of(path, *object)),
         }
-        names
     }
 
     /// Numbers of objects are used again, generations are not.
-    fn file_of(&self, path: &str, of: &Attributes) -> u64 {
-        let found = self.objects.iter().find(|&(_, &object)| object == (of.object, of.generation));
+    fn file_of(&self, path: &str, object: (ObjectId, u64)) -> u64 {
+        let found = self.objects.iter().find(|&(_, &ours)| ours == object);
         let Some((&file, _)) = found else {
-            panic!("{path} is object {} of generation {}, which is none we made", of.object, of.generation)
+            panic!("{path} is object {} of generation {}, which is none we made", object.0, object.1)
         };
         file
     }
 
-    async fn check_file(&self, zfs: &Zfs, file: u64, promise: &Promise) {
-        let (object, _) = self.objects[&file];
-        let found = read_file(zfs, object).await;
+    fn judge_file(&self, found: &Found, file: u64, promise: &Promise) {
+        let object = self.objects[&file];
+        let found = &found.files[&object];
+        let object = object.0;
         let oldest = promise.oldest(Subject::File(file));
         let versions = &self.files[&file].all[oldest..];
-        let is_version = versions.iter().any(|version| version.same(&found));
-        let is_half_way = || versions.windows(2).any(|pair| is_half_way(&found, &pair[0], &pair[1]));
-        let is_mixed = || versions.iter().any(|version| version.read_back) && is_mixed(&found, versions);
+        let is_version = versions.iter().any(|version| version.same(found));
+        let is_half_way = || versions.windows(2).any(|pair| is_half_way(found, &pair[0], &pair[1]));
+        let is_mixed = || versions.iter().any(|version| version.read_back) && is_mixed(found, versions);
         assert!(
             is_version || is_half_way() || is_mixed(),
             "file {file} (object {object}) of {} bytes is no version of {oldest}..={}: {}",
             found.data.len(),
             self.files[&file].all.len() - 1,
-            describe(&found, &self.files[&file].all)
+            describe(found, &self.files[&file].all)
         );
-    }
-}
-
-async fn read_file(zfs: &Zfs, object: ObjectId) -> FileState {
-    let of = zfs.attributes(object).await.expect("a file that has a name has attributes");
-    let mut data = vec![0; of.size as usize];
-    assert_eq!(zfs.read(object, 0, &mut data).await.expect("a file reads"), data.len());
-    let mut xattrs = BTreeMap::new();
-    for name in zfs.xattr_names(object).await.expect("attributes list") {
-        let value = zfs.xattr(object, &name).await.expect("an attribute listed reads");
-        xattrs.insert(name, value);
-    }
-    FileState {
-        data: Arc::new(data),
-        permissions: of.permissions,
-        uid: of.uid,
-        xattrs,
-        ..FileState::default()
     }
 }
 

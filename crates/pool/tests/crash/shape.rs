@@ -34,6 +34,13 @@ pub const MIRRORED_LOG: Shape = Shape {
     parity: 0,
     vdevs: &[(&["/a", "/b"], false), (&["/l", "/m"], true)],
 };
+pub const SINGLE_TWO_LOGS: Shape = Shape {
+    name: "single, two logs",
+    parity: 0,
+    vdevs: &[(&["/a"], false), (&["/l"], true), (&["/m"], true)],
+};
+pub const SINGLE_MIRRORED_LOG: Shape =
+    Shape { name: "single, mirrored log", parity: 0, vdevs: &[(&["/a"], false), (&["/l", "/m"], true)] };
 
 impl Shape {
     pub fn disks(&self) -> impl Iterator<Item = PathBuf> {

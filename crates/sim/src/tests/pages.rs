@@ -24,3 +24,33 @@ fn pages_behave_like_plain_bytes_and_copies_are_apart() {
         assert!(back == plain);
     }
 }
+
+#[test]
+fn contents_are_the_same_when_their_digests_are() {
+    const PLACES: [u64; 5] = [0, 5000, 70_000, 1 << 20, 2 << 20];
+    let put = |order: [usize; 5]| {
+        let mut pages = Pages::default();
+        for n in order {
+            pages.write(PLACES[n], &[n as u8 + 1; 3000]);
+            let _ = pages.digest();
+        }
+        pages
+    };
+    let (one, other) = (put([0, 1, 2, 3, 4]), put([4, 2, 0, 3, 1]));
+    assert_eq!(one.digest(), other.digest());
+    for at in PLACES {
+        let mut changed = one.clone();
+        changed.write(at + 17, &[0x80]);
+        assert_ne!(changed.digest(), one.digest());
+        changed.write(at + 17, &[PLACES.iter().position(|&place| place == at).expect("a place") as u8 + 1]);
+        assert_eq!(changed.digest(), one.digest());
+    }
+    let mut moved = Pages::default();
+    moved.write(4096, &[1; 3000]);
+    let mut first = Pages::default();
+    first.write(0, &[1; 3000]);
+    assert_ne!(moved.digest(), first.digest());
+    first.write(0, &[0; 4096]);
+    first.write(9 << 20, &[0; 10]);
+    assert_eq!(first.digest(), Pages::default().digest());
+}
