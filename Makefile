@@ -2,14 +2,14 @@
 .PHONY: demo test bench setup
 
 demo: setup
-	cargo build --release --locked
+	cargo build --release --locked --package sawmill-cli
 	scripts/demo
 
 test: setup
 	scripts/test
 
 bench: setup
-	cargo build --release --locked
+	cargo build --release --locked --package sawmill-cli
 	scripts/bench
 
 setup:

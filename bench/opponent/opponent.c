@@ -37,7 +37,7 @@
 static struct {
 	int threads;
 	uint64_t size, span;
-	double seconds;
+	double ramp, seconds;
 	char *main[FILES_MAX], *log[FILES_MAX];
 	int mains, logs;
 	int log_mirror;
@@ -48,6 +48,8 @@ static struct {
 static objset_t *os;
 static zilog_t *zilog;
 static uint64_t object;
+/* Writes that begin while this is set count. */
+static volatile int measuring;
 static volatile int stop;
 static uint64_t device_writes, device_flushes;
 
@@ -276,9 +278,11 @@ writer_main(void *arg)
 			at += writer->number * places() * plan.size;
 			*(uint64_t *)bytes = writer->acked[place] + 1;
 		}
+		int counts = measuring;
 		double begun = now();
 		write_at(at, plan.size, bytes, 1);
-		note_latency(writer, now() - begun);
+		if (counts)
+			note_latency(writer, now() - begun);
 		if (plan.crash != NULL)
 			writer->acked[place]++;
 	}
@@ -336,13 +340,15 @@ measure(void)
 	writer_t *writers = calloc(plan.threads, sizeof (writer_t));
 	char *first = calloc(1, plan.size);
 	write_at(0, plan.size, first, 1);
-	uint64_t writes = device_writes, flushes = device_flushes;
-	double begun = now(), cpu_begun = cpu();
 	for (int i = 0; i < plan.threads; i++) {
 		writers[i].number = i;
 		writers[i].acked = calloc(places(), sizeof (uint64_t));
 		check(pthread_create(&writers[i].thread, NULL, writer_main, &writers[i]), "thread");
 	}
+	usleep((useconds_t)(plan.ramp * 1e6));
+	uint64_t writes = device_writes, flushes = device_flushes;
+	double begun = now(), cpu_begun = cpu();
+	measuring = 1;
 	usleep((useconds_t)(plan.seconds * 1e6));
 	stop = 1;
 	for (int i = 0; i < plan.threads; i++)
@@ -420,7 +426,7 @@ parse(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "threads", 1, 0, 't' }, { "size", 1, 0, 's' }, { "span", 1, 0, 'n' },
-		{ "seconds", 1, 0, 'T' }, { "main", 1, 0, 'm' }, { "log", 1, 0, 'l' },
+		{ "ramp", 1, 0, 'R' }, { "seconds", 1, 0, 'T' }, { "main", 1, 0, 'm' }, { "log", 1, 0, 'l' },
 		{ "log-mirror", 0, 0, 'M' }, { "crash", 1, 0, 'c' }, { "replay", 1, 0, 'r' },
 		{ "forget", 0, 0, 'f' },
 		{ 0 }
@@ -431,6 +437,7 @@ parse(int argc, char **argv)
 		case 't': plan.threads = atoi(optarg); break;
 		case 's': plan.size = bytes_of(optarg); break;
 		case 'n': plan.span = bytes_of(optarg); break;
+		case 'R': plan.ramp = atof(optarg); break;
 		case 'T': plan.seconds = atof(optarg); break;
 		case 'm': plan.main[plan.mains++ % FILES_MAX] = optarg; break;
 		case 'l': plan.log[plan.logs++ % FILES_MAX] = optarg; break;
@@ -442,7 +449,7 @@ parse(int argc, char **argv)
 		}
 	}
 	if (plan.mains == 0 || plan.mains > FILES_MAX || plan.logs > FILES_MAX || plan.threads < 1) {
-		fprintf(stderr, "usage: opponent [--threads N] [--size S] [--span S] [--seconds T] "
+		fprintf(stderr, "usage: opponent [--threads N] [--size S] [--span S] [--ramp T] [--seconds T] "
 		    "--main FILE... [--log FILE...] [--log-mirror] [--crash ACKS | --replay ACKS [--forget]]\n");
 		exit(2);
 	}

@@ -19,7 +19,7 @@ use device::{Options, RealEnv};
 use words::Words;
 
 const USAGE: &str = "usage:
-	bench zil --threads N --size S --span S --seconds T --main FILE... [--log FILE...] [--log-mirror] [--json]
+	bench zil --threads N --size S --span S --seconds T --main FILE... [--log FILE...] [--log-mirror] [--ramp T] [--json]
 	bench stream --size S --main FILE... [--record S] [--compression C] [--compressible] [--cache S] [--seconds T] [--json]
 	bench create --files N --main FILE... [--size S] [--cache S] [--json]
 	bench file --path FILE --threads N --size S --span S --seconds T [--acks FILE] [--json]
@@ -80,6 +80,7 @@ fn zil(words: &Words) -> Result<u8, Refusal> {
         threads: words.number("threads", 1)?,
         size: words.bytes("size", 8 << 10)? as usize,
         span: words.bytes("span", 400 << 20)?,
+        ramp: Duration::from_secs(words.number("ramp", 0)? as u64),
         time: Duration::from_secs(words.number("seconds", 5)? as u64),
         main: words.paths("main"),
         log: words.paths("log"),

@@ -31,7 +31,7 @@ use crate::changes::Changes;
 use crate::hole::Place;
 use crate::in_flight::InFlight;
 use crate::shape::Shape;
-use crate::{BlockClass, BlockKinds, DmuError, SpaceDelta};
+use crate::{BlockClass, BlockKinds, DmuError, SpaceDelta, TxgGate};
 
 /// Where a tree is: for bookmarks and errors.
 #[derive(Clone, Copy, Debug)]
@@ -213,6 +213,7 @@ pub(crate) struct BlockPolicy {
 pub(crate) struct TreeSync<'a> {
     pub zio: &'a Zio,
     pub limit: &'a InFlight,
+    pub gate: &'a TxgGate,
     pub txg: Txg,
     pub name: TreeName,
     pub policy: BlockPolicy,
@@ -375,7 +376,11 @@ impl TreeSync<'_> {
 
     async fn update_data(&self, index: u64, old: Blkptr) -> Result<Blkptr, DmuError> {
         let new = match self.changes.blocks.get(&index) {
-            Some(data) => self.write_data(index, data, &old).await?,
+            Some(data) => {
+                let new = self.write_data(index, data, &old).await?;
+                self.gate.note_written(data.len() as u64);
+                new
+            }
             None => self.place(0).freed(&old, self.txg, self.births()),
         };
         self.replaced(&old, &new);

@@ -46,6 +46,8 @@ pub struct TxgGate {
     /// Bytes changed and not yet on disk, of all groups.
     dirty_bytes: AtomicU64,
     dirty_limit_bytes: AtomicU64,
+    /// Those of the group being synced that are on their disks by now.
+    written_bytes: AtomicU64,
     line: delay::Line,
     /// A hold was dropped, dirty data went down, a group synced, or the pool failed.
     changed: Event,
@@ -78,6 +80,7 @@ impl TxgGate {
             }),
             dirty_bytes: AtomicU64::new(0),
             dirty_limit_bytes: AtomicU64::new(dirty_limit_bytes),
+            written_bytes: AtomicU64::new(0),
             line: delay::Line::default(),
             changed: Event::new(),
             kicked: Event::new(),
@@ -107,7 +110,8 @@ impl TxgGate {
     #[must_use]
     pub fn delay(&self, now: Duration, write_bytes: u64) -> Duration {
         let limit = self.dirty_limit_bytes.load(Ordering::Relaxed);
-        self.line.join(now, delay::wait(self.dirty_bytes(), limit, write_bytes))
+        let to_write = self.dirty_bytes().saturating_sub(self.written_bytes.load(Ordering::Relaxed));
+        self.line.join(now, delay::wait(to_write, limit, write_bytes))
     }
 
     /// Joins the open group; waits while more is dirty than the limit allows.
@@ -242,6 +246,7 @@ impl TxgGate {
             state.synced = txg;
             let freed = std::mem::take(&mut state.dirty[txg.slot()]);
             self.dirty_bytes.fetch_sub(freed, Ordering::Relaxed);
+            self.written_bytes.store(0, Ordering::Relaxed);
         }
         self.changed.notify(usize::MAX);
     }
@@ -266,6 +271,12 @@ impl TxgGate {
         if self.is_wanted() {
             self.kicked.notify(usize::MAX);
         }
+    }
+
+    /// Counts `bytes` of the group being synced as written: they take memory still, but no disk has to
+    /// catch up with them, so nobody is slowed down for their sake.
+    pub(crate) fn note_written(&self, bytes: u64) {
+        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     fn release(&self, txg: Txg) {

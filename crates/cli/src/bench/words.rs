@@ -9,6 +9,7 @@ const NAMES: &[&str] = &[
     "threads",
     "size",
     "span",
+    "ramp",
     "seconds",
     "main",
     "log",

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use device::RealEnv;
@@ -27,7 +27,10 @@ pub struct Plan {
     pub size: usize,
     /// Bytes of the file that is written to.
     pub span: u64,
-    /// How long.
+    /// How long they write before measuring begins: until what is written, synced and freed again
+    /// goes round in memory that the process has already.
+    pub ramp: Duration,
+    /// How long it is measured.
     pub time: Duration,
     /// Devices of the pool.
     pub main: Vec<PathBuf>,
@@ -120,10 +123,7 @@ pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
     // The first commit makes the log's chain; it is not what is measured.
     let first = WriteFlags { sync: true, ..WriteFlags::default() };
     env.block_on(zfs.write(file, 0, &vec![1; plan.size], first))?;
-    let before = Meter::read(&pool);
-    let begun = Instant::now();
-    let latencies = write_for(env, &zfs, file, plan)?;
-    let report = Meter::read(&pool).report(&before, begun.elapsed(), latencies, plan);
+    let report = measure(env, &pool, &zfs, file, plan)?;
     let stages = fs.log.as_ref().map(|log| Stage::all(&log.stats().stages)).unwrap_or_default();
     let report = Report { stages, ..report };
     drop((zfs, fs));
@@ -149,37 +149,48 @@ async fn fill(zfs: &Zfs, span: u64) -> Result<ObjectId, PoolError> {
     Ok(file)
 }
 
-/// Every thread writes until the time is up; gives all latencies in nanoseconds.
-fn write_for(
+/// What writers look at between writes.
+const RAMP: u8 = 0;
+const MEASURE: u8 = 1;
+const STOP: u8 = 2;
+
+/// Every thread writes until the time is up.
+fn measure(
     env: &Arc<RealEnv>,
+    pool: &Pool,
     zfs: &Arc<Zfs>,
     file: ObjectId,
     plan: &Plan,
-) -> Result<Latencies, PoolError> {
-    let stop = AtomicBool::new(false);
+) -> Result<Report, PoolError> {
+    let phase = AtomicU8::new(RAMP);
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..plan.threads)
             .map(|thread| {
-                let stop = &stop;
-                scope.spawn(move || write_until(env, zfs, file, plan, stop, thread as u64))
+                let phase = &phase;
+                scope.spawn(move || write_until(env, zfs, file, plan, phase, thread as u64))
             })
             .collect();
+        std::thread::sleep(plan.ramp);
+        let before = Meter::read(pool);
+        let begun = Instant::now();
+        phase.store(MEASURE, Ordering::Relaxed);
         std::thread::sleep(plan.time);
-        stop.store(true, Ordering::Relaxed);
+        phase.store(STOP, Ordering::Relaxed);
         let mut latencies = Latencies::default();
         for writer in writers {
             latencies.append(writer.join().expect("a writer does not panic")?);
         }
-        Ok(latencies.sorted())
+        Ok(Meter::read(pool).report(&before, begun.elapsed(), latencies.sorted(), plan))
     })
 }
 
+/// Latencies of the writes that began while it was measured, in nanoseconds.
 fn write_until(
     env: &RealEnv,
     zfs: &Zfs,
     file: ObjectId,
     plan: &Plan,
-    stop: &AtomicBool,
+    phase: &AtomicU8,
     thread: u64,
 ) -> Result<Latencies, PoolError> {
     let mut dice = Dice::new(thread);
@@ -187,13 +198,18 @@ fn write_until(
     let places = (plan.span / plan.size as u64).max(1);
     let how = WriteFlags { sync: true, ..WriteFlags::default() };
     let mut latencies = Latencies::default();
-    while !stop.load(Ordering::Relaxed) {
+    loop {
+        let now = phase.load(Ordering::Relaxed);
+        if now == STOP {
+            return Ok(latencies);
+        }
         let offset = dice.roll() % places * plan.size as u64;
         let begun = Instant::now();
         env.block_on(zfs.write(file, offset, &data, how))?;
-        latencies.push(begun.elapsed());
+        if now == MEASURE {
+            latencies.push(begun.elapsed());
+        }
     }
-    Ok(latencies)
 }
 
 /// xorshift64: quick, and the same in every run.

@@ -72,6 +72,7 @@ impl Dnode {
         let sync = TreeSync {
             zio: &self.shared.zio,
             limit,
+            gate: &self.shared.gate,
             txg,
             name: self.name(),
             policy: self.block_policy(old.object_type),

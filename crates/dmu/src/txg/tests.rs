@@ -32,6 +32,22 @@ fn writers_wait_while_too_much_is_dirty_and_go_on_after_the_sync() {
 }
 
 #[test]
+fn what_a_group_has_written_slows_nobody_down_and_still_counts_against_the_limit() {
+    let gate = TxgGate::new(Txg::new(9), LIMIT);
+    gate.add_dirty(Txg::new(10), LIMIT * 9 / 10);
+    let delay = || gate.delay(Duration::ZERO, 0);
+    assert!(!delay().is_zero());
+    let txg = block_on(gate.quiesce());
+    gate.note_written(LIMIT / 2);
+    assert!(delay().is_zero());
+    gate.add_dirty(Txg::new(11), LIMIT / 10);
+    assert!(gate.begin().now_or_never().is_none());
+    gate.finish(txg);
+    gate.add_dirty(Txg::new(11), LIMIT * 8 / 10);
+    assert!(!delay().is_zero(), "what was written is not taken off twice");
+}
+
+#[test]
 fn who_waits_for_a_group_is_told_when_it_is_stable_or_lost() {
     let gate = TxgGate::new(Txg::new(9), LIMIT);
     let mut waiter = Box::pin(gate.wait_synced(Txg::new(10)));
