@@ -7,9 +7,10 @@ use device::{BoxFuture, BufSlice, Durability, Env, IoBuf};
 use dmu::{DmuError, TxgGate};
 use futures::future::try_join_all;
 use metaslab::Class;
-use ondisk::Blkptr;
+use ondisk::{Blkptr, Dva, ObjectType};
 use parking_lot::Mutex;
 use units::{Txg, VdevId};
+use vdev::TopKind;
 use zil::{LogEvent, LogStore, Placement, ZilError};
 use zio::{LogHint, Zio, ZioError};
 
@@ -189,6 +190,25 @@ impl LogStore for PoolLogStore {
         Box::pin(async move {
             let claimed = self.zio.claim(txg, bp).await;
             claimed.map_err(|e| ZilError::Claim { vdev: bp.dva(0).vdev, source: Arc::new(e) })
+        })
+    }
+
+    fn mend<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let has_one_copy = |dva: Dva| {
+                let top = self.zio.vdevs().top(dva.vdev);
+                top.is_ok_and(|top| matches!(top.kind(), TopKind::Leaf))
+            };
+            if bp.dvas().all(has_one_copy) {
+                return;
+            }
+            let mended = match bp.object_type() {
+                ObjectType::INTENT_LOG => self.zio.mend_log(bp).await,
+                _ => self.zio.scrub(bp, &zio::Bookmark::default()).await.map(drop),
+            };
+            if let Err(error) = mended {
+                tracing::warn!(%error, "a block of a log has lost its last copy");
+            }
         })
     }
 

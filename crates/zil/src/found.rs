@@ -179,6 +179,9 @@ impl IntentLog<Found> {
             if !self.claim_place(&block.bp, first_txg, &mut seen).await {
                 break;
             }
+            if block.is_written() {
+                self.core.store.mend(&block.bp).await;
+            }
             reach.blk_seq = block.seq;
             reach.blocks += 1;
             if !self.claim_records(&block, first_txg, &mut seen, &mut reach).await? {
@@ -220,7 +223,11 @@ impl IntentLog<Found> {
             // the write, and the log ends here.
             Ok(Named::Data(bp)) => {
                 let is_there = self.core.store.read_data_block(&bp).await.is_ok();
-                Ok(is_there && self.claim_place(&bp, first_txg, seen).await)
+                let is_ours = is_there && self.claim_place(&bp, first_txg, seen).await;
+                if is_ours {
+                    self.core.store.mend(&bp).await;
+                }
+                Ok(is_ours)
             }
             Ok(Named::Clones(bps)) => self.claim_clones(&bps, first_txg),
             Err(_) => Ok(false),

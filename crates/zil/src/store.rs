@@ -68,6 +68,13 @@ pub trait LogStore: Send + Sync + 'static {
     /// When the place is not free, or not in the pool.
     fn claim<'a>(&'a self, txg: Txg, bp: &'a Blkptr) -> BoxFuture<'a, Result<(), ZilError>>;
 
+    /// Makes all copies of a block of a found log good, a log block's or that of data it names, where
+    /// one is: what was found in one copy is not to be gone with it.
+    fn mend<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, ()> {
+        let _ = bp;
+        Box::pin(async {})
+    }
+
     /// Takes a reference to a block that a clone record names: it belongs to some file already
     /// and must outlive the record.
     ///

@@ -102,4 +102,20 @@ impl Zio {
         let read = self.vdevs.probe(dva.vdev, dva.offset, len, &verify).await;
         read.map_err(|source| ZioError::Log { dva, source })
     }
+
+    /// Makes all copies of a log block good that one copy is good of. The end of a log that a power
+    /// cut left may lie on one child of a mirror only, and the next reader may get to ask another.
+    ///
+    /// # Errors
+    /// [`ZioError::Log`] when no copy is good.
+    pub async fn mend_log(&self, bp: &Blkptr) -> Result<(), ZioError> {
+        let dva = bp.dva(0);
+        let len = usize::try_from(bp.psize().get()).unwrap_or(usize::MAX);
+        let verify = |block: &[u8]| verify_log_block(block, bp);
+        let scrubbed = self.vdevs.scrub(dva.vdev, dva.offset, len, &verify).await;
+        if scrubbed.map_err(|source| ZioError::Log { dva, source })? > 0 {
+            self.note_unflushed(dva.vdev);
+        }
+        Ok(())
+    }
 }

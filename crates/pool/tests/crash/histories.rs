@@ -81,7 +81,7 @@ impl Lane {
     fn record(&self, steps: &[Step], groups: Groups) -> (Recording, Model) {
         let sim = self.ground.boot();
         sim.stop_recording();
-        let model = run(&sim, async {
+        run(&sim, async {
             let (pool, fs) = self.ground.open(&sim).await;
             let mut hand = self.ground.hand(&sim, &fs.zfs).await;
             let (last, before) = steps.split_last().expect("a history has steps");
@@ -98,9 +98,13 @@ impl Lane {
                 pool.sync_now().await.expect("sync");
                 hand.model.done().mark(&sim);
             }
-            hand.model
-        });
-        (sim.recording(), model)
+            let model = hand.model;
+            let recording = sim.recording();
+            sim.stop_recording();
+            // What is dirty holds on to all of its world.
+            pool.leave().await.expect("a pool is left");
+            (recording, model)
+        })
     }
 
     /// Tries one history.
@@ -166,6 +170,8 @@ impl Lane {
             if accounts {
                 space::check(&pool).await;
                 pool.close(PoolState::Exported).await.expect("a pool closes");
+            } else {
+                pool.leave().await.expect("a pool is left");
             }
             found
         })

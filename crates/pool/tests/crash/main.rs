@@ -2,7 +2,8 @@
 //!
 //! `images`: runs are recorded, and of the states that a power cut could have left of the disks,
 //! some are imported and compared with what had been acknowledged. `failures`: logs and mirror
-//! children fail while files are written. `histories`: all short histories, and all states in which
+//! children fail while files are written. `faults`: each request of a small history fails in its
+//! turn. `histories`: all short histories, and all states in which
 //! a power cut could leave them. `full`: logs fill, the only disk fails, threads go on.
 //! `labels`: labels and uberblocks torn at every sector.
 //!
@@ -14,6 +15,7 @@
 mod clients;
 mod dice;
 mod failures;
+mod faults;
 mod found;
 mod full;
 mod ground;
