@@ -14,6 +14,7 @@ mod grub;
 mod layouts;
 mod logs;
 mod raidz;
+mod records;
 mod rounds;
 mod scrub;
 mod sizes;
