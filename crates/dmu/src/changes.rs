@@ -7,6 +7,7 @@ use device::IoBuf;
 use ondisk::ObjectType;
 use units::Txg;
 
+use crate::ahead::AheadNotes;
 use crate::extent::RunSet;
 
 /// The changes of one group to one object. Blocks win over `freed`: freeing removes the
@@ -17,6 +18,8 @@ pub(crate) struct Changes {
     pub txg: Txg,
     /// Newest contents by block number; each `block_bytes` long.
     pub blocks: BTreeMap<u64, Arc<IoBuf>>,
+    /// Those of them that were written ahead of the group.
+    pub ahead: AheadNotes,
     /// Block numbers that became holes.
     pub freed: RunSet,
     /// Size of a data block at the end of this group.
@@ -35,6 +38,7 @@ impl Changes {
         Self {
             txg,
             blocks: BTreeMap::new(),
+            ahead: AheadNotes::default(),
             freed: RunSet::default(),
             block_bytes,
             max_block,
@@ -52,9 +56,23 @@ impl Changes {
         (self.dies || self.freed.contains(block)).then_some(Change::Hole)
     }
 
+    /// Replaces a block; whether this group has not changed it before.
+    pub fn put(&mut self, block: u64, data: Arc<IoBuf>) -> bool {
+        self.ahead.forget(block);
+        self.blocks.insert(block, data).is_none()
+    }
+
+    /// A block that this group has changed already, to be changed again.
+    pub fn block_mut(&mut self, block: u64) -> Option<&mut IoBuf> {
+        let data = self.blocks.get_mut(&block)?;
+        self.ahead.forget(block);
+        Some(Arc::make_mut(data))
+    }
+
     pub fn free(&mut self, blocks: std::ops::Range<u64>) {
         let covered: Vec<u64> = self.blocks.range(blocks.clone()).map(|(&b, _)| b).collect();
         for block in covered {
+            self.ahead.forget(block);
             self.blocks.remove(&block);
         }
         self.freed.insert(blocks);

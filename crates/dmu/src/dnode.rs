@@ -28,6 +28,7 @@ use crate::shape::Shape;
 use crate::tree::{self, TreeName};
 use crate::{DmuError, Tx};
 
+mod ahead;
 mod modify;
 mod range;
 mod sync;
@@ -394,7 +395,7 @@ impl Dnode {
             let changes = state.changes_for(tx.txg());
             changes.block_bytes = bytes;
             if let Some(data) = contents {
-                changes.blocks.insert(0, Arc::new(data.resized(bytes as usize)));
+                changes.put(0, Arc::new(data.resized(bytes as usize)));
             }
         }
         self.mark_dirty(tx.txg(), u64::from(bytes));
@@ -523,7 +524,7 @@ impl Dnode {
             state.newest.max_block = state.newest.max_block.max(block);
             let changes = state.changes_for(txg);
             changes.max_block = changes.max_block.max(block);
-            changes.blocks.insert(block, data).is_none()
+            changes.put(block, data)
         };
         self.mark_dirty(txg, if fresh { bytes } else { 0 });
     }
@@ -531,9 +532,9 @@ impl Dnode {
     /// Changes part of a block that this group has changed already.
     fn patch(&self, txg: Txg, piece: &range::Piece, bytes: &[u8]) -> bool {
         let mut state = self.state.lock();
-        let dirty = state.changes_of(txg).and_then(|changes| changes.blocks.get_mut(&piece.block));
+        let dirty = state.changes_of(txg).and_then(|changes| changes.block_mut(piece.block));
         let Some(data) = dirty else { return false };
-        Arc::make_mut(data)[piece.within..piece.within + piece.len].copy_from_slice(bytes);
+        data[piece.within..piece.within + piece.len].copy_from_slice(bytes);
         true
     }
 

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod ahead;
 mod changes;
 mod demolish;
 pub(crate) mod dnode;
@@ -28,6 +29,7 @@ mod visit;
 mod walk;
 pub mod zap;
 
+pub use ahead::{AheadWrite, WrittenAhead};
 pub use demolish::{Remains, Taken, Wreck};
 pub use dnode::{Dnode, DnodeSpec, SeekTo};
 pub use error::DmuError;

@@ -22,6 +22,7 @@ use parking_lot::{Mutex, RwLock};
 use units::{BlockId, Level, ObjectId, ObjsetId, TXG_SLOTS, Txg};
 use zio::{WritePolicy, Zio};
 
+use crate::WrittenAhead;
 use crate::account::{self, Bill, Charge, Counts};
 use crate::dnode::{Dnode, DnodeSpec};
 use crate::in_flight::InFlight;
@@ -52,6 +53,13 @@ pub trait SpaceCheck: Send + Sync {
     /// come to rest: changes not yet on disk are counted for more than they will come to, and
     /// space freed by the last groups cannot be used again at once.
     fn may_fit_later(&self, objset: ObjsetId, estimate: &Estimate) -> bool;
+
+    /// Whether blocks of so many bytes may be written ahead of `txg`: groups must find room for what
+    /// they have to write themselves.
+    fn admits_ahead(&self, txg: Txg, bytes: u64) -> bool {
+        let _ = (txg, bytes);
+        true
+    }
 }
 
 /// What an objset and its objects have in common.
@@ -112,6 +120,8 @@ pub struct SyncedObjset {
     pub delta: SpaceDelta,
     /// Blocks it no longer refers to, those that lie in their pointers too.
     pub killed: Vec<Blkptr>,
+    /// Places that it allocated in this group ahead of the sync, and never referred to.
+    pub unused: Vec<Blkptr>,
     /// Kinds of the blocks it wrote.
     pub born: BlockKinds,
 }
@@ -306,6 +316,15 @@ impl Objset {
         }
     }
 
+    /// Gives a block of an object, as `txg` changed it, places ahead of that group's sync, for
+    /// somebody who writes it at once. `None` where that is not possible; waits for nothing.
+    #[must_use]
+    pub fn place_ahead(&self, dnode: &Dnode, txg: Txg, block: BlockId) -> Option<WrittenAhead> {
+        let check = self.space.read().clone();
+        let admits = |bytes| check.is_none_or(|check| check.admits_ahead(txg, bytes));
+        dnode.place_ahead(txg, block, admits)
+    }
+
     async fn wait_for_room(&self, check: &dyn SpaceCheck, estimate: &Estimate) -> Result<(), DmuError> {
         for _ in 0..GROUPS_AWAITED {
             match check.check(self.shared.id, estimate) {
@@ -490,8 +509,8 @@ impl Objset {
         outcome.absorb(meta.outcome);
         let root = self.write_root(txg, &meta.image.expect("the meta-dnode stays"), &mut outcome).await?;
         self.forget(&freed);
-        let Outcome { delta, killed, born } = outcome;
-        Ok(Some(SyncedObjset { root, delta, killed, born }))
+        let Outcome { delta, killed, unused, born } = outcome;
+        Ok(Some(SyncedObjset { root, delta, killed, unused, born }))
     }
 
     fn take_dirty(&self, txg: Txg) -> BTreeMap<ObjectId, Arc<Dnode>> {

@@ -209,6 +209,23 @@ pub(crate) struct BlockPolicy {
     pub metadata: BlockClass,
 }
 
+impl BlockPolicy {
+    /// How a block of this class at this height is written, where none can be rewritten.
+    pub fn write_policy(&self, class: BlockClass, level: u8, fill: u64) -> WritePolicy {
+        WritePolicy {
+            checksum: class.checksum,
+            compression: class.compression,
+            copies: class.copies,
+            keep: (class.keep || level > 0).into(),
+            special_small_bytes: class.special_small_bytes,
+            object_type: self.object_type,
+            level: Level::new(level),
+            fill,
+            rewrite: None,
+        }
+    }
+}
+
 /// Writing one group's changes to one object.
 pub(crate) struct TreeSync<'a> {
     pub zio: &'a Zio,
@@ -228,6 +245,8 @@ pub(crate) struct TreeSync<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub killed: Vec<Blkptr>,
+    /// Places that were allocated in this group and never were anybody's.
+    pub unused: Vec<Blkptr>,
     pub delta: SpaceDelta,
     pub born: BlockKinds,
 }
@@ -244,6 +263,7 @@ impl Outcome {
         self.delta += other.delta;
         self.born = self.born.with(other.born);
         self.killed.extend(other.killed);
+        self.unused.extend(other.unused);
     }
 
     /// `new` stands where `old` stood.
@@ -390,6 +410,12 @@ impl TreeSync<'_> {
     /// Data of zeros only is stored as a hole, as long as compression is on at all.
     async fn write_data(&self, index: u64, data: &Arc<IoBuf>, old: &Blkptr) -> Result<Blkptr, DmuError> {
         let class = self.policy.data;
+        if let Some(bp) = self.changes.ahead.taken(index) {
+            if class.keep {
+                self.zio.keep(&bp, data);
+            }
+            return Ok(bp);
+        }
         if class.compression.kind != CompressionKind::Off && codec::is_all_zero(data) {
             return Ok(self.place(0).emptied(old, self.txg, self.births()));
         }
@@ -470,17 +496,10 @@ impl TreeSync<'_> {
         old: Option<&Blkptr>,
     ) -> Result<Blkptr, DmuError> {
         let _permit = self.limit.take(data.len() as u64).await;
-        let policy = WritePolicy {
-            checksum: class.checksum,
-            compression: class.compression,
-            copies: class.copies,
-            keep: (class.keep || level > 0).into(),
-            special_small_bytes: class.special_small_bytes,
-            object_type: self.policy.object_type,
-            level: Level::new(level),
-            fill,
-            rewrite: old.filter(|bp| !bp.is_hole() && bp.birth() == self.txg).copied(),
-        };
+        // A place of file data may be named in the log: what it says there must stay.
+        let may_rewrite = level > 0 || self.policy.object_type.is_metadata();
+        let rewrite = old.filter(|bp| may_rewrite && !bp.is_hole() && bp.birth() == self.txg).copied();
+        let policy = WritePolicy { rewrite, ..self.policy.write_policy(class, level, fill) };
         self.zio
             .write(self.txg, &self.name.bookmark(level, index), data, &policy)
             .await

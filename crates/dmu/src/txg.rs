@@ -150,6 +150,19 @@ impl TxgGate {
         Ok(Tx { gate: Some(Arc::clone(self)), txg })
     }
 
+    /// Joins a group that others are in, or that new changes join; none that is being synced, or
+    /// about to be.
+    #[must_use]
+    pub fn try_join(self: &Arc<Self>, txg: Txg) -> Option<Tx> {
+        let mut state = self.state.lock();
+        let is_held = state.open == txg.next() && state.holds[txg.slot()] > 0;
+        if state.failed.is_some() || !(state.open == txg || is_held) {
+            return None;
+        }
+        state.holds[txg.slot()] += 1;
+        Some(Tx { gate: Some(Arc::clone(self)), txg })
+    }
+
     fn try_begin(self: &Arc<Self>) -> Result<Option<Tx>, DmuError> {
         let full = self.dirty_bytes() >= self.dirty_limit_bytes.load(Ordering::Relaxed);
         if full && self.state.lock().failed.is_none() {

@@ -53,7 +53,7 @@ impl World {
     async fn sync(&self) {
         let txg = self.gate.quiesce().await;
         if let Some(synced) = self.objset.sync(txg).await.unwrap() {
-            for bp in &synced.killed {
+            for bp in synced.killed.iter().chain(&synced.unused) {
                 self.zio.free(txg, bp).await.unwrap();
             }
         }

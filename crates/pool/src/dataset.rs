@@ -18,7 +18,7 @@ use ondisk::zil::ZilHeader;
 use parking_lot::{Mutex, RwLock};
 use units::{ObjectId, Txg};
 use zil::{Claimed, IntentLog, LogHandle};
-use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsParts};
+use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts};
 
 use crate::create::{TxSource, birth};
 use crate::frozen::check_filesystem;
@@ -354,7 +354,7 @@ impl Pool {
         let parts = ZfsParts {
             env: Arc::clone(&self.env),
             os: Arc::clone(&open.objset),
-            options: open.props().options(self.read_only, self.allowed().await?),
+            options: self.file_options(&open.props(), self.allowed().await?),
             space: Arc::new(space),
         };
         let zfs = Zfs::open(parts).await?;
@@ -396,6 +396,11 @@ impl Pool {
 
     async fn is_enabled(&self, feature: &Feature) -> Result<bool, PoolError> {
         Ok(self.dsl.feature_count(feature).await?.is_some())
+    }
+
+    fn file_options(&self, props: &DatasetProps, allowed: Allowed) -> ZfsOptions {
+        let immediate_write_bytes = self.tuning.immediate_write_bytes;
+        ZfsOptions { immediate_write_bytes, ..props.options(self.read_only, allowed) }
     }
 
     /// What of the format files may use.
@@ -469,7 +474,7 @@ impl Pool {
             let props = self.effective_props(&open.name()).await?;
             open.objset.set_props(props.objset());
             if let Some(fs) = open.live() {
-                fs.zfs.set_options(props.options(self.read_only, allowed));
+                fs.zfs.set_options(self.file_options(&props, allowed));
             }
             *open.props.write() = props;
         }

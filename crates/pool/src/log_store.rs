@@ -16,7 +16,7 @@ use zio::{LogHint, Zio, ZioError};
 
 use crate::log_homes::{LogHomes, UnderWay};
 use crate::log_share::LogShare;
-use crate::space::{WORST_INFLATION, slop_bytes};
+use crate::space::leaves_reserve;
 
 /// One per pool, shared by the logs of all its datasets.
 pub(crate) struct PoolLogStore {
@@ -75,17 +75,13 @@ impl PoolLogStore {
         self.zio.vdevs().top(bp.dva(0).vdev).is_ok_and(|top| !top.is_log())
     }
 
-    /// Whether a log block has taken room in the main pool that groups may need: without it none
-    /// could be made stable any more, and only a group that is frees log blocks.
-    /// (test: `small_commits_that_fill_a_pool_with_log_blocks_leave_groups_their_room`)
+    /// Whether a log block has taken room in the main pool that groups may need.
     fn eats_reserve(&self, bp: &Blkptr) -> bool {
         if !self.is_in_main(bp) {
             return false;
         }
         let figures = self.zio.with_allocator(|allocator| allocator.space(Class::Normal));
-        let reserve = slop_bytes(figures.capacity.get()) / 2;
-        let coming = self.gate.dirty_bytes().saturating_mul(WORST_INFLATION);
-        figures.free.get() < reserve.saturating_add(coming)
+        !leaves_reserve(figures.free.get(), figures.capacity.get(), &self.gate)
     }
 
     /// Has the group synced soon once log blocks have taken its share of the room.
@@ -234,6 +230,13 @@ impl LogStore for PoolLogStore {
 
     fn lanes(&self) -> usize {
         self.zio.with_allocator(|allocator| allocator.vdevs(Class::Log).len()).max(1)
+    }
+
+    fn has_log_devices(&self) -> bool {
+        let vdevs = self.zio.vdevs();
+        let (unusable, doubtful) = (vdevs.unusable(), vdevs.doubtful());
+        let is_well = |vdev: &VdevId| !unusable.contains(vdev) && !doubtful.contains(vdev);
+        self.zio.with_allocator(|allocator| allocator.vdevs(Class::Log).iter().any(is_well))
     }
 
     fn report(&self, event: LogEvent) {

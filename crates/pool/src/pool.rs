@@ -40,6 +40,9 @@ pub struct Tuning {
     pub cache_bytes: u64,
     /// A group is synced early once its log blocks have taken this much of the room for them.
     pub log_share_percent: u64,
+    /// Without log devices, what is written and made stable at once goes to its place in the file from
+    /// this length on, and the log names it (`zfs_immediate_write_sz`).
+    pub immediate_write_bytes: u64,
     /// Who runs this program.
     pub host: Host,
 }
@@ -52,6 +55,7 @@ impl Default for Tuning {
             cache_bytes: 1 << 30,
             // Four groups have log blocks at a time, and one may take longer than another.
             log_share_percent: 20,
+            immediate_write_bytes: zpl::IMMEDIATE_WRITE_BYTES,
             host: Host::default(),
         }
     }
@@ -144,7 +148,11 @@ impl Pool {
             opened_txg: parts.opened_at.0,
             opened_secs: parts.opened_at.1,
             mos: Arc::clone(parts.dsl.mos()),
-            space: SpaceGuard::new(Arc::clone(&parts.zio), Arc::clone(&parts.gate)),
+            space: SpaceGuard::new(
+                Arc::clone(&parts.zio),
+                Arc::clone(&parts.gate),
+                parts.tuning.log_share_percent,
+            ),
             log_store: PoolLogStore::new(
                 Arc::clone(&parts.env),
                 Arc::clone(&parts.zio),

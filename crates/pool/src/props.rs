@@ -3,7 +3,7 @@
 use dmu::{BlockClass, ObjsetProps};
 use dsl::{PropValue, Property};
 use ondisk::{ChecksumKind, Compression, CompressionKind};
-use zpl::{AtimePolicy, SyncPolicy, XattrPolicy, ZfsOptions};
+use zpl::{AtimePolicy, IMMEDIATE_WRITE_BYTES, LogBias, SyncPolicy, XattrPolicy, ZfsOptions};
 
 /// Larger records need the feature `large_blocks`.
 const OLD_RECORD_MAX_BYTES: u32 = 128 << 10;
@@ -60,6 +60,8 @@ pub struct DatasetProps {
     pub special_small_bytes: u64,
     /// When changes become stable.
     pub sync: SyncPolicy,
+    /// What synchronous writes are to spare.
+    pub log_bias: LogBias,
     /// Access times.
     pub atime: AtimePolicy,
     /// No changes.
@@ -99,6 +101,10 @@ impl DatasetProps {
                 Some(1) => SyncPolicy::Always,
                 Some(2) => SyncPolicy::Disabled,
                 _ => SyncPolicy::Standard,
+            },
+            log_bias: match number("logbias") {
+                Some(1) => LogBias::Throughput,
+                _ => LogBias::Latency,
             },
             atime: match (switch("atime", true), switch("relatime", true)) {
                 (false, _) => AtimePolicy::Off,
@@ -151,6 +157,8 @@ impl DatasetProps {
             dnode_slots: if allowed.large_dnodes { self.dnode_slots } else { 1 },
             atime: self.atime,
             sync: self.sync,
+            log_bias: self.log_bias,
+            immediate_write_bytes: IMMEDIATE_WRITE_BYTES,
             read_only: self.read_only || pool_read_only,
             log_xattrs: allowed.log_xattrs,
             xattr: self.xattr,

@@ -87,9 +87,13 @@ impl Pool {
         let synced = try_join_all(datasets.iter().map(|dataset| dataset.objset.sync(tx.txg()))).await?;
         for (dataset, synced) in datasets.iter().zip(synced) {
             let Some(synced) = synced else { continue };
-            let dmu::SyncedObjset { root, delta, killed, born } = synced;
+            let dmu::SyncedObjset { root, delta, killed, unused, born } = synced;
             for bp in self.dsl.apply_sync(tx, dataset.object(), root, delta, killed).await? {
                 self.free_block(tx, &bp).await?;
+            }
+            // Nobody but the log ever referred to these.
+            for bp in unused {
+                self.zio.free(tx.txg(), &bp).await?;
             }
             if dataset.has_new_kinds(born) {
                 self.dsl.note_blocks(tx, dataset.object(), born).await?;

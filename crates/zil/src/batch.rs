@@ -14,6 +14,7 @@ use device::IoBuf;
 use crate::ZilError;
 use crate::block::{self, BlockBuilder};
 use crate::chain::HeaderState;
+use crate::data_place::{DataBlock, DataPlace};
 use crate::itx::{Fetched, LoggedWrite, Record, WriteData};
 use crate::plan::{self, BLOCK_BYTES_MAX, BlockPlan, RECORD_BYTES_MAX, Shape, WRITE_HEAD_BYTES};
 use crate::shelf::Shelf;
@@ -23,6 +24,9 @@ use crate::store::{LogStore, Placement};
 /// Data that one batch takes at most, before headers and padding; more goes into the next.
 const BATCH_BYTES_MAX: u64 = 1 << 20;
 
+/// Data that records only name count for this part of their bytes.
+const PLACED_WEIGHT_FRACTION: u64 = 4;
+
 /// Figures of a batch, for the log's counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
@@ -30,6 +34,7 @@ pub struct Counts {
     pub copied: u64,
     pub fetched: u64,
     pub indirect: u64,
+    pub placed: u64,
     pub records: u64,
 }
 
@@ -79,6 +84,16 @@ pub struct LaidOut {
 }
 
 impl LaidOut {
+    /// Takes out the blocks of data that the records name.
+    pub fn data_blocks(&mut self) -> Vec<Box<dyn DataBlock>> {
+        let places = self.records.iter_mut().filter_map(|record| record.place.take());
+        let block = |place| match place {
+            DataPlace::Block(block) => Some(block),
+            DataPlace::Pointer(_) | DataPlace::Before => None,
+        };
+        places.filter_map(block).collect()
+    }
+
     /// Takes out the records that found no room.
     pub fn rest(&mut self) -> Vec<Wanted> {
         let Some((first, done)) = self.cut else { return Vec::new() };
@@ -122,8 +137,9 @@ impl Batch {
         self.first_came
     }
 
-    /// Gets the data of writes that were logged without them.
+    /// Gets the data of writes that were logged without them, or places for them.
     pub async fn fetch(mut self) -> Self {
+        self.records.iter_mut().for_each(Wanted::find_place);
         if !self.records.iter().any(Wanted::is_later) {
             return self;
         }
@@ -241,7 +257,9 @@ impl Batch {
             let buf = Arc::new(builder.seal(&bp, next));
             blocks.push(FilledBlock { bp, buf, through, max_txg });
         }
-        let names_since = allocated.iter().map(Blkptr::birth).min().unwrap_or(Txg::new(u64::MAX));
+        let placed = self.records.iter().filter_map(Wanted::placed_in);
+        let names_since = allocated.iter().map(Blkptr::birth).chain(placed).min();
+        let names_since = names_since.unwrap_or(Txg::new(u64::MAX));
         let Self { chain, unloggable, records, .. } = self;
         LaidOut { chain, blocks, tail, lr_seq, allocated, names_since, unloggable, records, cut, counts }
     }
@@ -262,25 +280,54 @@ fn first_unplaced(plans: &[BlockPlan], records: &[Wanted]) -> Option<(usize, u64
 impl Counts {
     fn add(&mut self, record: &Wanted, data: u64, is_last: bool) {
         self.itxs += u64::from(is_last);
+        self.placed += record.place.as_ref().map_or(0, DataPlace::stored_bytes);
         match &record.record {
-            Record::Write(LoggedWrite { data: WriteData::Indirect(_), length, .. }) => {
-                self.indirect += length
-            }
+            Record::Write(write) if record.is_indirect() => self.indirect += write.length,
             _ => self.copied += data,
         }
     }
 }
 
 impl Wanted {
-    /// About how many bytes the record takes in the log.
+    /// What the record counts for in a batch: about its bytes in the log. Data that go elsewhere
+    /// count too, for they are written at the same time, but less: nobody has to copy them.
     fn weight(&self) -> u64 {
-        WRITE_HEAD_BYTES + self.data_bytes()
+        let has_places = match &self.record {
+            Record::Write(LoggedWrite { data: WriteData::Later(source), .. }) => source.has_places(),
+            _ => false,
+        };
+        WRITE_HEAD_BYTES + self.data_bytes() / if has_places { PLACED_WEIGHT_FRACTION } else { 1 }
     }
 
     fn data_bytes(&self) -> u64 {
         match &self.record {
-            Record::Write(LoggedWrite { data: WriteData::Indirect(_), .. }) | Record::Plain(_) => 0,
+            Record::Plain(_) => 0,
+            Record::Write(_) if self.is_indirect() => 0,
             Record::Write(write) => write.length - self.done,
+        }
+    }
+
+    /// Whether the record names the data instead of holding them.
+    const fn is_indirect(&self) -> bool {
+        let is_given =
+            matches!(&self.record, Record::Write(LoggedWrite { data: WriteData::Indirect(_), .. }));
+        is_given || self.place.is_some()
+    }
+
+    /// The group that a block of data was placed in for it.
+    fn placed_in(&self) -> Option<Txg> {
+        match &self.place {
+            Some(DataPlace::Block(block)) => Some(block.bp().birth()),
+            _ => None,
+        }
+    }
+
+    /// Has the data put where the record can name them, if they should be.
+    fn find_place(&mut self) {
+        if let Record::Write(LoggedWrite { data: WriteData::Later(source), object, offset, length }) =
+            &self.record
+        {
+            self.place = source.place(*object, *offset, *length, self.txg);
         }
     }
 
@@ -290,13 +337,17 @@ impl Wanted {
     }
 
     fn is_later(&self) -> bool {
-        matches!(&self.record, Record::Write(LoggedWrite { data: WriteData::Later(_), .. }))
+        let is_left_out =
+            matches!(&self.record, Record::Write(LoggedWrite { data: WriteData::Later(_), .. }));
+        is_left_out && self.place.is_none()
     }
 
     /// Gets the data, if they are not here yet.
     async fn fetch(&self) -> Option<Result<Fetched, ZilError>> {
         match &self.record {
-            Record::Write(LoggedWrite { data: WriteData::Later(source), object, offset, length }) => {
+            Record::Write(LoggedWrite { data: WriteData::Later(source), object, offset, length })
+                if self.place.is_none() =>
+            {
                 Some(source.fetch(*object, *offset, *length, self.txg).await)
             }
             _ => None,
@@ -313,7 +364,6 @@ impl Wanted {
                 }
                 WriteData::Slices(slices)
             }
-            Fetched::Indirect(bp) => WriteData::Indirect(bp),
             Fetched::Gone => return false,
         };
         true
@@ -321,12 +371,11 @@ impl Wanted {
 
     /// The record's bytes, its number still zero; `None` for a write with data.
     fn encode(&self) -> Option<Vec<u8>> {
-        match &self.record {
-            Record::Plain(record) => {
-                let head = RecordHead { txg: self.txg, ..RecordHead::default() };
-                Some(record.encode(&head))
-            }
-            Record::Write(_) => None,
+        let head = RecordHead { txg: self.txg, ..RecordHead::default() };
+        match (&self.record, &self.place) {
+            (Record::Plain(record), _) => Some(record.encode(&head)),
+            (Record::Write(write), Some(place)) => Some(place.record(write).encode(&head)),
+            (Record::Write(_), None) => None,
         }
     }
 

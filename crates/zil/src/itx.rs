@@ -8,6 +8,7 @@ use ondisk::{Blkptr, LogRecord};
 use units::{ObjectId, Txg};
 
 use crate::ZilError;
+use crate::data_place::DataPlace;
 
 /// One operation to be logged, should anybody ask for it before its txg has synced.
 #[derive(Debug)]
@@ -78,7 +79,20 @@ impl fmt::Debug for WriteData {
 
 /// Gives the data of a write that was logged without them.
 pub trait WriteSource: Send + Sync {
-    /// The present contents of the range, or where they lie. Must not wait for a txg to sync.
+    /// Puts the range in a place of its own, if it should have one, for the record to name; the
+    /// caller writes the block. Asked in the order of the records, waits for nothing. Where there
+    /// is no place the data are fetched.
+    fn place(&self, object: ObjectId, offset: u64, length: u64, txg: Txg) -> Option<DataPlace> {
+        let _ = (object, offset, length, txg);
+        None
+    }
+
+    /// Whether it is likely to have a place for them.
+    fn has_places(&self) -> bool {
+        false
+    }
+
+    /// The present contents of the range. Must not wait for a txg to sync.
     fn fetch(
         &self,
         object: ObjectId,
@@ -93,8 +107,6 @@ pub trait WriteSource: Send + Sync {
 pub enum Fetched {
     /// The bytes, exactly as many as were asked for.
     Slices(Vec<BufSlice>),
-    /// They are stable in this block.
-    Indirect(Blkptr),
     /// The object is gone: nothing to log.
     Gone,
 }

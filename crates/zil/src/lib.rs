@@ -28,6 +28,7 @@
 mod batch;
 mod block;
 mod chain;
+mod data_place;
 mod error;
 mod flight;
 mod found;
@@ -50,6 +51,7 @@ mod sync;
 mod walk;
 mod writer;
 
+pub use data_place::{DataBlock, DataPlace};
 pub use error::ZilError;
 pub use found::{Claimed, Found};
 pub use histogram::{LATENCY_BUCKETS, Latencies};

@@ -72,6 +72,12 @@ impl IntentLog<Live> {
         self.core.close().await
     }
 
+    /// Whether log devices are there to take data, whatever their size.
+    #[must_use]
+    pub fn has_log_devices(&self) -> bool {
+        self.core.store.has_log_devices()
+    }
+
     /// Counters.
     #[must_use]
     pub fn stats(&self) -> ZilStats {

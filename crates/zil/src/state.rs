@@ -23,6 +23,7 @@ use ondisk::zil::ZilHeader;
 use units::{ObjectId, Txg, VdevId, ZilSeq};
 
 use crate::chain::{BlockState, Chain, HeaderState, Retired};
+use crate::data_place::DataPlace;
 use crate::itx::{Record, Scope};
 use crate::pending::Entry;
 use crate::plan::SizeHistory;
@@ -38,6 +39,8 @@ pub struct Wanted {
     pub record: Record,
     /// How much of a write's data is in blocks already.
     pub done: u64,
+    /// Where a write's data are, while a batch has the record.
+    pub place: Option<DataPlace>,
     /// When the commit came that wants it.
     pub since: Duration,
 }
@@ -171,6 +174,7 @@ impl State {
                 txg: entry.txg,
                 record: entry.record,
                 done: 0,
+                place: None,
                 since: now,
             });
         }
@@ -180,10 +184,10 @@ impl State {
         }
     }
 
-    /// Puts records back at the head of the line.
+    /// Puts records back at the head of the line. Places they had are given up.
     pub fn take_back(&mut self, records: impl IntoIterator<Item = Wanted, IntoIter: DoubleEndedIterator>) {
         for record in records.into_iter().rev() {
-            self.wanted.push_front(record);
+            self.wanted.push_front(Wanted { place: None, ..record });
         }
     }
 

@@ -24,6 +24,7 @@ pub(crate) struct Stats {
     pub copied_bytes: AtomicU64,
     pub fetched_bytes: AtomicU64,
     pub indirect_bytes: AtomicU64,
+    pub placed_bytes: AtomicU64,
     pub record_bytes: AtomicU64,
     pub written_bytes: AtomicU64,
     pub allocated_bytes: AtomicU64,
@@ -95,6 +96,8 @@ pub struct ZilStats {
     pub fetched_bytes: u64,
     /// Data of writes that lie in blocks of their own.
     pub indirect_bytes: u64,
+    /// Bytes of those blocks as they are stored, one copy.
+    pub placed_bytes: u64,
     /// Bytes of records, headers included.
     pub record_bytes: u64,
     /// Bytes written: records, chain headers and padding.
@@ -174,6 +177,7 @@ impl Stats {
             copied_bytes: of(&self.copied_bytes),
             fetched_bytes: of(&self.fetched_bytes),
             indirect_bytes: of(&self.indirect_bytes),
+            placed_bytes: of(&self.placed_bytes),
             record_bytes: of(&self.record_bytes),
             written_bytes: of(&self.written_bytes),
             allocated_bytes: of(&self.allocated_bytes),

@@ -102,6 +102,11 @@ pub trait LogStore: Send + Sync + 'static {
         1
     }
 
+    /// Whether log devices are there and well: then data go to them, whatever their size.
+    fn has_log_devices(&self) -> bool {
+        false
+    }
+
     /// Told what `status` should show. Called without locks held by the log.
     fn report(&self, event: LogEvent) {
         let _ = event;

@@ -1,6 +1,7 @@
 //! The log over memory: every order of completion, every failure, every crash.
 
 mod commit;
+mod data_place;
 mod failure;
 mod golden;
 mod history;

@@ -228,6 +228,7 @@ impl Core {
         bump(&self.stats.copied_bytes, counts.copied);
         bump(&self.stats.fetched_bytes, counts.fetched);
         bump(&self.stats.indirect_bytes, counts.indirect);
+        bump(&self.stats.placed_bytes, counts.placed);
         bump(&self.stats.record_bytes, counts.records);
     }
 
@@ -250,7 +251,7 @@ impl Core {
             chain.blocks.push_back(Block { bp, through, max_txg, state: BlockState::InFlight });
         }
         let (first, last) = (blocks.first()?.bp, blocks.last()?.bp);
-        let io = Step::new(fly(self, id, blocks));
+        let io = Step::new(fly(self, id, blocks, batch.data_blocks()));
         let (first, names_since) = (block_seq(&first), batch.names_since);
         state.flights.push_back(Flight { id, chain: batch.chain, first, names_since, io, driver });
         batch.tail.is_none().then(|| LogEvent::NoSpace { last: Some(block_seq(&last)) })

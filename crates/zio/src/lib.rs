@@ -19,6 +19,7 @@
 //!   was. (test: `vdevs_with_cached_writes_are_known_until_taken`)
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod bookmark;
 mod cache;
 pub mod embedded;
@@ -56,6 +57,7 @@ use crate::packers::Packers;
 use crate::scrub::Damage;
 use crate::stats::Counters;
 
+pub use ahead::{Ahead, Placed, Unplaced};
 pub use bookmark::Bookmark;
 pub use cache::{CacheStats, DIRTY_BESIDE_CACHE_BYTES};
 pub use error::ZioError;

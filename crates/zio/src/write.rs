@@ -34,7 +34,19 @@ pub(crate) struct Placing<'a> {
     taken: Mutex<Vec<Dva>>,
 }
 
-impl Placing<'_> {
+impl<'a> Placing<'a> {
+    pub(crate) fn new(
+        zio: &Zio,
+        txg: Txg,
+        bookmark: &'a Bookmark,
+        policy: &WritePolicy,
+        psize: Psize,
+    ) -> Self {
+        let (checksum, copies) = (policy.checksum(), usize::from(policy.copies));
+        let home = home(&zio.allocator.lock(), policy, psize);
+        Self { txg, bookmark, checksum, home, copies, taken: Mutex::default() }
+    }
+
     /// Copies of a gang's headers, as many as OpenZFS makes.
     pub(crate) fn header_copies(&self) -> usize {
         self.copies.max(2)
@@ -67,24 +79,11 @@ impl Zio {
             Ready::Embedded(bp) => return Ok(bp),
             Ready::Packed(packed, checksum) => (packed, checksum),
         };
-        let checksum_kind = policy.checksum();
-        let mut parts = BlkptrParts {
-            lsize: Lsize::new(data.len() as u64),
-            psize: Psize::new(packed.bytes.len() as u64),
-            compression: packed.compression,
-            checksum_kind,
-            checksum,
-            birth: txg,
-            physical_birth: txg,
-            ..policy.parts()
-        };
+        let mut parts = parts_of(txg, data.len(), policy, &packed, checksum);
         parts.dvas = match self.rewrite(txg, policy, &packed).await {
             Some(dvas) => dvas,
             None => {
-                let copies = usize::from(policy.copies);
-                let home = home(&self.allocator.lock(), policy, parts.psize);
-                let taken = Mutex::default();
-                let job = Placing { txg, bookmark, checksum: checksum_kind, home, copies, taken };
+                let job = Placing::new(self, txg, bookmark, policy, parts.psize);
                 self.place_or_give_back(&job, &packed.bytes).await?
             }
         };
@@ -105,20 +104,24 @@ impl Zio {
         data: &Arc<IoBuf>,
         policy: &WritePolicy,
     ) -> Result<Ready, ZioError> {
-        let job = PackJob {
-            txg,
-            data: data.clone(),
-            policy: *policy,
-            forms: self.pointer_forms(),
-            sector: self.vdevs.min_ashift(),
-            salt: *self.salt.lock(),
-        };
+        let job = self.pack_job(txg, data, policy);
         let ready = if job.is_long() && IoClass::current() == IoClass::Async {
             self.packers.run(&**self.vdevs.env(), move || job.run()).await
         } else {
             job.run()
         };
         ready.map_err(|source| ZioError::UnknownChecksum { bookmark: *bookmark, source })
+    }
+
+    pub(crate) fn pack_job(&self, txg: Txg, data: &Arc<IoBuf>, policy: &WritePolicy) -> PackJob {
+        PackJob {
+            txg,
+            data: data.clone(),
+            policy: *policy,
+            forms: self.pointer_forms(),
+            sector: self.vdevs.min_ashift(),
+            salt: *self.salt.lock(),
+        }
     }
 
     /// The checksum of bytes as they are stored.
@@ -160,6 +163,15 @@ impl Zio {
         placed
     }
 
+    fn may_split(&self, bytes: u64) -> bool {
+        bytes > self.vdevs.min_ashift().sector_bytes()
+    }
+
+    /// Whether a block is to be a gang though there may be room for it.
+    pub(crate) fn is_too_long(&self, bytes: u64) -> bool {
+        self.may_split(bytes) && bytes > self.longest_run.load(Relaxed)
+    }
+
     /// Writes bytes to places of their own: in one piece, or if there is no room for that, as a gang.
     pub(crate) fn place<'a>(
         &'a self,
@@ -168,8 +180,8 @@ impl Zio {
     ) -> BoxFuture<'a, Result<[Dva; 3], ZioError>> {
         Box::pin(async move {
             let size = bytes.len() as u64;
-            let may_split = size > self.vdevs.min_ashift().sector_bytes();
-            if may_split && size > self.longest_run.load(Relaxed) {
+            let may_split = self.may_split(size);
+            if self.is_too_long(size) {
                 return self.place_gang(job, bytes).await;
             }
             let whole = self.settle(job, size, job.copies, &|_: &[Dva; 3]| bytes.clone()).await;
@@ -216,7 +228,7 @@ impl Zio {
         Err(ZioError::Write { bookmark: *job.bookmark, txg: job.txg, source })
     }
 
-    fn allocate(
+    pub(crate) fn allocate(
         &self,
         job: &Placing<'_>,
         psize: Psize,
@@ -244,6 +256,26 @@ impl Zio {
         };
         let valid = dvas.iter().filter(|dva| dva.is_valid()).copied();
         join_all(valid.map(copy)).await.into_iter().flatten().collect()
+    }
+}
+
+/// The blkptr of a packed block of `data_bytes` bytes, but for its places.
+pub(crate) fn parts_of(
+    txg: Txg,
+    data_bytes: usize,
+    policy: &WritePolicy,
+    packed: &Packed,
+    checksum: [u64; 4],
+) -> BlkptrParts {
+    BlkptrParts {
+        lsize: Lsize::new(data_bytes as u64),
+        psize: Psize::new(packed.bytes.len() as u64),
+        compression: packed.compression,
+        checksum_kind: policy.checksum(),
+        checksum,
+        birth: txg,
+        physical_birth: txg,
+        ..policy.parts()
     }
 }
 

@@ -14,11 +14,10 @@
 
 use std::sync::Arc;
 
-use device::{BoxFuture, BufSlice, IoBuf};
+use device::IoBuf;
 use dmu::{Estimate, Tx};
 use ondisk::zil::LogRecord;
-use units::{BlockId, ObjectId, SECTOR_BYTES, Txg, round_up};
-use zil::{Fetched, LoggedWrite, WriteData, WriteSource, ZilError};
+use units::{BlockId, ObjectId, SECTOR_BYTES, round_up};
 
 use crate::error::{Result, ZplError};
 use crate::flags;
@@ -35,8 +34,6 @@ use crate::znode::{Znode, stamp_content};
 pub(crate) const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 /// Bytes of one write that go into one transaction.
 const CHUNK_BYTES: u64 = 4 << 20;
-/// Longer writes that nobody waits for are read back if they must be logged after all.
-const LOG_COPY_BYTES_MAX: usize = 32 << 10;
 /// With relative access times, a time this old is renewed anyway.
 const ATIME_STALE_SECS: i64 = 24 * 60 * 60;
 
@@ -53,13 +50,13 @@ pub struct WriteFlags {
 
 /// Bytes to write.
 #[derive(Clone, Copy)]
-struct Piece<'a> {
-    offset: u64,
-    data: &'a [u8],
+pub(crate) struct Piece<'a> {
+    pub offset: u64,
+    pub data: &'a [u8],
 }
 
 impl Piece<'_> {
-    fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.offset + self.data.len() as u64
     }
 }
@@ -130,9 +127,7 @@ impl Zfs {
                 stored
             };
             if znode.word(ZplAttr::Links) > 0 {
-                let logged = self.is_logged();
-                self.journal
-                    .write(Origin::Client, &tx, logged, || logged_write(znode, piece, stored, commits));
+                self.log_write(&tx, znode, piece, stored, commits);
             }
         }
         Ok(offset)
@@ -292,7 +287,7 @@ fn check_flags(znode: &Znode, offset: u64) -> Result<()> {
 }
 
 /// The buffers that hold a piece now, if it is just whole blocks; else none.
-type Stored = Vec<Arc<IoBuf>>;
+pub(crate) type Stored = Vec<Arc<IoBuf>>;
 
 /// Hands the bytes to the object. Whole blocks are copied once, into buffers that the log can
 /// share.
@@ -314,17 +309,6 @@ async fn put(tx: &Tx, znode: &Znode, piece: Piece<'_>) -> Result<Stored> {
     Ok(stored)
 }
 
-fn logged_write(znode: &Arc<Znode>, piece: Piece<'_>, stored: Stored, commits: bool) -> LoggedWrite {
-    let data = if !stored.is_empty() {
-        WriteData::Slices(stored.into_iter().map(BufSlice::from).collect())
-    } else if commits || piece.data.len() <= LOG_COPY_BYTES_MAX {
-        WriteData::Bytes(Arc::from(piece.data))
-    } else {
-        WriteData::Later(Arc::new(ReadBack { znode: Arc::clone(znode) }))
-    };
-    LoggedWrite { object: znode.object(), offset: piece.offset, length: piece.data.len() as u64, data }
-}
-
 fn mode_record(znode: &Znode) -> LogRecord {
     use ondisk::zil::record::{LrSetattr, body::attr_mask};
     LogRecord::Setattr(LrSetattr {
@@ -333,33 +317,6 @@ fn mode_record(znode: &Znode) -> LogRecord {
         mode: znode.mode().into(),
         ..LrSetattr::default()
     })
-}
-
-/// Reads the data of a logged write back when somebody asks for it.
-struct ReadBack {
-    znode: Arc<Znode>,
-}
-
-impl WriteSource for ReadBack {
-    fn fetch(
-        &self,
-        object: ObjectId,
-        offset: u64,
-        length: u64,
-        _txg: Txg,
-    ) -> BoxFuture<'_, Result<Fetched, ZilError>> {
-        Box::pin(async move {
-            // No lock: a writer may hold it and wait for space. Newer bytes than were logged
-            // belong to writes whose own records follow, or to none that was promised.
-            if self.znode.check_alive().is_err() || offset >= self.znode.size() {
-                return Ok(Fetched::Gone);
-            }
-            let mut buf = IoBuf::zeroed(length as usize);
-            let read = self.znode.dnode.read(offset, &mut buf).await;
-            read.map_err(|source| ZilError::Fetch { object, source: Arc::new(source) })?;
-            Ok(Fetched::Slices(vec![BufSlice::from(buf)]))
-        })
-    }
 }
 
 #[cfg(test)]

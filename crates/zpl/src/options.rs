@@ -1,5 +1,8 @@
 //! How a file system behaves: what its dataset's properties come to.
 
+/// The default of [`ZfsOptions::immediate_write_bytes`].
+pub const IMMEDIATE_WRITE_BYTES: u64 = 32 << 10;
+
 /// When reading a file updates its access time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtimePolicy {
@@ -22,6 +25,15 @@ pub enum SyncPolicy {
     Disabled,
 }
 
+/// What synchronous writes are to spare (`logbias`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogBias {
+    /// Time.
+    Latency,
+    /// Devices: data are written once, in place, and not to log devices.
+    Throughput,
+}
+
 /// Where new extended attributes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XattrPolicy {
@@ -42,6 +54,10 @@ pub struct ZfsOptions {
     pub atime: AtimePolicy,
     /// Durability.
     pub sync: SyncPolicy,
+    /// See there.
+    pub log_bias: LogBias,
+    /// Without log devices, data from this length on are written in place (`zfs_immediate_write_sz`).
+    pub immediate_write_bytes: u64,
     /// No changes at all (`readonly`).
     pub read_only: bool,
     /// Slots of a new dnode, 512 bytes each: 1 to 32 (`dnodesize`).
@@ -60,6 +76,8 @@ impl Default for ZfsOptions {
             record_bytes: 128 << 10,
             atime: AtimePolicy::Relative,
             sync: SyncPolicy::Standard,
+            log_bias: LogBias::Latency,
+            immediate_write_bytes: IMMEDIATE_WRITE_BYTES,
             read_only: false,
             dnode_slots: 1,
             log_xattrs: true,

@@ -41,11 +41,8 @@ impl Dnode {
         change: F,
     ) -> Result<R, F> {
         let mut state = self.state.lock();
-        match state.changes_of(txg).and_then(|changes| changes.blocks.get_mut(&block.get())) {
-            Some(data) => {
-                let data: &mut IoBuf = Arc::make_mut(data);
-                Ok(change(data))
-            }
+        match state.changes_of(txg).and_then(|changes| changes.block_mut(block.get())) {
+            Some(data) => Ok(change(data)),
             None => Err(change),
         }
     }

@@ -24,6 +24,15 @@ pub(crate) struct SyncedDnode {
     pub outcome: Outcome,
 }
 
+/// What the sync of one object works on.
+struct Taken {
+    changes: Arc<Changes>,
+    /// Places of blocks written ahead that are not taken over.
+    unused: Vec<Blkptr>,
+    old: DnodeImage,
+    on_disk: bool,
+}
+
 /// A spill block is sized in sectors, at least one.
 fn spill_block(contents: &[u8]) -> IoBuf {
     IoBuf::copy_of(contents)
@@ -37,7 +46,7 @@ impl Dnode {
         state.newest.max_block = state.newest.max_block.max(block);
         let changes = state.changes_for(txg);
         changes.max_block = changes.max_block.max(block);
-        changes.blocks.insert(block, data);
+        changes.put(block, data);
     }
 
     /// The dnode as of the last synced group.
@@ -67,8 +76,8 @@ impl Dnode {
         limit: &InFlight,
         fill_of: &(dyn Fn(&[u8]) -> u64 + Sync),
     ) -> Result<SyncedDnode, DmuError> {
-        let (changes, old, on_disk) = self.take_changes(txg);
-        let result = Mutex::new(Outcome::default());
+        let Taken { changes, unused, old, on_disk } = self.take_changes(txg);
+        let result = Mutex::new(Outcome { unused, ..Outcome::default() });
         let sync = TreeSync {
             zio: &self.shared.zio,
             limit,
@@ -97,17 +106,18 @@ impl Dnode {
         Ok(SyncedDnode { image, before, outcome })
     }
 
-    fn take_changes(&self, txg: Txg) -> (Arc<Changes>, DnodeImage, bool) {
+    fn take_changes(&self, txg: Txg) -> Taken {
         let mut state = self.state.lock();
         let first = state.pending.first().is_some_and(|c| c.txg == txg);
-        let changes = if first {
+        let mut changes = if first {
             state.pending.remove(0)
         } else {
             Changes::new(txg, state.newest.block_bytes, state.newest.max_block)
         };
+        let unused = changes.ahead.settle(&changes.blocks);
         let changes = Arc::new(changes);
         assert!(state.syncing.replace(Arc::clone(&changes)).is_none(), "two syncs of one object");
-        (changes, state.synced.clone(), state.on_disk)
+        Taken { changes, unused, old: state.synced.clone(), on_disk: state.on_disk }
     }
 
     fn finish_sync(&self, image: Option<&DnodeImage>) {
@@ -119,7 +129,7 @@ impl Dnode {
         }
     }
 
-    fn block_policy(&self, object_type: ObjectType) -> BlockPolicy {
+    pub(super) fn block_policy(&self, object_type: ObjectType) -> BlockPolicy {
         let props = self.shared.props();
         let data = if object_type.is_metadata() { props.metadata } else { props.data };
         BlockPolicy { object_type, data, metadata: props.metadata }

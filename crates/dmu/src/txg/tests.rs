@@ -60,3 +60,20 @@ fn who_waits_for_a_group_is_told_when_it_is_stable_or_lost() {
     assert!(matches!(block_on(gate.wait_synced(Txg::new(11))), Err(DmuError::Suspended { .. })));
     assert!(block_on(gate.begin()).is_err());
 }
+
+#[test]
+fn a_group_can_be_joined_late_while_somebody_is_in_it() {
+    let gate = TxgGate::new(Txg::new(9), LIMIT);
+    let (ten, eleven) = (Txg::new(10), Txg::new(11));
+    let first = block_on(gate.begin()).unwrap();
+    let mut quiesce = Box::pin(gate.quiesce());
+    assert!(quiesce.as_mut().now_or_never().is_none());
+    let late = gate.try_join(ten).expect("somebody is in it");
+    assert_eq!((late.txg(), gate.try_join(eleven).expect("open").txg()), (ten, eleven));
+    assert!(gate.try_join(Txg::new(9)).is_none() && gate.try_join(Txg::new(12)).is_none());
+    first.commit();
+    assert!(quiesce.as_mut().now_or_never().is_none(), "the late one counts");
+    late.commit();
+    assert!(gate.try_join(ten).is_none(), "nobody is in it any more");
+    assert_eq!(quiesce.now_or_never(), Some(ten));
+}

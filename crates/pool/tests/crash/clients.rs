@@ -13,7 +13,7 @@ use units::ObjectId;
 use zpl::{Cred, NewNode, Place, RenameMode, SetAttributes, WriteFlags, XattrMode, Zfs};
 
 use crate::dice::Dice;
-use crate::model::{FileState, Model, Named, Names, SLOT_BYTES, Versions};
+use crate::model::{FileState, Model, Named, Names, READ_BACK_OVER, SLOT_BYTES, Versions};
 use crate::promise::{Promise, Subject};
 
 /// How much is done.
@@ -23,10 +23,15 @@ pub struct Load {
     pub operations: u64,
     /// Between operations, at most.
     pub pause: Duration,
+    /// Some writes are large.
+    pub large: bool,
 }
 
 const SLOTS_PER_CLIENT: u64 = 2;
 const FILE_BYTES_MAX: u64 = 150_000;
+/// The same where writes are large: some of them replace all that is there.
+const LARGE_FILE_BYTES_MAX: u64 = 1_300_000;
+const LARGE_BYTES: [u64; 3] = [40 << 10, 200 << 10, 1 << 20];
 const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
 const APPEND: WriteFlags = WriteFlags { append: true, sync: false, drop_setid: false };
 
@@ -55,7 +60,7 @@ pub async fn prepare(pool: &Pool, zfs: &Zfs, load: Load) -> Arc<Mutex<Model>> {
 pub async fn run(sim: &Sim, pool: &Arc<Pool>, zfs: &Arc<Zfs>, model: &Arc<Mutex<Model>>, load: Load) {
     let mut ends = Vec::new();
     for number in 0..load.clients {
-        let mut client = Client::new(sim, pool, zfs, model, number).await;
+        let mut client = Client::new(sim, pool, zfs, model, (number, load)).await;
         let (sender, receiver) = oneshot::channel();
         let work = async move {
             for _ in 0..load.operations {
@@ -75,6 +80,7 @@ pub async fn run(sim: &Sim, pool: &Arc<Pool>, zfs: &Arc<Zfs>, model: &Arc<Mutex<
 
 struct Client {
     number: u64,
+    load: Load,
     env: Arc<SimEnv>,
     pool: Arc<Pool>,
     zfs: Arc<Zfs>,
@@ -91,7 +97,7 @@ impl Client {
         pool: &Arc<Pool>,
         zfs: &Arc<Zfs>,
         model: &Arc<Mutex<Model>>,
-        number: u64,
+        (number, load): (u64, Load),
     ) -> Self {
         let dir =
             zfs.lookup(zfs.root(), format!("client{number}").as_bytes()).await.expect("prepared").object;
@@ -100,6 +106,7 @@ impl Client {
         let files = own.start + model.lock().files.range(own).count() as u64;
         Self {
             number,
+            load,
             env: Arc::clone(sim),
             pool: Arc::clone(pool),
             zfs: Arc::clone(zfs),
@@ -321,11 +328,15 @@ impl Client {
         let append = self.dice.one_in(2);
         let offset = if append { size } else { self.dice.below(size + 5000) };
         let len = if self.dice.one_in(8) { 1 + self.dice.below(60_000) } else { 1 + self.dice.below(6_000) };
-        if offset + len > FILE_BYTES_MAX {
+        let (offset, len) = if self.load.large { self.large_range(offset, len) } else { (offset, len) };
+        let append = append && offset == size;
+        let most = if self.load.large { LARGE_FILE_BYTES_MAX } else { FILE_BYTES_MAX };
+        if offset + len > most {
             return;
         }
         let bytes = self.dice.bytes(len as usize);
-        self.begin_file(file, |state| state.with_write(offset as usize, &bytes, sync));
+        let read_back = !sync && (self.load.large || bytes.len() > READ_BACK_OVER);
+        self.begin_file(file, |state| state.with_write(offset as usize, &bytes, read_back));
         let how =
             if append { WriteFlags { sync, ..APPEND } } else { WriteFlags { sync, ..WriteFlags::default() } };
         self.zfs.write(object, offset, &bytes, how).await.expect("write");
@@ -333,6 +344,16 @@ impl Client {
         if sync {
             self.mine(file).mark(&self.env);
         }
+    }
+
+    /// The range of a write, or of a large one instead: at the start of a record, or anywhere.
+    fn large_range(&mut self, offset: u64, len: u64) -> (u64, u64) {
+        if !self.dice.one_in(2) {
+            return (offset, len);
+        }
+        let len = LARGE_BYTES[self.dice.below(3) as usize];
+        let offset = if self.dice.one_in(2) { offset & !0x1_ffff } else { offset };
+        (offset.min(LARGE_FILE_BYTES_MAX - len), len - self.dice.below(2) * 1000)
     }
 
     async fn truncate(&mut self) {

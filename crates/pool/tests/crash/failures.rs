@@ -26,7 +26,7 @@ use crate::shape::{LOG, MIRROR, MIRRORED_LOG, POOL, Shape, TWO_LOGS, brisk};
 use crate::space;
 use crate::story::{Tell, number, run, tell};
 
-const LOAD: Load = Load { clients: 3, operations: 15, pause: Duration::from_millis(2) };
+const LOAD: Load = Load { clients: 3, operations: 15, pause: Duration::from_millis(2), large: false };
 /// Images of each trial that are imported.
 const IMAGES_PER_TRIAL: usize = 2;
 /// Said when a group has become stable since the device began to fail.

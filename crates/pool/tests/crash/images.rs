@@ -27,6 +27,7 @@ const TWICE_ONE_IN: usize = 4;
 struct Run {
     seed: u64,
     shape: &'static Shape,
+    large: bool,
     recording: Recording,
     model: Model,
 }
@@ -34,39 +35,50 @@ struct Run {
 impl Run {
     /// Clients at work; the pool is left as it is.
     fn record(seed: u64, shape: &'static Shape) -> Self {
-        Self::record_with(seed, shape, |_| ())
+        Self::record_with(seed, shape, false, |_| ())
+    }
+
+    /// The same with large writes among the others, to files of several kinds.
+    fn record_large(seed: u64, shape: &'static Shape) -> Self {
+        Self::record_with(seed, shape, true, |_| ())
     }
 
     /// The same, something done to the disks before the clients begin.
-    fn record_with(seed: u64, shape: &'static Shape, spoil: impl Fn(&Sim)) -> Self {
+    fn record_with(seed: u64, shape: &'static Shape, large: bool, spoil: impl Fn(&Sim)) -> Self {
         let mut dice = Dice::new(seed, 0);
         let disk = if dice.one_in(3) { DiskModel::instant() } else { DiskModel::ssd() };
         let load = Load {
-            clients: 1 + dice.below(4),
+            clients: 1 + dice.below(if large { 2 } else { 4 }),
             operations: 40,
             pause: Duration::from_micros([0, 300, 3000][dice.below(3) as usize]),
+            large,
         };
         let tuning = Tuning {
             txg_timeout: Duration::from_millis([2, 20, 200][dice.below(3) as usize]),
             dirty_limit_bytes: dice.one_in(3).then_some(300_000),
             ..brisk()
         };
-        tell(format!("seed {seed}, shape \"{}\", {load:?}, {tuning:?}, recording", shape.name));
+        let props = if large { large_props(&mut dice) } else { Vec::new() };
+        tell(format!("seed {seed}, shape \"{}\", {load:?}, {tuning:?}, {props:?}, recording", shape.name));
         let sim = Sim::seed(seed);
         shape.add_disks(&sim, disk);
         let model = run(&sim, async {
-            let pool = shape.create(&sim, tuning).await;
+            let pool = shape.create_with(&sim, tuning, &props).await;
             let fs = pool.filesystem(POOL).await.expect("the root file system opens");
             let model = clients::prepare(&pool, &fs.zfs, load).await;
             sim.start_recording();
             spoil(&sim);
             clients::run(&sim, &pool, &fs.zfs, &model, load).await;
+            if large && shape.name != LOG.name {
+                let stats = fs.log.as_ref().expect("a log").stats();
+                assert!(stats.placed_bytes > 0, "no block was written in place: {stats:?}");
+            }
             model
         });
         let recording = sim.recording();
         drop(sim);
         let model = std::mem::take(&mut *model.lock());
-        Self { seed, shape, recording, model }
+        Self { seed, shape, large, recording, model }
     }
 
     /// Positions of the images to look at, drawn evenly from all.
@@ -85,7 +97,8 @@ impl Run {
         let drawn = self.draw(plan);
         let images = self.recording.crash_images_by(plan).enumerate().filter(|(n, _)| drawn.contains(n));
         for (turn, (_, image)) in images.enumerate() {
-            self.check(&image, turn, (number * IMAGES_PER_RUN + turn) % ZDB_ONE_IN == ZDB_ONE_IN / 2);
+            let zdb_one_in = if self.large { IMAGES_PER_RUN } else { ZDB_ONE_IN };
+            self.check(&image, turn, (number * IMAGES_PER_RUN + turn) % zdb_one_in == zdb_one_in / 2);
         }
     }
 
@@ -139,8 +152,29 @@ impl Run {
     }
 }
 
+/// Of the root file system: sizes of records, copies, whether all data are to be written in place.
+fn large_props(dice: &mut Dice) -> Vec<(&'static str, u64)> {
+    let mut props = vec![("recordsize", [128 << 10, 128 << 10, 1 << 20][dice.below(3) as usize])];
+    if dice.one_in(3) {
+        props.push(("logbias", 1));
+    }
+    if dice.one_in(4) {
+        props.push(("copies", 2));
+    }
+    props
+}
+
+/// Runs of one shape with large writes.
+fn crash_large(shape: &'static Shape, first_seed: u64, runs: u64) {
+    crash_by(|seed| Run::record_large(seed, shape), first_seed, runs);
+}
+
 /// Runs of one shape.
 fn crash(shape: &'static Shape, first_seed: u64, runs: u64) {
+    crash_by(|seed| Run::record(seed, shape), first_seed, runs);
+}
+
+fn crash_by(record: impl Fn(u64) -> Run, first_seed: u64, runs: u64) {
     let _tell = Tell;
     let runs = number("SAWMILL_CRASH_RUNS").unwrap_or(runs);
     let seeds: Vec<u64> = match number("SAWMILL_CRASH_SEED") {
@@ -148,7 +182,7 @@ fn crash(shape: &'static Shape, first_seed: u64, runs: u64) {
         None => (first_seed..first_seed + runs).collect(),
     };
     for (number, seed) in seeds.into_iter().enumerate() {
-        Run::record(seed, shape).check_all(number);
+        record(seed).check_all(number);
     }
 }
 
@@ -164,7 +198,7 @@ fn is_found_out(run: &Run) -> bool {
 
 #[test]
 fn a_log_that_lies_about_its_flushes_is_found_out() {
-    assert!(is_found_out(&Run::record_with(7000, &LOG, |sim| sim.disk("/l").set_lying(true))));
+    assert!(is_found_out(&Run::record_with(7000, &LOG, false, |sim| sim.disk("/l").set_lying(true))));
 }
 
 #[test]
@@ -200,4 +234,29 @@ fn nothing_acknowledged_is_lost_by_a_crash_with_two_logs() {
 #[test]
 fn nothing_acknowledged_is_lost_by_a_crash_with_a_mirrored_log() {
     crash(&MIRRORED_LOG, 6000, 3);
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_crash_amid_large_writes_to_a_single_disk() {
+    crash_large(&SINGLE, 15_000, 4);
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_crash_amid_large_writes_to_a_stripe() {
+    crash_large(&STRIPE, 16_000, 3);
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_crash_amid_large_writes_to_a_mirror() {
+    crash_large(&MIRROR, 17_000, 2);
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_crash_amid_large_writes_to_a_raidz() {
+    crash_large(&RAIDZ, 18_000, 2);
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_crash_amid_large_writes_with_a_log() {
+    crash_large(&LOG, 19_000, 3);
 }

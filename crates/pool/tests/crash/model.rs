@@ -7,7 +7,8 @@
 //! - Names of one client change in one order, and the log keeps that order.
 //! - A file is private to its client. The last change, if not promised, may be there in part: a
 //!   long write lies in several records of the log. A long write that nobody waited for is read
-//!   back for the log later and may bring newer bytes along; then each byte is judged by itself.
+//!   back, or written in place, for the log later and may bring newer bytes along; then each byte is
+//!   judged by itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::promise::{Promise, Subject};
 
 pub const SLOT_BYTES: usize = 8 << 10;
 /// Longer writes that nobody waits for are not copied for the log.
-const READ_BACK_OVER: usize = 32 << 10;
+pub const READ_BACK_OVER: usize = 32 << 10;
 
 /// A file at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,12 +37,11 @@ pub struct FileState {
 }
 
 impl FileState {
-    /// After a write.
-    pub fn with_write(&self, offset: usize, bytes: &[u8], sync: bool) -> Self {
+    /// After a write, which the log may read back.
+    pub fn with_write(&self, offset: usize, bytes: &[u8], read_back: bool) -> Self {
         let mut data = (*self.data).clone();
         data.resize(data.len().max(offset + bytes.len()), 0);
         data[offset..offset + bytes.len()].copy_from_slice(bytes);
-        let read_back = !sync && bytes.len() > READ_BACK_OVER;
         Self { data: Arc::new(data), read_back, written: Some((offset, bytes.len())), ..self.clone() }
     }
 
@@ -204,7 +204,7 @@ fn is_half_way(found: &FileState, before: &FileState, after: &FileState) -> bool
     }
     let same = found.data.iter().zip(after.data.iter()).take_while(|(a, b)| a == b).count();
     let head = same.min(offset + len).saturating_sub(offset);
-    found.data == before.with_write(offset, &after.data[offset..offset + head], true).data
+    found.data == before.with_write(offset, &after.data[offset..offset + head], false).data
 }
 
 fn is_prefix_written(found: &[u8], before: &[u8], after: &[u8]) -> bool {

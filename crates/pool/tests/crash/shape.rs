@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dsl::PropValue;
 use pool::{ImportSpec, Pool, PoolError, PoolSpec, Tuning};
 use sim::{DiskModel, DiskSpec, Sim};
 use vdev::NewVdev;
@@ -55,6 +56,11 @@ impl Shape {
 
     /// Makes the pool on disks that are there.
     pub async fn create(&self, sim: &Sim, tuning: Tuning) -> Arc<Pool> {
+        self.create_with(sim, tuning, &[]).await
+    }
+
+    /// The same, its root file system with these properties.
+    pub async fn create_with(&self, sim: &Sim, tuning: Tuning, props: &[(&str, u64)]) -> Arc<Pool> {
         let vdevs = self.vdevs.iter().map(|&(disks, is_log)| NewVdev {
             paths: disks.iter().map(PathBuf::from).collect(),
             ashift: None,
@@ -63,7 +69,9 @@ impl Shape {
             parity: if is_log { 0 } else { self.parity },
         });
         let vdevs = vdevs.collect();
-        let spec = PoolSpec { name: POOL.into(), vdevs, root_props: vec![], comment: None, force: false };
+        let props = props.iter().map(|&(name, value)| (name.to_owned(), PropValue::Number(value)));
+        let root_props = props.collect();
+        let spec = PoolSpec { name: POOL.into(), vdevs, root_props, comment: None, force: false };
         Pool::create(sim.env(), spec, tuning).await.expect("a pool is made of new disks")
     }
 

@@ -5,6 +5,8 @@ use zpl::{Allocate, Cred, NewNode, Place, RenameMode, SetAttributes, WriteFlags,
 use crate::world::{Layout, World};
 
 const WITH_LOG: Layout = Layout { device_mib: 64, ..Layout::new(&[&["a"]], &[&["l"]], 12) };
+/// Without one, long writes are logged in place.
+const WITHOUT_LOG: Layout = Layout { device_mib: 128, ..Layout::new(&[&["a"]], &[], 12) };
 
 /// One of each operation that is logged, and five writes.
 async fn one_of_each(zfs: &Zfs) {
@@ -29,8 +31,8 @@ async fn one_of_each(zfs: &Zfs) {
 }
 
 /// A pool whose log holds [`one_of_each`], as a power cut leaves it.
-fn crashed() -> World {
-    let world = World::new(WITH_LOG);
+fn crashed(layout: Layout) -> World {
+    let world = World::new(layout);
     let pool = world.create();
     let zfs = world.zfs(&pool, "whirl");
     world.run(async {
@@ -56,7 +58,7 @@ async fn check_contents(zfs: &Zfs) {
 
 #[test]
 fn zdb_shows_every_record_that_was_committed() {
-    let records = crashed().check("crashed");
+    let records = crashed(WITH_LOG).check("crashed");
     let count = |kind| records.get(kind).copied().unwrap_or(0);
     let once = [
         "TX_CREATE",
@@ -79,8 +81,28 @@ fn zdb_shows_every_record_that_was_committed() {
 }
 
 #[test]
+fn zdb_shows_the_blocks_that_records_of_long_writes_name() {
+    let world = crashed(WITHOUT_LOG);
+    let said = world.zdb().run(&["-iiii"], &[]).unwrap();
+    let records = world.check("crashed");
+    let named = said.lines().filter(|line| line.starts_with("\t\t\thas blkptr")).count();
+    // 70,000 and 200,000 bytes over two records of the file each.
+    assert_eq!(named, 4, "{said}");
+    assert!(records["TX_WRITE"] >= 7, "{records:?}");
+}
+
+#[test]
 fn a_claimed_log_waits_through_crashes_and_exports() {
-    let world = crashed();
+    claimed_log_waits(WITH_LOG);
+}
+
+#[test]
+fn a_claimed_log_with_blocks_of_its_files_waits_through_crashes_and_exports() {
+    claimed_log_waits(WITHOUT_LOG);
+}
+
+fn claimed_log_waits(layout: Layout) {
+    let world = crashed(layout);
     // Claimed, never used, and the power goes again.
     drop(world.import());
     let again = world.copy();

@@ -259,7 +259,7 @@ pub fn log_bp(vdev: VdevId, offset: u64, bytes: u64, birth: Txg) -> Blkptr {
 }
 
 impl MemStore {
-    fn op(&self, kind: OpKind) -> BoxFuture<'static, Result<(), ZilError>> {
+    pub fn op(&self, kind: OpKind) -> BoxFuture<'static, Result<(), ZilError>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
             let id = inner.lock().submit(kind);
@@ -679,7 +679,9 @@ impl MemStore {
                     }
                     LogRecord::Write(write) => {
                         let (tag, from) = (write.offset >> 32, write.offset & 0xffff_ffff);
-                        let data = write.data.expect("data in the record");
+                        let Some(data) = write.data.or_else(|| self.named_data(&write.blkptr)) else {
+                            return found;
+                        };
                         assert!((from..).zip(&data).all(|(i, &byte)| byte == pattern(tag, i)));
                         let so_far = written.entry((tag, head.txg)).or_default();
                         // The head of a write that has synced may be freed before its end.
@@ -693,6 +695,11 @@ impl MemStore {
             }
         }
         found
+    }
+
+    /// The data in a block that a record names, if they have reached the disk.
+    fn named_data(&self, bp: &Blkptr) -> Option<Vec<u8>> {
+        self.0.lock().disk.get(&place_of(bp)).cloned()
     }
 
     pub fn written_lengths(&self) -> BTreeMap<u64, u64> {

@@ -5,7 +5,7 @@ use futures::executor::block_on;
 use metaslab::{Class, Hint};
 use ondisk::blkptr::embedded::EmbeddedParts;
 use ondisk::{Blkptr, BlkptrParts, ChecksumKind, Compression, CompressionKind, Dva, ObjectType};
-use units::{Asize, BlockId, Level, Lsize, ObjectId, ObjsetId, Psize, Txg};
+use units::{Asize, BlockId, Level, Lsize, ObjectId, ObjsetId, Psize, Txg, VdevId};
 use zerocopy::IntoBytes;
 
 use super::world::World;
@@ -451,4 +451,50 @@ fn a_block_of_the_other_byte_order_is_read_in_ours() {
         assert_eq!(read(&zio, &foreign).expect("its checksum holds")[..], ours[..], "{}", kind.name());
         assert_eq!(read(&zio, &written).expect("as it was written")[..], theirs[..]);
     }
+}
+
+#[test]
+fn a_block_placed_ahead_reads_back_once_its_copies_are_written() {
+    let (_, zio) = World::pool(&["a b", "c"]);
+    for (data, copies) in [(noise(131_072, 1), 1), (text(131_072), 2), (noise(1 << 20, 3), 1)] {
+        let policy = WritePolicy { copies, compression: CompressionKind::On.into(), ..plain() };
+        let Ahead::Packed(packed) = zio.pack_ahead(TXG, &NAME, &data, &policy).expect("known checksum")
+        else {
+            panic!("too large for a pointer")
+        };
+        let bytes = packed.stored_bytes();
+        let before = allocated(&zio);
+        let placed = zio.place_ahead(packed).expect("room");
+        let bp = *placed.bp();
+        assert_eq!(allocated(&zio) - before, bytes);
+        assert_eq!((bp.birth(), bp.dvas().count(), bp.check()), (TXG, usize::from(copies), Ok(())));
+        assert!(read(&zio, &bp).is_err(), "nothing is written yet");
+        for dva in bp.dvas() {
+            block_on(zio.write_placed(&placed, dva, Durability::Cached)).expect("no faults");
+        }
+        assert_eq!(read(&zio, &bp).expect("written")[..], data[..]);
+        let plain = write(&zio, &data, &policy).expect("room");
+        assert_eq!(plain.checksum(), bp.checksum());
+        assert_eq!((plain.psize(), plain.compression()), (bp.psize(), bp.compression()));
+    }
+    assert_eq!(zio.take_unflushed().len(), 2, "what was written cached is known");
+}
+
+#[test]
+fn a_block_placed_ahead_is_in_one_piece_and_on_a_sound_vdev_or_nowhere() {
+    let (world, zio) = World::pool(&["a", "b"]);
+    let data = noise(131_072, 1);
+    let place = || match zio.pack_ahead(TXG, &NAME, &data, &plain()).expect("known checksum") {
+        Ahead::Packed(packed) => zio.place_ahead(packed),
+        Ahead::Embedded(_) => None,
+    };
+    world.faults("a").fail_all(FaultOp::Flush);
+    assert!(block_on(zio.flush(&[VdevId::new(0)])).is_err());
+    for _ in 0..8 {
+        assert_eq!(place().expect("room on the other").bp().dva(0).vdev, VdevId::new(1));
+    }
+    zio.set_longest_run(65_536);
+    let before = allocated(&zio);
+    assert!(place().is_none(), "a gang is for those who can wait");
+    assert_eq!(allocated(&zio), before);
 }

@@ -9,7 +9,7 @@ use ondisk::zil::{LogRecord, TxType};
 use units::ObjectId;
 
 use super::basics::{CRED, contents, file};
-use super::world::{World, run};
+use super::world::{World, run, run_with};
 use crate::journal::Origin;
 use crate::sa::ZplAttr;
 use crate::*;
@@ -276,5 +276,137 @@ fn a_rename_that_leaves_a_whiteout_is_one_record_and_one_transaction() {
         assert_eq!((whiteout.permissions, whiteout.uid), (0, CRED.uid));
         assert_eq!(zfs.lookup(dir, b"b").await.unwrap().object, object);
         assert_eq!(zfs.attributes(zfs.root()).await.unwrap().size, size);
+    });
+}
+
+/// Bytes that do not compress.
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let roll = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    std::iter::repeat_with(roll).flatten().take(len).collect()
+}
+
+const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
+
+async fn write_sync(zfs: &Zfs, file: ObjectId, offset: u64, bytes: &[u8]) {
+    zfs.write(file, offset, bytes, SYNC).await.unwrap();
+}
+
+/// What the log has got: copied, read back, named; bytes of data.
+fn kinds(zfs: &Zfs) -> [u64; 3] {
+    let stats = zfs.log().unwrap().stats();
+    [stats.copied_bytes, stats.fetched_bytes, stats.indirect_bytes]
+}
+
+/// The same of what `work` does.
+async fn kinds_of(zfs: &Zfs, work: impl Future<Output = ()>) -> [u64; 3] {
+    let before = kinds(zfs);
+    work.await;
+    let after = kinds(zfs);
+    std::array::from_fn(|kind| after[kind] - before[kind])
+}
+
+#[test]
+fn large_writes_are_logged_in_place_without_a_log_device() {
+    run(async |world: Arc<World>, zfs| {
+        prime(&zfs).await;
+        let mut expected = Vec::new();
+        let file = file(&zfs, zfs.root(), "f").await;
+        let sync_write = async |offset: usize, len: usize, expected: &mut Vec<u8>| {
+            let bytes = noise(len, offset as u64 + 1);
+            expected.resize(expected.len().max(offset + len), 0);
+            expected[offset..offset + len].copy_from_slice(&bytes);
+            kinds_of(&zfs, write_sync(&zfs, file, offset as u64, &bytes)).await
+        };
+        // The file's only block, which is just so large.
+        assert_eq!(sync_write(0, 40 << 10, &mut expected).await, [0, 0, 40 << 10]);
+        assert_eq!(sync_write(5000, 32 << 10, &mut expected).await, [0, 0, 32 << 10]);
+        assert_eq!(sync_write(6000, (32 << 10) - 1, &mut expected).await, [(32 << 10) - 1, 0, 0], "short");
+        // Parts of two records, whole records, half of one and less.
+        assert_eq!(sync_write(100_000, 200 << 10, &mut expected).await, [0, 0, 200 << 10]);
+        assert_eq!(sync_write(0, 1 << 20, &mut expected).await, [0, 0, 1 << 20]);
+        assert_eq!(sync_write(3 << 17, 64 << 10, &mut expected).await, [0, 0, 64 << 10]);
+        assert_eq!(sync_write(4 << 17, 63 << 10, &mut expected).await, [63 << 10, 0, 0], "may come again");
+        // Nobody waits for it at first.
+        let bytes = noise(40 << 10, 77);
+        zfs.write(file, 700_000, &bytes, WriteFlags::default()).await.unwrap();
+        expected[700_000..700_000 + bytes.len()].copy_from_slice(&bytes);
+        let fsync = kinds_of(&zfs, async { zfs.fsync(file, false).await.unwrap() }).await;
+        assert_eq!(fsync, [0, 0, 40 << 10]);
+        // Zeros, and what fits a pointer, have nothing to be written.
+        let placed = zfs.log().unwrap().stats().placed_bytes;
+        for byte in [0, 9] {
+            let bytes = vec![byte; 128 << 10];
+            let at = (2 + usize::from(byte)) << 17;
+            expected.resize(expected.len().max(at + bytes.len()), 0);
+            expected[at..at + bytes.len()].copy_from_slice(&bytes);
+            zfs.write(file, at as u64, &bytes, SYNC).await.unwrap();
+        }
+        assert!(zfs.log().unwrap().stats().placed_bytes - placed <= 4096);
+        let (zfs, _) = world.crash(zfs).await;
+        assert!(contents(&zfs, file).await == expected, "replayed");
+        let zfs = world.remount(zfs).await;
+        assert!(contents(&zfs, file).await == expected, "stored");
+        // What is taken over reads back too.
+        let bytes = noise(1 << 20, 78);
+        zfs.write(file, 0, &bytes, SYNC).await.unwrap();
+        expected[..1 << 20].copy_from_slice(&bytes);
+        let zfs = world.remount(zfs).await;
+        assert!(contents(&zfs, file).await == expected, "taken over");
+    });
+}
+
+#[test]
+fn two_writes_to_one_block_are_one_block_written_and_two_records() {
+    run(async |world: Arc<World>, zfs| {
+        prime(&zfs).await;
+        let file = file(&zfs, zfs.root(), "f").await;
+        let bytes = noise(256 << 10, 5);
+        for half in 0..4 {
+            let range = half << 16..(half + 1) << 16;
+            zfs.write(file, range.start as u64, &bytes[range], WriteFlags::default()).await.unwrap();
+        }
+        zfs.fsync(file, false).await.unwrap();
+        let stats = zfs.log().unwrap().stats();
+        assert_eq!((stats.indirect_bytes, stats.placed_bytes), (256 << 10, 256 << 10));
+        let (zfs, _) = world.crash(zfs).await;
+        assert!(contents(&zfs, file).await == bytes);
+    });
+}
+
+#[test]
+fn logbias_throughput_puts_all_data_in_place() {
+    let options = ZfsOptions { log_bias: LogBias::Throughput, ..ZfsOptions::default() };
+    run_with(options, async |world: Arc<World>, zfs| {
+        prime(&zfs).await;
+        let file = file(&zfs, zfs.root(), "f").await;
+        let bytes = noise(300_000, 3);
+        zfs.write(file, 0, &bytes, WriteFlags::default()).await.unwrap();
+        zfs.fsync(file, false).await.unwrap();
+        let short = kinds_of(&zfs, write_sync(&zfs, file, 1000, &[7; 100]));
+        assert_eq!(short.await, [0, 0, 100]);
+        let (zfs, _) = world.crash(zfs).await;
+        let mut expected = bytes;
+        expected[1000..1100].fill(7);
+        assert!(contents(&zfs, file).await == expected);
+    });
+}
+
+#[test]
+fn how_long_is_long_can_be_told() {
+    let options = ZfsOptions { immediate_write_bytes: u64::MAX, ..ZfsOptions::default() };
+    run_with(options, async |_, zfs| {
+        prime(&zfs).await;
+        let file = file(&zfs, zfs.root(), "f").await;
+        let bytes = noise(1 << 20, 3);
+        assert_eq!(kinds_of(&zfs, write_sync(&zfs, file, 0, &bytes)).await, [1 << 20, 0, 0]);
+        zfs.set_options(ZfsOptions { immediate_write_bytes: 512, ..zfs.options() });
+        let bytes = noise(128 << 10, 4);
+        assert_eq!(kinds_of(&zfs, write_sync(&zfs, file, 0, &bytes)).await, [0, 0, 128 << 10]);
     });
 }

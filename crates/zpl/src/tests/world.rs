@@ -211,7 +211,7 @@ impl World {
             os.set_zil_header(txg, header);
         }
         if let Some(synced) = os.sync(txg).await.expect("syncs") {
-            for bp in &synced.killed {
+            for bp in synced.killed.iter().chain(&synced.unused) {
                 self.zio.free(txg, bp).await.expect("was allocated");
             }
             *self.root.lock() = synced.root;

@@ -12,6 +12,8 @@ const SYSTEM: ZfsOptions = ZfsOptions {
     record_bytes: 128 << 10,
     atime: AtimePolicy::Relative,
     sync: SyncPolicy::Standard,
+    log_bias: LogBias::Latency,
+    immediate_write_bytes: IMMEDIATE_WRITE_BYTES,
     read_only: false,
     dnode_slots: 1,
     log_xattrs: true,

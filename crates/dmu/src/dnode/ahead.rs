@@ -1,0 +1,70 @@
+//! Placing a block's newest bytes of a group before that group is written.
+
+use std::sync::Arc;
+
+use device::IoBuf;
+use ondisk::{Blkptr, CompressionKind};
+use units::{BlockId, Level, Lsize, Txg};
+use zio::{Ahead, Unplaced};
+
+use super::Dnode;
+use crate::ahead::WrittenAhead;
+
+impl Dnode {
+    /// Gives a block as `txg` changed it a place, or finds that it needs none; `None` when the group
+    /// did not change it, is no longer open, or the block does not fit in one piece. `admits` is asked
+    /// whether so many bytes may be taken now.
+    ///
+    /// Nothing here waits: the group is held for no longer than the call, so that a caller who goes
+    /// away holds up nobody.
+    pub(crate) fn place_ahead(
+        &self,
+        txg: Txg,
+        block: BlockId,
+        admits: impl FnOnce(u64) -> bool,
+    ) -> Option<WrittenAhead> {
+        let block = block.get();
+        let data = self.changed_block(txg, block)?;
+        if self.state.lock().changes_of(txg)?.ahead.has(block, &data) {
+            return Some(WrittenAhead::Before);
+        }
+        let policy = self.block_policy(self.object_type());
+        let class = policy.data;
+        if class.compression.kind != CompressionKind::Off && codec::is_all_zero(&data) {
+            let (size, level) = (Lsize::new(data.len() as u64), Level::new(0));
+            return Some(WrittenAhead::Pointer(Blkptr::hole_with(size, policy.object_type, level, txg)));
+        }
+        let (bookmark, how) = (self.name().bookmark(0, block), policy.write_policy(class, 0, 1));
+        match self.shared.zio.pack_ahead(txg, &bookmark, &data, &how).ok()? {
+            Ahead::Embedded(bp) => Some(WrittenAhead::Pointer(bp)),
+            Ahead::Packed(packed) => self.note_ahead(txg, block, data, packed, admits),
+        }
+    }
+
+    fn changed_block(&self, txg: Txg, block: u64) -> Option<Arc<IoBuf>> {
+        self.state.lock().changes_of(txg)?.blocks.get(&block).cloned()
+    }
+
+    fn note_ahead(
+        &self,
+        txg: Txg,
+        block: u64,
+        data: Arc<IoBuf>,
+        packed: Box<Unplaced>,
+        admits: impl FnOnce(u64) -> bool,
+    ) -> Option<WrittenAhead> {
+        // Keeps the group from being written until the note is there.
+        let _held = self.shared.gate.try_join(txg)?;
+        if !admits(packed.stored_bytes()) {
+            return None;
+        }
+        let mut state = self.state.lock();
+        let changes = state.changes_of(txg)?;
+        if !changes.blocks.get(&block).is_some_and(|now| Arc::ptr_eq(now, &data)) {
+            return None;
+        }
+        let placed = self.shared.zio.place_ahead(packed)?;
+        let write = changes.ahead.add((&self.shared.zio, self.name()), block, data, placed);
+        Some(WrittenAhead::Placed(write))
+    }
+}
