@@ -10,7 +10,7 @@ use units::ObjectId;
 use zpl::{Cred, NewNode, Place, RenameMode, SetAttributes, WriteFlags, XattrMode, Zfs};
 
 use crate::dice::Dice;
-use crate::model::{FileState, Model, Named, Names, Versions};
+use crate::model::{FileState, Model, Named, Names, READ_BACK_OVER, Versions};
 use crate::promise::{Promise, Subject};
 
 /// One operation.
@@ -207,7 +207,8 @@ impl<'a> Hand<'a> {
         let bytes = Dice::new(self.done, 9).bytes(len);
         let versions = self.model.files.get_mut(&file).expect("a file has versions");
         let at = offset.unwrap_or(versions.last().data.len());
-        versions.begin(versions.last().with_write(at, &bytes, false));
+        let read_back = bytes.len() > READ_BACK_OVER;
+        versions.begin(versions.last().with_write(at, &bytes, read_back));
         let how = if offset.is_none() { APPEND } else { WriteFlags::default() };
         self.zfs.write(object, at as u64, &bytes, how).await.expect("write");
         self.model.files.get_mut(&file).expect("as before").end();
