@@ -34,7 +34,7 @@ pub use demolish::{Remains, Taken, Wreck};
 pub use dnode::{Dnode, DnodeSpec, SeekTo};
 pub use error::DmuError;
 pub use kinds::BlockKinds;
-pub use objset::{Objset, ObjsetContext, SpaceCheck, SyncedObjset};
+pub use objset::{AheadCheck, Objset, ObjsetContext, SpaceCheck, SyncedObjset};
 pub use space::{BlockClass, ObjsetProps, SpaceDelta};
 pub use txg::{Estimate, Tx, TxgGate};
 pub use visit::{Lost, Place, Reach, Visited};

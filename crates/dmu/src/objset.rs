@@ -53,13 +53,12 @@ pub trait SpaceCheck: Send + Sync {
     /// come to rest: changes not yet on disk are counted for more than they will come to, and
     /// space freed by the last groups cannot be used again at once.
     fn may_fit_later(&self, objset: ObjsetId, estimate: &Estimate) -> bool;
+}
 
-    /// Whether blocks of so many bytes may be written ahead of `txg`: groups must find room for what
-    /// they have to write themselves.
-    fn admits_ahead(&self, txg: Txg, bytes: u64) -> bool {
-        let _ = (txg, bytes);
-        true
-    }
+/// Whether blocks may be written ahead of their group.
+pub trait AheadCheck: Send + Sync {
+    /// Whether so many bytes may be, of `txg`: groups must find room for what they write themselves.
+    fn admits(&self, txg: Txg, bytes: u64) -> bool;
 }
 
 /// What an objset and its objects have in common.
@@ -96,6 +95,7 @@ pub struct Objset {
     dnodes: Mutex<HashMap<ObjectId, Weak<Dnode>>>,
     numbers: Numbers,
     space: RwLock<Option<Arc<dyn SpaceCheck>>>,
+    ahead: RwLock<Option<Arc<dyn AheadCheck>>>,
     /// The accounting objects there are; their dnodes lie in the root block.
     accounts: Mutex<BTreeMap<ObjectId, Arc<Dnode>>>,
 }
@@ -204,6 +204,7 @@ impl Objset {
             dnodes: Mutex::new(HashMap::new()),
             numbers: Numbers::default(),
             space: RwLock::new(None),
+            ahead: RwLock::new(None),
             accounts: Mutex::new(accounts),
         })
     }
@@ -269,6 +270,11 @@ impl Objset {
         *self.space.write() = Some(check);
     }
 
+    /// Who is asked whether blocks may be written ahead of their group.
+    pub fn set_ahead_check(&self, check: Arc<dyn AheadCheck>) {
+        *self.ahead.write() = Some(check);
+    }
+
     /// What kind of objset it is; `None` too for a kind unknown to the format.
     #[must_use]
     pub fn kind(&self) -> ObjsetType {
@@ -320,8 +326,8 @@ impl Objset {
     /// somebody who writes it at once. `None` where that is not possible; waits for nothing.
     #[must_use]
     pub fn place_ahead(&self, dnode: &Dnode, txg: Txg, block: BlockId) -> Option<WrittenAhead> {
-        let check = self.space.read().clone();
-        let admits = |bytes| check.is_none_or(|check| check.admits_ahead(txg, bytes));
+        let check = self.ahead.read().clone();
+        let admits = |bytes| check.is_none_or(|check| check.admits(txg, bytes));
         dnode.place_ahead(txg, block, admits)
     }
 

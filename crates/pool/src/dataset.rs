@@ -237,6 +237,7 @@ impl Pool {
         state: State,
     ) -> Arc<OpenDataset> {
         objset.set_space_check(self.space.clone());
+        objset.set_ahead_check(self.ahead.clone());
         let open = OpenDataset::new(dataset, objset, props, state);
         self.datasets.write().insert(dataset.objset(), Arc::clone(&open));
         open

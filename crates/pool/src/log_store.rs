@@ -14,9 +14,9 @@ use vdev::TopKind;
 use zil::{LogEvent, LogStore, Placement, ZilError};
 use zio::{LogHint, Zio, ZioError};
 
+use crate::ahead_room::leaves_reserve;
 use crate::log_homes::{LogHomes, UnderWay};
 use crate::log_share::LogShare;
-use crate::space::leaves_reserve;
 
 /// One per pool, shared by the logs of all its datasets.
 pub(crate) struct PoolLogStore {

@@ -17,6 +17,7 @@ use units::{Guid, ObjsetId, Txg};
 use vdev::{PoolState, VdevTree};
 use zio::Zio;
 
+use crate::ahead_room::AheadRoom;
 use crate::clones::Clones;
 use crate::config::{self, Config};
 use crate::dataset::OpenDataset;
@@ -100,6 +101,7 @@ pub struct Pool {
     pub(crate) mos_delta: Mutex<SpaceDelta>,
     pub(crate) tasks: TaskQueue,
     pub(crate) space: Arc<SpaceGuard>,
+    pub(crate) ahead: Arc<AheadRoom>,
     pub(crate) log_store: Arc<PoolLogStore>,
     pub(crate) datasets: RwLock<BTreeMap<ObjsetId, Arc<OpenDataset>>>,
     pub(crate) tuning: Tuning,
@@ -148,7 +150,8 @@ impl Pool {
             opened_txg: parts.opened_at.0,
             opened_secs: parts.opened_at.1,
             mos: Arc::clone(parts.dsl.mos()),
-            space: SpaceGuard::new(
+            space: SpaceGuard::new(Arc::clone(&parts.zio), Arc::clone(&parts.gate)),
+            ahead: AheadRoom::new(
                 Arc::clone(&parts.zio),
                 Arc::clone(&parts.gate),
                 parts.tuning.log_share_percent,

@@ -8,10 +8,9 @@ use dmu::{DmuError, Estimate, SpaceCheck, TxgGate};
 use dsl::{DatasetName, Dsl, PoolSpace};
 use metaslab::{Class, SpaceFigures, VdevConfig};
 use parking_lot::RwLock;
-use units::{ObjsetId, Psize, SECTOR_BYTES, Txg};
+use units::{ObjsetId, Psize, SECTOR_BYTES};
 use zio::Zio;
 
-use crate::log_share::LogShare;
 use crate::{DatasetProps, PoolError};
 
 /// The part of a pool kept free so that it can always be emptied: 1/32 (`spa_slop_shift`).
@@ -26,14 +25,6 @@ pub(crate) const WORST_INFLATION: u64 = 2;
 /// Space kept back in a pool of that size.
 pub(crate) fn slop_bytes(capacity: u64) -> u64 {
     (capacity >> SLOP_SHIFT).min(SLOP_MAX_BYTES).max(SLOP_MIN_BYTES.min(capacity >> 1))
-}
-
-/// Whether so much free room is enough for what groups under way have to write: without it none could
-/// be made stable any more, and only one that is frees log blocks.
-/// (test: `small_commits_that_fill_a_pool_with_log_blocks_leave_groups_their_room`)
-pub(crate) fn leaves_reserve(free: u64, capacity: u64, gate: &TxgGate) -> bool {
-    let coming = gate.dirty_bytes().saturating_mul(WORST_INFLATION);
-    free >= (slop_bytes(capacity) / 2).saturating_add(coming)
 }
 
 /// What one dataset may still take, in bytes, as of the last synced group.
@@ -58,8 +49,6 @@ pub(crate) struct SpaceGuard {
     limits: RwLock<HashMap<ObjsetId, Limits>>,
     /// What datasets count more than once, for files share it.
     shared_bytes: AtomicU64,
-    /// What of the room was taken for blocks written ahead.
-    ahead: LogShare,
 }
 
 /// The pool's room in bytes, without logs; of special vdevs only what they hold.
@@ -82,15 +71,8 @@ impl Room {
 }
 
 impl SpaceGuard {
-    /// `share_percent`: see [`crate::Tuning::log_share_percent`].
-    pub fn new(zio: Arc<Zio>, gate: Arc<TxgGate>, share_percent: u64) -> Arc<Self> {
-        Arc::new(Self {
-            zio,
-            gate,
-            limits: RwLock::default(),
-            shared_bytes: AtomicU64::new(0),
-            ahead: LogShare::new(share_percent),
-        })
+    pub fn new(zio: Arc<Zio>, gate: Arc<TxgGate>) -> Arc<Self> {
+        Arc::new(Self { zio, gate, limits: RwLock::default(), shared_bytes: AtomicU64::new(0) })
     }
 
     /// The space of a class as datasets count it: without parity.
@@ -212,21 +194,6 @@ impl SpaceCheck for SpaceGuard {
     fn may_fit_later(&self, objset: ObjsetId, estimate: &Estimate) -> bool {
         let figures = self.figures(Class::Normal);
         self.verdict(objset, estimate, 0, figures.free.get() + figures.resting.get()).is_ok()
-    }
-
-    /// Blocks that change after they were written ahead take room twice in their group, however
-    /// little is dirty: they leave groups what those need, and have a group that took much of the room
-    /// synced soon.
-    fn admits_ahead(&self, txg: Txg, bytes: u64) -> bool {
-        let figures = self.zio.with_allocator(|allocator| allocator.space(Class::Normal));
-        let free = figures.free.get().saturating_sub(bytes);
-        if !leaves_reserve(free, figures.capacity.get(), &self.gate) {
-            return false;
-        }
-        if self.ahead.take(txg, bytes, || figures.free.get() + figures.resting.get()) {
-            self.gate.hurry(txg);
-        }
-        true
     }
 }
 
