@@ -19,7 +19,8 @@ use device::{Options, RealEnv};
 use words::Words;
 
 const USAGE: &str = "usage:
-	bench zil --threads N --size S --span S --seconds T --main FILE... [--log FILE...] [--log-mirror] [--ramp T] [--json]
+	bench zil --threads N --size S --span S --seconds T --main FILE... [--log FILE...] [--log-mirror] [--ramp T]
+		[--idle-datasets N] [--json]
 	bench stream --size S --main FILE... [--record S] [--compression C] [--compressible] [--cache S] [--seconds T] [--json]
 	bench create --files N --main FILE... [--size S] [--cache S] [--json]
 	bench file --path FILE --threads N --size S --span S --seconds T [--acks FILE] [--json]
@@ -85,6 +86,7 @@ fn zil(words: &Words) -> Result<u8, Refusal> {
         main: words.paths("main"),
         log: words.paths("log"),
         log_mirror: words.has("log-mirror"),
+        idle_datasets: words.number("idle-datasets", 0)?,
     };
     if plan.main.is_empty() || plan.threads == 0 || plan.size == 0 {
         return Err(Refusal::Usage("--main FILE is needed, and --threads and --size above 0".into()));

@@ -42,11 +42,19 @@ pub(crate) struct Limits {
     pub worst_inflation: u64,
 }
 
+/// The limits of all open datasets.
+struct AllLimits {
+    of: HashMap<ObjsetId, Limits>,
+    /// The most that a changed byte of any of them came to: asked for at each write, however many
+    /// datasets there are.
+    worst_inflation: u64,
+}
+
 /// Answers every writer whether its change fits; fed by the sync loop.
 pub(crate) struct SpaceGuard {
     zio: Arc<Zio>,
     gate: Arc<TxgGate>,
-    limits: RwLock<HashMap<ObjsetId, Limits>>,
+    limits: RwLock<AllLimits>,
     /// What datasets count more than once, for files share it.
     shared_bytes: AtomicU64,
 }
@@ -72,7 +80,8 @@ impl Room {
 
 impl SpaceGuard {
     pub fn new(zio: Arc<Zio>, gate: Arc<TxgGate>) -> Arc<Self> {
-        Arc::new(Self { zio, gate, limits: RwLock::default(), shared_bytes: AtomicU64::new(0) })
+        let limits = RwLock::new(AllLimits { of: HashMap::new(), worst_inflation: WORST_INFLATION });
+        Arc::new(Self { zio, gate, limits, shared_bytes: AtomicU64::new(0) })
     }
 
     /// The space of a class as datasets count it: without parity.
@@ -107,13 +116,13 @@ impl SpaceGuard {
 
     /// What the dataset may still take, changes not yet on disk counted in.
     pub fn available(&self, objset: ObjsetId) -> u64 {
-        let limits = self.limits.read().get(&objset).copied();
+        let limits = self.limits.read().of.get(&objset).copied();
         limits.map_or(0, |limits| limits.available).saturating_sub(self.inflight())
     }
 
     /// What the dataset refers to.
     pub fn used(&self, objset: ObjsetId) -> u64 {
-        self.limits.read().get(&objset).map_or(0, |limits| limits.used)
+        self.limits.read().of.get(&objset).map_or(0, |limits| limits.used)
     }
 
     /// Asks the dataset layer anew.
@@ -133,7 +142,9 @@ impl SpaceGuard {
             inflation: self.inflation(props, props.record_bytes.into()),
             worst_inflation: self.inflation(props, SECTOR_BYTES),
         };
-        self.limits.write().insert(name.objset(), limits);
+        let mut all = self.limits.write();
+        all.worst_inflation = all.worst_inflation.max(limits.worst_inflation);
+        all.of.insert(name.objset(), limits);
         Ok(())
     }
 
@@ -151,12 +162,11 @@ impl SpaceGuard {
     /// What all changes under way may come to. Too much only means that a group syncs early when
     /// little room is left.
     fn inflight_at_worst(&self) -> u64 {
-        let inflation = self.limits.read().values().map(|limits| limits.worst_inflation).max();
-        self.gate.dirty_bytes().saturating_mul(inflation.unwrap_or(WORST_INFLATION))
+        self.gate.dirty_bytes().saturating_mul(self.limits.read().worst_inflation)
     }
 
     pub fn forget(&self, objset: ObjsetId) {
-        self.limits.write().remove(&objset);
+        self.limits.write().of.remove(&objset);
     }
 
     /// Whether a change fits if so much is under way, and so much of the pool is really free:
@@ -168,7 +178,7 @@ impl SpaceGuard {
         inflight: u64,
         free: u64,
     ) -> Result<(), DmuError> {
-        let limits = self.limits.read().get(&objset).copied();
+        let limits = self.limits.read().of.get(&objset).copied();
         let inflation = limits.map_or(WORST_INFLATION, |limits| limits.inflation);
         let coming = inflight.saturating_add(estimate.write_bytes.saturating_mul(inflation));
         // Who frees in the end may use half of what is kept back, and quotas do not hinder.

@@ -92,6 +92,7 @@ impl Core {
     pub(crate) fn clean(&self, txg: Txg) {
         let dropped = self.pending.lock().clean(txg);
         drop(dropped);
+        self.shelf.tidy();
         self.learn_synced(txg);
     }
 

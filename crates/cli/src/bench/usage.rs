@@ -25,10 +25,19 @@ pub(super) fn cpu_time() -> Duration {
     Duration::new(clock.tv_sec as u64, clock.tv_nsec as u32)
 }
 
-/// Most memory that this process ever had at once (`VmHWM`); 0 where the system does not tell.
+/// Most memory that this process ever had at once; 0 where the system does not tell.
 pub(super) fn peak_bytes() -> u64 {
+    status_bytes("VmHWM:")
+}
+
+/// Memory that this process has; 0 where the system does not tell.
+pub(super) fn resident_bytes() -> u64 {
+    status_bytes("VmRSS:")
+}
+
+fn status_bytes(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or(0) << 10
 }

@@ -10,6 +10,7 @@ const NAMES: &[&str] = &[
     "size",
     "span",
     "ramp",
+    "idle-datasets",
     "seconds",
     "main",
     "log",

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use device::RealEnv;
+use futures::future::try_join_all;
 use pool::{Pool, PoolError, Tuning};
 use units::ObjectId;
 use vdev::PoolState;
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
-use super::usage::cpu_time;
+use super::usage::{cpu_time, resident_bytes};
 use super::world::{self, POOL, Shape};
 use crate::memory;
 
@@ -38,6 +39,8 @@ pub struct Plan {
     pub log: Vec<PathBuf>,
     /// The log devices are one mirror.
     pub log_mirror: bool,
+    /// Datasets open beside the one that is written to, each with a log that was used once.
+    pub idle_datasets: usize,
 }
 
 /// What was measured.
@@ -71,6 +74,10 @@ pub struct Report {
     pub flushes_per_commit: f64,
     /// Where the time of commits went, the first one's included.
     pub stages: Vec<Stage>,
+    /// Datasets open beside.
+    pub idle_datasets: usize,
+    /// KiB of memory that each of them has, the file in it and its blocks in the cache included.
+    pub kib_per_idle_dataset: f64,
 }
 
 /// A stage of commits.
@@ -106,6 +113,9 @@ impl Stage {
     }
 }
 
+/// A write that returns when it is stable.
+const STABLE: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
+
 /// File data is written so much at a time when the file is made.
 const FILL_BYTES: usize = 1 << 20;
 
@@ -121,11 +131,11 @@ pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
     let file = env.block_on(fill(&zfs, plan.span))?;
     env.block_on(pool.sync_now())?;
     // The first commit makes the log's chain; it is not what is measured.
-    let first = WriteFlags { sync: true, ..WriteFlags::default() };
-    env.block_on(zfs.write(file, 0, &vec![1; plan.size], first))?;
+    env.block_on(zfs.write(file, 0, &vec![1; plan.size], STABLE))?;
+    let kib_per_idle_dataset = env.block_on(open_others(&pool, plan.idle_datasets))?;
     let report = measure(env, &pool, &zfs, file, plan)?;
     let stages = fs.log.as_ref().map(|log| Stage::all(&log.stats().stages)).unwrap_or_default();
-    let report = Report { stages, ..report };
+    let report = Report { stages, kib_per_idle_dataset, ..report };
     drop((zfs, fs));
     env.block_on(pool.close(PoolState::Destroyed))?;
     Ok(report)
@@ -147,6 +157,31 @@ async fn fill(zfs: &Zfs, span: u64) -> Result<ObjectId, PoolError> {
         offset += len as u64;
     }
     Ok(file)
+}
+
+/// Datasets made at a time: their transaction groups are shared.
+const MADE_AT_ONCE: usize = 256;
+
+/// Makes so many datasets, opens each and writes to it once, stably. How much memory each took,
+/// in KiB.
+async fn open_others(pool: &Arc<Pool>, count: usize) -> Result<f64, PoolError> {
+    let before = resident_bytes();
+    let numbers: Vec<usize> = (0..count).collect();
+    for some in numbers.chunks(MADE_AT_ONCE) {
+        try_join_all(some.iter().map(|&number| open_other(pool, number))).await?;
+    }
+    pool.sync_now().await?;
+    let grown = resident_bytes().saturating_sub(before);
+    Ok(grown as f64 / 1024.0 / count.max(1) as f64)
+}
+
+async fn open_other(pool: &Arc<Pool>, number: usize) -> Result<(), PoolError> {
+    let name = format!("{POOL}/idle{number}");
+    pool.create_filesystem(&name, Vec::new()).await?;
+    let zfs = Arc::clone(&pool.filesystem(&name).await?.zfs);
+    let file = zfs.create(zfs.root(), b"data", NewNode::File, 0o600, Cred::default()).await?.object;
+    zfs.write(file, 0, b"written once", STABLE).await?;
+    Ok(())
 }
 
 /// What writers look at between writes.
@@ -196,7 +231,6 @@ fn write_until(
     let mut dice = Dice::new(thread);
     let data = dice.noise(plan.size);
     let places = (plan.span / plan.size as u64).max(1);
-    let how = WriteFlags { sync: true, ..WriteFlags::default() };
     let mut latencies = Latencies::default();
     loop {
         let now = phase.load(Ordering::Relaxed);
@@ -205,7 +239,7 @@ fn write_until(
         }
         let offset = dice.roll() % places * plan.size as u64;
         let begun = Instant::now();
-        env.block_on(zfs.write(file, offset, &data, how))?;
+        env.block_on(zfs.write(file, offset, &data, STABLE))?;
         if now == MEASURE {
             latencies.push(begun.elapsed());
         }
@@ -306,6 +340,8 @@ impl Meter {
             device_writes_per_commit: per_commit(self.writes - before.writes),
             flushes_per_commit: per_commit(self.flushes - before.flushes),
             stages: Vec::new(),
+            idle_datasets: plan.idle_datasets,
+            kib_per_idle_dataset: 0.0,
         }
     }
 }
@@ -318,9 +354,13 @@ impl Report {
         let stages =
             passed.map(|stage| format!("{} {:.1}/{:.1}", stage.name, stage.p50_below_us, stage.p99_below_us));
         let stages: Vec<String> = stages.collect();
+        let beside = match self.idle_datasets {
+            0 => String::new(),
+            count => format!("; {count} datasets beside, {:.1} KiB each", self.kib_per_idle_dataset),
+        };
         format!(
             "{} threads, {} B: {:.0} commits/s, {:.1} MB/s, latency mean {:.1} p50 {:.1} p99 {:.1} p99.9 {:.1} µs, \
-             {:.1} µs CPU/commit, {:.2} writes and {:.2} flushes per commit; p50/p99 below, µs: {}",
+             {:.1} µs CPU/commit, {:.2} writes and {:.2} flushes per commit; p50/p99 below, µs: {}{beside}",
             self.threads,
             self.size_bytes,
             self.commits_per_second,
