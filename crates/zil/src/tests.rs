@@ -6,7 +6,6 @@ mod failure;
 mod golden;
 mod history;
 mod import;
-mod loss;
 mod replay;
 mod space;
 mod tasks;
