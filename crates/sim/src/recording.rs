@@ -158,6 +158,7 @@ impl CrashImages<'_> {
     fn image(&self, variant: usize, choice: &Choice) -> CrashImage {
         let disks = self.ledger.disks().iter().zip(&choice.fates);
         CrashImage {
+            seed: self.recording.seed,
             cards: Arc::clone(&self.recording.cards),
             contents: disks.map(|(disk, fates)| disk.image(fates)).collect(),
             marks: Arc::clone(&self.marks),
@@ -209,6 +210,8 @@ impl Iterator for CrashImages<'_> {
 
 /// What a power cut could have left of all disks, and what had been said before it.
 pub struct CrashImage {
+    /// Of the world that it comes from.
+    seed: u64,
     cards: Arc<[DiskCard]>,
     contents: Vec<Pages>,
     marks: Arc<Vec<Mark>>,
@@ -219,10 +222,13 @@ pub struct CrashImage {
 
 impl CrashImage {
     /// A world in which the power is back: the same disks under the same paths. They keep
-    /// nothing in their caches, and no orders to misbehave.
+    /// nothing in their caches, and no orders to misbehave. Its random numbers are others than those of
+    /// the world that the image comes from, by the same `seed` too: what that one took for unique
+    /// is on the disks, and must not be drawn again.
+    /// (test: `who_boots_an_image_draws_other_numbers`)
     #[must_use]
     pub fn boot(&self, seed: u64) -> Sim {
-        let sim = Sim::seed(seed);
+        let sim = Sim::seed(Rng::new(self.seed, seed).next());
         for (card, content) in self.cards.iter().zip(&self.contents) {
             sim.add_disk_with(card.path.clone(), card.spec, content.clone());
         }

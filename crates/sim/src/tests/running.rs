@@ -163,6 +163,19 @@ fn one_seed_gives_one_history() {
 }
 
 #[test]
+fn who_boots_an_image_draws_other_numbers() {
+    let first = Sim::seed(7);
+    let second = first.power_cut(1).boot(7);
+    let again = first.power_cut(1).boot(7);
+    let third = second.power_cut(1).boot(7);
+    let draw = |sim: &Sim| sim.env().random_u64();
+    let mut drawn = [&first, &second, &third].map(draw);
+    assert_eq!(draw(&again), drawn[1], "as often as it is booted");
+    drawn.sort_unstable();
+    assert!(drawn.windows(2).all(|pair| pair[0] != pair[1]), "{drawn:?}");
+}
+
+#[test]
 fn other_seeds_give_other_histories() {
     let mut digests: Vec<u64> = (0..20).map(|seed| busy_world(seed).0).collect();
     digests.sort_unstable();
