@@ -1,4 +1,4 @@
-//! `cargo run -p xtask -- LANE`: tests that are too long for every run, the same by hand and in CI.
+//! `cargo xtask LANE`: tests that are too long for every run, the same by hand and in CI.
 //!
 //! ```text
 //!  histories [STEPS]   every crash state of every history of up to STEPS (3) operations
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
 /// The crash tests of small histories, none of them left out, saying how much they looked at.
 fn histories(steps: &str) -> ExitCode {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["test", "--locked", "-p", "sawmill-pool", "--test", "crash", "every_small_history"]);
+    cargo.args(["test", "--locked", "--workspace", "--test", "crash", "every_small_history"]);
     cargo.args(["--", "--nocapture"]).env("SAWMILL_CRASH_STEPS", steps);
     match cargo.status() {
         Ok(status) if status.success() => ExitCode::SUCCESS,

@@ -9,7 +9,7 @@
 //! there. One seed, one world: both are the same until they differ.
 //!
 //! `SAWMILL_CRASH_STEPS` says up to which length all histories are tried, in place of [`ALL_OF_STEPS`];
-//! `SAWMILL_CRASH_HISTORIES`, how many are drawn of each length beyond that. `cargo run -p xtask -- histories`
+//! `SAWMILL_CRASH_HISTORIES`, how many are drawn of each length beyond that. `cargo xtask histories`
 //! tries all.
 
 use std::collections::{BTreeMap, VecDeque};
