@@ -47,7 +47,7 @@ impl Default for Bounds {
             total: 64,
             classes: [
                 Bound { min: 32, max: 64, max_beside_sync: 64 },
-                Bound { min: 2, max: 16, max_beside_sync: 4 },
+                Bound { min: 2, max: 32, max_beside_sync: 4 },
                 Bound { min: 1, max: 8, max_beside_sync: 4 },
                 Bound { min: 1, max: 4, max_beside_sync: 1 },
             ],
