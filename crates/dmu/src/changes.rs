@@ -56,10 +56,10 @@ impl Changes {
         (self.dies || self.freed.contains(block)).then_some(Change::Hole)
     }
 
-    /// Replaces a block; whether this group has not changed it before.
-    pub fn put(&mut self, block: u64, data: Arc<IoBuf>) -> bool {
+    /// Replaces a block; gives what this group had made of it before.
+    pub fn put(&mut self, block: u64, data: Arc<IoBuf>) -> Option<Arc<IoBuf>> {
         self.ahead.forget(block);
-        self.blocks.insert(block, data).is_none()
+        self.blocks.insert(block, data)
     }
 
     /// A block that this group has changed already, to be changed again.

@@ -13,6 +13,7 @@
 //! - Two writes of the same bytes must join their groups in the order in which they take
 //!   effect; callers hold their range lock before they begin their [`Tx`].
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use device::IoBuf;
@@ -101,6 +102,8 @@ pub struct Dnode {
     pub(crate) shared: Arc<Shared>,
     object: ObjectId,
     state: Mutex<State>,
+    /// [`Newest::block_bytes`], for who only wants that: each write asks several times.
+    block_bytes: AtomicU32,
     /// Who reads it in a row.
     pub(crate) streams: Mutex<Streams>,
     me: Weak<Dnode>,
@@ -162,6 +165,18 @@ impl State {
         self.pending.iter_mut().find(|changes| changes.txg == txg)
     }
 
+    /// Whether the object can have the block; why not.
+    fn check(&self, block: u64) -> Result<(), &'static str> {
+        let highest = Shape { levels: crate::shape::MAX_LEVELS, ..shape_of(&self.synced) };
+        if block >= highest.capacity() {
+            return Err("offset too large");
+        }
+        if block > 0 && !self.newest.block_bytes.is_power_of_two() {
+            return Err("a second block of odd size");
+        }
+        Ok(())
+    }
+
     fn find(&self, block: u64) -> Found {
         let newest_first = self.pending.iter().rev().chain(self.syncing.as_deref());
         for changes in newest_first {
@@ -197,6 +212,7 @@ impl Dnode {
         Arc::new_cyclic(|me| Self {
             shared,
             object,
+            block_bytes: AtomicU32::new(image.data_block_bytes() as u32),
             state: Mutex::new(State {
                 newest: Newest::of(&image),
                 synced: image,
@@ -231,7 +247,7 @@ impl Dnode {
     /// Size of a data block.
     #[must_use]
     pub fn block_bytes(&self) -> u32 {
-        self.state.lock().newest.block_bytes
+        self.block_bytes.load(Ordering::Acquire)
     }
 
     /// The highest block ever written; 0 also when there is none.
@@ -392,6 +408,7 @@ impl Dnode {
         {
             let mut state = self.state.lock();
             state.newest.block_bytes = bytes;
+            self.block_bytes.store(bytes, Ordering::Release);
             let changes = state.changes_for(tx.txg());
             changes.block_bytes = bytes;
             if let Some(data) = contents {
@@ -477,9 +494,7 @@ impl Dnode {
         if data.len() != self.block_bytes() as usize {
             return Err(self.invalid("a block of another size"));
         }
-        self.check_block(block.get())?;
-        self.put(tx.txg(), block.get(), data);
-        Ok(())
+        self.put(tx.txg(), block.get(), data)
     }
 
     /// Writes `data` at byte `offset`, reading first what it covers only in part.
@@ -493,40 +508,30 @@ impl Dnode {
         for piece in range::pieces(offset, data.len(), block_bytes) {
             let (bytes, later) = rest.split_at(piece.len);
             rest = later;
-            self.check_block(piece.block)?;
             if bytes.len() == block_bytes as usize {
-                self.put(tx.txg(), piece.block, Arc::new(IoBuf::copy_of(bytes)));
+                self.put(tx.txg(), piece.block, Arc::new(IoBuf::copy_of(bytes)))?;
             } else if !self.patch(tx.txg(), &piece, bytes) {
+                self.state.lock().check(piece.block).map_err(|what| self.invalid(what))?;
                 let base = self.read_block(BlockId::new(piece.block)).await?;
-                self.patch_onto(tx.txg(), &piece, base, bytes);
+                self.patch_onto(tx.txg(), &piece, base, bytes)?;
             }
         }
         Ok(())
     }
 
-    fn check_block(&self, block: u64) -> Result<(), DmuError> {
-        let state = self.state.lock();
-        let highest = Shape { levels: crate::shape::MAX_LEVELS, ..shape_of(&state.synced) };
-        if block >= highest.capacity() {
-            return Err(self.invalid("offset too large"));
-        }
-        if block > 0 && !state.newest.block_bytes.is_power_of_two() {
-            return Err(self.invalid("a second block of odd size"));
-        }
-        Ok(())
-    }
-
-    fn put(&self, txg: Txg, block: u64, data: Arc<IoBuf>) {
+    fn put(&self, txg: Txg, block: u64, data: Arc<IoBuf>) -> Result<(), DmuError> {
         let bytes = data.len() as u64;
-        let fresh = {
+        let replaced = {
             let mut state = self.state.lock();
+            state.check(block).map_err(|what| self.invalid(what))?;
             assert!(!state.newest.freed, "change of a freed object");
             state.newest.max_block = state.newest.max_block.max(block);
             let changes = state.changes_for(txg);
             changes.max_block = changes.max_block.max(block);
             changes.put(block, data)
         };
-        self.mark_dirty(txg, if fresh { bytes } else { 0 });
+        self.mark_dirty(txg, if replaced.is_none() { bytes } else { 0 });
+        Ok(())
     }
 
     /// Changes part of a block that this group has changed already.
@@ -538,10 +543,16 @@ impl Dnode {
         true
     }
 
-    fn patch_onto(&self, txg: Txg, piece: &range::Piece, mut base: Arc<IoBuf>, bytes: &[u8]) {
+    fn patch_onto(
+        &self,
+        txg: Txg,
+        piece: &range::Piece,
+        mut base: Arc<IoBuf>,
+        bytes: &[u8],
+    ) -> Result<(), DmuError> {
         // Another writer of the same block may have come first; its bytes must stay.
         if self.patch(txg, piece, bytes) {
-            return;
+            return Ok(());
         }
         let block_bytes = self.block_bytes() as usize;
         if base.len() == block_bytes {
@@ -551,7 +562,7 @@ impl Dnode {
             sized[piece.within..piece.within + piece.len].copy_from_slice(bytes);
             base = Arc::new(sized);
         }
-        self.put(txg, piece.block, base);
+        self.put(txg, piece.block, base)
     }
 }
 

@@ -82,8 +82,8 @@ pub struct Stage {
 
 /// What a waiting commit does next.
 pub enum Next {
-    /// Nothing: it is done.
-    Done,
+    /// Nothing: it is done. When the newest batch landed.
+    Done(Duration),
     /// Poll this, then ask again.
     Drive(Step),
     /// Wait to be roused, then ask again.
@@ -201,7 +201,7 @@ impl State {
         self.seats.come_by(ticket);
         self.let_go(ticket);
         if self.is_done(goal) {
-            return Next::Done;
+            return Next::Done(self.landed);
         }
         if self.stage.is_some() {
             return self.drive_stage(ticket);

@@ -23,6 +23,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use ondisk::Blkptr;
 use units::{ObjectId, Txg};
@@ -43,37 +44,52 @@ impl Core {
     pub(crate) async fn commit(self: &Arc<Self>, object: Option<ObjectId>) -> Result<(), ZilError> {
         let started = self.env.now();
         bump(&self.stats.commits, 1);
-        let goal = {
-            // Both locks: records must enter the line in the order they were taken.
-            let mut state = self.state.lock();
-            let entries = self.pending.lock().take(object);
-            state.enlist(entries, object, started)
-        };
-        let waited = self.reach(goal).await;
-        let ended = self.env.now();
-        if matches!(waited, Ok(true)) {
-            let landed = self.state.lock().landed;
-            if landed >= started {
-                self.stats.wake.note(ended.saturating_sub(landed));
+        let waited = match self.enter(object, started) {
+            Some((seat, first)) => self.reach(seat, first).await,
+            None => {
+                bump(&self.stats.commits_empty, 1);
+                Ok(None)
             }
-        } else {
-            bump(&self.stats.commits_empty, u64::from(waited.is_ok()));
+        };
+        let ended = self.env.now();
+        if let Ok(Some(landed)) = waited
+            && landed >= started
+        {
+            self.stats.wake.note(ended.saturating_sub(landed));
         }
         self.stats.latency.note(ended.saturating_sub(started));
         waited.map(drop)
     }
 
-    /// Waits until `goal` is stable; whether there was anything to wait for.
-    async fn reach(self: &Arc<Self>, goal: Goal) -> Result<bool, ZilError> {
-        if self.state.lock().is_done(goal) {
-            return Ok(false);
-        }
+    /// Takes a seat for a commit of `object`, and what is to be done first; nothing when all is stable.
+    fn enter(self: &Arc<Self>, object: Option<ObjectId>, now: Duration) -> Option<(Seat<'_>, Next)> {
         let lanes = self.store.lanes();
-        let seat = Seat::take(self, goal, lanes);
-        let (mut may_open, mut fell_back) = (true, false);
+        let mut wakers = Vec::new();
+        let entered = {
+            // Both locks: records must enter the line in the order they were taken.
+            let mut state = self.state.lock();
+            let entries = self.pending.lock().take(object);
+            let goal = state.enlist(entries, object, now);
+            if state.is_done(goal) {
+                return None;
+            }
+            state.lanes = lanes;
+            let ticket = state.seats.join(goal);
+            let mut seat = Seat { core: self, ticket, goal, may_open: true, is_left: false };
+            let next = self.choose(&mut state, &mut seat, &mut wakers);
+            (seat, next)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+        Some(entered)
+    }
+
+    /// Does what there is to do until the seat's goal is stable. When the batch that made it so
+    /// landed, if it was one.
+    async fn reach(self: &Arc<Self>, mut seat: Seat<'_>, first: Next) -> Result<Option<Duration>, ZilError> {
+        let (mut next, mut fell_back) = (first, false);
         loop {
-            match self.next_step(seat.ticket, goal, &mut may_open) {
-                Next::Done => return Ok(true),
+            match next {
+                Next::Done(landed) => return Ok(Some(landed)),
                 Next::Drive(step) => seat.drive(step).await,
                 Next::Park => seat.park().await,
                 Next::WaitTxg(txg) => {
@@ -84,30 +100,32 @@ impl Core {
                 }
                 Next::Assemble | Next::OpenChain => unreachable!("turned into steps"),
             }
+            let mut wakers = Vec::new();
+            next = self.choose(&mut self.state.lock(), &mut seat, &mut wakers);
+            wakers.into_iter().for_each(Waker::wake);
         }
     }
 
-    /// Decides what a waiting commit does next, and has others woken for what it leaves.
-    fn next_step(self: &Arc<Self>, ticket: u64, goal: Goal, may_open: &mut bool) -> Next {
-        let mut wakers = Vec::new();
-        let next = {
-            let mut state = self.state.lock();
-            let next = match state.next(ticket, goal, *may_open) {
-                Next::Assemble => {
-                    let work = self.assembler(&mut state);
-                    state.start(Step::new(work), Some(ticket))
-                }
-                Next::OpenChain => {
-                    *may_open = false;
-                    let work = self.opener(&mut state);
-                    state.start(Step::new(work), Some(ticket))
-                }
-                other => other,
-            };
-            state.delegate(&mut wakers);
-            next
+    /// Decides what a waiting commit does next; whom to wake for what it leaves to others.
+    fn choose(self: &Arc<Self>, state: &mut State, seat: &mut Seat<'_>, wakers: &mut Vec<Waker>) -> Next {
+        let next = match state.next(seat.ticket, seat.goal, seat.may_open) {
+            Next::Assemble => {
+                let work = self.assembler(state);
+                state.start(Step::new(work), Some(seat.ticket))
+            }
+            Next::OpenChain => {
+                seat.may_open = false;
+                let work = self.opener(state);
+                state.start(Step::new(work), Some(seat.ticket))
+            }
+            Next::Done(landed) => {
+                seat.is_left = true;
+                state.seats.leave(seat.ticket);
+                Next::Done(landed)
+            }
+            other => other,
         };
-        wakers.into_iter().for_each(Waker::wake);
+        state.delegate(wakers);
         next
     }
 
@@ -262,6 +280,7 @@ impl Core {
         for FilledBlock { bp, buf, .. } in &blocks {
             self.stats.block_written(bp.dva(0).vdev, buf.len() as u64, bp.psize().get());
         }
+        let now = self.env.now();
         let wakers = {
             let mut state = self.state.lock();
             for vdev in failures.iter().filter_map(ZilError::vdev) {
@@ -270,7 +289,7 @@ impl Core {
                     state.avoid.push(vdev);
                 }
             }
-            state.landed = self.env.now();
+            state.landed = now;
             state.land(id, blocks.len(), failures.is_empty())
         };
         wakers.into_iter().for_each(Waker::wake);
@@ -288,15 +307,14 @@ impl Core {
 struct Seat<'a> {
     core: &'a Core,
     ticket: u64,
+    goal: Goal,
+    /// It has not tried to begin a chain yet.
+    may_open: bool,
+    /// The state knows of it no more.
+    is_left: bool,
 }
 
-impl<'a> Seat<'a> {
-    fn take(core: &'a Core, goal: Goal, lanes: usize) -> Self {
-        let mut state = core.state.lock();
-        state.lanes = lanes;
-        Self { core, ticket: state.seats.join(goal) }
-    }
-
+impl Seat<'_> {
     /// Polls `step` until it is ready, or something else happens.
     async fn drive(&self, step: Step) {
         poll_fn(|cx| match step.poll(cx) {
@@ -313,6 +331,9 @@ impl<'a> Seat<'a> {
 
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
+        if self.is_left {
+            return;
+        }
         let mut wakers = Vec::new();
         {
             let mut state = self.core.state.lock();

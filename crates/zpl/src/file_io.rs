@@ -20,7 +20,6 @@ use ondisk::zil::LogRecord;
 use units::{BlockId, ObjectId, SECTOR_BYTES, round_up};
 
 use crate::error::{Result, ZplError};
-use crate::flags;
 use crate::journal::Origin;
 use crate::mode::{FileKind, MODE_EXECUTE, MODE_PERMISSIONS, MODE_SETGID, MODE_SETUID};
 use crate::options::{AtimePolicy, SyncPolicy};
@@ -28,7 +27,7 @@ use crate::range_lock::{RangeGuard, Span};
 use crate::sa::ZplAttr;
 use crate::setattr::without_setid;
 use crate::zfs::Zfs;
-use crate::znode::{Znode, stamp_content};
+use crate::znode::{Writable, Znode, stamp_content};
 
 /// The first byte that no file can have.
 pub(crate) const FILE_BYTES_MAX: u64 = i64::MAX as u64;
@@ -105,10 +104,9 @@ impl Zfs {
         how: WriteFlags,
         commits: bool,
     ) -> Result<u64> {
-        let (_lock, growing) = self.lock_for_write(znode, offset, data.len() as u64, how).await;
-        znode.check_alive()?;
-        let offset = if how.append { znode.size() } else { offset };
-        check_flags(znode, offset)?;
+        let (_lock, growing, before) = self.lock_for_write(znode, offset, data.len() as u64, how).await;
+        let offset = if how.append { before.size } else { offset };
+        znode.check_write(before, offset)?;
         let end = offset.checked_add(data.len() as u64).filter(|&end| end <= FILE_BYTES_MAX);
         end.ok_or(ZplError::TooBig)?;
         let mut done = 0;
@@ -126,37 +124,40 @@ impl Zfs {
                 znode.touch(&tx, self.now())?;
                 stored
             };
-            if znode.word(ZplAttr::Links) > 0 {
+            if before.is_linked {
                 self.log_write(&tx, znode, piece, stored, commits);
             }
         }
         Ok(offset)
     }
 
-    /// The lock that this write needs, and whether it may change more than data and times.
+    /// The lock that this write needs, whether it may change more than data and times, and what the
+    /// file is like under that lock.
     async fn lock_for_write(
         &self,
         znode: &Znode,
         offset: u64,
         len: u64,
         how: WriteFlags,
-    ) -> (RangeGuard, bool) {
+    ) -> (RangeGuard, bool, Writable) {
         let setid = MODE_SETUID | MODE_SETGID;
-        let may_share = |size: u64| {
-            let drops = how.drop_setid && znode.mode() & setid != 0;
-            !how.append && !drops && offset.saturating_add(len) <= size
+        let may_share = |now: Writable| {
+            let drops = how.drop_setid && now.mode & setid != 0;
+            !how.append && !drops && offset.saturating_add(len) <= now.size
         };
-        if may_share(znode.size()) {
+        if may_share(znode.writable()) {
             let block_bytes = u64::from(znode.dnode.block_bytes());
             let start = offset - offset % block_bytes;
             let end = offset.saturating_add(len).next_multiple_of(block_bytes);
             let lock = znode.lock.exclusive(Span { start, end }).await;
             // The file may have shrunk, or its one block grown, while we waited.
-            if may_share(znode.size()) && u64::from(znode.dnode.block_bytes()) == block_bytes {
-                return (lock, false);
+            let now = znode.writable();
+            if may_share(now) && u64::from(znode.dnode.block_bytes()) == block_bytes {
+                return (lock, false, now);
             }
         }
-        (znode.lock.whole().await, true)
+        let lock = znode.lock.whole().await;
+        (lock, true, znode.writable())
     }
 
     /// A write under the whole lock: size, block size and mode may change.
@@ -276,14 +277,6 @@ fn block_bytes_for(now: u32, record_bytes: u32, end: u64) -> u32 {
     let most = if now > record_bytes { now.next_power_of_two() } else { record_bytes };
     let needed = u32::try_from(round_up(end, SECTOR_BYTES)).unwrap_or(u32::MAX);
     needed.min(most).max(now)
-}
-
-fn check_flags(znode: &Znode, offset: u64) -> Result<()> {
-    znode.check_mutable()?;
-    if znode.word(ZplAttr::Flags) & flags::APPENDONLY != 0 && offset < znode.size() {
-        return Err(ZplError::NotPermitted("append-only"));
-    }
-    Ok(())
 }
 
 /// The buffers that hold a piece now, if it is just whole blocks; else none.

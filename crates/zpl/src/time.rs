@@ -24,6 +24,14 @@ impl Timestamp {
         bytes
     }
 
+    /// How long after `earlier` this is; none when it is not after it, and past 100 years.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Option<Duration> {
+        let secs = self.secs.checked_sub(earlier.secs).filter(|secs| *secs < 100 * 366 * 86_400)?;
+        let nanos = secs * 1_000_000_000 + i64::from(self.nanos) - i64::from(earlier.nanos);
+        u64::try_from(nanos).ok().map(Duration::from_nanos)
+    }
+
     /// The two words of a log record.
     #[must_use]
     pub fn to_words(self) -> [u64; 2] {
@@ -54,5 +62,21 @@ impl From<Timestamp> for ondisk::zil::record::body::Timestamp {
 impl From<ondisk::zil::record::body::Timestamp> for Timestamp {
     fn from(time: ondisk::zil::record::body::Timestamp) -> Self {
         Self::from_words([time.seconds.cast_unsigned(), time.nanos])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_so_long_after_another_or_not_after_it() {
+        let time = |secs, nanos| Timestamp { secs, nanos };
+        assert_eq!(time(5, 1).since(time(4, 999_999_999)), Some(Duration::from_nanos(2)));
+        assert_eq!(time(-3, 0).since(time(-5, 500_000_000)), Some(Duration::from_millis(1_500)));
+        assert_eq!(time(5, 0).since(time(5, 0)), Some(Duration::ZERO));
+        assert_eq!(time(5, 0).since(time(5, 1)), None);
+        assert_eq!(time(i64::MAX, 0).since(time(0, 0)), None);
+        assert_eq!(time(0, 0).since(time(i64::MIN, 0)), None);
     }
 }

@@ -20,6 +20,7 @@
 //! - `newest_txg` never falls. (asserted in [`Znode::store`])
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dmu::zap::Zap;
 use dmu::{Dnode, Tx};
@@ -88,11 +89,29 @@ struct State {
     image: SaImage,
     bonus_type: ObjectType,
     newest_txg: Txg,
+    /// When a writer last stamped the times, and in which group; none once somebody has looked at
+    /// them, or anything else was changed.
+    stamped: Option<(Txg, Timestamp)>,
     opens: u64,
     life: Life,
     /// The access time in memory is newer than the stored one.
     atime_dirty: bool,
     xattrs: Option<Arc<NvList>>,
+}
+
+/// How long a write's times do for the writes after it: what a file system of the Linux kernel has
+/// for them is no finer, but a time that somebody has seen is never used again.
+const TICK: Duration = Duration::from_millis(4);
+
+/// Of the attributes, what a write depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writable {
+    pub size: u64,
+    pub mode: u32,
+    pub flags: u64,
+    /// It has a name.
+    pub is_linked: bool,
+    pub life: Life,
 }
 
 /// ```text
@@ -123,6 +142,7 @@ impl Znode {
             image,
             bonus_type: dnode.bonus_type(),
             newest_txg: Txg::ZERO,
+            stamped: None,
             opens: 0,
             life,
             atime_dirty: false,
@@ -161,7 +181,9 @@ impl Znode {
     /// Everything `stat` wants, as of the newest change.
     #[must_use]
     pub fn attributes(&self) -> Attributes {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        // The next write must show.
+        state.stamped = None;
         let image = &state.image;
         let narrow = |attr| u32::try_from(image.word(attr)).unwrap_or(u32::MAX);
         Attributes {
@@ -182,6 +204,19 @@ impl Znode {
             crtime: image.time(ZplAttr::Crtime),
             parent: ObjectId::new(image.word(ZplAttr::Parent)),
             flags: image.word(ZplAttr::Flags),
+        }
+    }
+
+    /// What a write depends on. Stays current under any lock of the object.
+    pub(crate) fn writable(&self) -> Writable {
+        let state = self.state.lock();
+        let image = &state.image;
+        Writable {
+            size: image.word(ZplAttr::Size),
+            mode: image.word(ZplAttr::Mode) as u32,
+            flags: image.word(ZplAttr::Flags),
+            is_linked: image.word(ZplAttr::Links) > 0,
+            life: state.life,
         }
     }
 
@@ -213,7 +248,11 @@ impl Znode {
     /// # Errors
     /// [`ZplError::Stale`] for an object that has been freed.
     pub(crate) fn check_alive(&self) -> Result<()> {
-        match self.life() {
+        self.check_life(self.life())
+    }
+
+    fn check_life(&self, life: Life) -> Result<()> {
+        match life {
             Life::Linked | Life::Unlinked => Ok(()),
             Life::Freed => Err(ZplError::Stale { object: self.object }),
         }
@@ -235,8 +274,18 @@ impl Znode {
     /// # Errors
     /// [`ZplError::NotPermitted`].
     pub(crate) fn check_mutable(&self) -> Result<()> {
-        if self.word(ZplAttr::Flags) & flags::IMMUTABLE != 0 {
-            return Err(ZplError::NotPermitted("immutable"));
+        check_flags(self.word(ZplAttr::Flags))
+    }
+
+    /// Whether a write at `offset` is allowed, of a file that is `now` like this.
+    ///
+    /// # Errors
+    /// [`ZplError::Stale`], [`ZplError::NotPermitted`].
+    pub(crate) fn check_write(&self, now: Writable, offset: u64) -> Result<()> {
+        self.check_life(now.life)?;
+        check_flags(now.flags)?;
+        if now.flags & flags::APPENDONLY != 0 && offset < now.size {
+            return Err(ZplError::NotPermitted("append-only"));
         }
         Ok(())
     }
@@ -264,6 +313,7 @@ impl Znode {
             self.dnode.set_spill(tx, image.spill())?;
         }
         state.newest_txg = tx.txg();
+        state.stamped = None;
         state.image = image;
         state.atime_dirty = false;
         Ok(())
@@ -281,15 +331,19 @@ impl Znode {
         Ok(())
     }
 
-    /// Content changed: new times, in place. For writers that share the file.
+    /// Content changed: new times, in place. For writers that share the file. Times that nobody has
+    /// looked at are as good for all writes of a tick: see [`TICK`].
     pub(crate) fn touch(&self, tx: &Tx, now: Timestamp) -> Result<()> {
         let mut state = self.state.lock();
-        if tx.txg() < state.newest_txg {
+        let is_stamped =
+            |(txg, at)| txg == tx.txg() && now.since(at).is_some_and(|passed: Duration| passed < TICK);
+        if tx.txg() < state.newest_txg || state.stamped.is_some_and(is_stamped) {
             return Ok(());
         }
         stamp_content(&mut state.image, now);
         self.dnode.set_bonus(tx, state.bonus_type, state.image.bonus())?;
         state.newest_txg = tx.txg();
+        state.stamped = Some((tx.txg(), now));
         state.atime_dirty = false;
         Ok(())
     }
@@ -352,6 +406,13 @@ impl Znode {
     pub(crate) fn cache_xattrs(&self, xattrs: Arc<NvList>) {
         self.state.lock().xattrs = Some(xattrs);
     }
+}
+
+fn check_flags(all: u64) -> Result<()> {
+    if all & flags::IMMUTABLE != 0 {
+        return Err(ZplError::NotPermitted("immutable"));
+    }
+    Ok(())
 }
 
 /// New content: mtime and ctime, and the flags that go with them.

@@ -43,6 +43,37 @@ fn relative_access_times_follow_changes_and_days() {
 }
 
 #[test]
+fn a_time_that_somebody_has_seen_is_not_used_again() {
+    run(async |world: Arc<World>, zfs| {
+        let object = file(&zfs, zfs.root(), "f").await;
+        let step = Duration::from_millis(1);
+        let write_after = async |pause: Duration| {
+            world.env.sleep(pause).await;
+            zfs.write(object, 0, b"x", WriteFlags::default()).await.unwrap();
+            Timestamp::from(world.env.wall_clock())
+        };
+        let mtime = async || zfs.attributes(object).await.unwrap().mtime;
+        // The first one makes the file longer.
+        write_after(step).await;
+        assert_eq!(write_after(step).await, mtime().await);
+        let seen = mtime().await;
+        let next = write_after(step).await;
+        assert!(next > seen);
+        write_after(step).await;
+        assert_eq!(mtime().await, next, "nobody had looked, and no tick had passed");
+        let next = write_after(step).await;
+        assert_eq!(mtime().await, next, "somebody had");
+        write_after(step).await;
+        let last = write_after(step * 4).await;
+        assert_eq!(mtime().await, last, "a tick had passed");
+        world.sync(&zfs).await;
+        let other = write_after(step).await;
+        let zfs = world.remount(zfs).await;
+        assert_eq!(zfs.attributes(object).await.unwrap().mtime, other, "another group has its own");
+    });
+}
+
+#[test]
 fn what_was_done_past_the_log_is_stable_after_an_fsync() {
     let options = ZfsOptions { sync: SyncPolicy::Disabled, ..ZfsOptions::default() };
     run_with(options, async |world: Arc<World>, zfs| {
