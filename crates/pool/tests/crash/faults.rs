@@ -19,7 +19,7 @@ use crate::found::Found;
 use crate::ground::{Ground, quiet};
 use crate::model::Model;
 use crate::promise::Promise;
-use crate::shape::{DISK_BYTES, LOG, POOL, SINGLE, SINGLE_MIRRORED_LOG, SINGLE_TWO_LOGS, Shape};
+use crate::shape::{DISK_BYTES, LOG, MIRROR, POOL, SINGLE, SINGLE_MIRRORED_LOG, SINGLE_TWO_LOGS, Shape};
 use crate::space;
 use crate::steps::{Op, Step};
 use crate::story::{Tell, run, tell};
@@ -78,6 +78,8 @@ struct Done {
     model: Model,
     /// Requests of the victim: writes, flushes.
     requests: [u64; 2],
+    /// Those before the first group: commits' alone.
+    of_commits: [u64; 2],
     took: Duration,
 }
 
@@ -131,9 +133,12 @@ impl Lane {
             let mut hand = self.ground.hand(&sim, &fs.zfs).await;
             sim.start_recording();
             let (before, begun) = (requests(&sim, self.victim), sim.now());
+            let since = |now: [u64; 2]| [0, 1].map(|n| now[n] - before[n]);
+            let mut of_commits = [0; 2];
             fault.order(&sim, self.victim);
             for (part, steps) in WORK.into_iter().enumerate() {
                 if part > 0 {
+                    of_commits = since(requests(&sim, self.victim));
                     let promise = hand.model.done();
                     pool.sync_now().await.expect("groups go on");
                     promise.mark(&sim);
@@ -143,12 +148,12 @@ impl Lane {
                 }
             }
             assert_eq!(pool.suspended(), None);
-            let (after, took) = (requests(&sim, self.victim), sim.now() - begun);
+            let (requests, took) = (since(requests(&sim, self.victim)), sim.now() - begun);
             let (recording, model) = (sim.recording(), hand.model);
             sim.stop_recording();
             // What is dirty holds on to all of its world.
             pool.leave().await.expect("a pool is left");
-            Done { recording, model, requests: [0, 1].map(|n| after[n] - before[n]), took }
+            Done { recording, model, requests, of_commits, took }
         })
     }
 
@@ -254,7 +259,7 @@ fn check_all(shape: &'static Shape, victim: &'static str, seed: u64) {
     });
     let is_used = |(_, done): &(Lane, Done)| done.requests[0] > 3 && done.requests[1] > 0;
     let (mut lane, done) = { healthy }.find(is_used).expect("a seed by which the device is used");
-    let (seed, Done { recording, model, requests: [writes, flushes], took }) = (lane.ground.seed, done);
+    let (seed, Done { recording, model, requests: [writes, flushes], took, .. }) = (lane.ground.seed, done);
     let gone = (1..=writes + flushes).map(Fault::Gone);
     for fault in each(FaultOp::Write, writes).chain(each(FaultOp::Flush, flushes)).chain(gone) {
         lane.check(fault, took);
@@ -286,6 +291,33 @@ fn any_request_of_one_of_two_logs_may_fail() {
 #[test]
 fn any_request_of_a_side_of_a_mirrored_log_may_fail() {
     check_all(&SINGLE_MIRRORED_LOG, "/l", 53_000);
+}
+
+/// Blocks of the log, and data that a commit writes in their place, for there is no log device. A flush
+/// that fails is another matter: nobody knows what it lost of a group, and of this vdev there is one.
+#[test]
+fn any_write_of_a_commit_to_the_main_pool_may_fail_once() {
+    let _tell = Tell;
+    let mut lane = Lane::new(&SINGLE, "/a", 55_000);
+    let Done { of_commits: [writes, _], took, .. } = lane.work(Fault::None);
+    assert!(writes > 6, "{writes} writes");
+    for nth in 1..=writes {
+        lane.check(Fault::Once(FaultOp::Write, nth), took);
+    }
+    eprintln!("without a log device: {:?}", lane.count);
+}
+
+#[test]
+fn any_request_of_a_commit_to_a_side_of_a_mirror_may_fail() {
+    let _tell = Tell;
+    let mut lane = Lane::new(&MIRROR, "/b", 56_000);
+    let Done { of_commits: [writes, flushes], took, .. } = lane.work(Fault::None);
+    assert!(writes > 6 && flushes > 0, "{writes} writes, {flushes} flushes");
+    let gone = (1..=writes + flushes).map(Fault::Gone);
+    for fault in each(FaultOp::Write, writes).chain(each(FaultOp::Flush, flushes)).chain(gone) {
+        lane.check(fault, took);
+    }
+    eprintln!("a mirror, without a log device: {:?}", lane.count);
 }
 
 const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
