@@ -79,7 +79,11 @@ impl Shared {
 
     /// Whether the object was not on the group's list before.
     pub fn mark_dirty(&self, txg: Txg, dnode: Arc<Dnode>) -> bool {
-        self.dirty[txg.slot()].lock().insert(dnode.object(), dnode).is_none()
+        let mut dirty = self.dirty[txg.slot()].lock();
+        if dirty.is_empty() {
+            self.gate.enter(txg, self.id);
+        }
+        dirty.insert(dnode.object(), dnode).is_none()
     }
 
     pub fn props(&self) -> ObjsetProps {
@@ -140,7 +144,7 @@ pub struct ObjsetContext {
 }
 
 impl Objset {
-    /// A new, empty objset of this kind.
+    /// A new, empty objset of this kind; it is written with the first group that changes it.
     #[must_use]
     pub fn create(context: ObjsetContext, kind: ObjsetType) -> Arc<Self> {
         let mut phys = ObjsetPhys::new(kind);
@@ -297,6 +301,7 @@ impl Objset {
     /// Has `header` stored when `txg` syncs.
     pub fn set_zil_header(&self, txg: Txg, header: ZilHeader) {
         self.root.lock().log.insert(txg, header);
+        self.shared.gate.enter(txg, self.shared.id);
     }
 
     /// Joins the open transaction group. Where room is short, waits for some groups to sync

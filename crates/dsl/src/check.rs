@@ -36,14 +36,7 @@ impl Dsl {
     /// # Errors
     /// Those of reading the MOS.
     pub async fn available(&self, dataset: ObjectId, pool: &PoolSpace) -> Result<u64, DslError> {
-        let dataset = self.loaded_dataset(dataset).await?;
-        let phys = dataset.phys();
-        let reserved = dataset.refreservation().saturating_sub(phys.unique_bytes.get());
-        let available = below(dataset.dir(), pool, &|_| 0).saturating_add(reserved);
-        Ok(match dataset.refquota() {
-            0 => available,
-            quota => available.min(quota.saturating_sub(phys.referenced_bytes.get())),
-        })
+        Ok(available(&*self.loaded_dataset(dataset).await?, pool))
     }
 
     /// Whether a change that writes about `write_bytes` may begin. As in OpenZFS, quotas are
@@ -70,6 +63,17 @@ impl Dsl {
             return Ok(SpaceVerdict::NoSpace);
         }
         Ok(SpaceVerdict::Fits)
+    }
+}
+
+/// See [`Dsl::available`].
+pub(crate) fn available(dataset: &Dataset, pool: &PoolSpace) -> u64 {
+    let phys = dataset.phys();
+    let reserved = dataset.refreservation().saturating_sub(phys.unique_bytes.get());
+    let available = below(dataset.dir(), pool, &|_| 0).saturating_add(reserved);
+    match dataset.refquota() {
+        0 => available,
+        quota => available.min(quota.saturating_sub(phys.referenced_bytes.get())),
     }
 }
 

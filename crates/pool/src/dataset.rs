@@ -17,7 +17,7 @@ use ondisk::objset::ObjsetType;
 use ondisk::zil::ZilHeader;
 use parking_lot::{Mutex, RwLock};
 use units::{ObjectId, Txg};
-use zil::{Claimed, IntentLog, LogHandle};
+use zil::{Claimed, IntentLog, LogHandle, LogStore};
 use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts};
 
 use crate::create::{TxSource, birth};
@@ -118,10 +118,6 @@ impl OpenDataset {
         self.log.lock().clone()
     }
 
-    fn set_log(&self, log: LogHandle) {
-        *self.log.lock() = Some(log);
-    }
-
     /// What the log's header is to say when `txg` is stable, if that changed.
     pub async fn sync_log(&self, txg: Txg) -> Option<ZilHeader> {
         match self.log() {
@@ -134,6 +130,7 @@ impl OpenDataset {
     pub fn synced(&self, txg: Txg) {
         if let Some(log) = self.log() {
             log.clean(txg);
+            log.rest();
         }
     }
 }
@@ -215,7 +212,7 @@ impl Pool {
                 self.dsl.activate_feature(tx, dataset.dataset, feature).await?;
             }
         }
-        self.adopt(dataset, objset, props, State::Idle);
+        self.adopt(dataset, objset, props, State::Idle).await?;
         Ok(())
     }
 
@@ -229,18 +226,19 @@ impl Pool {
     }
 
     /// From now on the dataset's changes are written with each group.
-    fn adopt(
+    async fn adopt(
         &self,
         dataset: &DatasetName,
         objset: Arc<Objset>,
         props: DatasetProps,
         state: State,
-    ) -> Arc<OpenDataset> {
+    ) -> Result<Arc<OpenDataset>, PoolError> {
+        self.space.watch(dataset.objset(), self.dsl.head_room(dataset).await?, &props);
         objset.set_space_check(self.space.clone());
         objset.set_ahead_check(self.ahead.clone());
         let open = OpenDataset::new(dataset, objset, props, state);
         self.datasets.write().insert(dataset.objset(), Arc::clone(&open));
-        open
+        Ok(open)
     }
 
     /// Takes the blocks of a dataset's log before anything is allocated: the first thing an
@@ -267,7 +265,7 @@ impl Pool {
             if without_missing { found.claim_what_answers(first).await? } else { found.claim(first).await? };
         objset.set_zil_header(first, claimed.header());
         self.gate.add_dirty(first, 1);
-        self.adopt(dataset, objset, props, State::Claimed(claimed));
+        self.adopt(dataset, objset, props, State::Claimed(claimed)).await?;
         Ok(())
     }
 
@@ -345,9 +343,7 @@ impl Pool {
         let root = self.dsl.dataset(dataset.dataset).await?.bp;
         let objset = Objset::open(self.objset_context(dataset, &props), root).await?;
         check_filesystem(&objset, &dataset.name)?;
-        let open = self.adopt(dataset, objset, props, State::Idle);
-        self.space.refresh(&self.dsl, dataset, &open.props()).await?;
-        Ok(open)
+        self.adopt(dataset, objset, props, State::Idle).await
     }
 
     async fn bring_up(self: &Arc<Self>, open: &OpenDataset) -> Result<Arc<Filesystem>, PoolError> {
@@ -367,7 +363,7 @@ impl Pool {
         let handle = match state {
             State::Claimed(claimed) => {
                 let handle = claimed.handle();
-                open.set_log(handle.clone());
+                self.use_log(open, &handle);
                 if let Some(watch) = &self.replay_watch {
                     claimed.watch(Arc::clone(watch));
                 }
@@ -382,7 +378,7 @@ impl Pool {
                 let store: Arc<dyn zil::LogStore> = self.log_store.clone();
                 let log = IntentLog::empty(open.objset.id(), store, Arc::clone(&self.env));
                 let handle = log.handle();
-                open.set_log(handle.clone());
+                self.use_log(open, &handle);
                 zfs.start_log(log);
                 handle
             }
@@ -393,6 +389,12 @@ impl Pool {
             log.prime().await;
         }
         Ok(Arc::new(Filesystem { name, zfs, log: Some(handle) }))
+    }
+
+    /// Groups attend to the log from now on, until it rests.
+    fn use_log(&self, open: &OpenDataset, log: &LogHandle) {
+        *open.log.lock() = Some(log.clone());
+        self.log_store.attend(open.objset.id());
     }
 
     async fn is_enabled(&self, feature: &Feature) -> Result<bool, PoolError> {
@@ -441,6 +443,7 @@ impl Pool {
         if let Some(open) = open {
             self.unload(&open).await?;
             self.datasets.write().remove(&dataset.objset());
+            self.log_store.leave(dataset.objset());
             self.space.forget(dataset.objset());
         }
         Ok(())
@@ -474,6 +477,7 @@ impl Pool {
         for open in self.open_datasets() {
             let props = self.effective_props(&open.name()).await?;
             open.objset.set_props(props.objset());
+            self.space.watch(open.objset.id(), self.dsl.head_room(&open.name()).await?, &props);
             if let Some(fs) = open.live() {
                 fs.zfs.set_options(self.file_options(&props, allowed));
             }

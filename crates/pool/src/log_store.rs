@@ -1,5 +1,6 @@
 //! What intent logs get from the pool: blocks, I/O, transaction groups.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -9,7 +10,7 @@ use futures::future::try_join_all;
 use metaslab::Class;
 use ondisk::{Blkptr, Dva, ObjectType};
 use parking_lot::Mutex;
-use units::{Txg, VdevId};
+use units::{ObjsetId, Txg, VdevId};
 use vdev::TopKind;
 use zil::{LogEvent, LogStore, Placement, ZilError};
 use zio::{LogHint, Zio, ZioError};
@@ -22,6 +23,8 @@ use crate::log_share::LogShare;
 pub(crate) struct PoolLogStore {
     zio: Arc<Zio>,
     gate: Arc<TxgGate>,
+    /// Datasets whose logs are not at rest.
+    awake: Mutex<BTreeSet<ObjsetId>>,
     /// The last events, for `status`.
     events: Mutex<Vec<LogEvent>>,
     /// The newest group in which a block went past the log vdevs.
@@ -42,6 +45,7 @@ impl PoolLogStore {
         Arc::new(Self {
             zio,
             gate,
+            awake: Mutex::default(),
             events: Mutex::default(),
             spilled_in: AtomicU64::default(),
             share: LogShare::new(share_percent),
@@ -65,6 +69,11 @@ impl PoolLogStore {
     /// Notes that a vdev has something to do from now on, where that matters.
     fn begin(&self, vdev: VdevId) -> Option<UnderWay> {
         self.has_choice.load(Relaxed).then(|| self.homes.begin(vdev, self.env.now()))
+    }
+
+    /// Datasets whose logs every group has to attend to.
+    pub fn awake(&self) -> BTreeSet<ObjsetId> {
+        self.awake.lock().clone()
     }
 
     pub fn events(&self) -> Vec<LogEvent> {
@@ -226,6 +235,14 @@ impl LogStore for PoolLogStore {
 
     fn wait_synced(&self, txg: Txg) -> BoxFuture<'_, Result<(), ZilError>> {
         Box::pin(async move { self.gate.wait_synced(txg).await.map_err(|e| stopped(txg, e)) })
+    }
+
+    fn attend(&self, objset: ObjsetId) {
+        self.awake.lock().insert(objset);
+    }
+
+    fn leave(&self, objset: ObjsetId) {
+        self.awake.lock().remove(&objset);
     }
 
     fn lanes(&self) -> usize {

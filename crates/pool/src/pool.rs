@@ -1,9 +1,9 @@
 //! An open pool.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use device::{BoxFuture, Env, IoClass, in_class};
@@ -12,6 +12,7 @@ use dsl::{Bpobj, Dsl};
 use event_listener::Event;
 use futures::FutureExt;
 use futures::future::{Either, select};
+use futures::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::{Mutex, RwLock};
 use units::{Guid, ObjsetId, Txg};
 use vdev::{PoolState, VdevTree};
@@ -61,6 +62,9 @@ impl Default for Tuning {
         }
     }
 }
+
+/// Datasets that a pool closes at a time when it is closed.
+const CLOSED_AT_ONCE: usize = 1024;
 
 /// What may be dirty with hardly any cache: a stream's groups are large enough then that flushes and
 /// labels at their ends take a tenth of the time, see `docs/decisions/2026-11-22-dirty-data.md`.
@@ -121,6 +125,7 @@ pub struct Pool {
     pub(crate) autotrim: AtomicBool,
     /// The next group has blocks of destroyed datasets to free.
     pub(crate) has_wrecks: AtomicBool,
+    attended: AtomicU64,
     stopping: AtomicBool,
     stopped: Event,
 }
@@ -184,6 +189,7 @@ impl Pool {
             opening: async_lock::Mutex::new(()),
             autotrim: AtomicBool::new(false),
             has_wrecks: AtomicBool::new(false),
+            attended: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             stopped: Event::new(),
         })
@@ -315,6 +321,21 @@ impl Pool {
         self.datasets.read().values().cloned().collect()
     }
 
+    /// Those of `objsets` that are open datasets, for a group to attend to.
+    pub(crate) fn open_ones(&self, objsets: &BTreeSet<ObjsetId>) -> Vec<Arc<OpenDataset>> {
+        let open = self.datasets.read();
+        let found: Vec<_> = objsets.iter().filter_map(|objset| open.get(objset).cloned()).collect();
+        self.attended.fetch_add(found.len() as u64, Ordering::Relaxed);
+        found
+    }
+
+    /// How often a group has had anything to do with an open dataset: what its sync costs beside what
+    /// it writes, and so not to grow with the datasets that are open and not in use.
+    #[must_use]
+    pub fn datasets_attended(&self) -> u64 {
+        self.attended.load(Ordering::Relaxed)
+    }
+
     /// Makes everything done so far stable.
     ///
     /// # Errors
@@ -380,9 +401,11 @@ impl Pool {
             return Ok(());
         }
         self.leave_scrub().await?;
-        for dataset in self.open_datasets() {
-            self.unload(&dataset).await?;
-        }
+        // Side by side: closing a log takes some groups, and they are the same for all.
+        let unloaded = stream::iter(self.open_datasets())
+            .map(|dataset| async move { self.unload(&dataset).await })
+            .buffer_unordered(CLOSED_AT_ONCE);
+        unloaded.try_collect::<()>().await?;
         self.space_maps.flush_all_next();
         self.in_sync(move |pool, tx| async move {
             pool.config.lock().set_state(state);

@@ -1,17 +1,22 @@
 //! How much room there is, for whom.
+//!
+//! Each synced group changes what every dataset may still take, for all share the pool. With ten
+//! thousand datasets open only those that are written to should pay for that: limits are worked out
+//! when a dataset asks first after a group, and stand until the next.
+//! (test: `a_group_costs_what_is_used_and_not_what_is_open`)
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dmu::{DmuError, Estimate, SpaceCheck, TxgGate};
-use dsl::{DatasetName, Dsl, PoolSpace};
+use dsl::{HeadRoom, PoolSpace};
 use metaslab::{Class, SpaceFigures, VdevConfig};
 use parking_lot::RwLock;
 use units::{ObjsetId, Psize, SECTOR_BYTES};
 use zio::Zio;
 
-use crate::{DatasetProps, PoolError};
+use crate::DatasetProps;
 
 /// The part of a pool kept free so that it can always be emptied: 1/32 (`spa_slop_shift`).
 const SLOP_SHIFT: u32 = 5;
@@ -27,7 +32,7 @@ pub(crate) fn slop_bytes(capacity: u64) -> u64 {
     (capacity >> SLOP_SHIFT).min(SLOP_MAX_BYTES).max(SLOP_MIN_BYTES.min(capacity >> 1))
 }
 
-/// What one dataset may still take, in bytes, as of the last synced group.
+/// What one dataset may still take, in bytes, as of a synced group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Within quotas and the pool's room.
@@ -42,9 +47,19 @@ pub(crate) struct Limits {
     pub worst_inflation: u64,
 }
 
-/// The limits of all open datasets.
+/// A dataset whose limits may be asked for.
+#[derive(Clone)]
+struct Watched {
+    room: HeadRoom,
+    record_bytes: u64,
+    copies: u8,
+    /// As they were worked out last, and the round that was in.
+    limits: Option<(u64, Limits)>,
+}
+
+/// All open datasets.
 struct AllLimits {
-    of: HashMap<ObjsetId, Limits>,
+    of: HashMap<ObjsetId, Watched>,
     /// The most that a changed byte of any of them came to: asked for at each write, however many
     /// datasets there are.
     worst_inflation: u64,
@@ -55,6 +70,8 @@ pub(crate) struct SpaceGuard {
     zio: Arc<Zio>,
     gate: Arc<TxgGate>,
     limits: RwLock<AllLimits>,
+    /// Counts synced groups: limits of an older round are worked out anew.
+    round: AtomicU64,
     /// What datasets count more than once, for files share it.
     shared_bytes: AtomicU64,
 }
@@ -81,7 +98,7 @@ impl Room {
 impl SpaceGuard {
     pub fn new(zio: Arc<Zio>, gate: Arc<TxgGate>) -> Arc<Self> {
         let limits = RwLock::new(AllLimits { of: HashMap::new(), worst_inflation: WORST_INFLATION });
-        Arc::new(Self { zio, gate, limits, shared_bytes: AtomicU64::new(0) })
+        Arc::new(Self { zio, gate, limits, round: AtomicU64::new(0), shared_bytes: AtomicU64::new(0) })
     }
 
     /// The space of a class as datasets count it: without parity.
@@ -116,47 +133,67 @@ impl SpaceGuard {
 
     /// What the dataset may still take, changes not yet on disk counted in.
     pub fn available(&self, objset: ObjsetId) -> u64 {
-        let limits = self.limits.read().of.get(&objset).copied();
-        limits.map_or(0, |limits| limits.available).saturating_sub(self.inflight())
+        self.limits(objset).map_or(0, |limits| limits.available).saturating_sub(self.inflight())
     }
 
     /// What the dataset refers to.
     pub fn used(&self, objset: ObjsetId) -> u64 {
-        self.limits.read().of.get(&objset).map_or(0, |limits| limits.used)
+        self.limits(objset).map_or(0, |limits| limits.used)
     }
 
-    /// Asks the dataset layer anew.
-    pub async fn refresh(
-        &self,
-        dsl: &Dsl,
-        name: &DatasetName,
-        props: &DatasetProps,
-    ) -> Result<(), PoolError> {
-        let space = self.pool_space();
-        let pool = name.name.split('/').next().unwrap_or_default();
-        let root = dsl.resolve(pool).await?.dataset;
-        let limits = Limits {
-            available: dsl.available(name.dataset, &space).await?,
-            pool: dsl.available(root, &space).await?,
-            used: dsl.dataset(name.dataset).await?.referenced_bytes.get(),
-            inflation: self.inflation(props, props.record_bytes.into()),
-            worst_inflation: self.inflation(props, SECTOR_BYTES),
+    /// Limits a dataset from now on; or goes on doing so with other properties.
+    pub fn watch(&self, objset: ObjsetId, room: HeadRoom, props: &DatasetProps) {
+        let (record_bytes, copies) = (props.record_bytes.into(), props.copies);
+        let worst_inflation = self.inflation(copies, SECTOR_BYTES);
+        let mut all = self.limits.write();
+        all.worst_inflation = all.worst_inflation.max(worst_inflation);
+        all.of.insert(objset, Watched { room, record_bytes, copies, limits: None });
+    }
+
+    /// A group has synced: from now on all limits are to be worked out anew.
+    pub fn outdate(&self) {
+        self.round.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn limits(&self, objset: ObjsetId) -> Option<Limits> {
+        let round = self.round.load(Ordering::Acquire);
+        let old = {
+            let all = self.limits.read();
+            let watched = all.of.get(&objset)?;
+            match watched.limits {
+                Some((of, limits)) if of == round => return Some(limits),
+                _ => watched.clone(),
+            }
         };
+        let limits = self.work_out(&old.room, old.record_bytes, old.copies);
         let mut all = self.limits.write();
         all.worst_inflation = all.worst_inflation.max(limits.worst_inflation);
-        all.of.insert(name.objset(), limits);
-        Ok(())
+        if let Some(watched) = all.of.get_mut(&objset) {
+            watched.limits = Some((round, limits));
+        }
+        Some(limits)
+    }
+
+    fn work_out(&self, room: &HeadRoom, record_bytes: u64, copies: u8) -> Limits {
+        let space = self.pool_space();
+        Limits {
+            available: room.available(&space),
+            pool: room.of_pool(&space),
+            used: room.referenced_bytes(),
+            inflation: self.inflation(copies, record_bytes),
+            worst_inflation: self.inflation(copies, SECTOR_BYTES),
+        }
     }
 
     /// All copies of a block as they are charged, by its size, and what points to them.
-    fn inflation(&self, props: &DatasetProps, block_bytes: u64) -> u64 {
+    fn inflation(&self, copies: u8, block_bytes: u64) -> u64 {
         let charged = |vdev: VdevConfig| vdev.deflated(vdev.allocated(Psize::new(block_bytes))).get();
         let charged_bytes = self.zio.with_allocator(|allocator| {
             let vdevs = allocator.vdevs(Class::Normal).iter();
             vdevs.filter_map(|&id| allocator.vdev_config(id)).map(charged).max()
         });
         let blocks = charged_bytes.unwrap_or(0).div_ceil(block_bytes);
-        (blocks * u64::from(props.copies) + 1).max(WORST_INFLATION)
+        (blocks * u64::from(copies) + 1).max(WORST_INFLATION)
     }
 
     /// What all changes under way may come to. Too much only means that a group syncs early when
@@ -178,7 +215,7 @@ impl SpaceGuard {
         inflight: u64,
         free: u64,
     ) -> Result<(), DmuError> {
-        let limits = self.limits.read().of.get(&objset).copied();
+        let limits = self.limits(objset);
         let inflation = limits.map_or(WORST_INFLATION, |limits| limits.inflation);
         let coming = inflight.saturating_add(estimate.write_bytes.saturating_mul(inflation));
         // Who frees in the end may use half of what is kept back, and quotas do not hinder.

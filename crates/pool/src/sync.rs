@@ -39,10 +39,10 @@ impl Pool {
         written?;
         self.zio.with_allocator(|allocator| allocator.sync_done(txg));
         // Who waits for the group sees its space when told.
-        self.refresh_limits().await;
+        self.space.outdate();
         self.gate.finish(txg);
         self.zio.make_room_for(self.gate.dirty_bytes());
-        for dataset in self.open_datasets() {
+        for dataset in self.open_ones(&self.log_store.awake()) {
             dataset.synced(txg);
         }
         Ok(())
@@ -64,18 +64,9 @@ impl Pool {
         self.sync_labels(txg).await
     }
 
-    async fn refresh_limits(&self) {
-        for dataset in self.open_datasets() {
-            // One that this very group destroyed has no limits any more.
-            if self.space.refresh(&self.dsl, &dataset.name(), &dataset.props()).await.is_err() {
-                self.space.forget(dataset.objset.id());
-            }
-        }
-    }
-
-    /// Every log says, once a group, from where its chain is still needed.
+    /// Every log that is not at rest says, once a group, from where its chain is still needed.
     async fn sync_logs(&self, tx: &Tx) {
-        for dataset in self.open_datasets() {
+        for dataset in self.open_ones(&self.log_store.awake()) {
             if let Some(header) = dataset.sync_log(tx.txg()).await {
                 dataset.objset.set_zil_header(tx.txg(), header);
             }
@@ -83,7 +74,8 @@ impl Pool {
     }
 
     async fn sync_datasets(&self, tx: &Tx) -> Result<(), PoolError> {
-        let datasets = self.open_datasets();
+        // The meta-objset is on the list too, and comes last.
+        let datasets = self.open_ones(&self.gate.take_changed(tx.txg()));
         let synced = try_join_all(datasets.iter().map(|dataset| dataset.objset.sync(tx.txg()))).await?;
         for (dataset, synced) in datasets.iter().zip(synced) {
             let Some(synced) = synced else { continue };

@@ -75,6 +75,8 @@ impl LogStore for Instantly {
     fn synced_txg(&self) -> Txg {
         self.open_txg().prev()
     }
+    fn attend(&self, _: ObjsetId) {}
+    fn leave(&self, _: ObjsetId) {}
     fn wait_synced(&self, _: Txg) -> BoxFuture<'_, Result<(), ZilError>> {
         Box::pin(std::future::pending())
     }

@@ -41,6 +41,7 @@ mod pending;
 mod plan;
 mod progress;
 mod replay;
+mod rest;
 mod seats;
 mod shelf;
 mod state;

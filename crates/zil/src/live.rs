@@ -39,6 +39,9 @@ impl IntentLog<Live> {
     pub fn assign(&self, txg: Txg, itx: Itx) {
         bump(&self.core.stats.itxs_assigned, 1);
         self.core.pending.lock().assign(txg, itx);
+        if self.core.awaken() {
+            self.core.catch_up();
+        }
     }
 
     /// Forgets what only commits of `object` would write: it was removed for good. To be called
@@ -92,7 +95,8 @@ pub struct LogHandle(pub(crate) Arc<Core>);
 impl LogHandle {
     /// Brings the log up to the syncing txg: frees what that txg makes needless and returns the
     /// header to be stored with it, when it changed. To be called once for each txg, in order,
-    /// for every open log, before the objset is written; frees are handed to the store at once.
+    /// for every open log that is not at rest, before the objset is written; frees are handed to the
+    /// store at once.
     ///
     /// # Panics
     /// When called for a txg twice, or out of order.
@@ -103,6 +107,12 @@ impl LogHandle {
     /// `txg` is stable: records of it are dropped, and who waits for it is answered.
     pub fn clean(&self, txg: Txg) {
         self.0.clean(txg);
+    }
+
+    /// Lets the log come to rest, if nothing is left to do for it: [`LogStore::leave`] is called then,
+    /// and [`LogStore::attend`] as soon as there is. For the sync loop alone, once a group is stable.
+    pub fn rest(&self) {
+        self.0.rest();
     }
 
     /// No more log blocks to `vdev`: it is suspect, or about to leave. What the chain has there

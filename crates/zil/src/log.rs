@@ -1,6 +1,7 @@
 //! What the faces of one log share: the live log, its handle for the txg engine, its replay.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use device::Env;
 use ondisk::zil::ZilHeader;
@@ -25,6 +26,8 @@ pub struct Core {
     pub(crate) stats: Stats,
     pub(crate) meter: Meter,
     pub(crate) shelf: Arc<Shelf>,
+    /// Groups do not attend to the log: see [`crate::rest`].
+    pub(crate) rests: AtomicBool,
 }
 
 impl Core {
@@ -45,6 +48,7 @@ impl Core {
             stats: Stats::default(),
             meter: Meter::default(),
             shelf: Arc::default(),
+            rests: AtomicBool::new(false),
         })
     }
 }

@@ -42,6 +42,11 @@ impl Shelf {
         kept.bufs.push(buf);
     }
 
+    /// Whether it keeps nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().bufs.is_empty()
+    }
+
     /// Lets all go if none was asked for since the last call: once a group.
     pub fn tidy(&self) {
         let mut kept = self.0.lock();

@@ -5,7 +5,7 @@
 
 use device::{BoxFuture, BufSlice, Durability, IoBuf};
 use ondisk::Blkptr;
-use units::{Txg, VdevId, ZilSeq};
+use units::{ObjsetId, Txg, VdevId, ZilSeq};
 
 use crate::ZilError;
 
@@ -96,6 +96,14 @@ pub trait LogStore: Send + Sync + 'static {
     /// # Errors
     /// [`ZilError::TxgStopped`].
     fn wait_synced(&self, txg: Txg) -> BoxFuture<'_, Result<(), ZilError>>;
+
+    /// Groups have to attend to the log of this dataset from now on: [`crate::LogHandle::sync`] before
+    /// each is written, [`crate::LogHandle::clean`] when it is stable. A new log has it so.
+    /// Called with locks held by the log: it may not be called from there.
+    fn attend(&self, objset: ObjsetId);
+
+    /// Groups need not attend to the log until the next [`LogStore::attend`].
+    fn leave(&self, objset: ObjsetId);
 
     /// How many batches one log may have in flight: the number of log devices it can use.
     fn lanes(&self) -> usize {

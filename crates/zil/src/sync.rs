@@ -99,6 +99,9 @@ impl Core {
     /// See [`crate::IntentLog::close`].
     pub(crate) async fn close(self: &Arc<Self>) -> Result<(), ZilError> {
         self.state.lock().closing = true;
+        if self.awaken() {
+            self.catch_up();
+        }
         loop {
             self.drain().await;
             if self.is_closed() {
@@ -119,11 +122,13 @@ impl Core {
                 let mut state = self.state.lock();
                 if state.chain.as_ref().is_some_and(|chain| chain.places().any(|bp| is_there(&bp))) {
                     state.retire();
+                    self.awaken();
                 }
                 if !state.places().any(|bp| is_there(&bp)) {
                     return Ok(());
                 }
             }
+            self.catch_up();
             self.prime().await;
             let txg = self.store.open_txg();
             self.store.wait_synced(txg).await?;

@@ -7,6 +7,7 @@ mod golden;
 mod history;
 mod import;
 mod replay;
+mod rest;
 mod space;
 mod tasks;
 pub mod world;

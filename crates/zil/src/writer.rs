@@ -131,16 +131,21 @@ impl Core {
 
     /// See [`crate::IntentLog::prime`].
     pub(crate) async fn prime(self: &Arc<Self>) {
-        let step = {
+        let (step, has_rested) = {
             let mut state = self.state.lock();
+            let has_rested = self.awaken();
             let may = state.chain.is_none() && state.retired.in_flight == 0 && !state.closing;
             let under_way = state.stage.as_ref().map(|stage| stage.step.clone());
-            under_way.or_else(|| {
+            let step = under_way.or_else(|| {
                 let step = Step::new(may.then(|| self.opener(&mut state))?);
                 state.start(step.clone(), None);
                 Some(step)
-            })
+            });
+            (step, has_rested)
         };
+        if has_rested {
+            self.catch_up();
+        }
         if let Some(step) = step {
             step.await;
         }

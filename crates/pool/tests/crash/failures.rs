@@ -239,8 +239,9 @@ impl Trial {
             let fs = pool.filesystem(POOL).await.expect("the log replays");
             model.check(&fs.zfs, promise).await;
             drop(fs);
-            space::check(&pool).await;
+            // Before it has ended, groups may turn while blocks are counted.
             resilvered(&pool).await;
+            space::check(&pool).await;
             pool.close(PoolState::Exported).await.expect("a pool closes");
         });
     }

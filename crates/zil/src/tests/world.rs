@@ -78,6 +78,8 @@ pub struct Inner {
     pub clones: BTreeMap<Place, i64>,
     pub data: BTreeMap<Place, Vec<u8>>,
     pub dead: BTreeSet<VdevId>,
+    /// Groups attend to the log.
+    pub is_attended: bool,
 }
 
 #[derive(Clone)]
@@ -218,6 +220,7 @@ impl Inner {
             clones: BTreeMap::new(),
             data: self.data.clone(),
             dead: BTreeSet::new(),
+            is_attended: true,
         })))
     }
 
@@ -259,6 +262,10 @@ pub fn log_bp(vdev: VdevId, offset: u64, bytes: u64, birth: Txg) -> Blkptr {
 }
 
 impl MemStore {
+    pub fn is_attended(&self) -> bool {
+        self.0.lock().is_attended
+    }
+
     pub fn op(&self, kind: OpKind) -> BoxFuture<'static, Result<(), ZilError>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
@@ -383,6 +390,16 @@ impl LogStore for MemStore {
         }))
     }
 
+    fn attend(&self, objset: ObjsetId) {
+        assert_eq!(objset, OBJSET);
+        self.0.lock().is_attended = true;
+    }
+
+    fn leave(&self, objset: ObjsetId) {
+        assert_eq!(objset, OBJSET);
+        self.0.lock().is_attended = false;
+    }
+
     fn lanes(&self) -> usize {
         self.0.lock().lanes
     }
@@ -464,6 +481,7 @@ impl World {
             clones: BTreeMap::new(),
             data: BTreeMap::new(),
             dead: BTreeSet::new(),
+            is_attended: true,
         };
         let store = MemStore(Arc::new(Mutex::new(inner)));
         let log = IntentLog::empty(OBJSET, Arc::new(store.clone()), env());
@@ -731,9 +749,12 @@ pub async fn sync_loop(store: MemStore, log: LogHandle) {
             Poll::Ready(txg)
         })
         .await;
-        let header = log.sync(txg).await;
+        let header = if store.is_attended() { log.sync(txg).await } else { None };
         store.sync_done(txg, header);
-        log.clean(txg);
+        if store.is_attended() {
+            log.clean(txg);
+            log.rest();
+        }
         store.0.lock().wake_sync_waiters();
     }
 }

@@ -107,6 +107,11 @@ impl LogStore for Store {
         self.gate.synced_txg()
     }
 
+    /// There is one log, which every group attends to.
+    fn attend(&self, _objset: ObjsetId) {}
+
+    fn leave(&self, _objset: ObjsetId) {}
+
     fn wait_synced(&self, txg: Txg) -> BoxFuture<'_, Result<(), ZilError>> {
         Box::pin(async move {
             self.gate.wait_synced(txg).await.expect("the gate never fails here");
