@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use device::{BoxFuture, BufSlice, Durability, Env, IoBuf};
 use dmu::{DmuError, TxgGate};
@@ -32,8 +32,8 @@ pub(crate) struct PoolLogStore {
     share: LogShare,
     env: Arc<dyn Env>,
     homes: Arc<LogHomes>,
-    /// There is a choice of log vdevs, so that their speed matters.
-    has_choice: AtomicBool,
+    /// Log vdevs there were when a block was last allocated: each commit asks, and the allocator is busy.
+    logs: AtomicUsize,
 }
 
 /// Events kept.
@@ -51,7 +51,7 @@ impl PoolLogStore {
             share: LogShare::new(share_percent),
             env,
             homes: Arc::default(),
-            has_choice: AtomicBool::new(false),
+            logs: AtomicUsize::new(0),
         })
     }
 
@@ -59,7 +59,7 @@ impl PoolLogStore {
     fn best_home(&self, placement: &Placement) -> Option<VdevId> {
         self.zio.with_allocator(|allocator| {
             let logs = allocator.vdevs(Class::Log);
-            self.has_choice.store(logs.len() > 1, Relaxed);
+            self.logs.store(logs.len(), Relaxed);
             let usable = logs.iter().copied().filter(|vdev| !placement.avoid.contains(vdev));
             let choose = || self.homes.choose(usable, &placement.planned, self.env.now());
             (logs.len() > 1).then(choose).flatten()
@@ -68,7 +68,8 @@ impl PoolLogStore {
 
     /// Notes that a vdev has something to do from now on, where that matters.
     fn begin(&self, vdev: VdevId) -> Option<UnderWay> {
-        self.has_choice.load(Relaxed).then(|| self.homes.begin(vdev, self.env.now()))
+        let has_choice = self.logs.load(Relaxed) > 1;
+        has_choice.then(|| self.homes.begin(vdev, self.env.now()))
     }
 
     /// Datasets whose logs every group has to attend to.
@@ -107,7 +108,7 @@ impl PoolLogStore {
 
     /// Says, once a group, that log vdevs could not take a block.
     fn note_place(&self, bp: &Blkptr) {
-        let has_logs = self.zio.with_allocator(|allocator| !allocator.vdevs(Class::Log).is_empty());
+        let has_logs = self.logs.load(Relaxed) > 0;
         let txg = bp.birth().get();
         if has_logs && self.is_in_main(bp) && self.spilled_in.fetch_max(txg, Relaxed) < txg {
             self.report(LogEvent::Spilled { vdev: bp.dva(0).vdev });
@@ -246,7 +247,7 @@ impl LogStore for PoolLogStore {
     }
 
     fn lanes(&self) -> usize {
-        self.zio.with_allocator(|allocator| allocator.vdevs(Class::Log).len()).max(1)
+        self.logs.load(Relaxed).max(1)
     }
 
     fn has_log_devices(&self) -> bool {
