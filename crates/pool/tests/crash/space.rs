@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dmu::{Objset, ObjsetContext, ObjsetProps};
 use dsl::Bpobj;
@@ -21,7 +22,7 @@ use crate::shape::{DISK_BYTES, POOL, Shape};
 pub async fn check(pool: &Arc<Pool>) {
     pool.close_filesystem(POOL).await.expect("a file system closes");
     pool.sync_now().await.expect("sync");
-    let blocks = reachable(pool).await;
+    let (blocks, allocated) = between_groups(pool).await;
     let mut places = BTreeMap::new();
     for bp in &blocks {
         for dva in bp.dvas() {
@@ -33,11 +34,30 @@ pub async fn check(pool: &Arc<Pool>) {
     for ((&(vdev, offset), len), (&(next_vdev, next), _)) in ends {
         assert!(vdev != next_vdev || offset.get() + len <= next.get(), "blocks overlap at {vdev} {next}");
     }
-    let [normal, log] = [Class::Normal, Class::Log]
-        .map(|class| pool.zio().with_allocator(|allocator| allocator.space(class).allocated.get()));
+    let [normal, log] = allocated;
     assert_eq!(log, 0, "bytes of a log vdev that no log holds");
     let sum: u64 = places.values().sum();
     assert_eq!(normal, sum, "allocated, and reachable from the roots");
+}
+
+/// All blocks there are, and what is allocated of normal vdevs and logs; both as one group left them,
+/// for a resilver may go on and have the next one written.
+async fn between_groups(pool: &Pool) -> (Vec<Blkptr>, [u64; 2]) {
+    let gate = pool.txgs();
+    for _ in 0..1000 {
+        let txg = gate.synced_txg();
+        let is_between = || gate.synced_txg() == txg && gate.open_txg() == txg.next();
+        if is_between() {
+            let blocks = reachable(pool).await;
+            let allocated = [Class::Normal, Class::Log]
+                .map(|class| pool.zio().with_allocator(|allocator| allocator.space(class).allocated.get()));
+            if is_between() {
+                return (blocks, allocated);
+            }
+        }
+        pool.env().sleep(Duration::from_millis(3)).await;
+    }
+    panic!("groups leave no time between them");
 }
 
 /// All blocks there are.
