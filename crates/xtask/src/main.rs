@@ -1,20 +1,23 @@
 //! `cargo xtask LANE`: tests that are too long for every run, the same by hand and in CI.
 //!
 //! ```text
-//!  histories [STEPS]   every crash state of every history of up to STEPS (3) operations
+//!  histories [STEPS [PARTS]]   every crash state of every history of up to STEPS (3) operations,
+//!                              the longest ones in so many PARTS (1), each said when it is done
 //! ```
 #![forbid(unsafe_code)]
 
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: xtask histories [STEPS]";
+const USAGE: &str = "usage: xtask histories [STEPS [PARTS]]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    match *args {
-        ["histories"] => histories("3"),
-        ["histories", steps] if steps.parse::<u32>().is_ok() => histories(steps),
+    let numbers: Option<Vec<u32>> = args.iter().skip(1).map(|arg| arg.parse().ok()).collect();
+    match (args.first(), numbers.as_deref()) {
+        (Some(&"histories"), Some([])) => histories(3, 1),
+        (Some(&"histories"), Some(&[steps])) => histories(steps, 1),
+        (Some(&"histories"), Some(&[steps, parts])) => histories(steps, parts),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -23,16 +26,26 @@ fn main() -> ExitCode {
 }
 
 /// The crash tests of small histories, none of them left out, saying how much they looked at.
-fn histories(steps: &str) -> ExitCode {
+fn histories(steps: u32, parts: u32) -> ExitCode {
+    let failed: Vec<u32> = (0..parts).filter(|&part| !part_of_histories(steps, part, parts)).collect();
+    if failed.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("parts {failed:?} of {parts} failed");
+    ExitCode::FAILURE
+}
+
+fn part_of_histories(steps: u32, part: u32, parts: u32) -> bool {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["test", "--locked", "--workspace", "--test", "crash", "every_small_history"]);
-    cargo.args(["--", "--nocapture"]).env("SAWMILL_CRASH_STEPS", steps);
+    cargo.args(["--", "--nocapture"]);
+    cargo.env("SAWMILL_CRASH_STEPS", steps.to_string());
+    cargo.env("SAWMILL_CRASH_PART", part.to_string()).env("SAWMILL_CRASH_PARTS", parts.to_string());
     match cargo.status() {
-        Ok(status) if status.success() => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
+        Ok(status) => status.success(),
         Err(error) => {
             eprintln!("cargo cannot be run: {error}");
-            ExitCode::FAILURE
+            false
         }
     }
 }
