@@ -16,12 +16,13 @@ use futures::stream::{self, StreamExt};
 use ondisk::objset::ObjsetType;
 use ondisk::zil::ZilHeader;
 use parking_lot::{Mutex, RwLock};
-use units::{ObjectId, Txg};
-use zil::{Claimed, IntentLog, LogHandle, LogStore};
+use units::{ObjectId, ObjsetId, Txg};
+use zil::{Claimed, IntentLog, LogEvent, LogHandle, LogStore, ZilError};
 use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts};
 
 use crate::create::{TxSource, birth};
 use crate::frozen::check_filesystem;
+use crate::log_loss::Reach;
 use crate::props::{Allowed, DatasetProps};
 use crate::space::SpaceGuard;
 use crate::{Pool, PoolError};
@@ -242,7 +243,7 @@ impl Pool {
     }
 
     /// Takes the blocks of a dataset's log before anything is allocated: the first thing an
-    /// import does. `without_missing`: gives up what lies on devices that do not answer.
+    /// import does. `without_missing`: gives up what lies on devices that do not answer, or is damaged.
     pub(crate) async fn claim_log(
         self: &Arc<Self>,
         dataset: &DatasetName,
@@ -254,7 +255,14 @@ impl Pool {
             return Ok(());
         }
         let props = self.effective_props(dataset).await?;
-        let objset = Objset::open(self.objset_context(dataset, &props), root).await?;
+        let objset = match Objset::open(self.objset_context(dataset, &props), root).await {
+            // Nobody can find this log, and nobody can read its dataset.
+            Err(error) if without_missing => {
+                tracing::warn!(dataset = dataset.name, %error, "its log is given up");
+                return Ok(());
+            }
+            opened => opened?,
+        };
         let header = objset.zil_header();
         if header.log.is_hole() {
             return Ok(());
@@ -264,9 +272,18 @@ impl Pool {
         let claimed =
             if without_missing { found.claim_what_answers(first).await? } else { found.claim(first).await? };
         objset.set_zil_header(first, claimed.header());
+        self.tell_loss(objset.id(), &claimed).await;
         self.gate.add_dirty(first, 1);
         self.adopt(dataset, objset, props, State::Claimed(claimed)).await?;
         Ok(())
+    }
+
+    /// Says so if blocks seem to lie behind the place where a log that was claimed now ends.
+    async fn tell_loss(&self, objset: ObjsetId, claimed: &IntentLog<Claimed>) {
+        let Some((place, newest)) = claimed.end() else { return };
+        if let Some(loss) = self.loss_behind(&place, newest, &ZilHeader::default(), Reach::Near).await {
+            self.log_store.report(LogEvent::Damaged { objset, loss });
+        }
     }
 
     /// Replays logs that name blocks of files, before anything else can free these blocks.
@@ -368,6 +385,11 @@ impl Pool {
                     claimed.watch(Arc::clone(watch));
                 }
                 if let Err(stopped) = zfs.replay(claimed).await {
+                    if let ZilError::LostBlock { objset, .. } = stopped.error
+                        && let Some(loss) = self.loss_of(objset, &stopped.log.header()).await
+                    {
+                        self.log_store.report(LogEvent::Damaged { objset, loss });
+                    }
                     // What was promised is in the log still: the next try goes on where this stopped.
                     *open.state.lock() = State::Claimed(stopped.log);
                     return Err(stopped.error.into());

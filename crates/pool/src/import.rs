@@ -14,6 +14,7 @@ use std::sync::Arc;
 use device::{Env, OpenMode};
 use dmu::{Objset, ObjsetContext, ObjsetProps, TxgGate};
 use dsl::{Bpobj, Dsl};
+use futures::stream::{self, StreamExt, TryStreamExt};
 use ondisk::{ByteOrder, NvList, UberblockPhys};
 use units::{Guid, ObjectId, ObjsetId, Txg};
 pub use vdev::Candidate;
@@ -52,6 +53,8 @@ pub struct ImportSpec {
     pub replay_watch: Option<Arc<dyn zil::ReplayWatch>>,
 }
 
+/// Logs claimed at the same time.
+const CLAIMS_AT_ONCE: usize = 8;
 /// So many groups are gone back at most: a ring of uberblocks holds no more.
 const REWIND_MAX: usize = 256;
 
@@ -104,10 +107,9 @@ impl Pool {
 
     async fn claim_logs(self: &Arc<Self>, without_missing: bool) -> Result<(), PoolError> {
         let first = self.gate.open_txg();
-        for dataset in self.dsl.list(&self.name()).await? {
-            self.claim_log(&dataset, first, without_missing).await?;
-        }
-        Ok(())
+        let datasets = self.dsl.list(&self.name()).await?;
+        let claims = datasets.iter().map(|dataset| self.claim_log(dataset, first, without_missing));
+        stream::iter(claims).buffer_unordered(CLAIMS_AT_ONCE).try_collect().await
     }
 
     /// Writes labels and configuration that say: in use, here.

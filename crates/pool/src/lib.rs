@@ -24,6 +24,8 @@ mod heal;
 mod history;
 mod import;
 mod log_homes;
+mod log_loss;
+mod log_reader;
 mod log_share;
 mod log_store;
 mod logs;

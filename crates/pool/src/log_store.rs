@@ -13,10 +13,12 @@ use parking_lot::Mutex;
 use units::{ObjsetId, Txg, VdevId};
 use vdev::TopKind;
 use zil::{LogEvent, LogStore, Placement, ZilError};
+use zio::embedded::verify_log_block;
 use zio::{LogHint, Zio, ZioError};
 
 use crate::ahead_room::leaves_reserve;
 use crate::log_homes::{LogHomes, UnderWay};
+use crate::log_reader::LogReader;
 use crate::log_share::LogShare;
 
 /// One per pool, shared by the logs of all its datasets.
@@ -30,6 +32,7 @@ pub(crate) struct PoolLogStore {
     /// The newest group in which a block went past the log vdevs.
     spilled_in: AtomicU64,
     share: LogShare,
+    reader: LogReader,
     env: Arc<dyn Env>,
     homes: Arc<LogHomes>,
     /// Log vdevs there were when a block was last allocated: each commit asks, and the allocator is busy.
@@ -43,6 +46,7 @@ impl PoolLogStore {
     /// `share_percent`: see [`crate::Tuning::log_share_percent`].
     pub fn new(env: Arc<dyn Env>, zio: Arc<Zio>, gate: Arc<TxgGate>, share_percent: u64) -> Arc<Self> {
         Arc::new(Self {
+            reader: LogReader::new(Arc::clone(zio.vdevs()), Arc::clone(&env)),
             zio,
             gate,
             awake: Mutex::default(),
@@ -175,7 +179,22 @@ impl LogStore for PoolLogStore {
     }
 
     fn read<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, Result<IoBuf, ZilError>> {
-        Box::pin(async move { self.zio.read_log(bp).await.map_err(|e| io_error(bp, "read", e)) })
+        Box::pin(async move {
+            if let Some(block) = self.reader.read(bp).await
+                && verify_log_block(&block, bp)
+            {
+                return Ok(block);
+            }
+            self.zio.read_log(bp).await.map_err(|e| io_error(bp, "read", e))
+        })
+    }
+
+    fn walk_begins(&self) {
+        self.reader.walk_begins();
+    }
+
+    fn walk_ends(&self) {
+        self.reader.walk_ends();
     }
 
     fn read_data_block<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, Result<IoBuf, ZilError>> {

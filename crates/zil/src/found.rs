@@ -36,8 +36,20 @@ use crate::walk::{LogWalk, Named, WalkedBlock, WalkedRecord};
 pub struct Found;
 
 /// State of a log whose blocks are allocated and whose end is known.
-#[derive(Debug)]
-pub struct Claimed;
+#[derive(Debug, Default)]
+pub struct Claimed {
+    /// Whether records name blocks that belong to files, if this import has read them.
+    names_shared_blocks: Option<bool>,
+    /// Where the first block lies that is not there, and the newest record before it, if this import has looked.
+    end: Option<(Blkptr, ZilSeq)>,
+}
+
+impl Claimed {
+    fn of(reach: &Reach) -> Self {
+        let end = reach.end.map(|place| (place, reach.lr_seq));
+        Self { names_shared_blocks: Some(reach.clones), end }
+    }
+}
 
 /// Places already seen: a block may be named twice.
 #[derive(Default)]
@@ -58,9 +70,16 @@ struct Reach {
     lr_seq: ZilSeq,
     blocks: u64,
     amount: Amount,
+    clones: bool,
+    end: Option<Blkptr>,
 }
 
 impl Reach {
+    fn add(&mut self, record: &WalkedRecord<'_>) {
+        self.amount.add(record.bytes().len());
+        self.clones |= record.txtype() == TxType::CloneRange.raw();
+    }
+
     /// That of a log that was claimed before.
     async fn of(mut walk: LogWalk<'_>) -> Result<Self, ZilError> {
         let mut reach = Self::default();
@@ -69,7 +88,7 @@ impl Reach {
             reach.blocks += 1;
             for record in block.records().map_while(Result::ok) {
                 reach.lr_seq = reach.lr_seq.max(record.seq());
-                reach.amount.add(record.bytes().len());
+                reach.add(&record);
             }
         }
         Ok(reach)
@@ -104,25 +123,28 @@ impl IntentLog<Found> {
     /// A device that does not answer; references to cloned blocks that cannot be kept.
     pub async fn claim(self, first_txg: Txg) -> Result<IntentLog<Claimed>, ZilError> {
         let mut header = self.header();
+        let mut state = Claimed::default();
         if !header.log.is_hole() && header.claim_txg.get() == 0 {
             let walk = LogWalk::new(self.core.objset, &header, &*self.core.store);
             let reach = self.claim_blocks(walk, first_txg).await?;
             header.claim_txg = first_txg.get().into();
             self.note_reach(header, &reach);
+            state = Claimed::of(&reach);
         }
-        Ok(IntentLog { core: self.core, state: Claimed })
+        Ok(IntentLog { core: self.core, state })
     }
 
-    /// The same without what lies on devices that do not answer: the log ends at its first such
-    /// block, also if it was claimed beyond that. Places of blocks behind that one stay allocated,
+    /// The same without what lies on devices that do not answer, and without what is damaged: the log ends at
+    /// its first such block, also if it was claimed beyond that. Places of blocks behind that one stay allocated,
     /// for nobody knows them.
     ///
     /// # Errors
     /// As [`IntentLog::claim`], but for devices that do not answer.
     pub async fn claim_what_answers(self, first_txg: Txg) -> Result<IntentLog<Claimed>, ZilError> {
         let mut header = self.header();
+        let mut state = Claimed::default();
         if !header.log.is_hole() {
-            let walk = LogWalk::giving_up(self.core.objset, &header, &*self.core.store);
+            let walk = LogWalk::giving_up_damaged(self.core.objset, &header, &*self.core.store);
             let reach = if header.claim_txg.get() == 0 {
                 header.claim_txg = first_txg.get().into();
                 self.claim_blocks(walk, first_txg).await?
@@ -130,8 +152,9 @@ impl IntentLog<Found> {
                 Reach::of(walk).await?
             };
             self.note_reach(header, &reach);
+            state = Claimed::of(&reach);
         }
-        Ok(IntentLog { core: self.core, state: Claimed })
+        Ok(IntentLog { core: self.core, state })
     }
 
     fn note_reach(&self, mut header: ZilHeader, reach: &Reach) {
@@ -168,8 +191,9 @@ impl IntentLog<Found> {
             }
             next = Some(walk.ahead()).filter(|bp| !bp.is_hole());
         }
+        drop(walk);
         blocks.retain(|bp| bp.dvas().all(|dva| is_present(dva.vdev)));
-        IntentLog { core: self.core, state: Claimed }.into_live(blocks, Txg::ZERO)
+        IntentLog { core: self.core, state: Claimed::default() }.into_live(blocks, Txg::ZERO)
     }
 
     async fn claim_blocks(&self, mut walk: LogWalk<'_>, first_txg: Txg) -> Result<Reach, ZilError> {
@@ -184,6 +208,7 @@ impl IntentLog<Found> {
             }
             reach.blk_seq = block.seq;
             reach.blocks += 1;
+            reach.end = (!block.is_written()).then_some(block.bp);
             if !self.claim_records(&block, first_txg, &mut seen, &mut reach).await? {
                 break;
             }
@@ -205,7 +230,7 @@ impl IntentLog<Found> {
                 return Ok(false);
             }
             reach.lr_seq = reach.lr_seq.max(record.seq());
-            reach.amount.add(record.bytes().len());
+            reach.add(&record);
         }
         Ok(true)
     }
@@ -265,12 +290,21 @@ impl IntentLog<Claimed> {
         self.core.meter.watch(watch);
     }
 
+    /// Where this import found that the log ends, and the number of the newest record before that.
+    #[must_use]
+    pub const fn end(&self) -> Option<(Blkptr, ZilSeq)> {
+        self.state.end
+    }
+
     /// Whether records name blocks that belong to files. Until they are replayed nothing else may
     /// free such a block.
     ///
     /// # Errors
     /// A device that does not answer, or damage.
     pub async fn names_shared_blocks(&self) -> Result<bool, ZilError> {
+        if let Some(known) = self.state.names_shared_blocks {
+            return Ok(known);
+        }
         let mut walk = LogWalk::new(self.core.objset, &self.header(), &*self.core.store);
         while let Some(block) = walk.next().await? {
             let mut records = block.records().map_while(Result::ok);
@@ -294,6 +328,7 @@ impl IntentLog<Claimed> {
                 claimed.note_record(&record);
             }
         }
+        drop(walk);
         Ok(self.into_live(claimed, Txg::ZERO))
     }
 

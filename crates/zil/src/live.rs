@@ -19,7 +19,6 @@ use crate::store::LogStore;
 #[derive(Debug)]
 pub struct IntentLog<S> {
     pub(crate) core: Arc<Core>,
-    #[expect(dead_code, reason = "the state is the type")]
     pub(crate) state: S,
 }
 

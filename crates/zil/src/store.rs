@@ -8,6 +8,7 @@ use ondisk::Blkptr;
 use units::{ObjsetId, Txg, VdevId, ZilSeq};
 
 use crate::ZilError;
+use crate::loss::LogLoss;
 
 /// Where a log block should go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,6 +56,12 @@ pub trait LogStore: Send + Sync + 'static {
     /// # Errors
     /// Only when a device does not answer; garbage is not an error.
     fn read<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, Result<IoBuf, ZilError>>;
+
+    /// Somebody walks along a chain from now on: its blocks are read one after another, and none of them changes.
+    fn walk_begins(&self) {}
+
+    /// A walk has ended.
+    fn walk_ends(&self) {}
 
     /// The contents of a data block that a log record names: verified and decompressed.
     fn read_data_block<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, Result<IoBuf, ZilError>>;
@@ -138,6 +145,13 @@ pub enum LogEvent {
     Spilled {
         /// Where the first of them went.
         vdev: VdevId,
+    },
+    /// A log that was found breaks off before its end, as it seems.
+    Damaged {
+        /// Whose log.
+        objset: ObjsetId,
+        /// What lay behind the place.
+        loss: LogLoss,
     },
     /// A chain was begun on this vdev.
     Started {

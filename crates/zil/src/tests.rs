@@ -6,6 +6,7 @@ mod failure;
 mod golden;
 mod history;
 mod import;
+mod loss;
 mod replay;
 mod rest;
 mod space;

@@ -32,10 +32,31 @@ pub struct LogWalk<'a> {
     store: &'a dyn LogStore,
     objset: ObjsetId,
     next: Blkptr,
+    /// The block asked for last.
+    place: Blkptr,
     claimed: Option<Claimed>,
     newest_record: ZilSeq,
     /// A block that no device answers for ends the log, wherever it should have ended.
     gives_up: bool,
+    /// And so does one that is damaged.
+    gives_up_damaged: bool,
+    _under_way: UnderWay<'a>,
+}
+
+/// Told to the store from beginning to end.
+struct UnderWay<'a>(&'a dyn LogStore);
+
+impl<'a> UnderWay<'a> {
+    fn begin(store: &'a dyn LogStore) -> Self {
+        store.walk_begins();
+        Self(store)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.walk_ends();
+    }
 }
 
 /// One step of a walk.
@@ -65,7 +86,17 @@ impl<'a> LogWalk<'a> {
             blk_seq: ZilSeq::new(header.claim_blk_seq.get()),
             lr_seq: has_lr_seq.then(|| ZilSeq::new(header.claim_lr_seq.get())),
         });
-        Self { store, objset, next: header.log, claimed, newest_record: ZilSeq::new(0), gives_up: false }
+        Self {
+            store,
+            objset,
+            next: header.log,
+            place: Blkptr::HOLE,
+            claimed,
+            newest_record: ZilSeq::new(0),
+            gives_up: false,
+            gives_up_damaged: false,
+            _under_way: UnderWay::begin(store),
+        }
     }
 
     /// A walk that ends at the first block that no device answers for, as if it had never been
@@ -73,6 +104,24 @@ impl<'a> LogWalk<'a> {
     #[must_use]
     pub fn giving_up(objset: ObjsetId, header: &ZilHeader, store: &'a dyn LogStore) -> Self {
         Self { gives_up: true, ..Self::new(objset, header, store) }
+    }
+
+    /// The same, which also ends at the first block that is damaged.
+    #[must_use]
+    pub(crate) fn giving_up_damaged(objset: ObjsetId, header: &ZilHeader, store: &'a dyn LogStore) -> Self {
+        Self { gives_up_damaged: true, ..Self::giving_up(objset, header, store) }
+    }
+
+    /// Where the block lies, or would, that was asked for last.
+    #[must_use]
+    pub const fn place(&self) -> Blkptr {
+        self.place
+    }
+
+    /// The number of the newest record so far.
+    #[must_use]
+    pub const fn newest_record(&self) -> ZilSeq {
+        self.newest_record
     }
 
     /// The next block, or the place where it would be; `None` at the end.
@@ -85,6 +134,7 @@ impl<'a> LogWalk<'a> {
         if bp.is_hole() || self.claimed.is_some_and(|claimed| seq > claimed.blk_seq) {
             return Ok(None);
         }
+        self.place = bp;
         let last_record = self.claimed.and_then(|claimed| claimed.lr_seq);
         let at_end = self.claimed.is_some_and(|claimed| {
             seq == claimed.blk_seq && claimed.lr_seq.is_none_or(|last| self.newest_record >= last)
@@ -100,7 +150,7 @@ impl<'a> LogWalk<'a> {
             Err(error) if self.claimed.is_some() => return Err(self.lost(seq, Some(error))),
             Err(error) => return Err(error),
         };
-        if contents.is_none() && self.claimed.is_some() && !at_end {
+        if contents.is_none() && self.claimed.is_some() && !at_end && !self.gives_up_damaged {
             return Err(self.lost(seq, None));
         }
         let block = WalkedBlock { bp, seq, contents, last_record };
@@ -167,6 +217,10 @@ impl WalkedBlock {
 }
 
 impl<'a> WalkedRecord<'a> {
+    pub(crate) const fn of(record: RawRecord<'a>) -> Self {
+        Self(record)
+    }
+
     /// Its number.
     #[must_use]
     pub const fn seq(&self) -> ZilSeq {

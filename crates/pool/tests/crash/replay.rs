@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use device::FaultOp;
 use futures::future::join_all;
-use pool::Pool;
+use pool::{ImportSpec, Pool};
 use sim::{DiskModel, Sim};
 use vdev::PoolState;
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
@@ -14,22 +14,24 @@ use crate::space;
 use crate::story::{Tell, run, tell};
 
 const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
-const FILES: u64 = 20;
+/// Files whose log is longer than a span that is read at once.
+const MANY: u64 = 240;
+const FEW: u64 = 20;
 
 fn name(number: u64) -> Vec<u8> {
     format!("file{number}").into_bytes()
 }
 
-async fn fill(zfs: &Zfs) {
-    for number in 0..FILES {
+async fn fill(zfs: &Zfs, files: u64) {
+    for number in 0..files {
         let file = zfs.create(zfs.root(), &name(number), NewNode::File, 0o644, Cred::default()).await;
         let file = file.expect("create").object;
         zfs.write(file, 0, &vec![number as u8 + 1; 9_000], SYNC).await.expect("write");
     }
 }
 
-async fn check(zfs: &Zfs) {
-    for number in 0..FILES {
+async fn check(zfs: &Zfs, files: u64) {
+    for number in 0..files {
         let file = zfs.lookup(zfs.root(), &name(number)).await.expect("it was promised").object;
         let mut bytes = vec![0; 9_000];
         assert_eq!(zfs.read(file, 0, &mut bytes).await.expect("read"), 9_000);
@@ -38,11 +40,12 @@ async fn check(zfs: &Zfs) {
 }
 
 /// A pool of several datasets with a log, cut off with work in the logs of all of them.
-fn cut_off(seed: u64, datasets: &[&str]) -> Sim {
+fn cut_off(seed: u64, datasets: &[&str], files: u64) -> Sim {
     let sim = Sim::seed(seed);
     LOG.add_disks(&sim, DiskModel::ssd());
     run(&sim, async {
-        let tuning = pool::Tuning { txg_timeout: std::time::Duration::from_secs(100_000), ..brisk() };
+        let txg_timeout = std::time::Duration::from_secs(100_000);
+        let tuning = pool::Tuning { txg_timeout, log_share_percent: 100, ..brisk() };
         let pool = LOG.create(&sim, tuning).await;
         for dataset in datasets.iter().filter(|name| **name != POOL) {
             pool.create_filesystem(dataset, Vec::new()).await.expect("a dataset");
@@ -50,7 +53,7 @@ fn cut_off(seed: u64, datasets: &[&str]) -> Sim {
         pool.sync_now().await.expect("sync");
         let all = datasets.iter().map(|dataset| {
             let pool = Arc::clone(&pool);
-            async move { fill(&pool.filesystem(dataset).await.expect("it opens").zfs).await }
+            async move { fill(&pool.filesystem(dataset).await.expect("it opens").zfs, files).await }
         });
         join_all(all).await;
     });
@@ -65,9 +68,10 @@ async fn close(pool: Arc<Pool>) {
 #[test]
 fn replay_that_stopped_goes_on_at_the_next_use() {
     let _tell = Tell;
-    for nth in [1, 2, 5, 9] {
+    // A block, then spans of many.
+    for nth in [1, 2, 3, 4] {
         tell(format!("read {nth} of the log fails, and those after it"));
-        let sim = cut_off(30_000 + nth, &[POOL]);
+        let sim = cut_off(30_000 + nth, &[POOL], MANY);
         run(&sim, async {
             let pool = LOG.import(&sim, brisk(), false).await.expect("the log is claimed");
             let faults = sim.disk("/l");
@@ -77,7 +81,7 @@ fn replay_that_stopped_goes_on_at_the_next_use() {
             assert!(pool.filesystem(POOL).await.is_err(), "nor the second time");
             pool.sync_now().await.expect("groups go on");
             faults.faults().heal();
-            check(&pool.filesystem(POOL).await.expect("now it can").zfs).await;
+            check(&pool.filesystem(POOL).await.expect("now it can").zfs, MANY).await;
             close(pool).await;
         });
     }
@@ -88,21 +92,78 @@ fn logs_of_many_datasets_are_replayed_at_once() {
     let _tell = Tell;
     tell("several logs".into());
     let datasets = ["whirl", "whirl/a", "whirl/b", "whirl/a/c", "whirl/d"];
-    let sim = cut_off(30_100, &datasets);
+    let sim = cut_off(30_100, &datasets, FEW);
     run(&sim, async {
         let pool = LOG.import(&sim, brisk(), false).await.expect("the logs are claimed");
         // Somebody else may want one of them meanwhile.
         let (replayed, early) = futures::join!(pool.replay_logs(), pool.filesystem("whirl/b"));
         replayed.expect("all logs are sound");
-        check(&early.expect("it opens").zfs).await;
+        check(&early.expect("it opens").zfs, FEW).await;
         for dataset in datasets {
             let fs = pool.filesystem(dataset).await.expect("it opens");
             // The first ones were made stable by a group.
-            assert!(fs.log.as_ref().expect("a log").stats().replayed > FILES, "{dataset}");
-            check(&fs.zfs).await;
+            assert!(fs.log.as_ref().expect("a log").stats().replayed > FEW, "{dataset}");
+            check(&fs.zfs, FEW).await;
             drop(fs);
             pool.close_filesystem(dataset).await.expect("it closes");
         }
         close(pool).await;
+    });
+}
+
+/// Reads of the log vdev so far.
+fn reads(pool: &Pool) -> u64 {
+    pool.vdevs().top(units::VdevId::new(1)).expect("the log").stats().snapshot().read.ops
+}
+
+#[test]
+fn a_log_is_read_in_spans_and_block_by_block_where_those_fail() {
+    let _tell = Tell;
+    tell("reading ahead".into());
+    let image = cut_off(30_200, &[POOL], MANY).power_cut(1);
+    for failing in [None, Some((2, 1)), Some((3, 2))] {
+        let sim = image.boot(30_200);
+        run(&sim, async {
+            let pool = LOG.import(&sim, brisk(), false).await.expect("the log is claimed");
+            let before = reads(&pool);
+            if let Some((nth, count)) = failing {
+                sim.disk("/l").faults().fail_range(FaultOp::Read, nth, count);
+            }
+            let fs = pool.filesystem(POOL).await.expect("it is replayed");
+            check(&fs.zfs, MANY).await;
+            let (blocks, reads) = (fs.log.as_ref().expect("a log").stats().replayed, reads(&pool) - before);
+            assert!(failing.is_some() || reads * 20 < blocks, "{reads} reads for {blocks} records");
+            drop(fs);
+            close(pool).await;
+        });
+    }
+}
+
+/// The places of the root of `dataset`, as a reader finds them.
+async fn root_of(sim: &Sim, dataset: &str) -> Vec<ondisk::Dva> {
+    let (paths, name) = (LOG.disks().collect(), Some(POOL.into()));
+    let spec = ImportSpec { paths, name, read_only: true, ..ImportSpec::default() };
+    let pool = Pool::import(sim.env(), &spec, brisk()).await.expect("it can be read");
+    let found = pool.dsl().resolve(dataset).await.expect("it is there");
+    let bp = pool.dsl().dataset(found.dataset).await.expect("it is there").bp;
+    bp.dvas().collect()
+}
+
+#[test]
+fn a_log_without_its_header_is_given_up_only_when_asked_and_others_are_replayed() {
+    let _tell = Tell;
+    tell("a damaged header".into());
+    let image = cut_off(30_300, &[POOL, "whirl/a"], FEW).power_cut(1);
+    let reader = image.boot(1);
+    let places = run(&reader, root_of(&reader, "whirl/a"));
+    let sim = image.boot(30_300);
+    for place in places {
+        sim.disk("/a").rot(place.offset.on_leaf().expect("on the disk").get(), &[7; 512]);
+    }
+    run(&sim, async {
+        LOG.import(&sim, brisk(), false).await.map(drop).expect_err("promises would be lost");
+        let pool = LOG.import(&sim, brisk(), true).await.expect("without that log");
+        check(&pool.filesystem(POOL).await.expect("its log is sound").zfs, FEW).await;
+        assert!(pool.filesystem("whirl/a").await.is_err(), "it cannot be read");
     });
 }

@@ -13,8 +13,8 @@ use units::{ObjectId, Txg, VdevId};
 use super::tasks::Tasks;
 use super::world::{MemStore, OBJSET, Tag, World, env, log_bp, now, place_of, sync_loop};
 use crate::{
-    Applied, Claimed, Found, IntentLog, LogStore, LoggedWrite, Record, Replay, ReplayCtx, ReplayRecord,
-    Scope, WriteData, ZilError,
+    Applied, Claimed, Found, IntentLog, LogStore, LoggedWrite, Record, Replay, ReplayCtx, ReplayProgress,
+    ReplayRecord, ReplayWatch, Scope, WriteData, ZilError,
 };
 
 /// A file system that remembers what it was told, and in which txg; what a crash leaves of it is
@@ -67,7 +67,7 @@ fn found(store: &MemStore) -> IntentLog<Found> {
 }
 
 /// Claims as an import does: in the first txg, which then syncs with the header.
-fn claim(store: &MemStore) -> IntentLog<Claimed> {
+pub(super) fn claim(store: &MemStore) -> IntentLog<Claimed> {
     let txg = store.open_txg();
     let log = now(found(store).claim(txg)).expect("a log that can be claimed");
     store.0.lock().open = txg.next();
@@ -76,7 +76,7 @@ fn claim(store: &MemStore) -> IntentLog<Claimed> {
 }
 
 /// A crashed pool with these tags in its log, in txg order.
-fn crashed(tags: u64) -> MemStore {
+pub(super) fn crashed(tags: u64) -> MemStore {
     let mut world = World::primed(&[600, 64]);
     for tag in 1..=tags {
         world.name(tag);
@@ -206,6 +206,49 @@ fn a_replayed_log_is_freed_and_a_new_one_begins() {
     assert_eq!(world.crash(false).recover().len(), 1);
     world.check_promises();
     world.check_space();
+}
+
+#[derive(Debug, Default)]
+struct Told(Mutex<Vec<ReplayProgress>>);
+
+impl ReplayWatch for Told {
+    fn replayed(&self, _: units::ObjsetId, progress: ReplayProgress) -> BoxFuture<'_, ()> {
+        self.0.lock().push(progress);
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[test]
+fn progress_is_told_record_by_record() {
+    for was_claimed_before in [false, true] {
+        let store = crashed(5);
+        if was_claimed_before {
+            drop(claim(&store));
+        }
+        let (log, told) = (claim(&store), Arc::new(Told::default()));
+        log.watch(Arc::clone(&told) as Arc<dyn ReplayWatch>);
+        assert_eq!(log.handle().replay_progress(), None, "none is under way");
+        let files = Files { store: Some(store.clone()), ..Files::default() };
+        let (log, _) = now(log.replay(&files)).expect("a sound log");
+        let told = told.0.lock();
+        let records = told.iter().map(|progress| (progress.records, progress.records_total));
+        assert_eq!(records.collect::<Vec<_>>(), [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]);
+        assert!(told.iter().all(|progress| progress.bytes_total == told[4].bytes), "{told:?}");
+        assert_eq!(told[4].left(), Some(std::time::Duration::ZERO));
+        assert_eq!(log.handle().replay_progress(), None, "it has ended");
+    }
+}
+
+#[test]
+fn a_damaged_log_is_given_up_only_when_asked() {
+    let store = crashed(5);
+    drop(claim(&store));
+    store.write_raw(&store.walk_blocks()[2], &[0; 4096]);
+    let files = Files { store: Some(store.clone()), ..Files::default() };
+    now(claim(&store).replay(&files)).expect_err("it was claimed, and is not there");
+    let files = Files { store: Some(store.clone()), ..Files::default() };
+    now(claim_what_answers(&store).replay(&files)).expect("what is left replays");
+    assert_eq!(tags(&files.done), [1, 2]);
 }
 
 #[test]
