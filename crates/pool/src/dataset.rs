@@ -272,16 +272,17 @@ impl Pool {
         let claimed =
             if without_missing { found.claim_what_answers(first).await? } else { found.claim(first).await? };
         objset.set_zil_header(first, claimed.header());
-        self.tell_loss(objset.id(), &claimed).await;
+        self.tell_loss(objset.id(), &header, &claimed).await;
         self.gate.add_dirty(first, 1);
         self.adopt(dataset, objset, props, State::Claimed(claimed)).await?;
         Ok(())
     }
 
-    /// Says so if blocks seem to lie behind the place where a log that was claimed now ends.
-    async fn tell_loss(&self, objset: ObjsetId, claimed: &IntentLog<Claimed>) {
+    /// Says so if blocks seem to lie behind the place where a log now ends whose header was `found`; an earlier
+    /// import may have claimed it further.
+    async fn tell_loss(&self, objset: ObjsetId, found: &ZilHeader, claimed: &IntentLog<Claimed>) {
         let Some((place, newest)) = claimed.end() else { return };
-        if let Some(loss) = self.loss_behind(&place, newest, &ZilHeader::default(), Reach::Near).await {
+        if let Some(loss) = self.loss_behind(&place, newest, found, Reach::Near).await {
             self.log_store.report(LogEvent::Damaged { objset, loss });
         }
     }

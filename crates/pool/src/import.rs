@@ -93,7 +93,10 @@ impl Pool {
         let pool = open_newest(&env, &candidate, spec, &tuning).await?;
         pool.load_autotrim().await?;
         if !pool.read_only {
-            pool.claim_logs(spec.without_logs).await?;
+            if let Err(error) = pool.claim_logs(spec.without_logs).await {
+                pool.close_devices().await;
+                return Err(error);
+            }
             pool.start();
             pool.write_config().await?;
             if pool.autoexpands().await? {

@@ -18,7 +18,7 @@ pub(crate) enum Reach {
     Far,
 }
 
-const NEAR_BYTES: u64 = 1 << 20;
+const NEAR_BYTES: u64 = 256 << 10;
 const FAR_BYTES: u64 = 256 << 20;
 
 impl Reach {

@@ -48,6 +48,8 @@ struct State {
     /// Walks under way.
     walks: usize,
     spans: BTreeMap<Place, Span>,
+    /// Reads under way, and some that have ended.
+    reading: Vec<Reading>,
     uses: u64,
 }
 
@@ -72,6 +74,14 @@ impl LogReader {
         state.walks -= 1;
         if state.walks == 0 {
             state.spans.clear();
+        }
+    }
+
+    /// Waits until nothing is being read ahead: that would keep devices open.
+    pub async fn settle(&self) {
+        loop {
+            let Some(reading) = self.state.lock().reading.pop() else { return };
+            reading.await;
         }
     }
 
@@ -130,6 +140,8 @@ impl LogReader {
         };
         let reading = (Box::pin(read) as BoxFuture<'static, _>).shared();
         span.bytes = Some(reading.clone());
+        state.reading.retain(|reading| reading.peek().is_none());
+        state.reading.push(reading.clone());
         // Whether anybody waits for it or not.
         self.env.spawn("log_ahead", Box::pin(reading.clone().map(drop)));
         reading

@@ -13,7 +13,6 @@ use parking_lot::Mutex;
 use units::{ObjsetId, Txg, VdevId};
 use vdev::TopKind;
 use zil::{LogEvent, LogStore, Placement, ZilError};
-use zio::embedded::verify_log_block;
 use zio::{LogHint, Zio, ZioError};
 
 use crate::ahead_room::leaves_reserve;
@@ -79,6 +78,11 @@ impl PoolLogStore {
     /// Datasets whose logs every group has to attend to.
     pub fn awake(&self) -> BTreeSet<ObjsetId> {
         self.awake.lock().clone()
+    }
+
+    /// Waits until no log is being read ahead.
+    pub async fn settle(&self) {
+        self.reader.settle().await;
     }
 
     pub fn events(&self) -> Vec<LogEvent> {
@@ -179,14 +183,11 @@ impl LogStore for PoolLogStore {
     }
 
     fn read<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, Result<IoBuf, ZilError>> {
-        Box::pin(async move {
-            if let Some(block) = self.reader.read(bp).await
-                && verify_log_block(&block, bp)
-            {
-                return Ok(block);
-            }
-            self.zio.read_log(bp).await.map_err(|e| io_error(bp, "read", e))
-        })
+        Box::pin(async move { self.zio.read_log(bp).await.map_err(|e| io_error(bp, "read", e)) })
+    }
+
+    fn read_ahead<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, Option<IoBuf>> {
+        Box::pin(self.reader.read(bp))
     }
 
     fn walk_begins(&self) {
@@ -277,7 +278,10 @@ impl LogStore for PoolLogStore {
     }
 
     fn report(&self, event: LogEvent) {
-        tracing::warn!(?event, "intent log");
+        match &event {
+            LogEvent::Damaged { objset, loss } => tracing::warn!(%objset, %loss, "intent log"),
+            event => tracing::warn!(?event, "intent log"),
+        }
         let mut events = self.events.lock();
         if events.len() == EVENTS_KEPT {
             events.remove(0);

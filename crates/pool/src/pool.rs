@@ -397,7 +397,7 @@ impl Pool {
     /// When it cannot be made stable; the pool stays open then.
     pub async fn close(self: &Arc<Self>, state: PoolState) -> Result<(), PoolError> {
         if self.read_only {
-            self.vdevs.close();
+            self.close_devices().await;
             return Ok(());
         }
         self.leave_scrub().await?;
@@ -415,7 +415,7 @@ impl Pool {
         })
         .await?;
         self.stop().await;
-        self.vdevs.close();
+        self.close_devices().await;
         Ok(())
     }
 
@@ -430,8 +430,14 @@ impl Pool {
             self.sync_now().await?;
             self.stop().await;
         }
-        self.vdevs.close();
+        self.close_devices().await;
         Ok(())
+    }
+
+    /// Closes the devices: somebody else may open them from now on.
+    pub(crate) async fn close_devices(&self) {
+        self.log_store.settle().await;
+        self.vdevs.close();
     }
 
     async fn stop(&self) {

@@ -86,6 +86,7 @@ impl Reach {
         while let Some(block) = walk.next().await? {
             reach.blk_seq = block.seq;
             reach.blocks += 1;
+            reach.end = (!block.is_written()).then_some(block.bp);
             for record in block.records().map_while(Result::ok) {
                 reach.lr_seq = reach.lr_seq.max(record.seq());
                 reach.add(&record);

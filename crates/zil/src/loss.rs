@@ -102,7 +102,11 @@ impl std::fmt::Display for LogLoss {
             write!(f, ", {} bytes written", self.bytes)?;
         }
         if !self.is_certain {
-            write!(f, "; nobody was told of these if the power went while they were being written together")?;
+            write!(
+                f,
+                "; if the power went while these were being written together, nobody had been told of them"
+            )?;
+            write!(f, "; else they may have been lost")?;
         }
         Ok(())
     }

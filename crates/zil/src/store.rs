@@ -57,6 +57,12 @@ pub trait LogStore: Send + Sync + 'static {
     /// Only when a device does not answer; garbage is not an error.
     fn read<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, Result<IoBuf, ZilError>>;
 
+    /// What was at the place of a log block when that was read ahead, if it was: nobody has verified it.
+    fn read_ahead<'a>(&'a self, bp: &'a Blkptr) -> BoxFuture<'a, Option<IoBuf>> {
+        let _ = bp;
+        Box::pin(std::future::ready(None))
+    }
+
     /// Somebody walks along a chain from now on: its blocks are read one after another, and none of them changes.
     fn walk_begins(&self) {}
 

@@ -175,6 +175,11 @@ impl<'a> LogWalk<'a> {
         if bp.uses_crypt() {
             return Err(self.unsupported(seq, "encryption"));
         }
+        if let Some(bytes) = self.store.read_ahead(bp).await
+            && let Ok(block) = block::open(bp, bytes)
+        {
+            return Ok(Some(block));
+        }
         let bytes = self.store.read(bp).await?;
         match block::open(bp, bytes) {
             Ok(block) => Ok(Some(block)),

@@ -123,7 +123,7 @@ fn claiming_twice_changes_nothing() {
 }
 
 /// Claims what can be read, as an import without the missing logs does.
-fn claim_what_answers(store: &MemStore) -> IntentLog<Claimed> {
+pub(super) fn claim_what_answers(store: &MemStore) -> IntentLog<Claimed> {
     let txg = store.open_txg();
     let log = now(found(store).claim_what_answers(txg)).expect("what does not answer is given up");
     store.0.lock().open = txg.next();

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use device::{BoxFuture, IoBuf};
+use ondisk::Blkptr;
 use ondisk::zil::ZilHeader;
 use units::ZilSeq;
 
-use super::import::{claim, crashed};
+use super::import::{claim, claim_what_answers, crashed};
 use super::world::{MemStore, OBJSET, now};
 use crate::{LogLoss, LogStore, LogWalk, loss_behind};
 
@@ -25,11 +26,15 @@ fn image(store: &MemStore) -> Vec<u8> {
 fn loss(store: &MemStore, header: &ZilHeader, image: &[u8]) -> Option<LogLoss> {
     let mut walk = LogWalk::new(OBJSET, header, store);
     while let Ok(Some(_)) = now(walk.next()) {}
+    loss_at(image, (walk.place(), walk.newest_record()), header)
+}
+
+fn loss_at(image: &[u8], (place, newest): (Blkptr, ZilSeq), header: &ZilHeader) -> Option<LogLoss> {
     let read = |from: u64, len: usize| {
         let bytes = IoBuf::copy_of(&image[from as usize..from as usize + len]);
         Box::pin(std::future::ready(Some(bytes))) as BoxFuture<'_, _>
     };
-    now(loss_behind(&read, 0..image.len() as u64, &walk.place(), walk.newest_record(), header))
+    now(loss_behind(&read, 0..image.len() as u64, &place, newest, header))
 }
 
 #[test]
@@ -61,11 +66,15 @@ fn a_damaged_middle_tells_what_lies_behind_it() {
     claimed.write_raw(&third, &[0; 4096]);
     store.write_raw(&third, &[0; 4096]);
     let certain = LogLoss { is_certain: true, records_claimed: 3, ..told.clone() };
-    assert_eq!(loss(&claimed, &header, &image), Some(certain));
+    assert_eq!(loss(&claimed, &header, &image), Some(certain.clone()));
+    // Told as such also when the rest is given up.
+    let end = claim_what_answers(&claimed).end().expect("it has an end");
+    assert_eq!(loss_at(&image, end, &header), Some(certain.clone()));
+    assert!(!certain.to_string().contains("nobody had been told"), "{certain}");
     // And before: nobody knows.
     assert_eq!(loss(&store, &store.header(), &image), Some(told.clone()));
-    let (place, newest) = claim(&store).end().expect("it has an end");
-    assert_eq!((place, newest), (third, ZilSeq::new(2)));
+    assert_eq!(claim(&store).end(), Some((third, ZilSeq::new(2))));
+    assert!(told.to_string().contains("nobody had been told"), "{told}");
     told.objects = BTreeMap::new();
     assert!(
         told.to_string().contains("before its block 3; behind that lie 2 blocks with 2 records"),
