@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  inspect FILE                             labels, uberblocks
+//!  inspect FILE zil                         what a log device holds, without its pool
 //!  inspect POOL config | uberblock | spacemaps | datasets
 //!  inspect POOL zil [DATASET]               intent logs, block by block and record by record
 //!  inspect POOL object DATASET N [BLOCK]    a dnode; its names if it is a ZAP; a block of it
@@ -10,6 +11,7 @@
 //! The dataset `mos` is the pool's own. Pools are opened for reading, those too that were not
 //! exported; nothing is changed.
 
+mod detached;
 mod labels;
 mod object;
 mod report;
@@ -42,7 +44,7 @@ pub const COMMAND: Command = Command::new(
             Flag::switch('j', "as JSON, for programs").or("json"),
             SEARCH,
         ],
-        operands: "<file> | <pool> config | uberblock | spacemaps | datasets | zil [dataset] | object <dataset|mos> <number> [block] | block <vdev:offset:size>",
+        operands: "<file> [zil] | <pool> config | uberblock | spacemaps | datasets | zil [dataset] | object <dataset|mos> <number> [block] | block <vdev:offset:size>",
     },
     run,
 );
@@ -58,7 +60,8 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     let words: Vec<&str> = args.operands.iter().map(String::as_str).collect();
     let report = match words.as_slice() {
         [] => return usage("missing file or pool"),
-        [file] if file.contains('/') => of_device(Path::new(file), args.has('a'))?,
+        [file] if file.contains('/') => of_device(Path::new(file), What::Labels { all: args.has('a') })?,
+        [file, "zil"] if file.contains('/') => of_device(Path::new(file), What::Log)?,
         [pool, rest @ ..] => of_pool(args, pool, rest)?,
     };
     match args.has('j') {
@@ -68,14 +71,24 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     Ok(0)
 }
 
-fn of_device(path: &Path, all: bool) -> Result<Report, Stop> {
+/// What is to be shown of a device.
+#[derive(Clone, Copy)]
+enum What {
+    Labels { all: bool },
+    Log,
+}
+
+fn of_device(path: &Path, what: What) -> Result<Report, Stop> {
     let env = RealEnv::new(Options::default());
     env.block_on(async {
         let device = env.open(path, OpenMode::ReadOnly).await.map_err(|error| {
             let path = path.display().to_string();
             Failure::cannot(FailureKind::Unavailable, "open", &path, &refusal::chain(&error))
         })?;
-        Ok(labels::labels(&device, all).await)
+        Ok(match what {
+            What::Labels { all } => labels::labels(&device, all).await,
+            What::Log => detached::log(&device).await,
+        })
     })
 }
 

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use ondisk::zil::{LogRecord, TxType};
 use units::{ObjectId, VdevId};
-use zil::WalkedRecord;
+use zil::{LogLoss, WalkedRecord};
 
+use crate::log_loss::Reach;
 use crate::logs::DatasetLog;
 use crate::{Filesystem, Pool, PoolError};
 
@@ -33,6 +34,10 @@ pub struct ReplayPlan {
     pub objects: BTreeMap<ObjectId, ObjectPlan>,
     /// Why the log ends before its end.
     pub stopped: Option<Stopped>,
+    /// What seems to lie behind the place where it ends.
+    pub loss: Option<LogLoss>,
+    /// Paths of the objects that this is about.
+    pub loss_paths: BTreeMap<ObjectId, Vec<u8>>,
     /// Objects that the log makes: the directory and the name of each.
     made: BTreeMap<ObjectId, (ObjectId, Vec<u8>)>,
 }
@@ -132,6 +137,10 @@ impl Pool {
                 }
             }
         }
+        if !matches!(plan.stopped, Some(Stopped::Missing(_))) {
+            let (place, newest) = (walk.place(), walk.newest_record());
+            plan.loss = self.loss_behind(&place, newest, &log.header, Reach::Far).await;
+        }
         plan
     }
 
@@ -140,6 +149,11 @@ impl Pool {
         let Ok(fs) = self.filesystem(&plan.dataset).await else { return };
         for (&object, changes) in &mut plan.objects {
             changes.path = path_of(&fs, &plan.made, object).await;
+        }
+        for &object in plan.loss.iter().flat_map(|loss| loss.objects.keys()) {
+            if let Some(path) = path_of(&fs, &plan.made, object).await {
+                plan.loss_paths.insert(object, path);
+            }
         }
     }
 }

@@ -65,12 +65,19 @@ fn of_block(log: &DatasetLog, block: &WalkedBlock) -> Report {
 }
 
 fn of_record(log: &DatasetLog, record: &WalkedRecord<'_>) -> Report {
+    record_with_state(record, Some(state(log, record)))
+}
+
+/// A record; whether it waits for replay may not be known.
+pub fn record_with_state(record: &WalkedRecord<'_>, state: Option<&str>) -> Report {
     let mut report = Report::default();
     let kind = TxType::from_raw(record.txtype())
         .map_or_else(|_| format!("type {}", record.txtype()), |t| t.name().into());
     report.value("type", kind, "");
     report.value("txg", record.txg().get(), "group that holds the change once it is synced");
-    report.value("state", state(log, record), "");
+    if let Some(state) = state {
+        report.value("state", state, "");
+    }
     match record.decode() {
         Ok((_, decoded)) => report.extend(Report::of_fields(&decoded.describe())),
         Err(error) => report.value("error", refusal::chain(&error), "makes no sense"),

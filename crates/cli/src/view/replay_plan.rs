@@ -1,10 +1,11 @@
 //! `zpool import --replay-plan`.
 
 use control::nice;
-use pool::{ObjectPlan, ReplayPlan, Stopped};
+use pool::{ReplayPlan, Stopped};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use units::ObjectId;
+use zil::LogLoss;
 
 use super::json::{Json, document};
 
@@ -22,10 +23,22 @@ pub fn text(pool: &str, plans: &[ReplayPlan]) -> String {
         for (object, changes) in &plan.objects {
             let size =
                 if changes.bytes > 0 { format!(", {}", nice::bytes(changes.bytes)) } else { String::new() };
-            _ = write!(text, "\n\t{}: {}{size}", name(*object, changes), counts(&changes.changes));
+            _ = write!(
+                text,
+                "\n\t{}: {}{size}",
+                name(*object, changes.path.as_ref()),
+                counts(&changes.changes)
+            );
         }
         if let Some(stopped) = &plan.stopped {
             _ = write!(text, "\n\tlost: {}", reason(stopped));
+        }
+        if let Some(loss) = &plan.loss {
+            _ = write!(text, "\n\tlost: {loss}");
+            for (&object, records) in &loss.objects {
+                let name = name(object, plan.loss_paths.get(&object));
+                _ = write!(text, "\n\t\t{name}: {records} changes");
+            }
         }
     }
     text
@@ -47,24 +60,46 @@ fn of_dataset(plan: &ReplayPlan) -> Json {
     let json = numbers.iter().fold(Json::object(), |all, &(key, number)| all.with(key, Json::Number(number)));
     let objects = plan.objects.iter().fold(Json::object(), |all, (object, changes)| {
         let one = Json::object()
-            .with("path", Json::text(name(*object, changes)))
+            .with("path", Json::text(name(*object, changes.path.as_ref())))
             .with("bytes", Json::Number(changes.bytes))
             .with("changes", of_counts(&changes.changes));
         all.with(&object.to_string(), one)
     });
     let json = json.with("names", of_counts(&plan.names)).with("objects", objects);
-    match &plan.stopped {
+    let json = match &plan.stopped {
         Some(stopped) => json.with("lost", Json::text(reason(stopped))),
         None => json,
-    }
+    };
+    plan.loss.iter().fold(json, |json, loss| json.with("loss", of_loss(plan, loss)))
+}
+
+fn of_loss(plan: &ReplayPlan, loss: &LogLoss) -> Json {
+    let numbers = [
+        ("before_block", loss.block.get()),
+        ("records_claimed", loss.records_claimed),
+        ("blocks", loss.blocks),
+        ("records", loss.records),
+        ("names", loss.names),
+        ("bytes", loss.bytes),
+        ("certain", loss.is_certain.into()),
+    ];
+    let json = numbers.iter().fold(Json::object(), |all, &(key, number)| all.with(key, Json::Number(number)));
+    let objects = loss.objects.iter().fold(Json::object(), |all, (&object, &changes)| {
+        let path = Json::text(name(object, plan.loss_paths.get(&object)));
+        all.with(
+            &object.to_string(),
+            Json::object().with("path", path).with("changes", Json::Number(changes)),
+        )
+    });
+    json.with("objects", objects)
 }
 
 fn of_counts(counts: &BTreeMap<&'static str, u64>) -> Json {
     counts.iter().fold(Json::object(), |all, (kind, count)| all.with(kind, Json::Number(*count)))
 }
 
-fn name(object: ObjectId, plan: &ObjectPlan) -> String {
-    match &plan.path {
+fn name(object: ObjectId, path: Option<&Vec<u8>>) -> String {
+    match path {
         Some(path) => {
             String::from_utf8_lossy(path).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
         }
