@@ -1,9 +1,10 @@
-//! `sawmill bench zil | stream | create | file | check`: measuring, and checking what was promised.
+//! `sawmill bench zil | replay | stream | create | file | check`: measuring, and checking what was promised.
 //!
 //! These take `--name value …` words: a value list goes on to the next `--name`.
 
 mod create;
 mod file;
+mod replay;
 mod stream;
 mod usage;
 mod words;
@@ -21,6 +22,7 @@ use words::Words;
 const USAGE: &str = "usage:
 	bench zil --threads N --size S --span S --seconds T --main FILE... [--log FILE...] [--log-mirror] [--ramp T]
 		[--idle-datasets N] [--json]
+	bench replay --main FILE... [--log FILE...] [--records N] [--files N] [--size S] [--span S] [--batch N] [--cache S] [--json]
 	bench stream --size S --main FILE... [--record S] [--compression C] [--compressible] [--cache S] [--seconds T] [--json]
 	bench create --files N --main FILE... [--size S] [--cache S] [--json]
 	bench file --path FILE --threads N --size S --span S --seconds T [--acks FILE] [--json]
@@ -39,6 +41,7 @@ pub(crate) fn main(words: &[String]) -> u8 {
     };
     let done = match name.as_str() {
         "zil" => zil(&words),
+        "replay" => replay(&words, rest),
         "stream" => stream(&words),
         "create" => create(&words),
         "file" => file(&words),
@@ -92,6 +95,35 @@ fn zil(words: &Words) -> Result<u8, Refusal> {
         return Err(Refusal::Usage("--main FILE is needed, and --threads and --size above 0".into()));
     }
     let report = zil::run(&environment()?, &plan).map_err(failed)?;
+    print_report(words, &report, report.text());
+    Ok(0)
+}
+
+fn replay(words: &Words, raw: &[String]) -> Result<u8, Refusal> {
+    let plan = replay::Plan {
+        records: words.number("records", 1_000_000)?,
+        files: words.number("files", 1_000)?,
+        size: words.bytes("size", 4 << 10)? as usize,
+        span: words.bytes("span", 400 << 20)?,
+        batch: words.number("batch", 32)?,
+        main: words.paths("main"),
+        log: words.paths("log"),
+        cache: words.bytes("cache", 256 << 20)?,
+    };
+    if plan.main.is_empty() || [plan.records, plan.files, plan.size, plan.batch].contains(&0) {
+        return Err(Refusal::Usage(
+            "--main FILE is needed, and --records, --files, --size and --batch above 0".into(),
+        ));
+    }
+    if words.has("make") {
+        let made = replay::make(&environment()?, &plan).map_err(failed)?;
+        let made =
+            made.ok_or_else(|| Refusal::Failed("the log devices are too small for so many records".into()))?;
+        println!("{}", serde_json::to_string(&made).expect("plain data"));
+        // Nothing is closed or put in order: as if the process had been killed.
+        std::process::exit(0);
+    }
+    let report = replay::run(&environment()?, &plan, raw)?;
     print_report(words, &report, report.text());
     Ok(0)
 }

@@ -23,6 +23,9 @@ const NAMES: &[&str] = &[
     "compressible",
     "cache",
     "files",
+    "records",
+    "batch",
+    "make",
 ];
 
 impl Words {
