@@ -30,6 +30,7 @@ mod probe;
 pub(crate) mod refusal;
 mod rename;
 mod repair;
+mod replay;
 mod service;
 mod settings;
 mod support;

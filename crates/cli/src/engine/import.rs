@@ -2,6 +2,7 @@
 
 use super::candidates::{missing_log_lines, paths};
 use super::held::Held;
+use super::replay::ReplayTeller;
 use super::settings::Settings;
 use super::{Holder, refusal};
 use crate::daemon::CachedPool;
@@ -138,6 +139,7 @@ impl Holder {
             force: true,
             read_only: cached.readonly,
             without_logs: self.lacks_only(&cached).await,
+            replay_watch: Some(Arc::new(ReplayTeller::default())),
             ..ImportSpec::default()
         };
         match Pool::import(Arc::clone(&self.env), &spec, self.tuning()).await {
@@ -191,6 +193,7 @@ fn spec_of(call: &PoolImport, settings: &Settings) -> ImportSpec {
         read_only: settings.read_only,
         without_logs: call.allow_missing_log,
         destroyed: call.destroyed,
+        replay_watch: Some(Arc::new(ReplayTeller::default())),
         ..ImportSpec::default()
     }
 }

@@ -4,7 +4,7 @@
 use crate::world::World;
 use oracle::golden;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 const DIRTY: [&str; 2] = ["g14-dirty-zil-slog", "g15-dirty-zil-nolog"];
@@ -36,6 +36,10 @@ fn by_zdb(name: &str) -> BTreeSet<Shown> {
     }
     assert!(shown.len() > 100, "{} records in {name}", shown.len());
     shown
+}
+
+fn is_log(image: &Path) -> bool {
+    image.file_stem().is_some_and(|name| name.to_string_lossy().contains("log"))
 }
 
 fn json(world: &World, devices: &Path, line: &str) -> Value {
@@ -79,6 +83,48 @@ fn every_record_is_shown_that_zdb_shows() {
     }
 }
 
+/// The number of each dataset's objset, as `zdb` told.
+fn objsets(name: &str) -> BTreeMap<String, u64> {
+    let text = golden::text(name, "zil.txt").expect("it is there");
+    let words = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let of_line = |words: Vec<&str>| match words.as_slice() {
+        ["Dataset", name, _, "ID", id, ..] => Some(((*name).to_owned(), number(Some(id)))),
+        _ => None,
+    };
+    words.filter_map(of_line).collect()
+}
+
+#[test]
+fn a_log_device_without_its_pool_shows_every_record_that_zdb_shows() {
+    let name = "g14-dirty-zil-slog";
+    let Some(images) = golden::images(name) else { return };
+    let (devices, world) = (golden::path(name).expect("it has images"), World::new());
+    let log = images.iter().find(|image| is_log(image)).and_then(|image| image.file_name()).expect("a log");
+    let found = json(&world, &devices, &format!("inspect -j G/{} zil", log.to_string_lossy()));
+    assert_eq!(found["label"]["fields"]["pool"]["value"], "whirl", "{}", found["label"]);
+    assert_eq!(found["label"]["fields"]["is_log"]["value"], 1);
+    let mut shown = BTreeSet::new();
+    for (objset, chains) in fields(&found["logs"]) {
+        let objset = number(objset.strip_prefix("objset "));
+        for (block, contents) in fields(chains).flat_map(|(_, chain)| fields(chain)) {
+            let block = number(block.strip_prefix("block "));
+            for (name, record) in fields(contents).filter(|(name, _)| name.starts_with("record ")) {
+                let (record, seq) = (&record["fields"], number(name.strip_prefix("record ")));
+                let kind = record["type"]["value"].as_str().expect("a kind").to_owned();
+                shown.insert((objset, block, kind, record["txg"]["value"].as_u64().expect("a group"), seq));
+            }
+        }
+    }
+    let objsets = objsets(name);
+    let zdbs = by_zdb(name);
+    let missing = zdbs.iter().filter(|(dataset, block, kind, txg, seq)| {
+        !shown.contains(&(objsets[dataset], *block, kind.clone(), *txg, *seq))
+    });
+    assert_eq!(missing.collect::<Vec<_>>(), Vec::<&Shown>::new());
+    // Blocks of groups that had synced are there still.
+    assert!(shown.len() >= zdbs.len(), "{} and {}", shown.len(), zdbs.len());
+}
+
 #[test]
 fn a_plan_tells_what_waits_for_replay_and_where() {
     let world = World::new();
@@ -106,16 +152,75 @@ fn a_plan_tells_what_a_missing_log_takes_along() {
     let Some(devices) = golden::path("g14-dirty-zil-slog") else { return };
     let world = World::new();
     let images = golden::images("g14-dirty-zil-slog").expect("they are there");
-    let is_log = |image: &&std::path::PathBuf| {
-        image.file_stem().is_some_and(|name| name.to_string_lossy().contains("log"))
-    };
     let without: Vec<String> = images
         .iter()
-        .filter(|image| !is_log(image))
+        .filter(|image| !is_log(image.as_path()))
         .map(|image| format!("-d G/{}", image.file_name().expect("a name").to_string_lossy()))
         .collect();
     assert!(without.len() < images.len(), "{images:?}");
     let line = format!("zpool import --replay-plan -f {} whirl", without.join(" "));
     let said = world.ok(&devices, &line);
     assert!(said.contains("lost: the log goes on on vdev 1, which is missing"), "{said}");
+}
+
+/// Where the blocks of the log of `dataset` lie that were written: by number, offset and records.
+fn blocks(world: &World, devices: &Path, dataset: &str) -> Vec<(u64, u64, u64)> {
+    let found = json(world, devices, &format!("inspect -j -f -d {}/ whirl zil {dataset}", devices.display()));
+    let blocks = fields(&found[dataset]["fields"]["blocks"]);
+    let written = blocks.filter(|(_, block)| block["fields"]["used"].is_object());
+    let told = written.map(|(name, block)| {
+        let records = fields(block).filter(|(name, _)| name.starts_with("record ")).count() as u64;
+        let offset = block["fields"]["offset"]["value"].as_u64().expect("an offset");
+        (number(name.strip_prefix("block ")), offset, records)
+    });
+    told.collect()
+}
+
+#[test]
+fn a_plan_tells_what_lies_behind_a_damaged_block_and_that_a_torn_last_one_is_no_loss() {
+    let world = World::new();
+    let Some(devices) = golden::copy("g14-dirty-zil-slog", world.path()) else { return };
+    let log = std::fs::read_dir(&devices).expect("a directory").map(|entry| entry.expect("readable").path());
+    let log = log.into_iter().find(|path| is_log(path)).expect("a log device");
+    let log = std::fs::File::options().write(true).open(log).expect("a copy");
+    let plan = |line: &str| json(&world, &devices, &format!("zpool import --replay-plan -j -f -d G/ {line}"));
+    let damage = |offset: u64| {
+        std::os::unix::fs::FileExt::write_all_at(&log, &[7; 512], offset + units::LABEL_START_BYTES)
+            .expect("a copy can be written to");
+    };
+    let all = blocks(&world, &devices, "whirl/std");
+    assert!(all.len() > 4, "{all:?}");
+    let last = all[all.len() - 1];
+    damage(last.1);
+    let torn = plan("whirl");
+    assert!(torn["datasets"]["whirl/std"].get("loss").is_none(), "{torn}");
+    let middle = all[all.len() / 2];
+    damage(middle.1);
+    let broken = plan("whirl");
+    let loss = &broken["datasets"]["whirl/std"]["loss"];
+    let behind = &all[all.len() / 2 + 1..all.len() - 1];
+    assert_eq!(loss["before_block"].as_u64(), Some(middle.0), "{broken}");
+    assert_eq!(loss["blocks"].as_u64(), Some(behind.len() as u64), "{broken}");
+    assert_eq!(loss["records"].as_u64(), Some(behind.iter().map(|block| block.2).sum()), "{broken}");
+    let mut files = loss["objects"]
+        .as_object()
+        .expect("objects")
+        .values()
+        .map(|file| file["path"].as_str().expect("a path"));
+    assert!(files.clone().count() > 0 && files.all(|path| path.starts_with('/')), "{broken}");
+    assert!(broken["datasets"]["whirl/always"].get("loss").is_none(), "{broken}");
+    let text = world.ok(&devices, "zpool import --replay-plan -f -d G/ whirl");
+    assert!(text.contains(&format!("lost: the log breaks off before its block {}", middle.0)), "{text}");
+}
+
+#[test]
+fn a_log_left_behind_by_the_bench_is_replayed_whole() {
+    let world = World::new();
+    world.file("main", 256 << 20);
+    world.file("log", 128 << 20);
+    let line = "bench replay --main W/main --log W/log --records 1500 --files 7 --span 16m --json";
+    let report = json(&world, world.path(), line);
+    assert_eq!(report["records"], 1500, "{report}");
+    assert!(report["log_blocks"].as_u64() >= Some(1500 / 32), "{report}");
+    assert!(report["log_mib"].as_f64() > Some(1500.0 * 4.0 / 1024.0), "{report}");
 }
