@@ -194,6 +194,5 @@ fn spec_of(call: &PoolImport, settings: &Settings) -> ImportSpec {
         without_logs: call.allow_missing_log,
         destroyed: call.destroyed,
         replay_watch: Some(Arc::new(ReplayTeller::default())),
-        ..ImportSpec::default()
     }
 }
