@@ -218,7 +218,7 @@ fn a_log_left_behind_by_the_bench_is_replayed_whole() {
     world.file("log", 128 << 20);
     let line = "bench replay --main W/main --log W/log --records 1500 --files 7 --span 16m --json";
     let report = json(&world, world.path(), line);
-    // A few more than the writes: attributes of files change along with them.
+    // A few more than the writes: those at the end of a log block are split.
     assert!((1500..1700).contains(&report["records"].as_u64().expect("a number")), "{report}");
     assert!(report["log_blocks"].as_u64() >= Some(1500 / 32), "{report}");
     assert!(report["log_mib"].as_f64() > Some(1500.0 * 4.0 / 1024.0), "{report}");
