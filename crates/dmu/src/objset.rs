@@ -616,6 +616,10 @@ impl Objset {
             if let Some(header) = root.log.remove(&txg) {
                 phys.zil_header = header;
             }
+            if root.log.is_empty() {
+                // An emptied tree keeps a node of 2 KiB.
+                root.log = BTreeMap::new();
+            }
             meta.encode(&mut phys.meta_dnode);
             (IoBuf::copy_of(&phys.encode(root.bytes)), root.bp, phys)
         };

@@ -114,6 +114,16 @@ impl Pending {
         old.into_iter().flatten().collect::<Vec<_>>()
     }
 
+    /// Gives back the memory of what is empty.
+    pub fn let_go_of_room(&mut self) {
+        for slot in &mut self.slots {
+            slot.namespace.shrink_to_fit();
+            if slot.objects.is_empty() {
+                slot.objects = BTreeMap::new();
+            }
+        }
+    }
+
     /// Whether nothing is kept.
     pub fn is_empty(&self) -> bool {
         self.slots.iter().all(|slot| slot.namespace.is_empty() && slot.objects.is_empty())

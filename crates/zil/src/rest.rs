@@ -22,6 +22,7 @@
 //! - A log with something to do for a group is attended to in that group: the world of all tests
 //!   syncs a log only if it is (test: `an_idle_log_comes_to_rest_and_wakes`).
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use crate::chain::{Chain, HeaderState};
@@ -53,7 +54,10 @@ impl Core {
         self.rests.store(true, Release);
         if !self.may_rest() {
             self.awaken();
+            return;
         }
+        self.state.lock().let_go_of_room();
+        self.pending.lock().let_go_of_room();
     }
 
     fn may_rest(&self) -> bool {
@@ -64,6 +68,19 @@ impl Core {
 }
 
 impl State {
+    /// Gives back the memory of what is empty.
+    fn let_go_of_room(&mut self) {
+        self.wanted.shrink_to_fit();
+        self.flights.shrink_to_fit();
+        if let Some(chain) = &mut self.chain {
+            chain.blocks.shrink_to_fit();
+        }
+        if self.objects.is_empty() {
+            self.objects = BTreeMap::new();
+        }
+        self.seats.let_go_of_room();
+    }
+
     fn may_rest(&self) -> bool {
         let works = self.stage.is_some() || self.in_hand.is_some();
         let has_records = works || !self.flights.is_empty() || !self.wanted.is_empty();

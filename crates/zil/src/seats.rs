@@ -39,6 +39,13 @@ impl Seats {
         self.next
     }
 
+    /// Gives back the memory of nobody's seats.
+    pub fn let_go_of_room(&mut self) {
+        if self.seats.is_empty() {
+            self.seats = BTreeMap::new();
+        }
+    }
+
     pub fn leave(&mut self, ticket: u64) {
         self.seats.remove(&ticket);
         self.come_by(ticket);

@@ -38,7 +38,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use device::IoBuf;
+use device::{IO_ALIGN_BYTES, IoBuf};
 use ondisk::Blkptr;
 use parking_lot::Mutex;
 
@@ -179,7 +179,8 @@ impl Cache {
     /// shard is not kept.
     pub(crate) fn insert(&self, bp: &Blkptr, data: &Arc<IoBuf>, packed: Option<&Arc<IoBuf>>) {
         let key = Key::of(bp);
-        let packed = packed.filter(|packed| packed.len() <= data.len() / 2);
+        // Buffers are whole pages: the packed form of a short block saves none.
+        let packed = packed.filter(|packed| packed.len().next_multiple_of(IO_ALIGN_BYTES) <= data.len() / 2);
         self.shard(&key).lock().insert(key, data, packed, self.room());
     }
 

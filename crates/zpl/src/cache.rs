@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use units::ObjectId;
@@ -35,20 +35,21 @@ struct Known {
     hand: ObjectId,
 }
 
-/// See the module.
+/// See the module. Shards are made when they are used first: most file systems that are open have few
+/// files in use.
 pub struct ZnodeCache {
-    shards: Box<[Shard]>,
+    shards: Box<[OnceLock<Box<Shard>>]>,
 }
 
 impl Default for ZnodeCache {
     fn default() -> Self {
-        Self { shards: std::iter::repeat_with(Shard::default).take(SHARDS).collect() }
+        Self { shards: std::iter::repeat_with(OnceLock::new).take(SHARDS).collect() }
     }
 }
 
 impl ZnodeCache {
     fn shard(&self, object: ObjectId) -> &Shard {
-        &self.shards[object.get() as usize % SHARDS]
+        self.shards[object.get() as usize % SHARDS].get_or_init(Box::default)
     }
 
     /// The znode of `object`, made by `load` when it is not in memory.
@@ -87,7 +88,7 @@ impl ZnodeCache {
         let dirty = |shard: &Shard| -> Vec<_> {
             shard.known.lock().znodes.values().filter(|znode| znode.atime_dirty()).cloned().collect()
         };
-        self.shards.iter().flat_map(dirty).collect()
+        self.shards.iter().filter_map(OnceLock::get).map(|shard| &**shard).flat_map(dirty).collect()
     }
 }
 

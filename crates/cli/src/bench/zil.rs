@@ -76,8 +76,23 @@ pub struct Report {
     pub stages: Vec<Stage>,
     /// Datasets open beside.
     pub idle_datasets: usize,
+    /// What they cost.
+    pub beside: Beside,
+}
+
+/// What many open datasets cost.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct Beside {
+    /// Seconds that making them all took, each with a file and a commit.
+    pub making_seconds: f64,
     /// KiB of memory that each of them has, the file in it and its blocks in the cache included.
-    pub kib_per_idle_dataset: f64,
+    pub kib_each: f64,
+    /// The same without the cache.
+    pub kib_each_beside_cache: f64,
+    /// Milliseconds until one small change in one dataset is stable by a group's sync, median.
+    pub sync_ms: f64,
+    /// Milliseconds of the pool's import with all of them, once it was exported.
+    pub import_ms: f64,
 }
 
 /// A stage of commits.
@@ -125,20 +140,45 @@ const FILL_BYTES: usize = 1 << 20;
 /// When the pool cannot be made or written to.
 pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
     let tuning = Tuning { cache_bytes: memory::cache_bytes(), ..Tuning::default() };
-    let pool = world::make(env, &shape(plan), tuning)?;
+    let pool = world::make(env, &shape(plan), tuning.clone())?;
     let fs = env.block_on(pool.filesystem(POOL))?;
     let zfs = Arc::clone(&fs.zfs);
     let file = env.block_on(fill(&zfs, plan.span))?;
     env.block_on(pool.sync_now())?;
     // The first commit makes the log's chain; it is not what is measured.
     env.block_on(zfs.write(file, 0, &vec![1; plan.size], STABLE))?;
-    let kib_per_idle_dataset = env.block_on(open_others(&pool, plan.idle_datasets))?;
+    let mut beside = env.block_on(open_others(&pool, plan.idle_datasets))?;
+    beside.sync_ms = env.block_on(time_of_sync(&pool, &zfs, file))?;
     let report = measure(env, &pool, &zfs, file, plan)?;
     let stages = fs.log.as_ref().map(|log| Stage::all(&log.stats().stages)).unwrap_or_default();
-    let report = Report { stages, kib_per_idle_dataset, ..report };
     drop((zfs, fs));
+    if plan.idle_datasets == 0 {
+        env.block_on(pool.close(PoolState::Destroyed))?;
+        return Ok(Report { stages, beside, ..report });
+    }
+    env.block_on(pool.close(PoolState::Exported))?;
+    drop(pool);
+    let paths: Vec<PathBuf> = plan.main.iter().chain(&plan.log).cloned().collect();
+    let begun = Instant::now();
+    let pool = world::import(env, &paths, tuning)?;
+    beside.import_ms = begun.elapsed().as_secs_f64() * 1e3;
     env.block_on(pool.close(PoolState::Destroyed))?;
-    Ok(report)
+    Ok(Report { stages, beside, ..report })
+}
+
+/// Groups measured.
+const SYNCS: usize = 21;
+
+/// Milliseconds from a small change until a group's sync has made it stable, median.
+async fn time_of_sync(pool: &Arc<Pool>, zfs: &Zfs, file: ObjectId) -> Result<f64, PoolError> {
+    let mut times = Latencies::default();
+    for n in 0..SYNCS {
+        zfs.write(file, 0, &[n as u8], WriteFlags::default()).await?;
+        let begun = Instant::now();
+        pool.sync_now().await?;
+        times.push(begun.elapsed());
+    }
+    Ok(times.sorted().at_us(0.5) / 1e3)
 }
 
 fn shape(plan: &Plan) -> Shape {
@@ -162,17 +202,30 @@ async fn fill(zfs: &Zfs, span: u64) -> Result<ObjectId, PoolError> {
 /// Datasets made at a time: their transaction groups are shared.
 const MADE_AT_ONCE: usize = 256;
 
-/// Makes so many datasets, opens each and writes to it once, stably. How much memory each took,
-/// in KiB.
-async fn open_others(pool: &Arc<Pool>, count: usize) -> Result<f64, PoolError> {
-    let before = resident_bytes();
+/// Groups that logs take to come to rest.
+const GROUPS_TO_REST: usize = 6;
+
+/// Makes so many datasets, opens each and writes to it once, stably. What they took.
+async fn open_others(pool: &Arc<Pool>, count: usize) -> Result<Beside, PoolError> {
+    let cached = || pool.zio().cache_stats().bytes;
+    let (before, cached_before, begun) = (resident_bytes(), cached(), Instant::now());
     let numbers: Vec<usize> = (0..count).collect();
     for some in numbers.chunks(MADE_AT_ONCE) {
         try_join_all(some.iter().map(|&number| open_other(pool, number))).await?;
     }
-    pool.sync_now().await?;
+    let making_seconds = begun.elapsed().as_secs_f64();
+    for _ in 0..GROUPS_TO_REST {
+        pool.sync_now().await?;
+    }
     let grown = resident_bytes().saturating_sub(before);
-    Ok(grown as f64 / 1024.0 / count.max(1) as f64)
+    let in_cache = cached().saturating_sub(cached_before);
+    let kib_each = |bytes: u64| bytes as f64 / 1024.0 / count.max(1) as f64;
+    Ok(Beside {
+        making_seconds,
+        kib_each: kib_each(grown),
+        kib_each_beside_cache: kib_each(grown.saturating_sub(in_cache)),
+        ..Beside::default()
+    })
 }
 
 async fn open_other(pool: &Arc<Pool>, number: usize) -> Result<(), PoolError> {
@@ -341,7 +394,7 @@ impl Meter {
             flushes_per_commit: per_commit(self.flushes - before.flushes),
             stages: Vec::new(),
             idle_datasets: plan.idle_datasets,
-            kib_per_idle_dataset: 0.0,
+            beside: Beside::default(),
         }
     }
 }
@@ -356,11 +409,17 @@ impl Report {
         let stages: Vec<String> = stages.collect();
         let beside = match self.idle_datasets {
             0 => String::new(),
-            count => format!("; {count} datasets beside, {:.1} KiB each", self.kib_per_idle_dataset),
+            count => format!(
+                "; {count} datasets beside, made in {:.1} s, {:.1} KiB each, {:.1} without the cache, imported in {:.0} ms",
+                self.beside.making_seconds,
+                self.beside.kib_each,
+                self.beside.kib_each_beside_cache,
+                self.beside.import_ms,
+            ),
         };
         format!(
             "{} threads, {} B: {:.0} commits/s, {:.1} MB/s, latency mean {:.1} p50 {:.1} p99 {:.1} p99.9 {:.1} µs, \
-             {:.1} µs CPU/commit, {:.2} writes and {:.2} flushes per commit; p50/p99 below, µs: {}{beside}",
+             {:.1} µs CPU/commit, {:.2} writes and {:.2} flushes per commit; p50/p99 below, µs: {}; a group's sync {:.1} ms{beside}",
             self.threads,
             self.size_bytes,
             self.commits_per_second,
@@ -373,6 +432,7 @@ impl Report {
             self.device_writes_per_commit,
             self.flushes_per_commit,
             stages.join(", "),
+            self.beside.sync_ms,
         )
     }
 }

@@ -110,7 +110,12 @@ impl Dnode {
         let mut state = self.state.lock();
         let first = state.pending.first().is_some_and(|c| c.txg == txg);
         let mut changes = if first {
-            state.pending.remove(0)
+            let changes = state.pending.remove(0);
+            if state.pending.is_empty() {
+                // Most objects are not changed again soon, and there may be many.
+                state.pending = Vec::new();
+            }
+            changes
         } else {
             Changes::new(txg, state.newest.block_bytes, state.newest.max_block)
         };
