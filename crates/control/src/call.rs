@@ -349,6 +349,9 @@ pub struct Imported {
     /// The moments between which everything was given up, in seconds since 1970: what it was
     /// brought back to, and what could not be opened.
     pub rewound: Option<(u64, u64)>,
+    /// What logs seem to have lost, a line for each.
+    #[serde(default)]
+    pub lost: Vec<String>,
 }
 
 /// Who answers.

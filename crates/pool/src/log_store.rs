@@ -280,6 +280,7 @@ impl LogStore for PoolLogStore {
     fn report(&self, event: LogEvent) {
         match &event {
             LogEvent::Damaged { objset, loss } => tracing::warn!(%objset, %loss, "intent log"),
+            LogEvent::Started { .. } => tracing::debug!(?event, "intent log"),
             event => tracing::warn!(?event, "intent log"),
         }
         let mut events = self.events.lock();

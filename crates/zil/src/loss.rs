@@ -97,7 +97,7 @@ impl std::fmt::Display for LogLoss {
             write!(f, ", {} records before its end", self.records_claimed)?;
         }
         if self.blocks > 0 {
-            write!(f, "; behind that lie {} blocks with {} records", self.blocks, self.records)?;
+            write!(f, "; behind that lie at least {} blocks with {} records", self.blocks, self.records)?;
             write!(f, ": {} changes of names, and of {} objects", self.names, self.objects.len())?;
             write!(f, ", {} bytes written", self.bytes)?;
         }

@@ -12,6 +12,7 @@ use pool::{ImportSpec, Pool, PoolError, find_pools};
 use std::path::PathBuf;
 use std::sync::Arc;
 use units::Guid;
+use zil::LogEvent;
 
 impl Holder {
     pub(super) async fn import(&self, call: PoolImport) -> Result<Imported, Failure> {
@@ -37,7 +38,7 @@ impl Holder {
         if call.dry_run {
             let name = pool.name();
             pool.leave().await.map_err(|e| refusal::pool("import", &name, &e))?;
-            return Ok(Imported { name, rewound });
+            return Ok(Imported { name, rewound, lost: Vec::new() });
         }
         let altroot = call.altroot.or(settings.altroot.clone());
         // Under another root, and nothing said: for this time only.
@@ -51,7 +52,8 @@ impl Holder {
         if !call.no_mount {
             self.mount_automatic(&held).await?;
         }
-        Ok(Imported { name: held.pool.name(), rewound })
+        let lost = losses(&held.pool).await;
+        Ok(Imported { name: held.pool.name(), rewound, lost })
     }
 
     /// The group of the newest state of the pool that is meant, and when it was made.
@@ -179,6 +181,21 @@ fn unsupported_lines(features: &[pool::MissingFeature], readable: bool) -> Vec<S
         lines.push("The pool can be imported using '-o readonly=on'.".to_owned());
     }
     lines
+}
+
+/// What the pool's logs seem to have lost, by dataset.
+async fn losses(pool: &Pool) -> Vec<String> {
+    let datasets = pool.dsl().list(&pool.name()).await.unwrap_or_default();
+    let name = |objset| {
+        let known = datasets.iter().find(|dataset| dataset.objset() == objset);
+        known.map_or_else(|| format!("objset {objset}"), |dataset| dataset.name.clone())
+    };
+    let events = pool.log_events().into_iter();
+    let damaged = events.filter_map(|event| match event {
+        LogEvent::Damaged { objset, loss } => Some(format!("{}: {loss}", name(objset))),
+        _ => None,
+    });
+    damaged.collect()
 }
 
 fn spec_of(call: &PoolImport, settings: &Settings) -> ImportSpec {

@@ -180,12 +180,13 @@ fn import_one(session: &mut Session, call: PoolImport) -> Outcome {
     Ok(0)
 }
 
-/// Notes the import, and tells what was given up for it.
+/// Notes the import, and tells what was given up for it, or is lost.
 fn tell(session: &mut Session, imported: &Imported, dry_run: bool) -> Result<(), Stop> {
     let name = &imported.name;
     if !dry_run {
         session.note(name);
     }
+    imported.lost.iter().for_each(|line| eprintln!("warning: {line}"));
     let Some((then, newest)) = imported.rewound else { return Ok(()) };
     let (able, lost) = match dry_run {
         true => ("Would be able to return", "Would discard"),

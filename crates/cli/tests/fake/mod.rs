@@ -230,7 +230,7 @@ impl FakeService {
             let name = format!("{new}{}", &name[old.len()..]);
             state.datasets.insert(name.clone(), DatasetInfo { name, ..info });
         }
-        Ok(Imported { name: new, rewound: None })
+        Ok(Imported { name: new, rewound: None, lost: Vec::new() })
     }
 
     fn create_dataset(&self, call: DatasetCreate) -> Done {

@@ -179,7 +179,7 @@ fn blocks(world: &World, devices: &Path, dataset: &str) -> Vec<(u64, u64, u64)> 
 }
 
 #[test]
-fn a_plan_tells_what_lies_behind_a_damaged_block_and_that_a_torn_last_one_is_no_loss() {
+fn a_plan_and_an_import_tell_what_lies_behind_a_damaged_block_and_that_a_torn_last_one_is_no_loss() {
     let world = World::new();
     let Some(devices) = golden::copy("g14-dirty-zil-slog", world.path()) else { return };
     let log = std::fs::read_dir(&devices).expect("a directory").map(|entry| entry.expect("readable").path());
@@ -208,7 +208,13 @@ fn a_plan_tells_what_lies_behind_a_damaged_block_and_that_a_torn_last_one_is_no_
     assert_eq!(loss["objects"]["12"]["path"], "/big2", "{broken}");
     assert!(broken["datasets"]["whirl/always"].get("loss").is_none(), "{broken}");
     let text = world.ok(&devices, "zpool import --replay-plan -f -d G/ whirl");
-    assert!(text.contains(&format!("lost: the log breaks off before its block {}", middle.0)), "{text}");
+    let breaks_off = format!("the log breaks off before its block {}", middle.0);
+    assert!(text.contains(&format!("lost: {breaks_off}")), "{text}");
+    let (out, err, code) = world.run(&devices, "zpool import -N -f -d G/ whirl");
+    world.run(&devices, "daemon stop");
+    assert_eq!((out.as_str(), code), ("", 0), "{err}");
+    assert!(err.starts_with(&format!("warning: whirl/std: {breaks_off}; behind that lie")), "{err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
 }
 
 #[test]
