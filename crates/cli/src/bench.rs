@@ -2,6 +2,7 @@
 //!
 //! These take `--name value …` words: a value list goes on to the next `--name`.
 
+mod beside;
 mod create;
 mod file;
 mod replay;

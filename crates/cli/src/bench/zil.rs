@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use device::RealEnv;
-use futures::future::try_join_all;
 use pool::{Pool, PoolError, Tuning};
 use units::ObjectId;
 use vdev::PoolState;
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
-use super::usage::{cpu_time, resident_bytes};
+use super::beside::{self, Beside};
+use super::usage::cpu_time;
 use super::world::{self, POOL, Shape};
 use crate::memory;
 
@@ -80,21 +80,6 @@ pub struct Report {
     pub beside: Beside,
 }
 
-/// What many open datasets cost.
-#[derive(Clone, Debug, Default, serde::Serialize)]
-pub struct Beside {
-    /// Seconds that making them all took, each with a file and a commit.
-    pub making_seconds: f64,
-    /// KiB of memory that each of them has, the file in it and its blocks in the cache included.
-    pub kib_each: f64,
-    /// The same without the cache.
-    pub kib_each_beside_cache: f64,
-    /// Milliseconds until one small change in one dataset is stable by a group's sync, median.
-    pub sync_ms: f64,
-    /// Milliseconds of the pool's import with all of them, once it was exported.
-    pub import_ms: f64,
-}
-
 /// A stage of commits.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Stage {
@@ -129,7 +114,7 @@ impl Stage {
 }
 
 /// A write that returns when it is stable.
-const STABLE: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
+pub(super) const STABLE: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
 
 /// File data is written so much at a time when the file is made.
 const FILL_BYTES: usize = 1 << 20;
@@ -147,8 +132,8 @@ pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
     env.block_on(pool.sync_now())?;
     // The first commit makes the log's chain; it is not what is measured.
     env.block_on(zfs.write(file, 0, &vec![1; plan.size], STABLE))?;
-    let mut beside = env.block_on(open_others(&pool, plan.idle_datasets))?;
-    beside.sync_ms = env.block_on(time_of_sync(&pool, &zfs, file))?;
+    let mut beside = env.block_on(beside::open(&pool, plan.idle_datasets))?;
+    beside.sync_ms = env.block_on(beside::time_of_sync(&pool, &zfs, file))?;
     let report = measure(env, &pool, &zfs, file, plan)?;
     let stages = fs.log.as_ref().map(|log| Stage::all(&log.stats().stages)).unwrap_or_default();
     drop((zfs, fs));
@@ -164,21 +149,6 @@ pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
     beside.import_ms = begun.elapsed().as_secs_f64() * 1e3;
     env.block_on(pool.close(PoolState::Destroyed))?;
     Ok(Report { stages, beside, ..report })
-}
-
-/// Groups measured.
-const SYNCS: usize = 21;
-
-/// Milliseconds from a small change until a group's sync has made it stable, median.
-async fn time_of_sync(pool: &Arc<Pool>, zfs: &Zfs, file: ObjectId) -> Result<f64, PoolError> {
-    let mut times = Latencies::default();
-    for n in 0..SYNCS {
-        zfs.write(file, 0, &[n as u8], WriteFlags::default()).await?;
-        let begun = Instant::now();
-        pool.sync_now().await?;
-        times.push(begun.elapsed());
-    }
-    Ok(times.sorted().at_us(0.5) / 1e3)
 }
 
 fn shape(plan: &Plan) -> Shape {
@@ -197,44 +167,6 @@ async fn fill(zfs: &Zfs, span: u64) -> Result<ObjectId, PoolError> {
         offset += len as u64;
     }
     Ok(file)
-}
-
-/// Datasets made at a time: their transaction groups are shared.
-const MADE_AT_ONCE: usize = 256;
-
-/// Groups that logs take to come to rest.
-const GROUPS_TO_REST: usize = 6;
-
-/// Makes so many datasets, opens each and writes to it once, stably. What they took.
-async fn open_others(pool: &Arc<Pool>, count: usize) -> Result<Beside, PoolError> {
-    let cached = || pool.zio().cache_stats().bytes;
-    let (before, cached_before, begun) = (resident_bytes(), cached(), Instant::now());
-    let numbers: Vec<usize> = (0..count).collect();
-    for some in numbers.chunks(MADE_AT_ONCE) {
-        try_join_all(some.iter().map(|&number| open_other(pool, number))).await?;
-    }
-    let making_seconds = begun.elapsed().as_secs_f64();
-    for _ in 0..GROUPS_TO_REST {
-        pool.sync_now().await?;
-    }
-    let grown = resident_bytes().saturating_sub(before);
-    let in_cache = cached().saturating_sub(cached_before);
-    let kib_each = |bytes: u64| bytes as f64 / 1024.0 / count.max(1) as f64;
-    Ok(Beside {
-        making_seconds,
-        kib_each: kib_each(grown),
-        kib_each_beside_cache: kib_each(grown.saturating_sub(in_cache)),
-        ..Beside::default()
-    })
-}
-
-async fn open_other(pool: &Arc<Pool>, number: usize) -> Result<(), PoolError> {
-    let name = format!("{POOL}/idle{number}");
-    pool.create_filesystem(&name, Vec::new()).await?;
-    let zfs = Arc::clone(&pool.filesystem(&name).await?.zfs);
-    let file = zfs.create(zfs.root(), b"data", NewNode::File, 0o600, Cred::default()).await?.object;
-    zfs.write(file, 0, b"written once", STABLE).await?;
-    Ok(())
 }
 
 /// What writers look at between writes.
@@ -407,19 +339,9 @@ impl Report {
         let stages =
             passed.map(|stage| format!("{} {:.1}/{:.1}", stage.name, stage.p50_below_us, stage.p99_below_us));
         let stages: Vec<String> = stages.collect();
-        let beside = match self.idle_datasets {
-            0 => String::new(),
-            count => format!(
-                "; {count} datasets beside, made in {:.1} s, {:.1} KiB each, {:.1} without the cache, imported in {:.0} ms",
-                self.beside.making_seconds,
-                self.beside.kib_each,
-                self.beside.kib_each_beside_cache,
-                self.beside.import_ms,
-            ),
-        };
         format!(
             "{} threads, {} B: {:.0} commits/s, {:.1} MB/s, latency mean {:.1} p50 {:.1} p99 {:.1} p99.9 {:.1} µs, \
-             {:.1} µs CPU/commit, {:.2} writes and {:.2} flushes per commit; p50/p99 below, µs: {}; a group's sync {:.1} ms{beside}",
+             {:.1} µs CPU/commit, {:.2} writes and {:.2} flushes per commit; p50/p99 below, µs: {}; {}",
             self.threads,
             self.size_bytes,
             self.commits_per_second,
@@ -432,7 +354,7 @@ impl Report {
             self.device_writes_per_commit,
             self.flushes_per_commit,
             stages.join(", "),
-            self.beside.sync_ms,
+            self.beside.text(self.idle_datasets),
         )
     }
 }
