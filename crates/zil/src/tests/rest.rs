@@ -58,6 +58,21 @@ fn a_record_that_nobody_asked_for_is_dropped_before_the_log_rests_again() {
     assert_eq!(world.log.stats().itxs, 2, "its group made it stable");
 }
 
+/// A group becomes stable while the next one has a record: its log has something to do then.
+#[test]
+fn a_log_with_a_record_of_the_open_group_does_not_rest() {
+    let mut world = at_rest();
+    world.write(3, 5, 100);
+    world.log.handle().rest();
+    assert!(world.store.is_attended());
+    let commit = world.commit(Some(5));
+    world.tasks.run();
+    assert!(world.tasks.is_done(commit));
+    world.log.handle().rest();
+    assert!(world.store.is_attended(), "its block is not freed yet");
+    world.check_promises();
+}
+
 #[test]
 fn a_log_at_rest_is_closed_and_leaves_a_vdev() {
     for evacuates in [false, true] {
