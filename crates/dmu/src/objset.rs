@@ -115,6 +115,16 @@ struct Root {
     fresh: bool,
 }
 
+/// Objects changed by a group hold what they share, which holds them: nobody else lets go of those of a
+/// group that is never synced. (test: `a_pool_that_dies_dirty_is_let_go`)
+impl Drop for Objset {
+    fn drop(&mut self) {
+        for slot in &self.shared.dirty {
+            slot.lock().clear();
+        }
+    }
+}
+
 /// What the sync of an objset left.
 #[derive(Debug)]
 pub struct SyncedObjset {

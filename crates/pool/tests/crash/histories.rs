@@ -11,7 +11,7 @@
 //! `SAWMILL_CRASH_STEPS` says up to which length all histories are tried, in place of [`ALL_OF_STEPS`];
 //! `SAWMILL_CRASH_HISTORIES`, how many are drawn of each length beyond that. `cargo xtask histories`
 //! tries all, and those of the greatest length in parts: `SAWMILL_CRASH_PART` of `SAWMILL_CRASH_PARTS`,
-//! and the shorter ones with part 0.
+//! and everything else with part 0.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -187,34 +187,46 @@ fn check_all(shape: &'static Shape, seed: u64) {
     let plan = CrashPlan { subsets: 4, tears: 2, ..CrashPlan::new(seed) };
     let (part, parts) =
         (number("SAWMILL_CRASH_PART").unwrap_or(0), number("SAWMILL_CRASH_PARTS").unwrap_or(1));
-    for steps in 1..=all_of {
-        let (part, parts) = match part {
-            _ if steps == all_of => (part, parts),
-            0 => (0, 1),
-            _ => continue,
-        };
-        for at in (0..STEPS.pow(steps)).filter(|at| at % parts == part) {
+    // What follows the same first steps stays together: every part has all last steps then.
+    let count = STEPS.pow(all_of);
+    for at in (count * part).div_ceil(parts)..(count * (part + 1)).div_ceil(parts) {
+        lane.check(&history(all_of, at), Groups::Never, plan);
+    }
+    said(&lane, all_of, &format!("part {part} of {parts} of all"));
+    assert!(lane.count.distinct >= lane.count.histories, "{:?}", lane.count);
+    if part == 0 {
+        check_shorter(&mut lane, all_of, plan);
+        check_drawn(&mut lane, all_of, plan, Dice::new(seed, 3));
+        assert!(lane.count.images > lane.count.histories * 3, "{:?}", lane.count);
+    }
+}
+
+/// Those with fewer steps, and those of one step with groups around it.
+fn check_shorter(lane: &mut Lane, all_of: u32, plan: CrashPlan) {
+    for steps in 1..all_of {
+        for at in 0..STEPS.pow(steps) {
             lane.check(&history(steps, at), Groups::Never, plan);
         }
-        said(&lane, steps, &format!("part {part} of {parts} of all"));
+        said(lane, steps, "all");
     }
     for at in 0..STEPS {
         for groups in [Groups::BeforeLast, Groups::AfterLast] {
             lane.check(&history(1, at), groups, plan);
         }
     }
-    said(&lane, 1, "all, with groups");
-    let mut dice = Dice::new(seed, 3);
+    said(lane, 1, "all, with groups");
+}
+
+/// Some of those with more steps.
+fn check_drawn(lane: &mut Lane, all_of: u32, plan: CrashPlan, mut dice: Dice) {
     for steps in all_of + 1..=STEPS_MAX {
         for _ in 0..number("SAWMILL_CRASH_HISTORIES").unwrap_or(DRAWN) {
             let steps = history(steps, dice.below(STEPS.pow(steps)));
             let groups = [Groups::Never, Groups::Never, Groups::BeforeLast, Groups::AfterLast];
             lane.check(&steps, groups[dice.below(4) as usize], plan);
         }
-        said(&lane, steps, "some");
+        said(lane, steps, "some");
     }
-    let Count { histories, images, distinct, .. } = lane.count;
-    assert!(images > histories * 3 && distinct > histories, "{:?}", lane.count);
 }
 
 fn said(lane: &Lane, steps: u32, which: &str) {
