@@ -16,6 +16,7 @@ mod set;
 mod status;
 mod upgrade;
 mod version;
+mod wait;
 
 use crate::program::{Command, Program};
 
@@ -45,5 +46,6 @@ pub const PROGRAM: Program = Program {
         get::COMMAND,
         set::COMMAND,
         pools::SYNC,
+        wait::COMMAND,
     ],
 };

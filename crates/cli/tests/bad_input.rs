@@ -264,6 +264,9 @@ fn raidz_and_special_vdevs_are_made_and_come_back_without_a_device() {
         std::fs::rename(place.path("away").join(back), place.path(back)).expect("moves back");
     }
     place.ok("zpool import -d W/ p1");
+    // Devices that missed writes are brought up to date at once, and no scrub begins before they are.
+    place.ok("zpool wait -t resilver p1");
+    assert!(place.ok("zpool status p1").contains("  scan: resilvered "), "not resilvered");
     place.ok("zpool scrub -w p1");
     assert!(place.ok("zpool status p1").contains("errors: No known data errors"));
     place.ok("zpool export p1");

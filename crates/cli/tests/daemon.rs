@@ -374,10 +374,18 @@ fn a_scrub_is_told_by_status_and_survives_a_restart() {
     );
     assert_eq!(place.run("zpool scrub nope").err, "cannot open 'nope': no such pool\n");
     assert_eq!(place.run("zpool scrub -sp tank").code, 2);
+    assert_eq!(place.ok("zpool wait tank"), "", "there is nothing to wait for");
+    assert_eq!(place.run("zpool wait nope").err, "cannot open 'nope': no such pool\n");
+    assert!(place.run("zpool wait -t scrub,sleep tank").err.starts_with("invalid activity 'sleep'\n"));
+    assert_eq!(place.run("zpool wait -t scrub").code, 2);
     place.ok("zpool scrub -p tank");
     assert!(!place.ok("zpool status tank").contains("scan:"));
     place.ok("zpool scrub -w tank");
     let line = |text: String| text.lines().find(|l| l.starts_with("  scan: ")).unwrap_or_default().to_owned();
+    let told = line(place.ok("zpool status tank"));
+    assert!(told.starts_with("  scan: scrub repaired 0B in 00:00:0"), "{told}");
+    place.ok("zpool scrub tank");
+    place.ok("zpool wait -t resilver,scrub tank");
     let told = line(place.ok("zpool status tank"));
     assert!(told.starts_with("  scan: scrub repaired 0B in 00:00:0"), "{told}");
     assert!(told.contains(" with 0 errors on "), "{told}");

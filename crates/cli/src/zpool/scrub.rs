@@ -1,15 +1,12 @@
 //! `zpool scrub` and `zpool clear`.
 
-use super::pools::{all, find, select};
+use super::pools::{find, select};
+use super::wait::{Activity, wait};
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
 use crate::view::names::find_vdev;
-use control::{Failure, FailureKind, PoolClear, PoolInfo, PoolScrub, ScanFunction, ScrubHow};
-use std::time::Duration;
-
-/// `-w` looks so often.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+use control::{Failure, FailureKind, PoolClear, PoolScrub, ScrubHow};
 
 pub const SCRUB: Command = Command::new(
     Spec {
@@ -58,23 +55,9 @@ fn scrub(session: &mut Session, args: &Args) -> Outcome {
         }
     }
     if args.has('w') && code == 0 {
-        wait(session, &pools)?;
+        wait(session, &pools, &[Activity::Scrub])?;
     }
     Ok(code)
-}
-
-/// Until none of these pools is being scrubbed; one that is paused, or gone, does not count.
-fn wait(session: &Session, pools: &[PoolInfo]) -> Result<(), Stop> {
-    let is_busy = |pool: &PoolInfo| {
-        let scrubbing = pool.scan.is_some_and(|scan| {
-            scan.function == ScanFunction::Scrub && scan.is_under_way() && scan.paused_secs.is_none()
-        });
-        scrubbing && pools.iter().any(|waited| waited.guid == pool.guid)
-    };
-    while all(session)?.iter().any(is_busy) {
-        std::thread::sleep(LOOK_EVERY);
-    }
-    Ok(())
 }
 
 fn clear(session: &mut Session, args: &Args) -> Outcome {

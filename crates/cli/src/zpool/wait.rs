@@ -1,0 +1,100 @@
+//! `zpool wait`, and how the other commands wait.
+
+use super::pools::{all, find};
+use crate::args::{Args, Flag, Spec};
+use crate::program::Command;
+use crate::session::{Outcome, Session, Stop, usage};
+use control::props::Value;
+use control::{PoolInfo, ScanFunction};
+use std::time::Duration;
+
+/// So often the daemon is asked.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+pub const COMMAND: Command = Command::new(
+    Spec {
+        name: "wait",
+        alias: None,
+        about: "waits until work in the background of a pool has ended",
+        flags: &[Flag::value('t', "activity[,activity]...", "this work only; all kinds otherwise")],
+        operands: "<pool>",
+    },
+    run,
+);
+
+/// Work in the background of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// Blocks of what was destroyed are freed.
+    Free,
+    /// A device is brought up to date.
+    Resilver,
+    /// Everything is read.
+    Scrub,
+    /// What OpenZFS does besides, and is never under way here.
+    Absent,
+}
+
+impl Activity {
+    /// Every name that OpenZFS has.
+    const NAMES: [(&str, Self); 10] = [
+        ("discard", Self::Absent),
+        ("free", Self::Free),
+        ("initialize", Self::Absent),
+        ("replace", Self::Resilver),
+        ("remove", Self::Absent),
+        ("resilver", Self::Resilver),
+        ("scrub", Self::Scrub),
+        ("trim", Self::Absent),
+        ("raidz_expand", Self::Absent),
+        ("condense", Self::Absent),
+    ];
+
+    fn parse(word: &str) -> Result<Self, Stop> {
+        match Self::NAMES.iter().find(|(name, _)| *name == word) {
+            Some((_, activity)) => Ok(*activity),
+            None => usage(format!("invalid activity '{word}'")),
+        }
+    }
+
+    /// Under way; a paused scrub is not.
+    fn is_under_way(self, pool: &PoolInfo) -> bool {
+        let scans = |function| {
+            let scan = pool.scan.filter(|scan| scan.function == function && scan.paused_secs.is_none());
+            scan.is_some_and(|scan| scan.is_under_way())
+        };
+        match self {
+            Self::Free => pool.props.get("freeing").is_some_and(|prop| prop.value != Value::Number(0)),
+            Self::Resilver => scans(ScanFunction::Resilver),
+            Self::Scrub => scans(ScanFunction::Scrub),
+            Self::Absent => false,
+        }
+    }
+}
+
+fn run(session: &mut Session, args: &Args) -> Outcome {
+    let activities = match args.value('t') {
+        Some(words) => words.split(',').map(Activity::parse).collect::<Result<Vec<_>, _>>()?,
+        None => Activity::NAMES.map(|(_, activity)| activity).to_vec(),
+    };
+    let name = match args.operands.as_slice() {
+        [] => return usage("missing 'pool' argument"),
+        [name] => name,
+        _ => return usage("too many arguments"),
+    };
+    let pool = find(session, name)?;
+    wait(session, &[pool], &activities)?;
+    Ok(0)
+}
+
+/// Until nothing of this is under way in these pools; one that is gone does not count.
+pub fn wait(session: &Session, pools: &[PoolInfo], activities: &[Activity]) -> Result<(), Stop> {
+    let is_busy = |pool: &PoolInfo| {
+        pools.iter().any(|waited| waited.guid == pool.guid)
+            && activities.iter().any(|activity| activity.is_under_way(pool))
+    };
+    while all(session)?.iter().any(is_busy) {
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}
