@@ -3,12 +3,13 @@
 //! ```text
 //!  histories [STEPS [PARTS]]   every crash state of every history of up to STEPS (3) operations,
 //!                              the longest ones in so many PARTS (1), each said when it is done
+//!  kills                       the golden pools' logs: replay killed after every record
 //! ```
 #![forbid(unsafe_code)]
 
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: xtask histories [STEPS [PARTS]]";
+const USAGE: &str = "usage: xtask histories [STEPS [PARTS]]\n       xtask kills";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
         (Some(&"histories"), Some([])) => histories(3, 1),
         (Some(&"histories"), Some(&[steps])) => histories(steps, 1),
         (Some(&"histories"), Some(&[steps, parts])) => histories(steps, parts),
+        (Some(&"kills"), Some([])) => kills(),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -36,11 +38,26 @@ fn histories(steps: u32, parts: u32) -> ExitCode {
 }
 
 fn part_of_histories(steps: u32, part: u32, parts: u32) -> bool {
+    lane("crash", "every_small_history", |cargo| {
+        cargo.env("SAWMILL_CRASH_STEPS", steps.to_string());
+        cargo.env("SAWMILL_CRASH_PART", part.to_string()).env("SAWMILL_CRASH_PARTS", parts.to_string());
+    })
+}
+
+/// Replay killed after every record, rather than after some of them.
+fn kills() -> ExitCode {
+    let passed = lane("golden", "killed", |cargo| {
+        cargo.env("SAWMILL_KILL_EVERY", "1").env("CI", "true");
+    });
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs what `filter` selects of the test program `test`; whether it passed.
+fn lane(test: &str, filter: &str, prepare: impl FnOnce(&mut Command)) -> bool {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["test", "--locked", "--workspace", "--test", "crash", "every_small_history"]);
+    cargo.args(["test", "--locked", "--package", "sawmill-pool", "--test", test, filter]);
     cargo.args(["--", "--nocapture"]);
-    cargo.env("SAWMILL_CRASH_STEPS", steps.to_string());
-    cargo.env("SAWMILL_CRASH_PART", part.to_string()).env("SAWMILL_CRASH_PARTS", parts.to_string());
+    prepare(&mut cargo);
     match cargo.status() {
         Ok(status) => status.success(),
         Err(error) => {
