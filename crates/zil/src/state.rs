@@ -25,6 +25,7 @@ use units::{ObjectId, Txg, VdevId, ZilSeq};
 use crate::chain::{BlockState, Chain, HeaderState, Retired};
 use crate::data_place::DataPlace;
 use crate::itx::{Record, Scope};
+use crate::pace::Pace;
 use crate::pending::Entry;
 use crate::plan::SizeHistory;
 use crate::progress::Progress;
@@ -69,6 +70,8 @@ pub struct Flight {
     /// The oldest txg in which a block that this batch names was allocated.
     pub names_since: Txg,
     pub io: Step,
+    /// When it was sent off.
+    pub since: Duration,
     /// The seat that polls it.
     pub driver: Option<u64>,
 }
@@ -129,8 +132,10 @@ pub struct State {
     pub seats: Seats,
     /// A chain has ended since the parked seats last looked.
     pub is_upset: bool,
-    /// How many batches may be in flight.
+    /// How many batches there is room for in flight.
     pub lanes: usize,
+    /// How many of them are worth while.
+    pub pace: Pace,
     pub sizes: SizeHistory,
     /// When the newest batch ended.
     pub landed: Duration,
@@ -222,7 +227,7 @@ impl State {
         if self.assembled() >= goal.position {
             return if is_busy { self.drive_flight(ticket) } else { Next::WaitTxg(self.chain_txg()) };
         }
-        if goes_on && self.flights.len() < self.lanes {
+        if goes_on && self.flights.len() < self.pace.lanes(self.lanes) {
             return Next::Assemble;
         }
         if is_busy {
@@ -288,7 +293,8 @@ impl State {
     /// when [`State::next`] says so, or those roused for it would rouse each other without end.
     fn has_work(&self) -> bool {
         let goes_on = self.chain.as_ref().is_some_and(|chain| chain.tail.is_some());
-        let has_lane = if goes_on { self.flights.len() < self.lanes } else { self.flights.is_empty() };
+        let lanes = if goes_on { self.pace.lanes(self.lanes) } else { 1 };
+        let has_lane = self.flights.len() < lanes;
         self.stage.is_none() && has_lane && !self.wanted.is_empty()
     }
 
@@ -335,6 +341,7 @@ impl State {
         let mut wakers = Vec::new();
         let Some(at) = self.flights.iter().position(|flight| flight.id == id) else { return wakers };
         let flight = self.flights.remove(at).expect("a flight just found");
+        self.pace.note(self.landed.saturating_sub(flight.since));
         let Some(chain) = self.chain.as_mut().filter(|chain| chain.id == flight.chain) else {
             self.retired.in_flight -= 1;
             self.seats.rouse_parked(|_| true, &mut wakers);

@@ -6,7 +6,7 @@
 //!                      fill, link, hash
 //! ```
 //! No timers. A commit that finds a lane free assembles what waits and writes it on its own task;
-//! while all lanes are busy, records gather, and whoever sees a batch land takes all of them
+//! while all lanes are busy (see [`crate::pace`]), records gather, and whoever sees a batch land takes all of them
 //! along in the next. A batch of one block per vdev costs one round trip: each write is stable by
 //! itself. More blocks on a vdev are written together and flushed once.
 //!
@@ -276,7 +276,8 @@ impl Core {
         let (first, last) = (blocks.first()?.bp, blocks.last()?.bp);
         let io = Step::new(fly(self, id, blocks, batch.data_blocks()));
         let (first, names_since) = (block_seq(&first), batch.names_since);
-        state.flights.push_back(Flight { id, chain: batch.chain, first, names_since, io, driver });
+        let since = self.env.now();
+        state.flights.push_back(Flight { id, chain: batch.chain, first, names_since, io, since, driver });
         batch.tail.is_none().then(|| LogEvent::NoSpace { last: Some(block_seq(&last)) })
     }
 
