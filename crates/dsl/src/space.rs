@@ -11,6 +11,7 @@
 use dmu::{SpaceDelta, Tx};
 use ondisk::Blkptr;
 use ondisk::dsl::{DslDirPhys, dir_flags, used};
+use ondisk::mos::hidden;
 use units::ObjectId;
 use zerocopy::little_endian::U64;
 
@@ -185,5 +186,29 @@ impl Dsl {
     /// Those of changing the MOS.
     pub async fn add_freeing_space(&self, tx: &Tx, delta: SpaceDelta) -> Result<(), DslError> {
         self.special_dir(FREE_DIR).await?.use_space(tx, used::HEAD, delta)
+    }
+
+    /// Space of blocks that wait to be freed.
+    ///
+    /// # Errors
+    /// Those of reading the MOS.
+    pub async fn freeing_bytes(&self) -> Result<u64, DslError> {
+        self.special_bytes(FREE_DIR).await
+    }
+
+    /// Space of blocks that were to be freed and could not be found, for what names them is damaged.
+    ///
+    /// # Errors
+    /// Those of reading the MOS.
+    pub async fn leaked_bytes(&self) -> Result<u64, DslError> {
+        self.special_bytes(hidden::LEAK).await
+    }
+
+    /// What a dir that users do not see uses: nothing where there is none.
+    async fn special_bytes(&self, name: &str) -> Result<u64, DslError> {
+        match self.child(self.root, name).await? {
+            Some(dir) => Ok(self.dir(dir).await?.used_bytes.get()),
+            None => Ok(0),
+        }
     }
 }

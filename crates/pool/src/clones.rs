@@ -23,6 +23,7 @@ use zerocopy::IntoBytes;
 use zio::Zio;
 
 use crate::PoolError;
+use crate::shared::SharedSpace;
 
 /// Bytes of a count.
 const COUNT_BYTES: usize = 2;
@@ -73,8 +74,12 @@ impl Clones {
     }
 
     /// Space that datasets count more than once.
-    pub async fn saved_bytes(&self) -> u64 {
-        self.0.lock().await.values().map(|table| table.phys.saved_bytes.get()).sum()
+    pub async fn space(&self) -> SharedSpace {
+        let space = |table: &Table| SharedSpace {
+            used_bytes: table.phys.used_bytes.get(),
+            saved_bytes: table.phys.saved_bytes.get(),
+        };
+        self.0.lock().await.values().map(space).sum()
     }
 
     /// Writes headers and counts that changed, and takes empty tables away.

@@ -17,22 +17,26 @@
 use std::collections::BTreeMap;
 
 use dmu::zap::{ZAP_FLAG_HASH64, ZAP_FLAG_PRE_HASHED_KEY, ZAP_FLAG_UINT64_KEY, Zap, ZapSpec, ZapValue};
-use dmu::{DnodeSpec, Objset, Tx};
+use dmu::{Dnode, DnodeSpec, Objset, Tx};
 use dsl::Dsl;
 use dsl::features::FAST_DEDUP;
 use ondisk::ddt::{self, DDT_CLASSES, DDT_ROW_WORDS, DdtEntry};
 use ondisk::mos::directory::DDT_STATS;
 use ondisk::{Blkptr, ChecksumKind, CompressionKind, ObjectType};
 use std::sync::Arc;
-use units::ObjectId;
+use units::{ObjectId, SECTOR_BYTES};
 use zio::Zio;
 
 use crate::PoolError;
+use crate::facts::DedupFacts;
+use crate::shared::SharedSpace;
 
 /// Class of entries with several references.
 const DUPLICATE: usize = 1;
 /// Class of entries with one.
 const UNIQUE: usize = 2;
+/// Within each half of a row of the statistics: what blocks are charged.
+const CHARGED: usize = 3;
 
 /// All tables of a pool.
 #[derive(Default)]
@@ -92,11 +96,25 @@ impl Dedup {
         }
     }
 
+    /// Finds the tables of a pool that is only read, if they are understood whole.
+    pub async fn load_whole(dsl: &Dsl) -> Result<Option<Self>, PoolError> {
+        let (tables, obstacle) = Tables::load(dsl).await?;
+        Ok(obstacle.is_none().then(|| Self(async_lock::Mutex::new(tables))))
+    }
+
     /// Space that datasets count more than once.
-    pub async fn saved_bytes(&self) -> u64 {
+    pub async fn space(&self) -> SharedSpace {
+        self.0.lock().await.space()
+    }
+
+    /// The same, and what the tables take, as of the last synced group.
+    pub async fn facts(&self, mos: &Arc<Objset>) -> Result<DedupFacts, PoolError> {
         let tables = self.0.lock().await;
-        let classes = tables.by_checksum.values().flat_map(|table| table.classes.iter().flatten());
-        classes.map(Class::saved_bytes).sum()
+        let mut table_bytes = 0;
+        for table in tables.by_checksum.values() {
+            table_bytes += table.taken_bytes(mos).await?;
+        }
+        Ok(DedupFacts { blocks: tables.space(), table_bytes })
     }
 
     /// Writes statistics that changed, and takes empty tables away.
@@ -135,6 +153,11 @@ impl Tables {
         }
         tables.statistics = Some(statistics);
         Ok((tables, obstacle))
+    }
+
+    fn space(&self) -> SharedSpace {
+        let classes = self.by_checksum.values().flat_map(|table| table.classes.iter().flatten());
+        classes.map(Class::space).sum()
     }
 }
 
@@ -200,6 +223,18 @@ impl Table {
         let listed = if self.owns_directory { self.directory.all().await? } else { Vec::new() };
         let logs = listed.into_iter().filter(|entry| entry.name.starts_with(ddt::DDT_LOG_PREFIX.as_bytes()));
         Ok(logs.filter_map(|log| Some((log.name, ObjectId::new(log.value.as_u64()?)))).collect())
+    }
+
+    /// What its classes and logs take, each in whole sectors as stat(2) has them.
+    async fn taken_bytes(&self, mos: &Arc<Objset>) -> Result<u64, PoolError> {
+        let in_sectors =
+            |dnode: &Dnode| (dnode.used_bytes() + SECTOR_BYTES / 2) / SECTOR_BYTES * SECTOR_BYTES;
+        let classes = self.classes.iter().flatten();
+        let mut taken = classes.map(|class| in_sectors(class.entries.dnode())).sum();
+        for (_, log) in self.logs().await? {
+            taken += in_sectors(&*mos.hold(log).await?);
+        }
+        Ok(taken)
     }
 
     async fn log_in_use(&self, dsl: &Dsl) -> Result<Option<String>, PoolError> {
@@ -363,10 +398,13 @@ impl Table {
 }
 
 impl Class {
-    fn saved_bytes(&self) -> u64 {
-        let charged = DDT_ROW_WORDS / 2 - 1;
+    fn space(&self) -> SharedSpace {
         let rows = self.histogram.chunks_exact(DDT_ROW_WORDS);
-        rows.map(|row| row[DDT_ROW_WORDS - 1].saturating_sub(row[charged])).sum()
+        rows.map(|row| {
+            let (used_bytes, referenced) = (row[CHARGED], row[DDT_ROW_WORDS / 2 + CHARGED]);
+            SharedSpace { used_bytes, saved_bytes: referenced.saturating_sub(used_bytes) }
+        })
+        .sum()
     }
 }
 

@@ -328,7 +328,7 @@ async fn assemble(
     let read_only = spec.read_only;
     let clones = if read_only { Clones::default() } else { Clones::load(&dsl).await? };
     let dedup = if read_only { Dedup::default() } else { Dedup::load(&dsl).await? };
-    let saved_bytes = clones.saved_bytes().await + dedup.saved_bytes().await;
+    let saved_bytes = clones.space().await.saved_bytes + dedup.space().await.saved_bytes;
     let parts = Parts {
         env,
         vdevs,

@@ -362,6 +362,10 @@ impl Pool {
         if how == state::FINISHED {
             self.end_staleness();
         }
+        if is_scrub && how == state::FINISHED {
+            let scrubbed = max_txg(&self.scrubs.now.lock().phys).get();
+            self.dsl.directory().update_u64(tx, directory::LAST_SCRUBBED_TXG.as_bytes(), scrubbed).await?;
+        }
         self.store_scan(tx).await
     }
 

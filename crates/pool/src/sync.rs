@@ -99,7 +99,7 @@ impl Pool {
         self.free_deferred(tx).await?;
         self.clones.sync(&self.dsl, tx).await?;
         self.dedup.sync(&self.dsl, tx).await?;
-        self.space.set_shared(self.clones.saved_bytes().await + self.dedup.saved_bytes().await);
+        self.space.set_shared(self.clones.space().await.saved_bytes + self.dedup.space().await.saved_bytes);
         let carried = std::mem::take(&mut *self.mos_delta.lock());
         if carried != SpaceDelta::default() {
             self.dsl.add_mos_space(tx, carried).await?;

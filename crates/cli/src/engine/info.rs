@@ -1,5 +1,6 @@
 //! A pool as commands see it.
 
+use super::upgrade::VERSION_FEATURES;
 use super::{Held, features, settings, vdevs};
 use control::props::{Prop, Source, Value};
 use control::{PoolHealth, PoolInfo, VdevClass, VdevInfo, VdevState};
@@ -34,7 +35,7 @@ pub async fn bare(pool: &Pool) -> PoolInfo {
         error_files: Vec::new(),
         bad_log: false,
     };
-    put_facts(&mut info, pool);
+    put_facts(&mut info, pool).await;
     info
 }
 
@@ -51,11 +52,14 @@ fn health(pool: &Pool, root: &VdevInfo) -> PoolHealth {
     }
 }
 
-fn put_facts(info: &mut PoolInfo, pool: &Pool) {
+/// What is so, and nobody set; absent where it is not known.
+async fn put_facts(info: &mut PoolInfo, pool: &Pool) {
+    let told = pool.facts().await;
+    let known = |fact: Option<u64>| fact.map_or(Value::Absent, Value::Number);
     let space = info.root.stats.space_bytes;
     let allocated = info.root.stats.allocated_bytes;
     let fragmentation = info.root.stats.fragmentation.map_or(Value::Absent, Value::Number);
-    let facts: [(&str, Value); 17] = [
+    let facts: [(&str, Value); 18] = [
         ("size", space.into()),
         (
             "capacity",
@@ -63,21 +67,26 @@ fn put_facts(info: &mut PoolInfo, pool: &Pool) {
         ),
         ("health", info.health.word().into()),
         ("guid", info.guid.into()),
-        ("dedupratio", 100.into()),
+        ("dedupratio", known(told.dedup.map(|dedup| dedup.blocks.ratio_hundredths()))),
         ("free", space.saturating_sub(allocated).into()),
         ("allocated", allocated.into()),
-        ("expandsize", Value::Absent),
-        ("freeing", 0.into()),
+        ("expandsize", known(Some(info.root.stats.expand_bytes).filter(|bytes| *bytes > 0))),
+        ("freeing", known(told.freeing_bytes)),
         ("fragmentation", fragmentation),
-        ("leaked", 0.into()),
+        ("leaked", known(told.leaked_bytes)),
         ("checkpoint", Value::Absent),
-        ("bcloneused", 0.into()),
-        ("bclonesaved", 0.into()),
-        ("bcloneratio", 100.into()),
-        ("dedup_table_size", 0.into()),
+        ("bcloneused", known(told.cloned.map(|cloned| cloned.used_bytes))),
+        ("bclonesaved", known(told.cloned.map(|cloned| cloned.saved_bytes))),
+        ("bcloneratio", known(told.cloned.map(|cloned| cloned.ratio_hundredths()))),
+        ("dedup_table_size", known(told.dedup.map(|dedup| dedup.table_bytes))),
+        ("last_scrubbed_txg", known(told.last_scrubbed_txg)),
         ("readonly", u64::from(pool.is_read_only()).into()),
     ];
     for (name, value) in facts {
         info.props.insert(name.to_owned(), Prop { value, source: Source::None });
+    }
+    if info.version < VERSION_FEATURES {
+        let version = Prop { value: info.version.into(), source: Source::Local };
+        info.props.insert("version".to_owned(), version);
     }
 }

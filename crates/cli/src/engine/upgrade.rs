@@ -5,7 +5,7 @@ use control::{Failure, FailureKind};
 use dsl::Feature;
 
 /// The version of pools that have features instead of numbers.
-const VERSION_FEATURES: u64 = 5000;
+pub const VERSION_FEATURES: u64 = 5000;
 
 impl Holder {
     pub(super) async fn upgrade(&self, name: &str) -> Result<Vec<String>, Failure> {

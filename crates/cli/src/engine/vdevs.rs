@@ -25,6 +25,8 @@ pub fn root(pool: &Pool) -> VdevInfo {
     root.stats.space_bytes = space.0.capacity.get();
     root.stats.deflated_bytes = space.2.capacity.get();
     root.stats.fragmentation = space.1.map(u64::from);
+    let growing = children.iter().filter(|top| top.class == VdevClass::Normal);
+    root.stats.expand_bytes = growing.map(|top| top.stats.expand_bytes).sum();
     root.stats.io = children.iter().fold(IoCounters::default(), |sum, child| add(sum, child.stats.io));
     root.children = children;
     root
@@ -83,6 +85,16 @@ fn put_space(pool: &Pool, top: &Top, info: &mut VdevInfo) {
     info.stats.deflated_bytes = top.deflated(units::Asize::new(space)).get();
     info.stats.replace_bytes = if info.kind.is_leaf() { space + LABELS_BYTES } else { space };
     info.stats.fragmentation = fragmentation.map(u64::from);
+    info.stats.expand_bytes = expand_bytes(top);
+}
+
+/// By how much its devices have become larger, in whole metaslabs.
+fn expand_bytes(top: &Top) -> u64 {
+    let config = top.config();
+    let more = top.possible_asize().map_or(0, |asize| asize.saturating_sub(config.asize));
+    let shift = u32::try_from(config.metaslab_shift).unwrap_or(u32::MAX);
+    let metaslabs = more.checked_shr(shift).unwrap_or(0);
+    metaslabs.checked_shl(shift).unwrap_or(0)
 }
 
 fn leaf_info(leaf: &Leaf, id: u64, class: VdevClass) -> VdevInfo {

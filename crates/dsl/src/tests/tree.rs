@@ -230,8 +230,7 @@ fn destroyed_datasets_are_freed_in_order_and_leave_nothing() {
             world.dsl.apply_sync(&world.tx(), dataset.dataset, root, space, vec![]).await.unwrap();
             world.dsl.remove_dataset(&world.tx(), &dataset).await.unwrap();
         }
-        let freeing =
-            async |dsl: &crate::Dsl| dsl.special_dir("$FREE").await.unwrap().phys().used_bytes.get();
+        let freeing = async |dsl: &crate::Dsl| dsl.freeing_bytes().await.unwrap();
         assert_eq!(freeing(&world.dsl).await, 2 * 3072);
 
         let half = SpaceDelta { used: 1024, ..SpaceDelta::default() };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use dsl::features::BLOCK_CLONING;
 use oracle::golden;
 use oracle::zdb::Zdb;
-use pool::Pool;
+use pool::{Pool, SharedSpace};
 use tempfile::TempDir;
 use vdev::PoolState;
 use zpl::{Cred, NewNode, WriteFlags};
@@ -81,7 +81,11 @@ fn shared_blocks_outlive_all_but_their_last_file() {
     let env = Arc::clone(&writable.world.env);
     let pool = writable.import();
     let tables = || env.block_on(pool.dsl().feature_count(&BLOCK_CLONING)).expect("readable");
+    let cloned = || env.block_on(pool.facts()).cloned.expect("readable");
     assert_eq!(tables(), Some(1));
+    // `zpool get bcloneused` and `zdb -T` show 364K.
+    let shared = SharedSpace { used_bytes: 729 << 9, saved_bytes: 729 << 9 };
+    assert_eq!((cloned(), cloned().ratio_hundredths()), (shared, 200));
     for file in [&b"m1000000"[..], b"reflink"] {
         let before = pool.room().allocated;
         env.block_on(async {
@@ -94,6 +98,7 @@ fn shared_blocks_outlive_all_but_their_last_file() {
         let freed = before.saturating_sub(pool.room().allocated);
         assert_eq!(freed > 300 << 10, file == b"reflink", "{freed} bytes freed");
         assert_eq!(tables(), Some(0), "every block has one reference left");
+        assert_eq!((cloned(), cloned().ratio_hundredths()), (SharedSpace::default(), 100));
     }
     let mut left = writable.world.told("manifest.jsonl");
     left.retain(|(dataset, path), _| dataset != "whirl/fs" || (path != b"m1000000" && path != b"reflink"));

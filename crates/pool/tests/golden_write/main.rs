@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use dmu::zap::Zap;
 use ondisk::ObjectType;
-use pool::PoolError;
+use pool::{DedupFacts, PoolError, SharedSpace};
 use units::ObjectId;
 use zpl::{Cred, FileKind, NewNode, SetAttributes, WriteFlags, Zfs};
 
@@ -160,6 +160,8 @@ fn a_pool_with_deduplicated_blocks_is_worked_on() {
 #[test]
 fn deduplicated_blocks_go_with_their_last_reference() {
     let Some(world) = World::copy_of("g20-special-vdev") else { return };
+    let (whole, table_bytes) = agrees_on_tables(&world);
+    assert_eq!((whole.blocks.ratio_hundredths(), whole.table_bytes), (300, table_bytes));
     let allocated = |pool: &pool::Pool| pool.room().allocated;
     let (before, had_table) = world.read_only(|pool| (allocated(pool), has_table(&world, pool)));
     assert!(had_table);
@@ -182,11 +184,29 @@ fn deduplicated_blocks_go_with_their_last_reference() {
         world.export(&pool);
         drop(pool);
         world.check(tree);
+        agrees_on_tables(&world);
         let (now, still) = world.read_only(|pool| (allocated(pool), has_table(&world, pool)));
         assert_eq!(still, tree != "/3/");
         freed.push(before.saturating_sub(now));
     }
     assert!(freed[2] > freed[1] + (400 << 10), "only with the last one: {freed:?}");
+}
+
+/// What a pool tells of its tables when it is only read, and when it is not, is what `zdb` finds; which
+/// knows how large those are that have entries.
+fn agrees_on_tables(world: &World) -> (DedupFacts, u64) {
+    let dedup = |pool: &pool::Pool| world.run(pool.facts()).dedup.expect("tables can be read");
+    let said = world.zdb("-DD");
+    let sizes = said.split(" dspace=").skip(1).map(|rest| rest.split(';').next().unwrap_or_default());
+    let sizes: u64 = sizes.map(|bytes| bytes.parse::<u64>().expect("a number")).sum();
+    let found = world.read_only(|pool| dedup(pool));
+    assert!(found.table_bytes >= sizes, "{found:?}: {said}");
+    let ratio = found.blocks.ratio_hundredths();
+    assert!(said.contains(&format!("dedup = {}.{:02},", ratio / 100, ratio % 100)), "{found:?}: {said}");
+    let pool = world.import();
+    assert_eq!(dedup(&pool), found);
+    world.export(&pool);
+    (found, sizes)
 }
 
 fn has_table(world: &World, pool: &pool::Pool) -> bool {
@@ -219,4 +239,7 @@ fn a_table_whose_log_was_not_written_out_keeps_the_pool_from_being_changed() {
     }
     assert!(world.bytes() == before, "nothing was written");
     assert!(world.read_only(|pool| has_table(&world, pool)));
+    let facts = world.read_only(|pool| world.run(pool.facts()));
+    assert_eq!(facts.dedup, None, "what is in the log is not known");
+    assert_eq!(facts.cloned, Some(SharedSpace::default()));
 }

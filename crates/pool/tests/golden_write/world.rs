@@ -84,6 +84,11 @@ impl World {
         self.run(contents(&fs.zfs))
     }
 
+    /// What `zdb` says when it is asked so.
+    pub fn zdb(&self, flag: &str) -> String {
+        Zdb::new(&self.images, POOL).run(&[flag], &[]).unwrap_or_else(|error| panic!("{error}"))
+    }
+
     /// `zdb` finds every block, no leak, and every object in order.
     pub fn check(&self, when: &str) {
         Zdb::new(&self.images, POOL).check().unwrap_or_else(|error| panic!("{when}: {error}"));

@@ -9,6 +9,7 @@ mod damage;
 mod dice;
 mod directories;
 mod fill;
+mod freeing;
 mod gangs;
 mod grub;
 mod layouts;

@@ -73,9 +73,11 @@ fn every_block_of_a_pool_is_scrubbed_once() {
             write(&zfs, &format!("small {i}"), &noise(i, 100)).await;
         }
         pool.sync_now().await.unwrap();
+        assert_eq!(pool.facts().await.last_scrubbed_txg, Some(0));
         pool.scrub().await.unwrap();
         let done = finished(&pool).await;
         assert_eq!(done.phys.state.get(), state::FINISHED);
+        assert_eq!(pool.facts().await.last_scrubbed_txg, Some(done.phys.max_txg.get()));
         assert_eq!((done.phys.errors.get(), done.phys.processed.get()), (0, 0));
         // What the scrub itself wrote into the meta-objset is younger than its beginning.
         let (examined, all) = (done.phys.examined.get(), done.phys.to_examine.get());

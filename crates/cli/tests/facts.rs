@@ -1,0 +1,116 @@
+//! What a pool tells of itself: of pools that OpenZFS made, what OpenZFS told; of ours, what is so.
+#![forbid(unsafe_code)]
+
+mod place;
+
+use oracle::golden;
+use place::Place;
+use std::collections::BTreeMap;
+
+const READ_ONLY: &str = "-o readonly=on";
+
+/// What is not compared: each import has its own `load_guid`; reading for the manifest and exporting the
+/// pool have changed what is allocated since OpenZFS was asked, tables' logs included.
+fn is_other(name: &str, property: &str) -> bool {
+    ["load_guid", "allocated", "free", "fragmentation"].contains(&property)
+        || (name, property) == ("g20-special-vdev", "dedup_table_size")
+}
+
+/// Value and source by property, of lines such as `whirl  size  112M  -`.
+fn props(text: &str) -> BTreeMap<String, String> {
+    let lines = text.lines().filter(|line| line.starts_with("whirl "));
+    let entry = |line: &str| {
+        let mut words = line.split_whitespace().skip(1).map(str::to_owned);
+        Some((words.next()?, words.collect::<Vec<_>>().join(" ")))
+    };
+    lines.filter_map(entry).collect()
+}
+
+/// What OpenZFS told, and what is told here when the pool is imported with these options.
+fn compare(name: &str, options: &str) -> Vec<String> {
+    let place = Place::new();
+    let Some(_) = golden::copy(name, place.directory.path()) else { return Vec::new() };
+    let info = golden::text(name, "info.txt").expect("the pool itself is there");
+    let start = info.find("## zpool get all").expect("info.txt has properties");
+    let end = info[start + 2..].find("\n## ").map_or(info.len(), |end| start + 2 + end);
+    let mut told = props(&info[start..end]);
+    told.retain(|property, _| !is_other(name, property));
+    if options == READ_ONLY {
+        told.insert("readonly".to_owned(), "on -".to_owned());
+    }
+    place.ok(&format!("zpool import -f -N {options} -d W/img whirl"));
+    let found = props(&place.ok("zpool get all whirl"));
+    place.ok("zpool export whirl");
+    assert!(told.len() > 35, "{told:?}");
+    let differs = |(property, value): (String, String)| {
+        let found = found.get(&property);
+        (found != Some(&value)).then(|| format!("{name} {options}: {property}: {value}, found {found:?}"))
+    };
+    told.into_iter().filter_map(differs).collect()
+}
+
+#[test]
+fn golden_pools_tell_what_openzfs_told_of_them() {
+    let mut wrong: Vec<String> = Vec::new();
+    for name in golden::names() {
+        wrong.extend(compare(&name, READ_ONLY));
+    }
+    // The tables are in memory then.
+    for name in ["g02-single-default", "g10-snapshots-clones", "g18-v28", "g20-special-vdev"] {
+        wrong.extend(compare(name, ""));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_destroyed_dataset_is_freeing_and_can_be_waited_for() {
+    let place = Place::new();
+    place.file("d1", 256);
+    place.ok("zpool create -m none p1 W/d1");
+    place.ok("zfs create -o recordsize=512 -o compression=off p1/a");
+    place.ok("zpool export p1");
+    // Some groups' worth of blocks, none the same.
+    let data: Vec<u8> = (1..=12_u32 << 20).flat_map(u32::to_le_bytes).collect();
+    std::fs::write(place.path("data"), &data).expect("writes");
+    place.ok("cp W/data p1/a:/one -d W/d1");
+    place.ok("zpool import -d W/ p1");
+    assert_eq!(freeing(&place), 0);
+    assert_eq!(place.ok("zpool wait -t free p1"), "");
+    let before = allocated(&place);
+    assert!(before > data.len() as u64, "{before}");
+    place.ok("zfs destroy p1/a");
+    let left = freeing(&place);
+    assert!(left > 0 && left < before, "{left} bytes are freeing");
+    assert_eq!(place.ok("zpool wait -t free p1"), "");
+    assert_eq!(freeing(&place), 0);
+    let after = allocated(&place);
+    assert!(after < before - data.len() as u64, "{after} of {before} bytes are still in use");
+    assert_eq!(
+        place.ok("zpool list -Ho dedup,freeing,leaked,bclone_used,bclone_saved,ddtsize p1"),
+        "1.00x\t0\t0\t0\t0\t0\n"
+    );
+}
+
+#[test]
+fn larger_devices_are_told_until_they_are_used() {
+    let place = Place::new();
+    place.file("d1", 96);
+    place.ok("zpool create -m none p1 W/d1");
+    let told = || place.ok("zpool list -Ho expandsize p1");
+    assert_eq!(told(), "-\n");
+    place.ok("zpool export p1");
+    let file = std::fs::File::options().write(true).open(place.path("d1")).expect("opens");
+    file.set_len(192 << 20).expect("grows");
+    place.ok("zpool import -d W/ p1");
+    assert_eq!(told(), "96M\n");
+    place.ok("zpool set autoexpand=on p1");
+    assert_eq!(told(), "-\n");
+}
+
+fn freeing(place: &Place) -> u64 {
+    place.ok("zpool list -Hpo freeing p1").trim().parse().expect("a number")
+}
+
+fn allocated(place: &Place) -> u64 {
+    place.ok("zpool list -Hpo allocated p1").trim().parse().expect("a number")
+}
