@@ -9,8 +9,9 @@
 //! ```
 //! Attributes have numbers, given by each file system's registry (a ZAP), and sizes: fixed, or
 //! variable with registered length 0. The header carries the lengths of the variable ones, in their
-//! order. Layouts (another ZAP) list attribute numbers; 0 is the empty layout, 1 the old znode, both
-//! unwritten; written ones start at 2. Each attribute starts at a multiple of 8.
+//! order. Layouts (another ZAP) list attribute numbers; 0 is that of the old znode, 1 the empty one, both
+//! unwritten; written ones start at 2. A header that names layout 0 means the empty one: an old znode has none.
+//! Each attribute starts at a multiple of 8.
 //!
 //! Bonus and spill differ in byte order from other blocks: each attribute is swapped as registered.
 
@@ -26,20 +27,24 @@ use crate::reader::Reader;
 
 /// The magic number of an attribute buffer, "ZFS SA".
 pub const SA_MAGIC: u32 = 0x002f_505a;
-/// The empty layout; never written.
-pub const LAYOUT_EMPTY: u16 = 0;
 /// The layout of an old znode; never written.
-pub const LAYOUT_LEGACY: u16 = 1;
+pub const LAYOUT_LEGACY: u16 = 0;
+/// The empty layout; never written.
+pub const LAYOUT_EMPTY: u16 = 1;
 /// The first layout that is written.
 pub const LAYOUT_FIRST: u16 = 2;
+/// Bits of a header's second word that name its layout; the header's size is above them.
+pub const LAYOUT_BITS: u32 = 10;
 /// Most layouts that a header can name.
-pub const LAYOUTS_MAX: u16 = 1 << 10;
+pub const LAYOUTS_MAX: u16 = 1 << LAYOUT_BITS;
 /// Largest attribute value, and largest spill block with its header.
 pub const SPILL_MAX_BYTES: usize = 128 << 10;
 /// Smallest header: with no or one length.
 pub const HEADER_MIN_BYTES: usize = 8;
 /// Largest header.
 pub const HEADER_MAX_BYTES: usize = 63 * 8;
+/// Where the lengths of the variable attributes begin in a header.
+pub const LENGTHS_OFFSET: usize = 6;
 
 /// Name of the registry in the SA master node.
 pub const REGISTRY: &str = "REGISTRY";
@@ -89,17 +94,17 @@ impl SaHeader {
             return Err(OndiskError::BadMagic { what: "sa header", expected, found });
         }
         let info = u64::from(fixed.layout_info.get());
-        let units = usize::try_from(bits::get(info, 10, 6)).unwrap_or(0);
+        let units = usize::try_from(bits::get(info, LAYOUT_BITS, 6)).unwrap_or(0);
         let bytes = units.saturating_mul(8);
         if bytes < HEADER_MIN_BYTES {
             return Err(bad("sa header", "size", bytes as u64));
         }
         let mut from = Reader::new("sa header", buffer);
         let mut header = Reader::new("sa header", from.take(bytes)?);
-        header.take(6)?;
+        header.take(LENGTHS_OFFSET)?;
         let count = header.rest().len() / 2;
         let lengths = (0..count).map(|_| header.read::<U16>().map(U16::get)).collect::<Result<_, _>>()?;
-        let layout = u16::try_from(bits::get(info, 0, 10)).unwrap_or(0);
+        let layout = u16::try_from(bits::get(info, 0, LAYOUT_BITS)).unwrap_or(0);
         Ok((Self { layout, lengths }, bytes))
     }
 
@@ -111,7 +116,8 @@ impl SaHeader {
     pub fn encode(&self) -> Vec<u8> {
         let bytes = Self::bytes_for(self.lengths.len());
         assert!(bytes <= HEADER_MAX_BYTES, "a header has few lengths");
-        let info = bits::set(bits::set(0, 0, 10, self.layout.into()), 10, 6, (bytes / 8) as u64);
+        let info =
+            bits::set(bits::set(0, 0, LAYOUT_BITS, self.layout.into()), LAYOUT_BITS, 6, (bytes / 8) as u64);
         let mut out = U32::new(SA_MAGIC).as_bytes().to_vec();
         out.extend_from_slice(U16::new(u16::try_from(info).expect("16 bits")).as_bytes());
         self.lengths.iter().for_each(|length| out.extend_from_slice(U16::new(*length).as_bytes()));
@@ -226,8 +232,14 @@ pub enum ZplAttr {
 }
 
 impl ZplAttr {
+    /// How many there are.
+    pub const COUNT: usize = 22;
+
+    /// Attributes of the old znode: their numbers are fixed, registered or not.
+    pub const LEGACY_COUNT: usize = 16;
+
     /// All attributes, in the order of their numbers.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; Self::COUNT] = [
         Self::Atime,
         Self::Mtime,
         Self::Ctime,
@@ -281,24 +293,43 @@ impl ZplAttr {
         }
     }
 
-    /// What a new registry says about it.
+    /// Place in [`ZplAttr::ALL`].
     #[must_use]
-    pub const fn registration(self) -> SaAttr {
-        let (length, byte_swap) = match self {
-            Self::Atime | Self::Mtime | Self::Ctime | Self::Crtime => (16, SaByteSwap::Uint64),
-            Self::Pad => (32, SaByteSwap::Uint64),
-            Self::ZnodeAcl => (88, SaByteSwap::Uint8),
-            Self::Scanstamp => (32, SaByteSwap::Uint8),
-            Self::Symlink | Self::Dxattr => (0, SaByteSwap::Uint8),
-            Self::DaclAces => (0, SaByteSwap::Acl),
-            _ => (8, SaByteSwap::Uint64),
-        };
-        SaAttr { number: self as u16, length, byte_swap }
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Bytes of a value; 0 when each value has its own length.
+    #[must_use]
+    pub const fn length(self) -> u16 {
+        match self {
+            Self::Atime | Self::Mtime | Self::Ctime | Self::Crtime => 16,
+            Self::Pad | Self::Scanstamp => 32,
+            Self::ZnodeAcl => 88,
+            Self::Symlink | Self::DaclAces | Self::Dxattr => 0,
+            _ => 8,
+        }
+    }
+
+    /// How a value is swapped.
+    #[must_use]
+    pub const fn byte_swap(self) -> SaByteSwap {
+        match self {
+            Self::DaclAces => SaByteSwap::Acl,
+            Self::ZnodeAcl | Self::Symlink | Self::Scanstamp | Self::Dxattr => SaByteSwap::Uint8,
+            _ => SaByteSwap::Uint64,
+        }
+    }
+
+    /// What a registry says about it that gives it this number.
+    #[must_use]
+    pub const fn registration(self, number: u16) -> SaAttr {
+        SaAttr { number, length: self.length(), byte_swap: self.byte_swap() }
     }
 }
 
 /// What [`LAYOUT_LEGACY`] stands for: the attributes of an old znode, in order.
 #[must_use]
 pub fn legacy_layout() -> Vec<u16> {
-    (0..=ZplAttr::ZnodeAcl as u16).collect()
+    (0..ZplAttr::LEGACY_COUNT as u16).collect()
 }

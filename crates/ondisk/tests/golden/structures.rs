@@ -272,7 +272,7 @@ fn sa_layouts(image: &Image, objects: &BTreeMap<u64, DnodeImage>) -> Layouts {
                     let word = u64::from_be_bytes(value.try_into().expect("a word"));
                     let attr = SaAttr::from_word(word).expect("OpenZFS wrote it");
                     let known = ZplAttr::ALL.iter().find(|known| known.name() == name).expect("known");
-                    assert_eq!(known.registration(), attr, "{name}");
+                    assert_eq!(known.registration(attr.number), attr, "{name}");
                     found.attrs.insert(attr.number, attr);
                 }
             }

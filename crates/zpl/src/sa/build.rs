@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use super::image::{HEADER_BYTES, SA_MAGIC, header_bytes};
+use ondisk::sa::{SPILL_MAX_BYTES, SaHeader};
+
 use super::{SaTables, ZplAttr};
 use crate::error::{Result, ZplError};
 
 /// Bytes of the bonus that a spill block's pointer takes.
 const SPILL_POINTER_BYTES: usize = 128;
-/// The largest spill block.
-const SPILL_BYTES_MAX: usize = 128 << 10;
 /// Spill blocks are whole sectors.
 const SPILL_UNIT_BYTES: usize = 512;
 
@@ -85,7 +84,7 @@ impl SaAttrs {
             .find(|&n| Extent::of(tables, &self.list[..n]).end() <= limit)
             .ok_or(ZplError::TooBig)?;
         let (kept, spilled) = self.list.split_at(split);
-        if Extent::of(tables, spilled).end() > SPILL_BYTES_MAX {
+        if Extent::of(tables, spilled).end() > SPILL_MAX_BYTES {
             return Err(ZplError::TooBig);
         }
         // The format's writer declares the bonus as long as its attributes would make it.
@@ -103,7 +102,7 @@ impl Extent {
     fn of(tables: &SaTables, list: &[(u16, Vec<u8>)]) -> Self {
         let variable = list.iter().filter(|(number, _)| is_variable(tables, *number)).count();
         let values = list.iter().fold(0, |end: usize, (_, value)| end.next_multiple_of(8) + value.len());
-        Self { header: header_bytes(variable), values }
+        Self { header: SaHeader::bytes_for(variable), values }
     }
 
     fn end(&self) -> usize {
@@ -147,14 +146,7 @@ fn encode(tables: &SaTables, list: &[(u16, Vec<u8>)], missing: &mut Vec<Arc<[u16
         .filter(|(number, _)| is_variable(tables, *number))
         .map(|(_, value)| u16::try_from(value.len()).expect("attribute lengths are bounded when set"))
         .collect();
-    let header = header_bytes(lengths.len());
-    let mut bytes = Vec::with_capacity(Extent::of(tables, list).end());
-    bytes.extend_from_slice(&SA_MAGIC.to_le_bytes());
-    bytes.extend_from_slice(&((header as u16 / 8) << 10 | layout).to_le_bytes());
-    for length in lengths {
-        bytes.extend_from_slice(&length.to_le_bytes());
-    }
-    bytes.resize(header.max(HEADER_BYTES), 0);
+    let mut bytes = SaHeader { layout, lengths }.encode();
     for (_, value) in list {
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         bytes.extend_from_slice(value);

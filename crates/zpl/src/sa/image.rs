@@ -2,25 +2,17 @@
 
 use std::sync::Arc;
 
-use super::attr::{SWAP_ACL, SWAP_U8, SWAP_U16, SWAP_U32, SWAP_U64};
 use super::{SaAttrs, SaTables, ZplAttr};
 use crate::error::ZplError;
 use crate::time::Timestamp;
+use ondisk::sa::{
+    HEADER_MIN_BYTES, LAYOUT_BITS, LAYOUT_EMPTY, LAYOUT_LEGACY, LENGTHS_OFFSET, SA_MAGIC, SaByteSwap,
+    SaHeader,
+};
 use ondisk::swap::words;
 use ondisk::{ByteOrder, ObjectType, OndiskError};
 
-/// First word of a bonus or spill block with system attributes.
-pub(super) const SA_MAGIC: u32 = 0x002f_505a;
-/// A header with room for one length.
-pub(super) const HEADER_BYTES: usize = 8;
-const LENGTHS_OFFSET: usize = 6;
-const LAYOUT_BITS: u16 = 10;
 const WHAT: &str = "system attributes";
-
-/// Bytes of a header with this many variable lengths.
-pub(super) const fn header_bytes(variable: usize) -> usize {
-    (LENGTHS_OFFSET + 2 * variable).next_multiple_of(8)
-}
 
 /// Where a value lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,7 +184,7 @@ impl SaImage {
 
 /// The slots of an old znode: fixed places from the first byte on, without a header.
 fn znode_slots(tables: &SaTables, bonus: &[u8]) -> Result<Vec<(u16, Slot)>, OndiskError> {
-    let layout = tables.layout(0).expect("layout 0 is built in");
+    let layout = tables.layout(LAYOUT_LEGACY).expect("it is built in");
     place(tables, layout, &[], 0, bonus.len(), false)
 }
 
@@ -221,16 +213,12 @@ impl SaTables {
         words::<2>(&mut bytes[4..header]);
         for (number, slot) in slots {
             let value = &mut bytes[slot.offset as usize..(slot.offset + slot.length) as usize];
-            match self.swap_class(number) {
-                Some(SWAP_U64) => words::<8>(value),
-                Some(SWAP_U32) => words::<4>(value),
-                Some(SWAP_U16) => words::<2>(value),
-                Some(SWAP_U8) => {}
-                Some(SWAP_ACL) => ondisk::acl::swap(value, from),
-                class => {
-                    let value = class.unwrap_or(u8::MAX).into();
-                    return Err(OndiskError::BadValue { what: WHAT, field: "byte order class", value });
-                }
+            match self.byte_swap(number) {
+                Some(SaByteSwap::Uint64) => words::<8>(value),
+                Some(SaByteSwap::Uint32) => words::<4>(value),
+                Some(SaByteSwap::Uint16) => words::<2>(value),
+                Some(SaByteSwap::Acl) => ondisk::acl::swap(value, from),
+                Some(SaByteSwap::Uint8) | None => {}
             }
         }
         Ok(())
@@ -249,7 +237,7 @@ fn header_slots(
     order: ByteOrder,
     in_spill: bool,
 ) -> Result<Vec<(u16, Slot)>, OndiskError> {
-    let short = OndiskError::Short { what: WHAT, need: HEADER_BYTES, have: bytes.len() };
+    let short = OndiskError::Short { what: WHAT, need: HEADER_MIN_BYTES, have: bytes.len() };
     let magic = *bytes.first_chunk::<4>().ok_or(short.clone())?;
     let magic = if order == ByteOrder::Big { u32::from_be_bytes(magic) } else { u32::from_le_bytes(magic) };
     if magic != SA_MAGIC {
@@ -257,7 +245,7 @@ fn header_slots(
     }
     let info = u16_at(bytes, 4, order);
     let number = match info & ((1 << LAYOUT_BITS) - 1) {
-        0 => 1,
+        LAYOUT_LEGACY => LAYOUT_EMPTY,
         number => number,
     };
     let layout = tables.layout(number).ok_or(OndiskError::BadValue {
@@ -266,7 +254,7 @@ fn header_slots(
         value: number.into(),
     })?;
     let variable = layout.iter().filter(|&&attr| tables.length(attr) == Some(0)).count();
-    let header = header_bytes(variable);
+    let header = SaHeader::bytes_for(variable);
     if bytes.len() < header {
         return Err(short);
     }

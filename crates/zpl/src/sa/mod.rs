@@ -17,15 +17,14 @@
 //! - Values that this code does not know are kept as they are.
 //!   (test: `foreign_attributes_survive_a_rebuild`)
 
-mod attr;
 mod build;
 mod image;
 mod store;
 mod tables;
 
-pub use attr::ZplAttr;
 pub use build::{Built, SaAttrs};
 pub use image::SaImage;
+pub use ondisk::sa::ZplAttr;
 pub use store::SaStore;
 pub(crate) use store::new_zap;
 pub use tables::SaTables;

@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use dmu::zap::{Zap, ZapValue};
 use dmu::{DnodeSpec, Estimate, Objset, Tx};
+use ondisk::sa::{LAYOUTS, REGISTRY, SaAttr};
 use ondisk::{ObjectType, OndiskError};
 use parking_lot::RwLock;
 use units::ObjectId;
 
-use super::tables::{AttrInfo, SaTables};
-use super::{Built, SaAttrs, SaImage};
+use super::{Built, SaAttrs, SaImage, SaTables};
 use crate::error::{Result, ZplError};
 
-const REGISTRY: &[u8] = b"REGISTRY";
-const LAYOUTS: &[u8] = b"LAYOUTS";
 const WHAT: &str = "attribute tables";
 
 /// The attribute tables of one dataset.
@@ -42,11 +40,11 @@ impl SaStore {
     /// When a table cannot be read or makes no sense.
     pub async fn open(os: &Arc<Objset>, master: ObjectId, salt: u64) -> Result<Self> {
         let zap = Zap::open(os.hold(master).await?).await?;
-        let registry = match zap.lookup_u64(REGISTRY).await? {
+        let registry = match zap.lookup_u64(REGISTRY.as_bytes()).await? {
             Some(object) => read_registry(os, ObjectId::new(object)).await?,
             None => Vec::new(),
         };
-        let layouts = match zap.lookup_u64(LAYOUTS).await? {
+        let layouts = match zap.lookup_u64(LAYOUTS.as_bytes()).await? {
             Some(object) => read_layouts(os, ObjectId::new(object)).await?,
             None => Vec::new(),
         };
@@ -124,7 +122,7 @@ impl SaStore {
         if !unregistered.is_empty() {
             let registry = self.table(tx, &master, REGISTRY, ObjectType::SA_ATTR_REGISTRATION).await?;
             for (attr, info) in unregistered {
-                registry.update_u64(tx, attr.name().as_bytes(), info.encode()).await?;
+                registry.update_u64(tx, attr.name().as_bytes(), info.to_word()).await?;
             }
             self.tables.write().set_registered();
         }
@@ -142,12 +140,12 @@ impl SaStore {
     }
 
     /// The table `name`, made when it is not there.
-    async fn table(&self, tx: &Tx, master: &Zap, name: &[u8], kind: ObjectType) -> Result<Zap> {
-        if let Some(object) = master.lookup_u64(name).await? {
+    async fn table(&self, tx: &Tx, master: &Zap, name: &str, kind: ObjectType) -> Result<Zap> {
+        if let Some(object) = master.lookup_u64(name.as_bytes()).await? {
             return Ok(Zap::open(self.os.hold(ObjectId::new(object)).await?).await?);
         }
         let zap = new_zap(&self.os, tx, kind, self.salt).await?;
-        master.add_u64(tx, name, zap.blocks().object().get()).await?;
+        master.add_u64(tx, name.as_bytes(), zap.blocks().object().get()).await?;
         Ok(zap)
     }
 }
@@ -159,7 +157,7 @@ pub(crate) async fn new_zap(os: &Arc<Objset>, tx: &Tx, kind: ObjectType, salt: u
     Ok(Zap::format(dnode, tx, salt, 0, 0).await?)
 }
 
-async fn read_registry(os: &Arc<Objset>, object: ObjectId) -> Result<Vec<(String, AttrInfo)>> {
+async fn read_registry(os: &Arc<Objset>, object: ObjectId) -> Result<Vec<(String, SaAttr)>> {
     let entries = Zap::open(os.hold(object).await?).await?.all().await?;
     entries
         .into_iter()
@@ -167,7 +165,7 @@ async fn read_registry(os: &Arc<Objset>, object: ObjectId) -> Result<Vec<(String
             let word = entry.value.as_u64();
             let name = String::from_utf8(entry.name).ok();
             match (name, word) {
-                (Some(name), Some(word)) => Ok((name, AttrInfo::decode(word))),
+                (Some(name), Some(word)) => Ok((name, SaAttr::from_word(word)?)),
                 _ => Err(OndiskError::BadText { what: WHAT, field: "registry entry" }.into()),
             }
         })

@@ -3,48 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::ZplAttr;
-
-/// Layout of a bonus of the old znode type: no header, the sixteen legacy attributes.
-const LAYOUT_ZNODE: u16 = 0;
-/// Layout of an empty bonus.
-const LAYOUT_EMPTY: u16 = 1;
-/// Numbers that are never stored in the LAYOUTS object.
-const BUILTIN_LAYOUTS: u16 = 2;
-/// Layout numbers have ten bits.
-const LAYOUT_MAX: u16 = 1023;
-
-/// One attribute of the registry.
-///
-/// ```text
-///  63      40 39        24 23      16 15          0
-/// +----------+------------+----------+-------------+
-/// |  unused  |   length   |   swap   |   number    |
-/// +----------+------------+----------+-------------+
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AttrInfo {
-    /// The dataset's number for it.
-    pub number: u16,
-    /// Bytes of a value, 0 when variable.
-    pub length: u16,
-    /// How foreign values are swapped.
-    pub swap_class: u8,
-}
-
-impl AttrInfo {
-    /// The registry's word.
-    #[must_use]
-    pub fn encode(self) -> u64 {
-        u64::from(self.length) << 24 | u64::from(self.swap_class) << 16 | u64::from(self.number)
-    }
-
-    /// From the registry's word.
-    #[must_use]
-    pub fn decode(word: u64) -> Self {
-        Self { number: word as u16, swap_class: (word >> 16) as u8, length: (word >> 24) as u16 }
-    }
-}
+use ondisk::sa::{
+    LAYOUT_EMPTY, LAYOUT_FIRST, LAYOUT_LEGACY, LAYOUTS_MAX, SaAttr, SaByteSwap, ZplAttr, legacy_layout,
+};
 
 /// Registry and layouts of one dataset, in memory.
 #[derive(Clone, Debug)]
@@ -54,7 +15,7 @@ pub struct SaTables {
     /// Length of each registered or known attribute, by number.
     lengths: BTreeMap<u16, u16>,
     /// How foreign values are swapped, by number.
-    classes: BTreeMap<u16, u8>,
+    swaps: BTreeMap<u16, SaByteSwap>,
     /// Which of ours each number is.
     known: BTreeMap<u16, ZplAttr>,
     /// Attributes we know and the registry on disk does not have yet.
@@ -67,14 +28,14 @@ impl SaTables {
     /// The tables of a dataset: what its REGISTRY and LAYOUTS hold. Attributes that are not
     /// registered get the next free numbers.
     #[must_use]
-    pub fn new(registry: &[(String, AttrInfo)], layouts: &[(u16, Vec<u16>)]) -> Self {
-        let by_name: BTreeMap<&str, AttrInfo> =
+    pub fn new(registry: &[(String, SaAttr)], layouts: &[(u16, Vec<u16>)]) -> Self {
+        let by_name: BTreeMap<&str, SaAttr> =
             registry.iter().map(|(name, info)| (name.as_str(), *info)).collect();
         let mut next = if registry.is_empty() { ZplAttr::LEGACY_COUNT as u16 } else { registry.len() as u16 };
         let mut tables = Self {
             numbers: [0; ZplAttr::COUNT],
             lengths: registry.iter().map(|(_, info)| (info.number, info.length)).collect(),
-            classes: registry.iter().map(|(_, info)| (info.number, info.swap_class)).collect(),
+            swaps: registry.iter().map(|(_, info)| (info.number, info.byte_swap)).collect(),
             known: BTreeMap::new(),
             unregistered: Vec::new(),
             layouts: BTreeMap::new(),
@@ -95,11 +56,10 @@ impl SaTables {
             }
             tables.numbers[attr.index()] = number;
             tables.lengths.entry(number).or_insert(attr.length());
-            tables.classes.entry(number).or_insert(attr.swap_class());
+            tables.swaps.entry(number).or_insert(attr.byte_swap());
             tables.known.insert(number, attr);
         }
-        let legacy: Vec<u16> = (0..ZplAttr::LEGACY_COUNT as u16).collect();
-        tables.layouts.insert(LAYOUT_ZNODE, legacy.into());
+        tables.layouts.insert(LAYOUT_LEGACY, legacy_layout().into());
         tables.layouts.insert(LAYOUT_EMPTY, Vec::new().into());
         for (number, attrs) in layouts {
             tables.add_layout(*number, attrs.as_slice().into());
@@ -125,10 +85,10 @@ impl SaTables {
         self.lengths.get(&number).copied()
     }
 
-    /// How values of `number` are swapped: the registry's class.
+    /// How values of `number` are swapped.
     #[must_use]
-    pub fn swap_class(&self, number: u16) -> Option<u8> {
-        self.classes.get(&number).copied()
+    pub fn byte_swap(&self, number: u16) -> Option<SaByteSwap> {
+        self.swaps.get(&number).copied()
     }
 
     /// The attributes of layout `number`.
@@ -147,7 +107,7 @@ impl SaTables {
     #[must_use]
     pub fn next_layout(&self) -> Option<u16> {
         let next = self.layouts.len() as u16;
-        (BUILTIN_LAYOUTS..=LAYOUT_MAX).contains(&next).then_some(next)
+        (LAYOUT_FIRST..LAYOUTS_MAX).contains(&next).then_some(next)
     }
 
     /// Takes up a layout that is in the LAYOUTS object.
@@ -158,18 +118,8 @@ impl SaTables {
 
     /// What must be registered before any object uses our numbers.
     #[must_use]
-    pub fn unregistered(&self) -> Vec<(ZplAttr, AttrInfo)> {
-        self.unregistered
-            .iter()
-            .map(|&attr| {
-                let info = AttrInfo {
-                    number: self.number(attr),
-                    length: attr.length(),
-                    swap_class: attr.swap_class(),
-                };
-                (attr, info)
-            })
-            .collect()
+    pub fn unregistered(&self) -> Vec<(ZplAttr, SaAttr)> {
+        self.unregistered.iter().map(|&attr| (attr, attr.registration(self.number(attr)))).collect()
     }
 
     /// Everything is registered now.

@@ -2,12 +2,11 @@
 
 use ondisk::{ByteOrder, ObjectType};
 
-use super::image::SA_MAGIC;
-use super::tables::AttrInfo;
 use super::*;
 use crate::mode::FileKind;
 use crate::new_object::{NewAttributes, bonus_capacity, new_attributes};
 use crate::time::Timestamp;
+use ondisk::sa::{SA_MAGIC, SaAttr, SaByteSwap};
 use units::ObjectId;
 
 /// Bonus of the root directory (object 34) of `whirl/fs` in the golden pool g03-mirror-log.
@@ -30,7 +29,7 @@ fn bytes(hex: &str) -> Vec<u8> {
 /// What the golden dataset's registry and layout objects hold.
 fn golden_tables() -> SaTables {
     let fresh = SaTables::new(&[], &[]);
-    let registry: Vec<(String, AttrInfo)> =
+    let registry: Vec<(String, SaAttr)> =
         fresh.unregistered().into_iter().map(|(attr, info)| (attr.name().to_owned(), info)).collect();
     let layouts = [
         (2, vec![5, 6, 4, 12, 13, 7, 11, 0, 1, 2, 3, 8, 21, 16, 19]),
@@ -42,7 +41,8 @@ fn golden_tables() -> SaTables {
         (8, vec![5, 6, 4, 12, 13, 7, 11, 0, 1, 2, 3, 8, 21, 16, 19, 20, 22]),
     ];
     let mut registry = registry;
-    registry.push(("TEST_FOREIGN".to_owned(), AttrInfo { number: 22, length: 8, swap_class: 0 }));
+    registry
+        .push(("TEST_FOREIGN".to_owned(), SaAttr { number: 22, length: 8, byte_swap: SaByteSwap::Uint64 }));
     SaTables::new(&registry, &layouts)
 }
 
@@ -60,7 +60,7 @@ fn ready(attrs: &SaAttrs, capacity: usize) -> (Vec<u8>, Option<Vec<u8>>) {
 #[test]
 fn numbers_and_lengths_are_allotted_as_openzfs_does() {
     let tables = SaTables::new(&[], &[]);
-    let word = |attr| tables.unregistered().iter().find(|(a, _)| *a == attr).map(|(_, i)| i.encode());
+    let word = |attr| tables.unregistered().iter().find(|(a, _)| *a == attr).map(|(_, i)| i.to_word());
     for (attr, golden) in [
         (ZplAttr::Gen, 0x0800_0004),
         (ZplAttr::DaclAces, 0x0004_0013),
@@ -74,7 +74,7 @@ fn numbers_and_lengths_are_allotted_as_openzfs_does() {
         (ZplAttr::DaclCount, 0x0800_0010),
     ] {
         assert_eq!(word(attr), Some(golden), "{}", attr.name());
-        assert_eq!(AttrInfo::decode(golden).encode(), golden);
+        assert_eq!(SaAttr::from_word(golden).unwrap().to_word(), golden);
     }
     assert_eq!(tables.next_layout(), Some(2), "0 and 1 are built in");
 }
