@@ -22,6 +22,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use device::Env;
+pub(crate) use ondisk::config as key;
+pub use ondisk::config::PoolState;
+use ondisk::config::vdev_type;
 use ondisk::{NvList, NvValue};
 use units::{Ashift, Guid, Txg, VdevId};
 
@@ -31,65 +34,8 @@ use crate::top::{TopConfig, TopId};
 use crate::tree::RootConfig;
 use crate::{Bias, Leaf, LeafKind, Top, TopKind, VdevAux, VdevError, VdevState, VdevTree};
 
-/// Keys of the configuration that are used in more than one place.
-pub(crate) mod key {
-    pub const ASHIFT: &str = "ashift";
-    pub const CHILDREN: &str = "children";
-    pub const CREATE_TXG: &str = "create_txg";
-    pub const GUID: &str = "guid";
-    pub const HOLE_ARRAY: &str = "hole_array";
-    pub const HOSTID: &str = "hostid";
-    pub const HOSTNAME: &str = "hostname";
-    pub const ID: &str = "id";
-    pub const IS_LOG: &str = "is_log";
-    pub const NAME: &str = "name";
-    pub const PATH: &str = "path";
-    pub const POOL_GUID: &str = "pool_guid";
-    pub const STATE: &str = "state";
-    pub const TOP_GUID: &str = "top_guid";
-    pub const TXG: &str = "txg";
-    pub const TYPE: &str = "type";
-    pub const VDEV_CHILDREN: &str = "vdev_children";
-    pub const VDEV_TREE: &str = "vdev_tree";
-    pub const VERSION: &str = "version";
-}
-
-const LEAF_ZAP: &str = "com.delphix:vdev_zap_leaf";
-const TOP_ZAP: &str = "com.delphix:vdev_zap_top";
-const ROOT_ZAP: &str = "com.klarasystems:vdev_zap_root";
-const HAS_VDEV_ZAPS: &str = "com.delphix:has_per_vdev_zaps";
-const OTHER_NAMES: [&str; 4] = ["devid", "phys_path", "vdev_enc_sysfs_path", "fru"];
-
-/// Whether a pool is in use, as its labels say. The numbers are the format's (`pool_state_t`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub enum PoolState {
-    /// In use, or was when its host went down.
-    Active = 0,
-    /// Put away in good order.
-    Exported = 1,
-    /// Destroyed; can still be imported until the devices are used again.
-    Destroyed = 2,
-    /// The device is a spare, not part of one pool.
-    Spare = 3,
-    /// The device is a read cache, not part of one pool.
-    L2Cache = 4,
-}
-
-impl PoolState {
-    /// The state of a number; `None` for those that are never stored.
-    #[must_use]
-    pub const fn from_raw(raw: u64) -> Option<Self> {
-        match raw {
-            0 => Some(Self::Active),
-            1 => Some(Self::Exported),
-            2 => Some(Self::Destroyed),
-            3 => Some(Self::Spare),
-            4 => Some(Self::L2Cache),
-            _ => None,
-        }
-    }
-}
+/// Names that a leaf's device has besides its path.
+const OTHER_NAMES: [&str; 4] = [key::DEVID, key::PHYS_PATH, key::ENC_SYSFS_PATH, "fru"];
 
 /// What the configuration says of the pool as a whole.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,31 +69,31 @@ impl PoolConfig {
     /// [`VdevError::BadConfig`] when a key that must be there is not.
     pub fn from_nvlist(config: &NvList) -> Result<Self, VdevError> {
         let text = |name| config.get_str(name).map(str::to_owned);
-        let state = number(config, key::STATE)?;
+        let state = number(config, key::POOL_STATE)?;
         Ok(Self {
             version: number(config, key::VERSION)?,
-            name: text(key::NAME).ok_or_else(|| missing(key::NAME))?,
+            name: text(key::POOL_NAME).ok_or_else(|| missing(key::POOL_NAME))?,
             state: PoolState::from_raw(state).ok_or_else(|| bad(format!("state is {state}")))?,
-            txg: Txg::new(number(config, key::TXG)?),
-            errata: config.get_u64("errata").unwrap_or(0),
-            comment: text("comment"),
-            compatibility: text("compatibility"),
+            txg: Txg::new(number(config, key::POOL_TXG)?),
+            errata: config.get_u64(key::ERRATA).unwrap_or(0),
+            comment: text(key::COMMENT),
+            compatibility: text(key::COMPATIBILITY),
             hostid: config.get_u64(key::HOSTID).unwrap_or(0),
             hostname: text(key::HOSTNAME).unwrap_or_default(),
-            features_for_read: config.get_nvlist("features_for_read").cloned().unwrap_or_default(),
+            features_for_read: config.get_nvlist(key::FEATURES_FOR_READ).cloned().unwrap_or_default(),
         })
     }
 
     fn head(&self, pool: Guid) -> NvList {
         let mut out = NvList::new();
         out.add_u64(key::VERSION, self.version)
-            .add_str(key::NAME, &*self.name)
-            .add_u64(key::STATE, self.state as u64)
-            .add_u64(key::TXG, self.txg.get())
+            .add_str(key::POOL_NAME, &*self.name)
+            .add_u64(key::POOL_STATE, self.state as u64)
+            .add_u64(key::POOL_TXG, self.txg.get())
             .add_u64(key::POOL_GUID, pool.get())
-            .add_u64("errata", self.errata);
-        add_text(&mut out, "comment", self.comment.as_deref());
-        add_text(&mut out, "compatibility", self.compatibility.as_deref());
+            .add_u64(key::ERRATA, self.errata);
+        add_text(&mut out, key::COMMENT, self.comment.as_deref());
+        add_text(&mut out, key::COMPATIBILITY, self.compatibility.as_deref());
         add_nonzero(&mut out, key::HOSTID, self.hostid);
         out.add_str(key::HOSTNAME, &*self.hostname);
         out
@@ -162,7 +108,7 @@ impl PoolConfig {
         }
         out.add_u64(key::VDEV_CHILDREN, tops.len() as u64);
         out.add_nvlist(key::VDEV_TREE, vdevs);
-        out.add_nvlist("features_for_read", self.features_for_read.clone());
+        out.add_nvlist(key::FEATURES_FOR_READ, self.features_for_read.clone());
         out
     }
 
@@ -181,7 +127,7 @@ impl PoolConfig {
     #[must_use]
     pub fn mos(&self, tree: &VdevTree) -> NvList {
         let mut out = self.head(tree.root().guid);
-        out.add_flag(HAS_VDEV_ZAPS);
+        out.add_flag(key::HAS_PER_VDEV_ZAPS);
         self.tail(out, tree, tree.to_nvlist())
     }
 }
@@ -199,9 +145,9 @@ impl VdevTree {
     pub fn to_nvlist(&self) -> NvList {
         let root = self.root();
         let mut out = NvList::new();
-        out.add_str(key::TYPE, "root").add_u64(key::ID, 0).add_u64(key::GUID, root.guid.get());
+        out.add_str(key::TYPE, vdev_type::ROOT).add_u64(key::ID, 0).add_u64(key::GUID, root.guid.get());
         add_nonzero(&mut out, key::CREATE_TXG, root.create_txg);
-        add_nonzero(&mut out, ROOT_ZAP, root.root_zap);
+        add_nonzero(&mut out, key::VDEV_ROOT_ZAP, root.root_zap);
         let children = self.all_tops().iter().map(|top| top_nvlist(top, Target::Mos)).collect();
         out.add_nvlist_array(key::CHILDREN, children);
         out
@@ -214,10 +160,10 @@ fn top_nvlist(top: &Top, target: Target) -> NvList {
         TopKind::Mirror | TopKind::Raidz { .. } | TopKind::Hole => None,
     };
     let kind = match top.kind() {
-        TopKind::Leaf => leaf.map_or("missing", |leaf| leaf.kind().name()),
-        TopKind::Mirror => "mirror",
-        TopKind::Raidz { .. } => "raidz",
-        TopKind::Hole => "hole",
+        TopKind::Leaf => leaf.map_or(vdev_type::MISSING, |leaf| leaf.kind().name()),
+        TopKind::Mirror => vdev_type::MIRROR,
+        TopKind::Raidz { .. } => vdev_type::RAIDZ,
+        TopKind::Hole => vdev_type::HOLE,
     };
     let config = top.config();
     let mut out = NvList::new();
@@ -228,20 +174,20 @@ fn top_nvlist(top: &Top, target: Target) -> NvList {
         add_names(&mut out, leaf);
     }
     if let TopKind::Raidz { parity } = top.kind() {
-        out.add_u64("nparity", parity.into());
+        out.add_u64(key::NPARITY, parity.into());
     }
-    out.add_u64("metaslab_array", config.metaslab_array)
-        .add_u64("metaslab_shift", config.metaslab_shift)
+    out.add_u64(key::METASLAB_ARRAY, config.metaslab_array)
+        .add_u64(key::METASLAB_SHIFT, config.metaslab_shift)
         .add_u64(key::ASHIFT, top.ashift().get().into())
-        .add_u64("asize", config.asize)
+        .add_u64(key::ASIZE, config.asize)
         .add_u64(key::IS_LOG, top.is_log().into());
     if let Some(leaf) = &leaf_config {
-        add_nonzero(&mut out, "DTL", leaf.dtl_object);
+        add_nonzero(&mut out, key::DTL, leaf.dtl_object);
     }
     add_nonzero(&mut out, key::CREATE_TXG, config.create_txg);
     if target == Target::Mos {
-        add_nonzero(&mut out, LEAF_ZAP, leaf_config.map_or(0, |leaf| leaf.leaf_zap));
-        add_nonzero(&mut out, TOP_ZAP, config.top_zap);
+        add_nonzero(&mut out, key::VDEV_LEAF_ZAP, leaf_config.map_or(0, |leaf| leaf.leaf_zap));
+        add_nonzero(&mut out, key::VDEV_TOP_ZAP, config.top_zap);
     }
     match (top.kind(), leaf) {
         (TopKind::Mirror | TopKind::Raidz { .. }, _) => {
@@ -250,7 +196,7 @@ fn top_nvlist(top: &Top, target: Target) -> NvList {
             out.add_nvlist_array(key::CHILDREN, children);
         }
         (TopKind::Hole, _) => {
-            out.add_u64("is_hole", 1);
+            out.add_u64(key::IS_HOLE, 1);
         }
         (TopKind::Leaf, Some(leaf)) => add_health(&mut out, leaf),
         (TopKind::Leaf, None) => {}
@@ -263,10 +209,10 @@ fn leaf_nvlist(leaf: &Leaf, index: u64, target: Target) -> NvList {
     let mut out = NvList::new();
     out.add_str(key::TYPE, leaf.kind().name()).add_u64(key::ID, index).add_u64(key::GUID, leaf.guid().get());
     add_names(&mut out, &config);
-    add_nonzero(&mut out, "DTL", config.dtl_object);
+    add_nonzero(&mut out, key::DTL, config.dtl_object);
     add_nonzero(&mut out, key::CREATE_TXG, config.create_txg);
     if target == Target::Mos {
-        add_nonzero(&mut out, LEAF_ZAP, config.leaf_zap);
+        add_nonzero(&mut out, key::VDEV_LEAF_ZAP, config.leaf_zap);
     }
     add_health(&mut out, leaf);
     out
@@ -278,7 +224,7 @@ fn add_names(out: &mut NvList, config: &LeafConfig) {
         add_text(out, name, value.as_deref());
     }
     if let Some(whole_disk) = config.whole_disk {
-        out.add_u64("whole_disk", whole_disk);
+        out.add_u64(key::WHOLE_DISK, whole_disk);
     }
 }
 
@@ -286,13 +232,13 @@ fn add_names(out: &mut NvList, config: &LeafConfig) {
 fn add_health(out: &mut NvList, leaf: &Leaf) {
     let (state, aux) = leaf.state();
     match state {
-        VdevState::Offline => out.add_u64("offline", 1),
-        VdevState::Faulted => out.add_u64("faulted", 1),
-        VdevState::Removed => out.add_u64("removed", 1),
+        VdevState::Offline => out.add_u64(key::OFFLINE, 1),
+        VdevState::Faulted => out.add_u64(key::FAULTED, 1),
+        VdevState::Removed => out.add_u64(key::REMOVED, 1),
         _ => return,
     };
     if state == VdevState::Faulted {
-        add_text(out, "aux_state", aux.stored_name());
+        add_text(out, key::AUX_STATE, aux.stored_name());
     }
 }
 
@@ -317,7 +263,7 @@ pub(crate) fn parse_root(
     let root = RootConfig {
         guid: Guid::new(number(tree, key::GUID)?),
         create_txg: tree.get_u64(key::CREATE_TXG).unwrap_or(0),
-        root_zap: tree.get_u64(ROOT_ZAP).unwrap_or(0),
+        root_zap: tree.get_u64(key::VDEV_ROOT_ZAP).unwrap_or(0),
     };
     let children = tree.get_nvlist_array(key::CHILDREN).ok_or_else(|| missing(key::CHILDREN))?;
     let mut tops = Vec::with_capacity(children.len());
@@ -336,15 +282,15 @@ fn parse_top(env: &Arc<dyn Env>, from: &NvList) -> Result<Top, VdevError> {
     let guid = Guid::new(number(from, key::GUID)?);
     let name = from.get_str(key::TYPE).ok_or_else(|| missing(key::TYPE))?;
     let (kind, leaves) = match name {
-        "hole" => (TopKind::Hole, Vec::new()),
-        "mirror" => (TopKind::Mirror, parse_leaves(env, id, from)?),
-        "raidz" if WIDENED.iter().any(|key| from.contains(key)) => {
+        vdev_type::HOLE => (TopKind::Hole, Vec::new()),
+        vdev_type::MIRROR => (TopKind::Mirror, parse_leaves(env, id, from)?),
+        vdev_type::RAIDZ if WIDENED.iter().any(|key| from.contains(key)) => {
             return Err(VdevError::UnsupportedKind { kind: "widened raidz".into() });
         }
-        "raidz" => {
+        vdev_type::RAIDZ => {
             let leaves = parse_leaves(env, id, from)?;
             // Pools older than the key have single parity.
-            let parity = from.get_u64("nparity").unwrap_or(1);
+            let parity = from.get_u64(key::NPARITY).unwrap_or(1);
             (raidz(leaves.len(), u8::try_from(parity).unwrap_or(u8::MAX))?, leaves)
         }
         _ => {
@@ -360,19 +306,19 @@ fn parse_top(env: &Arc<dyn Env>, from: &NvList) -> Result<Top, VdevError> {
         return Err(bad(format!("vdev {id} has ashift {ashift}")));
     }
     let config = TopConfig {
-        metaslab_array: number(from, "metaslab_array")?,
-        metaslab_shift: number(from, "metaslab_shift")?,
-        asize: number(from, "asize")?,
+        metaslab_array: number(from, key::METASLAB_ARRAY)?,
+        metaslab_shift: number(from, key::METASLAB_SHIFT)?,
+        asize: number(from, key::ASIZE)?,
         bias: Bias::log(from.get_u64(key::IS_LOG).unwrap_or(0) != 0),
         create_txg: from.get_u64(key::CREATE_TXG).unwrap_or(0),
-        top_zap: from.get_u64(TOP_ZAP).unwrap_or(0),
+        top_zap: from.get_u64(key::VDEV_TOP_ZAP).unwrap_or(0),
     };
     Ok(Top::new(env.clone(), TopId { id, guid, kind, ashift }, config, leaves))
 }
 
 /// What the configuration of a raidz has to which children were added: its old blocks are laid out
 /// as if these were not there.
-const WIDENED: [&str; 2] = [ondisk::config::RAIDZ_EXPANDING, ondisk::config::RAIDZ_EXPAND_TXGS];
+const WIDENED: [&str; 2] = [key::RAIDZ_EXPANDING, key::RAIDZ_EXPAND_TXGS];
 
 fn parse_leaves(env: &Arc<dyn Env>, vdev: VdevId, from: &NvList) -> Result<Vec<Arc<Leaf>>, VdevError> {
     let children = from.get_nvlist_array(key::CHILDREN).ok_or_else(|| missing(key::CHILDREN))?;
@@ -387,8 +333,8 @@ fn parse_leaf(
     keeps_faults: bool,
 ) -> Result<Arc<Leaf>, VdevError> {
     let kind = match from.get_str(key::TYPE) {
-        Some("file") => LeafKind::File,
-        Some("disk") => LeafKind::Disk,
+        Some(vdev_type::FILE) => LeafKind::File,
+        Some(vdev_type::DISK) => LeafKind::Disk,
         other => {
             return Err(VdevError::UnsupportedKind { kind: other.unwrap_or_default().to_owned() });
         }
@@ -396,15 +342,15 @@ fn parse_leaf(
     let config = LeafConfig {
         path: PathBuf::from(from.get_str(key::PATH).unwrap_or_default()),
         other_names: OTHER_NAMES.map(|name| from.get_str(name).map(str::to_owned)),
-        whole_disk: from.get_u64("whole_disk"),
-        dtl_object: from.get_u64("DTL").unwrap_or(0),
+        whole_disk: from.get_u64(key::WHOLE_DISK),
+        dtl_object: from.get_u64(key::DTL).unwrap_or(0),
         create_txg: from.get_u64(key::CREATE_TXG).unwrap_or(0),
-        leaf_zap: from.get_u64(LEAF_ZAP).unwrap_or(0),
+        leaf_zap: from.get_u64(key::VDEV_LEAF_ZAP).unwrap_or(0),
     };
     let guid = Guid::new(number(from, key::GUID)?);
     let leaf = Leaf::closed(env.clone(), LeafId { vdev, guid, kind }, config);
     // What it missed is known once that object can be read.
-    leaf.set_stale(from.contains("DTL"));
+    leaf.set_stale(from.contains(key::DTL));
     let (state, aux) = parse_health(from, keeps_faults);
     leaf.set_state(state, aux);
     if state != VdevState::Closed {
@@ -417,12 +363,12 @@ fn parse_leaf(
 /// what it lacks is told by nothing.
 fn parse_health(from: &NvList, keeps_faults: bool) -> (VdevState, VdevAux) {
     let is_set = |name| from.get_u64(name).is_some_and(|flag| flag != 0);
-    let aux = VdevAux::from_stored(from.get_str("aux_state").unwrap_or_default());
-    if is_set("faulted") && (keeps_faults || aux == VdevAux::External) {
+    let aux = VdevAux::from_stored(from.get_str(key::AUX_STATE).unwrap_or_default());
+    if is_set(key::FAULTED) && (keeps_faults || aux == VdevAux::External) {
         (VdevState::Faulted, aux)
-    } else if is_set("offline") {
+    } else if is_set(key::OFFLINE) {
         (VdevState::Offline, VdevAux::None)
-    } else if is_set("removed") && keeps_faults {
+    } else if is_set(key::REMOVED) && keeps_faults {
         (VdevState::Removed, VdevAux::None)
     } else {
         (VdevState::Closed, VdevAux::None)

@@ -35,8 +35,8 @@ impl LeafKind {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::File => "file",
-            Self::Disk => "disk",
+            Self::File => ondisk::config::vdev_type::FILE,
+            Self::Disk => ondisk::config::vdev_type::DISK,
         }
     }
 }

@@ -108,7 +108,7 @@ fn mark_stale(top: &Top, labels: &BTreeMap<Guid, LeafLabels>) {
     let Some(txg) = best_uberblock(found, None).map(UberblockPhys::txg) else { return };
     let label_txg = |leaf: &Leaf| {
         let label = labels.get(&leaf.guid())?.config(Some(txg))?;
-        label.get_u64(key::TXG).map(Txg::new)
+        label.get_u64(key::POOL_TXG).map(Txg::new)
     };
     let newest = top.leaves().iter().filter_map(|leaf| label_txg(leaf)).max();
     for leaf in top.leaves().iter().filter(|leaf| label_txg(leaf) < newest) {

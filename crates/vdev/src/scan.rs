@@ -67,7 +67,7 @@ pub enum LabelUse {
 pub async fn label_use(device: &Arc<dyn Device>) -> LabelUse {
     let (_, labels) = vdev_on(Arc::clone(device)).await;
     let Some(config) = labels.config(None) else { return LabelUse::Unused };
-    match config.get_u64(key::STATE).and_then(PoolState::from_raw) {
+    match config.get_u64(key::POOL_STATE).and_then(PoolState::from_raw) {
         Some(state @ (PoolState::Spare | PoolState::L2Cache)) => LabelUse::Auxiliary(state),
         Some(_) if labels.txg() == Txg::ZERO => LabelUse::NeverUsed,
         _ => match (PoolConfig::from_nvlist(config), labels.pool_guid()) {
@@ -110,12 +110,14 @@ fn candidate(guid: Guid, mut leaves: Vec<&FoundLeaf>) -> Option<Candidate> {
     let config_of = |leaf: &FoundLeaf| {
         leaf.labels
             .config(max)
-            .filter(|label| label.get_u64(key::TXG) > Some(0))
+            .filter(|label| label.get_u64(key::POOL_TXG) > Some(0))
             .or(leaf.labels.config(None))
             .cloned()
     };
     // Newest first; the sort is stable, so that of two equal ones the first path given wins.
-    leaves.sort_by_key(|leaf| std::cmp::Reverse(config_of(leaf).and_then(|label| label.get_u64(key::TXG))));
+    leaves.sort_by_key(|leaf| {
+        std::cmp::Reverse(config_of(leaf).and_then(|label| label.get_u64(key::POOL_TXG)))
+    });
     let newest = config_of(leaves.first()?)?;
     let pool = PoolConfig::from_nvlist(&newest).ok()?;
     let mut paths = BTreeMap::new();
@@ -164,7 +166,7 @@ fn assemble(
     });
     let children: Vec<_> = children.collect();
     let mut tree = NvList::new();
-    tree.add_str(key::TYPE, "root").add_u64(key::ID, 0).add_u64(key::GUID, guid.get());
+    tree.add_str(key::TYPE, key::vdev_type::ROOT).add_u64(key::ID, 0).add_u64(key::GUID, guid.get());
     tree.add_nvlist_array(key::CHILDREN, children);
     Some((tree, missing))
 }
@@ -172,8 +174,8 @@ fn assemble(
 /// Stands for a vdev of which nothing is known.
 fn absent_vdev(id: u64) -> NvList {
     let mut vdev = NvList::new();
-    vdev.add_str(key::TYPE, "hole").add_u64(key::ID, id).add_u64(key::GUID, 0);
-    for name in ["metaslab_array", "metaslab_shift", key::ASHIFT, "asize", key::IS_LOG] {
+    vdev.add_str(key::TYPE, key::vdev_type::HOLE).add_u64(key::ID, id).add_u64(key::GUID, 0);
+    for name in [key::METASLAB_ARRAY, key::METASLAB_SHIFT, key::ASHIFT, key::ASIZE, key::IS_LOG] {
         vdev.add_u64(name, 0);
     }
     vdev

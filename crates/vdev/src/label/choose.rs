@@ -35,7 +35,7 @@ fn newer(best: &UberblockPhys, ub: &UberblockPhys) -> bool {
 
 /// The label that counts, of those not after `max`.
 pub fn best_config<'a>(labels: impl IntoIterator<Item = &'a NvList>, max: Option<Txg>) -> Option<&'a NvList> {
-    let txg = |label: &NvList| label.get_u64(key::TXG).unwrap_or(0);
+    let txg = |label: &NvList| label.get_u64(key::POOL_TXG).unwrap_or(0);
     let allowed = labels.into_iter().filter(|label| max.is_none_or(|max| txg(label) <= max.get()));
     allowed.fold(None, |best, label| match best {
         Some(best) if txg(best) >= txg(label) => Some(best),

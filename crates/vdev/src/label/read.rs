@@ -83,7 +83,7 @@ impl LeafLabels {
     /// The group of the newest label; zero when there is none.
     #[must_use]
     pub fn txg(&self) -> Txg {
-        Txg::new(self.config(None).and_then(|config| config.get_u64(key::TXG)).unwrap_or(0))
+        Txg::new(self.config(None).and_then(|config| config.get_u64(key::POOL_TXG)).unwrap_or(0))
     }
 
     /// The leaf's guid, as the newest label has it.
