@@ -51,6 +51,30 @@ pub fn dataset_index(name: &str) -> Option<&'static IndexProp> {
     DATASET_INDEX.iter().find(|prop| prop.name == name)
 }
 
+/// The values of the indexed property of datasets called `name`: for tables made at compile time.
+///
+/// # Panics
+/// When there is no such property; so a table that names one does not compile.
+#[must_use]
+pub const fn dataset_values(name: &str) -> &'static [(&'static str, u64)] {
+    values_in(DATASET_INDEX, name)
+}
+
+const fn values_in(props: &'static [IndexProp], name: &str) -> &'static [(&'static str, u64)] {
+    match props {
+        [prop, ..] if same(prop.name.as_bytes(), name.as_bytes()) => prop.values,
+        [_, others @ ..] => values_in(others, name),
+        [] => panic!("there is no such indexed property"),
+    }
+}
+
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    match (a, b) {
+        ([x, a @ ..], [y, b @ ..]) => *x == *y && same(a, b),
+        _ => a.is_empty() && b.is_empty(),
+    }
+}
+
 /// The indexed property of pools called `name`.
 #[must_use]
 pub fn pool_index(name: &str) -> Option<&'static IndexProp> {
@@ -61,11 +85,14 @@ const fn prop(name: &'static str, default: u64, values: &'static [(&'static str,
     IndexProp { name, default, values }
 }
 
-const BOOLEAN: &[(&str, u64)] = &[("off", 0), ("on", 1)];
+/// Values of a switch.
+pub const BOOLEAN: &[(&str, u64)] = &[("off", 0), ("on", 1)];
+/// Values of the pool property `failmode`.
+pub const FAILMODE: &[(&str, u64)] = &[("wait", 0), ("continue", 1), ("panic", 2)];
 const CACHE: &[(&str, u64)] = &[("none", 0), ("metadata", 1), ("all", 2)];
 
 /// All indexed properties of datasets.
-pub static DATASET_INDEX: &[IndexProp] = &[
+pub const DATASET_INDEX: &[IndexProp] = &[
     prop("redundant_metadata", 0, &[("all", 0), ("most", 1), ("some", 2), ("none", 3)]),
     prop("sync", 0, &[("standard", 0), ("always", 1), ("disabled", 2)]),
     prop("checksum", ChecksumKind::On as u64, CHECKSUM),
@@ -105,14 +132,14 @@ pub static DATASET_INDEX: &[IndexProp] = &[
 ];
 
 /// All indexed properties of pools.
-pub static POOL_INDEX: &[IndexProp] = &[
+pub const POOL_INDEX: &[IndexProp] = &[
     prop("delegation", 1, BOOLEAN),
     prop("autoreplace", 0, BOOLEAN),
     prop("listsnapshots", 0, BOOLEAN),
     prop("autoexpand", 0, BOOLEAN),
     prop("readonly", 0, BOOLEAN),
     prop("multihost", 0, BOOLEAN),
-    prop("failmode", 0, &[("wait", 0), ("continue", 1), ("panic", 2)]),
+    prop("failmode", 0, FAILMODE),
     prop("autotrim", 0, BOOLEAN),
 ];
 

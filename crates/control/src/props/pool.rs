@@ -4,7 +4,7 @@ use super::{Access, Applies, Kind, PropDef};
 
 const ANY: Applies = Applies { filesystem: true, volume: true, snapshot: true };
 const SIZE: Kind = Kind::Size { none_is_zero: false };
-const SWITCH: Kind = Kind::Choice { help: "on | off", words: &[("off", 0), ("on", 1)] };
+const SWITCH: Kind = Kind::Choice { help: "on | off", words: ondisk::props::BOOLEAN };
 
 const fn ro(name: &'static str, column: &'static str, kind: Kind) -> PropDef {
     PropDef { name, column, kind, access: Access::ReadOnly, applies: ANY, default: "" }
@@ -31,10 +31,7 @@ pub const POOL_PROPS: &[PropDef] = &[
     set(
         "failmode",
         "FAILMODE",
-        Kind::Choice {
-            help: "wait | continue | panic",
-            words: &[("wait", 0), ("continue", 1), ("panic", 2)],
-        },
+        Kind::Choice { help: "wait | continue | panic", words: ondisk::props::FAILMODE },
         "wait",
     ),
     set("listsnapshots", "LISTSNAPS", SWITCH, "off"),
