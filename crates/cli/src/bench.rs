@@ -4,7 +4,9 @@
 
 mod beside;
 mod create;
+mod dice;
 mod file;
+mod latencies;
 mod replay;
 mod stream;
 mod usage;

@@ -8,9 +8,9 @@ use pool::{Pool, PoolError};
 use units::ObjectId;
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
+use super::latencies::Latencies;
 use super::usage::resident_bytes;
-use super::world::POOL;
-use super::zil::{Latencies, STABLE};
+use super::world::{POOL, STABLE};
 
 /// What many open datasets cost.
 #[derive(Clone, Debug, Default, serde::Serialize)]

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::zil::{Dice, Latencies};
+use super::dice::Dice;
+use super::latencies::Latencies;
 
 /// What to write.
 #[derive(Clone, Debug)]

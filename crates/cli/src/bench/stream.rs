@@ -12,9 +12,10 @@ use units::ObjectId;
 use vdev::PoolState;
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
+use super::dice::Dice;
+use super::latencies::Latencies;
 use super::usage::{Usage, peak_bytes};
 use super::world::{self, POOL, Shape};
-use super::zil::{Dice, Latencies};
 
 /// What to measure.
 #[derive(Clone, Debug)]

@@ -7,9 +7,13 @@ use device::{Env, RealEnv};
 use dsl::PropValue;
 use pool::{ImportSpec, Pool, PoolError, PoolSpec, Tuning};
 use vdev::NewVdev;
+use zpl::WriteFlags;
 
 /// The name of all of them.
 pub(super) const POOL: &str = "sawmill-bench";
+
+/// A write that returns when it is stable.
+pub(super) const STABLE: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
 
 /// What a pool is made of.
 #[derive(Clone, Debug, Default)]

@@ -12,11 +12,13 @@ use device::RealEnv;
 use pool::{Pool, PoolError, Tuning};
 use units::ObjectId;
 use vdev::PoolState;
-use zpl::{Cred, NewNode, WriteFlags, Zfs};
+use zpl::{Cred, NewNode, Zfs};
 
 use super::beside::{self, Beside};
+use super::dice::Dice;
+use super::latencies::Latencies;
 use super::usage::cpu_time;
-use super::world::{self, POOL, Shape};
+use super::world::{self, POOL, STABLE, Shape};
 use crate::memory;
 
 /// What to measure.
@@ -113,9 +115,6 @@ impl Stage {
     }
 }
 
-/// A write that returns when it is stable.
-pub(super) const STABLE: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
-
 /// File data is written so much at a time when the file is made.
 const FILL_BYTES: usize = 1 << 20;
 
@@ -163,7 +162,7 @@ async fn fill(zfs: &Zfs, span: u64) -> Result<ObjectId, PoolError> {
     let mut offset = 0;
     while offset < span {
         let len = FILL_BYTES.min((span - offset) as usize);
-        zfs.write(file, offset, &dice.noise(len), WriteFlags::default()).await?;
+        zfs.write(file, offset, &dice.noise(len), zpl::WriteFlags::default()).await?;
         offset += len as u64;
     }
     Ok(file)
@@ -228,60 +227,6 @@ fn write_until(
         if now == MEASURE {
             latencies.push(begun.elapsed());
         }
-    }
-}
-
-/// xorshift64: quick, and the same in every run.
-pub(super) struct Dice(u64);
-
-impl Dice {
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    /// Bytes that do not compress.
-    pub fn noise(&mut self, len: usize) -> Vec<u8> {
-        std::iter::repeat_with(|| self.roll().to_le_bytes()).flatten().take(len).collect()
-    }
-
-    pub fn roll(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}
-
-/// Times from call to return.
-#[derive(Default)]
-pub(super) struct Latencies(Vec<u64>);
-
-impl Latencies {
-    pub fn push(&mut self, time: Duration) {
-        self.0.push(time.as_nanos() as u64);
-    }
-
-    pub fn append(&mut self, mut other: Self) {
-        self.0.append(&mut other.0);
-    }
-
-    pub fn sorted(mut self) -> Self {
-        self.0.sort_unstable();
-        self
-    }
-
-    pub fn count(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    pub fn mean_us(&self) -> f64 {
-        self.0.iter().sum::<u64>() as f64 / self.count().max(1) as f64 / 1e3
-    }
-
-    /// The time below which that part of all lies; they must be sorted.
-    pub fn at_us(&self, part: f64) -> f64 {
-        let index = ((self.count() as f64 * part) as usize).min(self.0.len().saturating_sub(1));
-        self.0.get(index).map_or(0.0, |&nanos| nanos as f64 / 1e3)
     }
 }
 
