@@ -38,8 +38,8 @@ pub enum WrittenAhead {
     Placed(AheadWrite),
     /// It needs none: it lies in this pointer, or is zeros, and the pointer a hole of its size.
     Pointer(Blkptr),
-    /// It was placed before with the same bytes, and that write has not failed.
-    Before,
+    /// It was placed before with the same bytes, where this points, and that write has not failed.
+    Before(Blkptr),
 }
 
 const OPEN: u8 = 0;
@@ -117,10 +117,10 @@ pub(crate) struct AheadNotes {
 }
 
 impl AheadNotes {
-    /// Whether the block was placed with just these bytes, and nothing went wrong since.
-    pub fn has(&self, block: u64, data: &Arc<IoBuf>) -> bool {
-        let note = self.notes.get(&block);
-        note.is_some_and(|note| Arc::ptr_eq(&note.data, data) && !note.fate.is(VOID))
+    /// Where the block was placed with just these bytes, if nothing went wrong since.
+    pub fn place_of(&self, block: u64, data: &Arc<IoBuf>) -> Option<Blkptr> {
+        let note = self.notes.get(&block)?;
+        (Arc::ptr_eq(&note.data, data) && !note.fate.is(VOID)).then_some(note.bp)
     }
 
     /// Notes that `block`, being `data`, has places. What was noted of it before is not used.

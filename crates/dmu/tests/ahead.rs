@@ -145,7 +145,10 @@ fn a_block_written_ahead_is_not_written_again() {
         let dnode = world.file(1).await;
         let bp = world.write_ahead(&dnode).await;
         assert_eq!(bp.birth(), world.gate.open_txg());
-        assert!(matches!(world.place(&dnode), Some(WrittenAhead::Before)), "it has a place");
+        assert!(
+            matches!(world.place(&dnode), Some(WrittenAhead::Before(place)) if place == bp),
+            "it has a place"
+        );
         world.sync().await;
         assert_eq!(dnode.synced_blkptr(BlockId::new(0)).await.unwrap(), bp);
         assert_eq!(world.read(&dnode, BLOCK).await, noise(BLOCK, 1));
@@ -273,7 +276,7 @@ fn each_of_two_groups_has_its_own_bytes_written_ahead() {
         drop(held);
         assert_eq!(quiesce.await, first);
         let late = world.objset.place_ahead(&dnode, first, BlockId::new(0));
-        assert!(matches!(late, Some(WrittenAhead::Before)), "what is placed stays named");
+        assert!(matches!(late, Some(WrittenAhead::Before(_))), "what is placed stays named");
     });
 }
 

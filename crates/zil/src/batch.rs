@@ -16,6 +16,7 @@ use crate::block::{self, BlockBuilder};
 use crate::chain::HeaderState;
 use crate::data_place::{DataBlock, DataPlace};
 use crate::itx::{Fetched, LoggedWrite, Record, WriteData};
+use crate::named::Named;
 use crate::plan::{self, BLOCK_BYTES_MAX, BlockPlan, RECORD_BYTES_MAX, Shape, WRITE_HEAD_BYTES};
 use crate::shelf::Shelf;
 use crate::state::{Goal, State, Wanted};
@@ -48,6 +49,8 @@ pub struct Batch {
     avoid: Vec<VdevId>,
     records: Vec<Wanted>,
     unloggable: Vec<Goal>,
+    /// Blocks of data that records before these name.
+    named: Named,
     counts: Counts,
     /// When the first of its records came, if it has any.
     first_came: Option<Duration>,
@@ -80,6 +83,8 @@ pub struct LaidOut {
     pub records: Vec<Wanted>,
     /// The first record that is not, or not wholly, in the blocks, and how much of it is.
     cut: Option<(usize, u64)>,
+    /// Blocks of data that records name, for the next batch.
+    pub named: Named,
     pub counts: Counts,
 }
 
@@ -89,7 +94,7 @@ impl LaidOut {
         let places = self.records.iter_mut().filter_map(|record| record.place.take());
         let block = |place| match place {
             DataPlace::Block(block) => Some(block),
-            DataPlace::Pointer(_) | DataPlace::Before => None,
+            DataPlace::Pointer(_) | DataPlace::Before(_) => None,
         };
         places.filter_map(block).collect()
     }
@@ -127,9 +132,9 @@ impl Batch {
             }
         }
         let (expected, avoid) = (state.sizes.expected(), state.avoid.clone());
-        let (unloggable, counts) = (Vec::new(), Counts::default());
+        let (unloggable, counts, named) = (Vec::new(), Counts::default(), std::mem::take(&mut state.named));
         let first_came = records.first().map(|record| record.since);
-        Self { chain: id, tail, lr_seq, expected, avoid, records, unloggable, counts, first_came }
+        Self { chain: id, tail, lr_seq, expected, avoid, records, unloggable, named, counts, first_came }
     }
 
     /// When the first of its records was asked for.
@@ -139,7 +144,10 @@ impl Batch {
 
     /// Gets the data of writes that were logged without them, or places for them.
     pub async fn fetch(mut self) -> Self {
-        self.records.iter_mut().for_each(Wanted::find_place);
+        for record in &mut self.records {
+            record.find_place();
+            record.keep_place_in(&mut self.named, self.chain);
+        }
         if !self.records.iter().any(Wanted::is_later) {
             return self;
         }
@@ -260,8 +268,22 @@ impl Batch {
         let placed = self.records.iter().filter_map(Wanted::placed_in);
         let names_since = allocated.iter().map(Blkptr::birth).chain(placed).min();
         let names_since = names_since.unwrap_or(Txg::new(u64::MAX));
-        let Self { chain, unloggable, records, .. } = self;
-        LaidOut { chain, blocks, tail, lr_seq, allocated, names_since, unloggable, records, cut, counts }
+        let Self { chain, unloggable, records, named, .. } = self;
+        // What goes back in line names other blocks the next time.
+        let named = if cut.is_none() { named } else { Named::default() };
+        LaidOut {
+            chain,
+            blocks,
+            tail,
+            lr_seq,
+            allocated,
+            names_since,
+            unloggable,
+            records,
+            cut,
+            named,
+            counts,
+        }
     }
 }
 
@@ -328,6 +350,20 @@ impl Wanted {
             &self.record
         {
             self.place = source.place(*object, *offset, *length, self.txg);
+        }
+    }
+
+    /// Takes note of the block that the record names, in its turn. A record that leaves it at what another one
+    /// names, but for others in between, is to hold its data after all.
+    fn keep_place_in(&mut self, named: &mut Named, chain: u64) {
+        match &self.place {
+            Some(DataPlace::Block(block)) => named.add(chain, self.txg, block.bp().dva(0)),
+            Some(DataPlace::Before(bp)) if !named.has(chain, self.txg, bp.dva(0)) => {
+                self.place = None;
+                named.forget();
+            }
+            Some(DataPlace::Before(_) | DataPlace::Pointer(_)) => {}
+            None => named.forget(),
         }
     }
 

@@ -29,8 +29,8 @@ pub enum DataPlace {
     Block(Box<dyn DataBlock>),
     /// In the pointer itself; in a hole, zeros.
     Pointer(Blkptr),
-    /// In the block that an earlier record of the same txg in this log names.
-    Before,
+    /// In the block that this is the pointer of, which an earlier record of the same txg in this log names.
+    Before(Blkptr),
 }
 
 /// A block of data that has its place and is not written yet. Dropped without having been written
@@ -58,7 +58,7 @@ impl DataPlace {
         match self {
             Self::Block(block) => LogRecord::Write(LrWrite { blkptr: block.bp(), ..record }),
             Self::Pointer(bp) => LogRecord::Write(LrWrite { blkptr: *bp, ..record }),
-            Self::Before => LogRecord::Write2(record),
+            Self::Before(_) => LogRecord::Write2(record),
         }
     }
 
@@ -66,7 +66,7 @@ impl DataPlace {
     pub(crate) fn stored_bytes(&self) -> u64 {
         match self {
             Self::Block(block) => block.bp().psize().get(),
-            Self::Pointer(_) | Self::Before => 0,
+            Self::Pointer(_) | Self::Before(_) => 0,
         }
     }
 }
@@ -76,7 +76,7 @@ impl fmt::Debug for DataPlace {
         match self {
             Self::Block(block) => write!(f, "Block({:?})", block.bp()),
             Self::Pointer(bp) => write!(f, "Pointer({bp:?})"),
-            Self::Before => f.write_str("Before"),
+            Self::Before(bp) => write!(f, "Before({bp:?})"),
         }
     }
 }

@@ -38,6 +38,7 @@ mod live;
 mod log;
 mod loss;
 mod meter;
+mod named;
 mod pace;
 mod pending;
 mod plan;

@@ -25,6 +25,7 @@ use units::{ObjectId, Txg, VdevId, ZilSeq};
 use crate::chain::{BlockState, Chain, HeaderState, Retired};
 use crate::data_place::DataPlace;
 use crate::itx::{Record, Scope};
+use crate::named::Named;
 use crate::pace::Pace;
 use crate::pending::Entry;
 use crate::plan::SizeHistory;
@@ -137,6 +138,8 @@ pub struct State {
     /// How many of them are worth while.
     pub pace: Pace,
     pub sizes: SizeHistory,
+    /// Blocks of data that the newest records name; while a batch is in hand, that has it.
+    pub named: Named,
     /// When the newest batch ended.
     pub landed: Duration,
     /// No chain is to be begun any more, and the present one is to go.

@@ -225,6 +225,7 @@ impl Core {
             batch.unloggable.iter().for_each(|&goal| state.lose(goal));
             let flies = state.chain.as_ref().is_some_and(|chain| chain.id == batch.chain);
             if flies {
+                state.named = std::mem::take(&mut batch.named);
                 state.take_back(batch.rest());
                 self.count(&batch.counts);
             } else {

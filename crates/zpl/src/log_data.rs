@@ -137,7 +137,7 @@ impl WriteSource for InPlace {
         Some(match self.os.place_ahead(dnode, txg, block)? {
             WrittenAhead::Placed(write) => DataPlace::Block(Box::new(PlacedBlock(write))),
             WrittenAhead::Pointer(bp) => DataPlace::Pointer(bp),
-            WrittenAhead::Before => DataPlace::Before,
+            WrittenAhead::Before(bp) => DataPlace::Before(bp),
         })
     }
 

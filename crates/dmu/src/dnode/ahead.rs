@@ -25,8 +25,8 @@ impl Dnode {
     ) -> Option<WrittenAhead> {
         let block = block.get();
         let data = self.changed_block(txg, block)?;
-        if self.state.lock().changes_of(txg)?.ahead.has(block, &data) {
-            return Some(WrittenAhead::Before);
+        if let Some(bp) = self.state.lock().changes_of(txg)?.ahead.place_of(block, &data) {
+            return Some(WrittenAhead::Before(bp));
         }
         let policy = self.block_policy(self.object_type());
         let class = policy.data;

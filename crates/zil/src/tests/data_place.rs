@@ -1,14 +1,15 @@
 //! Writes whose data lie in blocks of their own.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-use device::{BoxFuture, Durability};
+use device::{BoxFuture, BufSlice, Durability, IoBuf};
 use ondisk::zil::{LogRecord, TxType};
 use ondisk::{Blkptr, Dva};
 use units::{ObjectId, Txg, VdevId};
 
 use super::world::{MemStore, OpKind, World, log_bp, now, pattern};
+use crate::named::Named;
 use crate::{
     DataBlock, DataPlace, Fetched, LogWalk, LoggedWrite, Record, Scope, WriteData, WriteSource, ZilError,
 };
@@ -178,28 +179,52 @@ fn a_block_whose_log_block_found_no_room_is_never_written() {
     world.check_promises();
 }
 
-#[test]
-fn a_record_whose_data_an_earlier_one_names_says_only_that_they_are_there() {
-    struct Before;
-    impl WriteSource for Before {
-        fn place(&self, _object: ObjectId, _offset: u64, _length: u64, _txg: Txg) -> Option<DataPlace> {
-            Some(DataPlace::Before)
-        }
-        fn fetch(
-            &self,
-            _object: ObjectId,
-            _offset: u64,
-            _length: u64,
-            _txg: Txg,
-        ) -> BoxFuture<'_, Result<Fetched, ZilError>> {
-            panic!("not fetched")
-        }
+/// One block that writes of a txg share: the first names it, the others find it named.
+struct Shared {
+    first: Source,
+    is_placed: AtomicBool,
+}
+
+impl WriteSource for Shared {
+    fn place(&self, object: ObjectId, offset: u64, length: u64, txg: Txg) -> Option<DataPlace> {
+        let DataPlace::Block(block) = self.first.place(object, offset, length, txg)? else { return None };
+        let is_placed = self.is_placed.swap(true, SeqCst);
+        Some(if is_placed { DataPlace::Before(block.bp()) } else { DataPlace::Block(block) })
     }
+
+    fn has_places(&self) -> bool {
+        true
+    }
+
+    fn fetch(
+        &self,
+        _object: ObjectId,
+        _offset: u64,
+        length: u64,
+        _txg: Txg,
+    ) -> BoxFuture<'_, Result<Fetched, ZilError>> {
+        let bytes = IoBuf::zeroed(length as usize);
+        Box::pin(async move { Ok(Fetched::Slices(vec![BufSlice::from(bytes)])) })
+    }
+}
+
+/// What a crash finds of writes to one block, in the log with one commit; where asked for, with a short one
+/// before the last.
+fn found_of_one_block(writes: u64, short: bool) -> Vec<LogRecord> {
     let mut world = World::primed(&[600]);
+    let first = Source { store: world.store.clone(), tag: 1, vdev: VdevId::new(0), tally: Arc::default() };
+    let source: Arc<dyn WriteSource> = Arc::new(Shared { first, is_placed: AtomicBool::new(false) });
     let object = ObjectId::new(5);
-    let data = WriteData::Later(Arc::new(Before));
-    let write = LoggedWrite { object, offset: 100, length: 5000, data };
-    world.assign(1, Scope::Object(object), Record::Write(write));
+    for tag in 1..=writes {
+        if short && tag == writes {
+            let data = WriteData::Bytes([7; 100].into());
+            let write = LoggedWrite { object, offset: 50, length: 100, data };
+            world.assign(tag + 1000, Scope::Object(object), Record::Write(write));
+        }
+        let data = WriteData::Later(Arc::clone(&source));
+        let write = LoggedWrite { object, offset: 0, length: BYTES, data };
+        world.assign(tag, Scope::Object(object), Record::Write(write));
+    }
     world.commit(Some(5));
     world.settle();
     let store = world.crash(false);
@@ -209,7 +234,49 @@ fn a_record_whose_data_an_earlier_one_names_says_only_that_they_are_there() {
     while let Some(block) = now(walk.next()).expect("a log that reads") {
         found.extend(block.records().map(|record| record.expect("sound").decode().expect("sound").1));
     }
-    let [record @ LogRecord::Write2(write)] = found.as_slice() else { panic!("{found:?}") };
-    assert_eq!(record.tx_type(), TxType::Write2);
-    assert_eq!((write.object, write.offset, write.length), (object, 100, 5000));
+    found
+}
+
+/// How a write has its data: in a block that it names, as a promise that they are there, or so many bytes.
+fn held(record: &LogRecord) -> &'static str {
+    match record {
+        LogRecord::Write(write) if !write.blkptr.is_hole() => "named",
+        LogRecord::Write(write)
+            if write.data.as_ref().is_some_and(|data| data.len() as u64 == write.length) =>
+        {
+            "held"
+        }
+        LogRecord::Write2(_) => "there",
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_record_whose_data_an_earlier_one_names_says_only_that_they_are_there() {
+    let found = found_of_one_block(3, false);
+    let kinds: Vec<_> = found.iter().map(held).collect();
+    assert_eq!(kinds, ["named", "there", "there"]);
+    let LogRecord::Write2(write) = &found[2] else { panic!("{found:?}") };
+    assert_eq!(found[2].tx_type(), TxType::Write2);
+    assert_eq!((write.object, write.offset, write.length), (ObjectId::new(5), 0, BYTES));
+}
+
+#[test]
+fn a_record_between_two_of_one_block_has_the_second_hold_its_data() {
+    let kinds: Vec<_> = found_of_one_block(3, true).iter().map(held).collect();
+    assert_eq!(kinds, ["named", "there", "held", "held"]);
+}
+
+#[test]
+fn what_is_named_is_forgotten_with_any_other_record_and_with_its_group() {
+    let place = |at| log_bp(VdevId::new(0), at, BYTES, Txg::new(5)).dva(0);
+    let mut named = Named::default();
+    named.add(1, Txg::new(5), place(8192));
+    named.add(1, Txg::new(5), place(16384));
+    assert!(named.has(1, Txg::new(5), place(8192)) && named.has(1, Txg::new(5), place(16384)));
+    assert!(!named.has(2, Txg::new(5), place(8192)) && !named.has(1, Txg::new(6), place(8192)));
+    named.add(1, Txg::new(6), place(16384));
+    assert!(!named.has(1, Txg::new(5), place(8192)), "of another group");
+    named.forget();
+    assert!(!named.has(1, Txg::new(6), place(16384)));
 }

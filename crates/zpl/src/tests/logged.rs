@@ -379,6 +379,35 @@ fn two_writes_to_one_block_are_one_block_written_and_two_records() {
     });
 }
 
+/// One after the other without a commit, then an fsync, and what a crash leaves.
+fn replayed_of(steps: &[(u64, usize, Option<u64>)]) {
+    run(async |world: Arc<World>, zfs| {
+        prime(&zfs).await;
+        let file = file(&zfs, zfs.root(), "f").await;
+        for (number, &(offset, len, size)) in (1..).zip(steps) {
+            zfs.write(file, offset, &noise(len, number), WriteFlags::default()).await.unwrap();
+            if let Some(size) = size {
+                let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
+                zfs.set_attributes(file, set).await.unwrap();
+            }
+        }
+        let expected = contents(&zfs, file).await;
+        zfs.fsync(file, false).await.unwrap();
+        let (zfs, _) = world.crash(zfs).await;
+        assert!(contents(&zfs, file).await == expected, "{steps:?}");
+    });
+}
+
+#[test]
+fn a_small_write_between_two_large_ones_does_not_outlast_them() {
+    const LARGE: usize = 40 << 10;
+    replayed_of(&[(0, LARGE, None), (50, 100, None), (0, LARGE, None)]);
+    replayed_of(&[(0, LARGE, None), (0, 30_000, None), (0, LARGE, None), (7, 8, None), (0, LARGE, None)]);
+    // What was cut off in between, and written again.
+    replayed_of(&[(0, LARGE, Some(5000)), (0, LARGE, None)]);
+    replayed_of(&[(0, LARGE, None), (0, LARGE, Some(0)), (100, LARGE, None), (0, LARGE, None)]);
+}
+
 #[test]
 fn logbias_throughput_puts_all_data_in_place() {
     let options = ZfsOptions { log_bias: LogBias::Throughput, ..ZfsOptions::default() };
