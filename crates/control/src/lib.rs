@@ -43,7 +43,7 @@ pub use client::{Client, ClientError};
 pub use dataset::{DatasetInfo, DatasetKind, MountInfo};
 pub use failure::{Failure, FailureKind};
 pub use paths::RunPaths;
-pub use pool::{ImportCandidate, PoolInfo, ScanFunction, ScanInfo, ScanState};
+pub use pool::{ImportCandidate, PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState};
 pub use server::{ServeError, Server};
 pub use service::Service;
 pub use state::{PoolHealth, VdevAux, VdevClass, VdevState};

@@ -32,6 +32,9 @@ pub struct PoolInfo {
     /// The last or running scrub or resilver.
     #[serde(default)]
     pub scan: Option<ScanInfo>,
+    /// Replays of intent logs that are under way.
+    #[serde(default)]
+    pub replays: Vec<ReplayInfo>,
     /// Data errors known.
     #[serde(default)]
     pub error_count: u64,
@@ -110,6 +113,19 @@ impl ScanInfo {
     pub fn is_under_way(&self) -> bool {
         self.state == ScanState::Scanning
     }
+}
+
+/// How far the replay of a dataset's intent log is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplayInfo {
+    /// The dataset.
+    pub dataset: String,
+    /// Records that are done.
+    pub records: u64,
+    /// All records of the log.
+    pub total_records: u64,
+    /// How long it will go on if records take as long as they did, in seconds; unknown before the first.
+    pub left_secs: Option<u64>,
 }
 
 /// A pool that a search of devices found.

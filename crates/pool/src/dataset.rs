@@ -17,7 +17,7 @@ use ondisk::objset::ObjsetType;
 use ondisk::zil::ZilHeader;
 use parking_lot::{Mutex, RwLock};
 use units::{ObjectId, ObjsetId, Txg};
-use zil::{Claimed, IntentLog, LogEvent, LogHandle, LogStore, ZilError};
+use zil::{Claimed, IntentLog, LogEvent, LogHandle, LogStore, ReplayProgress, ZilError};
 use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts};
 
 use crate::create::{TxSource, birth};
@@ -81,6 +81,11 @@ impl OpenDataset {
         let mut noted = self.noted.lock();
         let all = noted.with(kinds);
         std::mem::replace(&mut *noted, all) != all
+    }
+
+    /// How far the replay of its log has got, if one is under way.
+    pub fn replay_progress(&self) -> Option<ReplayProgress> {
+        self.log.lock().as_ref()?.replay_progress()
     }
 
     /// Its object in the meta-objset.

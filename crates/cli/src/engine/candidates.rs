@@ -139,6 +139,7 @@ fn from_labels(candidate: &Candidate) -> PoolInfo {
         caches: Vec::new(),
         spares: Vec::new(),
         scan: None,
+        replays: Vec::new(),
         error_count: 0,
         error_files: Vec::new(),
         bad_log: false,

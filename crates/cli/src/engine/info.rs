@@ -3,14 +3,25 @@
 use super::upgrade::VERSION_FEATURES;
 use super::{Held, features, settings, vdevs};
 use control::props::{Prop, Source, Value};
-use control::{PoolHealth, PoolInfo, VdevClass, VdevInfo, VdevState};
-use pool::Pool;
+use control::{PoolHealth, PoolInfo, ReplayInfo, VdevClass, VdevInfo, VdevState};
+use pool::{Pool, Replay};
 
 /// Everything about a pool that is held.
 pub async fn pool_info(held: &Held) -> PoolInfo {
     let mut info = bare(&held.pool).await;
     settings::put(&mut info.props, held).await;
+    info.replays = held.pool.replays().into_iter().map(replay_info).collect();
     info
+}
+
+fn replay_info(replay: Replay) -> ReplayInfo {
+    let Replay { dataset, progress } = replay;
+    ReplayInfo {
+        dataset,
+        records: progress.records,
+        total_records: progress.records_total,
+        left_secs: progress.left().map(|left| left.as_secs()),
+    }
 }
 
 /// What is known of a pool without regard to who holds it.
@@ -31,6 +42,7 @@ pub async fn bare(pool: &Pool) -> PoolInfo {
         caches: Vec::new(),
         spares: Vec::new(),
         scan: None,
+        replays: Vec::new(),
         error_count: 0,
         error_files: Vec::new(),
         bad_log: false,

@@ -5,7 +5,7 @@ use super::json::Json;
 use super::names::{NameStyle, vdev_name};
 use super::sections::sections;
 use super::status::state_word;
-use control::{PoolInfo, ScanFunction, ScanInfo, ScanState, VdevClass, VdevInfo, VdevKind, nice};
+use control::{PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, VdevClass, VdevInfo, VdevKind, nice};
 
 /// How numbers and vdevs are shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,8 +90,19 @@ pub fn status(pool: &PoolInfo, style: JsonStyle) -> Json {
     if let Some(scan) = pool.scan {
         json.put("scan_stats", scan_stats(scan, style));
     }
+    let json = json.with_some("replays", replays(pool, style));
     let json = if style.flat { flat(json, pool, style) } else { nested(json, pool, style) };
     json.with("error_count", style.count(pool.error_count))
+}
+
+fn replays(pool: &PoolInfo, style: JsonStyle) -> Json {
+    let one = |replay: &ReplayInfo| {
+        Json::object()
+            .with("records", style.id(replay.records))
+            .with("total_records", style.id(replay.total_records))
+            .with("seconds_left", replay.left_secs.map_or(Json::text("-"), |left| style.id(left)))
+    };
+    pool.replays.iter().fold(Json::object(), |all, replay| all.with(&replay.dataset, one(replay)))
 }
 
 fn nested(json: Json, pool: &PoolInfo, style: JsonStyle) -> Json {

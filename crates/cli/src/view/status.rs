@@ -4,7 +4,9 @@ use super::condition::{Condition, PAGES, condition};
 use super::names::{NameStyle, vdev_name};
 use super::sections::{all_rows, flatten, heading, sections};
 use control::props::ctime;
-use control::{PoolInfo, ScanFunction, ScanInfo, ScanState, VdevAux, VdevClass, VdevInfo, VdevState, nice};
+use control::{
+    PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, VdevAux, VdevClass, VdevInfo, VdevState, nice,
+};
 use std::fmt::Write;
 
 /// What to show.
@@ -41,11 +43,22 @@ pub fn status(pool: &PoolInfo, style: StatusStyle) -> String {
     if let Some(scan) = pool.scan {
         _ = writeln!(text, "  scan: {}", scan_line(scan));
     }
+    if !pool.replays.is_empty() {
+        let lines: Vec<String> = pool.replays.iter().map(replay_line).collect();
+        _ = writeln!(text, "replay: {}", lines.join("\n\t"));
+    }
     text.push_str("config:\n\n");
     text.push_str(&config(pool, style));
     text.push('\n');
     text.push_str(&errors(pool, style.verbose));
     text
+}
+
+/// How far the replay of one log is; records as they are, for people wait for the last one.
+fn replay_line(replay: &ReplayInfo) -> String {
+    let ReplayInfo { dataset, records, total_records, left_secs } = replay;
+    let to_go = left_secs.map_or_else(String::new, |left| format!(", {} to go", duration(left)));
+    format!("{dataset}: {records} of {total_records} records{to_go}")
 }
 
 /// The lines of `-x` when nothing ails.

@@ -1,7 +1,7 @@
 //! The pool of the captured sessions, and the captures themselves.
 
 use control::props::{Prop, Props, Source, Value};
-use control::{IoCounters, PoolHealth, PoolInfo, VdevClass, VdevInfo, VdevKind};
+use control::{IoCounters, PoolHealth, PoolInfo, ReplayInfo, VdevClass, VdevInfo, VdevKind};
 
 const MIB: u64 = 1 << 20;
 
@@ -100,10 +100,22 @@ pub fn p1() -> PoolInfo {
         caches: vec![cache],
         spares: vec![leaf("s1", 0, 7_480_303_256_425_706_180, VdevClass::Spare, 80)],
         scan: None,
+        replays: Vec::new(),
         error_count: 0,
         error_files: Vec::new(),
         bad_log: false,
     }
+}
+
+/// Two replays, one of them just begun.
+pub fn replays() -> Vec<ReplayInfo> {
+    let replay = |dataset: &str, records, left_secs| ReplayInfo {
+        dataset: dataset.to_owned(),
+        records,
+        total_records: 1_000_000,
+        left_secs,
+    };
+    vec![replay("p1", 12_345, Some(64)), replay("p1/a", 0, None)]
 }
 
 fn props() -> Props {

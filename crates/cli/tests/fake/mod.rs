@@ -178,6 +178,7 @@ impl FakeService {
             caches: Vec::new(),
             spares: Vec::new(),
             scan: None,
+            replays: Vec::new(),
             error_count: 0,
             error_files: Vec::new(),
             bad_log: false,

@@ -1,10 +1,11 @@
 //! Replay that cannot go on, and replay of many logs at once.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use device::FaultOp;
-use futures::future::join_all;
-use pool::{ImportSpec, Pool};
+use futures::future::{Either, join_all, select};
+use pool::{ImportSpec, Pool, Replay};
 use sim::{DiskModel, Sim};
 use vdev::PoolState;
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
@@ -105,6 +106,36 @@ fn logs_of_many_datasets_are_replayed_at_once() {
             assert!(fs.log.as_ref().expect("a log").stats().replayed > FEW, "{dataset}");
             check(&fs.zfs, FEW).await;
             drop(fs);
+            pool.close_filesystem(dataset).await.expect("it closes");
+        }
+        close(pool).await;
+    });
+}
+
+#[test]
+fn replays_are_told_while_they_are_under_way() {
+    let _tell = Tell;
+    tell("two logs".into());
+    let datasets = [POOL, "whirl/a"];
+    let sim = cut_off(30_300, &datasets, MANY);
+    run(&sim, async {
+        let pool = LOG.import(&sim, brisk(), false).await.expect("the logs are claimed");
+        assert_eq!(pool.replays(), [], "none has begun");
+        let mut told: Vec<Replay> = Vec::new();
+        let mut replaying = Box::pin(pool.replay_logs());
+        loop {
+            match select(&mut replaying, pool.env().sleep(Duration::from_micros(20))).await {
+                Either::Left((replayed, _)) => break replayed.expect("the logs are sound"),
+                Either::Right(_) => told.extend(pool.replays()),
+            }
+        }
+        drop(replaying);
+        assert_eq!(pool.replays(), [], "all have ended");
+        for dataset in datasets {
+            let of = told.iter().filter(|replay| replay.dataset == dataset);
+            let done: Vec<u64> = of.clone().map(|replay| replay.progress.records).collect();
+            assert!(done.is_sorted() && done.first() < done.last(), "{dataset}: {done:?}");
+            assert!(of.clone().all(|replay| replay.progress.records <= replay.progress.records_total));
             pool.close_filesystem(dataset).await.expect("it closes");
         }
         close(pool).await;

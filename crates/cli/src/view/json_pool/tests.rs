@@ -1,6 +1,6 @@
 use super::*;
 use crate::view::json::document;
-use crate::view::testing::json_p1;
+use crate::view::testing::{json_p1, replays};
 
 /// The capture in one line, as the command printed it.
 fn compact(pretty: &str) -> String {
@@ -35,4 +35,13 @@ fn a_missing_vdev_tells_where_it_was() {
 
 fn shown_of(pool: &PoolInfo) -> String {
     status(pool, JsonStyle::default()).to_string()
+}
+
+#[test]
+fn replays_under_way_are_told_by_dataset() {
+    let pool = PoolInfo { replays: replays(), ..json_p1() };
+    let text = shown_of(&pool);
+    let told = r#""replays":{"p1":{"records":"12345","total_records":"1000000","seconds_left":"64"},"p1/a":{"records":"0","#;
+    assert!(text.contains(told), "{text}");
+    assert!(!shown_of(&json_p1()).contains("replays"));
 }

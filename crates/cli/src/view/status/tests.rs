@@ -1,5 +1,5 @@
 use super::*;
-use crate::view::testing::{captured, p1};
+use crate::view::testing::{captured, p1, replays};
 use control::{PoolHealth, VdevKind};
 
 fn style() -> StatusStyle {
@@ -40,6 +40,16 @@ fn scanned() -> ScanInfo {
         pass_start_secs: 1_795_288_708,
         pass_secs: 10,
     }
+}
+
+#[test]
+fn replays_under_way_tell_how_long_they_go_on() {
+    let mut pool = p1();
+    assert!(!status(&pool, style()).contains("replay"));
+    pool.replays = replays();
+    let told = " state: ONLINE\nreplay: p1: 12345 of 1000000 records, 00:01:04 to go\n\tp1/a: 0 of 1000000 records\nconfig:\n";
+    let text = status(&pool, style());
+    assert!(text.contains(told), "{text}");
 }
 
 #[test]
