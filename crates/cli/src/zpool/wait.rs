@@ -4,7 +4,7 @@ use super::pools::{all, find};
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
-use control::props::Value;
+use control::props::{Prop, Value};
 use control::{PoolInfo, ScanFunction};
 use std::time::Duration;
 
@@ -64,7 +64,8 @@ impl Activity {
             scan.is_some_and(|scan| scan.is_under_way())
         };
         match self {
-            Self::Free => pool.props.get("freeing").is_some_and(|prop| prop.value != Value::Number(0)),
+            // Where it is not known, waiting would have no end.
+            Self::Free => matches!(pool.props.get("freeing"), Some(Prop { value: Value::Number(1..), .. })),
             Self::Resilver => scans(ScanFunction::Resilver),
             Self::Scrub => scans(ScanFunction::Scrub),
             Self::Absent => false,
