@@ -99,3 +99,21 @@ pub fn wait(session: &Session, pools: &[PoolInfo], activities: &[Activity]) -> R
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::testing::p1;
+    use control::props::Source;
+
+    #[test]
+    fn freeing_is_waited_for_while_something_is_left_that_is_known() {
+        let under_way = |value| {
+            let mut pool = p1();
+            pool.props.insert("freeing".to_owned(), Prop { value, source: Source::None });
+            Activity::Free.is_under_way(&pool)
+        };
+        assert!(under_way(Value::Number(1)));
+        assert!(!under_way(Value::Number(0)) && !under_way(Value::Absent));
+    }
+}
