@@ -18,8 +18,11 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A batch took so long.
+    /// A batch took so long; none at all is what a clock that stands still says.
     pub fn note(&mut self, took: Duration) {
+        if took.is_zero() {
+            return;
+        }
         let mean = self.mean.unwrap_or(took);
         self.mean = Some((mean * (NEWEST_ONE_IN - 1) + took) / NEWEST_ONE_IN);
     }
@@ -41,6 +44,7 @@ mod tests {
     #[test]
     fn quick_devices_need_one_lane_and_slow_ones_all() {
         let mut pace = Pace::default();
+        pace.note(Duration::ZERO);
         assert_eq!(pace.lanes(4), 4, "nothing is known");
         pace.note(QUICK);
         assert_eq!(pace.lanes(4), 1);
