@@ -65,6 +65,44 @@ fn a_stopped_daemon_is_gone_and_starts_again() {
     assert_ne!(place.pid().expect("runs again"), first);
 }
 
+/// Without a thread of its own to let wait, the kernel takes back what a ring asks of it.
+#[test]
+fn a_daemon_that_gets_no_more_threads_still_reads_and_writes() {
+    use std::os::unix::fs::chown;
+    const NOBODY: u32 = 65534;
+    let place = Place::with_files();
+    let program = place.path("sawmill");
+    std::fs::copy(env!("CARGO_BIN_EXE_sawmill"), &program).expect("copied");
+    // The limit is not for root.
+    let by_nobody: &[&str] = if rustix::process::geteuid().is_root() {
+        let everything = ["", "sawmill", "d1", "d2", "l1", "l2"];
+        everything
+            .iter()
+            .for_each(|name| chown(place.path(name), Some(NOBODY), Some(NOBODY)).expect("given"));
+        &["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    } else {
+        &["env"]
+    };
+    let run = |words: &[&str]| {
+        let mut command = Command::new(by_nobody[0]);
+        command.args(&by_nobody[1..]).args(words).env("SAWMILL_RUN", place.path("run"));
+        assert!(command.status().expect("runs").success(), "{words:?}");
+    };
+    run(&[&program.to_string_lossy(), "daemon", "start"]);
+    let pid = place.pid().expect("runs");
+    run(&["prlimit", "--pid", &pid, "--nproc=1"]);
+    place.ok("zpool create -m none tank mirror W/d1 W/d2 log mirror W/l1 W/l2");
+    place.ok("zfs create tank/x");
+    place.ok("zpool export tank");
+    place.ok("zpool import -N -d W/ tank");
+    place.ok("zpool scrub -w tank");
+    assert_eq!(place.ok("zpool list -Ho health tank"), "ONLINE\n");
+    assert_eq!(place.ok("zfs list -Ho name -r tank"), "tank\ntank/x\n");
+    place.ok("zpool export tank");
+    let zdb = Zdb::new(place.directory.path(), "tank");
+    zdb.check_blocks().unwrap_or_else(|error| panic!("{error}"));
+}
+
 #[test]
 fn a_terminated_daemon_stops_cleanly() {
     let place = Place::with_files();

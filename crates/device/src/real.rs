@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::exec::worker::Worker;
-use crate::exec::{local, ring, timer};
+use crate::exec::{keeper, local, ring, timer};
 use crate::{BoxFuture, Delayed, Delays, DelaysError, Device, DeviceError, Env, FileDevice, OpenMode, Shelf};
 
 /// Worker threads at most, unless asked for otherwise: tasks are few.
@@ -91,6 +91,7 @@ impl RealEnv {
     /// When the system gives no thread.
     #[must_use]
     pub fn new(options: Options) -> Arc<Self> {
+        keeper::start();
         let start = |n| Worker::start(format!("sawmill-{n}"), options.aborts_on_panic);
         let doors = Doors {
             uring: options.uring && ring::is_available(),

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use device::{Device, Env, OpenMode};
+use device::{Device, DeviceError, Env, OpenMode};
 use futures::future::join_all;
 use ondisk::{NvList, UberblockPhys};
+use tracing::Instrument as _;
 use units::{Guid, Txg, VdevId};
 
 use crate::config::key;
@@ -84,8 +85,16 @@ pub async fn scan(env: &Arc<dyn Env>, paths: &[PathBuf]) -> Vec<FoundLeaf> {
 }
 
 async fn scan_one(env: &Arc<dyn Env>, path: &Path) -> Option<FoundLeaf> {
-    let device = env.open(path, OpenMode::ReadOnly).await.ok()?;
-    let (_, labels) = vdev_on(device).await;
+    let device = match env.open(path, OpenMode::ReadOnly).await {
+        Ok(device) => device,
+        Err(error @ DeviceError::Open { .. }) => {
+            tracing::warn!(%error, "not looked at");
+            return None;
+        }
+        Err(_) => return None,
+    };
+    let span = tracing::warn_span!("scan", path = %path.display());
+    let (_, labels) = vdev_on(device).instrument(span).await;
     labels.config(None)?;
     Some(FoundLeaf { path: path.to_owned(), labels })
 }

@@ -35,8 +35,10 @@ pub fn paths(search: &[String]) -> Vec<PathBuf> {
 }
 
 fn names_in(directory: &Path) -> impl Iterator<Item = std::ffi::OsString> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten();
-    entries.filter_map(|entry| entry.ok().map(|e| e.file_name()))
+    let listed = std::fs::read_dir(directory);
+    let listed = listed
+        .inspect_err(|error| tracing::warn!(directory = %directory.display(), %error, "not looked through"));
+    listed.into_iter().flatten().filter_map(|entry| entry.ok().map(|e| e.file_name()))
 }
 
 impl Holder {

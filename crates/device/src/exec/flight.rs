@@ -39,12 +39,12 @@ impl Flight {
         &mut self.op
     }
 
-    /// Takes the kernel's answer. The flight comes back when it must be submitted again;
-    /// otherwise whoever waits for it, to be woken.
-    pub(crate) fn answer(mut self, answer: i32) -> Result<Option<Waker>, Self> {
+    /// Takes the kernel's answer.
+    pub(crate) fn answer(mut self, answer: i32) -> Answered {
         match self.op.advance(answer) {
-            Progress::More => Err(self),
-            Progress::Ended(result) => Ok(self.land(result)),
+            Progress::More => Answered::Again(self),
+            Progress::NotBegun => Answered::Refused(self),
+            Progress::Ended(result) => Answered::Landed(self.land(result)),
         }
     }
 
@@ -59,6 +59,16 @@ impl Flight {
         landing.outcome = Some((self.op.into_work(), result));
         landing.waker.take()
     }
+}
+
+/// What becomes of a flight after an answer of the kernel.
+pub(crate) enum Answered {
+    /// It has ended; whoever waits for it is to be woken.
+    Landed(Option<Waker>),
+    /// It is to be submitted again, for the rest.
+    Again(Flight),
+    /// The ring cannot do it: [`super::helpers`] can.
+    Refused(Flight),
 }
 
 /// How an operation may be done.

@@ -1,5 +1,5 @@
 //! Threads that make system calls where there is no io_uring: containers refuse it (seccomp), and
-//! old kernels do not have it.
+//! old kernels do not have it. A ring that cannot do something leaves it to them, too.
 //!
 //! A thread that waits for one operation alone makes the call itself; only what would be several
 //! at once comes here. The hand-off costs two wake-ups, which buys that a mirror's writes, or those
@@ -34,18 +34,31 @@ fn helpers() -> &'static Helpers {
     HELPERS.get_or_init(Helpers::default)
 }
 
-/// Lets a helper do an operation and wake whoever waits for it.
-pub(crate) fn take(flight: Flight) {
+/// Lets a helper do an operation and wake whoever waits for it. When there is no helper, nor a thread
+/// to be had for one, it is done here and now, and who is to be woken comes back.
+pub(crate) fn take(flight: Flight) -> Option<Waker> {
     let helpers = helpers();
     let mut desk = helpers.desk.lock();
-    desk.flights.push_back(flight);
-    if desk.flights.len() <= desk.idle {
+    if desk.flights.len() < desk.idle {
+        desk.flights.push_back(flight);
         helpers.work.notify_one();
-    } else if desk.threads < HELPERS_MAX {
-        desk.threads += 1;
-        let name = format!("sawmill-io-{}", desk.threads);
-        std::thread::Builder::new().name(name).spawn(|| run(helpers)).expect("a thread can be made");
+        return None;
     }
+    if desk.threads < HELPERS_MAX && start(helpers, desk.threads) {
+        desk.threads += 1;
+    }
+    if desk.threads == 0 {
+        drop(desk);
+        return flight.run_to_end();
+    }
+    desk.flights.push_back(flight);
+    None
+}
+
+/// Starts helper `n`; false when the system gives no thread.
+fn start(helpers: &'static Helpers, n: usize) -> bool {
+    let thread = std::thread::Builder::new().name(format!("sawmill-io-{}", n + 1));
+    thread.spawn(move || run(helpers)).is_ok()
 }
 
 fn run(helpers: &'static Helpers) {

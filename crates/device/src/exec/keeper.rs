@@ -91,6 +91,15 @@ fn tell(news: impl FnOnce(&mut Inbox)) {
     signal(&keeper.eventfd);
 }
 
+/// Starts the keeper's thread, if that was not done before: once it is needed there may be none to be
+/// had.
+///
+/// # Panics
+/// When the system gives no thread.
+pub(crate) fn start() {
+    keeper();
+}
+
 fn keeper() -> &'static Keeper {
     static KEEPER: OnceLock<Keeper> = OnceLock::new();
     KEEPER.get_or_init(|| {

@@ -65,7 +65,7 @@ impl Local {
     /// Submits, collects, fires; sleeps if there is nothing of all that and no wake.
     fn turn(&mut self, may_sleep: bool, wakers: &mut Vec<Waker>) {
         self.timers.fire_due(wakers);
-        self.unstage();
+        self.unstage(wakers);
         let may_sleep = may_sleep && wakers.is_empty();
         let timeout = self.timers.until_next();
         match &mut self.ring {
@@ -79,7 +79,7 @@ impl Local {
         self.timers.fire_due(wakers);
     }
 
-    fn unstage(&mut self) {
+    fn unstage(&mut self, wakers: &mut Vec<Waker>) {
         if self.staged.is_empty() {
             return;
         }
@@ -89,7 +89,7 @@ impl Local {
         for flight in self.staged.drain(..) {
             match &mut self.ring {
                 Some(ring) if flight.goes_by_ring() => ring.add(flight),
-                _ => helpers::take(flight),
+                _ => wakers.extend(helpers::take(flight)),
             }
         }
     }

@@ -70,6 +70,8 @@ pub(crate) struct Op {
 pub(crate) enum Progress {
     /// Not finished: ask again for the rest.
     More,
+    /// Not even begun, for want of a thread of the kernel's own: another must do it.
+    NotBegun,
     /// Finished.
     Ended(Result<(), Errno>),
 }
@@ -134,6 +136,9 @@ impl Op {
     fn advance_by(&mut self, answer: Result<usize, Errno>) -> Progress {
         match answer {
             Err(Errno::INTR | Errno::AGAIN) => Progress::More,
+            // Nobody here cancels requests. The kernel does when a request would wait, and it gets no
+            // thread to let wait: it is at the limit of threads, or short of memory.
+            Err(Errno::CANCELED) => Progress::NotBegun,
             Err(errno) => Progress::Ended(Err(errno)),
             Ok(bytes) => {
                 self.done += bytes;
@@ -154,8 +159,10 @@ impl Op {
     pub(crate) fn run_to_end(&mut self) -> Result<(), Errno> {
         loop {
             let answer = self.call();
-            if let Progress::Ended(result) = self.advance_by(answer) {
-                return result;
+            match self.advance_by(answer) {
+                Progress::More => {}
+                Progress::Ended(result) => return result,
+                Progress::NotBegun => return Err(Errno::CANCELED),
             }
         }
     }

@@ -10,7 +10,8 @@ use std::time::Duration;
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 use slab::Slab;
 
-use super::flight::Flight;
+use super::flight::{Answered, Flight};
+use super::helpers;
 
 /// Submissions a ring takes at once; more wait in its backlog.
 const ENTRIES: u32 = 128;
@@ -190,8 +191,9 @@ impl Ring {
             }
             let flight = self.flights.remove(completion.user_data() as usize);
             match flight.answer(completion.result()) {
-                Ok(waker) => wakers.extend(waker),
-                Err(again) => self.backlog.push_back(again),
+                Answered::Landed(waker) => wakers.extend(waker),
+                Answered::Again(flight) => self.backlog.push_back(flight),
+                Answered::Refused(flight) => wakers.extend(helpers::take(flight)),
             }
         }
         any

@@ -107,7 +107,8 @@ pub(super) fn part_offset(device_bytes: u64, label: usize, within: u64) -> Optio
 
 async fn read_config(device: &Arc<dyn Device>, label: usize) -> Option<NvList> {
     let at = part_offset(device.info().size_bytes, label, CONFIG_OFFSET)?;
-    let part = device.read(at, CONFIG_BYTES).await.ok()?;
+    let read = device.read(at, CONFIG_BYTES).await;
+    let part = read.inspect_err(|error| tracing::warn!(label, %error, "label not read")).ok()?;
     verify_part(&part, label_verifier(at)).then(|| VdevPhys::decode(&part).ok())?
 }
 
