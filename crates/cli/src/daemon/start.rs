@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Bringing pools back may replay logs: that takes as long as it takes. This bounds only
-/// the wait for a daemon that shows no sign of life.
-const START_MAX: Duration = Duration::from_secs(600);
+/// Bringing pools back may replay logs: that takes as long as it takes, and is told of in the log
+/// every few seconds. This bounds only the wait for a daemon that shows no sign of life.
+const SILENCE_MAX: Duration = Duration::from_secs(600);
 const POLL_FIRST: Duration = Duration::from_millis(1);
 const POLL_MAX: Duration = Duration::from_millis(50);
 
@@ -63,11 +63,19 @@ pub fn start(paths: &RunPaths) -> Result<(), StartError> {
     let log = open_for(&paths.log(), |o| o.append(true).create(true))?;
     let log_start = log.metadata().map_or(0, |m| m.len());
     let child = spawn(log).map_err(StartError::Spawn)?;
-    wait(&client, child, paths, log_start)
+    wait(&client, child, paths, log_start, SILENCE_MAX)
 }
 
-fn wait(client: &Client, mut child: Child, paths: &RunPaths, log_start: u64) -> Result<(), StartError> {
-    let started = Instant::now();
+/// Waits until the daemon answers. What it writes to its log, which was `log_start` bytes long, is a
+/// sign of life.
+fn wait(
+    client: &Client,
+    mut child: Child,
+    paths: &RunPaths,
+    log_start: u64,
+    silence_max: Duration,
+) -> Result<(), StartError> {
+    let mut heard = (log_start, Instant::now());
     let mut pause = POLL_FIRST;
     while !client.answers() {
         if matches!(child.try_wait(), Ok(Some(_))) {
@@ -77,7 +85,11 @@ fn wait(client: &Client, mut child: Child, paths: &RunPaths, log_start: u64) -> 
                 false => Err(StartError::Died(log_since(&paths.log(), log_start))),
             };
         }
-        if started.elapsed() > START_MAX {
+        let log_len = fs::metadata(paths.log()).map_or(heard.0, |log| log.len());
+        if log_len != heard.0 {
+            heard = (log_len, Instant::now());
+        }
+        if heard.1.elapsed() > silence_max {
             return Err(StartError::Silent { log: paths.log() });
         }
         std::thread::sleep(pause);
@@ -119,4 +131,26 @@ fn log_since(path: &Path, start: u64) -> String {
     };
     let text = read().unwrap_or_default();
     text.lines().last().unwrap_or("it left no word in its log").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Waits for a program that answers nobody, but ends.
+    fn wait_for(script: &str) -> StartError {
+        let dir = tempfile::tempdir().expect("a directory");
+        let paths = RunPaths::under(dir.path().to_owned());
+        let log = File::create(paths.log()).expect("a log");
+        let child = Command::new("sh").args(["-c", script]).stdout(log).spawn().expect("runs");
+        let client = Client::new(paths.socket());
+        wait(&client, child, &paths, 0, Duration::from_millis(1500)).expect_err("nobody answers")
+    }
+
+    #[test]
+    fn a_daemon_is_waited_for_as_long_as_it_shows_signs_of_life() {
+        let talks = "for i in $(seq 20); do echo $i records replayed; sleep 0.1; done; echo the end";
+        assert!(matches!(wait_for(talks), StartError::Died(last) if last == "the end"));
+        assert!(matches!(wait_for("exec sleep 3"), StartError::Silent { .. }));
+    }
 }
