@@ -1,6 +1,7 @@
 //! Commits on devices that work: what is written, when, and who is told.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use device::{BoxFuture, BufSlice, IoBuf};
 use ondisk::zil::LogRecord;
@@ -254,6 +255,34 @@ fn every_stage_of_a_commit_is_timed() {
     assert_eq!(stats.latency.total(), 10);
     let home = &stats.homes[&VdevId::new(0)];
     assert_eq!((home.writes.total(), home.flushes.total()), (home.blocks, 1));
+}
+
+/// How many batches are under way once many commit, after one batch took so long.
+fn batches_at_once_after(took: Duration) -> usize {
+    let mut world = World::primed(&[64, 64, 64]);
+    world.inner().lanes = 2;
+    world.write(1, 1, 100);
+    world.commit(Some(1));
+    world.tasks.run();
+    world.clock.pass(took);
+    world.settle();
+    for tag in 2..=4 {
+        world.write(tag, tag, 100);
+        world.commit(Some(tag));
+        world.tasks.run();
+    }
+    let under_way = world.inner().pending().len();
+    world.settle();
+    assert!((1..=4).all(|tag| world.is_promised(tag)));
+    world.check_promises();
+    under_way
+}
+
+#[test]
+fn devices_that_are_quicker_than_a_wake_get_one_batch_at_a_time() {
+    assert_eq!(batches_at_once_after(Duration::ZERO), 2, "nothing is known");
+    assert_eq!(batches_at_once_after(Duration::from_micros(6)), 1);
+    assert_eq!(batches_at_once_after(Duration::from_micros(90)), 2);
 }
 
 #[test]

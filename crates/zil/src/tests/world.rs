@@ -409,11 +409,29 @@ impl LogStore for MemStore {
     }
 }
 
-struct TestEnv(Mutex<u64>);
+/// Time that a test moves on.
+#[derive(Clone, Default)]
+pub struct Clock(Arc<AtomicU64>);
+
+impl Clock {
+    pub fn pass(&self, span: Duration) {
+        let micros = u64::try_from(span.as_micros()).expect("a short span");
+        self.0.fetch_add(micros, Ordering::SeqCst);
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::SeqCst))
+    }
+}
+
+struct TestEnv {
+    seed: Mutex<u64>,
+    clock: Clock,
+}
 
 impl Env for TestEnv {
     fn now(&self) -> Duration {
-        Duration::from_micros(*self.0.lock())
+        self.clock.now()
     }
     fn wall_clock(&self) -> Duration {
         Duration::ZERO
@@ -425,7 +443,7 @@ impl Env for TestEnv {
         panic!("the log spawned {name}");
     }
     fn random_u64(&self) -> u64 {
-        let mut seed = self.0.lock();
+        let mut seed = self.seed.lock();
         *seed += 1;
         seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
@@ -437,8 +455,12 @@ impl Env for TestEnv {
 
 /// An environment; each draws other numbers.
 pub fn env() -> Arc<dyn Env> {
+    env_at(Clock::default())
+}
+
+fn env_at(clock: Clock) -> Arc<dyn Env> {
     static RUNS: AtomicU64 = AtomicU64::new(1);
-    Arc::new(TestEnv(Mutex::new(RUNS.fetch_add(1, Ordering::SeqCst) << 32)))
+    Arc::new(TestEnv { seed: Mutex::new(RUNS.fetch_add(1, Ordering::SeqCst) << 32), clock })
 }
 
 /// What a test handed in, and where it should be found.
@@ -450,6 +472,8 @@ pub struct World {
     pub store: MemStore,
     pub log: Arc<IntentLog<Live>>,
     pub tasks: Tasks,
+    /// Stands still, unless a test moves it on.
+    pub clock: Clock,
     /// Records that some commit has vouched for, with their txgs.
     pub promised: Arc<Mutex<Vec<(Tag, Txg)>>>,
     assigned: Vec<(Tag, Txg, Scope)>,
@@ -484,15 +508,22 @@ impl World {
             is_attended: true,
         };
         let store = MemStore(Arc::new(Mutex::new(inner)));
-        let log = IntentLog::empty(OBJSET, Arc::new(store.clone()), env());
-        Self::over(store, log)
+        let clock = Clock::default();
+        let log = IntentLog::empty(OBJSET, Arc::new(store.clone()), env_at(clock.clone()));
+        Self { clock, ..Self::over(store, log) }
     }
 
     /// The world of a log that was imported.
     pub fn over(store: MemStore, log: IntentLog<Live>) -> Self {
         let log = Arc::new(log);
-        let mut world =
-            Self { store, log, tasks: Tasks::default(), promised: Arc::default(), assigned: Vec::new() };
+        let mut world = Self {
+            store,
+            log,
+            tasks: Tasks::default(),
+            clock: Clock::default(),
+            promised: Arc::default(),
+            assigned: Vec::new(),
+        };
         world.tasks.spawn(sync_loop(world.store.clone(), world.log.handle()));
         world
     }
