@@ -90,6 +90,12 @@ fn a_daemon_that_gets_no_more_threads_still_reads_and_writes() {
     };
     run(&[&program.to_string_lossy(), "daemon", "start"]);
     let pid = place.pid().expect("runs");
+    let threads = std::fs::read_dir(Path::new("/proc").join(&pid).join("task")).expect("listed");
+    let name = |thread: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(thread.expect("listed").path().join("comm")).expect("has a name")
+    };
+    // What others leave behind is taken over by a thread that cannot be made later.
+    assert!(threads.map(name).any(|name| name == "sawmill-keeper\n"));
     run(&["prlimit", "--pid", &pid, "--nproc=1"]);
     place.ok("zpool create -m none tank mirror W/d1 W/d2 log mirror W/l1 W/l2");
     place.ok("zfs create tank/x");
