@@ -4,6 +4,7 @@
 mod place;
 
 use control::RunPaths;
+use oracle::needs::{Need, lack_of_fuse};
 use oracle::zdb::Zdb;
 use place::Place;
 use std::path::Path;
@@ -221,8 +222,8 @@ fn a_destroyed_pool_can_be_brought_back_by_name() {
 
 #[test]
 fn files_survive_a_kill_where_mounts_are_possible() {
-    if std::fs::File::options().read(true).write(true).open("/dev/fuse").is_err() {
-        eprintln!("SKIPPED: no /dev/fuse here: nothing can be mounted");
+    if let Some(lack) = lack_of_fuse() {
+        Need::Fuse.is_missing(lack);
         return;
     }
     let place = Place::with_files();
@@ -242,8 +243,8 @@ fn files_survive_a_kill_where_mounts_are_possible() {
 
 #[test]
 fn a_daemon_stops_though_a_file_is_open() {
-    if std::fs::File::options().read(true).write(true).open("/dev/fuse").is_err() {
-        eprintln!("SKIPPED: no /dev/fuse here: nothing can be mounted");
+    if let Some(lack) = lack_of_fuse() {
+        Need::Fuse.is_missing(lack);
         return;
     }
     let place = Place::with_files();

@@ -58,7 +58,7 @@ pub struct Corpus {
 }
 
 impl Corpus {
-    /// That of the golden pools; empty when they are not here, which has been said aloud then.
+    /// That of the golden pools.
     #[must_use]
     pub fn golden() -> Self {
         let mut corpus = Self::default();
@@ -86,7 +86,7 @@ impl Corpus {
     }
 
     fn add_pool(&mut self, name: &str) {
-        let images = golden::images(name).unwrap_or_default();
+        let images = golden::images(name);
         for path in &images {
             self.add_labels(&File::open(path).expect("the image is there"));
         }

@@ -4,4 +4,5 @@ pub mod big_endian;
 pub mod golden;
 pub mod grub;
 pub mod image;
+pub mod needs;
 pub mod zdb;

@@ -19,7 +19,7 @@ fn number(word: Option<&str>) -> u64 {
 /// `zdb -iiii`, as it was printed when the pool was made.
 fn by_zdb(name: &str) -> BTreeSet<Shown> {
     // Where it shows the value of an attribute, no line ends.
-    let text = golden::text(name, "zil.txt").expect("it is there");
+    let text = golden::text(name, "zil.txt");
     let text = text.replace("Block seqno", "\nBlock seqno").replace("TX_", "\nTX_");
     let (mut dataset, mut block, mut shown) = (String::new(), 0, BTreeSet::new());
     for line in text.lines() {
@@ -71,7 +71,7 @@ fn by_us(world: &World, devices: &Path) -> BTreeSet<Shown> {
 fn every_record_is_shown_that_zdb_shows() {
     let world = World::new();
     for name in DIRTY {
-        let Some(devices) = golden::path(name) else { return };
+        let devices = golden::path(name);
         let (ours, zdbs) = (by_us(&world, &devices), by_zdb(name));
         assert_eq!(zdbs.difference(&ours).next(), None, "{name}");
         // The golden text's lines are cut, and so is a record that shares one with such a value.
@@ -85,7 +85,7 @@ fn every_record_is_shown_that_zdb_shows() {
 
 /// The number of each dataset's objset, as `zdb` told.
 fn objsets(name: &str) -> BTreeMap<String, u64> {
-    let text = golden::text(name, "zil.txt").expect("it is there");
+    let text = golden::text(name, "zil.txt");
     let words = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let of_line = |words: Vec<&str>| match words.as_slice() {
         ["Dataset", name, _, "ID", id, ..] => Some(((*name).to_owned(), number(Some(id)))),
@@ -97,8 +97,8 @@ fn objsets(name: &str) -> BTreeMap<String, u64> {
 #[test]
 fn a_log_device_without_its_pool_shows_every_record_that_zdb_shows() {
     let name = "g14-dirty-zil-slog";
-    let Some(images) = golden::images(name) else { return };
-    let (devices, world) = (golden::path(name).expect("it has images"), World::new());
+    let images = golden::images(name);
+    let (devices, world) = (golden::path(name), World::new());
     let log = images.iter().find(|image| is_log(image)).and_then(|image| image.file_name()).expect("a log");
     let found = json(&world, &devices, &format!("inspect -j G/{} zil", log.to_string_lossy()));
     assert_eq!(found["label"]["fields"]["pool"]["value"], "whirl", "{}", found["label"]);
@@ -129,7 +129,7 @@ fn a_log_device_without_its_pool_shows_every_record_that_zdb_shows() {
 fn a_plan_tells_what_waits_for_replay_and_where() {
     let world = World::new();
     for name in DIRTY {
-        let Some(devices) = golden::path(name) else { return };
+        let devices = golden::path(name);
         let synced = json(&world, &devices, "inspect -j -f -d G/ whirl uberblock")["txg"]["value"].as_u64();
         let plan = json(&world, &devices, "zpool import --replay-plan -j -f -d G/ whirl");
         for (dataset, plan) in plan["datasets"].as_object().expect("datasets") {
@@ -149,9 +149,9 @@ fn a_plan_tells_what_waits_for_replay_and_where() {
 
 #[test]
 fn a_plan_tells_what_a_missing_log_takes_along() {
-    let Some(devices) = golden::path("g14-dirty-zil-slog") else { return };
+    let devices = golden::path("g14-dirty-zil-slog");
     let world = World::new();
-    let images = golden::images("g14-dirty-zil-slog").expect("they are there");
+    let images = golden::images("g14-dirty-zil-slog");
     let without: Vec<String> = images
         .iter()
         .filter(|image| !is_log(image.as_path()))
@@ -181,7 +181,7 @@ fn blocks(world: &World, devices: &Path, dataset: &str) -> Vec<(u64, u64, u64)> 
 #[test]
 fn a_plan_and_an_import_tell_what_lies_behind_a_damaged_block_and_that_a_torn_last_one_is_no_loss() {
     let world = World::new();
-    let Some(devices) = golden::copy("g14-dirty-zil-slog", world.path()) else { return };
+    let devices = golden::copy("g14-dirty-zil-slog", world.path());
     let log = std::fs::read_dir(&devices).expect("a directory").map(|entry| entry.expect("readable").path());
     let log = log.into_iter().find(|path| is_log(path)).expect("a log device");
     let log = std::fs::File::options().write(true).open(log).expect("a copy");

@@ -79,12 +79,13 @@ mod tests {
     use super::*;
     use crate::compat::{SHARED_DIR, parse, read};
     use crate::props::is_feature;
+    use oracle::needs::Need;
     use std::path::Path;
 
     #[test]
     fn releases_are_as_the_files_of_openzfs_say() {
         if !Path::new(SHARED_DIR).exists() {
-            eprintln!("SKIPPED: OpenZFS's files of features are not installed");
+            Need::Features.is_missing(&format!("{SHARED_DIR} is not there"));
             return;
         }
         for name in RELEASES.iter().flat_map(|release| release.names) {

@@ -1,6 +1,8 @@
 use std::process::Command;
 use std::sync::atomic::Ordering;
 
+use oracle::needs::Need;
+
 use super::*;
 use crate::{Env, OpenMode, Options, RealEnv};
 
@@ -20,7 +22,7 @@ fn a_kernel_that_refuses_direct_io_after_all_gets_it_buffered() {
     let mut device = FileDevice::open(file.path(), OpenMode::ReadWrite, true).expect("opened");
     let inner = Arc::get_mut(&mut device.0).expect("the only owner");
     let Some(direct) = &mut inner.direct else {
-        eprintln!("SKIPPED: no direct I/O here");
+        Need::DirectIo.is_missing("no direct I/O in the directory for temporary files");
         return;
     };
     // Believes that any address will do, which the kernel does not.
@@ -61,7 +63,7 @@ impl Drop for Loop {
 fn a_block_device_has_its_size_and_sectors_and_one_writer() {
     let file = file_on_disk();
     let Some(disk) = Loop::over(&file) else {
-        eprintln!("SKIPPED: no loop devices for us here");
+        Need::Loop.is_missing("losetup sets up no loop device");
         return;
     };
     let env = RealEnv::new(Options { workers: 1, ..Options::default() });

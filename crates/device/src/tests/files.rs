@@ -2,6 +2,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use oracle::needs::Need;
 use units::LeafOffset;
 
 use super::{at, env, filled, holds, plain_env};
@@ -50,7 +51,8 @@ fn a_file_on_a_disk_goes_around_the_page_cache() {
     let file = file_on_disk(1 << 20);
     let device = FileDevice::open(file.path(), OpenMode::ReadOnly, true).expect("opened");
     if !device.is_direct() {
-        eprintln!("SKIPPED: no direct I/O in {}", disk_dir().display());
+        Need::DirectIo.is_missing(&format!("no direct I/O in {}", disk_dir().display()));
+        return;
     }
     assert!(!device.info().is_block_device);
 }
@@ -170,7 +172,7 @@ fn what_is_no_device_is_named_so() {
 #[test]
 fn files_in_memory_need_no_ring() {
     let Ok(mut file) = tempfile::NamedTempFile::new_in("/dev/shm") else {
-        eprintln!("SKIPPED: no tmpfs at /dev/shm");
+        Need::Tmpfs.is_missing("no file can be made in /dev/shm");
         return;
     };
     file.write_all(&[7; 65536]).expect("written");

@@ -1,4 +1,5 @@
-//! Every small history, and every state that a power cut in its last step could leave.
+//! Every small history, with states that a power cut in its last step could leave: all of them where up to
+//! two writes are at risk at the cut, otherwise a sample (see [`CrashPlan`]).
 //!
 //! ```text
 //!  a pool made once ─► booted, imported ─► steps ─► the last one, recorded ─► crash images

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use oracle::needs::Need;
 use oracle::zdb::ZdbError;
 use pool::Tuning;
 use sim::{CrashImage, CrashPlan, DiskModel, Recording, Sim};
@@ -123,9 +124,7 @@ impl Run {
 
     fn ask_zdb(&self, peek: impl Fn(&Path, u64, usize) -> Vec<u8>) {
         match space::check_by_zdb(self.shape, peek) {
-            Err(ZdbError::Missing(error)) if std::env::var("CI").as_deref() != Ok("true") => {
-                eprintln!("SKIPPED: no zdb here: {error}")
-            }
+            Err(ZdbError::Missing(error)) => Need::Zdb.is_missing(&error.to_string()),
             judged => judged.unwrap_or_else(|error| panic!("{error}")),
         }
     }

@@ -116,7 +116,7 @@ fn check(world: &World, told: &Manifest, what: &str) -> bool {
 }
 
 fn rounds(name: &str, rounds: u64) {
-    let Some(images) = golden::images(name) else { return };
+    let images = golden::images(name);
     let dir = tempfile::tempdir().expect("a directory");
     let mut victim = Victim::copy(&images[0], dir.path());
     let world = World::of(name, vec![victim.path.clone()]);
@@ -151,7 +151,7 @@ fn g10_damaged_reads_right_or_not_at_all() {
 
 #[test]
 fn g03_with_damage_on_one_side_of_its_mirror_reads_as_if_nothing_had_happened() {
-    let Some(images) = golden::images("g03-mirror-log") else { return };
+    let images = golden::images("g03-mirror-log");
     let dir = tempfile::tempdir().expect("a directory");
     for side in 0..2 {
         let mut victim = Victim::copy(&images[side], dir.path());

@@ -25,7 +25,7 @@ use world::World;
 
 /// Reads the pool's images and compares all that is in them with its manifest.
 fn reads_as_its_manifest_says(name: &str) {
-    let Some(world) = World::golden(name) else { return };
+    let world = World::golden(name);
     world.check(&world.told("manifest.jsonl"), Leave::default());
     props::check(&world);
 }

@@ -21,7 +21,7 @@ struct Line<'a> {
 
 /// Fails unless all that can be known of properties is as told.
 pub fn check(world: &World) {
-    let info = golden::text(&world.name, "info.txt").expect("the pool itself is there");
+    let info = golden::text(&world.name, "info.txt");
     let pool = world.import(true).expect("it could be imported before");
     let datasets = world.env.block_on(names(&pool)).expect("datasets can be listed");
     let lines: Vec<_> = lines(&info).filter(|line| !line.dataset.contains('#')).collect();
