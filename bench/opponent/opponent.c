@@ -7,6 +7,11 @@
  * (the program is linked with -rdynamic, so these definitions win): a write to a file vdev is one
  * pwrite and not two, a flush is fdatasync and not fsync, and reads are plain.
  *
+ * Two settings are what a kernel with this machine's memory would have, and not libzpool's: each dirty
+ * byte counts twice against free space until it is synced and not 24 times (spa_asize_inflation; else a
+ * pool of a few gigabytes looks full at 160 MB of dirty data and its writers wait), and a tenth of
+ * memory may be dirty (zfs_dirty_data_max), four gigabytes at most.
+ *
  * --crash ACKS kills the process at the end, after each thread has noted the newest version that
  * was acknowledged for each of its places; --replay ACKS opens the pool again, replays, and counts
  * places that are older than that: proof that what is measured is durable. With --forget the log
@@ -44,6 +49,9 @@ static struct {
 	const char *crash, *replay;
 	int forget;
 } plan = { .threads = 1, .size = 8192, .span = 400ULL << 20, .seconds = 5 };
+
+/* Declared by no header of the package. */
+extern uint_t spa_asize_inflation;
 
 static objset_t *os;
 static zilog_t *zilog;
@@ -455,6 +463,15 @@ parse(int argc, char **argv)
 	}
 }
 
+/* As a kernel module in a pool that is large beside what is dirty. */
+static void
+tune(void)
+{
+	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+	spa_asize_inflation = 2;
+	zfs_dirty_data_max = MIN(memory / 10, 4ULL << 30);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -463,6 +480,7 @@ main(int argc, char **argv)
 	choose_cache();
 	kernel_init(SPA_MODE_READ | SPA_MODE_WRITE);
 	zfs_flags = 0;
+	tune();
 	for (int i = 0; i < TX_MAX_TYPE; i++)
 		functions[i] = replay_nothing;
 	functions[TX_WRITE] = replay_write;

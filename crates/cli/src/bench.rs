@@ -1,4 +1,4 @@
-//! `sawmill bench zil | replay | stream | create | file | check`: measuring, and checking what was promised.
+//! `sawmill bench zil | replay | stream | create | names | file | check`: measuring, and checking what was promised.
 //!
 //! These take `--name value …` words: a value list goes on to the next `--name`.
 
@@ -7,6 +7,7 @@ mod create;
 mod dice;
 mod file;
 mod latencies;
+mod names;
 mod replay;
 mod stream;
 mod usage;
@@ -28,6 +29,7 @@ const USAGE: &str = "usage:
 	bench replay --main FILE... [--log FILE...] [--records N] [--files N] [--size S] [--span S] [--batch N] [--cache S] [--json]
 	bench stream --size S --main FILE... [--record S] [--compression C] [--compressible] [--cache S] [--seconds T] [--json]
 	bench create --files N --main FILE... [--size S] [--cache S] [--json]
+	bench names --path DIR [--files N] [--json]
 	bench file --path FILE --threads N --size S --span S --seconds T [--acks FILE] [--json]
 	bench check --path FILE --acks FILE
 ";
@@ -47,6 +49,7 @@ pub(crate) fn main(words: &[String]) -> u8 {
         "replay" => replay(&words, rest),
         "stream" => stream(&words),
         "create" => create(&words),
+        "names" => names(&words),
         "file" => file(&words),
         "check" => check(&words),
         other => return usage(&format!("unrecognized command '{other}'")),
@@ -172,6 +175,13 @@ fn create(words: &Words) -> Result<u8, Refusal> {
         return Err(Refusal::Usage("--main FILE is needed".into()));
     }
     let report = create::run(&environment()?, &plan).map_err(failed)?;
+    print_report(words, &report, report.text());
+    Ok(0)
+}
+
+fn names(words: &Words) -> Result<u8, Refusal> {
+    let plan = names::Plan { path: words.path("path")?, files: words.number("files", 200_000)? };
+    let report = names::run(&plan).map_err(failed)?;
     print_report(words, &report, report.text());
     Ok(0)
 }
