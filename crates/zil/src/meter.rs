@@ -32,7 +32,9 @@ impl ReplayProgress {
     #[must_use]
     pub fn left(&self) -> Option<Duration> {
         let left = self.records_total.saturating_sub(self.records);
-        (self.records > 0).then(|| self.elapsed.mul_f64(left as f64 / self.records as f64))
+        let secs = self.elapsed.as_secs_f64() * left as f64 / self.records as f64;
+        // A header may say any number of records.
+        (self.records > 0).then(|| Duration::try_from_secs_f64(secs).unwrap_or(Duration::MAX))
     }
 }
 

@@ -10,9 +10,14 @@
 //! records behind it that are in the pool too, which does no harm: they change contents of
 //! objects only, to what the log says, in the order of the log (see [`crate::replay`]).
 //!
+//! A log's records are numbered for as long as its chain lives, and those of synced txgs are gone from its front:
+//! the first record that replay meets may have any number. So a mark is kept for each record that was begun and is
+//! not yet stable, and none for the numbers between records.
+//!
 //! Invariants
 //! - The header never covers a record that is not stable with it
 //!   (test: `the_header_covers_only_what_is_stable_with_it`).
+//! - Memory is taken for records, not for numbers (test: `numbers_that_no_record_has_take_no_memory`).
 
 use std::collections::VecDeque;
 
@@ -25,7 +30,7 @@ enum Mark {
     UnderWay(Option<Txg>),
     /// It is stable when this txg is.
     Done(Txg),
-    /// There was nothing to do, or no such record.
+    /// There was nothing to do.
     Nothing,
 }
 
@@ -33,7 +38,8 @@ enum Mark {
 #[derive(Debug, Default)]
 pub struct Progress {
     covered: ZilSeq,
-    marks: VecDeque<Mark>,
+    /// The records begun behind that one, by their numbers, which rise.
+    marks: VecDeque<(ZilSeq, Mark)>,
 }
 
 impl Progress {
@@ -44,24 +50,20 @@ impl Progress {
 
     /// A record is begun; those between it and the one before do not exist.
     pub fn begin(&mut self, seq: ZilSeq) {
-        let index = self.index(seq).expect("records are begun in order");
-        if self.marks.len() <= index {
-            self.marks.resize(index + 1, Mark::Nothing);
-        }
-        self.marks[index] = Mark::UnderWay(None);
+        assert!(self.newest() < seq, "records are begun in order");
+        self.marks.push_back((seq, Mark::UnderWay(None)));
     }
 
     /// A part of a record is in the pool once `txg` is stable; or, when it `is_all`, the record.
     pub fn note(&mut self, seq: ZilSeq, txg: Txg, is_all: bool) {
-        let index = self.index(seq).expect("a record is under way until all of it is noted");
-        self.marks[index] = if is_all { Mark::Done(txg) } else { Mark::UnderWay(Some(txg)) };
+        let mark = self.mark(seq).expect("a record is under way until all of it is noted");
+        *mark = if is_all { Mark::Done(txg) } else { Mark::UnderWay(Some(txg)) };
     }
 
     /// Nothing of a record is left to do.
     pub fn end(&mut self, seq: ZilSeq) {
         // One that was noted as a whole may be covered by now.
-        let mark = self.index(seq).and_then(|index| self.marks.get_mut(index));
-        if let Some(mark) = mark
+        if let Some(mark) = self.mark(seq)
             && let Mark::UnderWay(noted) = *mark
         {
             *mark = noted.map_or(Mark::Nothing, Mark::Done);
@@ -70,28 +72,36 @@ impl Progress {
 
     /// What the header may say once `txg`, which nobody notes any more, is stable.
     pub fn sync(&mut self, txg: Txg) -> ZilSeq {
-        while let Some(mark) = self.marks.front() {
-            match *mark {
-                Mark::Nothing => {}
-                Mark::Done(done) if done <= txg => {}
-                Mark::Done(_) | Mark::UnderWay(_) => break,
-            }
+        let is_stable = |mark: Mark| match mark {
+            Mark::Nothing => true,
+            Mark::Done(done) => done <= txg,
+            Mark::UnderWay(_) => false,
+        };
+        while let Some(&(seq, mark)) = self.marks.front()
+            && is_stable(mark)
+        {
             self.marks.pop_front();
-            self.covered = self.covered.next();
+            self.covered = seq;
         }
         self.covered
     }
 
     /// Begins again behind the first record that is not done: the newest before it.
     pub fn restart(&mut self) -> ZilSeq {
-        let whole = self.marks.iter().take_while(|mark| !matches!(mark, Mark::UnderWay(_))).count();
+        let whole = self.marks.iter().take_while(|(_, mark)| !matches!(mark, Mark::UnderWay(_))).count();
         self.marks.truncate(whole);
-        ZilSeq::new(self.covered.get() + whole as u64)
+        self.newest()
     }
 
-    /// Where a record's mark is; `None` when the header covers it.
-    fn index(&self, seq: ZilSeq) -> Option<usize> {
-        Some(seq.get().checked_sub(self.covered.get() + 1)? as usize)
+    /// The newest record that was begun, or that the header covers.
+    fn newest(&self) -> ZilSeq {
+        self.marks.back().map_or(self.covered, |(seq, _)| *seq)
+    }
+
+    /// A record's mark; `None` when the header covers it.
+    fn mark(&mut self, seq: ZilSeq) -> Option<&mut Mark> {
+        let index = self.marks.binary_search_by_key(&seq, |(of, _)| *of).ok()?;
+        Some(&mut self.marks[index].1)
     }
 }
 

@@ -18,6 +18,9 @@
 //! A record that cannot be applied is tried once more after a txg has synced; then replay stops
 //! and leaves the log as it is. Nothing that was promised is thrown away unasked.
 //!
+//! Numbers of records come from the disk. Only that they rise is asked of them; a log in which they do not is left
+//! as it is (test: `record_numbers_that_do_not_rise_stop_replay_and_keep_the_log`).
+//!
 //! Invariants
 //! - Records about names are applied in order, each once, over any number of crashes
 //!   (test: `replay_resumes_after_a_crash_at_each_record`).
@@ -29,6 +32,7 @@ use std::sync::Arc;
 
 use device::{BoxFuture, IoBuf};
 use futures::stream::{self, StreamExt};
+use ondisk::OndiskError;
 use ondisk::zil::{LogRecord, RecordHead};
 use units::{ObjectId, Txg, ZilSeq};
 
@@ -146,6 +150,9 @@ const LANES_AT_ONCE: usize = 64;
 /// Bytes of records that are gathered before they are applied.
 const LANES_BYTES: usize = 16 << 20;
 
+/// The largest block that a file can have.
+const DATA_BYTES_MAX: u64 = 16 << 20;
+
 /// A record to be applied.
 struct Todo {
     seq: ZilSeq,
@@ -153,6 +160,23 @@ struct Todo {
     head: RecordHead,
     record: LogRecord,
     bytes: usize,
+}
+
+/// Whether numbers of records rise, as whoever writes a log has them do: the header says with one number how far
+/// a replay has got.
+#[derive(Default)]
+struct Order {
+    newest: Option<ZilSeq>,
+}
+
+impl Order {
+    fn check(&mut self, seq: ZilSeq) -> Result<(), OndiskError> {
+        if self.newest.is_some_and(|newest| seq <= newest) {
+            return Err(OndiskError::BadValue { what: "log record", field: "sequence", value: seq.get() });
+        }
+        self.newest = Some(seq);
+        Ok(())
+    }
 }
 
 /// Records of objects' contents, each object's in order.
@@ -202,14 +226,17 @@ impl Core {
         let claim_txg = Txg::new(header.claim_txg.get());
         let mut report = ReplayReport::default();
         let mut waiting = Lanes::default();
+        let mut order = Order::default();
         let mut walk = LogWalk::new(self.objset, &header, &*self.store);
         while let Some(block) = walk.next().await? {
             claimed.note_block(&block.bp);
             report.blocks += 1;
             for record in block.records() {
                 let raw = record.map_err(|source| self.bad_record(block.seq, source))?;
+                order.check(raw.seq()).map_err(|source| self.bad_record(raw.seq(), source))?;
                 claimed.note_record(&raw);
-                self.meter.span((header.claim_lr_seq.get() + 1).saturating_sub(raw.seq().get()));
+                let behind = header.claim_lr_seq.get().saturating_sub(raw.seq().get());
+                self.meter.span(behind.saturating_add(1));
                 if raw.seq() <= first || raw.txg() < claim_txg {
                     report.skipped += 1;
                     self.meter.add(raw.bytes().len());
@@ -278,7 +305,7 @@ impl Core {
 
     async fn replay_record(&self, into: &dyn Replay, todo: Todo) -> Result<Applied, ZilError> {
         let Todo { seq, txtype, head, record, bytes } = todo;
-        let block = self.replay_block(&record).await?;
+        let block = self.replay_block(seq, &record).await?;
         let is_all = record.object().is_none();
         let record = ReplayRecord { head, record, block };
         let ctx = ReplayCtx { core: self, seq, is_all };
@@ -299,14 +326,19 @@ impl Core {
         Ok(applied)
     }
 
-    async fn replay_block(&self, record: &LogRecord) -> Result<Option<ReplayBlock>, ZilError> {
+    async fn replay_block(&self, seq: ZilSeq, record: &LogRecord) -> Result<Option<ReplayBlock>, ZilError> {
         let LogRecord::Write(write) = record else { return Ok(None) };
         if write.data.is_some() {
             return Ok(None);
         }
         let bytes = write.blkptr.lsize().get();
         let data = if write.blkptr.is_hole() {
-            IoBuf::zeroed(usize::try_from(bytes.max(write.length)).unwrap_or(0))
+            let bytes = bytes.max(write.length);
+            if bytes > DATA_BYTES_MAX {
+                let source = OndiskError::BadValue { what: "log record", field: "length", value: bytes };
+                return Err(self.bad_record(seq, source));
+            }
+            IoBuf::zeroed(bytes as usize)
         } else {
             self.store.read_data_block(&write.blkptr).await?
         };
@@ -314,7 +346,7 @@ impl Core {
         Ok(Some(ReplayBlock { offset, data }))
     }
 
-    fn bad_record(&self, seq: ZilSeq, source: ondisk::OndiskError) -> ZilError {
+    fn bad_record(&self, seq: ZilSeq, source: OndiskError) -> ZilError {
         ZilError::BadRecord { objset: self.objset, seq, source }
     }
 }

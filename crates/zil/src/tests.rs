@@ -7,6 +7,7 @@ mod golden;
 mod history;
 mod import;
 mod loss;
+mod numbers;
 mod replay;
 mod rest;
 mod space;

@@ -25,6 +25,7 @@ mod images;
 mod labels;
 mod memory;
 mod model;
+mod numbers;
 mod promise;
 mod replay;
 mod shape;

@@ -31,7 +31,7 @@ async fn fill(zfs: &Zfs, files: u64) {
     }
 }
 
-async fn check(zfs: &Zfs, files: u64) {
+pub async fn check(zfs: &Zfs, files: u64) {
     for number in 0..files {
         let file = zfs.lookup(zfs.root(), &name(number)).await.expect("it was promised").object;
         let mut bytes = vec![0; 9_000];
@@ -41,7 +41,7 @@ async fn check(zfs: &Zfs, files: u64) {
 }
 
 /// A pool of several datasets with a log, cut off with work in the logs of all of them.
-fn cut_off(seed: u64, datasets: &[&str], files: u64) -> Sim {
+pub fn cut_off(seed: u64, datasets: &[&str], files: u64) -> Sim {
     let sim = Sim::seed(seed);
     LOG.add_disks(&sim, DiskModel::ssd());
     run(&sim, async {
@@ -61,7 +61,7 @@ fn cut_off(seed: u64, datasets: &[&str], files: u64) -> Sim {
     sim.power_cut(seed).boot(seed)
 }
 
-async fn close(pool: Arc<Pool>) {
+pub async fn close(pool: Arc<Pool>) {
     space::check(&pool).await;
     pool.close(PoolState::Exported).await.expect("a pool closes");
 }

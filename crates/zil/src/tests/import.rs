@@ -20,13 +20,13 @@ use crate::{
 /// A file system that remembers what it was told, and in which txg; what a crash leaves of it is
 /// what had synced.
 #[derive(Default)]
-struct Files {
-    done: Mutex<Vec<(Tag, Txg)>>,
-    store: Option<MemStore>,
+pub(super) struct Files {
+    pub done: Mutex<Vec<(Tag, Txg)>>,
+    pub store: Option<MemStore>,
     /// Records that fail, and how often.
-    fails: Mutex<Vec<(Tag, u32)>>,
+    pub fails: Mutex<Vec<(Tag, u32)>>,
     /// Records up to this tag are synced before the next is replayed.
-    sync_until: u64,
+    pub sync_until: u64,
 }
 
 fn tag_of(record: &LogRecord) -> Tag {
@@ -86,7 +86,7 @@ pub(super) fn crashed(tags: u64) -> MemStore {
     world.crash(false)
 }
 
-fn tags(done: &Mutex<Vec<(Tag, Txg)>>) -> Vec<u64> {
+pub(super) fn tags(done: &Mutex<Vec<(Tag, Txg)>>) -> Vec<u64> {
     done.lock().iter().map(|(tag, _)| tag.0).collect()
 }
 
