@@ -212,7 +212,11 @@ impl Zfs {
         let znode = self.file(object).await?;
         let _lock = znode.lock.whole().await;
         znode.check_alive()?;
-        offset.checked_add(data.len() as u64).filter(|&end| end <= FILE_BYTES_MAX).ok_or(ZplError::TooBig)?;
+        let data_end = offset.checked_add(data.len() as u64);
+        data_end
+            .map(|data_end| data_end.max(end))
+            .filter(|&end| end <= FILE_BYTES_MAX)
+            .ok_or(ZplError::TooBig)?;
         let piece = Piece { offset, data };
         let tx = self.os.begin(Estimate { write_bytes: data.len() as u64, frees: false }).await?;
         self.grow_block(&tx, &znode, piece.end()).await?;

@@ -32,6 +32,9 @@ use crate::xattr::XattrMode;
 use crate::xvattr::Extra;
 use crate::zfs::Zfs;
 
+/// The largest block that a file can have.
+const FILE_BLOCK_BYTES_MAX: u64 = 16 << 20;
+
 impl Replay for Zfs {
     fn apply<'a>(
         &'a self,
@@ -194,6 +197,9 @@ impl Zfs {
 
     /// Copies what the record shares with another file: the blocks are read and written again.
     async fn replay_clone(&self, origin: Origin<'_>, lr: &LrCloneRange) -> Result<()> {
+        if lr.block_bytes > FILE_BLOCK_BYTES_MAX {
+            return Err(ZplError::Invalid("the block size of a logged clone"));
+        }
         let end = lr.offset.saturating_add(lr.length);
         for (index, bp) in lr.blkptrs.iter().enumerate() {
             let offset = lr.offset.saturating_add((index as u64).saturating_mul(lr.block_bytes));

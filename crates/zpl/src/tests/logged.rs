@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use ondisk::Blkptr;
 use ondisk::acl::{Ace, ace_flags, ace_mask, ace_type, decode, encode_old, trivial};
 use ondisk::zil::record::body::{LrAclBody, attr_mask, xattr_bits};
-use ondisk::zil::record::{LrAcl, LrAclV0, LrAttr, LrCreate, LrCreateAcl, LrSetattr};
+use ondisk::zil::record::{LrAcl, LrAclV0, LrAttr, LrCloneRange, LrCreate, LrCreateAcl, LrSetattr, LrWrite};
 use ondisk::zil::{LogRecord, TxType};
 use units::ObjectId;
 
@@ -17,7 +18,7 @@ use crate::*;
 const GENERATION: u64 = 3;
 
 /// A log's first commit waits for the group whose header names it; what comes later is in the log.
-async fn prime(zfs: &Zfs) {
+pub(super) async fn prime(zfs: &Zfs) {
     file(zfs, zfs.root(), "prime").await;
     zfs.sync().await.unwrap();
 }
@@ -280,7 +281,7 @@ fn a_rename_that_leaves_a_whiteout_is_one_record_and_one_transaction() {
 }
 
 /// Bytes that do not compress.
-fn noise(len: usize, seed: u64) -> Vec<u8> {
+pub(super) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let roll = || {
         state ^= state << 13;
@@ -438,4 +439,30 @@ fn how_long_is_long_can_be_told() {
         let bytes = noise(128 << 10, 4);
         assert_eq!(kinds_of(&zfs, write_sync(&zfs, file, 0, &bytes)).await, [0, 0, 128 << 10]);
     });
+}
+
+#[test]
+fn lengths_in_a_log_that_no_file_can_have_stop_its_replay() {
+    let write2 =
+        |object, length| LogRecord::Write2(LrWrite { object, offset: 1 << 20, length, ..LrWrite::default() });
+    let clone = |object, block_bytes| {
+        let blkptrs = vec![Blkptr::HOLE];
+        let lr = LrCloneRange { object, offset: 0, length: u64::MAX, block_bytes, blkptrs };
+        LogRecord::CloneRange(lr)
+    };
+    let records: [&dyn Fn(ObjectId) -> LogRecord; 4] = [
+        &|object| write2(object, u64::MAX),
+        &|object| write2(object, i64::MAX as u64),
+        &|object| clone(object, u64::MAX),
+        &|object| clone(object, 1 << 40),
+    ];
+    for record in records {
+        run(async |world: Arc<World>, zfs| {
+            prime(&zfs).await;
+            let file = file(&zfs, zfs.root(), "f").await;
+            log(&zfs, record(file)).await;
+            let crashed = world.cut_off(zfs).await;
+            crashed.zfs.replay(crashed.log).await.map(drop).expect_err("nobody wrote that");
+        });
+    }
 }

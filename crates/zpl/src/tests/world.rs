@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use device::{BoxFuture, BufSlice, Durability, Env, IoBuf};
 use dmu::{Objset, ObjsetContext, ObjsetProps, TxgGate};
-use ondisk::{Blkptr, ObjsetType};
+use ondisk::zil::RecordHead;
+use ondisk::{Blkptr, LogRecord, ObjsetType};
 use parking_lot::Mutex;
 use sim::{DiskModel, DiskSpec, SimEnv};
 use units::{ObjsetId, Txg, VdevId};
 use vdev::{NewVdev, VdevTree};
-use zil::{IntentLog, Live, LogHandle, LogStore, Placement, ReplayReport, ZilError};
+use zil::{Claimed, IntentLog, Live, LogHandle, LogStore, LogWalk, Placement, ReplayReport, ZilError};
 use zio::{Bookmark, LogHint, Zio};
 
 use crate::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts};
@@ -117,6 +118,27 @@ impl LogStore for Store {
             self.gate.wait_synced(txg).await.expect("the gate never fails here");
             Ok(())
         })
+    }
+}
+
+/// What a crash leaves: files as the last txg had them, and a log.
+pub(super) struct Crashed {
+    pub zfs: Arc<Zfs>,
+    pub log: IntentLog<Claimed>,
+    pub store: Arc<dyn LogStore>,
+}
+
+impl Crashed {
+    /// The records that are to be replayed.
+    pub async fn records(&self) -> Vec<(RecordHead, LogRecord)> {
+        let header = self.log.header();
+        let mut walk = LogWalk::new(OBJSET, &header, &*self.store);
+        let mut records = Vec::new();
+        while let Some(block) = walk.next().await.expect("a log that reads") {
+            records.extend(block.records().map(|record| record.expect("sound").decode().expect("sound")));
+        }
+        records.retain(|(head, _)| head.txg.get() >= header.claim_txg.get());
+        records
     }
 }
 
@@ -231,6 +253,14 @@ impl World {
 
     /// Everything not synced and not in the log is gone; what is in the log is replayed.
     pub async fn crash(self: &Arc<Self>, zfs: Arc<Zfs>) -> (Arc<Zfs>, ReplayReport) {
+        let Crashed { zfs, log, .. } = self.cut_off(zfs).await;
+        let report = zfs.replay(log).await.expect("replays");
+        zfs.purge().await.expect("purges");
+        (zfs, report)
+    }
+
+    /// Everything not synced is gone; the log is claimed, and not replayed yet.
+    pub async fn cut_off(self: &Arc<Self>, zfs: Arc<Zfs>) -> Crashed {
         let options = zfs.options();
         drop(zfs);
         let syncing = self.syncing.lock().await;
@@ -242,14 +272,12 @@ impl World {
         let root = *self.root.lock();
         let os = Objset::open(self.context(&gate), root).await.expect("opens");
         let store: Arc<dyn LogStore> = Arc::new(Store { zio: Arc::clone(&self.zio), gate: gate.clone() });
-        let found = IntentLog::found(OBJSET, os.zil_header(), store, self.env.clone());
-        let claimed = found.claim(gate.open_txg()).await.expect("claims");
-        os.set_zil_header(gate.open_txg(), claimed.header());
+        let found = IntentLog::found(OBJSET, os.zil_header(), Arc::clone(&store), self.env.clone());
+        let log = found.claim(gate.open_txg()).await.expect("claims");
+        os.set_zil_header(gate.open_txg(), log.header());
         let zfs = self.open(&os, options).await;
-        self.run(&os, claimed.handle());
-        let report = zfs.replay(claimed).await.expect("replays");
-        zfs.purge().await.expect("purges");
-        (zfs, report)
+        self.run(&os, log.handle());
+        Crashed { zfs, log, store }
     }
 
     /// Syncs everything, then starts over from the disk.
