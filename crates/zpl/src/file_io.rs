@@ -12,6 +12,7 @@
 //! block at the same time.
 //! (test: `writers_of_neighbouring_bytes_lose_nothing`)
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use device::IoBuf;
@@ -21,6 +22,7 @@ use units::{BlockId, ObjectId, SECTOR_BYTES, round_up};
 
 use crate::error::{Result, ZplError};
 use crate::journal::Origin;
+use crate::log_data::LoggedAt;
 use crate::mode::{FileKind, MODE_EXECUTE, MODE_PERMISSIONS, MODE_SETGID, MODE_SETUID};
 use crate::options::{AtimePolicy, SyncPolicy};
 use crate::range_lock::{RangeGuard, Span};
@@ -54,9 +56,15 @@ pub(crate) struct Piece<'a> {
     pub data: &'a [u8],
 }
 
-impl Piece<'_> {
+impl<'a> Piece<'a> {
     pub(crate) fn end(&self) -> u64 {
         self.offset + self.data.len() as u64
+    }
+
+    /// What of it lies in a range of the file that is within it.
+    pub(crate) fn part(&self, range: Range<u64>) -> Piece<'a> {
+        let (from, to) = (range.start - self.offset, range.end - self.offset);
+        Piece { offset: range.start, data: &self.data[from as usize..to as usize] }
     }
 }
 
@@ -125,7 +133,7 @@ impl Zfs {
                 stored
             };
             if before.is_linked {
-                self.log_write(&tx, znode, piece, stored, commits);
+                self.log_write(&tx, znode, piece, stored, LoggedAt { size: before.size, commits });
             }
         }
         Ok(offset)

@@ -10,8 +10,15 @@
 //! In place: each block is written once, where the file will have it, and its record names it. Long
 //! is [`ZfsOptions::immediate_write_bytes`]; and when a commit follows at once also half a block, for
 //! the next write may come to the same block, which would then be written twice.
+//!
+//! A write that leaves the file's size as it is, in the block in which the file ends, is never in place: OpenZFS would
+//! replay its record by writing the whole block, and the file would end where the block does. See
+//! `docs/decisions/2026-11-23-last-block.md`.
+//! (tests: `a_write_within_a_files_last_block_leaves_its_size_alone_in_openzfs`,
+//! `random_histories_of_a_file_are_replayed_alike_here_and_in_openzfs`)
 //! (tests: `large_writes_are_logged_in_place_without_a_log_device`, `logbias_throughput_puts_all_data_in_place`)
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use device::{BoxFuture, BufSlice, Durability, IoBuf};
@@ -29,6 +36,15 @@ use crate::znode::Znode;
 /// Longer writes that nobody waits for are read back if they must be logged after all.
 const LOG_COPY_BYTES_MAX: usize = 32 << 10;
 
+/// What matters to the log about a write, beside its bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct LoggedAt {
+    /// The file's size when the write began.
+    pub size: u64,
+    /// A commit follows at once.
+    pub commits: bool,
+}
+
 impl Zfs {
     /// Tells the log of a write that `tx` made, of which `stored` holds the bytes if it was whole blocks.
     pub(crate) fn log_write(
@@ -37,8 +53,9 @@ impl Zfs {
         znode: &Arc<Znode>,
         piece: Piece<'_>,
         stored: Stored,
-        commits: bool,
+        at: LoggedAt,
     ) {
+        let commits = at.commits;
         let (object, logged) = (znode.object(), self.is_logged());
         let block_bytes = u64::from(znode.dnode.block_bytes());
         if !self.goes_in_place(piece.data.len() as u64, block_bytes, commits) {
@@ -55,7 +72,11 @@ impl Zfs {
         let (mut offset, end) = (piece.offset, piece.end());
         while offset < end {
             let length = (block_bytes - offset % block_bytes).min(end - offset);
-            let data = WriteData::Later(Arc::clone(&source));
+            let data = if may_be_named(znode, offset..offset + length, at.size) {
+                WriteData::Later(Arc::clone(&source))
+            } else {
+                held_data(znode, piece.part(offset..offset + length), Stored::new(), commits)
+            };
             let write = || LoggedWrite { object, offset, length, data };
             self.journal.write(Origin::Client, tx, logged, write);
             offset += length;
@@ -72,6 +93,14 @@ impl Zfs {
 
 fn is_long(options: &ZfsOptions, bytes: u64, block_bytes: u64, commits: bool) -> bool {
     bytes >= options.immediate_write_bytes && (!commits || bytes >= block_bytes / 2)
+}
+
+/// Whether a record may name the block that has the bytes of `range`, written into a file of `size` bytes. The file grew
+/// by them, and then ends with them; or the whole block lies within the file. A file's only block does not count
+/// for whole: it may grow before the record is written, and is named as it is then.
+fn may_be_named(znode: &Znode, range: Range<u64>, size: u64) -> bool {
+    let block_end = range.end.next_multiple_of(u64::from(znode.dnode.block_bytes()));
+    size < range.end || (block_end <= size && znode.dnode.max_block().get() > 0)
 }
 
 /// The data of a write whose record is to hold them.

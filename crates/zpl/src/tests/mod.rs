@@ -4,6 +4,7 @@ mod accounts;
 mod basics;
 mod logged;
 mod model;
+mod openzfs;
 mod parallel;
 mod policies;
 mod random;
