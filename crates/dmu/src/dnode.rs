@@ -165,6 +165,12 @@ impl State {
         self.pending.iter_mut().find(|changes| changes.txg == txg)
     }
 
+    /// Bytes of data that are not on disk yet.
+    fn dirty_bytes(&self) -> u64 {
+        let changes = self.pending.iter().chain(self.syncing.as_deref());
+        changes.map(|changes| changes.blocks.len() as u64 * u64::from(changes.block_bytes)).sum()
+    }
+
     /// Whether the object can have the block; why not.
     fn check(&self, block: u64) -> Result<(), &'static str> {
         let highest = Shape { levels: crate::shape::MAX_LEVELS, ..shape_of(&self.synced) };
@@ -267,6 +273,19 @@ impl Dnode {
     pub fn used_bytes(&self) -> u64 {
         let state = self.state.lock();
         state.synced.used_bytes
+    }
+
+    /// What the object takes, in units of 512 bytes: its slots in the array of dnodes, what is
+    /// allocated on disk, and what will be for data that no txg has written yet. As nobody knows
+    /// where such data compress or replace what is allocated, they count as long as the object does
+    /// not take more than its blocks would without compression.
+    #[must_use]
+    pub fn sectors(&self) -> u64 {
+        let state = self.state.lock();
+        let used = state.synced.used_bytes;
+        let whole = (state.newest.max_block + 1).saturating_mul(state.newest.block_bytes.into());
+        let bytes = used.saturating_add(state.dirty_bytes()).min(whole.max(used));
+        bytes.saturating_add(SECTOR_BYTES / 2) / SECTOR_BYTES + u64::from(state.synced.extra_slots) + 1
     }
 
     /// Whether it was freed: nothing may be changed in it any more.

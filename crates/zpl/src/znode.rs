@@ -54,7 +54,7 @@ pub struct Attributes {
     pub size: u64,
     /// Names that refer to it.
     pub links: u32,
-    /// Allocated on disk as of the last synced group, in units of 512 bytes.
+    /// Space that it takes, in units of 512 bytes, what no txg has written yet included.
     pub sectors: u64,
     /// Preferred unit of I/O.
     pub block_bytes: u32,
@@ -195,7 +195,7 @@ impl Znode {
             gid: image.word(ZplAttr::Gid) as u32,
             size: image.word(ZplAttr::Size),
             links: narrow(ZplAttr::Links),
-            sectors: self.dnode.used_bytes().div_ceil(512),
+            sectors: self.dnode.sectors(),
             block_bytes: self.dnode.block_bytes(),
             device: DeviceNumber::decode(image.word(ZplAttr::Rdev)),
             atime: image.time(ZplAttr::Atime),

@@ -8,5 +8,6 @@ mod openzfs;
 mod parallel;
 mod policies;
 mod random;
+mod space;
 mod world;
 mod xattrs;

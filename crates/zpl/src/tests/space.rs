@@ -1,0 +1,73 @@
+//! What `stat` tells of the space that a file takes.
+
+use super::basics::file;
+use super::world::{World, run};
+use crate::*;
+use std::sync::Arc;
+use units::{ObjectId, SECTOR_BYTES};
+
+const MIB: usize = 1 << 20;
+
+async fn sectors(zfs: &Zfs, object: ObjectId) -> u64 {
+    zfs.attributes(object).await.unwrap().sectors
+}
+
+async fn write(zfs: &Zfs, object: ObjectId, offset: u64, bytes: &[u8]) {
+    zfs.write(object, offset, bytes, WriteFlags::default()).await.unwrap();
+}
+
+/// Bytes that no compression makes shorter.
+fn noise(zfs: &Zfs, len: usize) -> Vec<u8> {
+    std::iter::repeat_with(|| zfs.random_u64().to_le_bytes()).take(len / 8).flatten().collect()
+}
+
+/// Archivers take a file without allocated space for one great hole.
+#[test]
+fn data_that_no_txg_has_written_yet_counts_as_allocated() {
+    run(async |world: Arc<World>, zfs| {
+        let object = file(&zfs, zfs.root(), "f").await;
+        write(&zfs, object, 0, &noise(&zfs, 3 * MIB)).await;
+        let dirty = sectors(&zfs, object).await;
+        assert!(dirty * SECTOR_BYTES >= 3 * MIB as u64, "{dirty} sectors");
+        world.sync(&zfs).await;
+        let synced = sectors(&zfs, object).await;
+        assert!(synced * SECTOR_BYTES >= 3 * MIB as u64, "{synced} sectors");
+    });
+}
+
+#[test]
+fn a_block_that_is_written_again_is_not_counted_twice() {
+    run(async |world: Arc<World>, zfs| {
+        let object = file(&zfs, zfs.root(), "f").await;
+        write(&zfs, object, 0, &noise(&zfs, MIB)).await;
+        world.sync(&zfs).await;
+        let once = sectors(&zfs, object).await;
+        write(&zfs, object, 0, &noise(&zfs, MIB)).await;
+        assert_eq!(sectors(&zfs, object).await, once);
+    });
+}
+
+#[test]
+fn nothing_that_exists_takes_no_space() {
+    run(async |world: Arc<World>, zfs| {
+        let object = file(&zfs, zfs.root(), "f").await;
+        let slots = sectors(&zfs, object).await;
+        assert!(slots > 0, "an empty file has its dnode");
+        write(&zfs, object, 0, &[7; 512]).await;
+        world.sync(&zfs).await;
+        assert!(sectors(&zfs, object).await > slots, "and one with data more");
+        let dir =
+            zfs.create(zfs.root(), b"dir", NewNode::Directory, 0o755, super::basics::CRED).await.unwrap();
+        assert!(dir.sectors > 0);
+    });
+}
+
+#[test]
+fn a_hole_that_is_not_written_yet_takes_no_space() {
+    run(async |_: Arc<World>, zfs| {
+        let object = file(&zfs, zfs.root(), "f").await;
+        write(&zfs, object, 64 * MIB as u64, b"end").await;
+        let sparse = sectors(&zfs, object).await;
+        assert!(sparse * SECTOR_BYTES < MIB as u64, "{sparse} sectors");
+    });
+}
