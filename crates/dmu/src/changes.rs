@@ -78,6 +78,15 @@ impl Changes {
         self.freed.insert(blocks);
     }
 
+    /// Where the hole ends that this group has made of `block`.
+    pub fn hole_end(&self, block: u64) -> u64 {
+        if self.dies {
+            return u64::MAX;
+        }
+        let written = self.blocks.range(block..).next().map(|(&written, _)| written);
+        written.into_iter().chain(self.freed.end_of(block)).min().unwrap_or(u64::MAX)
+    }
+
     /// The first block at or after `from` of which this group says anything.
     pub fn next_touched(&self, from: u64) -> Option<u64> {
         if self.dies {

@@ -26,7 +26,8 @@ use crate::changes::{Change, Changes};
 use crate::objset::Shared;
 use crate::prefetch::Streams;
 use crate::shape::Shape;
-use crate::tree::{self, TreeName};
+use crate::stored::StoredTree;
+use crate::tree::TreeName;
 use crate::{DmuError, Tx};
 
 mod ahead;
@@ -183,19 +184,41 @@ impl State {
         Ok(())
     }
 
+    fn newest_first(&self) -> impl Iterator<Item = &Changes> {
+        self.pending.iter().rev().chain(self.syncing.as_deref())
+    }
+
     fn find(&self, block: u64) -> Found {
-        let newest_first = self.pending.iter().rev().chain(self.syncing.as_deref());
-        for changes in newest_first {
+        for changes in self.newest_first() {
             match changes.find(block) {
                 Some(Change::Data(data)) => return Found::Data(data),
                 Some(Change::Hole) => return Found::Hole,
                 None => {}
             }
         }
+        self.find_synced(block)
+    }
+
+    fn find_synced(&self, block: u64) -> Found {
         if !self.on_disk || block > self.synced.max_block_id.get() {
             return Found::Hole;
         }
         Found::OnDisk { shape: shape_of(&self.synced), roots: self.synced.blkptrs.clone() }
+    }
+
+    /// What stands at a block, and the first block after it that memory may say something else of.
+    fn find_run(&self, block: u64) -> (Found, u64) {
+        let mut end = u64::MAX;
+        for changes in self.newest_first() {
+            match changes.find(block) {
+                Some(Change::Data(data)) => return (Found::Data(data), block + 1),
+                Some(Change::Hole) => return (Found::Hole, end.min(changes.hole_end(block))),
+                None => end = end.min(changes.next_touched(block).unwrap_or(u64::MAX)),
+            }
+        }
+        let found = self.find_synced(block);
+        let synced_end = self.synced.max_block_id.get().saturating_add(1);
+        (found, if block < synced_end { end.min(synced_end) } else { end })
     }
 }
 
@@ -307,6 +330,11 @@ impl Dnode {
 
     pub(crate) fn name(&self) -> TreeName {
         TreeName { objset: self.shared.id, object: self.object }
+    }
+
+    /// Its tree on disk.
+    fn stored<'a>(&'a self, shape: Shape, roots: &'a [Blkptr]) -> StoredTree<'a> {
+        StoredTree { zio: &self.shared.zio, name: self.name(), shape, roots }
     }
 
     fn invalid(&self, what: &'static str) -> DmuError {
@@ -467,7 +495,7 @@ impl Dnode {
             Found::OnDisk { shape, roots } => (shape, roots),
         };
         let name = self.name();
-        let bp = tree::find_block(&self.shared.zio, name, shape, &roots, block).await?;
+        let bp = self.stored(shape, &roots).block(block).await?;
         if bp.is_hole() {
             return Ok(None);
         }

@@ -25,7 +25,12 @@ impl RunSet {
     }
 
     pub fn contains(&self, n: u64) -> bool {
-        self.0.range(..=n).next_back().is_some_and(|(_, &end)| n < end)
+        self.end_of(n).is_some()
+    }
+
+    /// The end of the run that `n` is in.
+    pub fn end_of(&self, n: u64) -> Option<u64> {
+        self.0.range(..=n).next_back().map(|(_, &end)| end).filter(|&end| n < end)
     }
 
     /// The lowest number in the set at or above `from`.
@@ -63,6 +68,8 @@ mod tests {
             }
             for i in 0..80 {
                 prop_assert_eq!(set.contains(i), plain.contains(&i));
+                let end = plain.contains(&i).then(|| (i..).find(|n| !plain.contains(n))).flatten();
+                prop_assert_eq!(set.end_of(i), end);
             }
             let range = lo..lo + n;
             prop_assert_eq!(set.intersects(&range), range.clone().any(|i| plain.contains(&i)));

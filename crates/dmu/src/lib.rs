@@ -23,6 +23,7 @@ mod objset;
 mod prefetch;
 mod shape;
 mod space;
+mod stored;
 mod tree;
 mod txg;
 mod visit;

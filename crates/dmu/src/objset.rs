@@ -24,10 +24,11 @@ use zio::{WritePolicy, Zio};
 
 use crate::WrittenAhead;
 use crate::account::{self, Bill, Charge, Counts};
-use crate::dnode::{Dnode, DnodeSpec};
+use crate::dnode::{Dnode, DnodeSpec, SeekTo};
 use crate::in_flight::InFlight;
 use crate::numbers::Numbers;
 use crate::space::{ObjsetProps, SpaceDelta};
+use crate::stored::Wanted;
 use crate::tree::{Outcome, TreeName};
 use crate::{BlockKinds, DmuError, Estimate, Tx, TxgGate};
 
@@ -466,8 +467,9 @@ impl Objset {
     /// # Errors
     /// When a block of dnodes cannot be read.
     pub async fn next_object(&self, after: ObjectId) -> Result<Option<ObjectId>, DmuError> {
-        let from = after.get() + 1;
-        for block in from / SLOTS_PER_BLOCK..=self.meta.max_block().get() {
+        let mut from = after.get() + 1;
+        while let Some(block) = self.next_block_of_dnodes(from / SLOTS_PER_BLOCK).await? {
+            self.meta.look_ahead_anyway(&(block..block + 1));
             let data = self.meta.read_block(BlockId::new(block)).await?;
             let first = block * SLOTS_PER_BLOCK;
             let found = dnodes_of_block(&data)
@@ -476,11 +478,34 @@ impl Objset {
             if let Some(object) = found {
                 return Ok(Some(ObjectId::new(object)));
             }
+            from = first + SLOTS_PER_BLOCK;
         }
         Ok(None)
     }
 
-    /// The free numbers of one block of dnodes.
+    /// The first block of dnodes at or after `from` that is there.
+    async fn next_block_of_dnodes(&self, from: u64) -> Result<Option<u64>, DmuError> {
+        let found = self.meta.seek(from * DNODE_BLOCK_BYTES as u64, SeekTo::Data).await?;
+        Ok(found.map(|offset| offset / DNODE_BLOCK_BYTES as u64))
+    }
+
+    /// The last block of dnodes that was there after the last synced txg; 0 also when there is none.
+    pub(crate) async fn last_block_of_dnodes(&self) -> Result<u64, DmuError> {
+        Ok(self.meta.last_synced_below(u64::MAX, 0).await?.map_or(0, |last| last.start))
+    }
+
+    /// The first block of dnodes from `from` to `end` with so many objects at most, as of the last
+    /// synced txg. Where many blocks in a row have more than that on average, none of them is found.
+    pub(crate) async fn sparse_block_of_dnodes(
+        &self,
+        from: u64,
+        end: u64,
+        objects: u64,
+    ) -> Result<Option<u64>, DmuError> {
+        self.meta.synced_seek(from, end, Wanted::Sparse { fill: objects }).await
+    }
+
+    /// The free numbers of one block of dnodes; those of new objects are not, though nothing is on disk.
     pub(crate) async fn free_slots(&self, block: u64) -> Result<Vec<u64>, DmuError> {
         let first = block * SLOTS_PER_BLOCK;
         let mut used = [false; SLOTS_PER_BLOCK as usize];
@@ -491,8 +516,10 @@ impl Objset {
                 used[slot..].iter_mut().take(bytes.len() / DNODE_SLOT_BYTES).for_each(|used| *used = true);
             }
         }
+        let dnodes = self.dnodes.lock();
+        let is_new = |number: u64| dnodes.get(&ObjectId::new(number)).is_some_and(|d| d.strong_count() > 0);
         let free = (0..SLOTS_PER_BLOCK).filter(|&slot| !used[slot as usize]).map(|slot| first + slot);
-        Ok(free.collect())
+        Ok(free.filter(|&number| !is_new(number)).collect())
     }
 
     /// Whether anything is to be written for `txg`.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use futures::stream::{FuturesUnordered, StreamExt};
 
 use crate::dnode::{Dnode, Found};
-use crate::tree;
+use crate::stored::StoredTree;
 
 /// Streams of an object that are kept apart.
 const STREAMS: usize = 4;
@@ -81,6 +81,11 @@ impl Dnode {
         if !props.prefetch || !props.data.keep || self.object_type().is_metadata() {
             return;
         }
+        self.look_ahead_anyway(blocks);
+    }
+
+    /// The same for blocks of any kind.
+    pub(crate) fn look_ahead_anyway(&self, blocks: &Range<u64>) {
         let (block_bytes, end) = (u64::from(self.block_bytes()), self.max_block().get() + 1);
         let Some(ahead) = self.streams.lock().advance(blocks, block_bytes, end) else { return };
         if let Some(me) = self.strong() {
@@ -98,7 +103,8 @@ impl Dnode {
         let Found::OnDisk { shape, roots } = self.found(block) else { return };
         let (zio, name) = (&self.shared.zio, self.name());
         // Whoever reads the block will hear of what is wrong.
-        if let Ok(bp) = tree::find_block(zio, name, shape, &roots, block).await {
+        let tree = StoredTree { zio, name, shape, roots: &roots };
+        if let Ok(bp) = tree.block(block).await {
             zio.read_ahead(&bp, &name.bookmark(0, block)).await;
         }
     }

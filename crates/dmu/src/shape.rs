@@ -42,6 +42,11 @@ impl Shape {
         if shift >= 64 { 0 } else { block >> shift }
     }
 
+    /// How many data blocks lie below a block of `level`.
+    pub fn blocks_below(self, level: u8) -> u64 {
+        saturating_shl(1, self.fan_shift() * u32::from(level))
+    }
+
     /// How many data blocks the tree can hold.
     pub fn capacity(self) -> u64 {
         self.covered(self.levels - 1, u64::from(self.nblkptr) - 1).end

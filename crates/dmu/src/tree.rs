@@ -1,5 +1,4 @@
-//! An object's block tree on disk: walking down to a block, and writing one group's
-//! changes from the bottom up.
+//! An object's block tree on disk: writing one group's changes from the bottom up.
 //!
 //! ```text
 //!        dnode                 old tree, still whole on disk until the uberblock moves on
@@ -74,43 +73,6 @@ fn set_pointer(block: &mut [u8], slot: usize, bp: &Blkptr) {
     block[slot * BLKPTR_BYTES..(slot + 1) * BLKPTR_BYTES].copy_from_slice(bp.as_bytes());
 }
 
-/// The pointer to data block `block`, a hole if there is none. `roots` are the dnode's.
-pub(crate) async fn find_block(
-    zio: &Zio,
-    name: TreeName,
-    shape: Shape,
-    roots: &[Blkptr],
-    block: u64,
-) -> Result<Blkptr, DmuError> {
-    find_pointer(zio, name, shape, roots, 0, block).await
-}
-
-/// The pointer to the block at level `down_to` that covers data block `block`.
-pub(crate) async fn find_pointer(
-    zio: &Zio,
-    name: TreeName,
-    shape: Shape,
-    roots: &[Blkptr],
-    down_to: u8,
-    block: u64,
-) -> Result<Blkptr, DmuError> {
-    let mut level = shape.levels - 1;
-    let top = shape.index_at(level, block);
-    let Some(mut bp) = usize::try_from(top).ok().and_then(|i| roots.get(i)).copied() else {
-        return Ok(Blkptr::default());
-    };
-    while level > down_to {
-        if bp.is_hole() {
-            return Ok(Blkptr::default());
-        }
-        let data = read_indirect(zio, name, shape, level, shape.index_at(level, block), &bp).await?;
-        level -= 1;
-        let slot = (shape.index_at(level, block) as usize) & (shape.fan_out() - 1);
-        bp = pointer_at(&data, slot).ok_or_else(|| name.damaged("short indirect block"))?;
-    }
-    Ok(bp)
-}
-
 pub(crate) async fn read_indirect(
     zio: &Zio,
     name: TreeName,
@@ -127,50 +89,6 @@ pub(crate) async fn read_indirect(
         return Err(name.damaged(format!("indirect block of {} bytes", data.len())));
     }
     Ok(data)
-}
-
-/// The next data (`want_data`) or hole at or after `from`, below `end`, as block numbers.
-/// Looks only at pointers, so a subtree that is one hole is passed in one step.
-pub(crate) async fn seek_block(
-    zio: &Zio,
-    name: TreeName,
-    shape: Shape,
-    roots: &[Blkptr],
-    from: u64,
-    end: u64,
-    want_data: bool,
-) -> Result<Option<u64>, DmuError> {
-    let mut block = from;
-    while block < end {
-        let (level, is_hole) = hole_level(zio, name, shape, roots, block).await?;
-        if is_hole != want_data {
-            return Ok(Some(block));
-        }
-        block = shape.covered(level, shape.index_at(level, block)).end;
-    }
-    Ok(None)
-}
-
-/// Whether `block` is a hole, and the level of the pointer that says so.
-async fn hole_level(
-    zio: &Zio,
-    name: TreeName,
-    shape: Shape,
-    roots: &[Blkptr],
-    block: u64,
-) -> Result<(u8, bool), DmuError> {
-    let mut level = shape.levels - 1;
-    let top = shape.index_at(level, block) as usize;
-    let Some(mut bp) = roots.get(top).copied() else { return Ok((level, true)) };
-    loop {
-        if bp.is_hole() || level == 0 {
-            return Ok((level, bp.is_hole()));
-        }
-        let data = read_indirect(zio, name, shape, level, shape.index_at(level, block), &bp).await?;
-        level -= 1;
-        let slot = (shape.index_at(level, block) as usize) & (shape.fan_out() - 1);
-        bp = pointer_at(&data, slot).ok_or_else(|| name.damaged("short indirect block"))?;
-    }
 }
 
 /// Every pointer below and including `bp`.

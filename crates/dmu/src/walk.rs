@@ -8,6 +8,7 @@ use zio::Bookmark;
 use crate::account::ACCOUNTS;
 use crate::dnode::SPILL_BLOCK;
 use crate::objset::SLOTS_PER_BLOCK;
+use crate::stored::StoredTree;
 use crate::tree::{self, TreeName};
 use crate::{DmuError, Objset};
 
@@ -64,9 +65,10 @@ impl Objset {
         if level >= shape.levels {
             return Ok(false);
         }
-        let tree = TreeName { objset: self.id(), object: name.object };
         let first = shape.covered(level, name.block.get()).start;
-        Ok(tree::find_pointer(self.zio(), tree, shape, &image.blkptrs, level, first).await? == *bp)
+        let name = TreeName { objset: self.id(), object: name.object };
+        let tree = StoredTree { zio: self.zio(), name, shape, roots: &image.blkptrs };
+        Ok(tree.pointer(level, first).await? == *bp)
     }
 
     async fn blocks_of(

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use ondisk::Blkptr;
 use units::BlockId;
 
-use super::{Dnode, Found};
-use crate::{DmuError, Tx, tree};
+use super::{Dnode, Found, shape_of};
+use crate::shape::Shape;
+use crate::stored::Wanted;
+use crate::{DmuError, Tx};
 
 /// The part of a byte range that lies in one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +35,17 @@ pub(super) fn pieces(offset: u64, len: usize, block_bytes: u32) -> impl Iterator
     })
 }
 
+/// The data blocks below a block of a tree.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Covered {
+    /// The block's height.
+    pub level: u8,
+    /// The first of them.
+    pub start: u64,
+    /// How many there are; of dnodes, how many objects.
+    pub fill: u64,
+}
+
 /// What [`Dnode::seek`] looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeekTo {
@@ -39,6 +53,15 @@ pub enum SeekTo {
     Data,
     /// Bytes that are not.
     Hole,
+}
+
+impl From<SeekTo> for Wanted {
+    fn from(to: SeekTo) -> Self {
+        match to {
+            SeekTo::Data => Self::Data,
+            SeekTo::Hole => Self::Hole,
+        }
+    }
 }
 
 impl Dnode {
@@ -86,52 +109,82 @@ impl Dnode {
         let blocks = self.max_block().get() + 1;
         let mut block = offset / block_bytes;
         while block < blocks {
-            let (is_data, next) = self.kind_of_run(block, blocks).await?;
-            if is_data == (to == SeekTo::Data) {
-                return Ok(Some(offset.max(block * block_bytes)));
+            let (found, next) = self.seek_in_run(block, blocks, to).await?;
+            if let Some(found) = found {
+                return Ok(Some(offset.max(found * block_bytes)));
             }
             block = next;
         }
         Ok(None)
     }
 
-    /// Whether `block` is data, and the first block after it that may be different.
-    async fn kind_of_run(&self, block: u64, end: u64) -> Result<(bool, u64), DmuError> {
-        let (shape, roots, known) = {
-            let state = self.state.lock();
-            match state.find(block) {
-                Found::Data(_) => return Ok((true, block + 1)),
-                Found::Hole if block <= state.synced.max_block_id.get() => return Ok((false, block + 1)),
-                Found::Hole => {
-                    let next =
-                        state.pending.iter().flat_map(|c| c.blocks.range(block..).next().map(|(&b, _)| b));
-                    let syncing =
-                        state.syncing.iter().flat_map(|c| c.blocks.range(block..).next().map(|(&b, _)| b));
-                    return Ok((false, next.chain(syncing).min().unwrap_or(end)));
-                }
-                Found::OnDisk { shape, roots } => {
-                    let known = state.pending.iter().map(|c| c.next_touched(block + 1));
-                    let syncing = state.syncing.iter().map(|c| c.next_touched(block + 1));
-                    (shape, roots, known.chain(syncing).flatten().min().unwrap_or(end).min(end))
-                }
-            }
+    /// The same among blocks that memory says one thing of, from `block` on; where not, the first block
+    /// after those.
+    async fn seek_in_run(&self, block: u64, end: u64, to: SeekTo) -> Result<(Option<u64>, u64), DmuError> {
+        let (found, known) = self.state.lock().find_run(block);
+        let next = known.min(end);
+        let is_data = match found {
+            Found::Data(_) => true,
+            Found::Hole => false,
+            Found::OnDisk { .. } => return Ok((self.synced_seek(block, next, to.into()).await?, next)),
         };
-        let bp = tree::find_block(&self.shared.zio, self.name(), shape, &roots, block).await?;
-        let (zio, name, want_data) = (&self.shared.zio, self.name(), bp.is_hole());
-        let next = tree::seek_block(zio, name, shape, &roots, block, known, want_data).await?;
-        Ok((!bp.is_hole(), next.unwrap_or(known).max(block + 1)))
+        Ok(((is_data == (to == SeekTo::Data)).then_some(block), next))
     }
 
     /// The block pointer of a block as the last synced group left it: for tools and tests.
     ///
     /// # Errors
     /// When an indirect block cannot be read.
-    pub async fn synced_blkptr(&self, block: BlockId) -> Result<ondisk::Blkptr, DmuError> {
-        let (shape, roots) = {
-            let state = self.state.lock();
-            (super::shape_of(&state.synced), state.synced.blkptrs.clone())
-        };
-        tree::find_block(&self.shared.zio, self.name(), shape, &roots, block.get()).await
+    pub async fn synced_blkptr(&self, block: BlockId) -> Result<Blkptr, DmuError> {
+        let (shape, roots) = self.synced_tree();
+        self.stored(shape, &roots).block(block.get()).await
+    }
+
+    /// The first block from `from` to `end` that is `wanted`, as of the last synced txg. That tree may
+    /// move on under a slow reader, and what it pointed to be used again: then it is looked at once
+    /// more from the top.
+    pub(crate) async fn synced_seek(
+        &self,
+        from: u64,
+        end: u64,
+        wanted: Wanted,
+    ) -> Result<Option<u64>, DmuError> {
+        match self.try_synced_seek(from, end, wanted).await {
+            Err(DmuError::Io { .. }) => self.try_synced_seek(from, end, wanted).await,
+            other => other,
+        }
+    }
+
+    async fn try_synced_seek(&self, from: u64, end: u64, wanted: Wanted) -> Result<Option<u64>, DmuError> {
+        let (shape, roots) = self.synced_tree();
+        self.stored(shape, &roots).seek(from, end, wanted).await
+    }
+
+    /// The last block at `level` (or the highest that there is) that covers anything below data block
+    /// `end`, as of the last synced txg: its height, its number there, and what it says lies below it.
+    pub(crate) async fn last_synced_below(&self, end: u64, level: u8) -> Result<Option<Covered>, DmuError> {
+        match self.try_last_synced_below(end, level).await {
+            Err(DmuError::Io { .. }) => self.try_last_synced_below(end, level).await,
+            other => other,
+        }
+    }
+
+    async fn try_last_synced_below(&self, end: u64, level: u8) -> Result<Option<Covered>, DmuError> {
+        let (shape, roots) = self.synced_tree();
+        let level = level.min(shape.levels - 1);
+        let end = end.min(self.state.lock().synced.max_block_id.get().saturating_add(1));
+        let last = self.stored(shape, &roots).last_below(end, level).await?;
+        Ok(last.map(|(index, bp)| Covered {
+            level,
+            start: shape.covered(level, index).start,
+            fill: bp.fill(),
+        }))
+    }
+
+    /// Its tree as of the last synced txg: shape and roots.
+    fn synced_tree(&self) -> (Shape, Vec<Blkptr>) {
+        let state = self.state.lock();
+        (shape_of(&state.synced), state.synced.blkptrs.clone())
     }
 
     pub(crate) fn strong(&self) -> Option<Arc<Self>> {

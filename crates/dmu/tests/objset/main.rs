@@ -1,82 +1,19 @@
 //! Objsets over a RAM device: written, synced, read back, emptied.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use device::{Env, Options, RamDevice, RealEnv};
-use dmu::{DmuError, DnodeSpec, Estimate, Objset, ObjsetContext, ObjsetProps, SeekTo, TxgGate};
-use metaslab::Class;
+use dmu::{DmuError, DnodeSpec, Estimate, Objset, SeekTo};
 use ondisk::ObjectType;
-use ondisk::objset::ObjsetType;
 use proptest::prelude::*;
-use units::{BlockId, ObjectId, ObjsetId, Txg};
-use vdev::{NewVdev, VdevTree};
-use zio::{PointerForms, Zio};
+use units::{BlockId, ObjectId, Txg};
+use zio::PointerForms;
 
-const DEVICE_BYTES: u64 = 256 << 20;
-const FIRST: Txg = Txg::new(4);
+mod numbers;
 
-struct World {
-    env: Arc<RealEnv>,
-    zio: Arc<Zio>,
-    gate: Arc<TxgGate>,
-    objset: Arc<Objset>,
-}
+mod world;
 
-impl World {
-    fn new() -> Self {
-        let env = RealEnv::new(Options::default());
-        env.register("ram:a", Arc::new(RamDevice::new(DEVICE_BYTES)));
-        let vdev = NewVdev {
-            paths: vec![PathBuf::from("ram:a")],
-            ashift: None,
-            bias: vdev::Bias::None,
-            create_txg: 4,
-            parity: 0,
-        };
-        let dynamic: Arc<dyn Env> = env.clone();
-        let tree = Arc::new(env.block_on(VdevTree::create(dynamic, &[vdev])).unwrap());
-        let zio = Arc::new(Zio::new(Arc::clone(&tree), 64 << 20));
-        zio.add_vdev(&tree.tops()[0]).unwrap();
-        let gate = TxgGate::new(FIRST.prev(), 64 << 20);
-        let objset = Objset::create(Self::context(&zio, &gate), ObjsetType::Zfs);
-        Self { env, zio, gate, objset }
-    }
-
-    fn context(zio: &Arc<Zio>, gate: &Arc<TxgGate>) -> ObjsetContext {
-        let props = ObjsetProps::dataset_default();
-        ObjsetContext { id: ObjsetId::new(54), zio: Arc::clone(zio), gate: Arc::clone(gate), props }
-    }
-
-    /// One group, with what the pool's sync loop does for an objset.
-    async fn sync(&self) {
-        let txg = self.gate.quiesce().await;
-        if let Some(synced) = self.objset.sync(txg).await.unwrap() {
-            for bp in synced.killed.iter().chain(&synced.unused) {
-                self.zio.free(txg, bp).await.unwrap();
-            }
-        }
-        self.zio.with_allocator(|allocator| {
-            allocator.take_changes(txg);
-            allocator.sync_done(txg);
-        });
-        self.gate.finish(txg);
-    }
-
-    /// What is on disk, opened anew.
-    async fn reopened(&self) -> Arc<Objset> {
-        Objset::open(Self::context(&self.zio, &self.gate), self.objset.root()).await.unwrap()
-    }
-
-    fn allocated(&self) -> u64 {
-        self.zio.with_allocator(|allocator| allocator.space(Class::Normal).allocated.get())
-    }
-}
-
-fn file(block_bytes: u32) -> DnodeSpec {
-    DnodeSpec::new(ObjectType::PLAIN_FILE_CONTENTS, block_bytes).with_bonus(ObjectType::SA, 168)
-}
+use world::{FIRST, World, file};
 
 async fn read(objset: &Arc<Objset>, object: ObjectId, offset: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0xee; len];
