@@ -31,10 +31,12 @@ use crate::tree::TreeName;
 use crate::{DmuError, Tx};
 
 mod ahead;
+mod long_free;
 mod modify;
 mod range;
 mod sync;
 
+pub use long_free::FreePiece;
 pub use range::SeekTo;
 
 /// What a new object is to be.

@@ -32,7 +32,7 @@ pub mod zap;
 
 pub use ahead::{AheadWrite, WrittenAhead};
 pub use demolish::{Remains, Taken, Wreck};
-pub use dnode::{Dnode, DnodeSpec, SeekTo};
+pub use dnode::{Dnode, DnodeSpec, FreePiece, SeekTo};
 pub use error::DmuError;
 pub use kinds::BlockKinds;
 pub use objset::{AheadCheck, Objset, ObjsetContext, SpaceCheck, SyncedObjset};

@@ -326,6 +326,7 @@ impl Objset {
             self.wait_for_room(&*check, &estimate).await?;
         }
         self.slow_down(estimate.write_bytes).await;
+        self.shared.gate.wait_to_free(estimate.freed_blocks).await?;
         self.shared.gate.begin().await
     }
 
@@ -457,6 +458,7 @@ impl Objset {
     /// [`DmuError::NoSuchObject`], or when its dnode cannot be read.
     pub async fn free_object(self: &Arc<Self>, tx: &Tx, object: ObjectId) -> Result<(), DmuError> {
         let dnode = self.hold(object).await?;
+        self.shared.gate.note_freed(tx.txg(), dnode.blocks_to_free());
         dnode.die(tx.txg());
         Ok(())
     }

@@ -42,7 +42,13 @@ pub struct Estimate {
     /// The change frees more than it takes in the end (remove, truncate): it may use the
     /// space set aside so that a full pool can be emptied.
     pub frees: bool,
+    /// Blocks that the change lets go, about: a txg takes so many only.
+    pub freed_blocks: u64,
 }
+
+/// Blocks that the changes of one txg let go, about. Each is freed when the txg syncs, and held in
+/// memory until then.
+const FREED_PER_TXG: u64 = 128 << 10;
 
 /// The pool's transaction groups: which is open, which have become stable.
 pub struct TxgGate {
@@ -66,6 +72,8 @@ struct GateState {
     synced: Txg,
     holds: [u64; TXG_SLOTS],
     dirty: [u64; TXG_SLOTS],
+    /// Blocks let go.
+    freed: [u64; TXG_SLOTS],
     /// The lowest group that somebody waits for and that must therefore sync soon.
     wanted: Txg,
     failed: Option<Txg>,
@@ -81,6 +89,7 @@ impl TxgGate {
                 synced,
                 holds: [0; TXG_SLOTS],
                 dirty: [0; TXG_SLOTS],
+                freed: [0; TXG_SLOTS],
                 wanted: Txg::ZERO,
                 failed: None,
             }),
@@ -264,8 +273,9 @@ impl TxgGate {
             let mut state = self.state.lock();
             assert_eq!(state.synced.next(), txg);
             state.synced = txg;
-            let freed = std::mem::take(&mut state.dirty[txg.slot()]);
-            self.dirty_bytes.fetch_sub(freed, Ordering::Relaxed);
+            let dirty = std::mem::take(&mut state.dirty[txg.slot()]);
+            state.freed[txg.slot()] = 0;
+            self.dirty_bytes.fetch_sub(dirty, Ordering::Relaxed);
             self.written_bytes.store(0, Ordering::Relaxed);
         }
         self.changed.notify(usize::MAX);
@@ -291,6 +301,34 @@ impl TxgGate {
         if self.is_wanted() {
             self.kicked.notify(usize::MAX);
         }
+    }
+
+    /// Waits until the open txg takes a change that lets so many blocks go; one that lets go more than
+    /// a txg takes goes with the first that has let go none.
+    pub(crate) async fn wait_to_free(&self, blocks: u64) -> Result<(), DmuError> {
+        loop {
+            let (open, freed) = {
+                let state = self.state.lock();
+                (state.open, state.freed[state.open.slot()])
+            };
+            if blocks == 0 || freed == 0 || freed.saturating_add(blocks) <= FREED_PER_TXG {
+                return Ok(());
+            }
+            self.wait_synced(open).await?;
+        }
+    }
+
+    /// Whether any txg that has not synced lets blocks go.
+    #[must_use]
+    pub fn has_frees(&self) -> bool {
+        self.state.lock().freed.iter().any(|&blocks| blocks > 0)
+    }
+
+    /// Counts blocks that a change in `txg` lets go.
+    pub(crate) fn note_freed(&self, txg: Txg, blocks: u64) {
+        let mut state = self.state.lock();
+        let freed = &mut state.freed[txg.slot()];
+        *freed = freed.saturating_add(blocks);
     }
 
     /// Enters an objset in the list of those that `txg` has to write.

@@ -1,6 +1,8 @@
 //! Size and holes of a file: truncate, fallocate, seek.
 
-use dmu::{SeekTo, Tx};
+use std::ops::Range;
+
+use dmu::{FreePiece, SeekTo, Tx};
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrTruncate;
 use units::ObjectId;
@@ -13,9 +15,6 @@ use crate::range_lock::Span;
 use crate::sa::ZplAttr;
 use crate::zfs::Zfs;
 use crate::znode::{Attributes, Znode, stamp_content};
-
-/// Bytes that are freed in one transaction.
-const FREE_PIECE_BYTES: u64 = 4 << 30;
 
 /// What `fallocate` is to do with a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,13 +91,18 @@ impl Zfs {
         let Some(change) = decide(size) else { return Ok(znode.attributes()) };
         let SpaceChange { offset, length } = change;
         let end = offset.checked_add(length).filter(|&end| end <= FILE_BYTES_MAX).ok_or(ZplError::TooBig)?;
+        let punched = (length > 0 && offset < size).then(|| offset..end.min(size));
+        let punched = match punched {
+            Some(range) => Some(self.free_to_first(&znode, range, |_, _| Ok(())).await?),
+            None => None,
+        };
         let (tx, new_size) = match length {
             0 => (self.resize(&znode, offset).await?, offset),
             _ if end > size => (self.resize(&znode, end).await?, end),
-            _ => (self.begin_freeing().await?, size),
+            _ => (self.begin_freeing(punched.map_or(0, |piece| piece.blocks)).await?, size),
         };
-        if length > 0 && offset < size {
-            znode.dnode.free_range(&tx, offset, end.min(size) - offset).await?;
+        if let Some(piece) = punched {
+            znode.dnode.free_piece(&tx, &piece).await?;
         }
         let mut image = znode.image();
         image.set_word(ZplAttr::Size, new_size);
@@ -126,18 +130,36 @@ impl Zfs {
             }
             return Ok(tx);
         }
-        let mut from = old;
-        while from - size > FREE_PIECE_BYTES {
-            from -= FREE_PIECE_BYTES;
-            let tx = self.begin_freeing().await?;
-            znode.dnode.free_range(&tx, from, u64::MAX).await?;
+        let shorten = |tx: &Tx, end: u64| {
             let mut image = znode.image();
-            image.set_word(ZplAttr::Size, from);
-            znode.store(&tx, image)?;
-        }
-        let tx = self.begin_freeing().await?;
-        znode.dnode.free_range(&tx, size, u64::MAX).await?;
+            image.set_word(ZplAttr::Size, old.min(end));
+            znode.store(tx, image)
+        };
+        let piece = self.free_to_first(znode, size..u64::MAX, shorten).await?;
+        let tx = self.begin_freeing(piece.blocks).await?;
+        znode.dnode.free_piece(&tx, &piece).await?;
         Ok(tx)
+    }
+
+    /// Frees a range of an object from its end, a piece in each transaction, and tells `each` where
+    /// that began; leaves the first piece to the caller's own transaction.
+    pub(crate) async fn free_to_first(
+        &self,
+        znode: &Znode,
+        range: Range<u64>,
+        each: impl Fn(&Tx, u64) -> Result<()>,
+    ) -> Result<FreePiece> {
+        let mut end = range.end;
+        loop {
+            let piece = znode.dnode.last_piece(range.start, end).await?;
+            if piece.offset <= range.start {
+                return Ok(piece);
+            }
+            let tx = self.begin_freeing(piece.blocks).await?;
+            znode.dnode.free_piece(&tx, &piece).await?;
+            each(&tx, piece.offset)?;
+            end = piece.offset;
+        }
     }
 
     /// The first byte at or after `offset` that is stored, or that is not (the end of the

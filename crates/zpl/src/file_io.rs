@@ -123,7 +123,7 @@ impl Zfs {
             let room = (CHUNK_BYTES - at % CHUNK_BYTES) as usize;
             let piece = Piece { offset: at, data: &data[done..data.len().min(done + room)] };
             done += piece.data.len();
-            let estimate = Estimate { write_bytes: piece.data.len() as u64, frees: false };
+            let estimate = Estimate { write_bytes: piece.data.len() as u64, ..Estimate::default() };
             let tx = self.os.begin(estimate).await?;
             let stored = if growing {
                 self.write_growing(&tx, znode, piece, how).await?
@@ -226,7 +226,7 @@ impl Zfs {
             .filter(|&end| end <= FILE_BYTES_MAX)
             .ok_or(ZplError::TooBig)?;
         let piece = Piece { offset, data };
-        let tx = self.os.begin(Estimate { write_bytes: data.len() as u64, frees: false }).await?;
+        let tx = self.os.begin(Estimate { write_bytes: data.len() as u64, ..Estimate::default() }).await?;
         self.grow_block(&tx, &znode, piece.end()).await?;
         put(&tx, &znode, piece).await?;
         let mut image = znode.image();

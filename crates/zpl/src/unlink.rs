@@ -27,10 +27,8 @@ use crate::time::Timestamp;
 use crate::zfs::Zfs;
 use crate::znode::{Attributes, Life, Znode, stamp_change, stamp_content};
 
-/// Larger files are freed after their last name has gone, piece by piece.
-const FREE_AT_ONCE_BYTES: u64 = 256 << 20;
-/// Bytes of a large file that are freed in one transaction.
-const FREE_PIECE_BYTES: u64 = 4 << 30;
+/// Objects of more blocks are freed after their last name has gone, piece by piece.
+const FREE_AT_ONCE_BLOCKS: u64 = 2048;
 /// The most names that an object may have.
 const LINKS_MAX: u64 = u32::MAX as u64;
 
@@ -70,6 +68,11 @@ impl Loss<'_> {
     /// Whether somebody has to see to its end afterwards.
     pub fn is_queued(&self) -> bool {
         matches!(self.end, End::Queued(_))
+    }
+
+    /// Blocks that go in the same transaction as the name.
+    fn freed_blocks(&self) -> u64 {
+        if matches!(self.end, End::Doomed) { self.znode.dnode.blocks_to_free() } else { 0 }
     }
 }
 
@@ -181,7 +184,7 @@ impl Zfs {
             let _lock = znode.lock.whole().await;
             znode.check_mutable()?;
             let loss = self.plan_loss(&znode).await?;
-            let tx = self.begin_freeing().await?;
+            let tx = self.begin_freeing(loss.freed_blocks()).await?;
             let now = self.now();
             parent.zap()?.remove(&tx, name).await?;
             let mut parent_image = parent.image();
@@ -215,7 +218,7 @@ impl Zfs {
         if is_directory && znode.zap()?.count().await? > 0 {
             return Err(ZplError::NotEmpty);
         }
-        let waits = znode.size() > FREE_AT_ONCE_BYTES || znode.word(ZplAttr::Xattr) != 0;
+        let waits = znode.dnode.blocks_to_free() > FREE_AT_ONCE_BLOCKS || znode.word(ZplAttr::Xattr) != 0;
         let end = if !is_directory && znode.word(ZplAttr::Links) > 1 {
             End::LivesOn
         } else if !waits && znode.doom(Life::Linked) {
@@ -268,31 +271,19 @@ impl Zfs {
             return Ok(());
         }
         // Gone for everybody else; a failure from here on leaves it to the next mount.
-        match znode.kind() {
-            FileKind::File => self.free_in_pieces(znode).await?,
-            _ if is_xattr_dir(znode) => self.empty_xattr_dir(znode).await?,
-            _ => {}
+        if is_xattr_dir(znode) {
+            self.empty_xattr_dir(znode).await?;
         }
+        let rest = self.free_to_first(znode, 0..u64::MAX, |_, _| Ok(())).await?;
         let xattr_dir = znode.word(ZplAttr::Xattr);
         if xattr_dir != 0 {
             self.free_xattr_dir(ObjectId::new(xattr_dir)).await?;
         }
         let turn = self.queue.turn().await;
-        let tx = self.begin_freeing().await?;
+        let tx = self.begin_freeing(rest.blocks).await?;
         turn.remove(&tx, znode.object()).await?;
         self.os.free_object(&tx, znode.object()).await?;
         self.forget(znode);
-        Ok(())
-    }
-
-    /// Frees all but the first piece of a large file, from its end.
-    async fn free_in_pieces(&self, znode: &Znode) -> Result<()> {
-        let mut end = znode.dnode.max_block().get().saturating_mul(u64::from(znode.dnode.block_bytes()));
-        while end > FREE_PIECE_BYTES {
-            end -= FREE_PIECE_BYTES;
-            let tx = self.begin_freeing().await?;
-            znode.dnode.free_range(&tx, end, u64::MAX).await?;
-        }
         Ok(())
     }
 
@@ -300,7 +291,7 @@ impl Zfs {
     async fn empty_xattr_dir(&self, dir: &Znode) -> Result<()> {
         for entry in dir.zap()?.all().await? {
             let Some(word) = entry.value.as_u64() else { continue };
-            let tx = self.begin_freeing().await?;
+            let tx = self.begin_freeing(0).await?;
             dir.zap()?.remove(&tx, &entry.name).await?;
             let object = Dirent::decode(word).object;
             match self.os.free_object(&tx, object).await.map_err(ZplError::from) {
@@ -320,7 +311,7 @@ impl Zfs {
             other => other?,
         };
         self.empty_xattr_dir(&znode).await?;
-        let tx = self.begin_freeing().await?;
+        let tx = self.begin_freeing(0).await?;
         self.os.free_object(&tx, dir).await?;
         self.forget(&znode);
         Ok(())
@@ -343,7 +334,7 @@ impl Zfs {
                 // A name came back, or the object is gone already: only the entry is wrong.
                 Ok(_) | Err(ZplError::Stale { .. }) => {
                     let turn = self.queue.turn().await;
-                    let tx = self.begin_freeing().await?;
+                    let tx = self.begin_freeing(0).await?;
                     turn.remove(&tx, object).await?;
                 }
                 Err(error) => return Err(error),

@@ -120,7 +120,7 @@ impl Zfs {
 
     async fn replace_contents(&self, owner: &Znode, file: &Arc<Znode>, value: &[u8]) -> Result<()> {
         let _lock = file.lock.whole().await;
-        let tx = self.os.begin(Estimate { write_bytes: value.len() as u64, frees: false }).await?;
+        let tx = self.os.begin(Estimate { write_bytes: value.len() as u64, ..Estimate::default() }).await?;
         let (object, length) = (file.object(), value.len() as u64);
         file.dnode.free_range(&tx, 0, u64::MAX).await?;
         self.grow_block(&tx, file, length).await?;

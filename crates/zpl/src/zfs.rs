@@ -344,8 +344,8 @@ impl Zfs {
     }
 
     /// Joins the open group with a change that frees more than it takes.
-    pub(crate) async fn begin_freeing(&self) -> Result<Tx> {
-        Ok(self.os.begin(Estimate { write_bytes: 0, frees: true }).await?)
+    pub(crate) async fn begin_freeing(&self, freed_blocks: u64) -> Result<Tx> {
+        Ok(self.os.begin(Estimate { write_bytes: 0, frees: true, freed_blocks }).await?)
     }
 
     /// Done with an operation: makes it stable where `sync=always` wants that.

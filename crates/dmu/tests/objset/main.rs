@@ -10,6 +10,7 @@ use units::{BlockId, ObjectId, Txg};
 use zio::PointerForms;
 
 mod numbers;
+mod sparse;
 
 mod world;
 

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod basics;
+mod huge;
 mod logged;
 mod model;
 mod openzfs;
