@@ -22,7 +22,7 @@ pub use faulty::{FaultOp, Faults, Faulty};
 pub use file::FileDevice;
 pub use lease::Shelf;
 pub use part::Part;
-pub use queue::{Bound, Bounds, InClass, IoClass, Queued, in_class};
+pub use queue::{Bound, Bounds, InClass, IoClass, Queued, impatient, in_class, is_impatient};
 pub use ram::RamDevice;
 pub use real::{Options, RealEnv};
 

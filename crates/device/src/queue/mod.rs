@@ -36,7 +36,7 @@ use units::LeafOffset;
 
 use crate::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, IoBuf};
 
-pub use class::{InClass, IoClass, in_class};
+pub use class::{InClass, IoClass, impatient, in_class, is_impatient};
 pub use lanes::{Bound, Bounds};
 use lanes::{Job, Lanes, Request};
 use ticket::{Seat, Ticket, merged};
