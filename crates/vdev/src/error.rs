@@ -136,3 +136,15 @@ pub enum VdevError {
         txg: Txg,
     },
 }
+
+impl VdevError {
+    /// Whether a device is not there, as against one that is and fails: all of it may come back.
+    #[must_use]
+    pub const fn is_absence(&self) -> bool {
+        match self {
+            Self::LeafUnavailable { .. } | Self::NoReplica { .. } => true,
+            Self::Leaf { source, .. } => matches!(source, DeviceError::Gone),
+            _ => false,
+        }
+    }
+}

@@ -176,6 +176,27 @@ impl Leaf {
         self.health.lock().flush_failed
     }
 
+    /// Whether it is out of use because of what it did, or a flush has failed: it has to be opened anew
+    /// before it can be relied on. Not so one that the administrator took out.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        let health = self.health.lock();
+        let is_out = matches!(health.state, VdevState::Closed | VdevState::Unavail | VdevState::Faulted);
+        is_out || (health.flush_failed && health.state.is_usable())
+    }
+
+    /// Forgets errors: counters, and that it could not write what no other leaf has either, for that
+    /// was written since or will be. Says whether it was out of favour.
+    pub fn forgive(&self) -> bool {
+        self.stats.clear_errors();
+        let mut health = self.health.lock();
+        let is_degraded = (health.state, health.aux) == (VdevState::Degraded, VdevAux::IoFailure);
+        if is_degraded {
+            (health.state, health.aux) = (VdevState::Online, VdevAux::None);
+        }
+        is_degraded
+    }
+
     /// Its counters.
     #[must_use]
     pub fn stats(&self) -> &VdevStats {

@@ -3,7 +3,10 @@
 //! What it is, how it is, and what the configuration says of it; its I/O is in [`crate::io`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use device::Env;
 use parking_lot::Mutex;
@@ -71,6 +74,8 @@ pub struct Top {
     changed: AtomicBool,
     /// Held while it is decided whose failures the vdev can do without.
     pub(crate) settling: Mutex<()>,
+    /// How often a leaf's device was opened anew.
+    reopened: AtomicU64,
 }
 
 impl Top {
@@ -85,6 +90,7 @@ impl Top {
             places: Places::default(),
             changed: AtomicBool::new(false),
             settling: Mutex::new(()),
+            reopened: AtomicU64::new(0),
         }
     }
 
@@ -217,6 +223,24 @@ impl Top {
     #[must_use]
     pub fn is_usable(&self) -> bool {
         self.tolerates(|leaf| !leaf.is_usable())
+    }
+
+    /// How often a leaf's device was opened anew. A cached write that began before that may be lost,
+    /// whatever a later flush says: the flush speaks for what the new device was given.
+    #[must_use]
+    pub fn reopened(&self) -> u64 {
+        self.reopened.load(SeqCst)
+    }
+
+    pub(crate) fn note_reopened(&self) {
+        self.reopened.fetch_add(1, SeqCst);
+    }
+
+    /// Whether it can do its work without the leaves that are out of use, and without those whose
+    /// flush failed.
+    #[must_use]
+    pub fn is_trusted(&self) -> bool {
+        self.tolerates(|leaf| !leaf.is_usable() || leaf.is_suspect())
     }
 
     /// Notes that the configuration on disk no longer says what is so.

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use device::{BufSlice, Durability, Env, IoBuf, OpenMode};
 use futures::future::join_all;
@@ -36,6 +39,8 @@ pub struct VdevTree {
     noted: AtomicU64,
     /// What leaves' labels said when they were opened, until nobody needs it any more.
     labels: Mutex<BTreeMap<Guid, LeafLabels>>,
+    /// How often the device of any leaf was opened anew.
+    reopened: AtomicU64,
 }
 
 impl VdevTree {
@@ -66,6 +71,7 @@ impl VdevTree {
             tops: RwLock::new(tops),
             noted: AtomicU64::new(0),
             labels: Mutex::default(),
+            reopened: AtomicU64::new(0),
         }
     }
 
@@ -222,8 +228,7 @@ impl VdevTree {
     /// are.
     #[must_use]
     pub fn doubtful(&self) -> BTreeSet<VdevId> {
-        let is_lost = |leaf: &Leaf| !leaf.is_usable() || leaf.is_suspect();
-        self.tops().iter().filter(|top| !top.tolerates(is_lost)).map(|top| top.id()).collect()
+        self.tops().iter().filter(|top| !top.is_trusted()).map(|top| top.id()).collect()
     }
 
     /// The pool's health: that of its data vdevs taken together; a lost log only degrades it.
@@ -366,9 +371,23 @@ impl VdevTree {
         }
     }
 
+    /// How often the device of any leaf was opened anew. What began before that and was not stable yet
+    /// may be lost, whatever a flush says that ends after it.
+    #[must_use]
+    pub fn reopened(&self) -> u64 {
+        self.reopened.load(SeqCst)
+    }
+
+    /// Leaves that failed, and that the administrator did not take out: those to be opened anew when the
+    /// devices are said to work again.
+    #[must_use]
+    pub fn failed_leaves(&self) -> Vec<Arc<Leaf>> {
+        self.leaves().into_iter().filter(|leaf| leaf.has_failed()).collect()
+    }
+
     /// Opens a leaf's device anew, at `path` or where it was, and puts it back in use. A leaf
-    /// that had missed writes is read last until [`Self::resilvered`]; `open` tells the group
-    /// that is open once the leaf is back.
+    /// that had missed writes is read last until [`Self::resilvered`]. The same holds for one that was in
+    /// use until now, for it misses what is written in between. `open` tells the txg that is open.
     ///
     /// # Errors
     /// When it cannot be opened, or its labels are those of something else.
@@ -376,19 +395,21 @@ impl VdevTree {
         &self,
         guid: Guid,
         path: Option<&Path>,
-        open: impl FnOnce() -> Txg,
+        open: impl Fn() -> Txg,
     ) -> Result<(), VdevError> {
         let leaf = self.leaf(guid)?;
-        let lapse = (!leaf.is_usable()).then(|| Txg::new(self.noted.load(Relaxed)));
+        let since = if leaf.is_usable() { open().prev() } else { Txg::new(self.noted.load(Relaxed)) };
         let top = self.top(leaf.vdev())?;
         let path = path.map_or_else(|| leaf.path(), Path::to_owned);
         leaf.close();
+        // Between the two: who finds the new count is not served by the old device any more.
+        top.note_reopened();
+        self.reopened.fetch_add(1, SeqCst);
         let expected = Expected { pool: self.root().guid, asize: top.asize_of_leaf() };
         open_leaf(&self.env, &leaf, &path, self.mode, expected).await?;
-        match lapse {
-            _ if top.leaves().len() == 1 => leaf.set_stale(false),
-            Some(since) => leaf.add_missed(since..=open()),
-            None => {}
+        match top.leaves().len() {
+            1 => leaf.set_stale(false),
+            _ => leaf.add_missed(since..=open()),
         }
         leaf.stats().clear_errors();
         top.mark_changed();
