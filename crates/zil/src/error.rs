@@ -25,6 +25,9 @@ pub enum ZilError {
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
+    /// A device was opened anew while a batch was on its way: a flush does not speak for all of it.
+    #[error("a device was opened anew beneath a log block")]
+    Reopened,
     /// The txg engine has stopped (pool suspended): what was asked for may not be stable.
     #[error("txg {txg} cannot be synced")]
     TxgStopped {

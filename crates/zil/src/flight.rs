@@ -28,6 +28,7 @@ pub fn fly(
         let load = load(&blocks, &data);
         let durability = |vdev| if load[&vdev] == 1 { Durability::Stable } else { Durability::Cached };
         let begun = env.now();
+        let reopened = store.reopened();
         let writes = blocks.iter().map(|block| {
             let vdev = block.bp.dva(0).vdev;
             let slices = vec![BufSlice::from(Arc::clone(&block.buf))];
@@ -46,7 +47,8 @@ pub fn fly(
             let each = crowded.map(|(&vdev, _)| timed(&*env, vdev, begun, store.flush(&[vdev])));
             flushes = join_all(each).await;
         }
-        let is_stable = all().chain(&flushes).all(|done| done.result.is_ok());
+        let is_suspect = store.reopened() != reopened;
+        let is_stable = !is_suspect && all().chain(&flushes).all(|done| done.result.is_ok());
         data.iter().for_each(|block| block.ended(is_stable));
         if let Some(core) = core.upgrade() {
             note(&core.stats.write, all());
@@ -54,7 +56,9 @@ pub fn fly(
             writes.iter().for_each(|done| core.stats.home_wrote(done.vdev, done.took()));
             flushes.iter().for_each(|done| core.stats.home_flushed(done.vdev, done.took()));
             let failures = writes.into_iter().chain(of_data).chain(flushes);
-            core.landed(id, blocks, failures.filter_map(|done| done.result.err()).collect());
+            let failures = failures.filter_map(|done| done.result.err());
+            let lost = is_suspect.then_some(ZilError::Reopened);
+            core.landed(id, blocks, failures.chain(lost).collect());
         }
     }
 }

@@ -128,6 +128,12 @@ pub trait LogStore: Send + Sync + 'static {
         false
     }
 
+    /// How often a device of the pool was opened anew. What was written before that and not flushed may
+    /// be lost, whatever a later flush says.
+    fn reopened(&self) -> u64 {
+        0
+    }
+
     /// Told what `status` should show. Called without locks held by the log.
     fn report(&self, event: LogEvent) {
         let _ = event;

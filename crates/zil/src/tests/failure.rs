@@ -46,6 +46,26 @@ fn a_failure_at_any_io_loses_nothing_acknowledged() {
 }
 
 #[test]
+fn a_device_opened_anew_before_any_io_loses_nothing_acknowledged() {
+    let total = {
+        let mut world = World::primed(&[600, 600, 600]);
+        history(&mut world);
+        world.inner().ops_begun()
+    };
+    for before in 1..=total {
+        let mut world = World::primed(&[600, 600, 600]);
+        world.inner().reopen_before = Some(before);
+        history(&mut world);
+        for round in 0..6 {
+            assert!((1..4).all(|i| world.is_promised(round * 10 + i)), "operation {before}, round {round}");
+        }
+        world.sync();
+        world.check_promises();
+        world.check_space();
+    }
+}
+
+#[test]
 fn after_a_failure_the_chain_goes_on_elsewhere() {
     let mut world = World::primed(&[600, 600]);
     world.inner().dead.insert(VdevId::new(0));

@@ -78,6 +78,9 @@ pub struct Inner {
     pub clones: BTreeMap<Place, i64>,
     pub data: BTreeMap<Place, Vec<u8>>,
     pub dead: BTreeSet<VdevId>,
+    /// Before this operation all devices are opened anew, without what they had in their caches.
+    pub reopen_before: Option<u64>,
+    pub reopened: u64,
     /// Groups attend to the log.
     pub is_attended: bool,
 }
@@ -125,6 +128,10 @@ impl Inner {
     fn submit(&mut self, kind: OpKind) -> u64 {
         self.ops_begun += 1;
         let id = self.ops_begun;
+        if self.reopen_before == Some(id) {
+            self.cached.clear();
+            self.reopened += 1;
+        }
         self.ops.insert(id, Op { kind, result: None, waker: None });
         if self.automatic {
             self.complete(id);
@@ -220,6 +227,8 @@ impl Inner {
             clones: BTreeMap::new(),
             data: self.data.clone(),
             dead: BTreeSet::new(),
+            reopen_before: None,
+            reopened: 0,
             is_attended: true,
         })))
     }
@@ -373,6 +382,10 @@ impl LogStore for MemStore {
         self.0.lock().synced
     }
 
+    fn reopened(&self) -> u64 {
+        self.0.lock().reopened
+    }
+
     fn wait_synced(&self, txg: Txg) -> BoxFuture<'_, Result<(), ZilError>> {
         Box::pin(std::future::poll_fn(move |cx| {
             let mut inner = self.0.lock();
@@ -505,6 +518,8 @@ impl World {
             clones: BTreeMap::new(),
             data: BTreeMap::new(),
             dead: BTreeSet::new(),
+            reopen_before: None,
+            reopened: 0,
             is_attended: true,
         };
         let store = MemStore(Arc::new(Mutex::new(inner)));
