@@ -36,6 +36,8 @@ mod read;
 mod scrub;
 mod space;
 mod stats;
+mod suspension;
+mod unstable;
 mod write;
 
 #[cfg(test)]
@@ -56,6 +58,7 @@ use crate::flights::Flights;
 use crate::packers::Packers;
 use crate::scrub::Damage;
 use crate::stats::Counters;
+use crate::unstable::Unstable;
 
 pub use ahead::{Ahead, Placed, Unplaced};
 pub use bookmark::Bookmark;
@@ -65,6 +68,7 @@ pub use pointer_forms::PointerForms;
 pub use policy::{Keep, LogHint, WritePolicy};
 pub use scrub::{Damaged, Scrubbed};
 pub use stats::ZioStats;
+pub use suspension::{FailMode, Suspension, SuspensionWatch, Tries};
 
 /// A pool's blocks.
 pub struct Zio {
@@ -83,6 +87,8 @@ pub struct Zio {
     /// Longest run that is asked for, see [`Zio::set_longest_run`].
     longest_run: AtomicU64,
     forms: Mutex<PointerForms>,
+    suspension: Suspension,
+    unstable: Unstable,
 }
 
 impl Zio {
@@ -104,6 +110,8 @@ impl Zio {
             ahead_bytes: AtomicU64::new(0),
             longest_run: AtomicU64::new(u64::MAX),
             forms: Mutex::default(),
+            suspension: Suspension::default(),
+            unstable: Unstable::default(),
         }
     }
 
@@ -111,6 +119,12 @@ impl Zio {
     #[must_use]
     pub fn vdevs(&self) -> &Arc<VdevTree> {
         &self.vdevs
+    }
+
+    /// Where I/O waits for devices to come back.
+    #[must_use]
+    pub fn suspension(&self) -> &Suspension {
+        &self.suspension
     }
 
     /// Sets the pool's salt, which some checksums need.

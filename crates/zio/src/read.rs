@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use codec::Salt;
-use device::IoBuf;
+use device::{IoBuf, impatient};
 use ondisk::{Blkptr, ByteOrder, ChecksumKind, CompressionKind, OndiskError, swap::swap_block};
 use vdev::VdevError;
 
 use crate::cache::Found;
 use crate::pack::unpack;
 use crate::stats::one_more;
+use crate::suspension::is_of_devices;
 use crate::{Bookmark, Keep, Zio, ZioError};
 
 /// Most that is read ahead at a time, in the whole pool.
@@ -75,7 +76,9 @@ impl Zio {
         let read = self.fetch(bp, bookmark, keep).await;
         if let Err(error) = &read {
             one_more(&self.counters.lost_reads);
-            if matches!(error, ZioError::Checksum { .. } | ZioError::Read { .. }) {
+            // What a device that is out cannot tell is not lost.
+            let is_out = matches!(error, ZioError::Read { source, .. } if source.is_absence());
+            if matches!(error, ZioError::Checksum { .. } | ZioError::Read { .. }) && !is_out {
                 self.lost.note(bp, bookmark);
             }
         }
@@ -96,7 +99,7 @@ impl Zio {
             && let Some(_flight) = self.flights.begin(bp)
         {
             // Whoever reads the block will hear of what is wrong.
-            let _ = self.fetch(bp, bookmark, Keep::Yes).await;
+            let _ = impatient(self.fetch(bp, bookmark, Keep::Yes)).await;
         }
         self.ahead_bytes.fetch_sub(bytes, Relaxed);
     }
@@ -168,8 +171,28 @@ impl Zio {
         Ok(Check { kind, order: bp.byte_order(), salt, words: bp.checksum() })
     }
 
-    /// The first of a block's copies that satisfies `verify`.
+    /// The first of a block's copies that satisfies `verify`; waits for vdevs that are out, where there
+    /// is none.
     pub(crate) async fn read_copies(
+        &self,
+        bp: &Blkptr,
+        bookmark: &Bookmark,
+        len: u64,
+        verify: &(dyn Fn(&[u8]) -> bool + Send + Sync),
+    ) -> Result<IoBuf, ZioError> {
+        let mut tries = self.suspension.tries();
+        loop {
+            let error = match self.try_copies(bp, bookmark, len, verify).await {
+                Err(error) if is_of_devices(&error) => error,
+                read => return read,
+            };
+            if !tries.next(&error).await {
+                return Err(error);
+            }
+        }
+    }
+
+    async fn try_copies(
         &self,
         bp: &Blkptr,
         bookmark: &Bookmark,

@@ -56,7 +56,10 @@ impl Zio {
         for &dva in &places {
             allocator.check_allocated(txg, &dva).map_err(|source| ZioError::Space { dva, source })?;
         }
-        places.iter().for_each(|dva| allocator.free(txg, dva));
+        for dva in &places {
+            self.unstable.forget(dva);
+            allocator.free(txg, dva);
+        }
         Ok(())
     }
 

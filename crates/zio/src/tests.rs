@@ -4,4 +4,5 @@ mod blocks;
 mod gangs;
 mod golden;
 mod logs;
+mod suspended;
 mod world;

@@ -4,17 +4,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use device::{BoxFuture, BufSlice, Durability, IoBuf, IoClass};
+use device::{BoxFuture, IoBuf, IoClass};
 use futures::future::join_all;
 use metaslab::{AllocError, Class, Hint};
 use ondisk::{Blkptr, BlkptrParts, ChecksumKind, CompressionKind, Dva};
 use parking_lot::Mutex;
 use units::{Lsize, Psize, SECTOR_BYTES, Txg, VdevId};
-use vdev::VdevError;
+use vdev::{VdevError, VdevState};
 
 use crate::home::home;
 use crate::pack::{PackJob, Packed, Ready};
 use crate::stats::one_more;
+use crate::suspension::is_of_devices;
 use crate::{Bookmark, Keep, WritePolicy, Zio, ZioError};
 
 /// Sets of vdevs tried before a write is given up.
@@ -84,7 +85,7 @@ impl Zio {
             Some(dvas) => dvas,
             None => {
                 let job = Placing::new(self, txg, bookmark, policy, parts.psize);
-                self.place_or_give_back(&job, &packed.bytes).await?
+                self.place_however_long(&job, &packed.bytes).await?
             }
         };
         let bp = parts.to_blkptr();
@@ -154,11 +155,34 @@ impl Zio {
         failed.is_empty().then_some(dvas)
     }
 
+    /// Places a block, and waits for vdevs that are out where nothing else is left.
+    async fn place_however_long(&self, job: &Placing<'_>, bytes: &Arc<IoBuf>) -> Result<[Dva; 3], ZioError> {
+        let mut tries = self.suspension.tries();
+        loop {
+            let error = match self.place_or_give_back(job, bytes).await {
+                Err(error) if self.may_go_better(&error) => error,
+                placed => return placed,
+            };
+            if !tries.next(&error).await {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Whether devices are to blame: also for room that is wanting while a vdev is out.
+    fn may_go_better(&self, error: &ZioError) -> bool {
+        let lacks_vdev = || self.vdevs.state().0 == VdevState::Unavail;
+        is_of_devices(error) || (matches!(error, ZioError::NoSpace { .. }) && lacks_vdev())
+    }
+
     async fn place_or_give_back(&self, job: &Placing<'_>, bytes: &Arc<IoBuf>) -> Result<[Dva; 3], ZioError> {
         let placed = self.place(job, bytes).await;
         if placed.is_err() {
             let mut allocator = self.allocator.lock();
-            job.taken.lock().drain(..).for_each(|dva| allocator.unalloc(job.txg, &dva));
+            for dva in job.taken.lock().drain(..) {
+                self.unstable.forget(&dva);
+                allocator.unalloc(job.txg, &dva);
+            }
         }
         placed
     }
@@ -218,7 +242,10 @@ impl Zio {
             }
             one_more(&self.counters.moved_writes);
             let mut allocator = self.allocator.lock();
-            valid.for_each(|dva| allocator.unalloc(job.txg, dva));
+            for dva in valid {
+                self.unstable.forget(dva);
+                allocator.unalloc(job.txg, dva);
+            }
             for (vdev, error) in failed {
                 avoid.insert(vdev);
                 last = Some(error);
@@ -249,9 +276,7 @@ impl Zio {
     /// Writes the same bytes to all these places at once; says which vdevs failed.
     async fn write_copies(&self, dvas: &[Dva; 3], bytes: &Arc<IoBuf>) -> Vec<(VdevId, VdevError)> {
         let copy = |dva: Dva| async move {
-            let slices = vec![BufSlice::from(bytes.clone())];
-            let result = self.vdevs.write(dva.vdev, dva.offset, slices, Durability::Cached).await;
-            self.note_unflushed(dva.vdev);
+            let result = self.write_unstable(dva, bytes).await;
             result.err().map(|error| (dva.vdev, error))
         };
         let valid = dvas.iter().filter(|dva| dva.is_valid()).copied();
