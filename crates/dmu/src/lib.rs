@@ -37,5 +37,5 @@ pub use error::DmuError;
 pub use kinds::BlockKinds;
 pub use objset::{AheadCheck, Objset, ObjsetContext, SpaceCheck, SyncedObjset};
 pub use space::{BlockClass, ObjsetProps, SpaceDelta};
-pub use txg::{Estimate, Tx, TxgGate};
+pub use txg::{Estimate, Tx, TxgGate, WhileSuspended};
 pub use visit::{Lost, Place, Reach, Visited};

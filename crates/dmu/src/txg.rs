@@ -77,6 +77,32 @@ struct GateState {
     /// The lowest group that somebody waits for and that must therefore sync soon.
     wanted: Txg,
     failed: Option<Txg>,
+    /// The devices do not do what the txg being synced needs; what that means to others.
+    suspended: Option<WhileSuspended>,
+}
+
+/// What becomes of those who would begin a transaction, or wait for a txg, while the pool is suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhileSuspended {
+    /// They wait, if they can ([`device::impatient`]).
+    Wait,
+    /// They get an error.
+    Refuse,
+}
+
+impl GateState {
+    /// Whether it makes sense to wait for a txg.
+    fn check_goes_on(&self) -> Result<(), DmuError> {
+        let is_refused = match self.suspended {
+            None => false,
+            Some(WhileSuspended::Wait) => device::is_impatient(),
+            Some(WhileSuspended::Refuse) => true,
+        };
+        match self.failed.or(is_refused.then(|| self.synced.next())) {
+            Some(txg) => Err(DmuError::Suspended { txg }),
+            None => Ok(()),
+        }
+    }
 }
 
 impl TxgGate {
@@ -92,6 +118,7 @@ impl TxgGate {
                 freed: [0; TXG_SLOTS],
                 wanted: Txg::ZERO,
                 failed: None,
+                suspended: None,
             }),
             dirty_bytes: AtomicU64::new(0),
             dirty_limit_bytes: AtomicU64::new(dirty_limit_bytes),
@@ -130,10 +157,11 @@ impl TxgGate {
         self.line.join(now, delay::wait(to_write, limit, write_bytes))
     }
 
-    /// Joins the open group; waits while more is dirty than the limit allows.
+    /// Joins the open txg; waits while more is dirty than the limit allows, and while the pool is
+    /// suspended.
     ///
     /// # Errors
-    /// [`DmuError::Suspended`] when the pool has stopped syncing.
+    /// [`DmuError::Suspended`] when the pool has stopped syncing, or nobody is to wait until it goes on.
     pub async fn begin(self: &Arc<Self>) -> Result<Tx, DmuError> {
         loop {
             let listener = {
@@ -181,8 +209,12 @@ impl TxgGate {
 
     fn try_begin(self: &Arc<Self>) -> Result<Option<Tx>, DmuError> {
         let full = self.dirty_bytes() >= self.dirty_limit_bytes.load(Ordering::Relaxed);
-        if full && self.state.lock().failed.is_none() {
-            return Ok(None);
+        {
+            let state = self.state.lock();
+            state.check_goes_on()?;
+            if full || state.suspended.is_some() {
+                return Ok(None);
+            }
         }
         self.begin_unthrottled().map(Some)
     }
@@ -190,7 +222,8 @@ impl TxgGate {
     /// Waits until `txg` is stable, and has it synced soon if it is still open.
     ///
     /// # Errors
-    /// [`DmuError::Suspended`] when the pool stops syncing before that.
+    /// [`DmuError::Suspended`] when the pool stops syncing before that, or is suspended and nobody is to
+    /// wait until it goes on. The txg may become stable all the same then.
     pub async fn wait_synced(&self, txg: Txg) -> Result<(), DmuError> {
         loop {
             let listener = self.changed.listen();
@@ -199,9 +232,7 @@ impl TxgGate {
                 if state.synced >= txg {
                     return Ok(());
                 }
-                if let Some(txg) = state.failed {
-                    return Err(DmuError::Suspended { txg });
-                }
+                state.check_goes_on()?;
                 state.wanted = state.wanted.max(txg);
             }
             self.kicked.notify(usize::MAX);
@@ -286,6 +317,18 @@ impl TxgGate {
         self.state.lock().failed.get_or_insert(txg);
         self.changed.notify(usize::MAX);
         self.kicked.notify(usize::MAX);
+    }
+
+    /// The pool is suspended: the txg being synced waits for devices.
+    pub fn suspend(&self, meanwhile: WhileSuspended) {
+        self.state.lock().suspended = Some(meanwhile);
+        self.changed.notify(usize::MAX);
+    }
+
+    /// The pool is suspended no more.
+    pub fn resume(&self) {
+        self.state.lock().suspended = None;
+        self.changed.notify(usize::MAX);
     }
 
     /// The group at which the pool stopped syncing, if it did.

@@ -77,3 +77,23 @@ fn a_group_can_be_joined_late_while_somebody_is_in_it() {
     assert!(gate.try_join(ten).is_none(), "nobody is in it any more");
     assert_eq!(quiesce.now_or_never(), Some(ten));
 }
+
+#[test]
+fn while_a_pool_is_suspended_who_can_wait_waits() {
+    let gate = TxgGate::new(Txg::new(9), LIMIT);
+    gate.suspend(WhileSuspended::Wait);
+    let mut beginning = Box::pin(gate.begin());
+    assert!(beginning.as_mut().now_or_never().is_none());
+    let mut waiting = Box::pin(gate.wait_synced(Txg::new(10)));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    let refused = device::impatient(gate.begin()).now_or_never().expect("it does not wait");
+    assert!(matches!(refused, Err(DmuError::Suspended { txg }) if txg == Txg::new(10)));
+    assert!(device::impatient(gate.wait_synced(Txg::new(10))).now_or_never().expect("told").is_err());
+    assert!(gate.begin_unthrottled().is_ok(), "what makes others stable goes on");
+    gate.resume();
+    assert!(beginning.now_or_never().expect("it goes on").is_ok());
+    assert!(waiting.as_mut().now_or_never().is_none(), "not stable yet");
+    gate.suspend(WhileSuspended::Refuse);
+    assert!(waiting.now_or_never().expect("told").is_err());
+    assert!(gate.begin().now_or_never().expect("told").is_err());
+}
