@@ -114,6 +114,7 @@ impl Pool {
         pool.format_dataset(&root, &TxSource::Open).await?;
         pool.start();
         pool.in_sync(|pool, tx| async move { pool.note_version(&tx, "create").await }).await?;
+        pool.engage_suspension().await?;
         Ok(pool)
     }
 

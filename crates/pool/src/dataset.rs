@@ -16,7 +16,7 @@ use futures::stream::{self, StreamExt};
 use ondisk::objset::ObjsetType;
 use ondisk::zil::ZilHeader;
 use parking_lot::{Mutex, RwLock};
-use units::{ObjectId, ObjsetId, Txg};
+use units::{ObjectId, ObjsetId, Txg, VdevId};
 use zil::{Claimed, IntentLog, LogEvent, LogHandle, LogStore, ReplayProgress, ZilError};
 use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts};
 
@@ -122,6 +122,13 @@ impl OpenDataset {
 
     fn log(&self) -> Option<LogHandle> {
         self.log.lock().clone()
+    }
+
+    /// Its log may use a vdev again that works again.
+    pub fn trust_with_log(&self, vdev: VdevId) {
+        if let Some(log) = self.log() {
+            log.trust(vdev);
+        }
     }
 
     /// What the log's header is to say when `txg` is stable, if that changed.

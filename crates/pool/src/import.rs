@@ -105,6 +105,9 @@ impl Pool {
             pool.replay_logs_of_clones().await?;
         }
         pool.resume_scrub().await?;
+        if !pool.read_only {
+            pool.engage_suspension().await?;
+        }
         Ok(pool)
     }
 

@@ -277,6 +277,10 @@ impl LogStore for PoolLogStore {
         self.zio.with_allocator(|allocator| allocator.vdevs(Class::Log).iter().any(is_well))
     }
 
+    fn reopened(&self) -> u64 {
+        self.zio.vdevs().reopened()
+    }
+
     fn report(&self, event: LogEvent) {
         match &event {
             LogEvent::Damaged { objset, loss } => tracing::warn!(%objset, %loss, "intent log"),

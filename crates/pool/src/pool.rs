@@ -47,6 +47,10 @@ pub struct Tuning {
     pub immediate_write_bytes: u64,
     /// Who runs this program.
     pub host: Host,
+    /// A suspended pool tries again by itself so often.
+    pub retry_after: Duration,
+    /// Ends the program when a pool is suspended that has `failmode=panic`.
+    pub end_program: fn(),
 }
 
 impl Default for Tuning {
@@ -59,6 +63,8 @@ impl Default for Tuning {
             log_share_percent: 20,
             immediate_write_bytes: zpl::IMMEDIATE_WRITE_BYTES,
             host: Host::default(),
+            retry_after: Duration::from_secs(10),
+            end_program: || panic!("a pool with failmode=panic is suspended"),
         }
     }
 }
@@ -126,7 +132,11 @@ pub struct Pool {
     /// The next group has blocks of destroyed datasets to free.
     pub(crate) has_wrecks: AtomicBool,
     attended: AtomicU64,
+    /// Held while devices are opened anew, or closed for good.
+    pub(crate) reopening: async_lock::Mutex<()>,
     stopping: AtomicBool,
+    /// No txg turns any more.
+    has_stopped: AtomicBool,
     stopped: Event,
 }
 
@@ -190,7 +200,9 @@ impl Pool {
             autotrim: AtomicBool::new(false),
             has_wrecks: AtomicBool::new(false),
             attended: AtomicU64::new(0),
+            reopening: async_lock::Mutex::new(()),
             stopping: AtomicBool::new(false),
+            has_stopped: AtomicBool::new(parts.read_only),
             stopped: Event::new(),
         })
     }
@@ -307,12 +319,6 @@ impl Pool {
         self.read_only
     }
 
-    /// The group at which it stopped syncing, if it did.
-    #[must_use]
-    pub fn suspended(&self) -> Option<Txg> {
-        self.gate.failed()
-    }
-
     pub(crate) fn check_writable(&self) -> Result<(), PoolError> {
         if self.read_only { Err(PoolError::ReadOnly) } else { Ok(()) }
     }
@@ -351,10 +357,11 @@ impl Pool {
             if AssertUnwindSafe(turning).catch_unwind().await.is_err() {
                 // Something that we computed ourselves was wrong: nothing more may be written, and
                 // nobody may wait for a group that never comes.
-                tracing::error!("pool suspended: a transaction group ended in a panic");
+                tracing::error!("pool stopped: a transaction group ended in a panic");
                 pool.gate.fail(pool.gate.synced_txg().next());
-                pool.stopped.notify(usize::MAX);
             }
+            pool.has_stopped.store(true, Ordering::Release);
+            pool.stopped.notify(usize::MAX);
         };
         self.env.spawn("txg_sync", Box::pin(task));
     }
@@ -364,12 +371,11 @@ impl Pool {
             self.wait_for_work().await;
             let txg = self.gate.quiesce().await;
             if let Err(error) = in_class(IoClass::Async, self.sync(txg)).await {
-                tracing::error!(%txg, %error, "pool suspended");
+                tracing::error!(%txg, %error, "pool stopped");
                 self.gate.fail(txg);
                 break;
             }
         }
-        self.stopped.notify(usize::MAX);
     }
 
     /// Until somebody waits, much is dirty, or the time is up and there is something to do.
@@ -436,13 +442,18 @@ impl Pool {
 
     /// Closes the devices: somebody else may open them from now on.
     pub(crate) async fn close_devices(&self) {
+        // Whatever still waits for a device waits in vain.
+        self.suspension().give_up();
+        let _nobody_reopens_them = self.reopening.lock().await;
         self.log_store.settle().await;
         self.vdevs.close();
     }
 
-    async fn stop(&self) {
+    /// Waits until no txg turns any more.
+    pub(crate) async fn stop(&self) {
         let stopped = self.stopped.listen();
-        if !self.stopping.swap(true, Ordering::AcqRel) && self.gate.failed().is_none() {
+        self.stopping.store(true, Ordering::Release);
+        if !self.has_stopped.load(Ordering::Acquire) {
             // One more turn, which finds nothing to do, sees the flag; unless the last one did.
             let one_more: BoxFuture<'_, ()> = Box::pin(async {
                 let _suspended = self.gate.wait_synced(self.gate.open_txg()).await;

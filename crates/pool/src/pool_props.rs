@@ -13,6 +13,7 @@ use ondisk::mos::directory;
 use units::ObjectId;
 
 use crate::expand::AUTOEXPAND;
+use crate::suspend::FAILMODE;
 use crate::trim::AUTOTRIM;
 use crate::{Pool, PoolError, config};
 
@@ -57,8 +58,10 @@ impl Pool {
                     object
                 }
             };
-            if name == AUTOTRIM {
-                pool.note_autotrim(value.as_ref());
+            match name.as_str() {
+                AUTOTRIM => pool.note_autotrim(value.as_ref()),
+                FAILMODE => pool.note_failmode(value.as_ref()),
+                _ => {}
             }
             let zap = Zap::hold(&pool.mos, object).await?;
             match value {

@@ -302,7 +302,7 @@ impl Pool {
         );
     }
 
-    async fn halt_scrub(&self) {
+    pub(crate) async fn halt_scrub(&self) {
         self.scrubs.halting.store(true, Ordering::Release);
         loop {
             let halted = self.scrubs.halted.listen();

@@ -13,15 +13,19 @@
 //!
 //! Invariants
 //! - Nothing of the last stable group is overwritten or reused before this one is stable.
+//! - A request that its devices do not do waits, and is done again when they work: see [`zio::Suspension`].
+//!   (test: `a_txg_whose_devices_fail_at_any_request_is_complete_once_they_work`)
 //! - A crash anywhere here leaves the last stable group; after step 4, this one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use device::impatient;
 use dmu::{SpaceDelta, Tx};
 use futures::future::{join, try_join_all};
 use ondisk::{Blkptr, UberblockPhys};
-use units::Txg;
-use vdev::LabelSync;
+use units::{Txg, VdevId};
+use vdev::{LabelSync, VdevError};
 use zerocopy::FromZeros;
 
 use crate::space_map::{At, record_missed};
@@ -50,16 +54,17 @@ impl Pool {
 
     async fn write_group(self: &Arc<Self>, txg: Txg) -> Result<(), PoolError> {
         let tx = self.gate.syncing(txg);
-        self.heal().await;
+        // What a txg does beside its own work is not worth waiting for a bad place to become good.
+        impatient(self.heal()).await;
         self.sync_logs(&tx).await;
         self.sync_datasets(&tx).await?;
         for task in self.tasks.take() {
-            task(Arc::clone(self), self.gate.syncing(txg)).await;
+            impatient(task(Arc::clone(self), self.gate.syncing(txg))).await;
         }
-        self.store_errors(&tx).await;
+        impatient(self.store_errors(&tx)).await;
         // A task may have made a dataset, or changed one's objset.
         self.sync_datasets(&tx).await?;
-        self.free_some(&tx).await?;
+        impatient(self.free_some(&tx)).await?;
         self.sync_mos(&tx).await?;
         self.sync_labels(txg).await
     }
@@ -152,16 +157,39 @@ impl Pool {
         uberblock.rootbp = root;
         uberblock.mmp_magic.set(ondisk::MMP_MAGIC);
         uberblock.software_version.set(crate::config::POOL_VERSION);
-        let written = self.zio.take_unflushed();
-        let dirty = self.vdevs.take_changed();
-        let pool = self.config.lock().at(txg);
-        let sync = LabelSync {
-            uberblock: &uberblock,
-            pool: &pool,
-            dirty: &dirty,
-            written: &written,
-            multihost: false,
-        };
-        Ok(self.vdevs.sync_labels(&sync).await?)
+        self.make_stable(&uberblock).await?;
+        self.zio.forget_unstable();
+        Ok(())
+    }
+
+    /// Flushes what the txg wrote, and writes its labels; the same again until devices have done all of it.
+    /// A flush says nothing of what a device was given before it was opened anew, so that a try
+    /// counts only if none was meanwhile.
+    async fn make_stable(&self, uberblock: &UberblockPhys) -> Result<(), PoolError> {
+        let (mut written, mut dirty) = (BTreeSet::new(), BTreeSet::new());
+        let mut tries = self.suspension().tries();
+        loop {
+            let reopened = self.vdevs.reopened();
+            match self.try_to_make_stable(uberblock, &mut written, &mut dirty).await {
+                Ok(()) if self.vdevs.reopened() == reopened => return Ok(()),
+                Ok(()) => {}
+                Err(error) if tries.next(&error).await => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn try_to_make_stable(
+        &self,
+        uberblock: &UberblockPhys,
+        written: &mut BTreeSet<VdevId>,
+        dirty: &mut BTreeSet<VdevId>,
+    ) -> Result<(), VdevError> {
+        self.zio.write_lost_again().await?;
+        written.append(&mut self.zio.take_unflushed());
+        dirty.append(&mut self.vdevs.take_changed());
+        let pool = self.config.lock().at(uberblock.txg());
+        let sync = LabelSync { uberblock, pool: &pool, dirty, written, multihost: false };
+        self.vdevs.sync_labels(&sync).await
     }
 }

@@ -62,6 +62,10 @@ impl Pool {
         let task: Task = Box::new(move |pool, tx| {
             Box::pin(async move {
                 let txg = tx.txg();
+                // Who asked has been told that it is not done.
+                if sender.is_canceled() {
+                    return;
+                }
                 let result = work(pool, tx).await;
                 let _nobody_waits = sender.send((txg, result));
             })

@@ -155,6 +155,13 @@ impl Pool {
         for some in due.chunks(AT_ONCE) {
             let reads = join_all(some.iter().map(|(bookmark, bp)| self.zio.scrub(bp, bookmark)));
             let scrubbed = in_class(IoClass::Scrub, reads).await;
+            let absent = scrubbed.iter().find_map(|result| result.as_ref().err().filter(|e| is_absence(e)));
+            if let Some(error) = absent
+                && self.suspension().tries().next(error).await
+            {
+                // The whole batch again, with pointers looked up anew.
+                return Ok(());
+            }
             for ((bookmark, bp), result) in some.iter().zip(scrubbed) {
                 self.count(bookmark, bp, result);
             }
@@ -241,6 +248,11 @@ impl Pool {
     fn others_wait(&self) -> bool {
         self.vdevs.leaves().iter().any(|leaf| leaf.stats().snapshot().in_flight > 0)
     }
+}
+
+/// Whether a block is not damaged, but on devices that are not there: these are waited for.
+fn is_absence(error: &ZioError) -> bool {
+    matches!(error, ZioError::Read { source, .. } if source.is_absence())
 }
 
 /// Whether some leaf of a vdev where the block lies missed the group in which it was written. A gang's

@@ -280,6 +280,8 @@ fn a_pool_whose_only_disk_fails_tells_every_writer_and_loses_nothing_acknowledge
         run(&sim, async {
             let pool = SINGLE.create(&sim, brisk()).await;
             let fs = pool.filesystem(POOL).await.expect("the root file system opens");
+            let refuse = Some(dsl::PropValue::Number(pool::FailMode::Continue as u64));
+            pool.set_pool_prop("failmode", refuse).await.expect("a property is set");
             rewriting.prepare(&pool, &fs.zfs).await;
             fail(sim.disk("/a").faults());
             let work = |writer| rewriting.try_to_write(Arc::clone(&fs.zfs), writer, Arc::clone(&rounds));

@@ -1,0 +1,188 @@
+//! A pool whose devices do not do what it needs is suspended, and goes on when they do.
+//!
+//! ```text
+//!              a request fails that nothing else can do
+//!   at work ──────────────────────────────────────────► suspended ──┐ now and then, and at `clear`:
+//!      ▲                                                 │   ▲      │ open failed devices anew, have
+//!      └──────────────── nothing waits any more ─────────┘   └──────┘ what waits tried again
+//!                                                        │ given up: `export -f`, `destroy -f`, the daemon's end
+//!                                                        ▼
+//!                                                     stopped: errors for everybody, until the next import
+//! ```
+//! What waits, and why a txg's sync never sees a device's error, is told in [`zio::Suspension`]. A txg that
+//! was given up is as after a power cut: the next import replays what the logs promised.
+//!
+//! An error that is no device's, damaged metadata or a bug, stops the pool at once: to try again would
+//! end in the same place.
+//!
+//! Invariants
+//! - A txg that met failing devices is complete once they work again.
+//!   (test: `a_txg_whose_devices_fail_at_any_request_is_complete_once_they_work`)
+//! - Nobody waits for a pool that was given up, and what had been promised is there at the next import.
+//!   (test: `a_suspended_pool_can_be_given_up_and_keeps_its_promises`)
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::sync::Arc;
+
+use dmu::{TxgGate, WhileSuspended};
+use dsl::PropValue;
+use futures::future::select;
+use units::{Txg, VdevId};
+use vdev::Leaf;
+use zio::{FailMode, Suspension, SuspensionWatch};
+
+use crate::{Pool, PoolError};
+
+/// The property's name.
+pub(crate) const FAILMODE: &str = "failmode";
+
+/// Tells the txg gate of suspensions.
+struct Watch {
+    pool: String,
+    gate: Arc<TxgGate>,
+    end_program: fn(),
+}
+
+impl SuspensionWatch for Watch {
+    fn suspended(&self, cause: &(dyn Error + Send + Sync + 'static), mode: FailMode) {
+        let reason = cause.source().map_or_else(String::new, |source| format!(": {source}"));
+        tracing::error!(pool = self.pool, ?mode, "suspended: {cause}{reason}");
+        match mode {
+            FailMode::Wait => self.gate.suspend(WhileSuspended::Wait),
+            FailMode::Continue => self.gate.suspend(WhileSuspended::Refuse),
+            FailMode::Panic => (self.end_program)(),
+        }
+    }
+
+    fn resumed(&self) {
+        tracing::info!(pool = self.pool, "no longer suspended");
+        self.gate.resume();
+    }
+}
+
+impl Pool {
+    /// The txg that it cannot make stable: it waits for devices, or has stopped for good.
+    #[must_use]
+    pub fn suspended(&self) -> Option<Txg> {
+        let waits = self.suspension().is_suspended().then(|| self.gate.synced_txg().next());
+        self.gate.failed().or(waits)
+    }
+
+    /// The txg at which it stopped for good, if it did: only another import brings it back.
+    #[must_use]
+    pub fn stopped(&self) -> Option<Txg> {
+        self.gate.failed()
+    }
+
+    /// What it does when its devices fail.
+    #[must_use]
+    pub fn failmode(&self) -> FailMode {
+        self.suspension().mode()
+    }
+
+    pub(crate) fn suspension(&self) -> &Suspension {
+        self.zio.suspension()
+    }
+
+    /// Takes over a value of the property.
+    pub(crate) fn note_failmode(&self, value: Option<&PropValue>) {
+        let number = value.and_then(PropValue::number).unwrap_or_default();
+        self.suspension().set_mode(FailMode::from_number(number));
+    }
+
+    /// From now on what devices fail to do waits for them. Not before a pool is whole: who makes or imports
+    /// one is to be told what is wrong.
+    pub(crate) async fn engage_suspension(self: &Arc<Self>) -> Result<(), PoolError> {
+        self.note_failmode(self.pool_props().await?.get(FAILMODE));
+        let (pool, gate, end_program) = (self.name(), Arc::clone(&self.gate), self.tuning.end_program);
+        self.suspension().engage(Box::new(Watch { pool, gate, end_program }));
+        self.env.spawn("suspension", Box::pin(Arc::clone(self).keep_trying()));
+        Ok(())
+    }
+
+    /// Tries again now and then while the pool is suspended.
+    async fn keep_trying(self: Arc<Self>) {
+        while self.suspension().until_suspended().await {
+            let mut is_any_back = false;
+            while self.suspension().is_suspended() && !self.suspension().is_given_up() {
+                let resumed = self.suspension().until_resumed();
+                select(self.env.sleep(self.tuning.retry_after), Box::pin(resumed)).await;
+                if self.suspension().is_suspended() {
+                    is_any_back |= !self.try_again(&|leaf| self.is_needed(leaf)).await.is_empty();
+                    self.suspension().until_settled().await;
+                }
+            }
+            if is_any_back && let Err(error) = self.resilver().await {
+                tracing::warn!(%error, "devices that are back are not brought up to date");
+            }
+        }
+    }
+
+    /// Whether the pool cannot go on without a leaf that failed.
+    fn is_needed(&self, leaf: &Leaf) -> bool {
+        self.vdevs.top(leaf.vdev()).is_ok_and(|top| !top.is_log() && !top.is_trusted())
+    }
+
+    /// Opens leaves anew that failed and are meant, and has what waits tried again. Says which vdevs got
+    /// one back.
+    async fn try_again(&self, is_meant: &(dyn Fn(&Leaf) -> bool + Sync)) -> BTreeSet<VdevId> {
+        let _one_at_a_time = self.reopening.lock().await;
+        let mut back = BTreeSet::new();
+        if self.suspension().is_given_up() {
+            return back;
+        }
+        for leaf in self.vdevs.failed_leaves().into_iter().filter(|leaf| is_meant(leaf)) {
+            match self.vdevs.reopen(leaf.guid(), None, || self.gate.open_txg()).await {
+                Ok(()) => _ = back.insert(leaf.vdev()),
+                Err(error) => {
+                    let reason = error.source().map_or_else(String::new, |source| format!(": {source}"));
+                    tracing::warn!("still out of use: {error}{reason}");
+                }
+            }
+        }
+        self.trust_with_logs(&back);
+        self.suspension().resume();
+        back
+    }
+
+    /// Logs may use these vdevs again, as far as they can be used.
+    fn trust_with_logs(&self, vdevs: &BTreeSet<VdevId>) {
+        let doubtful = self.vdevs.doubtful();
+        for dataset in self.open_datasets() {
+            vdevs.difference(&doubtful).for_each(|vdev| dataset.trust_with_log(*vdev));
+        }
+    }
+
+    /// Forgets errors of the leaves that are meant, opens those anew that failed, and has what waits for
+    /// them tried again.
+    ///
+    /// # Errors
+    /// [`PoolError::Suspended`] when that did not help, or could not.
+    pub async fn clear(self: &Arc<Self>, is_meant: &(dyn Fn(&Leaf) -> bool + Sync)) -> Result<(), PoolError> {
+        let leaves = self.vdevs.leaves().into_iter().filter(|leaf| is_meant(leaf));
+        let forgiven = leaves.filter(|leaf| leaf.forgive()).map(|leaf| leaf.vdev()).collect();
+        self.trust_with_logs(&forgiven);
+        let back = self.try_again(is_meant).await;
+        self.suspension().until_settled().await;
+        if let Some(txg) = self.suspended() {
+            return Err(PoolError::Suspended { txg });
+        }
+        if !back.is_empty() && !self.read_only {
+            self.resilver().await?;
+            // Their labels are to say that they are in use.
+            self.sync_now().await?;
+        }
+        Ok(())
+    }
+
+    /// Lets go of a pool that is suspended, as a crash would: what is not stable is lost but for what logs
+    /// hold. Everybody who waits for it gets an error. Nothing can be done with it afterwards.
+    pub async fn abandon(&self) {
+        self.gate.fail(self.gate.synced_txg().next());
+        self.suspension().give_up();
+        self.halt_scrub().await;
+        self.stop().await;
+        self.close_devices().await;
+    }
+}
