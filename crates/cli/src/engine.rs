@@ -85,8 +85,12 @@ impl Engine {
 
 impl Holder {
     fn tuning(&self) -> Tuning {
-        let default =
-            Tuning { host: self.host.clone(), cache_bytes: memory::cache_bytes(), ..Tuning::default() };
+        let default = Tuning {
+            host: self.host.clone(),
+            cache_bytes: memory::cache_bytes(),
+            end_program: || std::process::abort(),
+            ..Tuning::default()
+        };
         match std::env::var("SAWMILL_TXG_TIMEOUT").ok().and_then(|secs| secs.parse::<f64>().ok()) {
             Some(secs) if secs > 0.0 => {
                 Tuning { txg_timeout: Duration::from_secs_f64(secs.min(3600.0)), ..default }

@@ -44,6 +44,9 @@ pub struct PoolInfo {
     /// An import dropped or could not read an intent log.
     #[serde(default)]
     pub bad_log: bool,
+    /// It has stopped for good, for a reason that is no device's: only another import brings it back.
+    #[serde(default)]
+    pub stopped: bool,
 }
 
 impl PoolInfo {

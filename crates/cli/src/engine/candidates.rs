@@ -145,6 +145,7 @@ fn from_labels(candidate: &Candidate) -> PoolInfo {
         error_count: 0,
         error_files: Vec::new(),
         bad_log: false,
+        stopped: false,
     }
 }
 

@@ -46,6 +46,7 @@ pub async fn bare(pool: &Pool) -> PoolInfo {
         error_count: 0,
         error_files: Vec::new(),
         bad_log: false,
+        stopped: pool.stopped().is_some(),
     };
     put_facts(&mut info, pool).await;
     info

@@ -10,6 +10,9 @@ use std::error::Error;
 use std::fmt::Write;
 use vdev::VdevError;
 
+/// Why nothing can be done with a pool whose devices fail.
+const SUSPENDED: &str = "pool I/O is currently suspended";
+
 /// An error and all that caused it, in one line.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
@@ -44,7 +47,7 @@ fn pool_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::ForeignHost { .. } => (K::Busy, error.to_string()),
         PoolError::DeviceInUse { .. } => (K::Busy, whole()),
         PoolError::ReadOnly => (K::Invalid, error.to_string()),
-        PoolError::Suspended { .. } => (K::Unavailable, "pool I/O is currently suspended".into()),
+        PoolError::Suspended { .. } => (K::Unavailable, SUSPENDED.into()),
         PoolError::Busy { .. } => (K::Busy, "dataset is busy".into()),
         PoolError::Scrub(refusal) => (K::Busy, scrub_reason(*refusal).to_owned()),
         PoolError::NeedsFeature { .. } => (K::Unsupported, error.to_string()),
@@ -91,6 +94,7 @@ fn dmu_reason(error: &DmuError) -> (FailureKind, String) {
     match error {
         DmuError::NoSpace => (FailureKind::NoSpace, "out of space".into()),
         DmuError::QuotaExceeded => (FailureKind::NoSpace, "disk quota exceeded".into()),
+        DmuError::Suspended { .. } => (FailureKind::Unavailable, SUSPENDED.into()),
         _ => (FailureKind::Other, chain(error)),
     }
 }

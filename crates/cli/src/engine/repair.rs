@@ -6,8 +6,9 @@ use control::{
 };
 use ondisk::dsl::scan::{func, state};
 use pool::{DamagedObject, PoolError, ScanReport, ScrubRefusal};
-use std::collections::BTreeMap;
-use units::Guid;
+use std::collections::{BTreeMap, BTreeSet};
+use units::{Guid, VdevId};
+use vdev::Leaf;
 
 impl Holder {
     pub(super) async fn scrub(&self, call: PoolScrub) -> Result<(), Failure> {
@@ -32,25 +33,26 @@ impl Holder {
         }
     }
 
-    /// Counters back to zero; a device taken out for its errors is tried again.
+    /// Counters back to zero; devices that failed are tried again, and what waits for them.
     pub(super) async fn clear(&self, call: PoolClear) -> Result<(), Failure> {
         let held = self.pool(&call.pool)?;
-        let is_meant = |guid: Guid| call.vdev.is_none_or(|wanted| wanted == guid.get());
-        for top in held.pool.vdevs().tops() {
-            let whole = is_meant(top.guid());
-            if whole {
-                top.stats().clear_errors();
-            }
-            for leaf in top.leaves().iter().filter(|leaf| whole || is_meant(leaf.guid())) {
-                leaf.stats().clear_errors();
-                if leaf.state().0 == vdev::VdevState::Faulted
-                    && let Err(error) = held.pool.reopen(leaf.guid(), None).await
-                {
-                    tracing::warn!(pool = call.pool, error = refusal::chain(&error), "still out of use");
-                }
-            }
+        // These messages have no quotes.
+        let refuse = |reason: &str| {
+            let line = format!("cannot clear errors for {}: {reason}", call.pool);
+            Err(Failure::new(FailureKind::Unavailable, line))
+        };
+        if held.pool.stopped().is_some() {
+            return refuse("the pool has stopped; run 'zpool export -f' and import it again");
         }
-        Ok(())
+        let is_meant = |guid: Guid| call.vdev.is_none_or(|wanted| wanted == guid.get());
+        let tops = held.pool.vdevs().tops().into_iter().filter(|top| is_meant(top.guid()));
+        let whole: BTreeSet<VdevId> =
+            tops.inspect(|top| top.stats().clear_errors()).map(|top| top.id()).collect();
+        let is_leaf_meant = |leaf: &Leaf| whole.contains(&leaf.vdev()) || is_meant(leaf.guid());
+        match held.pool.clear(&is_leaf_meant).await {
+            Ok(()) => Ok(()),
+            Err(error) => refuse(&refusal::reason(&error)),
+        }
     }
 }
 

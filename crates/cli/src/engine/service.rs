@@ -1,8 +1,9 @@
 //! The engine as the daemon's service: every request on a thread of its own.
 
-use super::{Engine, Holder, info, refusal, repair};
+use super::{Engine, Held, Holder, info, refusal, repair};
 use crate::daemon::Restore;
 use control::*;
+use device::impatient;
 use std::future::Future;
 use std::sync::Arc;
 use vdev::PoolState;
@@ -19,7 +20,8 @@ impl Engine {
         let holder = Arc::clone(&self.0);
         let done = tokio::task::spawn_blocking(move || {
             let env = Arc::clone(&holder.real);
-            env.block_on(work(holder))
+            // A command may be what ends a suspension: it never waits for one.
+            env.block_on(impatient(work(holder)))
         });
         // A request that panics ends there; the daemon goes on.
         match done.await {
@@ -149,7 +151,7 @@ impl Service for Engine {
     }
 
     async fn daemon_stop(&self, _: DaemonStop) -> Done {
-        self.run(async move |holder| holder.sync(PoolSync::default()).await).await
+        self.run(async move |holder| holder.sync_before_end().await).await
     }
 }
 
@@ -186,6 +188,13 @@ impl Holder {
         let held = self.pool(name)?;
         let records = held.pool.history().await.map_err(|e| refusal::pool("get history for", name, &e))?;
         Ok(records.iter().map(ondisk::NvList::encode).collect())
+    }
+
+    /// Syncs what can be synced. A suspended pool keeps no daemon from ending.
+    async fn sync_before_end(&self) -> Done {
+        let goes_on = |held: &Arc<Held>| held.pool.suspended().is_none();
+        let pools: Vec<_> = self.all().into_iter().filter(goes_on).map(|held| held.pool.name()).collect();
+        if pools.is_empty() { Ok(()) } else { self.sync(PoolSync { pools }).await }
     }
 
     async fn sync(&self, call: PoolSync) -> Done {

@@ -12,8 +12,10 @@ pub enum Condition {
     Healthy,
     /// Devices are being brought up to date.
     Resilvering,
-    /// I/O failed for good.
+    /// Devices fail, and what the pool cannot do without waits for them.
     Suspended,
+    /// The pool met damage, or a defect of this program, and cannot go on.
+    Stopped,
     /// An intent log could not be read at import.
     BadLog,
     /// Devices failed too often, and too many of them.
@@ -50,7 +52,8 @@ pub fn condition(pool: &PoolInfo) -> Condition {
         scan.function == ScanFunction::Resilver && scan.state == ScanState::Scanning
     };
     let fatal = pool.root.state == VdevState::CantOpen || pool.health == PoolHealth::Unavail;
-    let table: [(bool, C); 14] = [
+    let table: [(bool, C); 15] = [
+        (pool.stopped, C::Stopped),
         (pool.scan.is_some_and(resilvering), C::Resilvering),
         (pool.health == PoolHealth::Suspended, C::Suspended),
         (pool.bad_log, C::BadLog),
@@ -190,9 +193,14 @@ impl Condition {
                 Some("ZFS-8000-K4"),
             ),
             Self::Suspended => words(
-                &["I/O to the pool failed and waits."],
-                &["Make the devices work again, then run 'zpool clear'."],
+                &["One or more devices are faulted in response to IO failures."],
+                &["Make sure the affected devices are connected, then run 'zpool clear'."],
                 Some("ZFS-8000-HC"),
+            ),
+            Self::Stopped => words(
+                &["The pool met damage that keeps it from going on.  Nothing more is written to it."],
+                &["Run 'zpool export -f' and import the pool again."],
+                None,
             ),
             Self::Resilvering => words(
                 &["A device is being brought up to date.  The pool can be used meanwhile."],
@@ -205,7 +213,7 @@ impl Condition {
     /// The one line `zpool import` tells about a pool that it found.
     pub fn import_status(self) -> Option<&'static str> {
         Some(match self {
-            Self::Healthy | Self::Suspended | Self::Failing => return None,
+            Self::Healthy | Self::Suspended | Self::Stopped | Self::Failing => return None,
             Self::Missing | Self::MissingFatal | Self::Removed => {
                 "One or more devices are missing from the system."
             }
@@ -249,6 +257,8 @@ mod tests {
         assert_eq!(condition(&pool), Condition::BadLog);
         pool.health = PoolHealth::Suspended;
         assert_eq!(condition(&pool), Condition::Suspended);
+        pool.stopped = true;
+        assert_eq!(condition(&pool), Condition::Stopped);
     }
 
     #[test]

@@ -104,6 +104,7 @@ pub fn p1() -> PoolInfo {
         error_count: 0,
         error_files: Vec::new(),
         bad_log: false,
+        stopped: false,
     }
 }
 

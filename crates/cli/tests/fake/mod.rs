@@ -182,6 +182,7 @@ impl FakeService {
             error_count: 0,
             error_files: Vec::new(),
             bad_log: false,
+            stopped: false,
         };
         let pool = state.add_vdevs(pool, &call.vdevs);
         state.pools.insert(call.name.clone(), pool);
