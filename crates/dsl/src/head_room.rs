@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use units::ObjectId;
 
-use crate::check::available;
+use crate::available::available;
 use crate::dataset::Dataset;
 use crate::{DatasetName, Dsl, DslError, PoolSpace};
 

@@ -19,9 +19,9 @@
 //!   (test: `a_destroyed_dataset_leaves_nothing_in_the_mos`)
 #![forbid(unsafe_code)]
 
-pub mod bpobj;
+pub mod available;
+mod bpobj;
 mod bptree;
-mod check;
 mod create;
 mod dataset;
 mod deadlist;
@@ -42,8 +42,8 @@ mod rename;
 mod space;
 mod tree;
 
+pub use available::PoolSpace;
 pub use bpobj::Bpobj;
-pub use check::{PoolSpace, SpaceVerdict};
 pub use create::Birth;
 pub use errlog::{BlockError, ErrorLog};
 pub use error::DslError;

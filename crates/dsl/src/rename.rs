@@ -15,7 +15,7 @@ use dmu::{SpaceDelta, Tx};
 use ondisk::dsl::used;
 use units::ObjectId;
 
-use crate::check::{PoolSpace, below};
+use crate::available::{PoolSpace, below};
 use crate::dir::Dir;
 use crate::{DatasetName, Dsl, DslError, check_dataset_name};
 

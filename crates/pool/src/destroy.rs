@@ -68,6 +68,7 @@ impl Pool {
         }
         let more = !stalled && self.dsl.has_wrecks().await?;
         self.has_wrecks.store(more, Ordering::Release);
+        self.space.set_freeing(more);
         Ok(())
     }
 

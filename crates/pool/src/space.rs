@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use dmu::{DmuError, Estimate, SpaceCheck, TxgGate};
 use dsl::{HeadRoom, PoolSpace};
@@ -74,6 +74,8 @@ pub(crate) struct SpaceGuard {
     round: AtomicU64,
     /// What datasets count more than once, for files share it.
     shared_bytes: AtomicU64,
+    /// The next txg frees blocks of destroyed datasets.
+    is_freeing: AtomicBool,
 }
 
 /// The pool's room in bytes, without logs; of special vdevs only what they hold.
@@ -98,7 +100,14 @@ impl Room {
 impl SpaceGuard {
     pub fn new(zio: Arc<Zio>, gate: Arc<TxgGate>) -> Arc<Self> {
         let limits = RwLock::new(AllLimits { of: HashMap::new(), worst_inflation: WORST_INFLATION });
-        Arc::new(Self { zio, gate, limits, round: AtomicU64::new(0), shared_bytes: AtomicU64::new(0) })
+        Arc::new(Self {
+            zio,
+            gate,
+            limits,
+            round: AtomicU64::new(0),
+            shared_bytes: AtomicU64::new(0),
+            is_freeing: AtomicBool::new(false),
+        })
     }
 
     /// The space of a class as datasets count it: without parity.
@@ -119,12 +128,17 @@ impl SpaceGuard {
     /// The pool's space as the dataset layer counts it.
     pub fn pool_space(&self) -> PoolSpace {
         let usable_bytes = self.room().usable() + self.shared_bytes.load(Ordering::Relaxed);
-        PoolSpace { usable_bytes, inflight_bytes: self.inflight() }
+        PoolSpace { usable_bytes }
     }
 
     /// Notes how much datasets count more than once.
     pub fn set_shared(&self, bytes: u64) {
         self.shared_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Notes whether the next txg will free blocks of destroyed datasets.
+    pub fn set_freeing(&self, is_freeing: bool) {
+        self.is_freeing.store(is_freeing, Ordering::Release);
     }
 
     fn inflight(&self) -> u64 {
@@ -225,9 +239,11 @@ impl SpaceGuard {
         }
         match limits {
             _ if free < coming => Err(DmuError::NoSpace),
-            Some(limits) if coming >= limits.pool => Err(DmuError::NoSpace),
-            Some(limits) if coming >= limits.available => Err(DmuError::QuotaExceeded),
-            _ => Ok(()),
+            // What is reserved for the dataset is available to it, however full the rest of the pool is.
+            Some(limits) if coming < limits.available => Ok(()),
+            Some(limits) if coming < limits.pool => Err(DmuError::QuotaExceeded),
+            Some(_) => Err(DmuError::NoSpace),
+            None => Ok(()),
         }
     }
 }
@@ -239,6 +255,9 @@ impl SpaceCheck for SpaceGuard {
     }
 
     fn may_fit_later(&self, objset: ObjsetId, estimate: &Estimate) -> bool {
+        if self.gate.has_frees() || self.is_freeing.load(Ordering::Acquire) {
+            return true;
+        }
         let figures = self.figures(Class::Normal);
         self.verdict(objset, estimate, 0, figures.free.get() + figures.resting.get()).is_ok()
     }

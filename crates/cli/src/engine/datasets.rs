@@ -271,7 +271,7 @@ fn cannot_open(name: &str, error: DslError) -> Failure {
 }
 
 fn pool_space(held: &Held) -> PoolSpace {
-    PoolSpace { usable_bytes: held.pool.room().usable(), inflight_bytes: held.pool.txgs().dirty_bytes() }
+    PoolSpace { usable_bytes: held.pool.room().usable() }
 }
 
 fn value_of(value: PropValue) -> Value {

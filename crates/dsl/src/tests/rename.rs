@@ -5,7 +5,7 @@ use super::space::check;
 use super::world::World;
 use crate::{DatasetName, DslError, PoolSpace, PropValue};
 
-const POOL: PoolSpace = PoolSpace { usable_bytes: 100_000, inflight_bytes: 0 };
+const POOL: PoolSpace = PoolSpace { usable_bytes: 100_000 };
 
 async fn fill(world: &World, dataset: &DatasetName, used: i64) {
     let delta = SpaceDelta { used, compressed: used / 2, uncompressed: 2 * used };

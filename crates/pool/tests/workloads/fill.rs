@@ -178,3 +178,32 @@ fn overrun(layout: Layout) {
     world.export(&pool);
     world.check("overrun");
 }
+
+/// Nobody has to wait and try again: the txg that lets the blocks go, and those for which they rest, are
+/// waited for before a write is refused. Here no txg syncs by itself.
+#[test]
+fn room_that_was_given_up_is_there_for_the_next_write() {
+    const LARGE: usize = 1_000_000;
+    let world = World::new(Layout { device_mib: 64, ..Layout::new(&[&["a"]], &[], 12) });
+    let pool = world.create();
+    let zfs = world.zfs(&pool, "whirl");
+    let mut dice = Dice::new(9);
+    world.run(async {
+        let names = fill(&zfs, &mut dice, "f", LARGE).await;
+        for (round, pair) in names.chunks_exact(2).enumerate().take(4) {
+            // So that little is left.
+            fill(&zfs, &mut dice, &format!("small{round}-"), 10_000).await;
+            pool.sync_now().await.unwrap();
+            zfs.unlink(zfs.root(), pair[0].as_bytes()).await.unwrap();
+            let cut = zfs.lookup(zfs.root(), pair[1].as_bytes()).await.unwrap().object;
+            zfs.set_attributes(cut, SetAttributes { size: Some(0), ..Default::default() }).await.unwrap();
+            write(&zfs, &mut dice, &format!("again{round}"), LARGE).await.unwrap();
+        }
+        // Without anything to wait for, the answer comes at once.
+        fill(&zfs, &mut dice, "rest", LARGE).await;
+        pool.sync_now().await.unwrap();
+        let before = pool.txgs().open_txg();
+        assert!(matches!(write(&zfs, &mut dice, "more", LARGE).await, Err(ZplError::NoSpace)));
+        assert!(pool.txgs().open_txg().get() <= before.get() + 3, "{before} {}", pool.txgs().open_txg());
+    });
+}

@@ -14,6 +14,7 @@ mod gangs;
 mod grub;
 mod layouts;
 mod logs;
+mod quota;
 mod raidz;
 mod records;
 mod rounds;
