@@ -46,8 +46,8 @@ fn failing() -> (Arc<World>, Zio, Count) {
 async fn write(zio: &Zio, byte: u8) -> Result<ondisk::Blkptr, ZioError> {
     let mut data = IoBuf::zeroed(4096);
     data.fill(byte);
-    let write = zio.write(TXG, &Bookmark::default(), Arc::new(data), &WritePolicy::default());
-    in_class(IoClass::Async, write).await
+    let (bookmark, policy) = (Bookmark::default(), WritePolicy::default());
+    in_class(IoClass::Async, zio.write(TXG, &bookmark, Arc::new(data), &policy)).await
 }
 
 #[test]
@@ -101,7 +101,8 @@ fn readers_wait_for_a_disk_that_is_away_unless_they_are_not_to() {
     let bp = block_on(write(&zio, 1)).expect("the disk works");
     zio.set_cache_limit(0);
     world.faults("a").disappear();
-    let read = || Box::pin(zio.read(&bp, &Bookmark::default()));
+    let bookmark = Bookmark::default();
+    let read = || Box::pin(zio.read(&bp, &bookmark));
     assert!(matches!(impatient(read()).now_or_never(), Some(Err(ZioError::Read { .. }))));
     assert!(matches!(in_class(IoClass::Scrub, read()).now_or_never(), Some(Err(ZioError::Read { .. }))));
     assert!(!zio.suspension().is_suspended() && !zio.has_lost());
