@@ -139,13 +139,15 @@ impl Pool {
         (now.phys.func.get() != func::NONE).then_some(report)
     }
 
-    /// Starts a scrub, or goes on with one that is paused. It goes on by itself.
+    /// Starts a scrub, or goes on with one that is paused. It goes on by itself. Devices that are not
+    /// where they were any more are found out first.
     ///
     /// # Errors
     /// [`PoolError::Scrub`] when one is running; when its beginning cannot be made stable.
     pub async fn scrub(self: &Arc<Self>) -> Result<(), PoolError> {
         self.check_writable()?;
         let _one_at_a_time = self.scrubs.deciding.lock().await;
+        self.vdevs.look_for_absent().await;
         let now = self.scrubs.now.lock().clone();
         match now.phys.func.get() {
             _ if now.is_scrubbing() && !now.is_paused() => Err(ScrubRefusal::Running.into()),

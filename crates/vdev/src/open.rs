@@ -91,6 +91,39 @@ impl VdevTree {
     }
 }
 
+impl VdevTree {
+    /// Looks whether the devices in use are still to be found where they were opened, with their labels:
+    /// one that was unlinked, pulled out or overwritten may serve a good while from caches. Those that are
+    /// not are out of use, if their vdev can do without, or is a log.
+    pub async fn look_for_absent(&self) {
+        for top in self.tops() {
+            for leaf in top.leaves().iter().filter(|leaf| leaf.is_usable()) {
+                let Some(aux) = self.absence(leaf).await else { continue };
+                let is_lost = |other: &Leaf| other.guid() == leaf.guid() || !other.is_usable();
+                if top.is_log() || top.tolerates(is_lost) {
+                    tracing::warn!(guid = leaf.guid().get(), path = %leaf.path().display(), ?aux, "absent");
+                    leaf.set_stale(true);
+                    leaf.set_state(VdevState::Unavail, aux);
+                    top.mark_changed();
+                }
+            }
+        }
+    }
+
+    /// Why a leaf is not where it was opened, if so.
+    async fn absence(&self, leaf: &Leaf) -> Option<VdevAux> {
+        let Ok(device) = self.env().open(&leaf.path(), OpenMode::ReadOnly).await else {
+            return Some(VdevAux::OpenFailed);
+        };
+        let (_, labels) = vdev_on(device).await;
+        match labels.guid() {
+            Some(guid) if guid == leaf.guid() => None,
+            Some(_) => Some(VdevAux::BadLabel),
+            None => Some(VdevAux::CorruptData),
+        }
+    }
+}
+
 /// What a device must be to be a leaf of the tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {

@@ -11,8 +11,8 @@ use futures::FutureExt;
 use futures::future::{Either, join, select};
 use pool::{FailMode, Pool, PoolError, Tuning};
 use sim::{CrashImage, DiskModel, Sim};
-use units::ObjectId;
-use vdev::PoolState;
+use units::{ObjectId, VdevId};
+use vdev::{PoolState, VdevState};
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
 use crate::dice::Dice;
@@ -314,4 +314,55 @@ fn a_suspended_pool_can_be_given_up_and_keeps_its_promises() {
     });
     mend_disks(&sim, &LOG);
     check_image(&sim.power_cut(1), &LOG, &files);
+}
+
+/// Writes and makes stable with the log, file by file.
+async fn write_stable(zfs: &Zfs, round: u64) -> Files {
+    let files = write(zfs, round).await;
+    for name in files.keys() {
+        zfs.fsync(file(zfs, name).await, false).await.expect("fsync");
+    }
+    files
+}
+
+#[test]
+fn a_log_that_was_missing_at_import_comes_back_at_clear_and_brings_nothing_old() {
+    let _tell = Tell;
+    for is_used_before in [true, false] {
+        tell(format!("a missing log is cleared, the file system is used before: {is_used_before}"));
+        let sim = Sim::seed(33_000);
+        LOG.add_disks(&sim, DiskModel::ssd());
+        let given_up = run(&sim, async {
+            let pool = LOG.create(&sim, patient()).await;
+            let fs = pool.filesystem(POOL).await.expect("the root file system opens");
+            let files = write(&fs.zfs, 0).await;
+            pool.sync_now().await.expect("sync");
+            write_stable(&fs.zfs, 1).await;
+            files
+        });
+        let sim = sim.power_cut(1).boot(2);
+        sim.disk("/l").faults().disappear();
+        let files = run(&sim, async {
+            let pool = LOG.import(&sim, patient(), true).await.expect("it imports without its log");
+            if is_used_before {
+                pool.filesystem(POOL).await.expect("the root file system opens");
+            }
+            assert_eq!(pool.vdevs().state().0, VdevState::Degraded);
+            mend_disks(&sim, &LOG);
+            pool.clear(&|_| true).await.expect("the log is back");
+            assert_eq!(pool.vdevs().state().0, VdevState::Online);
+            let fs = pool.filesystem(POOL).await.expect("the root file system opens");
+            check(&fs.zfs, &given_up).await;
+            pool.sync_now().await.expect("sync");
+            let files = write_stable(&fs.zfs, 2).await;
+            let stats = fs.log.as_ref().expect("a log").stats();
+            assert!(
+                stats.homes.get(&VdevId::new(1)).is_some_and(|home| home.blocks > 0),
+                "{:?}",
+                stats.homes
+            );
+            files
+        });
+        check_image(&sim.power_cut(3), &LOG, &files);
+    }
 }

@@ -9,6 +9,7 @@ use ondisk::Blkptr;
 use ondisk::dsl::scan::state;
 use pool::{Pool, PoolError, ScanReport, ScrubRefusal};
 use units::{ObjectId, Txg};
+use vdev::VdevState;
 use zio::Bookmark;
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
@@ -361,4 +362,19 @@ async fn first_block(pool: &Pool, file: ObjectId) -> (Bookmark, Blkptr) {
     let seen = Objset::visit(pool.zio(), name.objset(), &phys.bp, reach).await;
     let is_first = |(bookmark, _): &(Bookmark, Blkptr)| bookmark.object == file && bookmark.level.get() == 0;
     seen.blocks.into_iter().find(is_first).expect("the file has a block")
+}
+
+#[test]
+fn a_scrub_finds_out_that_a_device_is_not_there_any_more() {
+    let world = World::new(MIRROR);
+    let pool = world.create();
+    std::fs::remove_file(world.path("b")).expect("it was there");
+    world.run(async {
+        assert_eq!(pool.vdevs().state().0, VdevState::Online, "nobody has looked");
+        pool.scrub().await.expect("a scrub begins");
+        finished(&pool).await;
+        let states: Vec<_> = pool.vdevs().leaves().iter().map(|leaf| leaf.state().0).collect();
+        assert_eq!(states, [VdevState::Online, VdevState::Unavail]);
+        assert_eq!(pool.vdevs().state().0, VdevState::Degraded);
+    });
 }
