@@ -63,6 +63,13 @@ pub struct Filesystem {
     pub log: Option<LogHandle>,
 }
 
+impl Filesystem {
+    /// The same files under another name.
+    fn called(&self, name: &str) -> Arc<Self> {
+        Arc::new(Self { name: name.to_owned(), zfs: Arc::clone(&self.zfs), log: self.log.clone() })
+    }
+}
+
 impl OpenDataset {
     fn new(name: &DatasetName, objset: Arc<Objset>, props: DatasetProps, state: State) -> Arc<Self> {
         Arc::new(Self {
@@ -99,14 +106,18 @@ impl OpenDataset {
 
     /// It is called otherwise from now on; who holds its file system goes on with the same files.
     fn rename(&self, name: DatasetName) {
+        *self.name.write() = name.clone();
         if let State::Live(fs) = &mut *self.state.lock() {
-            *fs = Arc::new(Filesystem {
-                name: name.name.clone(),
-                zfs: Arc::clone(&fs.zfs),
-                log: fs.log.clone(),
-            });
+            *fs = fs.called(&name.name);
         }
-        *self.name.write() = name;
+    }
+
+    /// It was brought up: here it is, under its name of now.
+    fn set_live(&self, fs: Arc<Filesystem>) -> Arc<Filesystem> {
+        let mut state = self.state.lock();
+        let fs = fs.called(&self.name().name);
+        *state = State::Live(Arc::clone(&fs));
+        fs
     }
 
     pub fn props(&self) -> DatasetProps {
@@ -330,20 +341,43 @@ impl Pool {
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`]; when the objset cannot be read, or its log not replayed.
     pub async fn filesystem(self: &Arc<Self>, name: &str) -> Result<Arc<Filesystem>, PoolError> {
-        let _nobody_closes_it = self.loading.read().await;
+        loop {
+            let open = self.look_up(name).await?;
+            // Replay may take long: only those wait who want this one.
+            let _one_at_a_time = open.loading.lock().await;
+            // Closed meanwhile: whatever has the name now is another.
+            if !self.has_open(&open) {
+                continue;
+            }
+            if let Some(live) = open.live() {
+                return Ok(live);
+            }
+            let fs = open.set_live(self.bring_up(&open).await?);
+            // A property may have been set while it was brought up.
+            fs.zfs.set_options(self.file_options(&open.props(), self.allowed().await?));
+            return Ok(fs);
+        }
+    }
+
+    /// The file system called `name`, if it is in use.
+    pub(crate) async fn live_filesystem(&self, name: &str) -> Option<Arc<Filesystem>> {
+        let dataset = self.dsl.resolve(name).await.ok()?;
+        self.datasets.read().get(&dataset.objset())?.live()
+    }
+
+    /// The dataset called `name`, its objset in memory.
+    async fn look_up(self: &Arc<Self>, name: &str) -> Result<Arc<OpenDataset>, PoolError> {
+        let _nobody_renames_it = self.loading.read().await;
         let dataset = self.dsl.resolve(name).await?;
         if dataset.is_snapshot() {
             return Err(PoolError::ReadOnly);
         }
-        let open = self.open_dataset(&dataset).await?;
-        // Replay may take long: only those wait who want this one.
-        let _one_at_a_time = open.loading.lock().await;
-        if let Some(live) = open.live() {
-            return Ok(live);
-        }
-        let fs = self.bring_up(&open).await?;
-        *open.state.lock() = State::Live(Arc::clone(&fs));
-        Ok(fs)
+        self.open_dataset(&dataset).await
+    }
+
+    fn has_open(&self, open: &Arc<OpenDataset>) -> bool {
+        let datasets = self.datasets.read();
+        datasets.get(&open.objset.id()).is_some_and(|found| Arc::ptr_eq(found, open))
     }
 
     /// Replays the logs of all file systems that have something to replay, several at a time. The
@@ -472,10 +506,14 @@ impl Pool {
     /// # Errors
     /// When it does not exist, or cannot be made stable.
     pub async fn close_filesystem(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
-        let _nobody_opens_it = self.loading.write().await;
         let dataset = self.dsl.resolve(name).await?;
         let open = self.datasets.read().get(&dataset.objset()).cloned();
         if let Some(open) = open {
+            // Who brings it up does so to the end first, and others are not kept from their datasets by that.
+            let _nobody_brings_it_up = open.loading.lock().await;
+            if !self.has_open(&open) {
+                return Ok(());
+            }
             self.unload(&open).await?;
             self.datasets.write().remove(&dataset.objset());
             self.log_store.leave(dataset.objset());

@@ -119,16 +119,19 @@ pub struct DamagedObject {
 }
 
 impl Pool {
-    /// Blocks that could not be read, from any copy.
+    /// Blocks that could not be read, from any copy. Only looks: what reads met since the last txg is noted
+    /// with the next, and no txg is held up. So a block that is freed just now may be told of once.
     pub async fn data_errors(&self) -> BTreeSet<Bookmark> {
-        // Takes part in a group: nothing that was freed meanwhile is used again before it ends.
-        let _alive = if self.read_only { None } else { self.gate.begin_unthrottled().ok() };
-        self.gather_errors().await;
-        self.errors.all()
+        let mut all = self.errors.all();
+        for lost in self.zio.lost() {
+            if self.is_in_use(&lost).await {
+                all.insert(lost.bookmark);
+            }
+        }
+        all
     }
 
-    /// Takes in what reads could not read since the last time. The caller takes part in a group,
-    /// or syncs one.
+    /// Takes in what reads could not read since the last time. The caller syncs a txg.
     pub(crate) async fn gather_errors(&self) {
         for lost in self.zio.take_lost() {
             if self.is_in_use(&lost).await && self.errors.note(lost.bookmark, lost.bp.birth()) {
@@ -212,9 +215,13 @@ impl Pool {
         names
     }
 
-    /// Where a file is, if its file system can be used and the way to it is whole.
+    /// Where a file is, if its file system can be used and the way to it is whole. One that nobody uses
+    /// is not opened for that, for its log would be replayed: it is looked at as its last txg left it.
     async fn path_of(self: &Arc<Self>, dataset: &str, object: ObjectId) -> Option<String> {
-        let fs = self.filesystem(dataset).await.ok()?;
+        let fs = match self.live_filesystem(dataset).await {
+            Some(live) => live,
+            None => self.snapshot_filesystem(dataset).await.ok()?,
+        };
         let path = fs.zfs.path_of(object).await.ok()?;
         Some(String::from_utf8_lossy(&path).into_owned())
     }

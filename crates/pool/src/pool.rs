@@ -123,7 +123,8 @@ pub struct Pool {
     opened_secs: u64,
     pub(crate) scrubs: Scrubs,
     pub(crate) errors: Errors,
-    /// Held while a dataset is opened or closed.
+    /// Held while a dataset's name is looked up, or changed. Not while one is brought up, see
+    /// `OpenDataset::loading`.
     pub(crate) loading: async_lock::RwLock<()>,
     /// Held while a dataset is looked up among those in memory, and put there.
     pub(crate) opening: async_lock::Mutex<()>,

@@ -45,6 +45,10 @@ impl Damage {
         }
     }
 
+    fn all(&self) -> Vec<Damaged> {
+        self.0.lock().clone()
+    }
+
     fn take(&self) -> Vec<Damaged> {
         std::mem::take(&mut self.0.lock())
     }
@@ -71,6 +75,12 @@ impl Zio {
     /// log is made of, once it is sure that they are alive.
     pub fn take_lost(&self) -> Vec<Damaged> {
         self.lost.take()
+    }
+
+    /// What [`Self::take_lost`] would say.
+    #[must_use]
+    pub fn lost(&self) -> Vec<Damaged> {
+        self.lost.all()
     }
 
     /// Whether there is something to repair: [`Self::take_damaged`] would say what.

@@ -29,6 +29,7 @@ mod numbers;
 mod promise;
 mod replay;
 mod shape;
+mod slow;
 mod space;
 mod steps;
 mod story;
