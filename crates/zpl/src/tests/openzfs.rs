@@ -134,14 +134,14 @@ async fn take(world: &World, zfs: &Zfs, file: ObjectId, step: Step, seed: u64) {
     match step {
         Step::Write { offset, len, waits } => {
             let how = WriteFlags { sync: waits, ..WriteFlags::default() };
-            drop(zfs.write(file, offset, &noise(len, seed), how).await.unwrap());
+            zfs.write(file, offset, &noise(len, seed), how).await.unwrap();
         }
         Step::Resize(size) => {
             let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
-            drop(zfs.set_attributes(file, set).await.unwrap());
+            zfs.set_attributes(file, set).await.unwrap();
         }
         Step::Hole { offset, len } => {
-            drop(zfs.allocate_range(file, offset, len, Allocate::PunchHole).await.unwrap());
+            zfs.allocate_range(file, offset, len, Allocate::PunchHole).await.unwrap();
         }
         Step::Commit => zfs.fsync(file, false).await.unwrap(),
         Step::Sync => world.sync(zfs).await,
