@@ -21,7 +21,6 @@ mod datasets;
 mod destroy;
 mod features;
 mod held;
-pub(crate) mod host;
 mod import;
 mod info;
 mod labelclear;
@@ -74,7 +73,7 @@ impl Engine {
             mounts: MountTable::new(Arc::clone(&env)),
             real: env,
             cache,
-            host: host::this(),
+            host: sawmill::this_host(),
             started: Instant::now(),
             pools: RwLock::default(),
             failed: Mutex::default(),

@@ -15,14 +15,14 @@ pub mod place;
 pub mod words;
 
 use crate::args::{Args, Flag};
-use crate::engine::{candidates, host, refusal};
+use crate::engine::{candidates, refusal};
 use crate::program::Program;
 use crate::session::Stop;
 use control::{Failure, FailureKind};
 use device::{DeviceError, Env, OpenMode, Options, RealEnv};
 use place::Place;
 use pool::{Candidate, ImportSpec, Pool, PoolError, Tuning, Volume, find_pools};
-use sawmill::Files;
+use sawmill::{Files, this_host};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -132,7 +132,7 @@ async fn open(env: &Arc<dyn Env>, args: &Args, name: &str, access: Access) -> Re
         without_logs: access == Access::Read,
         ..ImportSpec::default()
     };
-    let tuning = Tuning { cache_bytes: CACHE_BYTES, host: host::this(), ..Tuning::default() };
+    let tuning = Tuning { cache_bytes: CACHE_BYTES, host: this_host(), ..Tuning::default() };
     Pool::import(Arc::clone(env), &spec, tuning).await.map_err(|error| match error {
         PoolError::UnsupportedFeatures { .. } if access == Access::Write => {
             refusal::pool("open", name, &error).and("The pool can be read, but not changed.")
@@ -159,7 +159,7 @@ async fn check_unused(
         }
     }
     let hostid = candidate.pool.hostid;
-    if hostid != 0 && hostid != host::this().id && !force {
+    if hostid != 0 && hostid != this_host().id && !force {
         let by = format!("Last accessed by {}.", candidate.pool.hostname);
         return Err(busy("pool was previously in use from another system")
             .and(by)

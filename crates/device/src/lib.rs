@@ -8,6 +8,7 @@ mod error;
 mod exec;
 mod faulty;
 mod file;
+mod host;
 mod lease;
 mod part;
 mod queue;

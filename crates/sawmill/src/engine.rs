@@ -7,7 +7,7 @@ use std::sync::Arc;
 use device::{Env, Options, RamDevice, RealEnv};
 use pool::{PoolSpec, Tuning};
 
-use crate::{Error, Import, Pool, Vdev};
+use crate::{Error, Import, Pool, Vdev, this_host};
 
 /// Threads, clocks and I/O for any number of pools. Clones are the same engine.
 #[derive(Clone)]
@@ -20,7 +20,8 @@ impl Engine {
     /// Starts the threads. With io_uring where the system has it.
     #[must_use]
     pub fn start() -> Self {
-        Self::with(RealEnv::new(Options::default()), Tuning::default())
+        let tuning = Tuning { host: this_host(), ..Tuning::default() };
+        Self::with(RealEnv::new(Options::default()), tuning)
     }
 
     /// On an environment, and with a tuning, that are there already.
