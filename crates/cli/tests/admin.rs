@@ -117,25 +117,19 @@ fn pool_properties_are_kept_and_told() {
     let place = Place::with_files();
     place.ok("zpool create -m none -o failmode=continue -o ashift=12 tank W/d1");
     place.ok("zfs create tank/boot");
-    for setting in [
-        "comment=hello",
-        "autotrim=on",
-        "autoexpand=on",
-        "bootfs=tank/boot",
-        "org.rig:note=mine",
-        "delegation=off",
-    ] {
+    for setting in ["comment=hello", "autotrim=on", "autoexpand=on", "bootfs=tank/boot", "org.rig:note=mine"]
+    {
         place.ok(&format!("zpool set {setting} tank"));
     }
     let told = |name: &str| {
         let list = format!(
-            "zpool get -Ho property,value,source failmode,ashift,comment,autotrim,autoexpand,bootfs,delegation,\
+            "zpool get -Ho property,value,source failmode,ashift,comment,autotrim,autoexpand,bootfs,\
              org.rig:note,autoreplace {name}"
         );
         place.ok(&list)
     };
     let want = "failmode\tcontinue\tlocal\nashift\t12\tlocal\ncomment\thello\tlocal\nautotrim\ton\tlocal\n\
-                autoexpand\ton\tlocal\nbootfs\ttank/boot\tlocal\ndelegation\toff\tlocal\norg.rig:note\tmine\tlocal\n\
+                autoexpand\ton\tlocal\nbootfs\ttank/boot\tlocal\norg.rig:note\tmine\tlocal\n\
                 autoreplace\toff\tdefault\n";
     assert_eq!(told("tank"), want);
     place.ok("zpool export tank");
@@ -153,6 +147,16 @@ fn pool_properties_are_kept_and_told() {
         place.run("zpool set failmode=maybe tank").err,
         "cannot set property for 'tank': 'failmode' must be one of 'wait | continue | panic'\n"
     );
+    for unheeded in ["autoreplace=on", "delegation=off", "listsnapshots=on", "multihost=on"] {
+        let name = unheeded.split('=').next().unwrap_or_default();
+        let told = format!("cannot set property for 'tank': property '{name}' is not supported yet\n");
+        assert_eq!(place.run(&format!("zpool set {unheeded} tank")).err, told);
+        let told = format!("cannot create 'x': property '{name}' is not supported yet\n");
+        assert_eq!(place.run(&format!("zpool create -m none -o {unheeded} x W/d2")).err, told);
+    }
+    for as_it_is in ["autoreplace=off", "delegation=on", "listsnapshots=off", "multihost=off"] {
+        place.ok(&format!("zpool set {as_it_is} tank"));
+    }
     place.ok("zpool export tank");
     let zdb = oracle::zdb::Zdb::new(place.directory.path(), "tank");
     zdb.check_blocks().unwrap_or_else(|error| panic!("{error}"));
@@ -311,4 +315,48 @@ fn features_are_chosen_by_name_and_by_file() {
     place.ok("zpool export tank");
     let zdb = oracle::zdb::Zdb::new(place.directory.path(), "tank");
     zdb.check_blocks().unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// What OpenZFS would heed, and nothing does here, promises nothing.
+#[test]
+fn properties_of_datasets_that_nothing_heeds_are_refused_by_name() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none tank W/d1");
+    for unheeded in
+        ["sharenfs=on", "sharesmb=on", "snapdir=visible", "aclmode=passthrough", "nbmand=on", "vscan=on"]
+    {
+        let name = unheeded.split('=').next().unwrap_or_default();
+        let refused = place.run(&format!("zfs set {unheeded} tank"));
+        let told = format!("cannot set property for 'tank': property '{name}' is not supported yet\n");
+        assert_eq!((refused.err, refused.code), (told, 255));
+        let refused = place.run(&format!("zfs create -o {unheeded} tank/x"));
+        let told = format!("cannot create 'tank/x': property '{name}' is not supported yet\n");
+        assert_eq!((refused.err, refused.code), (told, 1));
+        assert_eq!(place.run(&format!("zpool create -m none -O {unheeded} x W/d2")).code, 1);
+    }
+    place.ok("zfs set sharenfs=off snapdir=hidden aclmode=discard nbmand=off tank");
+    place.ok("zfs create -o sharenfs=off -o snapdir=hidden tank/x");
+    assert_eq!(place.ok("zfs get -Ho value,source sharenfs tank/x"), "off\tlocal\n");
+}
+
+#[test]
+fn a_pool_that_has_unheeded_properties_set_is_imported_and_shows_them() {
+    use dsl::PropValue::Number;
+    let place = Place::with_files();
+    let engine = sawmill::Engine::start();
+    engine.block_on(async {
+        let pool = engine.create("tank", &[sawmill::Vdev::disk(&place.path("d1"))]).await.expect("made");
+        pool.inner().set_pool_prop("autoreplace", Some(Number(1))).await.expect("set");
+        pool.inner().set_prop("tank", "vscan", Some(Number(1))).await.expect("set");
+        pool.export().await.expect("exported");
+    });
+    place.ok("zpool import -N -d W/ tank");
+    assert_eq!(place.ok("zpool get -Ho value,source autoreplace tank"), "on\tlocal\n");
+    assert_eq!(place.ok("zfs get -Ho value,source vscan tank"), "on\tlocal\n");
+    place.ok("zpool set autoreplace=on tank");
+    place.ok("zpool set autoreplace=off tank");
+    place.ok("zfs set vscan=on tank");
+    place.ok("zfs set vscan=off tank");
+    assert_eq!(place.ok("zpool get -Ho value,source autoreplace tank"), "off\tdefault\n");
+    assert_eq!(place.run("zfs set vscan=on tank").code, 255);
 }

@@ -165,7 +165,7 @@ pub fn dataset_props(
     for (name, text) in props {
         let parsed = parse_dataset(name, text, DatasetKind::Filesystem, Occasion::Creation);
         let (name, value) = parsed.map_err(|e| cannot(&e.to_string()))?;
-        support::check(&name, &value).map_err(|reason| cannot(&reason))?;
+        support::check(&name, &value, None).map_err(|reason| cannot(&reason))?;
         let default = control::props::dataset_prop(&name).map(control::props::PropDef::default_value);
         // Settings that cannot be other than they are need no place.
         let fixed = control::props::dataset_prop(&name)

@@ -212,7 +212,12 @@ impl Holder {
     pub(super) async fn set_dataset(&self, call: DatasetSet) -> Result<(), Failure> {
         let _alone = self.changing.lock().await;
         let held = self.pool_of(&call.name)?;
-        self.dataset(&held, &call.name).await?;
+        let dataset = self.dataset(&held, &call.name).await?;
+        let set = held.pool.dsl().props(&dataset).await.map_err(|e| cannot_open(&call.name, e))?;
+        let now = |name: &str| {
+            let prop = set.iter().find(|prop| prop.name == name);
+            prop.map(|prop| value_of(prop.value.clone()))
+        };
         let kind = self.nature_of(&held, &call.name).await.kind;
         let refuse = |reason: &str| {
             Failure::cannot(FailureKind::Invalid, "set property for", &call.name, reason).exits(255)
@@ -221,7 +226,7 @@ impl Holder {
         for (name, text) in &call.props {
             let parsed = parse_dataset(name, text, kind, Occasion::Later);
             let (name, value) = parsed.map_err(|e| refuse(&e.to_string()))?;
-            support::check(&name, &value).map_err(|reason| refuse(&reason))?;
+            support::check(&name, &value, now(&name).as_ref()).map_err(|reason| refuse(&reason))?;
             changes.extend(stored(value).map(|value| (name, value)));
         }
         for (name, value) in changes {

@@ -30,8 +30,9 @@ pub struct Settings {
     pub kept: Vec<(String, PropValue)>,
 }
 
-/// Properties that the pool's table keeps as numbers.
-const KEPT: [&str; 6] = ["failmode", "autoexpand", "autoreplace", "autotrim", "delegation", "listsnapshots"];
+/// Properties that the pool's table keeps as numbers. Others that OpenZFS keeps there are shown where a
+/// pool has them (autoreplace, delegation, listsnapshots): nothing heeds them, so they cannot be set.
+const KEPT: [&str; 3] = ["failmode", "autoexpand", "autotrim"];
 
 impl Settings {
     /// Reads them; refuses those that this version cannot keep.
@@ -125,6 +126,7 @@ impl Holder {
         }
         let _alone = self.changing.lock().await;
         let pool = &held.pool;
+        let stored = pool.pool_props().await.unwrap_or_default().remove(&name);
         let done = match (name.as_str(), &value) {
             ("comment", value) => pool.set_comment(text(value)).await,
             ("compatibility", value) => {
@@ -151,7 +153,14 @@ impl Holder {
                 let value = Some(text).filter(|text| !text.is_empty());
                 pool.set_pool_prop(name, value.map(|text| PropValue::Text(text.clone()))).await
             }
-            (name, value) => return if_default(name, value).map_err(|reason| refuse(&reason)),
+            (_, Value::Number(number)) if stored == Some(PropValue::Number(*number)) => return Ok(()),
+            (name, value) => {
+                if_default(name, value).map_err(|reason| refuse(&reason))?;
+                match stored {
+                    Some(_) => pool.set_pool_prop(name, None).await,
+                    None => return Ok(()),
+                }
+            }
         };
         done.map_err(|e| refusal::pool("set property for", &call.pool, &e))
     }

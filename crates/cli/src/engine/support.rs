@@ -1,12 +1,54 @@
 //! What this version does not do yet, refused by name instead of done by halves.
 
-use control::props::Value;
+use control::props::{Value, dataset_prop};
+
+/// Properties that OpenZFS heeds, or passes on to somebody who does, and that nothing here heeds. A
+/// setting that changes nothing would be a promise that is not kept. A pool made elsewhere may have
+/// them set: that is shown.
+const UNHEEDED: [&str; 21] = [
+    "aclinherit",
+    "aclmode",
+    "context",
+    "defcontext",
+    "direct",
+    "filesystem_limit",
+    "fscontext",
+    "mlslabel",
+    "nbmand",
+    "pbkdf2iters",
+    "redundant_metadata",
+    "rootcontext",
+    "secondarycache",
+    "sharenfs",
+    "sharesmb",
+    "snapdev",
+    "snapdir",
+    "snapshot_limit",
+    "volmode",
+    "vscan",
+    "zoned",
+];
 
 const DEDUP_OFF: u64 = 2;
 const ENCRYPTION_OFF: u64 = 2;
 
-/// Whether datasets can have this property at this value; the reason if not.
-pub fn check(name: &str, value: &Value) -> Result<(), String> {
+/// Whether a property can be set to this value on a dataset where it is `now`, if that is known; the
+/// reason if not. What it is anyway, it can be set to.
+pub fn check(name: &str, value: &Value, now: Option<&Value>) -> Result<(), String> {
+    let default = dataset_prop(name).map(control::props::PropDef::default_value);
+    if default.as_ref() == Some(value) || now == Some(value) {
+        return Ok(());
+    }
+    if name == "keylocation" {
+        return Err("keylocation must be 'none' for unencrypted datasets".to_owned());
+    }
+    if UNHEEDED.contains(&name) {
+        return Err(format!("property '{name}' is not supported yet"));
+    }
+    check_value(name, value)
+}
+
+fn check_value(name: &str, value: &Value) -> Result<(), String> {
     let Value::Number(number) = *value else { return Ok(()) };
     let fine = match name {
         "dedup" => number == DEDUP_OFF,
@@ -21,18 +63,18 @@ pub fn check(name: &str, value: &Value) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use control::props::{DATASET_PROPS, Kind};
+    use control::props::{Access, DATASET_PROPS, Kind};
 
     #[test]
     fn every_default_is_supported() {
         for def in DATASET_PROPS {
-            assert_eq!(check(def.name, &def.default_value()), Ok(()), "{}", def.name);
+            assert_eq!(check(def.name, &def.default_value(), None), Ok(()), "{}", def.name);
         }
     }
 
     #[test]
     fn what_needs_a_feature_is_refused_by_name() {
-        let refused = |name, value| check(name, &Value::Number(value)).is_err();
+        let refused = |name, value| check(name, &Value::Number(value), None).is_err();
         assert!(refused("dedup", 1));
         assert!(refused("encryption", 3));
     }
@@ -40,8 +82,22 @@ mod tests {
     #[test]
     fn limits_are_on_properties_that_exist() {
         for name in ["dedup", "encryption"] {
-            let def = control::props::dataset_prop(name).expect(name);
+            let def = dataset_prop(name).expect(name);
             assert!(!matches!(def.kind, Kind::Text), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_nothing_heeds_is_refused_but_where_it_is_so_already() {
+        let on = Value::Number(1);
+        for name in UNHEEDED {
+            let def = dataset_prop(name).expect(name);
+            assert_ne!(def.access, Access::ReadOnly, "{name}");
+            let other = if matches!(def.kind, Kind::Text) { Value::from("x") } else { Value::Number(77) };
+            let refused = Err(format!("property '{name}' is not supported yet"));
+            assert_eq!(check(name, &other, None), refused);
+            assert_eq!(check(name, &other, Some(&on)), refused);
+            assert_eq!(check(name, &other, Some(&other)), Ok(()));
         }
     }
 }
