@@ -100,32 +100,51 @@ impl Session {
 
     /// The same, and no history tells of it.
     pub fn ask_unnoted<C: Call>(&self, call: &C) -> Result<C::Answer, Stop> {
+        if let Some(shows) = self.shown_by::<C>() {
+            let answer = if C::PUBLIC { shows.call(call) } else { Err(call.denied().into()) };
+            return answer.map_err(failed);
+        }
         if C::LOOKS {
             return self.look(call);
         }
         self.look(&DaemonStatusCall {})?;
-        self.client.call(call).map_err(failed)
+        self.ask_running(call).map_err(failed)
+    }
+
+    /// The daemon that shows its pools to this user, who may not change them: root's, unless the user
+    /// has one of his own, or pools for it, or asks for something that is done by one of his own.
+    fn shown_by<C: Call>(&self) -> Option<Client> {
+        if self.paths.is_roots() {
+            return Some(Client::new(self.paths.public_socket()));
+        }
+        let system = Client::new(self.paths.system()?.public_socket());
+        let has_own = || {
+            let cached = crate::daemon::PoolCache::at(self.paths.pool_cache()).load();
+            self.ask_running(&DaemonStatusCall {}).is_ok() || !cached.is_ok_and(|pools| pools.is_empty())
+        };
+        (!C::FOUNDS && system.answers() && !has_own()).then_some(system)
     }
 
     /// Notes the command in a pool's history, once. What was done is done, noted or not.
     pub fn note(&self, pool: &str) {
         if self.noted.borrow_mut().insert(pool.to_owned()) {
-            _ = self.client.call(&PoolNote { pool: pool.to_owned(), said: self.said() });
+            _ = self.ask_running(&PoolNote { pool: pool.to_owned(), said: self.said() });
         }
     }
 
     fn look<C: Call>(&self, call: &C) -> Result<C::Answer, Stop> {
-        match self.client.call(call) {
+        match self.ask_running(call) {
             Err(ClientError::Unreachable { .. } | ClientError::Lost(_)) => {
                 crate::daemon::start(&self.paths).map_err(|e| Stop::Failed(e.failure()))?;
-                self.client.call(call).map_err(failed)
+                self.ask_running(call).map_err(failed)
             }
             answer => answer.map_err(failed),
         }
     }
 
-    /// Asks the daemon if there is one.
+    /// Asks the user's own daemon if there is one.
     pub fn ask_running<C: Call>(&self, call: &C) -> Result<C::Answer, ClientError> {
+        self.paths.check().map_err(ClientError::Untrusted)?;
         self.client.call(call)
     }
 }

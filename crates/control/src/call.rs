@@ -1,7 +1,9 @@
-//! The requests, one type each, with the path it is posted to and the type of its answer.
+//! The requests, one type each, with the path it is posted to and the type of its answer. Those that
+//! only `show` are answered to every user, all others to the daemon's own: those that `look` at devices
+//! or `found` pools on them, and those that `change` pools.
 
 use crate::spec::VdevSpec;
-use crate::{DatasetInfo, ImportCandidate, MountInfo, PoolInfo};
+use crate::{DatasetInfo, Failure, FailureKind, ImportCandidate, MountInfo, PoolInfo};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +13,21 @@ pub trait Call: Serialize + DeserializeOwned + Send + 'static {
     const PATH: &'static str;
     /// It only looks: asking again does no harm.
     const LOOKS: bool;
+    /// Other users than the daemon's own may ask for it, too.
+    const PUBLIC: bool;
+    /// It is about devices that are in no open pool: every user can ask a daemon of his own.
+    const FOUNDS: bool;
     /// What comes back when it succeeds.
     type Answer: Serialize + DeserializeOwned + Send + 'static;
 
     /// The pool that it changes, or a dataset of that pool: in its history the command is noted.
     fn subject(&self) -> Option<&str> {
         None
+    }
+
+    /// The refusal for a user who may only look.
+    fn denied(&self) -> Failure {
+        Failure::new(FailureKind::Denied, "permission denied")
     }
 }
 
@@ -33,9 +44,16 @@ pub struct Said {
 pub type NameValue = (String, String);
 
 macro_rules! calls {
-    (@look) => { true };
-    (@change) => { false };
-    ($($(#[$doc:meta])* $verb:ident $name:ident at $path:literal $(of $of:ident)? gives $answer:ty {
+    (@looks show) => { true };
+    (@looks look) => { true };
+    (@looks $verb:ident) => { false };
+    (@public show) => { true };
+    (@public $verb:ident) => { false };
+    (@founds look) => { true };
+    (@founds found) => { true };
+    (@founds $verb:ident) => { false };
+    ($($(#[$doc:meta])* $verb:ident $name:ident at $path:literal $(of $of:ident)? $(to $doing:literal $what:ident)?
+       gives $answer:ty {
         $($(#[$field_doc:meta])* $field:ident: $type:ty,)*
     })*) => {
         $(
@@ -48,12 +66,20 @@ macro_rules! calls {
 
             impl Call for $name {
                 const PATH: &'static str = $path;
-                const LOOKS: bool = calls!(@$verb);
+                const LOOKS: bool = calls!(@looks $verb);
+                const PUBLIC: bool = calls!(@public $verb);
+                const FOUNDS: bool = calls!(@founds $verb);
                 type Answer = $answer;
 
                 $(
                     fn subject(&self) -> Option<&str> {
                         Some(&self.$of)
+                    }
+                )?
+
+                $(
+                    fn denied(&self) -> Failure {
+                        Failure::cannot(FailureKind::Denied, $doing, &self.$what, "permission denied")
                     }
                 )?
             }
@@ -63,7 +89,7 @@ macro_rules! calls {
 
 calls! {
     /// Makes a pool.
-    change PoolCreate at "/v1/pool/create" of name gives () {
+    found PoolCreate at "/v1/pool/create" of name to "create" name gives () {
         /// Name.
         name: String,
         /// Its vdevs, in the order typed.
@@ -85,7 +111,7 @@ calls! {
     }
 
     /// Adds vdevs to a pool.
-    change PoolAdd at "/v1/pool/add" of pool gives () {
+    change PoolAdd at "/v1/pool/add" of pool to "add to" pool gives () {
         /// Pool.
         pool: String,
         /// New vdevs, in the order typed.
@@ -105,7 +131,7 @@ calls! {
     }
 
     /// Destroys a pool.
-    change PoolDestroy at "/v1/pool/destroy" gives () {
+    change PoolDestroy at "/v1/pool/destroy" to "destroy" pool gives () {
         /// Pool.
         pool: String,
         /// Unmount by force.
@@ -115,7 +141,7 @@ calls! {
     }
 
     /// Closes a pool and leaves its devices ready for import elsewhere.
-    change PoolExport at "/v1/pool/export" gives () {
+    change PoolExport at "/v1/pool/export" to "export" pool gives () {
         /// Pool.
         pool: String,
         /// Unmount by force.
@@ -133,7 +159,7 @@ calls! {
     }
 
     /// Wipes the labels of a device that is not in use.
-    change LabelClear at "/v1/label/clear" gives () {
+    found LabelClear at "/v1/label/clear" gives () {
         /// Its full path.
         device: String,
         /// Though it may be a pool's.
@@ -141,7 +167,7 @@ calls! {
     }
 
     /// Opens a pool from its devices.
-    change PoolImport at "/v1/import/pool" gives Imported {
+    found PoolImport at "/v1/import/pool" to "import" pool gives Imported {
         /// Directories or devices to search.
         search: Vec<String>,
         /// Name or guid.
@@ -170,13 +196,13 @@ calls! {
 
     /// Enables every feature that new pools have, as far as its `compatibility` allows; gives their
     /// names.
-    change PoolUpgrade at "/v1/pool/upgrade" of pool gives Vec<String> {
+    change PoolUpgrade at "/v1/pool/upgrade" of pool to "upgrade" pool gives Vec<String> {
         /// Pool.
         pool: String,
     }
 
     /// The features that an upgrade would enable.
-    look PoolMissing at "/v1/pool/missing" gives Vec<String> {
+    show PoolMissing at "/v1/pool/missing" gives Vec<String> {
         /// Pool.
         pool: String,
     }
@@ -190,16 +216,16 @@ calls! {
     }
 
     /// What was done to a pool, oldest first: nvlists in XDR, as the format names their pairs.
-    look PoolHistory at "/v1/pool/history" gives Vec<Vec<u8>> {
+    show PoolHistory at "/v1/pool/history" gives Vec<Vec<u8>> {
         /// Pool.
         pool: String,
     }
 
     /// All open pools.
-    look PoolList at "/v1/pool/list" gives Vec<PoolInfo> {}
+    show PoolList at "/v1/pool/list" gives Vec<PoolInfo> {}
 
     /// Sets a pool's (or one of its vdevs') property.
-    change PoolSet at "/v1/pool/set" of pool gives () {
+    change PoolSet at "/v1/pool/set" of pool to "set property for" pool gives () {
         /// Pool.
         pool: String,
         /// Vdev: path, name or guid.
@@ -211,7 +237,7 @@ calls! {
     }
 
     /// Starts, pauses or stops the scrub of a pool.
-    change PoolScrub at "/v1/pool/scrub" of pool gives () {
+    change PoolScrub at "/v1/pool/scrub" of pool to "scrub" pool gives () {
         /// Pool.
         pool: String,
         /// What to do.
@@ -219,7 +245,7 @@ calls! {
     }
 
     /// Sets error counters back, and tries failed devices again.
-    change PoolClear at "/v1/pool/clear" of pool gives () {
+    change PoolClear at "/v1/pool/clear" of pool to "clear errors for" pool gives () {
         /// Pool.
         pool: String,
         /// Only this vdev, and those below it.
@@ -233,7 +259,7 @@ calls! {
     }
 
     /// Datasets and their properties, parents first, in order of their names.
-    look DatasetList at "/v1/dataset/list" gives Vec<DatasetInfo> {
+    show DatasetList at "/v1/dataset/list" gives Vec<DatasetInfo> {
         /// Only this dataset and those below.
         root: Option<String>,
         /// How many levels below; none means all.
@@ -241,7 +267,7 @@ calls! {
     }
 
     /// Makes a dataset.
-    change DatasetCreate at "/v1/dataset/create" of name gives () {
+    change DatasetCreate at "/v1/dataset/create" of name to "create" name gives () {
         /// Full name.
         name: String,
         /// Properties.
@@ -255,7 +281,7 @@ calls! {
     }
 
     /// Destroys a dataset.
-    change DatasetDestroy at "/v1/dataset/destroy" of name gives () {
+    change DatasetDestroy at "/v1/dataset/destroy" of name to "destroy" name gives () {
         /// Full name.
         name: String,
         /// And all below it.
@@ -267,7 +293,7 @@ calls! {
     }
 
     /// Sets properties of a dataset.
-    change DatasetSet at "/v1/dataset/set" of name gives () {
+    change DatasetSet at "/v1/dataset/set" of name to "set property for" name gives () {
         /// Dataset.
         name: String,
         /// Properties and values as typed.
@@ -275,7 +301,7 @@ calls! {
     }
 
     /// Lets a dataset inherit a property again.
-    change DatasetInherit at "/v1/dataset/inherit" of name gives () {
+    change DatasetInherit at "/v1/dataset/inherit" of name to "inherit property for" name gives () {
         /// Dataset.
         name: String,
         /// Property.
@@ -287,7 +313,7 @@ calls! {
     }
 
     /// Gives a dataset another name, and another parent perhaps.
-    change DatasetRename at "/v1/dataset/rename" of name gives () {
+    change DatasetRename at "/v1/dataset/rename" of name to "rename" name gives () {
         /// Full name.
         name: String,
         /// Its new name.
@@ -319,10 +345,10 @@ calls! {
     }
 
     /// What is mounted, in order of mounting.
-    look Mounts at "/v1/mounts" gives Vec<MountInfo> {}
+    show Mounts at "/v1/mounts" gives Vec<MountInfo> {}
 
     /// Who answers.
-    look DaemonStatusCall at "/v1/daemon/status" gives DaemonStatus {}
+    show DaemonStatusCall at "/v1/daemon/status" gives DaemonStatus {}
 
     /// Syncs all pools, then ends the daemon. Pools stay in the cache file.
     change DaemonStop at "/v1/daemon/stop" gives () {}

@@ -30,6 +30,9 @@ pub enum ClientError {
     /// What came back is not what was asked for: another version answers.
     #[error("the sawmill daemon's answer makes no sense: {0}")]
     Garbled(String),
+    /// Somebody else could have put the socket there.
+    #[error("cannot use the run-time directory: {0}; set SAWMILL_RUN to a directory of your own")]
+    Untrusted(crate::UntrustedDir),
     /// It answered, with a refusal.
     #[error(transparent)]
     Refused(#[from] Failure),

@@ -22,6 +22,8 @@ pub enum FailureKind {
     Unavailable,
     /// This version cannot do it.
     Unsupported,
+    /// The user may not do that.
+    Denied,
     /// Anything else, I/O errors among it.
     Other,
 }

@@ -42,7 +42,7 @@ pub use call::*;
 pub use client::{Client, ClientError};
 pub use dataset::{DatasetInfo, DatasetKind, MountInfo};
 pub use failure::{Failure, FailureKind};
-pub use paths::RunPaths;
+pub use paths::{RunPaths, UntrustedDir};
 pub use pool::{ImportCandidate, PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState};
 pub use server::{ServeError, Server};
 pub use service::Service;

@@ -1,8 +1,14 @@
 //! The daemon's side: HTTP over a Unix socket, every path a request.
 //!
-//! The socket lies in a directory of mode 0700 and has mode 0600; besides, whoever
-//! connects must be the daemon's own user or root.
+//! ```text
+//!  RUN/socket  mode 0600: the daemon's own user and root, by the peer's credentials: everything
+//!  RUN/look    mode 0666: everybody; only what shows pools, where the daemon is root's
+//! ```
+//! Invariants
+//! - What comes by the public socket changes nothing and opens no device.
+//!   (test: `by_the_public_socket_everybody_may_look_and_nobody_may_change`)
 
+use crate::service::Door;
 use crate::{Call, DaemonStop, Failure, FailureKind, Service, service};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -34,6 +40,7 @@ pub enum ServeError {
 /// A bound socket, ready to serve.
 pub struct Server {
     listener: OwnerOnly,
+    public: Option<UnixListener>,
     stop: Arc<Notify>,
 }
 
@@ -44,15 +51,17 @@ impl Server {
     /// # Errors
     /// When the socket cannot be made.
     pub fn bind(path: &Path) -> Result<Self, ServeError> {
-        let failed = |source| ServeError::Listen { path: path.to_owned(), source };
-        match std::fs::remove_file(path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
-            _ => {}
-        }
-        let inner = UnixListener::bind(path).map_err(failed)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        let inner = listen(path, 0o600)?;
         let owner = rustix::process::geteuid().as_raw();
-        Ok(Self { listener: OwnerOnly { inner, owner }, stop: Arc::new(Notify::new()) })
+        Ok(Self { listener: OwnerOnly { inner, owner }, public: None, stop: Arc::new(Notify::new()) })
+    }
+
+    /// Listens at `path`, too, for everybody who wants to look at pools.
+    ///
+    /// # Errors
+    /// When the socket cannot be made.
+    pub fn and_public(self, path: &Path) -> Result<Self, ServeError> {
+        Ok(Self { public: Some(listen(path, 0o666)?), ..self })
     }
 
     /// Ends [`Server::serve`] once requests under way are answered.
@@ -66,6 +75,7 @@ impl Server {
     /// When accepting fails for good.
     pub async fn serve<S: Service>(self, service: Arc<S>) -> Result<(), ServeError> {
         let stop = self.stop;
+        let shown = whole(&service, Door::Public);
         let on_stop = Arc::clone(&stop);
         let watch = move |request: axum::extract::Request, next: axum::middleware::Next| {
             let stop = Arc::clone(&on_stop);
@@ -78,15 +88,34 @@ impl Server {
                 response
             }
         };
-        let app = service::routes(service)
-            .fallback(async || refuse(StatusCode::NOT_FOUND, "no such request"))
-            .layer(axum::extract::DefaultBodyLimit::max(BODY_MAX_BYTES))
-            .layer(axum::middleware::from_fn(watch));
+        if let Some(public) = self.public {
+            // Ends with the runtime: who only looks is not waited for.
+            tokio::spawn(async move { axum::serve(public, shown).await });
+        }
+        let app = whole(&service, Door::Owner).layer(axum::middleware::from_fn(watch));
         axum::serve(self.listener, app)
             .with_graceful_shutdown(async move { stop.notified().await })
             .await
             .map_err(ServeError::Serve)
     }
+}
+
+fn whole<S: Service>(service: &Arc<S>, door: Door) -> axum::Router {
+    service::routes(service, door)
+        .fallback(async || refuse(StatusCode::NOT_FOUND, "no such request"))
+        .layer(axum::extract::DefaultBodyLimit::max(BODY_MAX_BYTES))
+}
+
+/// A socket of this mode, in place of whatever is there.
+fn listen(path: &Path, mode: u32) -> Result<UnixListener, ServeError> {
+    let failed = |source| ServeError::Listen { path: path.to_owned(), source };
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(failed)?;
+    Ok(listener)
 }
 
 const BODY_MAX_BYTES: usize = 4 << 20;

@@ -9,6 +9,15 @@ use crate::{
 };
 use std::future::Future;
 
+/// By which socket a request comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// That of the daemon's own user.
+    Owner,
+    /// That of everybody.
+    Public,
+}
+
 macro_rules! service {
     ($($(#[$doc:meta])* $method:ident($call:ty) -> $answer:ty;)*) => {
         /// One method for each request. All may run at the same time.
@@ -19,19 +28,23 @@ macro_rules! service {
             )*
         }
 
-        /// The routes of a service, one for each method.
-        pub(crate) fn routes<S: Service>(service: std::sync::Arc<S>) -> axum::Router {
+        /// The routes of a service, one for each method; for other users than the daemon's own a
+        /// request that they may not make is answered with its refusal.
+        pub(crate) fn routes<S: Service>(service: &std::sync::Arc<S>, door: Door) -> axum::Router {
             use crate::Call;
             use crate::server::{answer, read};
             axum::Router::new()
             $(
                 .route(<$call as Call>::PATH, axum::routing::post({
-                    let service = std::sync::Arc::clone(&service);
+                    let service = std::sync::Arc::clone(service);
                     move |body: axum::body::Bytes| async move {
                         let call: $call = match read(&body) {
                             Ok(call) => call,
                             Err(refusal) => return *refusal,
                         };
+                        if door == Door::Public && !<$call as Call>::PUBLIC {
+                            return answer::<$answer>(Err(call.denied()));
+                        }
                         answer(service.$method(call).await)
                     }
                 }))

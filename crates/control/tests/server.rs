@@ -27,6 +27,7 @@ impl Daemon {
                 tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async {
                 let server = Server::bind(&socket).expect("listens");
+                let server = server.and_public(&socket.with_extension("look")).expect("listens");
                 ready.send(()).expect("the test waits");
                 server.serve(Arc::new(fake::FakeService::default())).await.expect("serves");
             });
@@ -128,4 +129,25 @@ fn nobody_listening_is_told_apart_from_a_refusal() {
     let directory = tempfile::tempdir().expect("a directory");
     let client = Client::new(directory.path().join("socket"));
     assert!(matches!(client.call(&PoolList {}), Err(ClientError::Unreachable { .. })));
+}
+
+#[test]
+fn by_the_public_socket_everybody_may_look_and_nobody_may_change() {
+    let daemon = Daemon::start();
+    let public = daemon.socket().with_extension("look");
+    assert_eq!(std::fs::metadata(&public).expect("is there").permissions().mode() & 0o777, 0o666);
+    let client = Client::new(public);
+    assert!(client.call(&PoolList {}).is_ok());
+    assert!(client.answers());
+    let denied = |error: ClientError| match error {
+        ClientError::Refused(failure) => (failure.kind, failure.stderr.concat()),
+        error => panic!("{error}"),
+    };
+    let export = client.call(&PoolExport { pool: "p1".into(), ..PoolExport::default() });
+    let words = "cannot export 'p1': permission denied".to_owned();
+    assert_eq!(denied(export.expect_err("a change")), (FailureKind::Denied, words));
+    let scan = client.call(&control::ImportScan::default());
+    assert_eq!(denied(scan.expect_err("opens devices")).0, FailureKind::Denied);
+    assert_eq!(denied(client.call(&DaemonStop {}).expect_err("a change")).0, FailureKind::Denied);
+    assert!(daemon.client().answers(), "it was not stopped");
 }

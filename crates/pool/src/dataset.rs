@@ -212,8 +212,8 @@ impl Pool {
             (self.is_enabled(&USEROBJ_ACCOUNTING).await?, self.is_enabled(&PROJECT_QUOTA).await?);
         objset.account_from_birth(objects, projects);
         let spec = FormatSpec {
-            uid: 0,
-            gid: 0,
+            uid: self.tuning.host.uid,
+            gid: self.tuning.host.gid,
             permissions: 0o755,
             now: Timestamp::from(self.env.wall_clock()),
             salt: self.env.random_u64(),

@@ -5,7 +5,7 @@ use control::{Client, RunPaths, ServeError, Server, Service};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::future::Future;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,9 @@ pub enum DaemonError {
         #[source]
         source: io::Error,
     },
+    /// The run-time directory is not this user's alone.
+    #[error("cannot use the run-time directory")]
+    Untrusted(#[from] control::UntrustedDir),
     /// There is one already.
     #[error("another daemon holds {}", lock.display())]
     Another {
@@ -66,7 +69,7 @@ pub fn run<S: Restore>(paths: &RunPaths, engine: impl FnOnce(PoolCache) -> S) ->
         let mut terminate = signal(SignalKind::terminate()).map_err(DaemonError::Setup)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(DaemonError::Setup)?;
         service.restore().await;
-        let server = Server::bind(&paths.socket())?;
+        let server = listen(paths)?;
         let stopper = server.stopper();
         tokio::spawn(async move {
             tokio::select! {
@@ -80,10 +83,20 @@ pub fn run<S: Restore>(paths: &RunPaths, engine: impl FnOnce(PoolCache) -> S) ->
         // Gone before the last sync: the next command starts a new daemon, which waits
         // for our lock.
         _ = fs::remove_file(paths.socket());
+        _ = fs::remove_file(paths.public_socket());
         service.settle().await;
         tracing::info!("stopped");
         Ok(served?)
     })
+}
+
+/// Root's daemon shows its pools to every user.
+fn listen(paths: &RunPaths) -> Result<Server, ServeError> {
+    let server = Server::bind(&paths.socket())?;
+    match rustix::process::geteuid().is_root() {
+        true => server.and_public(&paths.public_socket()),
+        false => Ok(server),
+    }
 }
 
 /// The lock that makes this the only daemon, held until the process ends. Waits for one
@@ -91,7 +104,8 @@ pub fn run<S: Restore>(paths: &RunPaths, engine: impl FnOnce(PoolCache) -> S) ->
 fn lock(paths: &RunPaths) -> Result<File, DaemonError> {
     let path = paths.daemon_lock();
     let failed = |source| DaemonError::Files { path: path.clone(), source };
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(paths.run_dir()).map_err(failed)?;
+    paths.make_run_dir().map_err(failed)?;
+    paths.check()?;
     let mut options = OpenOptions::new();
     let mut file =
         options.write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;

@@ -3,7 +3,7 @@
 use control::{Client, Failure, FailureKind, RunPaths};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -26,6 +26,9 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
+    /// The run-time directory is not this user's alone.
+    #[error("cannot use the run-time directory: {0}; set SAWMILL_RUN to a directory of your own")]
+    Untrusted(control::UntrustedDir),
     /// The process could not be started.
     #[error("cannot start the sawmill daemon: {0}")]
     Spawn(#[source] io::Error),
@@ -53,7 +56,9 @@ impl StartError {
 /// Why it does not.
 pub fn start(paths: &RunPaths) -> Result<(), StartError> {
     let client = Client::new(paths.socket());
-    make_run_dir(paths.run_dir())?;
+    let directory = || paths.run_dir().to_owned();
+    paths.make_run_dir().map_err(|source| StartError::Files { path: directory(), source })?;
+    paths.check().map_err(StartError::Untrusted)?;
     let lock = open_for(&paths.start_lock(), |o| o.write(true).create(true).truncate(false))?;
     lock.lock().map_err(|source| StartError::Files { path: paths.start_lock(), source })?;
     // Whoever held the lock before us may have started it.
@@ -96,11 +101,6 @@ fn wait(
         pause = (pause * 2).min(POLL_MAX);
     }
     Ok(())
-}
-
-fn make_run_dir(directory: &Path) -> Result<(), StartError> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|source| StartError::Files { path: directory.to_owned(), source })
 }
 
 fn open_for(path: &Path, how: impl Fn(&mut OpenOptions) -> &mut OpenOptions) -> Result<File, StartError> {

@@ -52,7 +52,12 @@ impl Place {
     }
 
     pub fn run(&self, line: &str) -> Printed {
-        let output = self.command(line).output().expect("the program runs");
+        self.print(&mut self.command(line))
+    }
+
+    /// Runs a command, and gives what it printed.
+    pub fn print(&self, command: &mut Command) -> Printed {
+        let output = command.output().expect("the program runs");
         let directory = self.directory.path().display().to_string();
         let text = |bytes| String::from_utf8(bytes).expect("text").replace(&directory, "W");
         Printed {
@@ -77,6 +82,10 @@ impl Place {
         let pid = self.pid().expect("a daemon");
         let killed = Command::new("kill").args(["-9", &pid]).status().expect("kill runs");
         assert!(killed.success());
+        // Its locks on devices end with it.
+        while std::path::Path::new("/proc").join(&pid).join("exe").exists() {
+            std::thread::yield_now();
+        }
     }
 
     pub fn log(&self) -> String {
