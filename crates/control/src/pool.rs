@@ -41,6 +41,9 @@ pub struct PoolInfo {
     /// Files they are in, as `zpool status -v` shows them.
     #[serde(default)]
     pub error_files: Vec<String>,
+    /// Features that new pools have, and that its `compatibility` allows, are not enabled.
+    #[serde(default)]
+    pub lacks_features: bool,
     /// An import dropped or could not read an intent log.
     #[serde(default)]
     pub bad_log: bool,
@@ -51,7 +54,7 @@ pub struct PoolInfo {
 
 impl PoolInfo {
     /// Top-level vdevs of a class, in order of their ids, holes left out.
-    pub fn tops(&self, class: VdevClass) -> impl Iterator<Item = &VdevInfo> + '_ {
+    pub fn tops(&self, class: VdevClass) -> impl Iterator<Item = &VdevInfo> + Clone + '_ {
         self.root.children.iter().filter(move |v| v.class == class && v.is_shown())
     }
 }

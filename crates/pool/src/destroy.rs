@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use dmu::{Objset, SpaceDelta, Tx};
 use ondisk::Blkptr;
 
-use crate::{Pool, PoolError};
+use crate::{Pool, PoolError, Sealed};
 
 /// Blocks freed by one group, about.
 const FREED_AT_ONCE: usize = 20_000;
@@ -22,8 +22,11 @@ impl Pool {
     /// [`dsl::DslError::HasChildren`], [`dsl::DslError::HasSnapshots`].
     pub async fn destroy_filesystem(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
         self.dsl.check_removable(&self.dsl.resolve(name).await?).await?;
-        // A log that waits for its replay has blocks that only it can give back.
-        self.filesystem(name).await?;
+        // A log that waits for its replay has blocks that only it can give back. What came in by half
+        // was never in use, and is no file system yet.
+        if self.sealed(name).await? != Some(Sealed::HalfReceived) {
+            self.filesystem(name).await?;
+        }
         self.close_filesystem(name).await?;
         let name = name.to_owned();
         self.in_sync(move |pool, tx| async move {
@@ -81,3 +84,6 @@ impl Pool {
         Ok(space)
     }
 }
+
+#[cfg(test)]
+mod tests;

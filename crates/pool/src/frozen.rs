@@ -8,6 +8,7 @@ use std::sync::Arc;
 use dmu::Objset;
 use dsl::DatasetName;
 use dsl::features::ENCRYPTION;
+use ondisk::dsl::dataset_flags;
 use ondisk::objset::ObjsetType;
 use zpl::{Space, SpaceReport, Zfs, ZfsParts};
 
@@ -21,6 +22,15 @@ impl SpaceReport for FrozenSpace {
     fn space(&self) -> Space {
         self.0
     }
+}
+
+/// Why a dataset cannot be used as a file system though nothing is wrong with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sealed {
+    /// Its contents need a key.
+    Encrypted,
+    /// A stream that it is received from has not come to its end.
+    HalfReceived,
 }
 
 impl Pool {
@@ -57,6 +67,20 @@ impl Pool {
             space: Arc::new(FrozenSpace(space)),
         });
         Ok(Arc::new(Filesystem { name: name.to_owned(), zfs: zfs.await?, log: None }))
+    }
+
+    /// Why a dataset cannot be used as a file system though nothing is wrong with it.
+    ///
+    /// # Errors
+    /// [`dsl::DslError::NoSuchDataset`]; when it cannot be read.
+    pub async fn sealed(&self, name: &str) -> Result<Option<Sealed>, PoolError> {
+        let dataset = self.dsl.resolve(name).await?;
+        let flags = self.dsl.dataset(dataset.dataset).await?.flags.get();
+        match self.check_readable(&dataset).await {
+            _ if flags & dataset_flags::INCONSISTENT != 0 => Ok(Some(Sealed::HalfReceived)),
+            Err(PoolError::Encrypted { .. }) => Ok(Some(Sealed::Encrypted)),
+            readable => readable.map(|()| None),
+        }
     }
 
     pub(crate) async fn open_frozen(

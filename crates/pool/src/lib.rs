@@ -52,6 +52,7 @@ pub use dataset::Filesystem;
 pub use error::{MissingFeature, PoolError};
 pub use errors::DamagedObject;
 pub use facts::{DedupFacts, Facts};
+pub use frozen::Sealed;
 pub use import::{Candidate, ImportSpec, find_pools};
 pub use logs::DatasetLog;
 pub use pool::{Pool, Tuning};

@@ -144,6 +144,7 @@ fn from_labels(candidate: &Candidate) -> PoolInfo {
         replays: Vec::new(),
         error_count: 0,
         error_files: Vec::new(),
+        lacks_features: false,
         bad_log: false,
         stopped: false,
     }

@@ -10,8 +10,20 @@ use pool::{Pool, Replay};
 pub async fn pool_info(held: &Held) -> PoolInfo {
     let mut info = bare(&held.pool).await;
     settings::put(&mut info.props, held).await;
+    let load_guid = Prop { value: Value::Number(held.load_guid), source: Source::None };
+    info.props.insert("load_guid".to_owned(), load_guid);
+    info.lacks_features = lacks_features(&held.pool).await;
     info.replays = held.pool.replays().into_iter().map(replay_info).collect();
     info
+}
+
+/// Whether there is something for `zpool upgrade` to enable.
+async fn lacks_features(pool: &Pool) -> bool {
+    let Ok(counts) = pool.dsl().features().await else { return false };
+    let missing = super::choice::missing(&counts, pool.compatibility().as_deref());
+    pool.version() >= VERSION_FEATURES
+        && !pool.is_read_only()
+        && missing.is_ok_and(|missing| !missing.is_empty())
 }
 
 fn replay_info(replay: Replay) -> ReplayInfo {
@@ -45,6 +57,7 @@ pub async fn bare(pool: &Pool) -> PoolInfo {
         replays: Vec::new(),
         error_count: 0,
         error_files: Vec::new(),
+        lacks_features: false,
         bad_log: false,
         stopped: pool.stopped().is_some(),
     };

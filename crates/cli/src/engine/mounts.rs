@@ -142,7 +142,8 @@ impl Holder {
         }
         let mut outcome = Ok(());
         for dataset in self.dataset_names(held, &held.pool.name()).await? {
-            if self.mounts.place_of(&dataset).is_some() {
+            let is_sealed = held.pool.sealed(&dataset).await.is_ok_and(|sealed| sealed.is_some());
+            if is_sealed || self.mounts.place_of(&dataset).is_some() {
                 continue;
             }
             let mounted = self.mount_one(held, &dataset, Asked::Along).await;

@@ -40,6 +40,8 @@ pub enum Condition {
     Offline,
     /// A device was pulled out.
     Removed,
+    /// It could have features that it has not; that is no ailment.
+    LacksFeatures,
 }
 
 /// Decides what ails a pool.
@@ -52,7 +54,7 @@ pub fn condition(pool: &PoolInfo) -> Condition {
         scan.function == ScanFunction::Resilver && scan.state == ScanState::Scanning
     };
     let fatal = pool.root.state == VdevState::CantOpen || pool.health == PoolHealth::Unavail;
-    let table: [(bool, C); 15] = [
+    let table: [(bool, C); 16] = [
         (pool.stopped, C::Stopped),
         (pool.scan.is_some_and(resilvering), C::Resilvering),
         (pool.health == PoolHealth::Suspended, C::Suspended),
@@ -68,6 +70,7 @@ pub fn condition(pool: &PoolInfo) -> Condition {
         (leaf(is_failing), C::Failing),
         (leaf(|v| v.state == VdevState::Offline), C::Offline),
         (leaf(|v| v.state == VdevState::Removed), C::Removed),
+        (pool.lacks_features, C::LacksFeatures),
     ];
     table.into_iter().find(|(holds, _)| *holds).map_or(C::Healthy, |(_, condition)| condition)
 }
@@ -114,7 +117,8 @@ const fn words(
 impl Condition {
     /// The words for an open pool; none when healthy.
     pub fn words(self) -> Option<Words> {
-        const ATTACH: &[&str] = &["Attach the missing device and online it using 'zpool online'."];
+        // OpenZFS names commands here that are still to come: what can be done is told instead.
+        const ATTACH: &[&str] = &["Attach the missing device and bring it back using 'zpool clear'."];
         match self {
             Self::Healthy => None,
             Self::Missing => words(
@@ -136,7 +140,7 @@ impl Condition {
                     "invalid.  Sufficient replicas exist for the pool to continue",
                     "functioning in a degraded state.",
                 ],
-                &["Replace the device using 'zpool replace'."],
+                &["Attach the right device and bring it back using 'zpool clear'."],
                 Some("ZFS-8000-4J"),
             ),
             Self::BadLabelFatal => words(
@@ -150,7 +154,7 @@ impl Condition {
                     "Sufficient replicas exist for the pool to continue functioning in a",
                     "degraded state.",
                 ],
-                &["Replace the faulted device, or use 'zpool clear' to mark the device", "repaired."],
+                &["Mend the faulted device, then use 'zpool clear' to mark the device", "repaired."],
                 None,
             ),
             Self::FaultedFatal => words(
@@ -164,17 +168,20 @@ impl Condition {
                     "Sufficient replicas exist for the pool to continue functioning in a",
                     "degraded state.",
                 ],
-                &["Online the device using 'zpool online' or replace the device with", "'zpool replace'."],
+                &[
+                    "Export the pool and bring the device online where it was taken offline:",
+                    "that is not supported here yet.",
+                ],
                 None,
             ),
             Self::Removed => words(
                 &["A device was pulled out while in use.  The others hold all data."],
-                &["Put it back and run 'zpool online', or run 'zpool replace'."],
+                &["Put it back and run 'zpool clear'."],
                 None,
             ),
             Self::Failing => words(
                 &["A device made errors; what it returned wrong was repaired where possible."],
-                &["Watch it.  Run 'zpool clear' to reset the counters, or 'zpool replace'."],
+                &["Watch it.  Run 'zpool clear' to reset the counters."],
                 Some("ZFS-8000-9P"),
             ),
             Self::CorruptData => words(
@@ -202,6 +209,18 @@ impl Condition {
                 &["Run 'zpool export -f' and import the pool again."],
                 None,
             ),
+            Self::LacksFeatures => words(
+                &[
+                    "Some supported and requested features are not enabled on the pool.",
+                    "The pool can still be used, but some features are unavailable.",
+                ],
+                &[
+                    "Enable all features using 'zpool upgrade'. Once this is done,",
+                    "the pool may no longer be accessible by software that does not support",
+                    "the features. See zpool-features(7) for details.",
+                ],
+                None,
+            ),
             Self::Resilvering => words(
                 &["A device is being brought up to date.  The pool can be used meanwhile."],
                 &["Wait until the resilver is done."],
@@ -213,7 +232,9 @@ impl Condition {
     /// The one line `zpool import` tells about a pool that it found.
     pub fn import_status(self) -> Option<&'static str> {
         Some(match self {
-            Self::Healthy | Self::Suspended | Self::Stopped | Self::Failing => return None,
+            Self::Healthy | Self::LacksFeatures | Self::Suspended | Self::Stopped | Self::Failing => {
+                return None;
+            }
             Self::Missing | Self::MissingFatal | Self::Removed => {
                 "One or more devices are missing from the system."
             }
@@ -259,6 +280,36 @@ mod tests {
         assert_eq!(condition(&pool), Condition::Suspended);
         pool.stopped = true;
         assert_eq!(condition(&pool), Condition::Stopped);
+    }
+
+    #[test]
+    fn no_command_is_recommended_that_there_is_not() {
+        use Condition as C;
+        let all = [
+            C::Resilvering,
+            C::Suspended,
+            C::Stopped,
+            C::BadLog,
+            C::FaultedFatal,
+            C::MissingFatal,
+            C::BadLabelFatal,
+            C::CorruptPool,
+            C::CorruptData,
+            C::Faulted,
+            C::Missing,
+            C::BadLabel,
+            C::Failing,
+            C::Offline,
+            C::Removed,
+            C::LacksFeatures,
+        ];
+        for words in all.into_iter().filter_map(C::words) {
+            let text = [words.status, words.action].concat().join(" ");
+            for command in text.split("'zpool ").skip(1) {
+                let name = command.split([' ', '\'']).next().unwrap_or_default();
+                assert!(crate::zpool::PROGRAM.commands.iter().any(|known| known.spec.name == name), "{text}");
+            }
+        }
     }
 
     #[test]

@@ -47,11 +47,28 @@ pub fn status(pool: &PoolInfo, style: StatusStyle) -> String {
         let lines: Vec<String> = pool.replays.iter().map(replay_line).collect();
         _ = writeln!(text, "replay: {}", lines.join("\n\t"));
     }
+    if let Some(line) = log_line(pool) {
+        _ = writeln!(text, "   log: {line}");
+    }
     text.push_str("config:\n\n");
     text.push_str(&config(pool, style));
     text.push('\n');
     text.push_str(&errors(pool, style.verbose));
     text
+}
+
+/// No log of the pool's is usable.
+const NO_LOG: &str = "no log is usable; the intent logs go on in the main pool";
+
+/// Where intent logs go while a log vdev cannot take them.
+fn log_line(pool: &PoolInfo) -> Option<&'static str> {
+    let is_out = |log: &VdevInfo| !log.state.is_readable();
+    let mut logs = pool.tops(VdevClass::Log);
+    match (logs.clone().any(is_out), logs.any(|log| !is_out(log))) {
+        (false, _) => None,
+        (true, true) => Some("a log is out of use; the intent logs go on on the others"),
+        (true, false) => Some(NO_LOG),
+    }
 }
 
 /// How far the replay of one log is; records as they are, for people wait for the last one.
@@ -63,7 +80,7 @@ fn replay_line(replay: &ReplayInfo) -> String {
 
 /// The lines of `-x` when nothing ails.
 pub fn is_healthy(pool: &PoolInfo) -> bool {
-    condition(pool) == Condition::Healthy
+    matches!(condition(pool), Condition::Healthy | Condition::LacksFeatures)
 }
 
 /// The scan line, as status and JSON tell it.

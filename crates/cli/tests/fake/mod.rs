@@ -181,6 +181,7 @@ impl FakeService {
             replays: Vec::new(),
             error_count: 0,
             error_files: Vec::new(),
+            lacks_features: false,
             bad_log: false,
             stopped: false,
         };
