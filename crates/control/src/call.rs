@@ -264,6 +264,8 @@ calls! {
         root: Option<String>,
         /// How many levels below; none means all.
         depth: Option<u32>,
+        /// Tell also what was written since these snapshots: `snap` of each dataset's own, or full names.
+        written_since: Vec<String>,
     }
 
     /// Makes a dataset.

@@ -121,6 +121,8 @@ pub enum Kind {
     Ratio,
     /// Seconds since 1970.
     Time,
+    /// Seconds since 1970, shown with seconds.
+    Moment,
     /// One of some words. The first word of a number is how it is printed.
     Choice {
         /// The words as error messages list them.
@@ -362,6 +364,9 @@ pub fn is_user_prop(name: &str) -> bool {
     let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.:+".contains(c);
     name.contains(':') && name.chars().all(valid) && name.len() < 256
 }
+
+/// How the property begins that tells what was written since a snapshot.
+pub const WRITTEN_SINCE: &str = "written@";
 
 /// When a property is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

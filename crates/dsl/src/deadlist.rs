@@ -14,7 +14,7 @@ use dmu::zap::{Zap, ZapSpec, int_name};
 use dmu::{DnodeSpec, SpaceDelta, Tx};
 use ondisk::dsl::{DSL_DEADLIST_BYTES, DslDeadlistPhys};
 use ondisk::{Blkptr, ObjectType};
-use units::ObjectId;
+use units::{ObjectId, Txg};
 use zerocopy::IntoBytes;
 
 use crate::features::EMPTY_BPOBJ;
@@ -104,6 +104,40 @@ impl Dsl {
             .and_then(|()| add(&mut phys.uncompressed, space.uncompressed))
             .map_err(|Imbalance| Imbalance.of(deadlist))?;
         Ok(dnode.set_bonus(tx, ObjectType::DEADLIST_HDR, phys.as_bytes())?)
+    }
+
+    /// Space of the blocks on a deadlist; with `born`, of those born no later than that.
+    pub(crate) async fn deadlist_bytes(
+        &self,
+        deadlist: ObjectId,
+        born: Option<Txg>,
+    ) -> Result<u64, DslError> {
+        let dnode = self.mos.hold(deadlist).await?;
+        let is_old = dnode.object_type() == ObjectType::BPOBJ;
+        let bytes = match born {
+            None if is_old => Bpobj::open(&self.mos, deadlist).await?.space().used,
+            None => {
+                let phys = DslDeadlistPhys::decode(&dnode.bonus());
+                return Ok(phys.map_err(|_| DslError::damaged(deadlist, "short deadlist"))?.used.get());
+            }
+            Some(born) if is_old => {
+                let mut space = SpaceDelta::default();
+                for bp in self.bpobj_entries(deadlist).await?.iter().filter(|bp| bp.birth() <= born) {
+                    space.add(self.mos.zio(), bp);
+                }
+                space.used
+            }
+            Some(born) => {
+                let mut used = 0_i64;
+                let keys = keys(&self.zap(deadlist.get()).await?).await?;
+                // The list under a key has what was born after it.
+                for (_, list) in keys.into_iter().filter(|(key, _)| *key < born.get()) {
+                    used = used.saturating_add(Bpobj::open(&self.mos, list).await?.space().used);
+                }
+                used
+            }
+        };
+        Ok(u64::try_from(bytes).unwrap_or(0))
     }
 
     /// The list that empty lists share, if there is one.

@@ -41,6 +41,7 @@ pub mod props;
 mod rename;
 mod space;
 mod tree;
+mod written;
 
 pub use available::PoolSpace;
 pub use bpobj::Bpobj;

@@ -2,7 +2,9 @@
 
 use super::create::{dataset_props, stored};
 use super::{Held, Holder, refusal, support};
-use control::props::{Access, Occasion, Prop, Props, Source, Value, dataset_prop, parse_dataset};
+use control::props::{
+    Access, Occasion, Prop, Props, Source, Value, WRITTEN_SINCE, dataset_prop, parse_dataset,
+};
 use control::{
     DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetKind, DatasetList, DatasetSet,
     Failure, FailureKind, names,
@@ -28,7 +30,9 @@ impl Holder {
             let below = |name: &str| name[root.len()..].matches(['/', '@']).count();
             for name in self.names_with_snapshots(&held, &root).await? {
                 if call.depth.is_none_or(|depth| below(&name) <= depth as usize) {
-                    all.push(self.dataset_info(&held, &name).await?);
+                    let mut info = self.dataset_info(&held, &name).await?;
+                    self.put_written_since(&held, &call.written_since, &mut info).await?;
+                    all.push(info);
                 }
             }
         }
@@ -96,8 +100,11 @@ impl Holder {
             head: dsl.dataset(dataset.dataset).await.map_err(cannot)?,
             objset: dataset.objset().get(),
             available: dsl.available(dataset.dataset, &pool_space(held)).await.map_err(cannot)?,
+            snapshots_changed: dsl.snapshots_changed_secs(dataset.dir).await.map_err(cannot)?,
             mounted: self.mounts.place_of(name).is_some(),
         };
+        let written = dsl.written(&facts.head).await.map_err(cannot)?;
+        let clones = dsl.clones_of(&facts.head, &held.pool.name()).await.map_err(cannot)?;
         let set = dsl.props(&dataset).await.map_err(cannot)?;
         let mountpoint = mountpoint(&set, name, held);
         let origin = self.origin_of(held, &facts).await;
@@ -106,11 +113,39 @@ impl Holder {
             props.insert("mountpoint".to_owned(), mountpoint);
         }
         facts.put(&mut props);
+        props.insert("written".to_owned(), Prop { value: Value::Number(written), source: Source::None });
+        if !clones.is_empty() {
+            let clones = Value::Text(clones.join(","));
+            props.insert("clones".to_owned(), Prop { value: clones, source: Source::None });
+        }
         if let Some(origin) = origin {
             props.insert("origin".to_owned(), Prop { value: Value::Text(origin), source: Source::None });
         }
         let createtxg = facts.head.creation_txg.get();
         Ok(DatasetInfo { name: name.to_owned(), kind, createtxg, props })
+    }
+
+    /// What was written since each of these snapshots, where it is one before the dataset.
+    async fn put_written_since(
+        &self,
+        held: &Held,
+        snapshots: &[String],
+        info: &mut DatasetInfo,
+    ) -> Result<(), Failure> {
+        let dsl = held.pool.dsl();
+        for word in snapshots {
+            let head = info.name.split('@').next().unwrap_or_default();
+            let full = if word.contains('@') { word.clone() } else { format!("{head}@{word}") };
+            let Ok(since) = dsl.resolve(&full).await else { continue };
+            let cannot = |e| cannot_open(&info.name, e);
+            let dataset = self.dataset(held, &info.name).await?.dataset;
+            let phys = dsl.dataset(dataset).await.map_err(cannot)?;
+            if let Some(bytes) = dsl.written_since(&phys, since.dataset).await.map_err(cannot)? {
+                let prop = Prop { value: Value::Number(bytes), source: Source::None };
+                info.props.insert(format!("{WRITTEN_SINCE}{word}"), prop);
+            }
+        }
+        Ok(())
     }
 
     /// The snapshot that a clone was made of.
@@ -356,6 +391,7 @@ struct Facts {
     head: DslDatasetPhys,
     objset: u64,
     available: u64,
+    snapshots_changed: Option<u64>,
     mounted: bool,
 }
 
@@ -373,7 +409,10 @@ impl Facts {
         ];
         match self.nature.kind {
             DatasetKind::Snapshot => numbers.extend(self.of_snapshot()),
-            DatasetKind::Filesystem | DatasetKind::Volume => numbers.extend(self.of_head()),
+            DatasetKind::Filesystem | DatasetKind::Volume => {
+                numbers.extend(self.of_head());
+                numbers.extend(self.snapshots_changed.map(|secs| ("snapshots_changed", secs)));
+            }
         }
         if self.nature.kind == DatasetKind::Filesystem {
             numbers.push(("mounted", u64::from(self.mounted)));
@@ -419,7 +458,6 @@ impl Facts {
             ("usedbydataset", part(used::HEAD)),
             ("usedbychildren", part(used::CHILD).saturating_add(part(used::CHILD_RESERVATION))),
             ("usedbyrefreservation", part(used::REFRESERVATION)),
-            ("written", self.head.referenced_bytes.get()),
             ("logicalused", dir.uncompressed_bytes.get()),
         ]
     }

@@ -104,13 +104,15 @@ pub fn row(name: &str, def: &PropDef, props: &Props, style: Style) -> Row {
 }
 
 /// One row of a property that no table has.
-pub fn free_row(name: &str, property: &str, props: &Props) -> Row {
+pub fn free_row(name: &str, property: &str, props: &Props, style: Style) -> Row {
     let (value, source) = match props.get(property) {
         Some(prop) => (prop.value.clone(), prop.source.clone()),
         None => (Value::Absent, Source::None),
     };
     let value = match value {
         Value::Text(text) => text,
+        // What was written since a snapshot: the only number that users do not set.
+        Value::Number(number) if style != Style::Exact => control::nice::number(number),
         Value::Number(number) => number.to_string(),
         Value::Absent => "-".to_owned(),
     };
@@ -164,7 +166,7 @@ fn values_help(def: &PropDef) -> &'static str {
         Kind::Id => "<number>",
         Kind::Percent => "<percent>",
         Kind::Ratio => "<1.00x or higher>",
-        Kind::Time => "<date>",
+        Kind::Time | Kind::Moment => "<date>",
         Kind::Choice { help, .. } => help,
     }
 }

@@ -61,7 +61,8 @@ fn is_a_pool(name: &str) -> Failure {
 
 /// What a call destroys, children first; refuses when there are children and no `-r`.
 fn going(session: &Session, call: &DatasetDestroy) -> Result<Vec<DatasetInfo>, Stop> {
-    let mut all = session.ask(&DatasetList { root: Some(call.name.clone()), depth: None })?;
+    let below = DatasetList { root: Some(call.name.clone()), ..DatasetList::default() };
+    let mut all = session.ask(&below)?;
     if all.len() > 1 && !call.recursive {
         let reason = "filesystem has children";
         let mut failure = Failure::cannot(FailureKind::Busy, "destroy", &call.name, reason)

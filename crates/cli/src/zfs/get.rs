@@ -7,7 +7,9 @@ use crate::session::{Outcome, Session, Stop, usage};
 use crate::view::get::{self, ALL_FIELDS, Field, Row, free_row, property_help};
 use crate::view::json::{Json, document};
 use control::DatasetInfo;
-use control::props::{Access, DATASET_PROPS, Source, Style, Value, dataset_prop, is_user_prop};
+use control::props::{
+    Access, DATASET_PROPS, Source, Style, Value, WRITTEN_SINCE, dataset_prop, is_user_prop,
+};
 
 const AS_INT: &str = "json-int";
 
@@ -55,7 +57,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     let kinds = args.value('t').map(Kinds::parse).transpose()?;
     let depth = Depth::read(args.has('r'), args.value('d'))?;
     let kinds = kinds.or((names.is_empty() || depth != Depth(Some(0))).then_some(Kinds::ALL));
-    let (found, code) = select(session, names, depth, kinds)?;
+    let (found, code) = select(session, names, depth, kinds, wanted)?;
     let style = if args.has('p') { Style::Exact } else { Style::Dataset };
     let as_int = args.has_long(AS_INT);
     let (mut rows, mut json) = (Vec::new(), Json::object());
@@ -108,11 +110,16 @@ fn source_word(source: &Source) -> &'static str {
 
 fn check_wanted(wanted: &str) -> Result<(), Stop> {
     let unknown =
-        |word: &&str| !matches!(*word, "all" | "name") && dataset_prop(word).is_none() && !is_user_prop(word);
+        |word: &&str| !matches!(*word, "all" | "name") && dataset_prop(word).is_none() && !is_free(word);
     match wanted.split(',').find(unknown) {
         Some(word) => usage(format!("bad property list: invalid property '{word}'")),
         None => Ok(()),
     }
+}
+
+/// A property that no table has.
+fn is_free(word: &str) -> bool {
+    is_user_prop(word) || word.starts_with(WRITTEN_SINCE)
 }
 
 fn rows_of(dataset: &DatasetInfo, wanted: &str, style: Style) -> Vec<Row> {
@@ -136,7 +143,7 @@ fn rows_of(dataset: &DatasetInfo, wanted: &str, style: Style) -> Vec<Row> {
                 value: "-".to_owned(),
                 source: Source::None,
             }),
-            (_, None) => rows.push(free_row(name, word, &dataset.props)),
+            (_, None) => rows.push(free_row(name, word, &dataset.props, style)),
         }
     }
     rows
@@ -151,5 +158,5 @@ fn all_rows(dataset: &DatasetInfo, style: Style) -> Vec<Row> {
     let known = DATASET_PROPS.iter().filter(told);
     let known = known.map(|def| get::row(&dataset.name, def, &dataset.props, style));
     let user = dataset.props.keys().filter(|name| is_user_prop(name));
-    known.chain(user.map(|name| free_row(&dataset.name, name, &dataset.props))).collect()
+    known.chain(user.map(|name| free_row(&dataset.name, name, &dataset.props, style))).collect()
 }

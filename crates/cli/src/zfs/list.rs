@@ -7,7 +7,7 @@ use crate::session::{Outcome, Session, Stop, usage};
 use crate::view::get::{self, Row, free_row};
 use crate::view::json::{Json, document};
 use crate::view::table::{Column, table};
-use control::props::{PropDef, Style, Value, dataset_prop, is_user_prop};
+use control::props::{PropDef, Style, Value, WRITTEN_SINCE, dataset_prop, is_user_prop};
 use control::{DatasetInfo, names};
 use std::cmp::Ordering;
 
@@ -50,7 +50,7 @@ fn pick(word: &str) -> Result<Pick, Stop> {
     match (word, dataset_prop(word)) {
         ("name", _) => Ok(Pick::Name),
         (_, Some(def)) => Ok(Pick::Known(def)),
-        _ if is_user_prop(word) => Ok(Pick::Free(word.to_owned())),
+        _ if is_user_prop(word) || word.starts_with(WRITTEN_SINCE) => Ok(Pick::Free(word.to_owned())),
         _ => usage(format!("bad property list: invalid property '{word}'")),
     }
 }
@@ -67,7 +67,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     let kinds = args.value('t').map(Kinds::parse).transpose()?;
     let all = args.operands.is_empty();
     let depth = Depth::read(args.has('r'), args.value('d'))?;
-    let (mut found, code) = select(session, &args.operands, depth, kinds)?;
+    let (mut found, code) = select(session, &args.operands, depth, kinds, columns)?;
     if let (true, Depth(Some(depth)), true) = (all, depth, args.has('d')) {
         found.retain(|d| d.name.matches('/').count() <= depth as usize);
     }
@@ -95,7 +95,7 @@ fn row(dataset: &DatasetInfo, pick: &Pick, style: Style) -> Option<Row> {
             ..get::row(&dataset.name, def, &dataset.props, style)
         }),
         Pick::Known(def) => Some(get::row(&dataset.name, def, &dataset.props, style)),
-        Pick::Free(name) => Some(free_row(&dataset.name, name, &dataset.props)),
+        Pick::Free(name) => Some(free_row(&dataset.name, name, &dataset.props, style)),
     }
 }
 

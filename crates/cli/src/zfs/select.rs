@@ -1,6 +1,7 @@
 //! Which datasets a command line means.
 
 use crate::session::{Session, Stop, usage};
+use control::props::WRITTEN_SINCE;
 use control::{DatasetInfo, DatasetKind, DatasetList, Failure};
 
 /// Kinds of datasets, by `-t`.
@@ -66,15 +67,18 @@ impl Depth {
 }
 
 /// The datasets meant: those named and below, or all. Complains of names that are not
-/// there, and gives the exit code.
+/// there, and gives the exit code. `properties` are those that will be shown.
 pub fn select(
     session: &mut Session,
     names: &[String],
     depth: Depth,
     kinds: Option<Kinds>,
+    properties: &str,
 ) -> Result<(Vec<DatasetInfo>, u8), Stop> {
+    let since = properties.split(',').filter_map(|word| word.strip_prefix(WRITTEN_SINCE));
+    let written_since: Vec<String> = since.map(str::to_owned).collect();
     if names.is_empty() {
-        let all = session.ask(&DatasetList { root: None, depth: None })?;
+        let all = session.ask(&DatasetList { root: None, depth: None, written_since })?;
         let kinds = kinds.unwrap_or(Kinds::LIVE);
         return Ok((all.into_iter().filter(|d| kinds.has(d.kind)).collect(), 0));
     }
@@ -86,7 +90,8 @@ pub fn select(
             Some(0) if kinds.is_some_and(Kinds::only_snapshots) => Some(1),
             depth => depth,
         };
-        match session.ask(&DatasetList { root: Some(name.to_owned()), depth }) {
+        let written_since = written_since.clone();
+        match session.ask(&DatasetList { root: Some(name.to_owned()), depth, written_since }) {
             Ok(below) => {
                 // A dataset that is named is shown, whatever its kind.
                 let meant = |d: &DatasetInfo| {
@@ -108,6 +113,7 @@ pub fn select(
 
 /// One dataset.
 pub fn find(session: &Session, name: &str) -> Result<DatasetInfo, Stop> {
-    let found = session.ask(&DatasetList { root: Some(name.to_owned()), depth: Some(0) })?;
+    let call = DatasetList { root: Some(name.to_owned()), depth: Some(0), ..DatasetList::default() };
+    let found = session.ask(&call)?;
     found.into_iter().next().ok_or_else(|| Stop::Failed(Failure::no_such_dataset(name)))
 }

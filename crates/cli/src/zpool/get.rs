@@ -148,7 +148,7 @@ impl Output<'_> {
 
 fn pool_rows(pool: &PoolInfo, wanted: &str, style: Style) -> Result<Vec<Row>, Stop> {
     let known = |def| get::row(&pool.name, def, &pool.props, style);
-    let free = |name: &str| get::free_row(&pool.name, name, &pool.props);
+    let free = |name: &str| get::free_row(&pool.name, name, &pool.props, style);
     let mut rows = Vec::new();
     for word in wanted.split(',') {
         match (word, pool_prop(word)) {

@@ -40,6 +40,7 @@ impl PropDef {
             Kind::Ratio => format!("{}.{:02}x", number / 100, number % 100),
             Kind::Percent if !exact => format!("{number}%"),
             Kind::Time if !exact => local_minute(number),
+            Kind::Moment if !exact => ctime(number),
             Kind::Amount if !exact => nice::number(number),
             Kind::Size { .. } if style == Style::Pool => nice::number(number),
             Kind::Size { .. } if style == Style::Dataset => nice::bytes(number),
@@ -65,7 +66,8 @@ impl PropDef {
 
     /// Whether values never widen the column: nice numbers and the words of a choice fit.
     pub fn is_fixed_width(&self) -> bool {
-        !matches!(self.kind, Kind::Text | Kind::Mountpoint | Kind::Id | Kind::Time) || self.name == "health"
+        !matches!(self.kind, Kind::Text | Kind::Mountpoint | Kind::Id | Kind::Time | Kind::Moment)
+            || self.name == "health"
     }
 }
 

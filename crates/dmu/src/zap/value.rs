@@ -34,6 +34,15 @@ impl ZapValue {
         }
     }
 
+    /// The numbers, if they have 64 bits; none otherwise.
+    #[must_use]
+    pub fn as_u64s(&self) -> &[u64] {
+        match self {
+            Self::U64(words) => words,
+            _ => &[],
+        }
+    }
+
     /// The text before the first NUL, if the value is bytes and that is UTF-8.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {

@@ -1,0 +1,117 @@
+//! How much was written since a snapshot.
+//!
+//! ```text
+//!  snapshot S ──► later snapshots ──► dataset D
+//!  refers to R(S)   each with a deadlist    refers to R(D)
+//!
+//!  written = R(D) - R(S) + what S refers to and D does not any more
+//! ```
+//! What S refers to and D does not was let go by one of those behind S, up to D: it is on that one's
+//! deadlist, and was born no later than S. The deadlist of the first behind S has only such blocks.
+
+use ondisk::ObjectType;
+use ondisk::dsl::DslDatasetPhys;
+use ondisk::dsl::dir_names::SNAPSHOTS_CHANGED;
+use units::{ObjectId, Txg};
+
+use crate::{Dsl, DslError};
+
+/// More snapshots than that in a row are a circle.
+const SNAPSHOTS_MAX: usize = 1 << 24;
+
+/// Dirs below each other; a name has 255 bytes.
+const DEPTH_MAX: usize = 256;
+
+impl Dsl {
+    /// What a dataset or snapshot refers to that was written since the snapshot before it, or since its
+    /// origin: the property `written`.
+    ///
+    /// # Errors
+    /// Those of reading the MOS.
+    pub async fn written(&self, dataset: &DslDatasetPhys) -> Result<u64, DslError> {
+        match dataset.prev_snapshot.get() {
+            0 => Ok(dataset.referenced_bytes.get()),
+            before => Ok(self.written_since(dataset, ObjectId::new(before)).await?.unwrap_or(0)),
+        }
+    }
+
+    /// What a dataset refers to that was written since `snapshot`: the property `written@SNAPSHOT`.
+    /// `None` when that is none of the snapshots before it.
+    ///
+    /// # Errors
+    /// Those of reading the MOS.
+    pub async fn written_since(
+        &self,
+        dataset: &DslDatasetPhys,
+        snapshot: ObjectId,
+    ) -> Result<Option<u64>, DslError> {
+        let since = self.dataset(snapshot).await?;
+        let born = Txg::new(since.creation_txg.get());
+        let (mut newer, mut let_go) = (*dataset, 0_u64);
+        for _ in 0..SNAPSHOTS_MAX {
+            let before = ObjectId::new(newer.prev_snapshot.get());
+            let deadlist = ObjectId::new(newer.deadlist.get());
+            if before == snapshot {
+                let_go = let_go.saturating_add(self.deadlist_bytes(deadlist, None).await?);
+                let referenced = dataset.referenced_bytes.get().saturating_add(let_go);
+                return Ok(Some(referenced.saturating_sub(since.referenced_bytes.get())));
+            }
+            if before.get() == 0 {
+                return Ok(None);
+            }
+            let_go = let_go.saturating_add(self.deadlist_bytes(deadlist, Some(born)).await?);
+            newer = self.dataset(before).await?;
+        }
+        Err(DslError::damaged(snapshot, "snapshots in a circle"))
+    }
+
+    /// Names of the clones of a snapshot of this pool, in order.
+    ///
+    /// # Errors
+    /// Those of reading the MOS.
+    pub async fn clones_of(&self, snapshot: &DslDatasetPhys, pool: &str) -> Result<Vec<String>, DslError> {
+        if snapshot.next_clones.get() == 0 {
+            return Ok(Vec::new());
+        }
+        let mut names = Vec::new();
+        for entry in self.zap(snapshot.next_clones.get()).await?.all().await? {
+            let Some(clone) = entry.value.as_u64() else { continue };
+            let dir = self.dataset(ObjectId::new(clone)).await?.dir.get();
+            names.push(self.dir_name(ObjectId::new(dir), pool).await?);
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// The full name of a dir: who is whose child is told by the parents.
+    async fn dir_name(&self, dir: ObjectId, pool: &str) -> Result<String, DslError> {
+        let (mut components, mut at) = (Vec::new(), dir);
+        while at != self.root {
+            let parent = ObjectId::new(self.dir(at).await?.parent.get());
+            let found = self.child_dirs(parent).await?.into_iter().find(|(_, child)| *child == at);
+            let (component, _) = found.ok_or(DslError::damaged(at, "dir that its parent does not know"))?;
+            components.push(component);
+            if components.len() > DEPTH_MAX {
+                return Err(DslError::damaged(dir, "dir below itself"));
+            }
+            at = parent;
+        }
+        components.push(pool.to_owned());
+        components.reverse();
+        Ok(components.join("/"))
+    }
+
+    /// When snapshots of this directory's head were last made or destroyed, in seconds since 1970, if
+    /// that was noted.
+    ///
+    /// # Errors
+    /// Those of reading the MOS.
+    pub async fn snapshots_changed_secs(&self, dir: ObjectId) -> Result<Option<u64>, DslError> {
+        if self.mos.hold(dir).await?.object_type() != ObjectType::OTN_ZAP_METADATA {
+            return Ok(None);
+        }
+        let value = self.zap(dir.get()).await?.lookup(SNAPSHOTS_CHANGED.as_bytes()).await?;
+        // Seconds and nanoseconds.
+        Ok(value.and_then(|value| value.as_u64s().first().copied()))
+    }
+}
