@@ -426,7 +426,10 @@ fn a_scrub_is_told_by_status_and_survives_a_restart() {
     assert_eq!(place.run("zpool wait nope").err, "cannot open 'nope': no such pool\n");
     assert!(place.run("zpool wait -t scrub,sleep tank").err.starts_with("invalid activity 'sleep'\n"));
     assert_eq!(place.run("zpool wait -t scrub").code, 2);
-    place.ok("zpool scrub -p tank");
+    assert_eq!(
+        place.run("zpool scrub -p tank").err,
+        "cannot pause scrubbing tank: there is no active scrub\n"
+    );
     assert!(!place.ok("zpool status tank").contains("scan:"));
     place.ok("zpool scrub -w tank");
     let line = |text: String| text.lines().find(|l| l.starts_with("  scan: ")).unwrap_or_default().to_owned();

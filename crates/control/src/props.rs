@@ -227,6 +227,9 @@ pub enum PropError {
     /// Only at creation.
     #[error("property '{0}' can only be set at creation time")]
     OnlyAtCreation(String),
+    /// Only at import.
+    #[error("property '{0}' can only be set at import time")]
+    OnlyAtImport(String),
     /// Not an ashift.
     #[error("property '{name}' number {value} is invalid, only values between 9 and 16 are allowed.")]
     Ashift {
@@ -356,7 +359,7 @@ fn find(table: &'static [PropDef], name: &str) -> Option<&'static PropDef> {
     table
         .iter()
         .find(|def| def.name == name)
-        .or_else(|| table.iter().find(|def| def.column.eq_ignore_ascii_case(name)))
+        .or_else(|| table.iter().find(|def| def.column.to_ascii_lowercase() == name))
 }
 
 /// User properties have a colon in their name; they are always text and inherited.
@@ -429,6 +432,9 @@ pub fn parse_pool(name: &str, text: &str, occasion: Occasion) -> Result<(String,
     let def = pool_prop(name).ok_or_else(|| PropError::Unknown(name.to_owned()))?;
     match def.access {
         Access::ReadOnly => Err(PropError::ReadOnly(def.name.to_owned())),
+        Access::AtCreation if def.name == "readonly" && occasion != Occasion::Import => {
+            Err(PropError::OnlyAtImport(def.name.to_owned()))
+        }
         Access::AtCreation if occasion == Occasion::Later => {
             Err(PropError::OnlyAtCreation(def.name.to_owned()))
         }

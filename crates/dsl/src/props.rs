@@ -25,7 +25,7 @@ use units::ObjectId;
 use zerocopy::little_endian::U64;
 
 use crate::dataset::Dataset;
-use crate::features::{Feature, feature_of_checksum, feature_of_compression};
+use crate::features::{Feature, LARGE_BLOCKS, LARGE_DNODE, feature_of_checksum, feature_of_compression};
 use crate::names::split;
 use crate::{DatasetName, Dsl, DslError};
 
@@ -133,12 +133,19 @@ fn check(name: &str, value: &PropValue) -> Result<(), DslError> {
     }
 }
 
+/// Larger records need a feature.
+const OLD_RECORD_MAX_BYTES: u64 = 128 << 10;
+/// `dnodesize=legacy`, as it is stored.
+const DNODE_LEGACY: u64 = 0;
+
 /// The feature without which a property cannot have this value.
 fn feature_of_value(name: &str, number: u64) -> Option<&'static Feature> {
     let checksum = |word: u64| ChecksumKind::from_raw(u8::try_from(word).ok()?).ok();
     match name {
         "checksum" => checksum(number).and_then(feature_of_checksum),
         "dedup" => checksum(number & !DEDUP_VERIFY).and_then(feature_of_checksum),
+        "recordsize" => (number > OLD_RECORD_MAX_BYTES).then_some(&LARGE_BLOCKS),
+        "dnodesize" => (number != DNODE_LEGACY).then_some(&LARGE_DNODE),
         "compression" => Compression::from_word(number).ok().and_then(|how| feature_of_compression(how.kind)),
         _ => None,
     }

@@ -54,12 +54,12 @@ impl Holder {
         let allow = Allowance { in_use: call.force, replication_mismatch: call.force, forced: call.force };
         admit::check_spec(&call.vdevs, &facts, None, allow)?;
         check_mountpoint(&call)?;
+        let settings = Settings::read(&call.props, Occasion::Creation, &cannot)?;
+        let root_props = root_props(&call, &cannot)?;
         if call.dry_run {
             return Ok(());
         }
         admit::check_pool_name(name)?;
-        let settings = Settings::read(&call.props, Occasion::Creation, &cannot)?;
-        let root_props = root_props(&call, &cannot)?;
         if self.pools.read().contains_key(name) {
             return Err(Failure::cannot(FailureKind::Exists, "create", name, "pool already exists"));
         }

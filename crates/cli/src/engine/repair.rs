@@ -5,7 +5,7 @@ use control::{
     Failure, FailureKind, PoolClear, PoolInfo, PoolScrub, ScanFunction, ScanInfo, ScanState, ScrubHow,
 };
 use ondisk::dsl::scan::{func, state};
-use pool::{DamagedObject, PoolError, ScanReport, ScrubRefusal};
+use pool::{DamagedObject, ScanReport};
 use std::collections::{BTreeMap, BTreeSet};
 use units::{Guid, VdevId};
 use vdev::Leaf;
@@ -19,8 +19,6 @@ impl Holder {
             ScrubHow::Stop => ("cancel scrubbing", held.pool.cancel_scrub().await),
         };
         match done {
-            // To pause what does not run is no error.
-            Err(PoolError::Scrub(ScrubRefusal::None)) if call.how == ScrubHow::Pause => Ok(()),
             // These messages have no quotes.
             Err(error) => {
                 let reason = refusal::reason(&error);

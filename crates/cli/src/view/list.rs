@@ -7,16 +7,18 @@ use super::names::vdev_name;
 use super::sections::{Section, all_rows, flatten, sections};
 use super::status::state_word;
 use super::table::{Column, padded_line, tabbed_line, table};
-use control::props::{PropDef, Source, Style, pool_prop};
+use control::props::{PropDef, Source, Style, is_feature, is_user_prop, pool_prop};
 use control::{PoolInfo, VdevClass, VdevInfo, nice};
 
 /// A column of the list.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Pick {
     /// The pool's name.
     Name,
     /// A property of the table.
     Known(&'static PropDef),
+    /// A feature, or a property of users' own.
+    Free(String),
 }
 
 /// The columns when `-o` does not name others.
@@ -30,9 +32,14 @@ pub const DEFAULT_COLUMNS: &str =
 pub fn parse_columns(text: &str) -> Result<Vec<Pick>, String> {
     let pick = |word: &str| match word {
         "name" => Ok(Pick::Name),
+        _ if is_free(word) => Ok(Pick::Free(word.to_owned())),
         _ => pool_prop(word).map(Pick::Known).ok_or_else(|| format!("invalid property '{word}'")),
     };
     text.split(',').map(|word| pick(word.trim())).collect()
+}
+
+fn is_free(word: &str) -> bool {
+    is_user_prop(word) || word.strip_prefix("feature@").is_some_and(is_feature)
 }
 
 /// How the list is shown.
@@ -56,7 +63,7 @@ impl ListStyle {
 
 /// The whole list.
 pub fn list(pools: &[&PoolInfo], picks: &[Pick], style: ListStyle) -> String {
-    let cells = |pool: &PoolInfo| picks.iter().map(|p| pool_cell(pool, *p, style)).collect::<Vec<_>>();
+    let cells = |pool: &PoolInfo| picks.iter().map(|p| pool_cell(pool, p, style)).collect::<Vec<_>>();
     let rows: Vec<Vec<String>> = pools.iter().map(|p| cells(p)).collect();
     if !style.verbose {
         return table(columns(picks, &rows, style), &rows, style.scripted);
@@ -82,6 +89,9 @@ fn columns(picks: &[Pick], rows: &[Vec<String>], style: ListStyle) -> Vec<Column
         let widest = rows.iter().filter_map(|r| r.get(place)).map(String::len).max().unwrap_or(0);
         match pick {
             Pick::Name => Column { title: "NAME".into(), right: false, width: widest.max(4) },
+            Pick::Free(name) => {
+                Column { title: name.to_uppercase(), right: false, width: widest.max(name.len()) }
+            }
             Pick::Known(def) => {
                 let width = def.column_width();
                 let fixed = style.scripted || (def.is_fixed_width() && !style.exact);
@@ -101,9 +111,10 @@ fn widen_name(columns: &mut [Column], pools: &[&PoolInfo], picks: &[Pick], style
     }
 }
 
-fn pool_cell(pool: &PoolInfo, pick: Pick, style: ListStyle) -> String {
+fn pool_cell(pool: &PoolInfo, pick: &Pick, style: ListStyle) -> String {
     match pick {
         Pick::Name => pool.name.clone(),
+        Pick::Free(name) => get::free_row(&pool.name, name, &pool.props, style.style()).value,
         Pick::Known(def) => {
             let (value, _) = get::lookup(&pool.props, def);
             def.show(&value, style.style())
@@ -132,7 +143,7 @@ fn push_heading(text: &mut String, section: &Section<'_>, picks: &[Pick], column
         class => super::sections::heading(class),
     };
     let (mut shown, mut cells) = (Vec::new(), Vec::new());
-    for (pick, column) in picks.iter().zip(columns).filter(|(pick, _)| is_vdev_column(**pick)) {
+    for (pick, column) in picks.iter().zip(columns).filter(|(pick, _)| is_vdev_column(pick)) {
         shown.push(column.clone());
         cells.push(if matches!(pick, Pick::Name) { title.to_owned() } else { "-".to_owned() });
     }
@@ -142,12 +153,13 @@ fn push_heading(text: &mut String, section: &Section<'_>, picks: &[Pick], column
 fn push_tree(text: &mut String, vdev: &VdevInfo, picks: &[Pick], columns: &[Column], style: ListStyle) {
     for (depth, vdev) in flatten(vdev, 1) {
         let (mut shown, mut cells) = (Vec::new(), Vec::new());
-        for (pick, column) in picks.iter().zip(columns).filter(|(pick, _)| is_vdev_column(**pick)) {
+        for (pick, column) in picks.iter().zip(columns).filter(|(pick, _)| is_vdev_column(pick)) {
             shown.push(column.clone());
             let indent = if style.scripted { 0 } else { 2 * depth };
             cells.push(match pick {
                 Pick::Name => format!("{:indent$}{}", "", vdev_name(vdev, style.json.names)),
                 Pick::Known(def) => vdev_cell(vdev, def.name, style.exact),
+                Pick::Free(_) => "-".to_owned(),
             });
         }
         let line =
@@ -169,10 +181,11 @@ const VDEV_COLUMNS: [&str; 9] = [
     "health",
 ];
 
-fn is_vdev_column(pick: Pick) -> bool {
+fn is_vdev_column(pick: &Pick) -> bool {
     match pick {
         Pick::Name => true,
         Pick::Known(def) => VDEV_COLUMNS.contains(&def.name),
+        Pick::Free(_) => false,
     }
 }
 
@@ -215,6 +228,7 @@ pub fn json(pool: &PoolInfo, picks: &[Pick], style: ListStyle) -> Json {
         .filter_map(|pick| match pick {
             Pick::Name => None,
             Pick::Known(def) => Some(get::row(&pool.name, def, &pool.props, style.style())),
+            Pick::Free(name) => Some(get::free_row(&pool.name, name, &pool.props, style.style())),
         })
         .collect();
     let head = pool_head(pool, Some("POOL"), style.json);
@@ -251,10 +265,11 @@ fn json_vdev(vdev: &VdevInfo, picks: &[Pick], style: ListStyle) -> Json {
     };
     let rows: Vec<get::Row> = picks
         .iter()
-        .filter(|pick| is_vdev_column(**pick))
+        .filter(|pick| is_vdev_column(pick))
         .filter_map(|pick| match pick {
             Pick::Name => None,
             Pick::Known(def) => Some(row(def)),
+            Pick::Free(_) => None,
         })
         .collect();
     let mut below = Json::object();
