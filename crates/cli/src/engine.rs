@@ -25,11 +25,13 @@ mod import;
 mod info;
 mod labelclear;
 mod mounts;
+mod obstacle;
 mod probe;
 pub(crate) mod refusal;
 mod rename;
 mod repair;
 mod replay;
+mod restore;
 mod service;
 mod settings;
 mod support;
@@ -99,7 +101,7 @@ impl Holder {
     }
 
     fn pool(&self, name: &str) -> Result<Arc<Held>, Failure> {
-        self.pools.read().get(name).cloned().ok_or_else(|| Failure::no_such_pool(name))
+        self.pools.read().get(name).cloned().ok_or_else(|| self.no_such_pool(name))
     }
 
     fn all(&self) -> Vec<Arc<Held>> {
@@ -115,7 +117,7 @@ impl Holder {
     /// Takes in a pool that was made or imported.
     fn take_in(&self, held: Held) -> Arc<Held> {
         let held = Arc::new(held);
-        self.failed.lock().retain(|(cached, _)| cached.guid != held.pool.guid().get());
+        self.absent.lock().retain(|absent| absent.cached.guid != held.pool.guid().get());
         self.pools.write().insert(held.pool.name(), Arc::clone(&held));
         self.remember();
         held
@@ -125,7 +127,7 @@ impl Holder {
     fn remember(&self) {
         let failed = self.failed.lock().iter().map(|(cached, _)| cached.clone()).collect::<Vec<_>>();
         let open = self.all().into_iter().filter_map(|held| held.cached());
-        let pools: Vec<CachedPool> = open.chain(failed).collect();
+        let pools: Vec<CachedPool> = open.chain(absent).collect();
         if let Err(error) = self.cache.store(&pools) {
             tracing::error!(error = %refusal::chain(&error), "pools will not be brought back after a restart");
         }

@@ -393,7 +393,7 @@ pub struct DaemonStatus {
     pub uptime_secs: u64,
     /// Names of open pools.
     pub pools: Vec<String>,
-    /// Pools of the cache file that could not be brought back, and why.
+    /// Pools of the cache file that were not opened again, and why, as lines.
     #[serde(default)]
-    pub failed: Vec<(String, String)>,
+    pub failed: Vec<(String, Vec<String>)>,
 }

@@ -60,7 +60,7 @@ pub use dirent::Dirent;
 pub use dnode::{DNODE_SLOT_BYTES, DnodeImage, DnodePhys};
 pub use dsl::{DslDatasetPhys, DslDeadlistPhys, DslDirPhys};
 pub use error::OndiskError;
-pub use feature::Feature;
+pub use feature::{Feature, FeatureInfo};
 pub use gang::GangHeaderPhys;
 pub use history::HistoryPhys;
 pub use label::{ECK_BYTES, ECK_MAGIC, VdevPhys, ZioEck};

@@ -66,6 +66,17 @@ pub enum PoolError {
         /// When it last wrote, in seconds since 1970.
         last_secs: u64,
     },
+    /// Another system has the pool open: it wrote to it while it was watched.
+    #[error("pool is imported on {hostname} (hostid: {hostid:#x})")]
+    ActiveElsewhere {
+        /// Its name.
+        hostname: String,
+        /// Its number.
+        hostid: u64,
+    },
+    /// This host had the pool open when it went down, but it is not as this host left it.
+    #[error(transparent)]
+    LeftAlone(#[from] crate::LeftAlone),
     /// A device is of another pool that is in use, or was.
     #[error("{} is part of a pool", .path.display())]
     DeviceInUse {

@@ -24,6 +24,7 @@ use zio::Zio;
 use crate::clones::Clones;
 use crate::config::{self, Config};
 use crate::dedup::{self, Dedup};
+use crate::owner::{self, Left};
 use crate::pool::Parts;
 use crate::space_map::{SpaceMaps, load_missed};
 use crate::{MissingFeature, Pool, PoolError, Tuning};
@@ -41,6 +42,9 @@ pub struct ImportSpec {
     pub new_name: Option<String>,
     /// Though another system may have it open.
     pub force: bool,
+    /// This host had it open when it went down: only if it is as it was left then. `force` does not
+    /// count then.
+    pub left: Option<Left>,
     /// Change nothing.
     pub read_only: bool,
     /// Without a log that is missing, giving up what it holds.
@@ -89,7 +93,7 @@ impl Pool {
         tuning: Tuning,
     ) -> Result<Arc<Self>, PoolError> {
         let candidate = choose(find_pools(&env, &spec.paths).await, spec)?;
-        check_host(&candidate, spec, &tuning)?;
+        owner::check(&env, &candidate, spec, &tuning).await?;
         let pool = open_newest(&env, &candidate, spec, &tuning).await?;
         pool.load_autotrim().await?;
         if !pool.read_only {
@@ -145,23 +149,11 @@ fn choose(found: Vec<Candidate>, spec: &ImportSpec) -> Result<Candidate, PoolErr
     let wanted = |c: &Candidate| {
         spec.guid.is_none_or(|guid| guid == c.guid)
             && spec.name.as_ref().is_none_or(|name| *name == c.pool.name)
-            && (spec.destroyed == (c.pool.state == PoolState::Destroyed))
+            && (spec.left.is_some() || spec.destroyed == (c.pool.state == PoolState::Destroyed))
     };
     let mut matching = found.into_iter().filter(wanted);
     let first = matching.next().ok_or(PoolError::NoSuchPool)?;
     if matching.next().is_some() { Err(PoolError::Ambiguous) } else { Ok(first) }
-}
-
-/// A pool that was not exported may be open on the host that had it last.
-fn check_host(candidate: &Candidate, spec: &ImportSpec, tuning: &Tuning) -> Result<(), PoolError> {
-    let pool = &candidate.pool;
-    let foreign = pool.state == PoolState::Active && pool.hostid != 0 && pool.hostid != tuning.host.id;
-    if foreign && !spec.force && !spec.read_only {
-        let last_secs = candidate.uberblock.map_or(0, |uberblock| uberblock.timestamp.get());
-        let (hostname, hostid) = (pool.hostname.clone(), pool.hostid);
-        return Err(PoolError::ForeignHost { hostname, hostid, last_secs });
-    }
-    Ok(())
 }
 
 /// Opens the newest state; with [`ImportSpec::rewind`], and if that is damaged, the newest that is

@@ -21,6 +21,12 @@ pub struct CachedPool {
     pub altroot: Option<String>,
     /// It was opened for reading only.
     pub readonly: bool,
+    /// Number of the host that opened it.
+    pub hostid: u64,
+    /// A transaction group that was stable when this was written.
+    pub txg: u64,
+    /// Since when none of its devices is found, in seconds since 1970.
+    pub missing_since_secs: Option<u64>,
     /// Guids of its logs that were given up when it was imported, and may be missing again.
     pub lost_logs: Vec<u64>,
 }

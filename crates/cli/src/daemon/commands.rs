@@ -117,7 +117,7 @@ fn status(session: &mut Session, args: &Args) -> Outcome {
         if status.pools.is_empty() { "none".into() } else { status.pools.join(" ") }
     )?;
     for (pool, reason) in &status.failed {
-        writeln!(out, "missing: {pool}: {reason}")?;
+        writeln!(out, "missing: {pool}: {}", reason.join("\n         "))?;
     }
     Ok(0)
 }

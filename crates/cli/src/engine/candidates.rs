@@ -1,5 +1,6 @@
 //! Finding pools to import, and telling what is wrong with them.
 
+use super::obstacle::{self, Obstacle};
 use super::{Holder, info};
 use control::{
     Failure, ImportCandidate, ImportScan, PoolHealth, PoolInfo, VdevAux, VdevClass, VdevInfo, VdevKind,
@@ -59,6 +60,7 @@ impl Holder {
     /// where that fails.
     async fn examine(&self, candidate: &Candidate, paths: &[PathBuf]) -> ImportCandidate {
         let destroyed = candidate.pool.state == PoolState::Destroyed;
+        let mut obstacle = None;
         let (mut pool, missing, readable) = match self.try_import(candidate, paths).await {
             Ok(pool) => {
                 let against = pool.features_against_writing().await.unwrap_or_default();
@@ -67,16 +69,27 @@ impl Holder {
             Err(PoolError::UnsupportedFeatures { features, readable }) => {
                 (from_labels(candidate), features, readable)
             }
-            Err(_) => (from_labels(candidate), Vec::new(), false),
+            Err(error) => {
+                obstacle = obstacle::obstacle(&error);
+                (from_labels(candidate), Vec::new(), false)
+            }
         };
-        if !missing.is_empty() {
+        if !missing.is_empty() || obstacle.is_some() {
             pool.health = PoolHealth::Unavail;
             (pool.root.state, pool.root.aux) = (VdevState::CantOpen, VdevAux::UnsupFeature);
         }
-        let unsupported_features = missing.iter().map(ToString::to_string).collect();
+        let mut unsupported_features: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        let under_way = match obstacle {
+            Some(Obstacle::UnderWay(what)) => Some(what.to_owned()),
+            Some(Obstacle::Feature(feature)) => {
+                unsupported_features.push(feature);
+                None
+            }
+            None => None,
+        };
         let other_host = candidate.pool.hostid != 0 && candidate.pool.hostid != self.host.id;
         let foreign = candidate.pool.state == PoolState::Active && other_host;
-        ImportCandidate { pool, destroyed, foreign, unsupported_features, readable }
+        ImportCandidate { pool, destroyed, foreign, unsupported_features, readable, under_way }
     }
 
     async fn try_import(&self, candidate: &Candidate, paths: &[PathBuf]) -> Result<Arc<Pool>, PoolError> {
@@ -159,6 +172,9 @@ fn label_vdev(vdev: &ondisk::NvList, candidate: &Candidate) -> VdevInfo {
         }
         Some("file") => VdevKind::File,
         Some("disk") => VdevKind::Disk,
+        Some("replacing") => VdevKind::Replacing,
+        Some("spare") => VdevKind::Spare,
+        Some("indirect") => VdevKind::Indirect,
         Some("hole") if vdev.get_u64("guid") != Some(0) => VdevKind::Hole,
         _ => VdevKind::Missing,
     };

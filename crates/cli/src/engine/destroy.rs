@@ -15,6 +15,9 @@ impl Holder {
         said: &Said,
     ) -> Result<(), Failure> {
         let _alone = self.changing.lock().await;
+        if state == PoolState::Exported && self.forget_absent(name) {
+            return Ok(());
+        }
         let held = self.pool(name)?;
         let verb = if state == PoolState::Destroyed { "destroy" } else { "export" };
         if let Some(txg) = held.pool.suspended() {

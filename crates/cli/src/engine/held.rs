@@ -38,6 +38,7 @@ impl Held {
         }
         let leaves = self.pool.vdevs().leaves();
         let devices = leaves.iter().map(|leaf| leaf.path().to_string_lossy().into_owned()).collect();
+        let left = self.pool.left();
         let lost = self.pool.vdevs().tops().into_iter().filter(|top| top.is_log() && !top.is_usable());
         Some(CachedPool {
             name: self.pool.name(),
@@ -45,6 +46,9 @@ impl Held {
             devices,
             altroot: self.altroot.clone(),
             readonly: self.pool.is_read_only(),
+            hostid: left.hostid,
+            txg: left.txg.get(),
+            missing_since_secs: None,
             lost_logs: lost.map(|top| top.guid().get()).collect(),
         })
     }

@@ -2,10 +2,10 @@
 
 use super::candidates::{missing_log_lines, paths};
 use super::held::Held;
+use super::obstacle::{self, Obstacle};
 use super::replay::ReplayTeller;
 use super::settings::Settings;
 use super::{Holder, refusal};
-use crate::daemon::CachedPool;
 use control::props::{Occasion, ctime};
 use control::{Failure, FailureKind, Imported, PoolImport};
 use pool::{ImportSpec, Pool, PoolError, find_pools};
@@ -83,7 +83,7 @@ impl Holder {
     }
 
     /// The words for an import that failed, with the logs that are missing.
-    async fn explain(&self, name: &str, spec: &ImportSpec, error: &PoolError) -> Failure {
+    pub(super) async fn explain(&self, name: &str, spec: &ImportSpec, error: &PoolError) -> Failure {
         let failure = refusal::pool("import", name, error);
         match error {
             PoolError::MissingVdev { .. } => {
@@ -97,6 +97,11 @@ impl Holder {
                     Some(guid) => self.missing_logs(&spec.paths, guid).await,
                     None => Vec::new(),
                 };
+                let holders = found.iter().find(meant).map(holders).unwrap_or_default();
+                if !holders.is_empty() {
+                    let failure = refuse_held(name);
+                    return holders.into_iter().fold(failure, Failure::and);
+                }
                 let lines = missing.iter().flat_map(missing_log_lines).collect::<Vec<_>>();
                 if lines.is_empty() {
                     return failure;
@@ -112,68 +117,40 @@ impl Holder {
                     .and(format!("Last accessed by {hostname} (hostid={hostid:x}) at {}", ctime(*last_secs)))
                     .and("The pool can be imported, use 'zpool import -f' to import the pool.")
             }
+            PoolError::ActiveElsewhere { .. } => {
+                failure.and("Export the pool on the other system, then run 'zpool import'.")
+            }
+            PoolError::LeftAlone(pool::LeftAlone::Older) => {
+                failure.and("The pool can be imported, use 'zpool import' to import the pool.")
+            }
             PoolError::UnsupportedFeatures { features, readable } => {
-                failure.telling(unsupported_lines(features, *readable))
+                let features: Vec<String> = features.iter().map(ToString::to_string).collect();
+                failure.telling(unsupported_lines(&features, *readable))
             }
-            _ => failure,
+            error => match obstacle::obstacle(error) {
+                Some(Obstacle::Feature(feature)) => failure.telling(unsupported_lines(&[feature], false)),
+                Some(Obstacle::UnderWay(what)) => failure.and(what).and(obstacle::WAIT),
+                None => failure,
+            },
         }
-    }
-
-    /// Brings back the pools of the cache file, logs replayed and file systems mounted.
-    pub(super) async fn restore_all(&self) {
-        let cached = match self.cache.load() {
-            Ok(cached) => cached,
-            Err(error) => {
-                tracing::error!(error = refusal::chain(&error), "no pools brought back");
-                return;
-            }
-        };
-        for pool in cached {
-            self.restore_one(pool).await;
-        }
-    }
-
-    async fn restore_one(&self, cached: CachedPool) {
-        let spec = ImportSpec {
-            paths: cached.devices.iter().map(PathBuf::from).collect(),
-            guid: Some(Guid::new(cached.guid)),
-            new_name: Some(cached.name.clone()),
-            force: true,
-            read_only: cached.readonly,
-            without_logs: self.lacks_only(&cached).await,
-            replay_watch: Some(Arc::new(ReplayTeller::default())),
-            ..ImportSpec::default()
-        };
-        match Pool::import(Arc::clone(&self.env), &spec, self.tuning()).await {
-            Ok(pool) => {
-                let held = Arc::new(Held::new(pool, cached.altroot, false));
-                self.pools.write().insert(cached.name.clone(), Arc::clone(&held));
-                tracing::info!(pool = cached.name, "brought back");
-                if let Err(failure) = self.mount_automatic(&held).await {
-                    tracing::error!(pool = cached.name, %failure, "not all mounted");
-                }
-            }
-            Err(error) => {
-                let reason = refusal::chain(&error);
-                tracing::error!(pool = cached.name, reason, "not brought back");
-                self.failed.lock().push((cached, reason));
-            }
-        }
-    }
-
-    /// Whether no log is missing but those that were given up before.
-    async fn lacks_only(&self, cached: &CachedPool) -> bool {
-        if cached.lost_logs.is_empty() {
-            return false;
-        }
-        let paths: Vec<PathBuf> = cached.devices.iter().map(PathBuf::from).collect();
-        let missing = self.missing_logs(&paths, Guid::new(cached.guid)).await;
-        missing.iter().all(|log| cached.lost_logs.contains(&log.guid))
     }
 }
 
+fn refuse_held(name: &str) -> Failure {
+    Failure::cannot(FailureKind::Busy, "import", name, "one or more devices is in use")
+}
+
+/// Who holds devices of a pool, a line for each device.
+fn holders(candidate: &pool::Candidate) -> Vec<String> {
+    let line = |path: &PathBuf| {
+        let (process, program) = device::held_by(path)?;
+        Some(format!("{} is held by process {process} ({program})", path.display()))
+    };
+    candidate.paths.values().filter_map(line).collect()
+}
+
 /// What goes to standard output when features are missing.
-fn unsupported_lines(features: &[pool::MissingFeature], readable: bool) -> Vec<String> {
+fn unsupported_lines(features: &[String], readable: bool) -> Vec<String> {
     let mut lines = vec!["This pool uses the following feature(s) not supported by this system:".to_owned()];
     lines.extend(features.iter().map(|feature| format!("\t{feature}")));
     if readable {
@@ -207,6 +184,7 @@ fn spec_of(call: &PoolImport, settings: &Settings) -> ImportSpec {
         new_name: call.new_name.clone(),
         rewind: call.rewind,
         force: call.force,
+        left: None,
         read_only: settings.read_only,
         without_logs: call.allow_missing_log,
         destroyed: call.destroyed,

@@ -44,7 +44,8 @@ fn pool_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::Ambiguous => (K::Invalid, error.to_string()),
         PoolError::MissingVdev { .. } => (K::Unavailable, error.to_string()),
         PoolError::NoUberblock | PoolError::DeviceShrunk { .. } => (K::Unavailable, whole()),
-        PoolError::ForeignHost { .. } => (K::Busy, error.to_string()),
+        PoolError::ForeignHost { .. } | PoolError::ActiveElsewhere { .. } => (K::Busy, error.to_string()),
+        PoolError::LeftAlone(_) => (K::Unavailable, error.to_string()),
         PoolError::DeviceInUse { .. } => (K::Busy, whole()),
         PoolError::ReadOnly => (K::Invalid, error.to_string()),
         PoolError::Suspended { .. } => (K::Unavailable, SUSPENDED.into()),
@@ -85,6 +86,9 @@ fn vdev_reason(error: &VdevError) -> (FailureKind, String) {
         }
         VdevError::Open { source: DeviceError::Missing { .. }, .. } | VdevError::NoReplica { .. } => {
             (FailureKind::Unavailable, "one or more devices is currently unavailable".into())
+        }
+        VdevError::UnsupportedKind { .. } => {
+            (FailureKind::Unsupported, "unsupported version or feature".into())
         }
         _ => (FailureKind::Other, chain(error)),
     }

@@ -1,5 +1,6 @@
 //! The engine as the daemon's service: every request on a thread of its own.
 
+use super::restore::Absent;
 use super::{Engine, Held, Holder, info, refusal, repair};
 use crate::daemon::Restore;
 use control::*;
@@ -139,8 +140,8 @@ impl Service for Engine {
     }
 
     async fn daemon_status(&self, _: DaemonStatusCall) -> Done<DaemonStatus> {
-        let failed =
-            self.0.failed.lock().iter().map(|(pool, why)| (pool.name.clone(), why.clone())).collect();
+        let told = |absent: &Absent| (absent.cached.name.clone(), absent.why.stderr.clone());
+        let failed = self.0.absent.lock().iter().map(told).collect();
         Ok(DaemonStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

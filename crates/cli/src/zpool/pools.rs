@@ -3,7 +3,7 @@
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
-use control::{Failure, PoolDestroy, PoolExport, PoolInfo, PoolList, PoolSync};
+use control::{DaemonStatusCall, Failure, PoolDestroy, PoolExport, PoolInfo, PoolList, PoolSync};
 
 pub const DESTROY: Command = Command::new(
     Spec {
@@ -46,7 +46,14 @@ pub fn all(session: &Session) -> Result<Vec<PoolInfo>, Stop> {
 /// One pool.
 pub fn find(session: &Session, name: &str) -> Result<PoolInfo, Stop> {
     let found = all(session)?.into_iter().find(|pool| pool.name == name);
-    found.ok_or_else(|| Stop::Failed(Failure::no_such_pool(name)))
+    found.ok_or_else(|| Stop::Failed(no_such_pool(session, name)))
+}
+
+/// The refusal for a pool that is not open, with the reason if it was when the daemon went down.
+fn no_such_pool(session: &Session, name: &str) -> Failure {
+    let failed = session.ask(&DaemonStatusCall {}).map(|status| status.failed).unwrap_or_default();
+    let reason = failed.into_iter().find(|(pool, _)| pool == name).map(|(_, lines)| lines);
+    reason.unwrap_or_default().into_iter().fold(Failure::no_such_pool(name), Failure::and)
 }
 
 /// The pools named, or all; complains of those that are not, and gives the exit code.
@@ -57,7 +64,8 @@ pub fn select(session: &mut Session, names: &[String]) -> Result<(Vec<PoolInfo>,
     }
     let mut code = 0;
     for name in names.iter().filter(|name| !pools.iter().any(|p| p.name == **name)) {
-        code = session.complain(&Failure::no_such_pool(name));
+        let failure = no_such_pool(session, name);
+        code = session.complain(&failure);
     }
     let named = names.iter().filter_map(|name| pools.iter().find(|p| p.name == *name).cloned());
     Ok((named.collect(), code))

@@ -13,9 +13,12 @@
 //! the kernel if need be; block devices are opened `O_EXCL` too, which mounts and other
 //! pools respect. (test: `a_device_is_written_by_one_owner_at_a_time`)
 
+mod holder;
 mod open;
 #[cfg(test)]
 mod tests;
+
+pub use holder::held_by;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -11,6 +11,7 @@ fn found() -> ImportCandidate {
         foreign: false,
         unsupported_features: Vec::new(),
         readable: false,
+        under_way: None,
     }
 }
 

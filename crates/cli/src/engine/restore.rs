@@ -1,0 +1,131 @@
+//! When the daemon starts: the pools that it had open when it went down, opened again.
+//!
+//! ```text
+//!  cache file ─► as this host left it? ─► opened, logs replayed, mounted
+//!                     │ no                     │ fails
+//!                     ▼                        ▼
+//!                 absent: told of in the log, by `daemon status` and when somebody asks for it
+//! ```
+//! Nobody asked for these pools, so nothing is forced: a pool that another host has had since is left
+//! alone, see `pool`'s `owner`. One that was exported or destroyed elsewhere, or whose devices have
+//! been away for a month, is not tried again.
+
+use super::held::Held;
+use super::replay::ReplayTeller;
+use super::{Holder, refusal};
+use crate::daemon::CachedPool;
+use control::Failure;
+use pool::{ImportSpec, Left, Pool, PoolError};
+use std::path::PathBuf;
+use std::sync::Arc;
+use units::{Guid, Txg};
+
+/// After this time without its devices a pool is forgotten.
+const GONE_AFTER_SECS: u64 = 30 * 24 * 3600;
+
+/// A pool of the cache file that was not opened again.
+pub struct Absent {
+    /// As the cache file has it.
+    pub cached: CachedPool,
+    /// Why, in the words of an import.
+    pub why: Failure,
+    /// It stays in the cache file, and is tried again at the next start.
+    pub is_tried_again: bool,
+}
+
+impl Holder {
+    /// Opens the pools of the cache file again.
+    pub(super) async fn restore_all(&self) {
+        let cached = match self.cache.load() {
+            Ok(cached) => cached,
+            Err(error) => {
+                tracing::error!(error = refusal::chain(&error), "no pools brought back");
+                return;
+            }
+        };
+        for pool in cached {
+            self.restore_one(pool).await;
+        }
+        if !self.absent.lock().is_empty() {
+            self.remember();
+        }
+    }
+
+    async fn restore_one(&self, cached: CachedPool) {
+        let spec = ImportSpec {
+            paths: cached.devices.iter().map(PathBuf::from).collect(),
+            guid: Some(Guid::new(cached.guid)),
+            new_name: Some(cached.name.clone()),
+            left: Some(Left { hostid: cached.hostid, txg: Txg::new(cached.txg) }),
+            read_only: cached.readonly,
+            without_logs: self.lacks_only(&cached).await,
+            replay_watch: Some(Arc::new(ReplayTeller::default())),
+            ..ImportSpec::default()
+        };
+        match Pool::import(Arc::clone(&self.env), &spec, self.tuning()).await {
+            Ok(pool) => {
+                let held = Held::new(pool, cached.altroot, false);
+                self.restored(&cached.name, held).await;
+            }
+            Err(error) => self.absent_for(cached, &spec, &error).await,
+        }
+    }
+
+    async fn restored(&self, name: &str, held: Held) {
+        let held = Arc::new(held);
+        self.pools.write().insert(name.to_owned(), Arc::clone(&held));
+        tracing::info!(pool = name, "brought back");
+        if let Err(failure) = self.mount_automatic(&held).await {
+            tracing::error!(pool = name, %failure, "not all mounted");
+        }
+    }
+
+    async fn absent_for(&self, mut cached: CachedPool, spec: &ImportSpec, error: &PoolError) {
+        let why = self.explain(&cached.name, spec, error).await;
+        tracing::error!(pool = cached.name, reason = %why, "not brought back");
+        let now_secs = self.env.wall_clock().as_secs();
+        let is_tried_again = match error {
+            PoolError::LeftAlone(why) => *why == pool::LeftAlone::Older,
+            PoolError::NoSuchPool => {
+                let since_secs = *cached.missing_since_secs.get_or_insert(now_secs);
+                now_secs.saturating_sub(since_secs) < GONE_AFTER_SECS
+            }
+            _ => true,
+        };
+        if !is_tried_again {
+            tracing::warn!(pool = cached.name, "is not tried again");
+        }
+        self.absent.lock().push(Absent { cached, why, is_tried_again });
+    }
+
+    /// Whether no log is missing but those that were given up before.
+    async fn lacks_only(&self, cached: &CachedPool) -> bool {
+        if cached.lost_logs.is_empty() {
+            return false;
+        }
+        let paths: Vec<PathBuf> = cached.devices.iter().map(PathBuf::from).collect();
+        let missing = self.missing_logs(&paths, Guid::new(cached.guid)).await;
+        missing.iter().all(|log| cached.lost_logs.contains(&log.guid))
+    }
+
+    /// Gives up a pool that was not opened again, as `zpool export` does with one that cannot be
+    /// used; whether there was one of that name.
+    pub(super) fn forget_absent(&self, name: &str) -> bool {
+        if self.pools.read().contains_key(name) {
+            return false;
+        }
+        let was_there = self.absent.lock().extract_if(.., |absent| absent.cached.name == name).count() > 0;
+        if was_there {
+            self.remember();
+        }
+        was_there
+    }
+
+    /// The refusal for a pool that is not open, with the reason if it should be.
+    pub(super) fn no_such_pool(&self, name: &str) -> Failure {
+        let failure = Failure::no_such_pool(name);
+        let absent = self.absent.lock();
+        let Some(found) = absent.iter().find(|absent| absent.cached.name == name) else { return failure };
+        found.why.stderr.iter().fold(failure, |failure, line| failure.and(line))
+    }
+}

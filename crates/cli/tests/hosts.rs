@@ -1,0 +1,221 @@
+//! Two hosts that reach the same devices: two daemons, each with a run-time directory and a host
+//! number of its own.
+#![forbid(unsafe_code)]
+
+mod place;
+
+use place::{Place, Printed};
+use std::path::Path;
+use std::process::Command;
+
+const A: &str = "a1";
+const B: &str = "b2";
+
+/// Runs a command on a host; its daemon's files are in a directory of that name.
+fn on(place: &Place, host: &str, line: &str) -> Printed {
+    let mut command = place.command(line);
+    command.env("SAWMILL_RUN", place.path(host)).env("SAWMILL_HOSTID", host).env("TZ", "UTC");
+    place.print(&mut command)
+}
+
+fn ok_on(place: &Place, host: &str, line: &str) -> String {
+    let printed = on(place, host, line);
+    assert_eq!((printed.code, printed.err.as_str()), (0, ""), "{host}: {line}");
+    printed.out
+}
+
+fn kill_on(place: &Place, host: &str) {
+    let pid = ok_on(place, host, "daemon status --pid");
+    assert!(Command::new("kill").args(["-9", pid.trim()]).status().expect("kill runs").success());
+    // Its locks on the devices end with it.
+    while Path::new("/proc").join(pid.trim()).join("exe").exists() {
+        std::thread::yield_now();
+    }
+}
+
+/// A pool of host A's, whose daemon is then killed.
+struct TwoHosts(Place);
+
+impl TwoHosts {
+    fn with_a_down() -> Self {
+        let place = Place::with_files();
+        ok_on(&place, A, "zpool create -m none p1 W/d1");
+        kill_on(&place, A);
+        Self(place)
+    }
+
+    fn log_of(&self, host: &str) -> String {
+        std::fs::read_to_string(self.0.path(host).join("daemon.log")).expect("a log")
+    }
+}
+
+impl Drop for TwoHosts {
+    fn drop(&mut self) {
+        for host in [A, B] {
+            on(&self.0, host, "daemon stop");
+        }
+    }
+}
+
+#[test]
+fn a_pool_that_only_went_down_with_its_host_is_brought_back() {
+    let hosts = TwoHosts::with_a_down();
+    assert_eq!(ok_on(&hosts.0, A, "zpool list -Ho name"), "p1\n");
+}
+
+#[test]
+fn a_pool_that_another_host_took_is_left_to_it() {
+    let hosts = TwoHosts::with_a_down();
+    let place = &hosts.0;
+    let refused = on(place, B, "zpool import -d W/ p1");
+    assert_eq!(refused.code, 1);
+    assert!(refused.err.contains("pool was previously in use from another system.\n"), "{}", refused.err);
+    assert!(refused.err.contains("(hostid=a1) at "), "{}", refused.err);
+    ok_on(place, B, "zpool import -f -d W/ p1");
+    ok_on(place, B, "zfs create p1/of-b");
+    kill_on(place, B);
+    let told = on(place, A, "zpool status p1");
+    let lines: Vec<&str> = told.err.lines().collect();
+    assert_eq!(told.code, 1, "{}", told.out);
+    assert_eq!(lines[0], "cannot open 'p1': no such pool");
+    assert_eq!(lines[1], "cannot import 'p1': pool was previously in use from another system.");
+    assert!(lines[2].starts_with("Last accessed by ") && lines[2].contains("(hostid=b2) at "), "{lines:?}");
+    assert_eq!(lines[3], "The pool can be imported, use 'zpool import -f' to import the pool.");
+    assert!(hosts.log_of(A).contains("in use from another system"), "{}", hosts.log_of(A));
+    assert!(ok_on(place, A, "zpool import -d W/").contains("last accessed by another system"));
+    assert_eq!(ok_on(place, A, "zpool list"), "no pools available\n");
+    // Its own owner finds it as it was left.
+    assert_eq!(ok_on(place, B, "zfs list -Ho name"), "p1\np1/of-b\n");
+}
+
+#[test]
+fn a_pool_that_another_host_exported_is_not_taken_back_and_not_tried_again() {
+    let hosts = TwoHosts::with_a_down();
+    let place = &hosts.0;
+    ok_on(place, B, "zpool import -f -d W/ p1");
+    ok_on(place, B, "zpool export p1");
+    let told = on(place, A, "zpool status p1");
+    assert_eq!(told.code, 1);
+    assert!(told.err.contains("cannot import 'p1': pool was exported by another system\n"), "{}", told.err);
+    assert!(ok_on(place, A, "daemon status").contains("missing: p1: cannot import 'p1': pool was exp"));
+    ok_on(place, A, "daemon stop");
+    assert_eq!(on(place, A, "zpool status p1").err, "cannot open 'p1': no such pool\n");
+    ok_on(place, A, "zpool import -d W/ p1");
+    assert_eq!(ok_on(place, A, "zpool list -Ho name"), "p1\n");
+}
+
+#[test]
+fn devices_that_hold_an_older_state_than_was_left_are_not_written_to() {
+    let place = Place::with_files();
+    ok_on(&place, A, "zpool create -m none p1 W/d1");
+    ok_on(&place, A, "zpool export p1");
+    ok_on(&place, A, "zpool import -d W/ p1");
+    kill_on(&place, A);
+    std::fs::copy(place.path("d1"), place.path("old")).expect("copied");
+    ok_on(&place, A, "zpool sync p1");
+    ok_on(&place, A, "zfs create p1/late");
+    ok_on(&place, A, "zpool sync p1");
+    ok_on(&place, A, "zpool set cachefile= p1");
+    kill_on(&place, A);
+    std::fs::rename(place.path("old"), place.path("d1")).expect("put back");
+    let told = on(&place, A, "zpool status p1");
+    assert!(told.err.contains("its devices hold an older state than this system left\n"), "{}", told.err);
+    ok_on(&place, A, "zpool import -d W/ p1");
+    assert_eq!(ok_on(&place, A, "zfs list -Ho name"), "p1\n");
+    on(&place, A, "daemon stop");
+}
+
+#[test]
+fn a_pool_that_is_given_up_is_missed_no_more() {
+    let hosts = TwoHosts::with_a_down();
+    let place = &hosts.0;
+    std::fs::remove_file(place.path("d1")).expect("removed");
+    let told = on(place, A, "zpool status p1");
+    assert!(told.err.ends_with("cannot import 'p1': no such pool available\n"), "{}", told.err);
+    ok_on(place, A, "zpool export p1");
+    assert!(!ok_on(place, A, "daemon status").contains("missing"));
+    assert_eq!(on(place, A, "zpool export p1").err, "cannot open 'p1': no such pool\n");
+}
+
+/// Runs a command on a host that has no `/etc/hostid`, in a container as it were.
+fn in_container(place: &Place, line: &str) -> Printed {
+    let inner = place.command(line);
+    let mut command = Command::new("unshare");
+    command.args([
+        "-m",
+        "sh",
+        "-c",
+        "! test -e /etc/hostid || mount --bind /dev/null /etc/hostid; exec \"$@\"",
+        "sh",
+    ]);
+    command.arg(inner.get_program()).args(inner.get_args()).env("SAWMILL_RUN", place.path("run"));
+    place.print(&mut command)
+}
+
+#[test]
+fn a_pool_whose_devices_are_gone_for_a_month_is_forgotten() {
+    let hosts = TwoHosts::with_a_down();
+    let place = &hosts.0;
+    std::fs::remove_file(place.path("d1")).expect("removed");
+    let list = place.path(A).join("pools.cache");
+    let cached = || -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(&list).expect("reads")).expect("a list")
+    };
+    ok_on(place, A, "daemon start");
+    ok_on(place, A, "daemon stop");
+    let mut pools = cached();
+    let since = pools[0]["missing_since_secs"].as_u64().expect("since when is noted");
+    pools[0]["missing_since_secs"] = (since - 31 * 24 * 3600).into();
+    std::fs::write(&list, pools.to_string()).expect("writes");
+    ok_on(place, A, "daemon start");
+    assert!(hosts.log_of(A).contains("is not tried again"), "{}", hosts.log_of(A));
+    assert_eq!(cached(), serde_json::json!([]));
+}
+
+#[test]
+fn a_host_without_a_number_makes_one_and_keeps_it() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: only root can take /etc/hostid away");
+        return;
+    }
+    let place = Place::with_files();
+    let ok = |line: &str| {
+        let printed = in_container(&place, line);
+        assert_eq!((printed.code, printed.err.as_str()), (0, ""), "{line}");
+        printed.out
+    };
+    ok("zpool create -m none p1 W/d1");
+    let made = std::fs::read(place.path("run/hostid")).expect("a number");
+    assert_eq!(made.len(), 4);
+    place.kill();
+    assert_eq!(ok("zpool list -Ho name"), "p1\n");
+    place.kill();
+    assert_eq!(std::fs::read(place.path("run/hostid")).expect("a number"), made);
+    let refused = on(&place, B, "zpool import -d W/ p1");
+    assert!(refused.err.contains("previously in use from another system"), "{}", refused.err);
+    on(&place, B, "daemon stop");
+}
+
+/// Tells this test that it runs as a program that uses the library.
+const AS_PROGRAM: &str = "SAWMILL_TEST_DEVICE";
+
+#[test]
+fn a_program_opens_what_the_daemon_left_at_a_crash_and_the_other_way_round() {
+    if let Some(device) = std::env::var_os(AS_PROGRAM) {
+        let engine = sawmill::blocking::Engine::start();
+        let pool = engine.import("p1", &[device]).expect("this host's own");
+        pool.create_filesystem("p1/by-program").expect("made");
+        pool.sync().expect("stable");
+        // A crash, as far as the pool can tell.
+        std::process::exit(0);
+    }
+    let place = Place::with_files();
+    place.ok("zpool create -m none p1 W/d1");
+    place.kill();
+    let name = "a_program_opens_what_the_daemon_left_at_a_crash_and_the_other_way_round";
+    let mut program = Command::new(std::env::current_exe().expect("this program"));
+    program.args(["--exact", name]).env(AS_PROGRAM, place.path("d1")).env("SAWMILL_RUN", place.path("run"));
+    let ended = place.print(&mut program);
+    assert_eq!(ended.code, 0, "{}{}", ended.out, ended.err);
+    assert_eq!(place.ok("zfs list -Ho name"), "p1\np1/by-program\n");
+}
