@@ -14,6 +14,7 @@
 //! - The cache file names a pool before the command that made or imported it has its answer
 //!   (test: `a_killed_daemon_brings_its_pools_back`).
 
+mod cachefile;
 pub(crate) mod candidates;
 mod choice;
 mod create;
@@ -46,7 +47,9 @@ use held::Held;
 use mounts::MountTable;
 use parking_lot::{Mutex, RwLock};
 use pool::{Host, Tuning};
-use std::collections::BTreeMap;
+use restore::Absent;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -60,8 +63,10 @@ struct Holder {
     host: Host,
     started: Instant,
     pools: RwLock<BTreeMap<String, Arc<Held>>>,
-    /// Pools of the cache file that could not be brought back, and why.
-    failed: Mutex<Vec<(CachedPool, String)>>,
+    /// Pools of the cache file that were not opened again.
+    absent: Mutex<Vec<Absent>>,
+    /// Cache files of users that have pools of ours.
+    cache_files: Mutex<BTreeSet<PathBuf>>,
     mounts: MountTable,
     /// Held while the set of pools, datasets or mounts changes.
     changing: async_lock::Mutex<()>,
@@ -78,7 +83,8 @@ impl Engine {
             host: sawmill::this_host(),
             started: Instant::now(),
             pools: RwLock::default(),
-            failed: Mutex::default(),
+            absent: Mutex::default(),
+            cache_files: Mutex::default(),
             changing: async_lock::Mutex::new(()),
         }))
     }
@@ -123,9 +129,13 @@ impl Holder {
         held
     }
 
-    /// Writes the cache file: pools that are open, and those that could not be brought back.
+    /// Writes the cache files: pools that are open, and those to be tried again.
     fn remember(&self) {
-        let failed = self.failed.lock().iter().map(|(cached, _)| cached.clone()).collect::<Vec<_>>();
+        self.write_cache_files();
+        let absent: Vec<CachedPool> = {
+            let absent = self.absent.lock();
+            absent.iter().filter(|absent| absent.is_tried_again).map(|absent| absent.cached.clone()).collect()
+        };
         let open = self.all().into_iter().filter_map(|held| held.cached());
         let pools: Vec<CachedPool> = open.chain(absent).collect();
         if let Err(error) = self.cache.store(&pools) {

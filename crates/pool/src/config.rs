@@ -11,7 +11,7 @@ use dsl::features::{ALLOCATION_CLASSES, EMBEDDED_DATA, HOLE_BIRTH, LZ4_COMPRESS,
 use ondisk::mos::vdev_zap::ALLOCATION_BIAS;
 use zio::PointerForms;
 
-use crate::PoolError;
+use crate::{Pool, PoolError};
 
 /// Version of a pool with feature flags.
 pub(crate) const POOL_VERSION: u64 = 5000;
@@ -25,6 +25,18 @@ pub struct Host {
     pub id: u64,
     /// Its name.
     pub name: String,
+    /// The user as whom it runs: the owner of the root directories of new file systems.
+    pub uid: u32,
+    /// That user's group.
+    pub gid: u32,
+}
+
+impl Pool {
+    /// The whole configuration, as cache files of OpenZFS have it.
+    #[must_use]
+    pub fn configuration(&self) -> NvList {
+        self.config.lock().at(self.gate.synced_txg()).mos(&self.vdevs)
+    }
 }
 
 /// The configuration of an open pool; everything but its vdevs.

@@ -77,7 +77,8 @@ impl Holder {
         let made = Pool::create_with(Arc::clone(&self.env), spec, &features, self.tuning()).await;
         let pool = made.map_err(|e| refusal::pool("create", name, &e))?;
         let altroot = call.altroot.clone().or(settings.altroot.clone());
-        let held = self.take_in(Held::new(pool, altroot, settings.forgotten));
+        let cache_file = settings.cache_file_under(altroot.as_deref());
+        let held = self.take_in(Held::new(pool, altroot, cache_file, self.env.random_u64()));
         tracing::info!(pool = name, "created");
         settings.keep(&held).await?;
         self.mount_automatic(&held).await

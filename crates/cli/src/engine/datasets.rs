@@ -1,6 +1,7 @@
 //! Datasets as commands see them, and what is done to them.
 
 use super::create::{dataset_props, stored};
+use super::destroy::remove_empty;
 use super::{Held, Holder, refusal, support};
 use control::props::{
     Access, Occasion, Prop, Props, Source, Value, WRITTEN_SINCE, dataset_prop, parse_dataset,
@@ -234,7 +235,9 @@ impl Holder {
             let reason = "filesystem has children";
             return Err(Failure::cannot(FailureKind::Busy, "destroy", &call.name, reason));
         }
+        let places = self.automatic_places(&held, &call.name).await;
         self.mounts.unmount_below(&call.name, call.force)?;
+        remove_empty(&places);
         going.reverse();
         let is_root = |name: &&String| **name == held.pool.name();
         for name in going.iter().filter(|name| !is_root(name)) {

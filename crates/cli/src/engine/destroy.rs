@@ -1,8 +1,10 @@
 //! Closing pools: export, destroy, and the daemon's end.
 
 use super::{Held, Holder, refusal};
+use control::props::Source;
 use control::{Failure, Said};
 use pool::PoolError;
+use std::path::PathBuf;
 use vdev::PoolState;
 
 impl Holder {
@@ -26,7 +28,9 @@ impl Holder {
             }
             return self.give_up(&held).await;
         }
+        let places = self.automatic_places(&held, name).await;
         self.mounts.unmount_below(name, force)?;
+        remove_empty(&places);
         // What is only read keeps no history.
         _ = held.pool.log_history(&said.command, said.uid);
         held.pool.close(state).await.map_err(|e| refusal::pool(verb, name, &e))?;
@@ -48,6 +52,22 @@ impl Holder {
         Ok(())
     }
 
+    /// Where a dataset and those below are mounted, as far as nobody chose the place: directories that
+    /// mounting made, the deepest last.
+    pub(super) async fn automatic_places(&self, held: &Held, root: &str) -> Vec<PathBuf> {
+        let mut places = Vec::new();
+        for mounted in self.mounts.list() {
+            if control::names::is_within(&mounted.dataset, root)
+                && let Ok(info) = self.dataset_info(held, &mounted.dataset).await
+                && info.props.get("mountpoint").is_some_and(|place| is_automatic(&place.source))
+            {
+                places.push(PathBuf::from(mounted.mountpoint));
+            }
+        }
+        places.sort();
+        places
+    }
+
     /// Everything stable, nothing mounted: what may follow is the end of the process. Pools
     /// stay in the cache file.
     pub(super) async fn settle_all(&self) {
@@ -67,5 +87,19 @@ impl Holder {
             }
         }
         self.pools.write().clear();
+    }
+}
+
+fn is_automatic(source: &Source) -> bool {
+    matches!(source, Source::Default | Source::Inherited(_))
+}
+
+/// Removes directories where something was mounted, the deepest first. Those with something in them,
+/// or that are not there, stay as they are.
+pub(super) fn remove_empty(places: &[PathBuf]) {
+    for place in places.iter().rev() {
+        if let Err(error) = std::fs::remove_dir(place) {
+            tracing::debug!(place = %place.display(), %error, "mount point left");
+        }
     }
 }

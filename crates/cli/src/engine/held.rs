@@ -1,9 +1,10 @@
 //! A pool that the daemon holds open.
 
+use super::cachefile::CacheFile;
 use crate::daemon::CachedPool;
+use parking_lot::Mutex;
 use pool::Pool;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A pool and what holds for this import of it only.
 pub struct Held {
@@ -11,29 +12,31 @@ pub struct Held {
     pub pool: Arc<Pool>,
     /// Directory that its mount points are under.
     pub altroot: Option<String>,
-    /// `cachefile=none`: not to be brought back.
-    forgotten: AtomicBool,
+    /// Tells this import of the pool from all others.
+    pub load_guid: u64,
+    /// Where it is remembered.
+    cache_file: Mutex<CacheFile>,
 }
 
 impl Held {
     /// A pool, and what holds for this import.
-    pub fn new(pool: Arc<Pool>, altroot: Option<String>, forgotten: bool) -> Self {
-        Self { pool, altroot, forgotten: AtomicBool::new(forgotten) }
+    pub fn new(pool: Arc<Pool>, altroot: Option<String>, cache_file: CacheFile, load_guid: u64) -> Self {
+        Self { pool, altroot, load_guid, cache_file: Mutex::new(cache_file) }
     }
 
-    /// Whether it is not to be brought back.
-    pub fn is_forgotten(&self) -> bool {
-        self.forgotten.load(Ordering::Relaxed)
+    /// Where it is remembered.
+    pub fn cache_file(&self) -> CacheFile {
+        self.cache_file.lock().clone()
     }
 
-    /// Says whether it is to be brought back.
-    pub fn set_forgotten(&self, forgotten: bool) {
-        self.forgotten.store(forgotten, Ordering::Relaxed);
+    /// Says where it is to be remembered.
+    pub fn set_cache_file(&self, file: CacheFile) {
+        *self.cache_file.lock() = file;
     }
 
-    /// What the cache file keeps of it.
+    /// What the daemon's own list keeps of it.
     pub fn cached(&self) -> Option<CachedPool> {
-        if self.is_forgotten() {
+        if self.cache_file() != CacheFile::Own {
             return None;
         }
         let leaves = self.pool.vdevs().leaves();

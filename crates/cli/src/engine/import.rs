@@ -41,10 +41,8 @@ impl Holder {
             return Ok(Imported { name, rewound, lost: Vec::new() });
         }
         let altroot = call.altroot.or(settings.altroot.clone());
-        // Under another root, and nothing said: for this time only.
-        let is_said = call.props.iter().any(|(name, _)| name == "cachefile");
-        let forgotten = settings.forgotten || (altroot.is_some() && !is_said);
-        let held = self.take_in(Held::new(pool, altroot, forgotten));
+        let cache_file = settings.cache_file_under(altroot.as_deref());
+        let held = self.take_in(Held::new(pool, altroot, cache_file, self.env.random_u64()));
         if !settings.read_only {
             settings.keep(&held).await?;
         }

@@ -10,6 +10,7 @@
 //! alone, see `pool`'s `owner`. One that was exported or destroyed elsewhere, or whose devices have
 //! been away for a month, is not tried again.
 
+use super::cachefile::CacheFile;
 use super::held::Held;
 use super::replay::ReplayTeller;
 use super::{Holder, refusal};
@@ -62,9 +63,10 @@ impl Holder {
             replay_watch: Some(Arc::new(ReplayTeller::default())),
             ..ImportSpec::default()
         };
+        let load_guid = self.env.random_u64();
         match Pool::import(Arc::clone(&self.env), &spec, self.tuning()).await {
             Ok(pool) => {
-                let held = Held::new(pool, cached.altroot, false);
+                let held = Held::new(pool, cached.altroot, CacheFile::Own, load_guid);
                 self.restored(&cached.name, held).await;
             }
             Err(error) => self.absent_for(cached, &spec, &error).await,

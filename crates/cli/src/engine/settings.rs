@@ -3,6 +3,7 @@
 //! Some live in the pool's configuration (comment, compatibility), some in a table of the pool's,
 //! and some last as long as this import (altroot, readonly, cachefile).
 
+use super::cachefile::CacheFile;
 use super::{Held, Holder, refusal};
 use control::props::{Occasion, Prop, Props, Source, Value, is_user_prop, parse_pool, pool_prop};
 use control::{Failure, FailureKind, PoolSet};
@@ -16,8 +17,8 @@ pub struct Settings {
     pub ashift: Option<Ashift>,
     /// A remark.
     pub comment: Option<String>,
-    /// `cachefile=none`.
-    pub forgotten: bool,
+    /// Where it is to be remembered, if it was said.
+    pub cache_file: Option<CacheFile>,
     /// `readonly=on`.
     pub read_only: bool,
     /// `altroot`.
@@ -62,7 +63,7 @@ impl Settings {
             (name, Value::Text(word)) if name.starts_with("feature@") => {
                 self.features.push((name.trim_start_matches("feature@").to_owned(), word == "enabled"));
             }
-            ("cachefile", value) => self.forgotten = is_forgotten(value)?,
+            ("cachefile", value) => self.cache_file = Some(CacheFile::of(value)),
             ("readonly", Value::Number(on)) => self.read_only = *on == 1,
             (name, Value::Number(number)) if KEPT.contains(&name) => {
                 self.kept.push((name.to_owned(), PropValue::Number(*number)));
@@ -73,6 +74,13 @@ impl Settings {
             (name, value) => return if_default(name, value),
         }
         Ok(())
+    }
+
+    /// Where a pool is to be remembered that is opened under this root: nowhere, for it is so for this
+    /// time only, unless it was said.
+    pub fn cache_file_under(&self, altroot: Option<&str>) -> CacheFile {
+        let unsaid = if altroot.is_some() { CacheFile::Nowhere } else { CacheFile::Own };
+        self.cache_file.clone().unwrap_or(unsaid)
     }
 
     /// Keeps what is to be kept.
@@ -93,15 +101,6 @@ fn text(value: &Value) -> Option<String> {
     match value {
         Value::Text(text) if !text.is_empty() => Some(text.clone()),
         _ => None,
-    }
-}
-
-/// There is one cache file, the daemon's own; a pool is in it or not.
-fn is_forgotten(value: &Value) -> Result<bool, String> {
-    match text(value).as_deref() {
-        None => Ok(false),
-        Some("none") => Ok(true),
-        Some(_) => Err("a cache file of its own is not supported yet".to_owned()),
     }
 }
 
@@ -142,7 +141,9 @@ impl Holder {
             }
             ("bootfs", value) => pool.set_pool_prop("bootfs", self.bootfs(&held, value).await?).await,
             ("cachefile", value) => {
-                held.set_forgotten(is_forgotten(value).map_err(|reason| refuse(&reason))?);
+                let file = CacheFile::of(value);
+                self.check_cache_file(&file, &call.pool)?;
+                held.set_cache_file(file);
                 self.remember();
                 Ok(())
             }
@@ -208,8 +209,8 @@ pub async fn put(props: &mut Props, held: &Held) {
     if let Some(altroot) = &held.altroot {
         local("altroot", altroot.as_str().into());
     }
-    if held.is_forgotten() {
-        local("cachefile", "none".into());
+    if let Some(file) = held.cache_file().shown() {
+        local("cachefile", file.as_str().into());
     }
 }
 
