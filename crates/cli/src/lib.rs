@@ -26,6 +26,7 @@ mod memory;
 mod program;
 mod session;
 mod tree;
+mod unknown;
 mod view;
 mod visit;
 mod zfs;

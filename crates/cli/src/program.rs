@@ -2,6 +2,7 @@
 
 use crate::args::{Args, Spec};
 use crate::session::{Outcome, Session, Stop};
+use crate::unknown;
 use control::RunPaths;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -48,6 +49,7 @@ pub const PROGRAMS: &[Program] =
 const PLAIN: &Program = &crate::visit::PROGRAM;
 
 const EXIT_USAGE: u8 = 2;
+const EXIT_UNSUPPORTED: u8 = 1;
 
 /// Runs the program that `argv` names, and gives its exit code.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> u8 {
@@ -107,11 +109,21 @@ fn run_program(program: &Program, words: &[String]) -> u8 {
         _ => {}
     }
     let name = if matches!(name.as_str(), "-V" | "--version") { "version" } else { name };
-    let Some(command) = program.command(name) else {
-        eprint!("unrecognized command '{name}'\n{}", program.usage());
-        return EXIT_USAGE;
-    };
+    let Some(command) = program.command(name) else { return unknown_command(program, name) };
     run_command(program, command, rest)
+}
+
+fn unknown_command(program: &Program, name: &str) -> u8 {
+    if let Some(text) = unknown::not_yet(program, name) {
+        eprint!("{text}");
+        return EXIT_UNSUPPORTED;
+    }
+    eprintln!("unrecognized command '{name}'");
+    if let Some(meant) = unknown::meant(program, name) {
+        eprintln!("did you mean '{} {meant}'?", program.name);
+    }
+    eprint!("{}", program.usage());
+    EXIT_USAGE
 }
 
 fn print_all(text: &str) -> u8 {

@@ -1,6 +1,7 @@
 //! The files of this system.
 
 use super::side::{Meta, New, Side, Trouble, Xattr};
+use crate::engine::refusal::words;
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, SeekFrom, StatxFlags, Timespec, Timestamps, XattrFlags, lgetxattr,
     llistxattr, lsetxattr, makedev, mknodat, seek, statx, utimensat,
@@ -24,10 +25,8 @@ fn errno(error: Errno) -> Trouble {
     io(std::io::Error::from(error))
 }
 
-/// Without the number that the standard library puts behind the words.
 fn io(error: std::io::Error) -> Trouble {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
+    words(&error)
 }
 
 impl Side for Outside {

@@ -13,15 +13,28 @@ use vdev::VdevError;
 /// Why nothing can be done with a pool whose devices fail.
 const SUSPENDED: &str = "pool I/O is currently suspended";
 
-/// An error and all that caused it, in one line.
+/// An error and all that caused it, in one line, each said once.
 pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
+    let mut text = words(error);
     let mut cause = error.source();
     while let Some(next) = cause {
-        _ = write!(text, ": {next}");
+        let words = words(next);
+        if !text.ends_with(&words) {
+            _ = write!(text, ": {words}");
+        }
         cause = next.source();
     }
     text
+}
+
+/// An error without the number that the system's has behind it.
+pub fn words(error: &dyn Error) -> String {
+    let text = error.to_string();
+    let text = text.trim_end();
+    match text.rsplit_once(" (os error ") {
+        Some((words, number)) if number.ends_with(')') => words.to_owned(),
+        _ => text.to_owned(),
+    }
 }
 
 /// `cannot VERB 'WHAT': REASON` for an error of a pool.
@@ -131,4 +144,17 @@ pub fn mount(verb: &str, what: &str, error: &MountError) -> Failure {
         MountError::MountPoint { .. } | MountError::Refused { .. } => (FailureKind::Other, chain(error)),
     };
     Failure::cannot(kind, verb, what, &reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_that_is_told_already_is_not_told_again() {
+        let cause = || std::io::Error::from_raw_os_error(122);
+        let error = MountError::MountPoint { path: "/p/a".into(), source: cause() };
+        assert_eq!(chain(&error), "cannot make mount point /p/a: Disk quota exceeded");
+        assert_eq!(words(&cause()), "Disk quota exceeded");
+    }
 }

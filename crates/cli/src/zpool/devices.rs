@@ -1,5 +1,6 @@
 //! From the word for a device to its full path.
 
+use crate::engine::refusal::words;
 use crate::session::Stop;
 use control::spec::{self, VdevSpec};
 use control::{Failure, FailureKind};
@@ -37,7 +38,7 @@ fn resolve(word: &str) -> Result<String, Failure> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return refuse(format!("cannot resolve path '{path}'"));
         }
-        Err(error) => return refuse(format!("cannot open '{path}': {}", plain(&error))),
+        Err(error) => return refuse(format!("cannot open '{path}': {}", words(&error))),
     };
     match kind.is_file() || kind.is_block_device() {
         true => Ok(path),
@@ -51,12 +52,6 @@ pub fn short_name(word: &str) -> Option<String> {
         return None;
     }
     SHORT_NAME_DIRS.iter().map(|dir| format!("{dir}/{word}")).find(|path| Path::new(path).exists())
-}
-
-/// An I/O error without its number.
-fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 #[cfg(test)]

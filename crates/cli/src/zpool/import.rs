@@ -129,10 +129,8 @@ pub fn search(args: &Args) -> Vec<String> {
 /// The paths of all devices in a cache file: a list of configurations by pool.
 fn cached_devices(file: &str) -> Result<Vec<String>, Failure> {
     let other = |line: String| Failure::new(FailureKind::Invalid, line);
-    let bytes = std::fs::read(file).map_err(|error| {
-        let text = error.to_string();
-        other(format!("failed to open cache file: {}", text.split(" (os error").next().unwrap_or(&text)))
-    })?;
+    let bytes = std::fs::read(file)
+        .map_err(|error| other(format!("failed to open cache file: {}", refusal::words(&error))))?;
     let list =
         NvList::decode(&bytes).map_err(|_| other("invalid or corrupt cache file contents".to_owned()))?;
     let mut paths = Vec::new();

@@ -2,6 +2,7 @@
 
 use super::devices::short_name;
 use crate::args::{Args, Flag, Spec};
+use crate::engine::refusal::words;
 use crate::program::Command;
 use crate::session::{Outcome, Session, usage};
 use control::{Failure, FailureKind, LabelClear};
@@ -39,10 +40,6 @@ fn resolve(word: &str) -> Result<String, Failure> {
     };
     match OpenOptions::new().read(true).write(true).open(&path) {
         Ok(_) => Ok(path),
-        Err(error) => {
-            let text = error.to_string();
-            let text = text.split(" (os error").next().unwrap_or(&text);
-            Err(other(format!("failed to open {path}: {text}")))
-        }
+        Err(error) => Err(other(format!("failed to open {path}: {}", words(&error)))),
     }
 }

@@ -1,0 +1,184 @@
+//! Commands keep their word: what is set acts, what cannot be is refused, what was made is taken away.
+#![forbid(unsafe_code)]
+
+mod place;
+
+use place::Place;
+use std::process::Command;
+
+fn can_mount() -> bool {
+    let can = std::fs::File::options().read(true).write(true).open("/dev/fuse").is_ok();
+    if !can {
+        eprintln!("SKIPPED: no /dev/fuse here: nothing can be mounted");
+    }
+    can
+}
+
+#[test]
+fn a_dry_run_refuses_what_a_real_one_would() {
+    let place = Place::with_files();
+    for dry in ["-n ", ""] {
+        for (options, reason) in [
+            ("-O doesnotexist=on", "invalid property 'doesnotexist'"),
+            ("-O QuOta=none", "invalid property 'QuOta'"),
+            ("-O keylocation=prompt", "keylocation must be 'none' for unencrypted datasets"),
+            ("-O sharenfs=on", "property 'sharenfs' is not supported yet"),
+            ("-o readonly=on", "property 'readonly' can only be set at import time"),
+        ] {
+            let refused = place.run(&format!("zpool create {dry}-m none {options} x W/d1"));
+            assert_eq!(
+                (refused.err, refused.code),
+                (format!("cannot create 'x': {reason}\n"), 1),
+                "{options}"
+            );
+        }
+    }
+}
+
+#[test]
+fn features_and_properties_of_users_own_are_columns_of_the_list() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none -o feature@zstd_compress=disabled -o org.rig:note=mine tank W/d1");
+    let columns = "name,feature@zstd_compress,feature@sha512,org.rig:note";
+    assert_eq!(place.ok(&format!("zpool list -Ho {columns} tank")), "tank\tdisabled\tenabled\tmine\n");
+    let heading = place.ok("zpool list -o name,feature@sha512 tank");
+    assert_eq!(heading, "NAME  FEATURE@SHA512\ntank  enabled\n");
+    assert_eq!(place.run("zpool list -o feature@nope tank").code, 2);
+}
+
+#[test]
+fn values_that_need_a_feature_are_refused_until_it_is_enabled() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none -d tank W/d1");
+    let upgrade = "pool and or dataset must be upgraded to set this property or value\n";
+    for setting in ["recordsize=1M", "dnodesize=auto"] {
+        let refused = place.run(&format!("zfs set {setting} tank"));
+        assert_eq!(refused.err, format!("cannot set property for 'tank': {upgrade}"), "{setting}");
+    }
+    place.ok("zfs set recordsize=64K dnodesize=legacy tank");
+    assert!(place.ok("zpool status tank").contains(
+        "status: Some supported and requested features are not enabled on the pool.\n\tThe pool can still be \
+         used, but some features are unavailable.\naction: Enable all features using 'zpool upgrade'."
+    ));
+    assert_eq!(place.ok("zpool status -x"), "all pools are healthy\n");
+    place.ok("zpool upgrade tank");
+    assert!(!place.ok("zpool status tank").contains("features are not enabled"));
+    place.ok("zfs set recordsize=1M dnodesize=auto tank");
+}
+
+#[test]
+fn a_pool_under_another_root_is_for_this_time_only() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none -R W/alt here W/d1");
+    place.ok("zpool create -m none -R W/alt -o cachefile= kept W/d2");
+    assert_eq!(place.ok("zpool get -Ho value cachefile here"), "none\n");
+    place.kill();
+    assert_eq!(place.ok("zpool list -Ho name"), "kept\n");
+}
+
+#[test]
+fn a_cache_file_of_the_users_is_openzfss() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none -o cachefile=W/pools.zpool p1 mirror W/d1 W/d2 log W/l1");
+    place.ok("zpool sync p1");
+    let zdb = |words: &[&str]| {
+        let mut command = Command::new("timeout");
+        command.args(["60", "zdb", "-U"]).arg(place.path("pools.zpool")).args(words);
+        let printed = place.print(&mut command);
+        assert_eq!(printed.code, 0, "{}", printed.err);
+        printed.out
+    };
+    let config = zdb(&["-C", "p1"]);
+    for device in ["W/d1", "W/d2", "W/l1"] {
+        assert!(config.contains(&format!("path: '{device}'")), "{config}");
+    }
+    assert!(zdb(&["-d", "p1"]).contains("Dataset p1 "));
+    let told = place.ok("zpool get -Ho value,source cachefile p1");
+    assert_eq!(told, "W/pools.zpool\tlocal\n");
+    std::fs::copy(place.path("pools.zpool"), place.path("copy")).expect("copied");
+    place.ok("zpool set cachefile= p1");
+    assert!(!place.path("pools.zpool").exists(), "a file without pools is removed");
+    place.ok("zpool set cachefile=W/pools.zpool p1");
+    place.ok("zpool export p1");
+    assert!(!place.path("pools.zpool").exists());
+    place.ok("zpool import -c W/copy p1");
+    place.ok("zpool export p1");
+    let refused = place.run("zpool import -o cachefile=rel p1");
+    assert!(
+        refused.err.contains("'cachefile' must be empty, an absolute path, or 'none'"),
+        "{}",
+        refused.err
+    );
+}
+
+#[test]
+fn directories_that_mounting_made_go_with_the_pool() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::with_files();
+    place.ok("zpool create -R W/alt p1 W/d1");
+    place.ok("zfs create p1/a");
+    assert!(place.path("alt/p1/a").is_dir());
+    place.ok("zfs destroy p1/a");
+    assert!(!place.path("alt/p1/a").exists());
+    place.ok("zpool export p1");
+    assert!(!place.path("alt/p1").exists());
+    place.ok("zpool import -R W/alt -d W/ p1");
+    std::fs::write(place.path("alt/p1/file"), b"x").expect("writes");
+    place.ok("zpool destroy p1");
+    assert!(!place.path("alt/p1").exists());
+    // A place that was chosen is the user's.
+    place.ok("zpool create -f -m W/chosen p1 W/d1");
+    place.ok("zpool export p1");
+    assert!(place.path("chosen").is_dir());
+}
+
+#[test]
+fn what_is_written_since_snapshots_is_asked_by_their_names() {
+    let place = Place::new();
+    oracle::golden::copy("g10-snapshots-clones", place.directory.path());
+    place.ok("zpool import -f -N -o readonly=on -d W/img whirl");
+    let asked = |what: &str| place.ok(&format!("zfs get -Hpo value {what}"));
+    // The one before is what `written` counts from.
+    assert_eq!(asked("written@v whirl/vol"), asked("written whirl/vol"));
+    assert_eq!(asked("written@s1 whirl/promoted@s2"), asked("written whirl/promoted@s2"));
+    assert_eq!(asked("written@whirl/promoted@s1 whirl/clone"), asked("written whirl/clone"));
+    let since_first: u64 = asked("written@s1 whirl/promoted").trim().parse().expect("a number");
+    let since_second: u64 = asked("written@s2 whirl/promoted").trim().parse().expect("a number");
+    assert!(since_first > since_second, "{since_first} {since_second}");
+    assert_eq!(asked("written@nope whirl/vol"), "-\n");
+    assert!(place.ok("zfs list -o name,written@v whirl/vol").starts_with("NAME       WRITTEN@V\n"));
+    let guid: u64 = place.ok("zpool get -Hpo value load_guid whirl").trim().parse().expect("a number");
+    assert_ne!(guid, 0);
+}
+
+#[test]
+fn commands_that_are_to_come_are_not_taken_for_slips() {
+    let place = Place::new();
+    let told = place.run("zpool attach p1 W/d1 W/d2");
+    assert_eq!((told.code, told.out.as_str()), (1, ""));
+    assert!(told.err.starts_with("'zpool attach' is not supported yet\n"), "{}", told.err);
+    assert!(place.run("zfs snapshot p1@a").err.starts_with("'zfs snapshot' is not supported yet\n"));
+    let slip = place.run("zpool stauts");
+    assert_eq!(slip.code, 2);
+    assert!(
+        slip.err.starts_with("unrecognized command 'stauts'\ndid you mean 'zpool status'?\n"),
+        "{}",
+        slip.err
+    );
+}
+
+#[test]
+fn who_holds_a_pool_is_told_to_those_who_want_it() {
+    let (holds, wants) = (Place::with_files(), Place::new());
+    holds.ok("zpool create -m none p1 W/d1");
+    let pid = holds.pid().expect("runs");
+    let refused = wants.run(&format!("zpool import -f -d {} p1", holds.directory.path().display()));
+    let device = holds.path("d1");
+    let words = format!(
+        "cannot import 'p1': one or more devices is in use\n{} is held by process {pid} (sawmill)\n",
+        device.display()
+    );
+    assert_eq!((refused.err, refused.code), (words, 1));
+}
