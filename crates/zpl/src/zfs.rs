@@ -29,10 +29,8 @@ use crate::sa::{SaStore, SaTables, ZplAttr};
 use crate::time::Timestamp;
 use crate::znode::Znode;
 
-/// The object that everything else is found from.
-pub const MASTER_NODE: ObjectId = ObjectId::new(1);
-/// The version of the file layer's format that is written.
-pub const ZPL_VERSION: u64 = 5;
+/// The object that everything else is found from, and the version of the format that is written.
+pub use ondisk::znode::{MASTER_NODE, ZPL_VERSION};
 
 const VERSION: &[u8] = b"VERSION";
 const ROOT: &[u8] = b"ROOT";
@@ -57,6 +55,19 @@ pub struct FormatSpec {
     pub salt: u64,
     /// Names must be UTF-8 (`utf8only`).
     pub utf8_only: bool,
+}
+
+/// What was settled when a file system was made, in the format's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// Version of the file layer's format.
+    pub version: u64,
+    /// Names must be UTF-8.
+    pub utf8_only: u64,
+    /// How names that look alike are made one.
+    pub normalization: u64,
+    /// Whether names that differ in case differ.
+    pub case_sensitivity: u64,
 }
 
 /// Space of a dataset, as `statfs` tells it.
@@ -215,6 +226,21 @@ impl Zfs {
     #[must_use]
     pub fn log(&self) -> Option<&IntentLog<Live>> {
         self.journal.log()
+    }
+
+    /// What was settled when a file system was made; what it does not say is as by default. Needs no
+    /// more than its master node.
+    ///
+    /// # Errors
+    /// When the master node cannot be read.
+    pub async fn settled(os: &Arc<Objset>) -> Result<Settled> {
+        let master = Zap::open(os.hold(MASTER_NODE).await?).await?;
+        Ok(Settled {
+            version: master.lookup_u64(VERSION).await?.unwrap_or(ZPL_VERSION),
+            utf8_only: master.lookup_u64(UTF8_ONLY).await?.unwrap_or(0),
+            normalization: master.lookup_u64(NORMALIZATION).await?.unwrap_or(0),
+            case_sensitivity: master.lookup_u64(CASE_SENSITIVITY).await?.unwrap_or(0),
+        })
     }
 
     async fn entry(os: &Objset, master: &Zap, name: &[u8]) -> Result<u64> {

@@ -11,13 +11,11 @@ use control::{
     Failure, FailureKind, names,
 };
 use dmu::Objset;
-use dmu::zap::Zap;
 use dsl::{DatasetName, DslError, PoolSpace, PropValue, Property};
 use ondisk::dsl::{DslDatasetPhys, DslDirPhys, dataset_flags, used};
 use ondisk::objset::ObjsetType;
 use pool::{Inherit, PoolError};
 use std::sync::Arc;
-use units::ObjectId;
 
 impl Holder {
     pub(super) async fn list_datasets(&self, call: DatasetList) -> Result<Vec<DatasetInfo>, Failure> {
@@ -368,23 +366,14 @@ struct Nature {
     format: Vec<(&'static str, u64)>,
 }
 
-/// The object in which a file system keeps what was settled when it was made, and under which names.
-const MASTER_NODE: ObjectId = ObjectId::new(1);
-const FORMAT: [(&str, &str, u64); 4] = [
-    ("version", "VERSION", 5),
-    ("utf8only", "utf8only", 0),
-    ("normalization", "normalization", 0),
-    ("casesensitivity", "casesensitivity", 0),
-];
-
 async fn format_of(objset: &Arc<Objset>) -> Vec<(&'static str, u64)> {
-    let Ok(master) = Zap::hold(objset, MASTER_NODE).await else { return Vec::new() };
-    let mut format = Vec::new();
-    for (name, key, default) in FORMAT {
-        let stored = master.lookup_u64(key.as_bytes()).await.ok().flatten();
-        format.push((name, stored.unwrap_or(default)));
-    }
-    format
+    let Ok(settled) = zpl::Zfs::settled(objset).await else { return Vec::new() };
+    vec![
+        ("version", settled.version),
+        ("utf8only", settled.utf8_only),
+        ("normalization", settled.normalization),
+        ("casesensitivity", settled.case_sensitivity),
+    ]
 }
 
 /// What is so, as against what was set.
