@@ -1,4 +1,5 @@
-//! Long replays are told of in the daemon's log: how far they are, and how long they will go on.
+//! Replays are told of in the daemon's log: that they have ended, and of long ones before that how far they are
+//! and how long they will go on.
 
 use device::BoxFuture;
 use parking_lot::Mutex;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use units::ObjsetId;
 use zil::{ReplayProgress, ReplayWatch};
 
-/// A replay is told of so often; one that is shorter, not at all.
+/// A replay under way is told of so often.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Tells of the replays of one pool.
@@ -24,6 +25,10 @@ impl ReplayTeller {
         let last = told.entry(objset).or_default();
         // A replay that was tried again begins with nothing.
         *last = if progress.elapsed < *last { Duration::ZERO } else { *last };
+        if progress.records == progress.records_total {
+            let seconds = progress.elapsed.as_secs_f64();
+            return Some(format!("all of {} records replayed in {seconds:.1} s", progress.records));
+        }
         if progress.elapsed < *last + EVERY {
             return None;
         }
@@ -47,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_replay_is_told_of_every_few_seconds_with_its_end() {
+    fn a_long_replay_is_told_of_every_few_seconds_and_every_one_at_its_end() {
         let teller = ReplayTeller::default();
         let at = |objset: u64, secs: u64, records: u64| {
             let elapsed = Duration::from_secs(secs);
@@ -64,5 +69,7 @@ mod tests {
         // Tried again.
         assert_eq!(at(54, 1, 650), None);
         assert_eq!(at(54, 5, 700).as_deref(), Some("700 of 1000 records replayed, 2 s to go"));
+        assert_eq!(at(54, 6, 1000).as_deref(), Some("all of 1000 records replayed in 6.0 s"));
+        assert_eq!(at(66, 0, 1000).as_deref(), Some("all of 1000 records replayed in 0.0 s"));
     }
 }
