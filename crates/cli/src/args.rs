@@ -1,6 +1,6 @@
 //! Flags and operands. A flag is one value that carries its parser, its help and its place
 //! in the usage line; what getopt(3) takes is taken: flags anywhere, bundled short flags,
-//! values joined or apart, `--` ends them.
+//! values joined or apart, `--` ends them. Manual pages and completions are made of the same values.
 
 use std::fmt::Write;
 
@@ -15,6 +15,8 @@ pub struct Flag {
     pub value: Option<&'static str>,
     /// May be given again; the last one counts otherwise.
     pub repeats: bool,
+    /// Takes all words up to the next `--xyz`.
+    pub list: bool,
     /// One line for people.
     pub help: &'static str,
 }
@@ -22,17 +24,27 @@ pub struct Flag {
 impl Flag {
     /// A switch `-x`.
     pub const fn switch(short: char, help: &'static str) -> Self {
-        Self { short: Some(short), long: None, value: None, repeats: false, help }
+        Self { short: Some(short), long: None, value: None, repeats: false, list: false, help }
     }
 
     /// `-x VALUE`.
     pub const fn value(short: char, value: &'static str, help: &'static str) -> Self {
-        Self { short: Some(short), long: None, value: Some(value), repeats: false, help }
+        Self { short: Some(short), long: None, value: Some(value), repeats: false, list: false, help }
     }
 
     /// `--xyz`.
     pub const fn long(long: &'static str, help: &'static str) -> Self {
-        Self { short: None, long: Some(long), value: None, repeats: false, help }
+        Self { short: None, long: Some(long), value: None, repeats: false, list: false, help }
+    }
+
+    /// `--xyz VALUE`.
+    pub const fn long_value(long: &'static str, value: &'static str, help: &'static str) -> Self {
+        Self { value: Some(value), ..Self::long(long, help) }
+    }
+
+    /// `--xyz VALUE ...`: all words up to the next `--xyz`.
+    pub const fn long_list(long: &'static str, value: &'static str, help: &'static str) -> Self {
+        Self { list: true, ..Self::long_value(long, value, help) }
     }
 
     /// Also `--xyz`.
@@ -47,12 +59,31 @@ impl Flag {
         self
     }
 
-    fn spelling(&self) -> String {
+    /// `-x` and `--xyz`, those that it has.
+    pub fn names(&self) -> impl Iterator<Item = String> {
         let short = self.short.map(|c| format!("-{c}"));
         let long = self.long.map(|l| format!("--{l}"));
-        let names: Vec<String> = short.into_iter().chain(long).collect();
+        short.into_iter().chain(long)
+    }
+
+    /// `-x, --xyz VALUE`.
+    pub fn spelling(&self) -> String {
         let value = self.value.map(|v| format!(" {v}")).unwrap_or_default();
-        format!("{}{value}", names.join(", "))
+        let more = if self.list { " ..." } else { "" };
+        format!("{}{value}{more}", self.names().collect::<Vec<_>>().join(", "))
+    }
+
+    /// Its own place in a usage line; none for a switch `-x`, which stands with others.
+    fn usage(&self) -> Option<String> {
+        let name = match (self.short, self.long, self.value) {
+            (Some(short), _, Some(_)) => format!("-{short}"),
+            (None, Some(long), _) => format!("--{long}"),
+            _ => return None,
+        };
+        let value = self.value.map(|v| format!(" {v}")).unwrap_or_default();
+        let inner = if self.list { " ..." } else { "" };
+        let outer = if self.repeats { " ..." } else { "" };
+        Some(format!(" [{name}{value}{inner}]{outer}"))
     }
 }
 
@@ -80,15 +111,7 @@ impl Spec {
         if !switches.is_empty() {
             _ = write!(line, " [-{switches}]");
         }
-        for flag in self.flags {
-            match (flag.short, flag.long, flag.value) {
-                (Some(short), _, Some(value)) => {
-                    _ = write!(line, " [-{short} {value}]{}", if flag.repeats { " ..." } else { "" });
-                }
-                (None, Some(long), _) => _ = write!(line, " [--{long}]"),
-                _ => {}
-            }
-        }
+        line.extend(self.flags.iter().filter_map(Flag::usage));
         if !self.operands.is_empty() {
             _ = write!(line, " {}", self.operands);
         }
@@ -113,7 +136,7 @@ impl Spec {
     /// # Errors
     /// The reason that goes before the usage line.
     pub fn parse(&self, words: &[String]) -> Result<Args, String> {
-        let mut args = Args { given: Vec::new(), operands: Vec::new() };
+        let mut args = Args { typed: words.to_vec(), given: Vec::new(), operands: Vec::new() };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             if word == "--" {
@@ -129,10 +152,10 @@ impl Spec {
         Ok(args)
     }
 
-    fn take_long<'a>(
+    fn take_long(
         &self,
         word: &str,
-        words: &mut impl Iterator<Item = &'a String>,
+        words: &mut std::slice::Iter<'_, String>,
         args: &mut Args,
     ) -> Result<(), String> {
         let (name, joined) = match word.split_once('=') {
@@ -150,6 +173,12 @@ impl Spec {
             }
         };
         args.given.push((*flag, value));
+        while flag.list
+            && let Some(word) = words.as_slice().first().filter(|word| !word.starts_with("--"))
+        {
+            args.given.push((*flag, Some(word.clone())));
+            words.next();
+        }
         Ok(())
     }
 
@@ -184,6 +213,8 @@ impl Spec {
 /// What was typed after a command's name.
 #[derive(Clone, Debug)]
 pub struct Args {
+    /// All of it, as typed.
+    pub typed: Vec<String>,
     given: Vec<(Flag, Option<String>)>,
     /// What is no flag.
     pub operands: Vec<String>,
@@ -208,6 +239,12 @@ impl Args {
     /// All values of `-x`.
     pub fn values(&self, short: char) -> impl Iterator<Item = &str> + '_ {
         let of_flag = move |(flag, _): &&(Flag, Option<String>)| flag.short == Some(short);
+        self.given.iter().filter(of_flag).filter_map(|(_, value)| value.as_deref())
+    }
+
+    /// All values of `--xyz`.
+    pub fn long_values(&self, long: &str) -> impl Iterator<Item = &str> {
+        let of_flag = move |(flag, _): &&(Flag, Option<String>)| flag.long == Some(long);
         self.given.iter().filter(of_flag).filter_map(|(_, value)| value.as_deref())
     }
 

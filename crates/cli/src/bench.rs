@@ -1,6 +1,6 @@
 //! `sawmill bench zil | replay | stream | create | names | file | check`: measuring, and checking what was promised.
 //!
-//! These take `--name value …` words: a value list goes on to the next `--name`.
+//! Their flags are `--name value …`: a list of values goes on to the next `--name`.
 
 mod beside;
 mod create;
@@ -15,58 +15,176 @@ mod words;
 mod world;
 mod zil;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use control::{Failure, FailureKind};
 use device::{Options, RealEnv};
 
+use crate::args::{Args, Flag, Spec};
+use crate::program::{Command, Kind, Program};
+use crate::session::{Outcome, usage};
 use words::Words;
 
-const USAGE: &str = "usage:
-	bench zil --threads N --size S --span S --seconds T --main FILE... [--log FILE...] [--log-mirror] [--ramp T]
-		[--idle-datasets N] [--json]
-	bench replay --main FILE... [--log FILE...] [--records N] [--files N] [--size S] [--span S] [--batch N] [--cache S] [--json]
-	bench stream --size S --main FILE... [--record S] [--compression C] [--compressible] [--cache S] [--seconds T] [--json]
-	bench create --files N --main FILE... [--size S] [--cache S] [--json]
-	bench names --path DIR [--files N] [--json]
-	bench file --path FILE --threads N --size S --span S --seconds T [--acks FILE] [--json]
-	bench check --path FILE --acks FILE
-";
+/// The commands.
+pub const PROGRAM: Program = Program {
+    name: "bench",
+    about: "measuring, and checking what was promised",
+    kind: Kind::Own,
+    commands: &[ZIL, REPLAY, STREAM, CREATE, NAMES, FILE, CHECK],
+};
+
+const MAIN: Flag = Flag::long_list("main", "file", "devices of the pool, which is made anew on them: needed");
+const LOG: Flag = Flag::long_list("log", "file", "log devices");
+const THREADS: Flag = Flag::long_value("threads", "number", "how many write at once (1)");
+const SECONDS: Flag = Flag::long_value("seconds", "number", "for how long");
+const CACHE: Flag = Flag::long_value("cache", "size", "memory for the pool's cache");
+const SPAN: Flag = Flag::long_value("span", "size", "bytes of the files that are written to (400m)");
+const JSON: Flag = Flag::long("json", "as JSON");
+const PATH: Flag = Flag::long_value("path", "file", "the file: needed");
+const ACKS: Flag = Flag::long_value("acks", "file", "where what was acknowledged is written down");
+
+const ZIL: Command = Command::new(
+    Spec {
+        name: "zil",
+        alias: None,
+        about: "measures synchronous writes in process, without a daemon or a mount",
+        flags: &[
+            MAIN,
+            LOG,
+            Flag::long("log-mirror", "the log devices are one mirror"),
+            THREADS,
+            Flag::long_value("size", "size", "bytes of each write (8k)"),
+            SPAN,
+            Flag::long_value("ramp", "seconds", "write for so long before measuring begins (0)"),
+            SECONDS,
+            Flag::long_value(
+                "idle-datasets",
+                "number",
+                "so many more datasets open, whose logs are idle (0)",
+            ),
+            JSON,
+        ],
+        operands: "",
+    },
+    |_, args| outcome(args, zil),
+);
+
+const REPLAY: Command = Command::new(
+    Spec {
+        name: "replay",
+        alias: None,
+        about: "measures the import and the replay of a long log that a killed process left",
+        flags: &[
+            MAIN,
+            LOG,
+            Flag::long_value("records", "number", "records in the log (1000000)"),
+            Flag::long_value("files", "number", "files that they write to (1000)"),
+            Flag::long_value("size", "size", "bytes of each record (4k)"),
+            SPAN,
+            Flag::long_value("batch", "number", "records that are made stable together (32)"),
+            CACHE,
+            Flag::long("make", "leave the log behind and end as if killed: what the other process does"),
+            JSON,
+        ],
+        operands: "",
+    },
+    |_, args| outcome(args, replay),
+);
+
+const STREAM: Command = Command::new(
+    Spec {
+        name: "stream",
+        alias: None,
+        about: "measures one large file written and read, and small reads at random",
+        flags: &[
+            MAIN,
+            Flag::long_value("size", "size", "bytes of the file (4g)"),
+            Flag::long_value("record", "size", "the record size, and bytes of each call (128k)"),
+            Flag::long_value("compression", "algorithm", "the property of the file system (off)"),
+            Flag::long("compressible", "half of each record is zeros; else nothing compresses"),
+            CACHE,
+            SECONDS,
+            JSON,
+        ],
+        operands: "",
+    },
+    |_, args| outcome(args, stream),
+);
+
+const CREATE: Command = Command::new(
+    Spec {
+        name: "create",
+        alias: None,
+        about: "measures many small files made, exported and imported again",
+        flags: &[
+            MAIN,
+            Flag::long_value("files", "number", "how many (100000)"),
+            Flag::long_value("size", "size", "bytes of each (1k)"),
+            CACHE,
+            JSON,
+        ],
+        operands: "",
+    },
+    |_, args| outcome(args, create),
+);
+
+const NAMES: Command = Command::new(
+    Spec {
+        name: "names",
+        alias: None,
+        about: "times files made, looked at twice and removed in a directory of any file system",
+        flags: &[
+            Flag::long_value("path", "directory", "where: needed"),
+            Flag::long_value("files", "number", "how many (200000)"),
+            JSON,
+        ],
+        operands: "",
+    },
+    |_, args| outcome(args, names),
+);
+
+const FILE: Command = Command::new(
+    Spec {
+        name: "file",
+        alias: None,
+        about: "measures synchronous writes to a file of any mounted file system",
+        flags: &[
+            PATH,
+            THREADS,
+            Flag::long_value("size", "size", "bytes of each write (8k)"),
+            SPAN,
+            SECONDS,
+            ACKS,
+            JSON,
+        ],
+        operands: "",
+    },
+    |_, args| outcome(args, file),
+);
+
+const CHECK: Command = Command::new(
+    Spec {
+        name: "check",
+        alias: None,
+        about: "looks whether all that was acknowledged to 'bench file' is in the file",
+        flags: &[PATH, ACKS],
+        operands: "",
+    },
+    |_, args| outcome(args, check),
+);
 
 const EXIT_FAILED: u8 = 1;
-const EXIT_USAGE: u8 = 2;
 
-/// Runs one of them; gives the exit code.
-pub(crate) fn main(words: &[String]) -> u8 {
-    let Some((name, rest)) = words.split_first() else { return usage("missing command") };
-    let words = match Words::parse(rest) {
-        Ok(words) => words,
-        Err(reason) => return usage(&reason),
-    };
-    let done = match name.as_str() {
-        "zil" => zil(&words),
-        "replay" => replay(&words, rest),
-        "stream" => stream(&words),
-        "create" => create(&words),
-        "names" => names(&words),
-        "file" => file(&words),
-        "check" => check(&words),
-        other => return usage(&format!("unrecognized command '{other}'")),
-    };
-    match done {
-        Ok(code) => code,
-        Err(Refusal::Usage(reason)) => usage(&reason),
-        Err(Refusal::Failed(reason)) => {
-            eprintln!("{reason}");
-            EXIT_FAILED
-        }
+fn outcome(args: &Args, bench: fn(&Words<'_>) -> Result<u8, Refusal>) -> Outcome {
+    if !args.operands.is_empty() {
+        return usage("too many arguments");
     }
-}
-
-fn usage(reason: &str) -> u8 {
-    eprint!("{reason}\n{USAGE}");
-    EXIT_USAGE
+    match bench(&Words(args)) {
+        Ok(code) => Ok(code),
+        Err(Refusal::Usage(reason)) => usage(reason),
+        Err(Refusal::Failed(reason)) => Err(Failure::new(FailureKind::Other, reason).into()),
+    }
 }
 
 /// Why a bench did not run.
@@ -85,7 +203,7 @@ fn failed(error: impl std::error::Error) -> Refusal {
     Refusal::Failed(text)
 }
 
-fn zil(words: &Words) -> Result<u8, Refusal> {
+fn zil(words: &Words<'_>) -> Result<u8, Refusal> {
     let plan = zil::Plan {
         threads: words.number("threads", 1)?,
         size: words.bytes("size", 8 << 10)? as usize,
@@ -105,7 +223,7 @@ fn zil(words: &Words) -> Result<u8, Refusal> {
     Ok(0)
 }
 
-fn replay(words: &Words, raw: &[String]) -> Result<u8, Refusal> {
+fn replay(words: &Words<'_>) -> Result<u8, Refusal> {
     let plan = replay::Plan {
         records: words.number("records", 1_000_000)?,
         files: words.number("files", 1_000)?,
@@ -129,12 +247,12 @@ fn replay(words: &Words, raw: &[String]) -> Result<u8, Refusal> {
         // Nothing is closed or put in order: as if the process had been killed.
         std::process::exit(0);
     }
-    let report = replay::run(&environment()?, &plan, raw)?;
+    let report = replay::run(&environment()?, &plan, words.typed())?;
     print_report(words, &report, report.text());
     Ok(0)
 }
 
-fn stream(words: &Words) -> Result<u8, Refusal> {
+fn stream(words: &Words<'_>) -> Result<u8, Refusal> {
     let compression = words.one("compression").unwrap_or("off");
     let plan = stream::Plan {
         main: words.paths("main"),
@@ -164,7 +282,7 @@ fn compression_number(word: &str) -> Result<u64, Refusal> {
     }
 }
 
-fn create(words: &Words) -> Result<u8, Refusal> {
+fn create(words: &Words<'_>) -> Result<u8, Refusal> {
     let plan = create::Plan {
         main: words.paths("main"),
         files: words.number("files", 100_000)?,
@@ -179,7 +297,7 @@ fn create(words: &Words) -> Result<u8, Refusal> {
     Ok(0)
 }
 
-fn names(words: &Words) -> Result<u8, Refusal> {
+fn names(words: &Words<'_>) -> Result<u8, Refusal> {
     let plan = names::Plan { path: words.path("path")?, files: words.number("files", 200_000)? };
     let report = names::run(&plan).map_err(failed)?;
     print_report(words, &report, report.text());
@@ -190,7 +308,7 @@ fn environment() -> Result<Arc<RealEnv>, Refusal> {
     Ok(RealEnv::new(Options::from_process_environment().map_err(failed)?))
 }
 
-fn file(words: &Words) -> Result<u8, Refusal> {
+fn file(words: &Words<'_>) -> Result<u8, Refusal> {
     let plan = file::Plan {
         path: words.path("path")?,
         threads: words.number("threads", 1)?,
@@ -212,14 +330,14 @@ fn file(words: &Words) -> Result<u8, Refusal> {
     Ok(0)
 }
 
-fn check(words: &Words) -> Result<u8, Refusal> {
+fn check(words: &Words<'_>) -> Result<u8, Refusal> {
     let acks = file::Acks::load(&words.path("acks")?).map_err(failed)?;
     let verdict = file::check(&words.path("path")?, &acks).map_err(failed)?;
     println!("{} acknowledged places checked, {} lost", verdict.checked, verdict.lost);
     Ok(if verdict.lost == 0 { 0 } else { EXIT_FAILED })
 }
 
-fn print_report(words: &Words, report: &impl serde::Serialize, text: String) {
+fn print_report(words: &Words<'_>, report: &impl serde::Serialize, text: String) {
     if words.has("json") {
         println!("{}", serde_json::to_string(report).expect("a report is plain data"));
     } else {
@@ -227,41 +345,10 @@ fn print_report(words: &Words, report: &impl serde::Serialize, text: String) {
     }
 }
 
-impl Words {
-    fn number(&self, name: &str, default: usize) -> Result<usize, Refusal> {
-        match self.one(name) {
-            None => Ok(default),
-            Some(word) => {
-                word.parse().map_err(|_| Refusal::Usage(format!("bad number '{word}' for --{name}")))
-            }
-        }
-    }
-
-    fn bytes(&self, name: &str, default: u64) -> Result<u64, Refusal> {
-        match self.one(name) {
-            None => Ok(default),
-            Some(word) => {
-                words::bytes(word).ok_or_else(|| Refusal::Usage(format!("bad size '{word}' for --{name}")))
-            }
-        }
-    }
-
-    fn path(&self, name: &str) -> Result<PathBuf, Refusal> {
-        self.one(name).map(PathBuf::from).ok_or_else(|| Refusal::Usage(format!("--{name} FILE is needed")))
-    }
-
-    fn paths(&self, name: &str) -> Vec<PathBuf> {
-        self.all(name).iter().map(PathBuf::from).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     fn code(words: &str) -> u8 {
-        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        main(&words)
+        crate::main(["sawmill", "bench"].into_iter().chain(words.split(' ')).map(Into::into))
     }
 
     #[test]
@@ -281,7 +368,7 @@ mod tests {
         ] {
             assert_eq!(code(&format!("{words} {main}")), 0, "{words}");
         }
-        assert_eq!(code(&format!("stream --size 4m --compression bogus {main}")), EXIT_USAGE);
-        assert_eq!(code("stream --size 4m"), EXIT_USAGE);
+        assert_eq!(code(&format!("stream --size 4m --compression bogus {main}")), 2);
+        assert_eq!(code("stream --size 4m"), 2);
     }
 }

@@ -23,7 +23,7 @@ mod run;
 mod start;
 
 use crate::engine::Engine;
-use crate::program::Program;
+use crate::program::{Kind, Program};
 use control::RunPaths;
 use device::{Options, RealEnv};
 
@@ -34,6 +34,8 @@ pub use start::{StartError, start};
 /// The commands.
 pub const PROGRAM: Program = Program {
     name: "daemon",
+    about: "the process that holds pools open between commands",
+    kind: Kind::Own,
     commands: &[commands::START, commands::RUN, commands::STATUS, commands::STOP, commands::LOGS],
 };
 

@@ -58,17 +58,35 @@ const SHOWN_BYTES: usize = 64 << 10;
 
 fn run(session: &mut Session, args: &Args) -> Outcome {
     let words: Vec<&str> = args.operands.iter().map(String::as_str).collect();
-    let report = match words.as_slice() {
+    let what = match words.as_slice() {
         [] => return usage("missing file or pool"),
-        [file] if file.contains('/') => of_device(Path::new(file), What::Labels { all: args.has('a') })?,
-        [file, "zil"] if file.contains('/') => of_device(Path::new(file), What::Log)?,
-        [pool, rest @ ..] => of_pool(args, pool, rest)?,
+        [file] if file.contains('/') => (*file, What::Labels { all: args.has('a') }),
+        [file, "zil"] if file.contains('/') => (*file, What::Log),
+        [pool, rest @ ..] => {
+            print(session, args, &of_pool(args, pool, rest)?)?;
+            return Ok(0);
+        }
     };
+    inspect_device(session, args, what)
+}
+
+fn print(session: &mut Session, args: &Args, report: &Report) -> Result<(), Stop> {
     match args.has('j') {
         true => writeln!(session.out(), "{}", report.json())?,
         false => write!(session.out(), "{}", report.text())?,
     }
-    Ok(0)
+    Ok(())
+}
+
+fn inspect_device(session: &mut Session, args: &Args, (file, what): (&str, What)) -> Outcome {
+    let (report, is_vdev) = of_device(Path::new(file), what)?;
+    print(session, args, &report)?;
+    match is_vdev {
+        true => Ok(0),
+        false => {
+            Err(Failure::cannot(FailureKind::Invalid, "inspect", file, "nothing of a pool is on it").into())
+        }
+    }
 }
 
 /// What is to be shown of a device.
@@ -78,7 +96,8 @@ enum What {
     Log,
 }
 
-fn of_device(path: &Path, what: What) -> Result<Report, Stop> {
+/// And whether there is anything of a pool on it.
+fn of_device(path: &Path, what: What) -> Result<(Report, bool), Stop> {
     let env = RealEnv::new(Options::default());
     env.block_on(async {
         let device = env.open(path, OpenMode::ReadOnly).await.map_err(|error| {

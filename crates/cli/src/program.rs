@@ -33,68 +33,109 @@ impl Command {
     }
 }
 
+/// Whose words a family of commands has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// OpenZFS's: there `-?` is a flag that no command knows.
+    OpenZfs,
+    /// Our own.
+    Own,
+}
+
 /// A family of commands called by one name.
 pub struct Program {
     /// Its name.
     pub name: &'static str,
+    /// One line for people.
+    pub about: &'static str,
+    /// Whose words it has.
+    pub kind: Kind,
     /// Its commands, in the order of the usage list.
     pub commands: &'static [Command],
 }
 
 /// All programs.
-pub const PROGRAMS: &[Program] =
-    &[crate::zpool::PROGRAM, crate::zfs::PROGRAM, crate::daemon::PROGRAM, crate::visit::PROGRAM];
+pub const PROGRAMS: &[Program] = &[
+    crate::zpool::PROGRAM,
+    crate::zfs::PROGRAM,
+    crate::daemon::PROGRAM,
+    crate::bench::PROGRAM,
+    crate::visit::PROGRAM,
+];
 
 /// What is called without the name of a program.
-const PLAIN: &Program = &crate::visit::PROGRAM;
+pub const PLAIN: &Program = &crate::visit::PROGRAM;
 
 const EXIT_USAGE: u8 = 2;
 const EXIT_UNSUPPORTED: u8 = 1;
 
 /// Runs the program that `argv` names, and gives its exit code.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> u8 {
-    let mut words: Vec<String> = argv.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let called = if words.is_empty() { String::new() } else { words.remove(0) };
-    let called = Path::new(&called).file_name().map(|n| n.to_string_lossy().into_owned());
-    let by_link = PROGRAMS.iter().filter(|p| p.name != "daemon" && p.name != PLAIN.name);
-    if let Some(program) = by_link.into_iter().find(|p| Some(p.name) == called.as_deref()) {
-        return run_program(program, &words);
+    let words: Vec<String> = argv.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let (called, words) = words.split_first().map_or(("", words.as_slice()), |(first, rest)| (first, rest));
+    if let Some(program) = by_link(called) {
+        return run_program(program, words);
     }
     let Some((first, rest)) = words.split_first() else {
         eprint!("missing command\n{}", usage());
         return EXIT_USAGE;
     };
-    if let Some(command) = PLAIN.command(first) {
-        return run_command(PLAIN, command, rest);
-    }
-    match (PROGRAMS.iter().find(|p| p.name == first && p.name != PLAIN.name), first.as_str()) {
-        (Some(program), _) => run_program(program, rest),
-        (None, "bench") => crate::bench::main(rest),
-        (None, "version" | "--version" | "-V") => {
-            println!("sawmill-{}", env!("CARGO_PKG_VERSION"));
-            0
-        }
-        (None, "help" | "--help" | "-h" | "-?") => {
-            print!("{}", usage());
-            0
-        }
-        (None, word) => {
-            eprint!("unrecognized command '{word}'\n{}", usage());
-            EXIT_USAGE
-        }
+    match first.as_str() {
+        "version" | "--version" | "-V" => print_all(&format!("sawmill-{}\n", env!("CARGO_PKG_VERSION"))),
+        "help" | "--help" | "-h" | "-?" => help(rest),
+        word => match (PLAIN.command(word), by_name(word)) {
+            (Some(command), _) => run_command(PLAIN, command, rest),
+            (None, Some(program)) => run_program(program, rest),
+            (None, None) => unrecognized(word, &usage()),
+        },
     }
 }
 
+/// The program that a path is a link for.
+pub fn by_link(path: &str) -> Option<&'static Program> {
+    let name = Path::new(path).file_name()?;
+    PROGRAMS.iter().find(|program| program.kind == Kind::OpenZfs && name == program.name)
+}
+
+/// The program that is called by the word behind `sawmill`.
+pub fn by_name(word: &str) -> Option<&'static Program> {
+    PROGRAMS.iter().find(|program| program.name == word && program.name != PLAIN.name)
+}
+
+fn unrecognized(word: &str, usage: &str) -> u8 {
+    eprint!("unrecognized command '{word}'\n{usage}");
+    EXIT_USAGE
+}
+
+/// `sawmill help [WORD ...]`: of everything, a program, or a command.
+fn help(words: &[String]) -> u8 {
+    match words {
+        [] => print_all(&usage()),
+        [first, rest @ ..] => match by_name(first) {
+            Some(program) => program.help(rest),
+            None if PLAIN.command(first).is_some() => PLAIN.help(words),
+            None => unrecognized(first, &usage()),
+        },
+    }
+}
+
+/// Everything that `sawmill` can be asked for.
 fn usage() -> String {
     let mut text =
         String::from("usage: sawmill command args ...\nwhere 'command' is one of the following:\n\n");
     for program in PROGRAMS.iter().filter(|program| program.name != PLAIN.name) {
-        _ = writeln!(text, "\t{} ...", program.name);
+        _ = writeln!(text, "\t{} command ...\n\t    {}:", program.name, program.about);
+        for line in program.names_in_lines() {
+            _ = writeln!(text, "\t    {line}");
+        }
     }
     for command in PLAIN.commands {
-        _ = writeln!(text, "\t{}", command.spec.usage());
+        _ = writeln!(text, "\t{}\n\t    {}", command.spec.usage(), command.spec.about);
     }
-    text.push_str("\tversion\n");
+    text.push_str("\tversion\n\thelp [command ...]\n\n");
+    text.push_str(
+        "For further help on a command, run: sawmill help <command>, as in: sawmill help zpool create\n",
+    );
     text
 }
 
@@ -109,8 +150,10 @@ fn run_program(program: &Program, words: &[String]) -> u8 {
         _ => {}
     }
     let name = if matches!(name.as_str(), "-V" | "--version") { "version" } else { name };
-    let Some(command) = program.command(name) else { return unknown_command(program, name) };
-    run_command(program, command, rest)
+    match program.command(name) {
+        Some(command) => run_command(program, command, rest),
+        None => unknown_command(program, name),
+    }
 }
 
 fn unknown_command(program: &Program, name: &str) -> u8 {
@@ -120,7 +163,7 @@ fn unknown_command(program: &Program, name: &str) -> u8 {
     }
     eprintln!("unrecognized command '{name}'");
     if let Some(meant) = unknown::meant(program, name) {
-        eprintln!("did you mean '{} {meant}'?", program.name);
+        eprintln!("did you mean '{} {meant}'?", program.typed());
     }
     eprint!("{}", program.usage());
     EXIT_USAGE
@@ -132,8 +175,8 @@ fn print_all(text: &str) -> u8 {
 }
 
 fn run_command(program: &Program, command: &Command, words: &[String]) -> u8 {
-    if words.iter().any(|w| w == "-?" || w == "--help") {
-        return print_all(&command.spec.help(program.name));
+    if program.asks_for_help(words) {
+        return print_all(&command.spec.help(&program.typed()));
     }
     let out = Box::new(std::io::BufWriter::new(std::io::stdout()));
     let command_line = [&[program.name.to_owned(), command.spec.name.to_owned()], words].concat().join(" ");
@@ -162,32 +205,62 @@ fn run_command(program: &Program, command: &Command, words: &[String]) -> u8 {
 }
 
 impl Program {
-    fn command(&self, name: &str) -> Option<&'static Command> {
+    /// The command of this name.
+    pub fn command(&self, name: &str) -> Option<&'static Command> {
         self.commands.iter().find(|c| c.spec.name == name || c.spec.alias == Some(name))
     }
 
     /// The usage of all commands.
     pub fn usage(&self) -> String {
         let mut text =
-            format!("usage: {} command args ...\nwhere 'command' is one of the following:\n\n", self.name);
+            format!("usage: {} command args ...\nwhere 'command' is one of the following:\n\n", self.typed());
         for command in self.commands {
             _ = writeln!(text, "\t{}", command.spec.usage());
         }
-        _ = writeln!(text, "\nFor further help on a command, run: {} help <command>", self.name);
+        _ = writeln!(text, "\nFor further help on a command, run: {} help <command>", self.typed());
         text
+    }
+
+    /// What is typed to call it.
+    pub fn typed(&self) -> String {
+        match self.kind {
+            Kind::Own if self.name != PLAIN.name => format!("{} {}", PLAIN.name, self.name),
+            _ => self.name.to_owned(),
+        }
+    }
+
+    /// Whether somebody asks what a command takes, before `--` ends its flags.
+    fn asks_for_help(&self, words: &[String]) -> bool {
+        let asks = |word: &str| word == "--help" || (word == "-?" && self.kind == Kind::Own);
+        words.iter().take_while(|word| *word != "--").any(|word| asks(word))
     }
 
     fn help(&self, words: &[String]) -> u8 {
         let Some(name) = words.first() else { return print_all(&self.usage()) };
         match self.command(name) {
-            Some(command) => print_all(&command.spec.help(self.name)),
-            None => {
-                eprint!("unrecognized command '{name}'\n{}", self.usage());
-                EXIT_USAGE
-            }
+            Some(command) => print_all(&command.spec.help(&self.typed())),
+            None => unrecognized(name, &self.usage()),
         }
     }
+
+    /// The names of its commands, so many in a line as fit.
+    fn names_in_lines(&self) -> Vec<String> {
+        let mut lines = vec![String::new()];
+        for command in self.commands {
+            if lines[lines.len() - 1].len() + command.spec.name.len() >= NAMES_WIDTH {
+                lines.push(String::new());
+            }
+            let last = lines.len() - 1;
+            let line = &mut lines[last];
+            line.push_str(if line.is_empty() { "" } else { " " });
+            line.push_str(command.spec.name);
+        }
+        lines
+    }
 }
+
+/// Columns that names of commands take in the list of everything.
+const NAMES_WIDTH: usize = 72;
 
 #[cfg(test)]
 mod tests {

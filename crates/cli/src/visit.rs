@@ -16,7 +16,7 @@ pub mod words;
 
 use crate::args::{Args, Flag};
 use crate::engine::{candidates, refusal};
-use crate::program::Program;
+use crate::program::{Kind, Program};
 use crate::session::Stop;
 use control::{Failure, FailureKind};
 use device::{DeviceError, Env, OpenMode, Options, RealEnv};
@@ -32,6 +32,8 @@ use vdev::PoolState;
 /// The commands.
 pub const PROGRAM: Program = Program {
     name: "sawmill",
+    about: "ZFS in user space",
+    kind: Kind::Own,
     commands: &[
         crate::ls::COMMAND,
         crate::cat::COMMAND,

@@ -9,11 +9,13 @@ mod rename;
 mod select;
 mod set;
 
-use crate::program::{Command, Program};
+use crate::program::{Command, Kind, Program};
 
 /// The commands, in the order of the usage list.
 pub const PROGRAM: Program = Program {
     name: "zfs",
+    about: "file systems and their properties",
+    kind: Kind::OpenZfs,
     commands: &[
         VERSION,
         create::COMMAND,

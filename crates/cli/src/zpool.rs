@@ -18,7 +18,7 @@ mod upgrade;
 mod version;
 mod wait;
 
-use crate::program::{Command, Program};
+use crate::program::{Command, Kind, Program};
 
 pub(crate) use import::search;
 
@@ -28,6 +28,8 @@ pub const VERSION: Command = version::COMMAND;
 /// The commands, in the order of the usage list.
 pub const PROGRAM: Program = Program {
     name: "zpool",
+    about: "pools and their devices",
+    kind: Kind::OpenZfs,
     commands: &[
         version::COMMAND,
         create::COMMAND,

@@ -178,7 +178,9 @@ fn wrong_words_exit_2_with_the_reason_and_the_usage() {
 #[test]
 fn asked_for_usage_goes_to_standard_output() {
     let world = World::new();
-    for line in ["zpool -?", "zfs -?", "zpool help create", "zfs help", "--help"] {
+    for line in
+        ["zpool -?", "zfs -?", "zpool help create", "zfs help", "--help", "bench --help", "help daemon"]
+    {
         assert!(world.ok(line).contains("usage:"), "{line}");
     }
 }
@@ -313,4 +315,17 @@ fn a_link_of_another_name_is_that_command() {
         .output()
         .expect("runs");
     assert_eq!(String::from_utf8_lossy(&out.stdout), "p1\n");
+}
+
+#[test]
+fn inspecting_what_is_no_vdev_fails() {
+    let world = World::without_daemon();
+    let noise: Vec<u8> = (0..2_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::fs::write(world.path().join("noise"), noise).expect("writes");
+    for line in ["inspect W/noise", "inspect -j W/noise", "inspect W/noise zil"] {
+        let printed = world.run(line);
+        assert_eq!(printed.err, "cannot inspect 'W/noise': nothing of a pool is on it\n", "{line}");
+        assert_eq!(printed.code, 1, "{line}");
+        assert!(!printed.out.is_empty(), "{line}");
+    }
 }

@@ -11,6 +11,8 @@ const SPEC: Spec = Spec {
         Flag::value('m', "place", "where"),
         Flag::switch('j', "as JSON").or("json"),
         Flag::long("quite-long", "long"),
+        Flag::long_value("size", "size", "how large"),
+        Flag::long_list("main", "file", "on which"),
     ],
     operands: "<log> ...",
 };
@@ -21,9 +23,9 @@ fn parse(words: &str) -> Result<Args, String> {
 
 #[test]
 fn the_usage_line_is_made_of_the_flags() {
-    let usage = "cut [-fnj] [-o property=value] ... [-m place] [--quite-long] <log> ...";
+    let usage = "cut [-fnj] [-o property=value] ... [-m place] [--quite-long] [--size size] [--main file ...] <log> ...";
     assert_eq!(SPEC.usage(), usage);
-    for word in ["by force", "-j, --json", "-o property=value", "--quite-long"] {
+    for word in ["by force", "-j, --json", "-o property=value", "--quite-long", "--main file ..."] {
         assert!(SPEC.help("saw").contains(word), "{word}");
     }
 }
@@ -36,6 +38,15 @@ fn flags_may_stand_anywhere_and_be_bundled() {
     assert_eq!(args.values('o').collect::<Vec<_>>(), ["a=1", "b=2"]);
     assert_eq!(args.value('m'), Some("y"));
     assert!(!args.has_long("quite-long"));
+}
+
+#[test]
+fn a_list_goes_on_to_the_next_long_flag() {
+    let args = parse("--main a b --size 8k --main c --quite-long d").expect("parses");
+    assert_eq!(args.long_values("main").collect::<Vec<_>>(), ["a", "b", "c"]);
+    assert_eq!(args.long_values("size").collect::<Vec<_>>(), ["8k"]);
+    assert_eq!(args.operands, ["d"]);
+    assert_eq!(parse("--main").err().as_deref(), Some("missing argument for 'main' option"));
 }
 
 #[test]

@@ -63,7 +63,7 @@ const MAGIC: u64 = 0x0073_6177_6d69_6c6c;
 
 /// Errors with the file they are of.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {source}", path.display())]
+#[error("{}", path.display())]
 pub(super) struct FileError {
     path: PathBuf,
     source: io::Error,

@@ -1,62 +1,51 @@
-//! `--name value …` words.
+//! What the flags of a bench say.
 
-use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::Refusal;
+use crate::args::Args;
 
 /// What was given, by name.
-pub(super) struct Words(BTreeMap<String, Vec<String>>);
+pub(super) struct Words<'a>(pub &'a Args);
 
-const NAMES: &[&str] = &[
-    "threads",
-    "size",
-    "span",
-    "ramp",
-    "idle-datasets",
-    "seconds",
-    "main",
-    "log",
-    "log-mirror",
-    "json",
-    "path",
-    "acks",
-    "record",
-    "compression",
-    "compressible",
-    "cache",
-    "files",
-    "records",
-    "batch",
-    "make",
-];
-
-impl Words {
-    /// Splits words; a name takes all that follow up to the next.
-    pub fn parse(words: &[String]) -> Result<Self, String> {
-        let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        let mut current: Option<&str> = None;
-        for word in words {
-            match (word.strip_prefix("--"), current) {
-                (Some(name), _) if NAMES.contains(&name) => {
-                    current = Some(name);
-                    found.entry(name.into()).or_default();
-                }
-                (Some(name), _) => return Err(format!("invalid option '--{name}'")),
-                (None, Some(name)) => found.entry(name.into()).or_default().push(word.clone()),
-                (None, None) => return Err(format!("unexpected word '{word}'")),
+impl Words<'_> {
+    pub fn number(&self, name: &str, default: usize) -> Result<usize, Refusal> {
+        match self.one(name) {
+            None => Ok(default),
+            Some(word) => {
+                word.parse().map_err(|_| Refusal::Usage(format!("bad number '{word}' for --{name}")))
             }
         }
-        Ok(Self(found))
+    }
+
+    pub fn bytes(&self, name: &str, default: u64) -> Result<u64, Refusal> {
+        match self.one(name) {
+            None => Ok(default),
+            Some(word) => {
+                bytes(word).ok_or_else(|| Refusal::Usage(format!("bad size '{word}' for --{name}")))
+            }
+        }
+    }
+
+    pub fn path(&self, name: &str) -> Result<PathBuf, Refusal> {
+        self.one(name).map(PathBuf::from).ok_or_else(|| Refusal::Usage(format!("--{name} FILE is needed")))
+    }
+
+    pub fn paths(&self, name: &str) -> Vec<PathBuf> {
+        self.0.long_values(name).map(PathBuf::from).collect()
     }
 
     pub fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
-    }
-
-    pub fn all(&self, name: &str) -> &[String] {
-        self.0.get(name).map_or(&[], Vec::as_slice)
+        self.0.has_long(name)
     }
 
     pub fn one(&self, name: &str) -> Option<&str> {
-        self.all(name).first().map(String::as_str)
+        self.0.long_values(name).next()
+    }
+
+    /// All of them, for another process.
+    pub fn typed(&self) -> &[String] {
+        &self.0.typed
     }
 }
 
@@ -76,16 +65,6 @@ pub(super) fn bytes(word: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_takes_all_values_up_to_the_next() {
-        let words: Vec<String> = ["--main", "a", "b", "--json", "--log", "c"].map(String::from).to_vec();
-        let words = Words::parse(&words).unwrap();
-        assert_eq!(words.all("main"), ["a", "b"]);
-        assert_eq!(words.one("log"), Some("c"));
-        assert!(words.has("json") && !words.has("log-mirror"));
-        assert!(Words::parse(&["--bogus".into()]).is_err());
-    }
 
     #[test]
     fn sizes_are_binary_multiples() {

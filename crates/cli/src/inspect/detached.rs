@@ -18,15 +18,17 @@ use zil::FoundBlock;
 /// Blocks of one chain by their number. A place may have been used twice: the later block is what is there.
 type Chain = BTreeMap<u64, FoundBlock>;
 
-/// All blocks of logs on the device, by dataset and chain.
-pub async fn log(device: &Arc<dyn Device>) -> Report {
+/// All blocks of logs on the device, by dataset and chain; and whether there is any, or a label.
+pub async fn log(device: &Arc<dyn Device>) -> (Report, bool) {
     let mut report = Report::default();
-    report.section("label", "whose device this is", owner(device).await);
+    let labels = LeafLabels::read(device).await;
+    report.section("label", "whose device this is", owner(&labels));
     let mut datasets: BTreeMap<u64, BTreeMap<[u64; 2], Chain>> = BTreeMap::new();
     for block in blocks(device).await {
         let chains = datasets.entry(block.objset.get()).or_default();
         chains.entry(block.chain).or_default().insert(block.seq.get(), block);
     }
+    let is_any = !datasets.is_empty() || labels.configs.iter().any(Option::is_some);
     let mut found = Report::default();
     for (objset, chains) in datasets {
         let mut section = Report::default();
@@ -36,12 +38,11 @@ pub async fn log(device: &Arc<dyn Device>) -> Report {
         found.section(format!("objset {objset}"), "a dataset, by its number in the pool", section);
     }
     report.section("logs", "blocks that verify; the pool may have some of their records already", found);
-    report
+    (report, is_any)
 }
 
-async fn owner(device: &Arc<dyn Device>) -> Report {
+fn owner(labels: &LeafLabels) -> Report {
     let mut report = Report::default();
-    let labels = LeafLabels::read(device).await;
     let Some(config) = labels.configs.iter().flatten().max_by_key(|config| config.get_u64("txg")) else {
         report.value("config", "missing", "no label verifies");
         return report;

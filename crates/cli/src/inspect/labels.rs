@@ -8,8 +8,8 @@ use std::sync::Arc;
 use vdev::{FoundUberblock, LeafLabels};
 
 /// The four labels: configuration, and the ring of uberblocks. Those that read alike are told
-/// once. `all`: every uberblock whole, and not only the best.
-pub async fn labels(device: &Arc<dyn Device>, all: bool) -> Report {
+/// once. `all`: every uberblock whole, and not only the best. And whether there is a label at all.
+pub async fn labels(device: &Arc<dyn Device>, all: bool) -> (Report, bool) {
     let size = device.info().size_bytes;
     let found = LeafLabels::read(device).await;
     let mut report = Report::default();
@@ -37,7 +37,8 @@ pub async fn labels(device: &Arc<dyn Device>, all: bool) -> Report {
     if let Some(best) = found.uberblock(None) {
         report.section("best uberblock", "the one that an import takes", Report::of_fields(&best.describe()));
     }
-    report
+    let is_any = found.configs.iter().any(Option::is_some) || !found.uberblocks.is_empty();
+    (report, is_any)
 }
 
 fn ring(found: &LeafLabels, all: bool) -> Report {
