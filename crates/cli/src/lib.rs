@@ -17,11 +17,13 @@
 mod args;
 mod bench;
 mod cat;
+mod complete;
 mod cp;
 pub mod daemon;
 mod engine;
 mod inspect;
 mod ls;
+mod manual;
 mod memory;
 mod program;
 mod session;

@@ -40,6 +40,9 @@ pub const PROGRAM: Program = Program {
         crate::tree::COMMAND,
         crate::cp::COMMAND,
         crate::inspect::COMMAND,
+        crate::complete::COMPLETIONS,
+        crate::complete::COMPLETE,
+        crate::manual::COMMAND,
     ],
 };
 

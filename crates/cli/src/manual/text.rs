@@ -1,0 +1,91 @@
+//! What pages tell beside what the tables of commands do.
+
+use crate::program::Program;
+
+type Section = (&'static str, &'static [&'static str]);
+
+/// Sections of a program's page.
+pub(super) fn about(program: &Program) -> &'static [Section] {
+    match program.name {
+        "zpool" => ZPOOL,
+        "zfs" => ZFS,
+        "daemon" => DAEMON,
+        "bench" => BENCH,
+        _ => SAWMILL,
+    }
+}
+
+/// More about a command, by its page.
+pub(super) fn more(page: &str) -> &'static [&'static str] {
+    match page {
+        "zpool-create" | "zpool-add" => VDEVS,
+        "zpool-import" => IMPORT,
+        _ => &[],
+    }
+}
+
+const ZPOOL: &[Section] = &[(
+    "DESCRIPTION",
+    &[
+        "Makes and looks after pools in the format of OpenZFS, without a kernel module. Words and output are those of OpenZFS's zpool.",
+        "The first command starts the daemon that holds pools open, see sawmill-daemon(1).",
+    ],
+)];
+
+const ZFS: &[Section] = &[(
+    "DESCRIPTION",
+    &[
+        "Makes, mounts and destroys file systems in pools, and sets their properties. Words and output are those of OpenZFS's zfs.",
+        "File systems are mounted through FUSE: /dev/fuse is needed, and root, or fusermount3 for other users.",
+    ],
+)];
+
+const DAEMON: &[Section] = &[
+    (
+        "DESCRIPTION",
+        &[
+            "The daemon holds pools open between commands, and serves their mounts. Any command of zpool or zfs that finds none starts it.",
+            "It may be killed at any time: the next one opens the same pools again and replays their logs. What it had open is remembered in a file, also over a reboot.",
+            "Where systemd runs, sawmill.service is the daemon of root. Enabled, it opens the pools at boot.",
+        ],
+    ),
+    (
+        "ENVIRONMENT",
+        &[
+            "SAWMILL_RUN: one directory for everything that the daemon keeps, instead of those below FILES. A daemon of its own goes with it.",
+            "SAWMILL_LOG: what the daemon tells in its log, as in SAWMILL_LOG=debug.",
+        ],
+    ),
+    (
+        "FILES",
+        &[
+            "Of root: /run/sawmill/socket, /run/sawmill/daemon.log, and /var/lib/sawmill/pools.cache, the pools to open again.",
+            "Of other users: sawmill/ in $XDG_RUNTIME_DIR, and pools.cache in $XDG_STATE_HOME/sawmill or ~/.local/state/sawmill.",
+        ],
+    ),
+];
+
+const BENCH: &[Section] = &[(
+    "DESCRIPTION",
+    &[
+        "Measures commits, streams, small files and replays on pools that it makes on the files given, in process, and writes to files of any mounted file system.",
+        "Sizes are numbers with k, m or g behind them. SAWMILL_DELAY=FILE=8ms,... slows devices down to the latency of a disk.",
+    ],
+)];
+
+const SAWMILL: &[Section] = &[(
+    "DESCRIPTION",
+    &[
+        "ZFS in user space: pools whose bytes on disk are OpenZFS's own, mounted without a kernel module. Called through a link named zpool or zfs, it is that command.",
+        "ls, cat, tree, cp and inspect open pools by themselves, without a mount and without the daemon.",
+    ],
+)];
+
+const VDEVS: &[&str] = &[
+    "A vdev is a file or a block device, or one of mirror, raidz, raidz2 and raidz3 with the devices behind it. Files are given by their whole paths.",
+    "log, with devices or mirrors of them behind it, makes separate log devices: what fsync(2) waits for is written there. special makes devices for metadata.",
+];
+
+const IMPORT: &[&str] = &[
+    "Without a pool, it lists those that could be opened. Opening one claims its intent logs, and replays them before anything is mounted.",
+];
