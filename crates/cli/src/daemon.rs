@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  first command ─► start: lock, run `sawmill daemon run` ─► waits for the socket
-//!                                   │ own session, no tty, log file
+//!                                   │ own session, no tty, log file; or has systemd start its unit
 //!                                   ▼
 //!             daemon lock ─► pools of the cache file ─► socket ─► requests … ─► stop: sync
 //! ```
@@ -21,6 +21,7 @@ mod commands;
 mod log;
 mod run;
 mod start;
+mod systemd;
 
 use crate::engine::Engine;
 use crate::program::{Kind, Program};

@@ -145,6 +145,9 @@ fn stop(session: &mut Session, args: &Args) -> Outcome {
 
 fn logs(session: &mut Session, args: &Args) -> Outcome {
     no_operands(args)?;
+    if super::systemd::show_journal(session.paths(), args.has('f')) {
+        return Ok(0);
+    }
     let path = session.paths().log();
     let Ok(mut file) = File::open(&path) else { return Ok(0) };
     loop {

@@ -79,6 +79,7 @@ pub fn run<S: Restore>(paths: &RunPaths, engine: impl FnOnce(PoolCache) -> S) ->
             stopper.notify_one();
         });
         tracing::info!(pid = std::process::id(), socket = %paths.socket().display(), "ready");
+        super::systemd::notify_ready();
         let served = server.serve(Arc::clone(&service)).await;
         // Gone before the last sync: the next command starts a new daemon, which waits
         // for our lock.

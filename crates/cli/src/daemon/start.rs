@@ -65,6 +65,9 @@ pub fn start(paths: &RunPaths) -> Result<(), StartError> {
     if client.answers() {
         return Ok(());
     }
+    if super::systemd::start(paths) && client.answers() {
+        return Ok(());
+    }
     let log = open_for(&paths.log(), |o| o.append(true).create(true))?;
     let log_start = log.metadata().map_or(0, |m| m.len());
     let child = spawn(log).map_err(StartError::Spawn)?;
