@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 release := $(or $(CARGO_TARGET_DIR),target)/release/sawmill
 
-.PHONY: demo test bench build install uninstall
+.PHONY: demo test bench build install uninstall deb
 
 demo:
 	@scripts/setup demo
@@ -32,3 +32,6 @@ install: $(release)
 
 uninstall: $(release)
 	scripts/install --uninstall $(release) $(PREFIX) $(DESTDIR)
+
+deb: $(release)
+	scripts/package $(release)
