@@ -96,6 +96,11 @@ impl Changes {
         written.into_iter().chain(self.freed.next_at(from)).min()
     }
 
+    /// Whether the object will take another amount of space when this group has been written.
+    pub fn moves_space(&self) -> bool {
+        self.dies || self.spill.is_some() || !self.blocks.is_empty() || self.freed.next_at(0).is_some()
+    }
+
     /// Whether any block of `range` is written or freed.
     pub fn touches(&self, range: &std::ops::Range<u64>) -> bool {
         self.blocks.range(range.clone()).next().is_some() || self.freed.intersects(range)

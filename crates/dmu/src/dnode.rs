@@ -313,6 +313,15 @@ impl Dnode {
         bytes.saturating_add(SECTOR_BYTES / 2) / SECTOR_BYTES + u64::from(state.synced.extra_slots) + 1
     }
 
+    /// Whether [`Dnode::sectors`] stays as it is until the next change: no txg has blocks of the
+    /// object still to write.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let state = self.state.lock();
+        let mut changes = state.pending.iter().chain(state.syncing.as_deref());
+        !changes.any(Changes::moves_space)
+    }
+
     /// Whether it was freed: nothing may be changed in it any more.
     #[must_use]
     pub fn is_freed(&self) -> bool {

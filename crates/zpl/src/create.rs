@@ -94,6 +94,14 @@ pub(crate) struct Birth {
     pub extra: Extra,
 }
 
+/// The ACLs that follow from a directory's default ACL.
+pub(crate) struct NewAcls {
+    /// What a new directory hands on in its turn.
+    default: PosixAcl,
+    /// The object's own.
+    access: PosixAcl,
+}
+
 impl Zfs {
     /// Makes `node` under `name` in `dir`. Of `permissions` the bits in the umask are dropped;
     /// a symbolic link has all, whatever is asked for. The group is the directory's where that
@@ -111,10 +119,28 @@ impl Zfs {
     ) -> Result<Attributes> {
         self.check_writable()?;
         let parent = self.directory(dir).await?;
+        let (birth, acls) = self.birth_in(&parent, node, permissions, cred).await?;
+        let mut attributes = self.create_by(Origin::Client, &parent, name, node, birth).await?;
+        if let Some(acls) = acls {
+            self.hand_on(&attributes, &acls).await?;
+            attributes = self.attributes(attributes.object).await?;
+        }
+        self.settle(attributes.object).await?;
+        Ok(attributes)
+    }
+
+    /// What a new object gets from its directory and from whoever makes it.
+    pub(crate) async fn birth_in(
+        &self,
+        parent: &Arc<Znode>,
+        node: NewNode<'_>,
+        permissions: u32,
+        cred: Cred,
+    ) -> Result<(Birth, Option<NewAcls>)> {
         let inherits = parent.mode() & MODE_SETGID != 0;
         let default_acl = match node.kind() {
             FileKind::Symlink => None,
-            _ => self.default_acl(&parent).await?,
+            _ => self.default_acl(parent).await?,
         };
         let acl = default_acl.clone().map(|acl| acl.inherited(permissions));
         let masked = match &acl {
@@ -134,20 +160,16 @@ impl Zfs {
             slots: self.options().dnode_slots,
             ..Birth::default()
         };
-        let mut attributes = self.create_by(Origin::Client, &parent, name, node, birth).await?;
-        if let Some((default_acl, acl)) = default_acl.zip(acl) {
-            self.hand_on(&attributes, &default_acl, &acl).await?;
-            attributes = self.attributes(attributes.object).await?;
-        }
-        self.settle(attributes.object).await?;
-        Ok(attributes)
+        let acls = default_acl.zip(acl).map(|(default, access)| NewAcls { default, access });
+        Ok((birth, acls))
     }
 
     /// Gives a new object the ACLs that follow from its directory's. Its mode was masked before,
     /// so nobody has had more rights meanwhile.
-    async fn hand_on(&self, made: &Attributes, default_acl: &PosixAcl, acl: &PosixAcl) -> Result<()> {
-        let default = (made.kind == FileKind::Directory).then(|| (posix_acl::DEFAULT, default_acl.encode()));
-        let access = (!acl.is_minimal()).then(|| (posix_acl::ACCESS, acl.encode()));
+    pub(crate) async fn hand_on(&self, made: &Attributes, acls: &NewAcls) -> Result<()> {
+        let is_directory = made.kind == FileKind::Directory;
+        let default = is_directory.then(|| (posix_acl::DEFAULT, acls.default.encode()));
+        let access = (!acls.access.is_minimal()).then(|| (posix_acl::ACCESS, acls.access.encode()));
         for (name, value) in default.into_iter().chain(access) {
             self.change_xattr(Origin::Client, made.object, name, Some(&value), XattrMode::Set).await?;
         }

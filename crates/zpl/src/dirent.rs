@@ -16,6 +16,8 @@ const KIND_SHIFT: u32 = 60;
 
 /// The longest name, in bytes.
 pub const NAME_MAX: usize = 255;
+/// The longest name that other systems may have made, with the feature `longname`.
+pub const LONG_NAME_MAX: usize = 1023;
 
 /// What a name in a directory refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,6 +35,7 @@ mod sa;
 mod setattr;
 mod time;
 mod unlink;
+mod unnamed;
 mod xattr;
 mod xattr_dir;
 mod xvattr;

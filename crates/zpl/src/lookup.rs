@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dmu::zap::{Cursor, ZapEntry};
 use units::ObjectId;
 
-use crate::dirent::Dirent;
+use crate::dirent::{Dirent, LONG_NAME_MAX, NAME_MAX};
 use crate::error::{Result, ZplError};
 use crate::mode::FileKind;
 use crate::range_lock::Span;
@@ -45,12 +45,11 @@ impl Zfs {
         match name {
             b"." => return Ok(parent.attributes()),
             b".." => return self.attributes(parent.attributes().parent).await,
-            _ if name.len() > crate::dirent::NAME_MAX => return Err(ZplError::NameTooLong),
             _ => {}
         }
         let _shared = parent.lock.shared(Span::ALL).await;
         parent.check_linked()?;
-        let (_, child) = self.entry_of(&parent, name).await?.ok_or(ZplError::NotFound)?;
+        let (_, child) = self.existing(&parent, name).await?;
         Ok(child.attributes())
     }
 
@@ -68,6 +67,17 @@ impl Zfs {
             other => other,
         })?;
         Ok(Some((entry, znode)))
+    }
+
+    /// The entry `name`, however long its name is: names longer than new ones may be can only come
+    /// from other systems. The caller holds the directory's lock.
+    ///
+    /// # Errors
+    /// [`ZplError::NotFound`]; [`ZplError::NameTooLong`] for what could not be made either.
+    pub(crate) async fn existing(&self, dir: &Znode, name: &[u8]) -> Result<(Dirent, Arc<Znode>)> {
+        let is_long = name.len() > NAME_MAX;
+        let found = if name.len() > LONG_NAME_MAX { None } else { self.entry_of(dir, name).await? };
+        found.ok_or(if is_long { ZplError::NameTooLong } else { ZplError::NotFound })
     }
 
     /// What `stat` tells.

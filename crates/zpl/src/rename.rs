@@ -114,8 +114,12 @@ impl Zfs {
         mode: RenameMode,
         whiteout: Option<Birth>,
     ) -> Result<()> {
-        self.check_name(from.name)?;
+        self.check_old_name(from.name)?;
         self.check_name(to.name)?;
+        if mode == RenameMode::Exchange || whiteout.is_some() {
+            // Something new gets the old name.
+            self.check_name(from.name)?;
+        }
         let orphan = if from.dir == to.dir {
             let dir = self.directory(from.dir).await?;
             let lock = dir.lock.whole().await;
@@ -177,7 +181,7 @@ impl Zfs {
             dir.check_linked()?;
             dir.check_mutable()?;
         }
-        let (_, moved) = self.entry_of(&dirs.source, from.name).await?.ok_or(ZplError::NotFound)?;
+        let (_, moved) = self.existing(&dirs.source, from.name).await?;
         let taken = self.entry_of(&dirs.target, to.name).await?.map(|(_, znode)| znode);
         let taken = match (mode, taken) {
             (RenameMode::Exchange, None) => return Err(ZplError::NotFound),

@@ -104,9 +104,11 @@ impl Zfs {
         let _parent_lock = parent.lock.whole().await;
         let _lock = znode.lock.whole().await;
         parent.check_linked()?;
-        znode.check_linked()?;
+        znode.check_linkable()?;
         parent.check_mutable()?;
         znode.check_mutable()?;
+        let is_first = znode.life() == Life::Unlinked;
+        let turn = if is_first { Some(self.queue.turn().await) } else { None };
         let mut image = znode.image();
         let links = image.word(ZplAttr::Links) + 1;
         if links > LINKS_MAX {
@@ -115,6 +117,10 @@ impl Zfs {
         let tx = self.begin().await?;
         let entry = Dirent { object, kind: Some(znode.kind()) }.encode();
         parent.zap()?.add_u64(&tx, name, entry).await?;
+        if let Some(turn) = &turn {
+            turn.remove(&tx, object).await?;
+            znode.set_life(Life::Linked);
+        }
         let now = self.now();
         image.set_word(ZplAttr::Links, links);
         image.set_word(ZplAttr::Parent, dir.get());
@@ -124,7 +130,8 @@ impl Zfs {
         entry_added(&mut parent_image, znode.kind());
         stamp_content(&mut parent_image, now);
         parent.store(&tx, parent_image)?;
-        self.journal.names(origin, &tx, self.is_logged(), || {
+        // No record tells of what had no name: this one waits for its txg.
+        self.journal.names(origin, &tx, self.is_logged() && !is_first, || {
             LogRecord::Link(LrLink { dir, object, name: name.to_vec() })
         });
         Ok(znode.attributes())
@@ -168,12 +175,14 @@ impl Zfs {
             _ => {}
         }
         let parent = self.znode(dir).await?;
-        self.check_entry_name(&parent, name)?;
+        if !parent.is_hidden() {
+            self.check_old_name(name)?;
+        }
         let orphan = {
             let _parent_lock = parent.lock.whole().await;
             parent.check_linked()?;
             parent.check_mutable()?;
-            let (_, znode) = self.entry_of(&parent, name).await?.ok_or(ZplError::NotFound)?;
+            let (_, znode) = self.existing(&parent, name).await?;
             match (victim, znode.kind()) {
                 (Victim::File, FileKind::Directory) => return Err(ZplError::IsDirectory),
                 (Victim::Directory, kind) if kind != FileKind::Directory => {

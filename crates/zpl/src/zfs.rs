@@ -305,13 +305,23 @@ impl Zfs {
         if self.read_only_format || self.options().read_only { Err(ZplError::ReadOnly) } else { Ok(()) }
     }
 
+    /// Whether an entry can be made under this name.
+    ///
     /// # Errors
     /// [`ZplError::Invalid`], [`ZplError::NameTooLong`] and [`ZplError::NameNotText`].
     pub(crate) fn check_name(&self, name: &[u8]) -> Result<()> {
+        self.check_old_name(name)?;
+        if name.len() > crate::dirent::NAME_MAX { Err(ZplError::NameTooLong) } else { Ok(()) }
+    }
+
+    /// Whether an entry of this name can be taken away: other systems may have made longer ones.
+    ///
+    /// # Errors
+    /// [`ZplError::Invalid`] and [`ZplError::NameNotText`].
+    pub(crate) fn check_old_name(&self, name: &[u8]) -> Result<()> {
         match name {
             b"" => Err(ZplError::NotFound),
             b"." | b".." => Err(ZplError::Invalid("dot names cannot be changed")),
-            _ if name.len() > crate::dirent::NAME_MAX => Err(ZplError::NameTooLong),
             _ if name.contains(&b'/') || name.contains(&0) => {
                 Err(ZplError::Invalid("slash or NUL in a name"))
             }
@@ -322,7 +332,7 @@ impl Zfs {
 
     /// [`Zfs::check_name`]; in a hidden directory everything is a name but what has no bytes.
     pub(crate) fn check_entry_name(&self, dir: &Znode, name: &[u8]) -> Result<()> {
-        if dir.word(ZplAttr::Flags) & flags::XATTR == 0 {
+        if !dir.is_hidden() {
             return self.check_name(name);
         }
         let fits = (1..=crate::dirent::NAME_MAX).contains(&name.len()) && !name.contains(&0);
@@ -392,6 +402,20 @@ impl Zfs {
             SyncPolicy::Disabled => Ok(()),
             SyncPolicy::Standard | SyncPolicy::Always => self.journal.commit(None).await,
         }
+    }
+
+    /// Makes everything done so far stable, whatever the property `sync` says: nobody who has unmounted
+    /// a file system expects to lose what was on it.
+    ///
+    /// # Errors
+    /// When that is not possible.
+    pub async fn sync_for_unmount(&self) -> Result<()> {
+        self.sync().await?;
+        let txgs = self.os.txgs();
+        if self.is_logged() || self.check_writable().is_err() {
+            return Ok(());
+        }
+        Ok(txgs.wait_synced(txgs.open_txg()).await?)
     }
 
     /// Stores access times that are only in memory so far.

@@ -56,6 +56,8 @@ pub struct Attributes {
     pub links: u32,
     /// Space that it takes, in units of 512 bytes, what no txg has written yet included.
     pub sectors: u64,
+    /// That space will not change before the object is changed.
+    pub is_settled: bool,
     /// Preferred unit of I/O.
     pub block_bytes: u32,
     /// Which device, if it is one.
@@ -72,6 +74,8 @@ pub struct Attributes {
     pub parent: ObjectId,
     /// Persistent flags ([`crate::flags`]).
     pub flags: u64,
+    /// Its project; 0 where there are none.
+    pub project: u32,
 }
 
 /// See the module.
@@ -94,6 +98,8 @@ struct State {
     stamped: Option<(Txg, Timestamp)>,
     opens: u64,
     life: Life,
+    /// It never had a name, rather than lost its last one.
+    is_unnamed: bool,
     /// The access time in memory is newer than the stored one.
     atime_dirty: bool,
     xattrs: Option<Arc<NvList>>,
@@ -145,6 +151,7 @@ impl Znode {
             stamped: None,
             opens: 0,
             life,
+            is_unnamed: false,
             atime_dirty: false,
             xattrs: None,
         };
@@ -168,6 +175,11 @@ impl Znode {
     #[must_use]
     pub fn kind(&self) -> FileKind {
         self.kind
+    }
+
+    /// Whether it holds extended attributes of an object.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.word(ZplAttr::Flags) & flags::XATTR != 0
     }
 
     /// The entries of a directory.
@@ -196,6 +208,7 @@ impl Znode {
             size: image.word(ZplAttr::Size),
             links: narrow(ZplAttr::Links),
             sectors: self.dnode.sectors(),
+            is_settled: self.dnode.is_settled(),
             block_bytes: self.dnode.block_bytes(),
             device: DeviceNumber::decode(image.word(ZplAttr::Rdev)),
             atime: image.time(ZplAttr::Atime),
@@ -204,6 +217,7 @@ impl Znode {
             crtime: image.time(ZplAttr::Crtime),
             parent: ObjectId::new(image.word(ZplAttr::Parent)),
             flags: image.word(ZplAttr::Flags),
+            project: narrow(ZplAttr::Projid),
         }
     }
 
@@ -269,6 +283,24 @@ impl Znode {
         }
     }
 
+    /// Whether a file can take a further name, or the first one if it was made without.
+    ///
+    /// # Errors
+    /// [`ZplError::NotFound`] when it has lost its last name.
+    pub(crate) fn check_linkable(&self) -> Result<()> {
+        let state = self.state.lock();
+        match state.life {
+            Life::Linked => Ok(()),
+            Life::Unlinked if state.is_unnamed => Ok(()),
+            Life::Unlinked | Life::Freed => Err(ZplError::NotFound),
+        }
+    }
+
+    /// It was made without a name and may still get one.
+    pub(crate) fn set_unnamed(&self) {
+        self.state.lock().is_unnamed = true;
+    }
+
     /// Refuses what the flags forbid.
     ///
     /// # Errors
@@ -291,7 +323,9 @@ impl Znode {
     }
 
     pub(crate) fn set_life(&self, life: Life) {
-        self.state.lock().life = life;
+        let mut state = self.state.lock();
+        state.life = life;
+        state.is_unnamed = false;
     }
 
     /// A copy of the attributes to work on. Stays current only under the whole lock.

@@ -23,7 +23,7 @@ pub enum ZapError {
         /// The name, bytes that are not UTF-8 replaced.
         name: String,
     },
-    /// The name is empty, longer than 255 bytes or contains a NUL; or the ZAP's keys are of
+    /// The name is empty, longer than 1023 bytes or contains a NUL; or the ZAP's keys are of
     /// the other kind (names, arrays of `u64`).
     #[error("object {object}: a key of {bytes} bytes cannot be a name in this ZAP")]
     BadName {

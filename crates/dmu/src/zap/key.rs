@@ -4,7 +4,7 @@
 //! its NUL, or over the words in little-endian bytes. Only its top bits count: 28, or 48 with
 //! [`ZAP_FLAG_HASH64`](super::ZAP_FLAG_HASH64); the others are cleared.
 
-use ondisk::zap::NAME_MAX_BYTES;
+use ondisk::zap::{LONG_NAME_MAX_BYTES, NAME_MAX_BYTES};
 use units::ObjectId;
 
 use super::error::ZapError;
@@ -55,9 +55,10 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// A name.
+    /// A name, as long as the feature `longname` allows: entries that other systems made are found. Who
+    /// makes names keeps them to 255 bytes.
     pub(super) fn name(object: ObjectId, params: &Params, name: &[u8]) -> Result<Self, ZapError> {
-        let usable = !name.is_empty() && name.len() < NAME_MAX_BYTES && !name.contains(&0);
+        let usable = !name.is_empty() && name.len() < LONG_NAME_MAX_BYTES && !name.contains(&0);
         if !usable || params.word_keys() {
             return Err(ZapError::BadName { object, bytes: name.len() });
         }

@@ -10,5 +10,6 @@ mod parallel;
 mod policies;
 mod random;
 mod space;
+mod unnamed;
 mod world;
 mod xattrs;

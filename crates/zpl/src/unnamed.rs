@@ -1,0 +1,45 @@
+//! Files that are made without a name (`O_TMPFILE`), and get one later or never.
+//!
+//! Such a file stands in the delete queue from the first moment, so that a crash or its last close frees it. No
+//! log record tells of it; giving it a name goes with its txg, which whoever makes anything stable then waits for.
+
+use std::sync::Arc;
+
+use units::ObjectId;
+
+use crate::create::{Birth, NewNode};
+use crate::error::Result;
+use crate::options::Cred;
+use crate::sa::ZplAttr;
+use crate::zfs::Zfs;
+use crate::znode::{Attributes, Znode};
+
+impl Zfs {
+    /// Makes a file that has no name, and opens it; it inherits from `dir` what a file there would.
+    ///
+    /// # Errors
+    /// Those of the layers below.
+    pub async fn create_unnamed(&self, dir: ObjectId, permissions: u32, cred: Cred) -> Result<Attributes> {
+        self.check_writable()?;
+        let parent = self.directory(dir).await?;
+        let (birth, acls) = self.birth_in(&parent, NewNode::File, permissions, cred).await?;
+        let made = self.bring_up_unnamed(&parent, &birth).await?;
+        if let Some(acls) = acls {
+            self.hand_on(&made, &acls).await?;
+        }
+        self.attributes(made.object).await
+    }
+
+    async fn bring_up_unnamed(&self, parent: &Znode, birth: &Birth) -> Result<Attributes> {
+        let mut image = self.newborn(parent, NewNode::File, birth).await?;
+        image.set_word(ZplAttr::Links, 0);
+        let turn = self.queue.turn().await;
+        let tx = self.begin().await?;
+        let znode = self.bring_up(&tx, NewNode::File, birth, image).await?;
+        turn.add(&tx, znode.object()).await?;
+        znode.set_unnamed();
+        znode.open()?;
+        self.cache.insert(Arc::clone(&znode));
+        Ok(znode.attributes())
+    }
+}
