@@ -25,6 +25,8 @@ mod held;
 mod import;
 mod info;
 mod labelclear;
+mod mount_options;
+mod mounting;
 mod mounts;
 mod obstacle;
 mod probe;

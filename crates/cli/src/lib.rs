@@ -25,6 +25,7 @@ mod inspect;
 mod ls;
 mod manual;
 mod memory;
+mod mount_helper;
 mod program;
 mod session;
 mod tree;

@@ -73,6 +73,10 @@ const EXIT_UNSUPPORTED: u8 = 1;
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> u8 {
     let words: Vec<String> = argv.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let (called, words) = words.split_first().map_or(("", words.as_slice()), |(first, rest)| (first, rest));
+    let file_name = Path::new(called).file_name().and_then(|name| name.to_str());
+    if let Some(code) = crate::mount_helper::run(file_name, words) {
+        return code;
+    }
     if let Some(program) = by_link(called) {
         return run_program(program, words);
     }

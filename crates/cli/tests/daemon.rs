@@ -268,6 +268,26 @@ fn a_daemon_stops_though_a_file_is_open() {
 }
 
 #[test]
+fn a_slow_unmount_stops_nobody_from_looking() {
+    if let Some(lack) = lack_of_fuse() {
+        Need::Fuse.is_missing(lack);
+        return;
+    }
+    let place = Place::with_files();
+    place.ok("zpool create -m W/mnt p1 W/d1");
+    place.ok("daemon stop");
+    let delays = format!("{}=300ms", place.path("d1").display());
+    let started = place.command("daemon start").env("SAWMILL_DELAY", delays).status().expect("runs");
+    assert!(started.success(), "{}", place.log());
+    std::fs::write(place.path("mnt/a"), vec![7; 1 << 20]).expect("writes");
+    let mut unmount = place.command("zfs unmount p1").spawn().expect("runs");
+    // It is mounted no more, and its data are being made stable.
+    while !place.ok("zfs mount").is_empty() {}
+    assert!(unmount.try_wait().expect("ours").is_none(), "who looks has waited for the unmount");
+    assert!(unmount.wait().expect("ends").success());
+}
+
+#[test]
 fn history_has_every_command_that_changed_the_pool() {
     let place = Place::with_files();
     place.ok("zpool create -m none p1 W/d1");

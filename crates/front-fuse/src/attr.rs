@@ -1,13 +1,18 @@
 //! Attributes as the kernel wants them.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
 use units::ObjectId;
 use zpl::{Attributes, DeviceNumber, FileKind, SetTime, Timestamp};
 
-/// The kernel calls the root 1; no file has that number, for it is the master node's.
-const ROOT_INODE: u64 = 1;
+use crate::abi::{Attr, AttrOut, EntryOut, ROOT_ID};
+
+/// How long the kernel may believe names, and attributes that only requests change: all requests
+/// come through it, and it knows what each of them changes.
+const LASTING: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long it may believe attributes of a file with data that no txg has written yet: then only
+/// does it show how much space they take.
+const PASSING: Duration = Duration::from_secs(1);
 
 /// Between the kernel's numbers and the file system's.
 #[derive(Clone, Copy)]
@@ -16,25 +21,28 @@ pub(crate) struct Inodes {
 }
 
 impl Inodes {
-    pub fn object(self, inode: INodeNo) -> ObjectId {
-        if inode.0 == ROOT_INODE { self.root } else { ObjectId::new(inode.0) }
+    /// No file is object 1, for that is the master node.
+    pub fn object(self, inode: u64) -> ObjectId {
+        if inode == ROOT_ID { self.root } else { ObjectId::new(inode) }
     }
 
-    pub fn inode(self, object: ObjectId) -> INodeNo {
-        INodeNo(if object == self.root { ROOT_INODE } else { object.get() })
+    pub fn inode(self, object: ObjectId) -> u64 {
+        if object == self.root { ROOT_ID } else { object.get() }
     }
 
-    pub fn attr(self, of: &Attributes) -> FileAttr {
-        FileAttr {
+    pub fn attr(self, of: &Attributes) -> Attr {
+        Attr {
             ino: self.inode(of.object),
             size: of.size,
             blocks: of.sectors,
-            atime: system_time(of.atime),
-            mtime: system_time(of.mtime),
-            ctime: system_time(of.ctime),
-            crtime: system_time(of.crtime),
-            kind: file_type(of.kind),
-            perm: of.permissions as u16,
+            // Seconds before 1970 go as negative numbers.
+            atime: of.atime.secs as u64,
+            mtime: of.mtime.secs as u64,
+            ctime: of.ctime.secs as u64,
+            atimensec: of.atime.nanos,
+            mtimensec: of.mtime.nanos,
+            ctimensec: of.ctime.nanos,
+            mode: file_type(of.kind) | of.permissions,
             nlink: of.links,
             uid: of.uid,
             gid: of.gid,
@@ -43,17 +51,42 @@ impl Inodes {
             flags: 0,
         }
     }
+
+    pub fn attr_out(self, of: &Attributes) -> AttrOut {
+        AttrOut { attr_valid: valid(of).as_secs(), attr: self.attr(of), ..AttrOut::default() }
+    }
+
+    pub fn entry_out(self, of: &Attributes) -> EntryOut {
+        EntryOut {
+            nodeid: self.inode(of.object),
+            generation: of.generation,
+            entry_valid: LASTING.as_secs(),
+            attr_valid: valid(of).as_secs(),
+            attr: self.attr(of),
+            ..EntryOut::default()
+        }
+    }
+
+    /// There is no such name, which the kernel may believe as long.
+    pub fn no_entry() -> EntryOut {
+        EntryOut { entry_valid: LASTING.as_secs(), ..EntryOut::default() }
+    }
 }
 
-pub(crate) fn file_type(kind: FileKind) -> FileType {
+fn valid(of: &Attributes) -> Duration {
+    if of.is_settled { LASTING } else { PASSING }
+}
+
+/// The type in the upper bits of a mode.
+pub(crate) fn file_type(kind: FileKind) -> u32 {
     match kind {
-        FileKind::Fifo => FileType::NamedPipe,
-        FileKind::CharDevice => FileType::CharDevice,
-        FileKind::Directory => FileType::Directory,
-        FileKind::BlockDevice => FileType::BlockDevice,
-        FileKind::File => FileType::RegularFile,
-        FileKind::Symlink => FileType::Symlink,
-        FileKind::Socket => FileType::Socket,
+        FileKind::Fifo => libc::S_IFIFO,
+        FileKind::CharDevice => libc::S_IFCHR,
+        FileKind::Directory => libc::S_IFDIR,
+        FileKind::BlockDevice => libc::S_IFBLK,
+        FileKind::File => libc::S_IFREG,
+        FileKind::Symlink => libc::S_IFLNK,
+        FileKind::Socket => libc::S_IFSOCK,
     }
 }
 
@@ -66,29 +99,9 @@ fn encode_device(device: DeviceNumber) -> u32 {
     (device.minor & 0xff) | ((device.major & 0xfff) << 8) | ((device.minor & 0xf_ff00) << 12)
 }
 
-fn system_time(time: Timestamp) -> SystemTime {
-    let nanos = Duration::from_nanos(time.nanos.into());
-    let secs = Duration::from_secs(time.secs.unsigned_abs());
-    if time.secs >= 0 { UNIX_EPOCH + secs + nanos } else { UNIX_EPOCH - secs + nanos }
-}
-
-/// A time from a request. `fuser` 0.18 takes the nanoseconds of a time before 1970 off where they
-/// are to be put on: -2 s and 0.25 s, which is -1.75 s, arrive as -2.25 s.
-fn timestamp(time: SystemTime) -> Timestamp {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(after) => Timestamp { secs: after.as_secs() as i64, nanos: after.subsec_nanos() },
-        Err(before) => {
-            let before = before.duration();
-            Timestamp { secs: -(before.as_secs() as i64), nanos: before.subsec_nanos() }
-        }
-    }
-}
-
-pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
-    match time {
-        TimeOrNow::Now => SetTime::Now,
-        TimeOrNow::SpecificTime(time) => SetTime::To(timestamp(time)),
-    }
+/// A time to set, as SETATTR has it.
+pub(crate) fn set_time(is_now: bool, secs: u64, nanos: u32) -> SetTime {
+    if is_now { SetTime::Now } else { SetTime::To(Timestamp { secs: secs as i64, nanos }) }
 }
 
 #[cfg(test)]
@@ -96,29 +109,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_before_1970_are_told_as_they_are() {
-        let before = |secs, nanos| UNIX_EPOCH - Duration::new(secs, nanos);
-        assert_eq!(system_time(Timestamp { secs: -2, nanos: 250_000_000 }), before(1, 750_000_000));
-        assert_eq!(system_time(Timestamp { secs: -1, nanos: 0 }), before(1, 0));
-    }
-
-    #[test]
-    fn times_in_requests_are_taken_as_meant() {
-        // As `fuser` makes them of the kernel's seconds and nanoseconds.
-        let request = |secs: i64, nanos| match secs {
-            0.. => UNIX_EPOCH + Duration::new(secs as u64, nanos),
-            _ => UNIX_EPOCH - Duration::new(secs.unsigned_abs(), nanos),
-        };
-        for (secs, nanos) in [(-43_200, 123_456_789), (-2, 999_999_999), (-1, 0), (0, 1), (4_102_444_800, 0)]
-        {
-            assert_eq!(timestamp(request(secs, nanos)), Timestamp { secs, nanos });
-        }
-    }
-
-    #[test]
     fn device_numbers_survive_the_way_there_and_back() {
         for device in [DeviceNumber { major: 259, minor: 70_000 }, DeviceNumber { major: 1, minor: 3 }] {
             assert_eq!(decode_device(encode_device(device)), device);
         }
+    }
+
+    #[test]
+    fn times_before_1970_are_taken_as_meant() {
+        let time = Timestamp { secs: -2, nanos: 250_000_000 };
+        assert_eq!(set_time(false, -2_i64 as u64, 250_000_000), SetTime::To(time));
     }
 }

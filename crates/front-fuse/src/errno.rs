@@ -1,37 +1,37 @@
 //! The one place where an error of the file layer becomes a number.
 
-use fuser::Errno;
+use rustix::io::Errno;
 use zpl::ZplError;
 
 /// The errno that a program sees.
 pub(crate) fn errno(error: &ZplError) -> Errno {
     match error {
-        ZplError::NotFound => Errno::ENOENT,
-        ZplError::Stale { .. } => Errno::ESTALE,
-        ZplError::Exists => Errno::EEXIST,
-        ZplError::NotDirectory => Errno::ENOTDIR,
-        ZplError::IsDirectory => Errno::EISDIR,
-        ZplError::NotEmpty => Errno::ENOTEMPTY,
-        ZplError::Invalid(_) => Errno::EINVAL,
-        ZplError::NotPermitted(_) => Errno::EPERM,
-        ZplError::AccessDenied => Errno::EACCES,
-        ZplError::NameTooLong => Errno::ENAMETOOLONG,
-        ZplError::NameNotText => Errno::from_i32(libc::EILSEQ),
-        ZplError::TooBig => Errno::EFBIG,
-        ZplError::TooManyLinks => Errno::EMLINK,
-        ZplError::NoAttribute => Errno::NO_XATTR,
-        ZplError::NoSuchOffset => Errno::ENXIO,
-        ZplError::ReadOnly => Errno::EROFS,
-        ZplError::NoSpace => Errno::ENOSPC,
-        ZplError::QuotaExceeded => Errno::from_i32(libc::EDQUOT),
-        ZplError::Unsupported(_) => Errno::EOPNOTSUPP,
+        ZplError::NotFound => Errno::NOENT,
+        ZplError::Stale { .. } => Errno::STALE,
+        ZplError::Exists => Errno::EXIST,
+        ZplError::NotDirectory => Errno::NOTDIR,
+        ZplError::IsDirectory => Errno::ISDIR,
+        ZplError::NotEmpty => Errno::NOTEMPTY,
+        ZplError::Invalid(_) => Errno::INVAL,
+        ZplError::NotPermitted(_) => Errno::PERM,
+        ZplError::AccessDenied => Errno::ACCESS,
+        ZplError::NameTooLong => Errno::NAMETOOLONG,
+        ZplError::NameNotText => Errno::ILSEQ,
+        ZplError::TooBig => Errno::FBIG,
+        ZplError::TooManyLinks => Errno::MLINK,
+        ZplError::NoAttribute => Errno::NODATA,
+        ZplError::NoSuchOffset => Errno::NXIO,
+        ZplError::ReadOnly => Errno::ROFS,
+        ZplError::NoSpace => Errno::NOSPC,
+        ZplError::QuotaExceeded => Errno::DQUOT,
+        ZplError::Unsupported(_) => Errno::OPNOTSUPP,
         ZplError::Damaged { .. }
         | ZplError::Decode(_)
         | ZplError::Dmu(_)
         | ZplError::Zap(_)
         | ZplError::Log(_) => {
             tracing::error!(%error, source = ?std::error::Error::source(error), "a request failed");
-            Errno::EIO
+            Errno::IO
         }
     }
 }

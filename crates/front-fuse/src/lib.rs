@@ -9,12 +9,30 @@
 //! opened for direct I/O: its writes then arrive as one request each, with that flag, and are
 //! stable when the reply goes out. All others are cached by the kernel for reading, and come as
 //! writes at once; `fsync` follows as a request of its own.
+//!
+//! What the kernel does not pass on: `sync(2)` and `syncfs(2)` reach only servers of block devices and of
+//! virtual machines (FUSE_SYNCFS, which is answered if it comes), and `umount(2)` does not wait for a
+//! server (FUSE_DESTROY likewise). Who unmounts through us waits until data are stable; after `umount(8)` they are
+//! made so at once.
 #![forbid(unsafe_code)]
 
+mod abi;
 mod attr;
+mod attributes;
+mod connection;
+mod data;
 mod errno;
 mod files;
+mod handshake;
+mod headroom;
+mod ioctl;
+mod listing;
 mod mount;
-mod requests;
+mod names;
+mod notifier;
+mod reply;
+mod request;
+mod session;
 
-pub use mount::{MountError, MountOptions, Mounted, detach_stale, mount};
+pub use headroom::Short;
+pub use mount::{Access, MountError, MountFlags, MountOptions, Mounted, detach_stale, mount};

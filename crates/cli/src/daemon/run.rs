@@ -2,6 +2,7 @@
 
 use super::cache::PoolCache;
 use control::{Client, RunPaths, ServeError, Server, Service};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::future::Future;
 use std::io::{self, Write};
@@ -58,6 +59,7 @@ pub trait Restore: Service {
 /// Why it cannot run; nothing was served then.
 pub fn run<S: Restore>(paths: &RunPaths, engine: impl FnOnce(PoolCache) -> S) -> Result<(), DaemonError> {
     let _lock = lock(paths)?;
+    raise_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("control")
@@ -97,6 +99,15 @@ fn listen(paths: &RunPaths) -> Result<Server, ServeError> {
     match rustix::process::geteuid().is_root() {
         true => server.and_public(&paths.public_socket()),
         false => Ok(server),
+    }
+}
+
+/// As many descriptors as the system allows: the soft limit of 1024 that most processes start with is for
+/// programs that use `select(2)`.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::warn!(%error, ?limit, "the limit of open files stays");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::create::{dataset_props, stored};
 use super::destroy::remove_empty;
+use super::mount_options::FOLLOWED;
 use super::{Held, Holder, refusal, support};
 use control::props::{
     Access, Occasion, Prop, Props, Source, Value, WRITTEN_SINCE, dataset_prop, parse_dataset,
@@ -163,17 +164,6 @@ impl Holder {
         None
     }
 
-    /// A property that is a number.
-    pub(super) async fn number(&self, held: &Held, dataset: &str, property: &str) -> Result<u64, Failure> {
-        let info = self.dataset_info(held, dataset).await?;
-        let set = info.props.get(property).map(|prop| prop.value.clone());
-        let default = || dataset_prop(property).map(control::props::PropDef::default_value);
-        match set.or_else(default) {
-            Some(Value::Number(number)) => Ok(number),
-            _ => Ok(0),
-        }
-    }
-
     pub(super) async fn create_dataset(&self, call: DatasetCreate) -> Result<(), Failure> {
         let _alone = self.changing.lock().await;
         let name = call.name.as_str();
@@ -285,8 +275,14 @@ impl Holder {
         let how = Inherit { recursive: call.recursive, received: call.received };
         let taken_back = held.pool.inherit_prop(&call.name, name, how).await;
         taken_back.map_err(|e| refusal::pool("inherit", &call.name, &e))?;
-        match name {
-            "mountpoint" => self.remount_below(&held, &call.name).await,
+        self.follow(&held, &call.name, name).await
+    }
+
+    /// What is mounted follows a property that has changed.
+    async fn follow(&self, held: &Held, dataset: &str, property: &str) -> Result<(), Failure> {
+        match property {
+            "mountpoint" => self.remount_below(held, dataset).await,
+            name if FOLLOWED.contains(&name) => self.allow_below(held, dataset).await,
             _ => Ok(()),
         }
     }
@@ -300,10 +296,7 @@ impl Holder {
     ) -> Result<(), Failure> {
         let set = held.pool.set_prop(dataset, property, value).await;
         set.map_err(|e| refusal::pool("set property for", dataset, &e).exits(255))?;
-        match property {
-            "mountpoint" => self.remount_below(held, dataset).await,
-            _ => Ok(()),
-        }
+        self.follow(held, dataset, property).await
     }
 }
 

@@ -141,9 +141,23 @@ pub fn mount(verb: &str, what: &str, error: &MountError) -> Failure {
     let (kind, reason) = match error {
         MountError::NotEmpty { .. } => (FailureKind::Busy, "directory is not empty".to_owned()),
         MountError::Busy { .. } => (FailureKind::Busy, "pool or dataset is busy".to_owned()),
-        MountError::MountPoint { .. } | MountError::Refused { .. } => (FailureKind::Other, chain(error)),
+        MountError::MountPoint { .. } | MountError::Refused { .. } | MountError::Short(_) => {
+            (FailureKind::Other, chain(error))
+        }
     };
     Failure::cannot(kind, verb, what, &reason)
+}
+
+/// A property has been set, but what is mounted cannot follow.
+pub fn remount(dataset: &str, error: &MountError) -> Failure {
+    let reason = match error {
+        MountError::Refused { source, .. } => source.to_string(),
+        _ => chain(error),
+    };
+    Failure::new(
+        FailureKind::Busy,
+        format!("property may be set but unable to remount '{dataset}': {reason}"),
+    )
 }
 
 #[cfg(test)]

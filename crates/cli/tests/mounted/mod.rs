@@ -96,6 +96,41 @@ impl World {
         assert!(output.status.success(), "zfs {line}: {}: {err}", output.status);
     }
 
+    /// Runs `zfs` with these words; it must succeed. Gives what it printed.
+    #[allow(dead_code, reason = "each test program uses a part of it")]
+    pub fn zfs_prints(&self, line: &str) -> String {
+        let output = self.run("zfs", line);
+        assert!(output.status.success(), "zfs {line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Runs `zfs` with these words; what it said if it failed.
+    #[allow(dead_code, reason = "each test program uses a part of it")]
+    pub fn zfs_refuses(&self, line: &str) -> Option<String> {
+        let output = self.run("zfs", line);
+        (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    /// The program under a name of its own.
+    #[allow(dead_code, reason = "each test program uses a part of it")]
+    pub fn link(&self, name: &str) -> PathBuf {
+        let link = self.path("bin").join(name);
+        symlink(env!("CARGO_BIN_EXE_sawmill"), &link).expect("a link");
+        link
+    }
+
+    /// The daemon's number.
+    #[allow(dead_code, reason = "each test program uses a part of it")]
+    pub fn daemon_pid(&self) -> String {
+        self.daemon().expect("its lock file tells its number").as_raw_nonzero().to_string()
+    }
+
+    /// What the kernel tells of the daemon.
+    #[allow(dead_code, reason = "each test program uses a part of it")]
+    pub fn daemon_proc(&self) -> PathBuf {
+        Path::new("/proc").join(self.daemon_pid())
+    }
+
     fn try_zpool(&self, line: &str) -> Output {
         self.run("zpool", line)
     }

@@ -64,6 +64,29 @@ fn same_archive(tree: &Path, beside: &Path) {
     }
 }
 
+/// `tar -S` takes a file that has no space allocated for one great hole.
+#[test]
+fn a_sparse_archive_holds_what_was_just_written() {
+    let Some(world) = crate::world(&["tar"]) else { return };
+    let beside = tempfile::tempdir().expect("a directory");
+    let tree = world.root().join("tree");
+    fs::create_dir(&tree).expect("a directory");
+    sh("head -c 3000000 /dev/urandom > noise; head -c 1000 /dev/zero | tr '\\0' x > embedded", &tree);
+    same_sparse_archive(&tree, beside.path());
+    world.zpool("sync");
+    same_sparse_archive(&tree, beside.path());
+    world.export();
+    world.import();
+    same_sparse_archive(&tree, beside.path());
+    world.finish();
+}
+
+fn same_sparse_archive(tree: &Path, beside: &Path) {
+    sh("rm -rf back; mkdir back", beside);
+    sh(&format!("tar -C {} -cSf - . | tar -C back -xf -", tree.display()), beside);
+    sh(&format!("diff -r {} back", tree.display()), beside);
+}
+
 #[test]
 fn rsync_finds_nothing_to_do_after_a_copy() {
     let Some(world) = crate::world(&["rsync", "setfattr", "setfacl"]) else { return };

@@ -11,6 +11,7 @@ mod calls;
 mod git;
 #[path = "../mounted/mod.rs"]
 mod mounted;
+mod mounts;
 mod postgres;
 mod shell;
 mod sqlite;

@@ -1,0 +1,117 @@
+//! What the kernel is to allow on a mount: what properties say, and for this mount alone `zfs mount -o`.
+
+use control::props::{PropDef, Props, Value, dataset_prop};
+use front_fuse::{Access, MountFlags};
+
+/// What was said when something was mounted; it counts before properties, until it is unmounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    read_only: Option<bool>,
+    exec: Option<bool>,
+    setuid: Option<bool>,
+    devices: Option<bool>,
+    atime: Option<bool>,
+    relatime: Option<bool>,
+}
+
+/// Properties that the kernel's flags follow.
+pub const FOLLOWED: [&str; 6] = ["readonly", "exec", "setuid", "devices", "atime", "relatime"];
+
+impl Given {
+    /// Reads the words of `-o`; the first that is unknown is the error.
+    pub fn parse(words: &[String]) -> Result<Self, &str> {
+        let mut given = Self::default();
+        for word in words {
+            given.take(word).ok_or(word.as_str())?;
+        }
+        Ok(given)
+    }
+
+    fn take(&mut self, word: &str) -> Option<()> {
+        match word {
+            "defaults" => {}
+            "ro" => self.read_only = Some(true),
+            "rw" => self.read_only = Some(false),
+            _ => {
+                let (is_on, name) = word.strip_prefix("no").map_or((true, word), |name| (false, name));
+                *self.switch(name)? = Some(is_on);
+            }
+        }
+        Some(())
+    }
+
+    /// By the words of mount(8), and the names of properties.
+    fn switch(&mut self, name: &str) -> Option<&mut Option<bool>> {
+        match name {
+            "exec" => Some(&mut self.exec),
+            "suid" | "setuid" => Some(&mut self.setuid),
+            "dev" | "devices" => Some(&mut self.devices),
+            "atime" => Some(&mut self.atime),
+            "relatime" => Some(&mut self.relatime),
+            _ => None,
+        }
+    }
+
+    /// The flags, of a pool that may only be read as a whole.
+    pub fn flags(&self, props: &Props, is_pool_read_only: bool) -> MountFlags {
+        let is_on = |given: Option<bool>, name| given.unwrap_or_else(|| is_on(props, name));
+        MountFlags {
+            read_only: is_pool_read_only || is_on(self.read_only, "readonly"),
+            exec: is_on(self.exec, "exec"),
+            setuid: is_on(self.setuid, "setuid"),
+            devices: is_on(self.devices, "devices"),
+            access: match (is_on(self.atime, "atime"), is_on(self.relatime, "relatime")) {
+                (false, _) => Access::Never,
+                (true, true) => Access::Relative,
+                (true, false) => Access::Always,
+            },
+        }
+    }
+}
+
+/// Whether a switch is on, set or by default.
+pub fn is_on(props: &Props, name: &str) -> bool {
+    number(props, name) == 1
+}
+
+/// A property that is a number, set or by default.
+pub fn number(props: &Props, name: &str) -> u64 {
+    let default = || dataset_prop(name).map(PropDef::default_value);
+    match props.get(name).map(|prop| prop.value.clone()).or_else(default) {
+        Some(Value::Number(number)) => number,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use control::props::{Prop, Source};
+
+    fn parse(line: &str) -> Result<Given, String> {
+        let words: Vec<String> = line.split(',').map(str::to_owned).collect();
+        Given::parse(&words).map_err(str::to_owned)
+    }
+
+    #[test]
+    fn without_a_word_the_properties_count() {
+        let off = |name: &str| (name.to_owned(), Prop { value: Value::Number(0), source: Source::Local });
+        let props: Props = [off("exec"), off("atime")].into();
+        let flags = Given::default().flags(&props, false);
+        assert_eq!(flags, MountFlags { exec: false, access: Access::Never, ..MountFlags::default() });
+        let flags = parse("exec,nosuid,nodev,ro").expect("known words").flags(&props, false);
+        assert!(flags.exec && !flags.setuid && !flags.devices && flags.read_only);
+    }
+
+    #[test]
+    fn nothing_is_written_to_a_pool_that_is_only_read() {
+        let flags = parse("rw").expect("known").flags(&Props::default(), true);
+        assert!(flags.read_only);
+    }
+
+    #[test]
+    fn words_that_mean_nothing_are_refused_by_name() {
+        assert_eq!(parse("ro,sync"), Err("sync".into()));
+        assert_eq!(parse("noro"), Err("noro".into()));
+    }
+}

@@ -1,0 +1,147 @@
+//! Mounting and unmounting file systems as their properties say.
+
+use super::mount_options::{Given, is_on, number};
+use super::{Held, Holder, refusal};
+use control::props::Value;
+use control::{DatasetInfo, Failure, FailureKind, Mount, Unmount, names};
+use front_fuse::MountOptions;
+
+/// How mounting was asked for.
+#[derive(Clone, Copy)]
+enum Asked {
+    ByName {
+        /// `-o`.
+        given: Given,
+        /// `-O`.
+        overlay: bool,
+    },
+    /// With something else, if its properties ask for it.
+    Along,
+}
+
+impl Holder {
+    pub(super) async fn mount(&self, call: Mount) -> Result<(), Failure> {
+        let _alone = self.changing.lock().await;
+        let given = Given::parse(&call.options).map_err(|word| {
+            let line = format!("mount option '{word}' is not supported");
+            Failure::new(FailureKind::Unsupported, line)
+        })?;
+        match call.dataset {
+            Some(dataset) => {
+                let held = self.pool_of(&dataset)?;
+                self.mount_one(&held, &dataset, Asked::ByName { given, overlay: call.overlay }).await
+            }
+            None => {
+                for held in self.all() {
+                    self.mount_automatic(&held).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) async fn unmount(&self, call: Unmount) -> Result<(), Failure> {
+        let _alone = self.changing.lock().await;
+        let Some(target) = call.target else { return self.mounts.unmount_all(call.force) };
+        if self.mounts.unmount_one(&target, call.force)? {
+            return Ok(());
+        }
+        let reason = if target.starts_with('/') { "not a ZFS filesystem" } else { "not currently mounted" };
+        Err(Failure::cannot(FailureKind::Invalid, "unmount", &target, reason))
+    }
+
+    /// Mounts every file system of a pool that is to be mounted by itself, parents first.
+    /// The first that fails is told; others are still mounted.
+    pub(super) async fn mount_automatic(&self, held: &Held) -> Result<(), Failure> {
+        // Side by side, before they are mounted one by one. A log that fails is told of by its mount.
+        if let Err(error) = held.pool.replay_logs().await {
+            tracing::warn!(%error, "a log was not replayed");
+        }
+        let mut outcome = Ok(());
+        for dataset in self.dataset_names(held, &held.pool.name()).await? {
+            let is_sealed = held.pool.sealed(&dataset).await.is_ok_and(|sealed| sealed.is_some());
+            if is_sealed || self.mounts.place_of(&dataset).is_some() {
+                continue;
+            }
+            let mounted = self.mount_one(held, &dataset, Asked::Along).await;
+            outcome = outcome.and(mounted);
+        }
+        outcome
+    }
+
+    /// Mounts one along with something else, if its properties ask for it.
+    pub(super) async fn mount_along(&self, held: &Held, dataset: &str) -> Result<(), Failure> {
+        self.mount_one(held, dataset, Asked::Along).await
+    }
+
+    /// The same again at another place, after its mount point has changed.
+    pub(super) async fn remount_below(&self, held: &Held, root: &str) -> Result<(), Failure> {
+        let was: Vec<String> = self.mounts.list().into_iter().map(|m| m.dataset).collect();
+        for dataset in self.dataset_names(held, root).await? {
+            let place = self.mounts.place_of(&dataset);
+            let wanted = self.mountpoint(held, &dataset).await?.filter(|path| path.starts_with('/'));
+            if place.is_none() && (wanted.is_none() || was.contains(&dataset)) || place == wanted {
+                continue;
+            }
+            if place.is_some() {
+                self.mounts.unmount_below(&dataset, false)?;
+            }
+            self.mount_one(held, &dataset, Asked::Along).await?;
+        }
+        Ok(())
+    }
+
+    /// After a property has changed: what is mounted of a dataset and those below it is to allow what
+    /// the properties say now.
+    pub(super) async fn allow_below(&self, held: &Held, root: &str) -> Result<(), Failure> {
+        for entry in self.mounts.entries() {
+            if names::is_within(&entry.dataset, root) {
+                let info = self.dataset_info(held, &entry.dataset).await?;
+                entry.allow(entry.given.flags(&info.props, held.pool.is_read_only()))?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn mount_one(&self, held: &Held, dataset: &str, asked: Asked) -> Result<(), Failure> {
+        let info = self.dataset_info(held, dataset).await?;
+        let Some(mountpoint) = place(&info, asked)? else { return Ok(()) };
+        let fs = held.pool.filesystem(dataset).await.map_err(|e| refusal::pool("mount", dataset, &e))?;
+        let (given, overlay) = match asked {
+            Asked::ByName { given, overlay } => (given, overlay),
+            Asked::Along => (Given::default(), false),
+        };
+        let options = MountOptions {
+            source: dataset.to_owned(),
+            flags: given.flags(&info.props, held.pool.is_read_only()),
+            overlay: overlay || is_on(&info.props, "overlay"),
+        };
+        self.mounts.mount(&fs, &mountpoint, given, &options)
+    }
+
+    /// Where a file system is to be mounted: a path below the altroot, `legacy` or `none`.
+    pub(super) async fn mountpoint(&self, held: &Held, dataset: &str) -> Result<Option<String>, Failure> {
+        let info = self.dataset_info(held, dataset).await?;
+        match info.props.get("mountpoint").map(|prop| &prop.value) {
+            Some(Value::Text(path)) => Ok(Some(path.clone())),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Where a file system is to be mounted now; `None` where it is not, and nobody asked for it by name.
+fn place(info: &DatasetInfo, asked: Asked) -> Result<Option<String>, Failure> {
+    let refuse = |reason: &str| Err(Failure::cannot(FailureKind::Invalid, "mount", &info.name, reason));
+    let path = match info.props.get("mountpoint").map(|prop| &prop.value) {
+        Some(Value::Text(path)) => path.as_str(),
+        _ => "none",
+    };
+    match (asked, number(&info.props, "canmount"), path) {
+        (Asked::Along, 1, path) if path.starts_with('/') => Ok(Some(path.to_owned())),
+        (Asked::Along, ..) => Ok(None),
+        (Asked::ByName { .. }, 0, _) => refuse("'canmount' property is set to 'off'"),
+        (Asked::ByName { .. }, _, "legacy") => refuse("legacy mountpoint"),
+        (Asked::ByName { .. }, _, path) if path.starts_with('/') => Ok(Some(path.to_owned())),
+        (Asked::ByName { .. }, ..) => refuse("no mountpoint set"),
+    }
+}

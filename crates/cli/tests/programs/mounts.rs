@@ -1,0 +1,387 @@
+//! What mounting, unmounting and mount flags promise.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Barrier;
+use std::time::Duration;
+
+use oracle::needs::Need;
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
+
+use crate::mounted::{POOL, World};
+use crate::shell::{sh, until};
+
+const MIB: usize = 1 << 20;
+
+fn noise(len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    let filled =
+        File::open("/dev/urandom").and_then(|mut dice| std::io::Read::read_exact(&mut dice, &mut bytes));
+    filled.expect("random bytes");
+    bytes
+}
+
+/// The line of the kernel's table for a mount point: options of the mount, type, source, options of the
+/// file system.
+fn kernel_line(at: &Path) -> Option<[String; 4]> {
+    let table = fs::read_to_string("/proc/self/mountinfo").expect("the table of mounts");
+    let line =
+        table.lines().rev().find(|line| line.split(' ').nth(4).is_some_and(|dir| Path::new(dir) == at))?;
+    let (mount, fs) = line.split_once(" - ")?;
+    let mut fs = fs.split(' ').map(str::to_owned);
+    Some([mount.split(' ').nth(5)?.to_owned(), fs.next()?, fs.next()?, fs.next()?])
+}
+
+fn has_flag(at: &Path, flag: &str) -> bool {
+    kernel_line(at).expect("it is mounted")[0].split(',').any(|word| word == flag)
+}
+
+/// Descriptors through which the daemon serves mounts.
+fn fuse_descriptors(world: &World) -> usize {
+    let all = fs::read_dir(world.daemon_proc().join("fd")).expect("a daemon");
+    let target = |entry: std::io::Result<fs::DirEntry>| fs::read_link(entry.ok()?.path()).ok();
+    all.filter_map(target).filter(|path| path == Path::new("/dev/fuse")).count()
+}
+
+fn fuse_threads(world: &World) -> usize {
+    let all = fs::read_dir(world.daemon_proc().join("task")).expect("a daemon");
+    let name =
+        |entry: std::io::Result<fs::DirEntry>| fs::read_to_string(entry.ok()?.path().join("comm")).ok();
+    all.filter_map(name).filter(|name| name == "fuse\n").count()
+}
+
+#[test]
+fn what_was_written_before_an_unmount_survives_a_kill_after_it() {
+    let Some(world) = crate::world(&[]) else { return };
+    let path = world.root().join("big");
+    for sync in ["standard", "disabled"] {
+        world.zfs(&format!("set sync={sync} {POOL}"));
+        let wanted = noise(20 * MIB);
+        fs::write(&path, &wanted).expect("written");
+        world.zfs(&format!("unmount {POOL}"));
+        world.kill_daemon();
+        world.restart();
+        assert!(fs::read(&path).expect("it is there") == wanted, "sync={sync}");
+    }
+    world.finish();
+}
+
+#[test]
+fn after_umount_a_dataset_is_mounted_nowhere_and_its_data_are_stable() {
+    let Some(world) = crate::world(&["umount"]) else { return };
+    let path = world.root().join("big");
+    let wanted = noise(8 * MIB);
+    fs::write(&path, &wanted).expect("written");
+    assert_eq!(fuse_descriptors(&world), 1);
+    sh(&format!("umount {}", world.root().display()), Path::new("/"));
+    until(|| world.zfs_prints("mount").is_empty(), "it is mounted nowhere");
+    assert_eq!(world.zfs_prints(&format!("get -Ho value mounted {POOL}")), "no\n");
+    until(|| fuse_descriptors(&world) == 0 && fuse_threads(&world) == 0, "nothing of the mount is left");
+    world.kill_daemon();
+    world.restart();
+    assert!(fs::read(&path).expect("it is there") == wanted);
+    // At once, while the daemon may still be about to make data stable.
+    fs::write(&path, &wanted[MIB..]).expect("written");
+    sh(&format!("umount {}", world.root().display()), Path::new("/"));
+    world.zfs(&format!("mount {POOL}"));
+    assert!(fs::read(&path).expect("it is there") == wanted[MIB..]);
+    world.finish();
+}
+
+#[test]
+fn a_mount_shows_what_it_is() {
+    let Some(world) = crate::world(&["mount"]) else { return };
+    let root = world.root();
+    let [_, kind, source, _] = kernel_line(&root).expect("it is mounted");
+    assert_eq!((kind.as_str(), source.as_str()), ("fuse.sawmill", POOL));
+    // As mount(8) changes it, without a helper and with ours.
+    let helper = world.link("mount.fuse.sawmill");
+    let by_helper = |options: &str| format!("{} {POOL} {} -o {options}", helper.display(), root.display());
+    let by_mount = |options: &str| format!("mount -i -o {options} {}", root.display());
+    for change in [&by_helper as &dyn Fn(&str) -> String, &by_mount] {
+        sh(&change("remount,ro"), Path::new("/"));
+        assert!(has_flag(&root, "ro"));
+        let refused = File::create(root.join("new")).expect_err("read only");
+        assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+        sh(&change("remount,rw"), Path::new("/"));
+        File::create(root.join("new")).expect("writable again");
+    }
+    world.finish();
+}
+
+#[test]
+fn readonly_exec_setuid_and_devices_are_heeded_by_the_kernel() {
+    let Some(world) = crate::world(&["setpriv", "id", "mknod"]) else { return };
+    world.zfs(&format!("create {POOL}/below"));
+    let (root, below) = (world.root(), world.root().join("below"));
+    sh("cp $(command -v id) who; chmod 4755 who; mknod null c 1 3; chmod 666 null", &below);
+    let who = || sh("setpriv --reuid=65534 --clear-groups ./who -u 2>&1 || echo refused", &below);
+    let is_device = || sh("(echo x > null) 2>/dev/null && echo yes || echo no", &below) == "yes\n";
+    let set = |what: &str| world.zfs(&format!("{what} {POOL}"));
+    assert_eq!((who().as_str(), is_device()), ("0\n", true), "its owner is root");
+    set("set setuid=off");
+    assert_eq!(who(), "65534\n");
+    set("set exec=off");
+    assert!(who().ends_with("refused\n"), "{}", who());
+    set("set devices=off");
+    assert!(!is_device());
+    set("set readonly=on");
+    for at in [&root, &below] {
+        for flag in ["ro", "nosuid", "noexec", "nodev"] {
+            assert!(has_flag(at, flag), "{flag} of {}: {:?}", at.display(), kernel_line(at));
+        }
+    }
+    ["readonly", "devices", "exec", "setuid"].iter().for_each(|name| set(&format!("inherit {name}")));
+    assert_eq!((who().as_str(), is_device()), ("0\n", true), "as before");
+    set("set exec=off");
+    set("set atime=off");
+    // The same from the first moment, and for one mount alone.
+    world.zfs(&format!("unmount {POOL}/below"));
+    world.zfs(&format!("mount {POOL}/below"));
+    assert!(has_flag(&below, "noexec") && has_flag(&below, "noatime"));
+    world.zfs(&format!("unmount {POOL}/below"));
+    world.zfs(&format!("mount -o ro,exec {POOL}/below"));
+    assert!(has_flag(&below, "ro") && !has_flag(&below, "noexec"));
+    set("set setuid=off");
+    assert!(has_flag(&below, "ro") && has_flag(&below, "nosuid"), "what was said stays");
+    world.finish();
+}
+
+#[test]
+fn threads_of_a_mount_come_with_need_and_go() {
+    let Some(world) = crate::world(&[]) else { return };
+    let writers = 32;
+    let barrier = Barrier::new(writers);
+    let most = std::thread::scope(|scope| {
+        for writer in 0..writers {
+            let (barrier, path) = (&barrier, world.root().join(writer.to_string()));
+            scope.spawn(move || {
+                let mut options = File::options();
+                let options = options.write(true).create(true).custom_flags(OFlags::DSYNC.bits() as i32);
+                let mut file = options.open(path).expect("a file");
+                barrier.wait();
+                for _ in 0..100 {
+                    file.write_all(&[7; 4096]).expect("stable");
+                }
+            });
+        }
+        let mut most = 0;
+        until(
+            || {
+                most = most.max(fuse_threads(&world));
+                most > 8
+            },
+            "threads come with need",
+        );
+        most
+    });
+    assert!(most <= 40, "{most} threads");
+    until(|| fuse_threads(&world) == 1, "one thread is left at rest");
+    assert_eq!(fs::read(world.root().join("31")).expect("it is there").len(), 100 * 4096);
+    world.finish();
+}
+
+/// Nothing ends a process sooner than a thread or a descriptor that it does not get.
+#[test]
+fn a_mount_that_could_end_the_daemon_is_refused() {
+    let Some(world) = crate::world(&["prlimit"]) else { return };
+    let soft_is_hard = "[ $(prlimit --pid PID --nofile -o SOFT --noheadings) = $(prlimit --pid PID --nofile -o HARD --noheadings) ]";
+    let pid = world.daemon_pid();
+    sh(&soft_is_hard.replace("PID", &pid), Path::new("/"));
+    let datasets: Vec<String> = (0..12).map(|n| format!("{POOL}/d{n}")).collect();
+    datasets.iter().for_each(|name| world.zfs(&format!("create -u {name}")));
+    let open = fs::read_dir(world.daemon_proc().join("fd")).expect("a daemon").count();
+    sh(&format!("prlimit --pid {pid} --nofile={}:", open + 104), Path::new("/"));
+    let refused: Vec<String> =
+        datasets.iter().filter_map(|name| world.zfs_refuses(&format!("mount {name}"))).collect();
+    assert!((1..12).contains(&refused.len()), "{refused:?}");
+    let wanted = "not enough file descriptors left";
+    assert!(
+        refused.iter().all(|line| line.contains("cannot mount 'tank/d") && line.contains(wanted)),
+        "{refused:?}"
+    );
+    sh(&format!("prlimit --pid {pid} --nofile={}:", open + 4096), Path::new("/"));
+    world.zfs("mount -a");
+    assert_eq!(world.zfs_prints("mount").lines().count(), 13);
+    world.finish();
+}
+
+#[test]
+fn a_mount_that_could_take_the_last_thread_is_refused() {
+    let Some(world) = crate::world(&[]) else { return };
+    let Some(group) = PidsGroup::make() else { return };
+    let threads = || fs::read_dir(world.daemon_proc().join("task")).expect("a daemon").count();
+    group.set("cgroup.procs", &world.daemon_pid());
+    group.set("pids.max", &(threads() + 26).to_string());
+    let datasets: Vec<String> = (0..8).map(|n| format!("{POOL}/d{n}")).collect();
+    datasets.iter().for_each(|name| world.zfs(&format!("create -u {name}")));
+    let refused: Vec<String> =
+        datasets.iter().filter_map(|name| world.zfs_refuses(&format!("mount {name}"))).collect();
+    assert!((1..=8).contains(&refused.len()), "{refused:?}");
+    assert!(refused.iter().all(|line| line.contains("not enough threads left")), "{refused:?}");
+    assert_eq!(world.zfs_prints("mount").lines().count(), 1 + datasets.len() - refused.len());
+    fs::write(world.root().join("f"), b"alive").expect("the daemon lives");
+    group.set("pids.max", "max");
+    world.zfs("mount -a");
+    assert_eq!(world.zfs_prints("mount").lines().count(), 9);
+    world.finish();
+}
+
+/// A control group that counts threads.
+struct PidsGroup(PathBuf);
+
+impl PidsGroup {
+    /// `None` where the system has none to give, which is told.
+    fn make() -> Option<Self> {
+        let name = format!("sawmill-test-{}", std::process::id());
+        let made =
+            ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"].map(|root| Path::new(root).join(&name)).into_iter();
+        let made = made.filter(|dir| fs::create_dir(dir).is_ok()).find(|dir| dir.join("pids.max").exists());
+        if made.is_none() {
+            Need::Program("cgroup").is_missing("no control group for threads can be made");
+        }
+        made.map(Self)
+    }
+
+    fn set(&self, file: &str, value: &str) {
+        fs::write(self.0.join(file), value).expect("a control group");
+    }
+}
+
+impl Drop for PidsGroup {
+    fn drop(&mut self) {
+        // The daemon goes back to where it came from.
+        let parent = self.0.parent().expect("a parent");
+        for pid in fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default().lines() {
+            _ = fs::write(parent.join("cgroup.procs"), pid);
+        }
+        _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn an_overlay_keeps_its_changes_on_a_mount() {
+    let Some(world) = crate::world(&["mount", "umount", "unshare"]) else { return };
+    let script = r#"
+mkdir lower upper work merged lower/dir lower/gone
+echo one > lower/dir/one; echo two > lower/two; echo three > lower/three; echo x > lower/gone/x
+mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work OPTIONS merged
+rm merged/two; mv merged/three merged/renamed; echo changed >> merged/dir/one
+rm -r merged/gone; mkdir merged/gone; echo new > merged/gone/new
+[ "$(ls merged merged/gone)" = "$(printf 'merged:\ndir\ngone\nrenamed\n\nmerged/gone:\nnew')" ]
+[ "$(cat merged/dir/one)" = "$(printf 'one\nchanged')" ]
+[ -c upper/two ] && [ -c upper/three ] && [ "$(stat -c %t,%T upper/two)" = 0,0 ]
+umount merged
+mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work OPTIONS merged
+[ ! -e merged/two ] && [ "$(cat merged/renamed)" = three ] && [ "$(ls merged/gone)" = new ]
+umount merged
+"#;
+    for (name, options) in [("trusted", ""), ("user", "-o userxattr")] {
+        let dir = world.root().join(name);
+        fs::create_dir(&dir).expect("a directory");
+        // A mount namespace of its own, so that nothing stays mounted whatever happens.
+        fs::write(dir.join("script"), script.replace("OPTIONS", options)).expect("a script");
+        sh("unshare -m bash -euo pipefail script", &dir);
+    }
+    world.finish();
+}
+
+#[test]
+fn whiteouts_take_the_place_of_what_was_renamed() {
+    let Some(world) = crate::world(&[]) else { return };
+    let (old, new) = (world.root().join("old"), world.root().join("new"));
+    fs::write(&old, b"contents").expect("written");
+    renameat_with(CWD, &old, CWD, &new, RenameFlags::WHITEOUT).expect("renamed");
+    assert_eq!(fs::read(&new).expect("it is there"), b"contents");
+    let left = fs::symlink_metadata(&old).expect("a whiteout");
+    assert!(left.file_type().is_char_device());
+    assert_eq!(left.rdev(), 0);
+    world.finish();
+}
+
+#[test]
+fn file_flags_are_set_shown_and_heeded() {
+    let Some(world) = crate::world(&["lsattr", "chattr"]) else { return };
+    let root = world.root();
+    sh("echo x > f; mkdir d; chattr +i f; chattr +a d", &root);
+    assert!(sh("lsattr f", &root).starts_with("----i---"));
+    assert!(sh("lsattr -d d", &root).starts_with("-----a--"));
+    sh(
+        "! rm -f f 2>/dev/null; ! sh -c 'echo y > f' 2>/dev/null; ! chattr +c f 2>/dev/null; chattr -i f; rm f; chattr -a d",
+        &root,
+    );
+    world.finish();
+}
+
+#[test]
+fn copies_within_a_mount_need_no_way_through_the_program() {
+    let Some(world) = crate::world(&[]) else { return };
+    let (from, to) = (world.root().join("from"), world.root().join("to"));
+    let wanted = noise(20 * MIB + 12_345);
+    fs::write(&from, &wanted).expect("written");
+    let (from, target) = (File::open(&from).expect("opens"), File::create(&to).expect("a file"));
+    let mut copied = 0;
+    while copied < wanted.len() {
+        let len = rustix::fs::copy_file_range(&from, None, &target, None, wanted.len()).expect("copied");
+        assert!(len > 0, "the source is longer");
+        copied += len;
+    }
+    assert!(fs::read(&to).expect("it is there") == wanted);
+    drop((from, target));
+    world.finish();
+}
+
+#[test]
+fn listing_attributes_names_only_what_can_be_read() {
+    let Some(world) = crate::world(&["setfacl", "getfattr", "setfattr"]) else { return };
+    let root = world.root();
+    world.zfs(&format!("set acltype=posix {POOL}"));
+    world.export();
+    world.import();
+    sh("echo x > f; setfacl -m u:1234:r f; setfattr -n user.a -v b f", &root);
+    world.zfs(&format!("set acltype=off {POOL}"));
+    world.export();
+    world.import();
+    let listed = sh("getfattr -m - -d f 2>&1", &root);
+    assert!(listed.contains("user.a=\"b\"") && !listed.contains("posix_acl"), "{listed}");
+    world.finish();
+}
+
+/// The kernel believes attributes for long: what changes them must be seen all the same.
+#[test]
+fn attributes_are_right_whoever_changes_them() {
+    let Some(world) = crate::world(&["setpriv", "head"]) else { return };
+    let root = world.root();
+    let blocks = |name: &str| fs::metadata(root.join(name)).expect("it is there").blocks();
+    // Space, once a txg has written what was dirty.
+    sh("head -c 4000000 /dev/zero | tr '\\0' x > squeezed", &root);
+    let dirty = blocks("squeezed");
+    world.zpool("sync");
+    std::thread::sleep(Duration::from_millis(1_100));
+    assert!(blocks("squeezed") < dirty / 4, "{} of {dirty} blocks", blocks("squeezed"));
+    // Links, by another name; a file without a name.
+    sh("echo x > one; ln one two; stat one two > /dev/null; rm two", &root);
+    assert_eq!(fs::metadata(root.join("one")).expect("it is there").nlink(), 1);
+    let open = File::open(root.join("one")).expect("opens");
+    fs::remove_file(root.join("one")).expect("removed");
+    assert_eq!(open.metadata().expect("open").nlink(), 0);
+    drop(open);
+    // A name that was looked up in vain.
+    assert!(!root.join("later").exists());
+    sh("echo x > other; mv other later", &root);
+    assert!(root.join("later").exists());
+    // Set-id bits go with a write by somebody else.
+    sh("cp /bin/true prog; chmod 6777 prog; stat prog > /dev/null", &root);
+    sh("setpriv --reuid=65534 --clear-groups sh -c 'echo x >> prog'", &root);
+    assert_eq!(fs::metadata(root.join("prog")).expect("it is there").mode() & 0o7777, 0o777);
+    // Access times, by reading.
+    world.zfs(&format!("set relatime=off {POOL}"));
+    let atime = || fs::metadata(root.join("later")).expect("it is there");
+    let before = (atime().atime(), atime().atime_nsec());
+    std::thread::sleep(Duration::from_millis(20));
+    sh("dd if=later iflag=direct of=/dev/null status=none", &root);
+    assert!((atime().atime(), atime().atime_nsec()) > before);
+    world.finish();
+}

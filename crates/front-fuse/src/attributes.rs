@@ -1,0 +1,105 @@
+//! Requests about attributes, plain and extended, and about the file system's space.
+
+use rustix::io::Errno;
+use zpl::{SetAttributes, XattrMode};
+
+use crate::abi::{GetxattrIn, GetxattrOut, SetattrIn, SetxattrIn, StatfsOut, fattr};
+use crate::attr::set_time;
+use crate::files::Files;
+use crate::reply::Reply;
+use crate::request::Request;
+
+/// The unit in which `statfs` counts.
+const STATFS_BLOCK_BYTES: u64 = 512;
+/// What `statfs` recommends for reads and writes.
+const STATFS_IO_BYTES: u32 = 128 << 10;
+/// The longest name of a file.
+const NAME_MAX: u32 = 255;
+
+impl Files {
+    pub fn getattr(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let found = self.run(self.zfs.attributes(request.object()))?;
+        self.reply_attr(&found, reply);
+        Ok(())
+    }
+
+    pub fn setattr(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let args: SetattrIn = request.take()?;
+        let has = |bit: u32| args.valid & bit != 0;
+        let set = SetAttributes {
+            permissions: has(fattr::MODE).then_some(args.mode & 0o7777),
+            uid: has(fattr::UID).then_some(args.uid),
+            gid: has(fattr::GID).then_some(args.gid),
+            size: has(fattr::SIZE).then_some(args.size),
+            atime: has(fattr::ATIME).then(|| set_time(has(fattr::ATIME_NOW), args.atime, args.atimensec)),
+            mtime: has(fattr::MTIME).then(|| set_time(has(fattr::MTIME_NOW), args.mtime, args.mtimensec)),
+            drop_setid: has(fattr::KILL_SUIDGID),
+            ..SetAttributes::default()
+        };
+        let found = self.run(self.zfs.set_attributes(request.object(), set))?;
+        self.reply_attr(&found, reply);
+        Ok(())
+    }
+
+    pub fn statfs(&self, reply: &mut Reply) {
+        let space = self.zfs.space();
+        let free = space.available_bytes / STATFS_BLOCK_BYTES;
+        reply.put(&StatfsOut {
+            blocks: space.used_bytes / STATFS_BLOCK_BYTES + free,
+            bfree: free,
+            bavail: free,
+            // As many files fit as there are free blocks; the format has no other limit.
+            files: space.objects.saturating_add(free),
+            ffree: free,
+            bsize: STATFS_IO_BYTES,
+            namelen: NAME_MAX,
+            frsize: STATFS_BLOCK_BYTES as u32,
+            ..StatfsOut::default()
+        });
+    }
+
+    pub fn setxattr(&self, request: &mut Request<'_>) -> Result<(), Errno> {
+        let args: SetxattrIn = request.take()?;
+        let (name, value) = (request.name()?, request.bytes(args.size)?);
+        let mode = match args.flags as i32 {
+            0 => XattrMode::Set,
+            libc::XATTR_CREATE => XattrMode::Create,
+            libc::XATTR_REPLACE => XattrMode::Replace,
+            _ => return Err(Errno::INVAL),
+        };
+        self.run(self.zfs.set_xattr(request.object(), name, value, mode))
+    }
+
+    pub fn getxattr(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let GetxattrIn { size, .. } = request.take()?;
+        let name = request.name()?;
+        if zpl::is_acl(name) && !self.zfs.options().posix_acls {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let value = self.run(self.zfs.xattr(request.object(), name))?;
+        put_sized(&value, size, reply)
+    }
+
+    pub fn listxattr(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let GetxattrIn { size, .. } = request.take()?;
+        let mut names = self.run(self.zfs.xattr_names(request.object()))?;
+        // With `acltype=off` there are none, though they may be stored.
+        names.retain(|name| self.zfs.options().posix_acls || !zpl::is_acl(name));
+        let joined: Vec<u8> = names.iter().flat_map(|name| name.iter().copied().chain([0])).collect();
+        put_sized(&joined, size, reply)
+    }
+
+    pub fn removexattr(&self, request: &mut Request<'_>) -> Result<(), Errno> {
+        self.run(self.zfs.remove_xattr(request.object(), request.name()?))
+    }
+}
+
+/// Answers with the value, or with its size when that was asked for.
+fn put_sized(value: &[u8], size: u32, reply: &mut Reply) -> Result<(), Errno> {
+    match size as usize {
+        0 => reply.put(&GetxattrOut { size: value.len() as u32, padding: 0 }),
+        room if value.len() > room => return Err(Errno::RANGE),
+        _ => reply.put_bytes(value),
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! Requests about the contents of files.
+
+use rustix::io::Errno;
+use zpl::{Allocate, SeekTo, WriteFlags};
+
+use crate::abi::{
+    CopyFileRangeIn, FSYNC_FDATASYNC, FallocateIn, FsyncIn, LseekIn, LseekOut, OpenIn, OpenOut, ReadIn,
+    WRITE_CACHE, WRITE_KILL_SUIDGID, WriteIn, WriteOut, fopen,
+};
+use crate::files::Files;
+use crate::reply::Reply;
+use crate::request::Request;
+
+/// Whether every write through a handle opened with `flags` must be stable before it returns.
+fn is_sync(flags: u32) -> bool {
+    flags as i32 & (libc::O_DSYNC | libc::O_SYNC) != 0
+}
+
+/// The number of a handle whose writes must be stable; all others are 0. Copies come with the handle
+/// alone, without its flags.
+const SYNC_HANDLE: u64 = 1;
+/// The most that one request copies: who waits for it can be interrupted after that.
+const COPY_BYTES: u64 = 16 << 20;
+/// Copied at a time.
+const COPY_PIECE_BYTES: u64 = 1 << 20;
+
+pub(crate) fn open_out(flags: u32) -> OpenOut {
+    let fh = if is_sync(flags) { SYNC_HANDLE } else { 0 };
+    OpenOut { fh, open_flags: open_flags(flags), padding: 0 }
+}
+
+/// Writes of a synchronous handle come directly, so that each is one request; others go through
+/// the kernel's cache, which keeps what it has read.
+fn open_flags(flags: u32) -> u32 {
+    if is_sync(flags) || flags as i32 & libc::O_DIRECT != 0 {
+        fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES
+    } else {
+        fopen::KEEP_CACHE | fopen::NOFLUSH
+    }
+}
+
+impl Files {
+    pub fn open(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let args: OpenIn = request.take()?;
+        self.run(self.zfs.open_object(request.object()))?;
+        reply.put(&open_out(args.flags));
+        Ok(())
+    }
+
+    pub fn read(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let args: ReadIn = request.take()?;
+        let into = reply.room(args.size as usize);
+        let len = self.run(self.zfs.read(request.object(), args.offset, into))?;
+        reply.cut(len);
+        Ok(())
+    }
+
+    pub fn write(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let args: WriteIn = request.take()?;
+        let data = request.bytes(args.size)?;
+        // Pages written back by the kernel are its own affair: an fsync follows if one is due.
+        let is_from_cache = args.write_flags & WRITE_CACHE != 0;
+        let how = WriteFlags {
+            append: false,
+            sync: !is_from_cache && is_sync(args.flags),
+            drop_setid: args.write_flags & WRITE_KILL_SUIDGID != 0,
+        };
+        self.run(self.zfs.write(request.object(), args.offset, data, how))?;
+        if how.drop_setid {
+            // The kernel knows that times and space have changed, but not that the mode may have.
+            self.notifier.forget_attributes(request.header.nodeid);
+        }
+        reply.put(&WriteOut { size: args.size, padding: 0 });
+        Ok(())
+    }
+
+    /// Copies within the file system, without a way through the program and the kernel's cache.
+    pub fn copy_file_range(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let args: CopyFileRangeIn = request.take()?;
+        let (from, to) = (request.object(), self.inodes.object(args.nodeid_out));
+        let how = WriteFlags { sync: args.fh_out == SYNC_HANDLE, ..WriteFlags::default() };
+        let wanted = args.len.min(COPY_BYTES);
+        let mut buffer = vec![0; wanted.min(COPY_PIECE_BYTES) as usize];
+        let mut copied = 0;
+        while copied < wanted {
+            let piece = &mut buffer[..(wanted - copied).min(COPY_PIECE_BYTES) as usize];
+            let at = |offset: u64| offset.checked_add(copied).ok_or(Errno::FBIG);
+            let len = self.run(self.zfs.read(from, at(args.off_in)?, piece))?;
+            if len == 0 {
+                break;
+            }
+            match self.run(self.zfs.write(to, at(args.off_out)?, &piece[..len], how)) {
+                // What was copied before is told of; the next request meets the error.
+                Err(_) if copied > 0 => break,
+                written => written?,
+            };
+            copied += len as u64;
+        }
+        reply.put(&WriteOut { size: copied as u32, padding: 0 });
+        Ok(())
+    }
+
+    pub fn fsync(&self, request: &mut Request<'_>) -> Result<(), Errno> {
+        let args: FsyncIn = request.take()?;
+        self.run(self.zfs.fsync(request.object(), args.fsync_flags & FSYNC_FDATASYNC != 0))
+    }
+
+    pub fn fallocate(&self, request: &mut Request<'_>) -> Result<(), Errno> {
+        let args: FallocateIn = request.take()?;
+        let mode = args.mode as i32;
+        let keep_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
+        let how = match mode & !libc::FALLOC_FL_KEEP_SIZE {
+            0 => Allocate::Reserve { keep_size },
+            libc::FALLOC_FL_PUNCH_HOLE if keep_size => Allocate::PunchHole,
+            libc::FALLOC_FL_ZERO_RANGE => Allocate::Zero { keep_size },
+            _ => return Err(Errno::OPNOTSUPP),
+        };
+        self.run(self.zfs.allocate_range(request.object(), args.offset, args.length, how))?;
+        Ok(())
+    }
+
+    pub fn lseek(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let args: LseekIn = request.take()?;
+        let to = match args.whence as i32 {
+            libc::SEEK_DATA => SeekTo::Data,
+            libc::SEEK_HOLE => SeekTo::Hole,
+            _ => return Err(Errno::INVAL),
+        };
+        // What is negative in the kernel's signed offset is past every end.
+        let from = i64::try_from(args.offset).map_err(|_| Errno::NXIO)? as u64;
+        let offset = self.run(self.zfs.seek(request.object(), from, to))?;
+        reply.put(&LseekOut { offset });
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! The first request of a session, in which both sides say what they can do.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use zerocopy::FromBytes;
+
+use crate::abi::{
+    InHeader, InitIn, InitInExt, InitOut, KERNEL_MINOR_OLDEST, KERNEL_MINOR_VERSION, KERNEL_VERSION, init,
+    opcode,
+};
+use crate::connection::{receive, send};
+
+/// Largest read or write that the kernel may ask for at once.
+pub(crate) const REQUEST_BYTES: u32 = 1 << 20;
+/// Requests that the kernel may have under way in the background.
+const BACKGROUND: u16 = 64;
+/// So many of them make it hold back what is not urgent.
+const CONGESTED: u16 = BACKGROUND / 4 * 3;
+/// Pages are never smaller.
+const PAGE_BYTES: u32 = 4096;
+/// What we want of the kernel, where it can. Not ATOMIC_O_TRUNC: with it the kernel hands over
+/// `O_RDONLY|O_TRUNC` of a running program before it looks whether it runs.
+const WISHES: u64 = init::ASYNC_READ
+    | init::BIG_WRITES
+    | init::DONT_MASK
+    | init::HAS_IOCTL_DIR
+    | init::DO_READDIRPLUS
+    | init::READDIRPLUS_AUTO
+    | init::ASYNC_DIO
+    | init::PARALLEL_DIROPS
+    | init::MAX_PAGES
+    | init::CACHE_SYMLINKS
+    | init::HANDLE_KILLPRIV_V2
+    | init::INIT_EXT
+    | init::DIRECT_IO_ALLOW_MMAP;
+
+/// Answers the kernel's first request.
+///
+/// # Errors
+/// When it does not come, or the kernel's protocol is too old.
+pub(crate) fn shake_hands(device: &OwnedFd, has_posix_acls: bool) -> io::Result<()> {
+    let mut buffer = vec![0; REQUEST_BYTES as usize];
+    let len = receive(device, &mut buffer)?;
+    let short = || io::Error::new(io::ErrorKind::InvalidData, "the kernel's first request is too short");
+    let (header, body) = InHeader::read_from_prefix(&buffer[..len]).map_err(|_| short())?;
+    let (asked, rest) = InitIn::read_from_prefix(body).map_err(|_| short())?;
+    let is_known = asked.major == KERNEL_VERSION && asked.minor >= KERNEL_MINOR_OLDEST;
+    if header.opcode != opcode::INIT || !is_known {
+        let old = format!("FUSE protocol {}.{}: Linux 4.20 or newer is needed", asked.major, asked.minor);
+        return Err(io::Error::new(io::ErrorKind::Unsupported, old));
+    }
+    let upper = InitInExt::read_from_prefix(rest).map_or(0, |(ext, _)| ext.flags2);
+    let has_upper = u64::from(asked.flags) & init::INIT_EXT != 0;
+    let offered = u64::from(asked.flags) | if has_upper { u64::from(upper) << 32 } else { 0 };
+    if has_posix_acls && offered & init::POSIX_ACL == 0 {
+        tracing::warn!("the kernel lacks POSIX ACLs: the mode alone counts");
+    }
+    send(device, header.unique, 0, zerocopy::IntoBytes::as_bytes(&agreement(&asked, offered, has_posix_acls)))
+}
+
+fn agreement(asked: &InitIn, offered: u64, has_posix_acls: bool) -> InitOut {
+    let wishes = WISHES | if has_posix_acls { init::POSIX_ACL } else { 0 };
+    let agreed = offered & wishes;
+    InitOut {
+        major: KERNEL_VERSION,
+        minor: KERNEL_MINOR_VERSION.min(asked.minor),
+        max_readahead: REQUEST_BYTES.min(asked.max_readahead.max(PAGE_BYTES)),
+        flags: agreed as u32,
+        flags2: (agreed >> 32) as u32,
+        max_background: BACKGROUND,
+        congestion_threshold: CONGESTED,
+        max_write: REQUEST_BYTES,
+        time_gran: 1,
+        max_pages: (REQUEST_BYTES / PAGE_BYTES) as u16,
+        ..InitOut::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_both_sides_can_is_agreed_upon() {
+        let asked = InitIn { major: 7, minor: 31, max_readahead: 131_072, flags: u32::MAX };
+        let all = agreement(&asked, u64::MAX, false);
+        assert_eq!((all.minor, all.max_readahead), (31, 131_072));
+        assert_eq!(u64::from(all.flags) & init::POSIX_ACL, 0);
+        assert_eq!(u64::from(all.flags2) << 32, init::DIRECT_IO_ALLOW_MMAP);
+        let none = agreement(&asked, 0, true);
+        assert_eq!((none.flags, none.flags2), (0, 0));
+    }
+}

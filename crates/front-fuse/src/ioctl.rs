@@ -1,0 +1,81 @@
+//! The file flags of `lsattr` and `chattr`.
+
+use rustix::io::Errno;
+use zpl::{SetAttributes, flags};
+
+use crate::abi::{Fsxattr, IoctlIn, IoctlOut};
+use crate::files::Files;
+use crate::reply::Reply;
+use crate::request::Request;
+
+/// `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS`, for programs of 64 and of 32 bits.
+const GETFLAGS: [u32; 2] = [0x8008_6601, 0x8004_6601];
+const SETFLAGS: [u32; 2] = [0x4008_6602, 0x4004_6602];
+/// `FS_IOC_FSGETXATTR`: the same and more in another form, which the kernel asks for before it sets flags.
+const FSGETXATTR: u32 = 0x801c_581f;
+/// Linux's bits (`FS_IMMUTABLE_FL` and so on) and the file system's.
+const FLAGS: [(u32, u64); 3] = [(0x10, flags::IMMUTABLE), (0x20, flags::APPENDONLY), (0x40, flags::NODUMP)];
+/// The same as `FS_XFLAG_IMMUTABLE` and so on.
+const XFLAGS: [(u32, u64); 3] = [(0x8, flags::IMMUTABLE), (0x10, flags::APPENDONLY), (0x80, flags::NODUMP)];
+
+impl Files {
+    /// The kernel has checked that the caller may set what he sets.
+    pub fn ioctl(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let args: IoctlIn = request.take()?;
+        match args.cmd {
+            cmd if GETFLAGS.contains(&cmd) => {
+                let found = self.run(self.zfs.attributes(request.object()))?;
+                reply.put(&IoctlOut::default());
+                // The kernel has room for 4 or 8 bytes.
+                reply.put(&linux_flags(&FLAGS, found.flags));
+                reply.room((args.out_size as usize).saturating_sub(size_of::<u32>())).fill(0);
+            }
+            FSGETXATTR => {
+                let found = self.run(self.zfs.attributes(request.object()))?;
+                reply.put(&IoctlOut::default());
+                let (xflags, projid) = (linux_flags(&XFLAGS, found.flags), found.project);
+                reply.put(&Fsxattr { xflags, projid, ..Fsxattr::default() });
+            }
+            cmd if SETFLAGS.contains(&cmd) => {
+                let wanted: u32 = request.take()?;
+                let (set_flags, clear_flags) = zfs_flags(wanted)?;
+                let set = SetAttributes { set_flags, clear_flags, ..SetAttributes::default() };
+                self.run(self.zfs.set_attributes(request.object(), set))?;
+                self.notifier.forget_attributes(request.header.nodeid);
+                reply.put(&IoctlOut::default());
+            }
+            _ => return Err(Errno::NOTTY),
+        }
+        Ok(())
+    }
+}
+
+fn linux_flags(names: &[(u32, u64); 3], all: u64) -> u32 {
+    names.iter().filter(|(_, ours)| all & ours != 0).map(|(linux, _)| linux).sum()
+}
+
+/// What is to be set, and what cleared.
+fn zfs_flags(wanted: u32) -> Result<(u64, u64), Errno> {
+    let known: u32 = FLAGS.iter().map(|(linux, _)| linux).sum();
+    if wanted & !known != 0 {
+        return Err(Errno::OPNOTSUPP);
+    }
+    let ours = |is_set: bool| {
+        FLAGS.iter().filter(|(linux, _)| (wanted & linux != 0) == is_set).map(|(_, o)| o).sum()
+    };
+    Ok((ours(true), ours(false)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_survive_the_way_there_and_back() {
+        for wanted in [0, 0x10, 0x20, 0x50, 0x70] {
+            let (set, clear) = zfs_flags(wanted).expect("known");
+            assert_eq!((linux_flags(&FLAGS, set), set & clear), (wanted, 0));
+        }
+        assert_eq!(zfs_flags(0x8000_0000), Err(Errno::OPNOTSUPP));
+    }
+}

@@ -1,0 +1,237 @@
+//! Mounting, unmounting, and changing how something is mounted.
+//!
+//! ```text
+//!  mount(2), type fuse.sawmill ─ EPERM ─► fusermount3, which hands back the device it mounted
+//!        └───────────┬────────────────────────────┘
+//!                    ▼
+//!            handshake ─► Session ──► unmounted by us, by umount(8), or hung up
+//!                                        ▼ its last thread syncs
+//!                                     `has_ended`
+//! ```
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use device::RealEnv;
+use rustix::mount::{UnmountFlags, unmount};
+use zpl::Zfs;
+
+use crate::files::Files;
+use crate::handshake::shake_hands;
+use crate::headroom;
+use crate::notifier::Notifier;
+use crate::session::{Ended, Session};
+
+mod error;
+mod flags;
+mod helper;
+mod kernel;
+mod table;
+
+pub use error::MountError;
+pub use flags::{Access, MountFlags};
+
+/// How long an unmount by force waits for threads that may be stuck in a request.
+const FORCED_WAIT: Duration = Duration::from_secs(10);
+/// How long a mount that was only hidden may go on before it counts as in the way.
+const LAZY_WAIT: Duration = Duration::from_secs(30);
+/// Longer than a session takes to rouse its threads.
+const ROUSING: Duration = Duration::from_millis(20);
+/// How often an unmount looks again whether the session has ended.
+const WAIT: Duration = Duration::from_secs(60);
+
+/// How a file system is mounted.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    /// What `mount` shows as the source: the dataset's name.
+    pub source: String,
+    /// What the kernel is to allow.
+    pub flags: MountFlags,
+    /// Also over a directory that is not empty.
+    pub overlay: bool,
+}
+
+/// Who mounted it, and so who can unmount it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// `mount(2)`.
+    Kernel,
+    /// `fusermount3`, for users.
+    Helper,
+}
+
+/// A mounted file system; unmounted when dropped.
+pub struct Mounted {
+    path: PathBuf,
+    way: Way,
+    ended: Arc<Ended>,
+}
+
+impl Mounted {
+    /// Where it is mounted.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it is mounted no more, whoever unmounted it: all that was written is stable, or cannot
+    /// be made so.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_over()
+    }
+
+    /// Whether the kernel has hung up, and it is about to end.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.ended.has_hung_up()
+    }
+
+    /// Whether somebody else has unmounted it, which is over when its data are stable: that is waited
+    /// for, unless files on it are still open.
+    #[must_use]
+    pub fn ends_soon(&self) -> bool {
+        self.has_ended()
+            || (self.is_ending() || table::find(&self.path).is_none()) && self.ended.wait(LAZY_WAIT)
+    }
+
+    /// Unmounts it, unless files on it are open and `force` is not given. By force, whoever has
+    /// files open loses them: a mount that only hides, and goes on until the last file is closed,
+    /// would keep its pool from ever being closed.
+    /// (test: `a_daemon_stops_though_a_file_is_open`)
+    ///
+    /// When it returns, what was written is stable. (test:
+    /// `what_was_written_before_an_unmount_survives_a_kill_after_it`)
+    ///
+    /// # Errors
+    /// [`MountError::Busy`]; the file system stays mounted then.
+    pub fn unmount(&self, force: bool) -> Result<(), MountError> {
+        if self.has_ended() {
+            return Ok(());
+        }
+        let unmounted = self.unmount_idle();
+        let unmounted = if force { unmounted.or_else(|_| hang_up(&self.path)) } else { unmounted };
+        if unmounted.is_err() && table::find(&self.path).is_some() {
+            return Err(MountError::Busy { path: self.path.clone() });
+        }
+        // The kernel has hung up; the threads end by themselves.
+        if force {
+            self.ended.wait(FORCED_WAIT);
+        } else {
+            while !self.ended.wait(WAIT) {}
+        }
+        Ok(())
+    }
+
+    fn unmount_idle(&self) -> io::Result<()> {
+        // A session that rouses threads which it does not need any more is busy for a moment.
+        self.try_unmount().or_else(|_| {
+            std::thread::sleep(ROUSING);
+            self.try_unmount()
+        })
+    }
+
+    fn try_unmount(&self) -> io::Result<()> {
+        match self.way {
+            Way::Kernel => Ok(unmount(&self.path, UnmountFlags::empty())?),
+            Way::Helper => helper::unmount(&self.path, false),
+        }
+    }
+
+    /// Changes what the kernel allows, for files that are open too.
+    ///
+    /// # Errors
+    /// When files are open for writing on what is to be read only; users cannot at all.
+    pub fn remount(&self, flags: MountFlags) -> Result<(), MountError> {
+        let refused = |source| MountError::Refused { path: self.path.clone(), source };
+        match self.way {
+            Way::Kernel => kernel::remount(&self.path, flags).map_err(refused),
+            Way::Helper => {
+                let source = io::Error::new(io::ErrorKind::PermissionDenied, "fusermount3 cannot remount");
+                Err(refused(source))
+            }
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _gone_already = self.unmount(true);
+    }
+}
+
+/// Mounts `zfs` at `path`, which is made if it is not there.
+///
+/// # Errors
+/// When the directory is not empty or cannot be made, the kernel refuses, or the process is near a
+/// limit of its descriptors, threads or memory mappings.
+pub fn mount(
+    env: Arc<RealEnv>,
+    zfs: Arc<Zfs>,
+    path: &Path,
+    options: &MountOptions,
+) -> Result<Mounted, MountError> {
+    detach_stale(path);
+    headroom::check()?;
+    make_place(path, options.overlay)?;
+    let refused = |source| MountError::Refused { path: path.to_owned(), source };
+    let (device, way) = match kernel::mount(path, options) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            (helper::mount(path, options).map_err(refused)?, Way::Helper)
+        }
+        mounted => (mounted.map_err(refused)?, Way::Kernel),
+    };
+    let device = Arc::new(device);
+    let served = shake_hands(&device, zfs.options().posix_acls).and_then(|()| {
+        let files = Files::new(env, zfs, Notifier::new(Arc::clone(&device)));
+        Session::start(device, files, path)
+    });
+    match served {
+        Ok(ended) => Ok(Mounted { path: path.to_owned(), way, ended }),
+        Err(error) => {
+            let _not_mounted = hang_up(path);
+            Err(refused(error))
+        }
+    }
+}
+
+fn make_place(path: &Path, overlay: bool) -> Result<(), MountError> {
+    let failed = |source| MountError::MountPoint { path: path.to_owned(), source };
+    std::fs::create_dir_all(path).map_err(failed)?;
+    let mut entries = std::fs::read_dir(path).map_err(failed)?;
+    if !overlay && entries.next().is_some() {
+        return Err(MountError::NotEmpty { path: path.to_owned() });
+    }
+    Ok(())
+}
+
+/// Takes away a mount whose server was killed: opening it fails with `ENOTCONN`, the first time
+/// with `ECONNABORTED`. What the kernel remembers of its attributes can still be read.
+pub fn detach_stale(path: &Path) {
+    let errno = std::fs::read_dir(path).err().and_then(|e| e.raw_os_error());
+    let dead = matches!(errno, Some(libc::ENOTCONN | libc::ECONNABORTED));
+    if dead && unmount(path, UnmountFlags::DETACH).is_err() {
+        let _still_dead = helper::unmount(path, true);
+    }
+}
+
+/// Breaks the kernel's connection with us, then takes the mount away: whoever has files open on it
+/// is told that they are gone.
+fn hang_up(path: &Path) -> io::Result<()> {
+    // Root's way; with files open it still says "busy", but has hung up.
+    let forced = unmount(path, UnmountFlags::FORCE);
+    if forced.is_err() {
+        abort_connection(path);
+    }
+    forced.or_else(|_| unmount(path, UnmountFlags::DETACH)).or_else(|_| helper::unmount(path, true))
+}
+
+/// A user's way to hang up, where the kernel shows its connections.
+fn abort_connection(path: &Path) {
+    if let Some(line) = table::find(path) {
+        let connection = format!("/sys/fs/fuse/connections/{}/abort", line.minor);
+        let _not_shown_or_gone = std::fs::write(connection, "1");
+    }
+}

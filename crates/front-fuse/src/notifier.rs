@@ -1,0 +1,37 @@
+//! What we tell the kernel without being asked.
+
+use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::io::writev;
+use zerocopy::{Immutable, IntoBytes};
+
+use crate::abi::{NOTIFY_INVAL_INODE, NotifyInvalInodeOut, OutHeader};
+
+/// Speaks to the kernel through a session's device.
+#[derive(Clone)]
+pub(crate) struct Notifier(Arc<OwnedFd>);
+
+impl Notifier {
+    pub fn new(device: Arc<OwnedFd>) -> Self {
+        Self(device)
+    }
+
+    /// The kernel is to ask for the attributes of `inode` again before it uses them.
+    pub fn forget_attributes(&self, inode: u64) {
+        // A negative offset leaves the pages alone.
+        let out = NotifyInvalInodeOut { ino: inode, off: -1, len: 0 };
+        // It refuses what it does not remember.
+        let _unknown = self.send(NOTIFY_INVAL_INODE, &out);
+    }
+
+    fn send<T: IntoBytes + Immutable>(&self, code: i32, body: &T) -> io::Result<()> {
+        let len = (size_of::<OutHeader>() + size_of::<T>()) as u32;
+        // What answers no request has no number.
+        let header = OutHeader { len, error: code, unique: 0 };
+        let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(body.as_bytes())];
+        writev(&self.0, &parts)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! One request as it came from the kernel.
+
+use rustix::io::Errno;
+use units::ObjectId;
+use zerocopy::{FromBytes, Immutable, KnownLayout};
+use zpl::Cred;
+
+use crate::abi::InHeader;
+use crate::attr::Inodes;
+
+/// A request's header, and the rest of its body as far as it has not been read.
+pub(crate) struct Request<'a> {
+    pub header: InHeader,
+    body: &'a [u8],
+    inodes: Inodes,
+}
+
+impl<'a> Request<'a> {
+    /// # Errors
+    /// When it is shorter than it says.
+    pub fn parse(bytes: &'a [u8], inodes: Inodes) -> Result<Self, Errno> {
+        let (header, body) = InHeader::read_from_prefix(bytes).map_err(|_| Errno::IO)?;
+        if header.len as usize != bytes.len() {
+            return Err(Errno::IO);
+        }
+        Ok(Self { header, body, inodes })
+    }
+
+    /// The object that the request is about.
+    pub fn object(&self) -> ObjectId {
+        self.inodes.object(self.header.nodeid)
+    }
+
+    /// The next structure of the body.
+    ///
+    /// # Errors
+    /// When the body ends before.
+    pub fn take<T: FromBytes + KnownLayout + Immutable>(&mut self) -> Result<T, Errno> {
+        let (value, rest) = T::read_from_prefix(self.body).map_err(|_| Errno::IO)?;
+        self.body = rest;
+        Ok(value)
+    }
+
+    /// The next name, which a zero byte ends.
+    ///
+    /// # Errors
+    /// When none does.
+    pub fn name(&mut self) -> Result<&'a [u8], Errno> {
+        let end = self.body.iter().position(|&byte| byte == 0).ok_or(Errno::IO)?;
+        let (name, rest) = self.body.split_at(end);
+        self.body = &rest[1..];
+        Ok(name)
+    }
+
+    /// The next `len` bytes.
+    ///
+    /// # Errors
+    /// When there are fewer.
+    pub fn bytes(&mut self, len: u32) -> Result<&'a [u8], Errno> {
+        let (bytes, rest) = self.body.split_at_checked(len as usize).ok_or(Errno::IO)?;
+        self.body = rest;
+        Ok(bytes)
+    }
+
+    /// Who asks.
+    pub fn cred(&self, umask: u32) -> Cred {
+        Cred { uid: self.header.uid, gid: self.header.gid, umask }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::{InHeader, RenameIn};
+    use zerocopy::IntoBytes;
+
+    fn request(body: &[u8], len: usize) -> Vec<u8> {
+        let header = InHeader { len: len as u32, nodeid: 1, ..InHeader::default() };
+        [header.as_bytes(), body].concat()
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Request<'_>, Errno> {
+        Request::parse(bytes, Inodes { root: ObjectId::new(34) })
+    }
+
+    #[test]
+    fn a_request_is_read_piece_by_piece() {
+        let body = [RenameIn { newdir: 7 }.as_bytes(), b"from\0to\0"].concat();
+        let bytes = request(&body, 40 + body.len());
+        let mut request = parse(&bytes).expect("whole");
+        assert_eq!(request.object(), ObjectId::new(34));
+        assert_eq!(request.take::<RenameIn>().expect("there").newdir, 7);
+        assert_eq!((request.name(), request.name()), (Ok(b"from".as_slice()), Ok(b"to".as_slice())));
+        assert_eq!(request.name(), Err(Errno::IO));
+    }
+
+    #[test]
+    fn a_request_that_ends_early_is_an_error() {
+        assert!(parse(&[0; 39]).is_err());
+        assert!(parse(&request(b"", 41)).is_err());
+        let bytes = request(b"name without an end", 59);
+        let mut request = parse(&bytes).expect("whole");
+        assert_eq!(request.name(), Err(Errno::IO));
+        assert!(request.bytes(20).is_err());
+        assert!(request.take::<crate::abi::SetattrIn>().is_err());
+    }
+}
