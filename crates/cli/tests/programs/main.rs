@@ -12,6 +12,7 @@ mod git;
 #[path = "../mounted/mod.rs"]
 mod mounted;
 mod mounts;
+mod posix;
 mod postgres;
 mod shell;
 mod sqlite;
