@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dmu::{DmuError, DnodeSpec, Estimate, Objset, SeekTo};
+use device::{BoxFuture, IoBuf};
+use dmu::{DmuError, Dnode, DnodeSpec, Estimate, Objset, SeekTo, Tx};
 use ondisk::ObjectType;
+use ondisk::zil::ZilHeader;
 use proptest::prelude::*;
 use units::{BlockId, ObjectId, Txg};
 use zio::PointerForms;
@@ -328,5 +330,58 @@ fn an_objset_is_taken_apart_in_any_steps() {
         let young = Objset::take_apart(&world.zio, &young, 10_000).await.unwrap();
         let want: Vec<_> = all.iter().filter(|bp| bp.birth() > FIRST).collect();
         assert!(young.blocks.len() == want.len() && want.len() < all.len());
+    });
+}
+
+type Change = for<'a> fn(&'a World, &'a Tx, &'a Dnode) -> BoxFuture<'a, ()>;
+
+/// Every way to change an objset that holds a file of three blocks.
+const CHANGES: [(&str, Change); 9] = [
+    ("a new object", |world, tx, _| {
+        Box::pin(async { drop(world.objset.allocate(tx, &file(512)).await.unwrap()) })
+    }),
+    ("bytes", |_, tx, dnode| Box::pin(async { dnode.write(tx, 700, &[1; 9]).await.unwrap() })),
+    ("a whole block", |_, tx, dnode| {
+        let block = Arc::new(IoBuf::copy_of(&[2; 4096]));
+        Box::pin(async { dnode.write_block(tx, BlockId::new(7), block).await.unwrap() })
+    }),
+    ("a bonus", |_, tx, dnode| Box::pin(async { dnode.set_bonus(tx, ObjectType::SA, &[3; 168]).unwrap() })),
+    ("a spill block", |_, tx, dnode| Box::pin(async { dnode.set_spill(tx, Some(&[4; 700])).unwrap() })),
+    ("a hole", |_, tx, dnode| Box::pin(async { dnode.free_range(tx, 4096, 4096).await.unwrap() })),
+    ("no spill block", |_, tx, dnode| Box::pin(async { dnode.set_spill(tx, None).unwrap() })),
+    ("a log header", |world, tx, _| {
+        let header = ZilHeader { replay_seq: 5.into(), ..ZilHeader::default() };
+        Box::pin(async move { world.objset.set_zil_header(tx.txg(), header) })
+    }),
+    ("no object", |world, tx, dnode| {
+        Box::pin(async { world.objset.free_object(tx, dnode.object()).await.unwrap() })
+    }),
+];
+
+#[test]
+fn every_changed_objset_is_on_the_list_of_its_group() {
+    let world = World::new();
+    world.env.block_on(async {
+        let tx = world.gate.begin().await.unwrap();
+        let dnode = world.objset.allocate(&tx, &file(4096)).await.unwrap();
+        dnode.write(&tx, 0, &[5; 3 * 4096]).await.unwrap();
+        drop(tx);
+        world.sync().await;
+        for (what, change) in CHANGES {
+            let tx = world.gate.begin().await.unwrap();
+            // What an older sync entered while it was under way.
+            drop(world.gate.take_changed(tx.txg()));
+            change(&world, &tx, &dnode).await;
+            // The sync loop looks as soon as the last transaction of the txg is gone.
+            let listed = world.gate.take_changed(tx.txg());
+            assert_eq!(listed.into_iter().collect::<Vec<_>>(), [world.objset.id()], "{what}");
+            drop(tx);
+            let before = world.objset.root();
+            world.sync().await;
+            assert_ne!(world.objset.root(), before, "{what} is a change that a sync writes");
+        }
+        let before = world.objset.root();
+        world.sync().await;
+        assert_eq!(world.objset.root(), before, "nothing was changed");
     });
 }
