@@ -18,6 +18,9 @@
 //! - Whoever changes an objset in a group enters it in that group's list before its `Tx` is gone, so
 //!   that a sync finds all changes without looking at every objset there is.
 //!   (test: `every_changed_objset_is_on_the_list_of_its_group`)
+//! - A txg in which a `Tx` was dropped by a panic may hold half a change, and is never written: the gate has failed
+//!   before anybody can find that txg quiet. What was promised is in the intent log, or in an older txg.
+//!   (test: `a_transaction_that_a_panic_leaves_half_done_is_never_written`)
 //! - A lock that a `Tx` holder may want must not be held across [`TxgGate::begin`] by
 //!   somebody who came later: take locks first, the `Tx` last.
 
@@ -274,7 +277,8 @@ impl TxgGate {
     }
 
     /// Opens the next group and waits until the old one has no [`Tx`] left; gives the
-    /// old one, now to be synced. Only the sync loop calls this, one group at a time.
+    /// old one, now to be synced, unless the gate has [`failed`](Self::failed) by then. Only the sync loop calls
+    /// this, one group at a time.
     pub async fn quiesce(&self) -> Txg {
         let txg = {
             let mut state = self.state.lock();
@@ -406,7 +410,8 @@ impl TxgGate {
 }
 
 /// Membership in one transaction group. Everything changed with it becomes stable
-/// together. Dropping it, or [`Tx::commit`], leaves the group.
+/// together. Dropping it, or [`Tx::commit`], leaves the group. When a panic drops it, the group can never be
+/// synced: the change may be half done.
 pub struct Tx {
     /// `None` in syncing context, where the group cannot move on anyway.
     gate: Option<Arc<TxgGate>>,
@@ -427,6 +432,9 @@ impl Tx {
 impl Drop for Tx {
     fn drop(&mut self) {
         if let Some(gate) = &self.gate {
+            if std::thread::panicking() {
+                gate.fail(self.txg);
+            }
             gate.release(self.txg);
         }
     }

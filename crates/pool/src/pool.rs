@@ -371,6 +371,10 @@ impl Pool {
         while !self.stopping.load(Ordering::Acquire) {
             self.wait_for_work().await;
             let txg = self.gate.quiesce().await;
+            if let Some(txg) = self.gate.failed() {
+                tracing::error!(%txg, "pool suspended: a panic left a transaction half done");
+                break;
+            }
             if let Err(error) = in_class(IoClass::Async, self.sync(txg)).await {
                 tracing::error!(%txg, %error, "pool stopped");
                 self.gate.fail(txg);

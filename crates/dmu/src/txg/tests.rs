@@ -97,3 +97,23 @@ fn while_a_pool_is_suspended_who_can_wait_waits() {
     assert!(waiting.now_or_never().expect("told").is_err());
     assert!(gate.begin().now_or_never().expect("told").is_err());
 }
+
+#[test]
+fn a_transaction_that_a_panic_leaves_half_done_is_never_written() {
+    let gate = TxgGate::new(Txg::new(9), LIMIT);
+    let held = block_on(gate.begin()).unwrap();
+    let mut waiter = Box::pin(gate.wait_synced(Txg::new(10)));
+    assert!(waiter.as_mut().now_or_never().is_none());
+    let writer = std::panic::AssertUnwindSafe(|| {
+        let _tx = block_on(gate.begin()).unwrap();
+        panic!("this panic belongs to a test");
+    });
+    std::panic::catch_unwind(writer).unwrap_err();
+    let mut quiesce = Box::pin(gate.quiesce());
+    assert!(quiesce.as_mut().now_or_never().is_none(), "another transaction is at work");
+    held.commit();
+    assert_eq!(quiesce.now_or_never(), Some(Txg::new(10)));
+    assert_eq!(gate.failed(), Some(Txg::new(10)), "whoever syncs looks at this first");
+    assert!(matches!(waiter.now_or_never(), Some(Err(DmuError::Suspended { .. }))));
+    assert!(matches!(block_on(gate.begin()), Err(DmuError::Suspended { .. })));
+}

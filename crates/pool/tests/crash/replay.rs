@@ -1,9 +1,11 @@
 //! Replay that cannot go on, and replay of many logs at once.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use device::FaultOp;
+use futures::FutureExt;
 use futures::future::{Either, join_all, select};
 use pool::{ImportSpec, Pool, Replay};
 use sim::{DiskModel, Sim};
@@ -196,5 +198,36 @@ fn a_log_without_its_header_is_given_up_only_when_asked_and_others_are_replayed(
         let pool = LOG.import(&sim, brisk(), true).await.expect("without that log");
         check(&pool.filesystem(POOL).await.expect("its log is sound").zfs, FEW).await;
         assert!(pool.filesystem("whirl/a").await.is_err(), "it cannot be read");
+    });
+}
+
+#[test]
+fn a_txg_that_a_panic_leaves_half_changed_is_never_written_and_promises_are_replayed() {
+    let _tell = Tell;
+    tell("a panic within a transaction".into());
+    let sim = Sim::seed(30_400);
+    LOG.add_disks(&sim, DiskModel::ssd());
+    let sim = run(&sim, async {
+        let pool = LOG.create(&sim, brisk()).await;
+        let fs = pool.filesystem(POOL).await.expect("it opens");
+        fill(&fs.zfs, FEW).await;
+        let gate = pool.txgs();
+        let half = async {
+            let tx = gate.begin().await.expect("groups turn");
+            gate.add_dirty(tx.txg(), 1);
+            panic!("this panic belongs to a test");
+        };
+        AssertUnwindSafe(half).catch_unwind().await.expect_err("it panics");
+        pool.sync_now().await.expect_err("that txg can never be synced");
+        let failed = gate.failed().expect("it says so");
+        assert!(gate.synced_txg() < failed, "nor was it");
+        let file = fs.zfs.lookup(fs.zfs.root(), &name(0)).await.expect("reads go on").object;
+        fs.zfs.write(file, 0, b"more", SYNC).await.expect_err("nothing more is promised");
+        sim.power_cut(1).boot(30_401)
+    });
+    run(&sim, async {
+        let pool = LOG.import(&sim, brisk(), false).await.expect("the log is claimed");
+        check(&pool.filesystem(POOL).await.expect("it is replayed").zfs, FEW).await;
+        close(pool).await;
     });
 }
