@@ -9,6 +9,7 @@
 //!
 //! Crash-only: it may be killed at any instant. Pools it held are in the cache file, and
 //! the next start brings them back before it answers anything.
+//! That holds for its own mistakes, too: a panic of any thread ends the process ([`panics`]).
 //!
 //! Invariants
 //! - There is one daemon for a run-time directory: it holds `daemon.lock` while it lives
@@ -19,6 +20,7 @@
 mod cache;
 mod commands;
 mod log;
+mod panics;
 mod run;
 mod start;
 mod systemd;
@@ -27,6 +29,7 @@ use crate::engine::Engine;
 use crate::program::{Kind, Program};
 use control::RunPaths;
 use device::{Options, RealEnv};
+use std::sync::Arc;
 
 pub use cache::{CacheError, CachedPool, PoolCache};
 pub use run::{DaemonError, Restore, run};
@@ -43,6 +46,15 @@ pub const PROGRAM: Program = Program {
 /// The daemon with the real engine.
 fn serve(paths: &RunPaths) -> Result<(), DaemonError> {
     let options = Options::from_process_environment().map_err(DaemonError::Delays)?;
-    let env = RealEnv::new(options);
+    serve_over(paths, RealEnv::new(options))
+}
+
+/// The daemon with the real engine over `env`, until it is stopped. It takes the process for its own: a panic of any
+/// thread ends it.
+///
+/// # Errors
+/// As [`run`].
+pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>) -> Result<(), DaemonError> {
+    panics::end_the_process();
     run(paths, |cache| Engine::new(env, cache))
 }

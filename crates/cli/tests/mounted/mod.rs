@@ -131,6 +131,12 @@ impl World {
         Path::new("/proc").join(self.daemon_pid())
     }
 
+    /// Runs `zpool` with these words; whether it succeeded.
+    #[allow(dead_code, reason = "each test program uses a part of it")]
+    pub fn may_fail(&self, line: &str) -> bool {
+        self.try_zpool(line).status.success()
+    }
+
     fn try_zpool(&self, line: &str) -> Output {
         self.run("zpool", line)
     }

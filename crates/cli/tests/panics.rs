@@ -1,0 +1,148 @@
+//! A thread of the daemon panics: this test program is the daemon then, the real one over devices that panic when told.
+#![forbid(unsafe_code)]
+
+mod mounted;
+
+use control::{Client, RunPaths};
+use device::{
+    BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, Env, IoBuf, OpenMode, Options, RealEnv,
+};
+use mounted::World;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use units::LeafOffset;
+
+/// Tells this program that it is to be the daemon, and where.
+const RUN_DIR: &str = "SAWMILL_TEST_DAEMON";
+/// The devices to be, parted by colons.
+const DISKS: &str = "SAWMILL_TEST_DISKS";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A device whose writes panic as soon as a file beside it says so.
+struct Fragile {
+    device: Arc<dyn Device>,
+    order: PathBuf,
+}
+
+fn order_beside(disk: &Path) -> PathBuf {
+    disk.with_extension("panics")
+}
+
+impl Device for Fragile {
+    fn info(&self) -> DeviceInfo {
+        self.device.info()
+    }
+    fn read(&self, offset: LeafOffset, len: usize) -> BoxFuture<'static, Result<IoBuf, DeviceError>> {
+        self.device.read(offset, len)
+    }
+    fn write(
+        &self,
+        offset: LeafOffset,
+        slices: Vec<BufSlice>,
+        durability: Durability,
+    ) -> BoxFuture<'static, Result<(), DeviceError>> {
+        assert!(!self.order.exists(), "this panic\nbelongs to a test");
+        self.device.write(offset, slices, durability)
+    }
+    fn flush(&self) -> BoxFuture<'static, Result<(), DeviceError>> {
+        self.device.flush()
+    }
+    fn discard(&self, offset: LeafOffset, len: u64) -> BoxFuture<'static, Result<(), DeviceError>> {
+        self.device.discard(offset, len)
+    }
+}
+
+/// No test of its own: what this program does when it is started as the daemon.
+#[test]
+fn the_daemon_that_other_tests_start() {
+    let Some(run_dir) = std::env::var_os(RUN_DIR) else { return };
+    let env = RealEnv::new(Options::default());
+    for disk in std::env::split_paths(&std::env::var_os(DISKS).expect("disks are told")) {
+        let device = env.block_on(env.open(&disk, OpenMode::ReadWrite)).expect("a disk");
+        let order = order_beside(&disk);
+        env.register(disk, Arc::new(Fragile { device, order }));
+    }
+    cli::daemon::serve_over(&RunPaths::under(run_dir), env).expect("it serves");
+}
+
+/// Starts it for the pool of a world whose own daemon is gone.
+fn daemon_over(world: &World) -> (Child, RunPaths) {
+    let run_dir = world.disks().parent().expect("the world's directory").join("run");
+    let disks = ["a", "l"].map(|name| world.disks().join(name));
+    let log = OpenOptions::new().append(true).open(run_dir.join("daemon.log")).expect("it has a log");
+    let mut command = Command::new(std::env::current_exe().expect("a program"));
+    command.args(["--exact", "the_daemon_that_other_tests_start", "--nocapture"]);
+    command.env(RUN_DIR, &run_dir).env(DISKS, std::env::join_paths(disks).expect("plain paths"));
+    let child = command.stderr(log).spawn().expect("it starts");
+    let paths = RunPaths::under(run_dir);
+    let client = Client::new(paths.socket());
+    within(|| client.answers().then_some(()), "the daemon answers");
+    (child, paths)
+}
+
+fn within<T>(mut look: impl FnMut() -> Option<T>, what: &str) -> T {
+    let begun = Instant::now();
+    loop {
+        match look() {
+            Some(found) => return found,
+            None => assert!(begun.elapsed() < PATIENCE, "{what}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn end_of(child: &mut Child) -> ExitStatus {
+    within(|| child.try_wait().expect("a child of ours"), "the daemon ends")
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Which device panics, who meets that, and on which thread.
+type Meets = fn(&World) -> std::io::Result<()>;
+const CASES: [(&str, Meets); 2] = [
+    // A txg is written by a task of the engine, which catches panics.
+    ("a", |world| match world.may_fail("sync tank") {
+        true => Ok(()),
+        false => Err(std::io::Error::other("the command failed")),
+    }),
+    // An fsync writes to the log, on a thread of the FUSE library.
+    ("l", |world| write_synced(&world.root().join("lost"), b"never promised")),
+];
+
+#[test]
+fn a_daemon_in_which_a_thread_panics_ends_and_says_why_and_loses_nothing_promised() {
+    let Some(world) = World::new("a log l", 96) else { return };
+    let kept = |nth: usize| (world.root().join(format!("kept{nth}")), vec![nth as u8 + 1; 300_000]);
+    for (nth, (disk, meets)) in CASES.into_iter().enumerate() {
+        world.kill_daemon();
+        let (mut child, paths) = daemon_over(&world);
+        let (file, bytes) = kept(nth);
+        write_synced(&file, &bytes).expect("it is promised");
+        let order = order_beside(&world.disks().join(disk));
+        File::create(&order).expect("an order");
+        meets(&world).expect_err("nobody says that this was done");
+        assert_eq!(end_of(&mut child).signal(), Some(6), "{disk}: it aborts");
+        fs::remove_file(&order).expect("it is there");
+        let log = fs::read_to_string(paths.log()).expect("its log");
+        let reason = log.lines().next_back().expect("it says why");
+        assert!(reason.contains("the daemon ends: thread "), "{reason}");
+        assert!(
+            reason.ends_with("this panic belongs to a test") && reason.contains("panics.rs:"),
+            "{reason}"
+        );
+        let is_trace = |line: &str| line.trim_start().starts_with("at ") && line.contains("panics.rs:");
+        assert!(log.lines().any(is_trace), "and how it came there: {log}");
+        world.restart();
+        assert_eq!(fs::read(&file).expect("it is there"), bytes, "{disk}");
+    }
+    world.finish();
+}
