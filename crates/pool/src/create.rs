@@ -117,40 +117,10 @@ impl Pool {
         pool.engage_suspension().await?;
         Ok(pool)
     }
-
-    /// Adds vdevs to the pool.
-    ///
-    /// # Errors
-    /// As [`Pool::create`]; nothing has changed then.
-    pub async fn add(self: &Arc<Self>, vdevs: Vec<NewVdev>, force: bool) -> Result<(), PoolError> {
-        check_unused(&self.env, vdevs.iter().flat_map(|vdev| &vdev.paths), force).await?;
-        check_classes(&vdevs, self.dsl.feature_count(&ALLOCATION_CLASSES).await?.is_some())?;
-        let mut added = Vec::new();
-        for vdev in &vdevs {
-            let vdev = NewVdev { create_txg: self.gate.open_txg().get(), ..vdev.clone() };
-            let top = self.vdevs.add(&vdev).await?;
-            let label = self.config.lock().at(self.gate.open_txg());
-            init_labels(&self.vdevs, &top, &label).await?;
-            added.push(top);
-        }
-        self.in_sync(move |pool, tx| async move {
-            for top in &added {
-                add_to_space(&pool.space_maps, &pool.dsl, &pool.zio, &tx, top).await?;
-            }
-            pool.vdevs.mark_all_changed();
-            config::make_vdev_zaps(&pool.dsl, &tx, &pool.vdevs).await?;
-            for top in &added {
-                config::store_bias(&pool.dsl, &tx, top).await?;
-            }
-            let config = pool.config.lock().clone();
-            config::store(&pool.dsl, &tx, &config, &pool.vdevs).await
-        })
-        .await
-    }
 }
 
 /// Special vdevs need their feature.
-fn check_classes(vdevs: &[NewVdev], enabled: bool) -> Result<(), PoolError> {
+pub(crate) fn check_classes(vdevs: &[NewVdev], enabled: bool) -> Result<(), PoolError> {
     let wanted = vdevs.iter().any(|vdev| matches!(vdev.bias, Bias::Special | Bias::Dedup));
     if wanted && !enabled { Err(PoolError::NeedsFeature { name: ALLOCATION_CLASSES.name }) } else { Ok(()) }
 }
@@ -181,7 +151,7 @@ pub(crate) fn birth(env: &Arc<dyn Env>) -> Birth {
 }
 
 /// Says no to devices that carry the labels of a pool, and to one named twice.
-async fn check_unused<'a>(
+pub(crate) async fn check_unused<'a>(
     env: &Arc<dyn Env>,
     paths: impl Iterator<Item = &'a PathBuf>,
     force: bool,

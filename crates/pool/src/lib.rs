@@ -8,6 +8,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod add;
 mod ahead_room;
 mod clones;
 mod config;

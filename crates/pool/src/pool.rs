@@ -14,7 +14,7 @@ use futures::FutureExt;
 use futures::future::{Either, select};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::{Mutex, RwLock};
-use units::{Guid, ObjsetId, Txg};
+use units::{Guid, ObjsetId, Txg, VdevId};
 use vdev::{PoolState, VdevTree};
 use zio::Zio;
 
@@ -135,6 +135,10 @@ pub struct Pool {
     attended: AtomicU64,
     /// Held while devices are opened anew, or closed for good.
     pub(crate) reopening: async_lock::Mutex<()>,
+    /// Held while vdevs are added.
+    pub(crate) adding: async_lock::Mutex<()>,
+    /// Vdevs that the txg being synced has added.
+    pub(crate) joined: Mutex<Vec<VdevId>>,
     stopping: AtomicBool,
     /// No txg turns any more.
     has_stopped: AtomicBool,
@@ -202,6 +206,8 @@ impl Pool {
             has_wrecks: AtomicBool::new(false),
             attended: AtomicU64::new(0),
             reopening: async_lock::Mutex::new(()),
+            adding: async_lock::Mutex::new(()),
+            joined: Mutex::default(),
             stopping: AtomicBool::new(false),
             has_stopped: AtomicBool::new(parts.read_only),
             stopped: Event::new(),

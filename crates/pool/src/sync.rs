@@ -42,6 +42,7 @@ impl Pool {
         let ((), written) = join(self.trim(txg), self.write_group(txg)).await;
         written?;
         self.zio.with_allocator(|allocator| allocator.sync_done(txg));
+        self.use_joined();
         // Who waits for the group sees its space when told.
         self.space.outdate();
         self.gate.finish(txg);
@@ -60,6 +61,9 @@ impl Pool {
         self.sync_datasets(&tx).await?;
         for task in self.tasks.take() {
             impatient(task(Arc::clone(self), self.gate.syncing(txg))).await;
+        }
+        if let Some(failed) = self.gate.failed().filter(|&failed| failed <= txg) {
+            return Err(PoolError::Suspended { txg: failed });
         }
         impatient(self.store_errors(&tx)).await;
         // A task may have made a dataset, or changed one's objset.

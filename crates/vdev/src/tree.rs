@@ -81,25 +81,52 @@ impl VdevTree {
     /// # Errors
     /// As [`Self::create`].
     pub async fn add(&self, vdev: &NewVdev) -> Result<Arc<Top>, VdevError> {
-        if self.mode == OpenMode::ReadOnly {
-            return Err(VdevError::ReadOnly);
-        }
-        let slot = self.free_slot();
-        let id = VdevId::new(u32::try_from(slot).unwrap_or(u32::MAX));
-        let top = Arc::new(vdev.build(&self.env, id).await?);
-        top.mark_changed();
-        let mut tops = self.tops.write();
-        if slot < tops.len() {
-            tops[slot] = top.clone();
-        } else {
-            tops.push(top.clone());
-        }
+        let mut planned = self.plan(std::slice::from_ref(vdev)).await?;
+        let top =
+            planned.pop().ok_or_else(|| VdevError::BadConfig { what: "a vdev was asked for".into() })?;
+        self.join(&top);
         Ok(top)
     }
 
-    fn free_slot(&self) -> usize {
+    /// Opens the devices of more vdevs, each with the number it will have: those of the holes first. They are not in
+    /// the tree before each [joins](Self::join) it, and close when they are dropped. Nothing is written.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub async fn plan(&self, vdevs: &[NewVdev]) -> Result<Vec<Arc<Top>>, VdevError> {
+        if self.mode == OpenMode::ReadOnly {
+            return Err(VdevError::ReadOnly);
+        }
+        let mut planned = Vec::with_capacity(vdevs.len());
+        for (vdev, slot) in vdevs.iter().zip(self.free_slots()) {
+            let id = VdevId::new(u32::try_from(slot).unwrap_or(u32::MAX));
+            planned.push(Arc::new(vdev.build(&self.env, id).await?));
+        }
+        Ok(planned)
+    }
+
+    /// Puts a planned vdev in its place.
+    ///
+    /// # Panics
+    /// When that is taken by now.
+    pub fn join(&self, top: &Arc<Top>) {
+        top.mark_changed();
+        let slot = top.id().get() as usize;
+        let mut tops = self.tops.write();
+        if slot == tops.len() {
+            tops.push(Arc::clone(top));
+        } else {
+            assert_eq!(tops[slot].kind(), TopKind::Hole, "the place of vdev {slot}");
+            tops[slot] = Arc::clone(top);
+        }
+    }
+
+    /// Numbers that no vdev has, the lowest first.
+    fn free_slots(&self) -> impl Iterator<Item = usize> + use<> {
         let tops = self.tops.read();
-        tops.iter().position(|top| top.kind() == TopKind::Hole).unwrap_or(tops.len())
+        let holes = tops.iter().enumerate().filter(|(_, top)| top.kind() == TopKind::Hole);
+        let holes: Vec<usize> = holes.map(|(slot, _)| slot).collect();
+        holes.into_iter().chain(tops.len()..)
     }
 
     /// Takes a vdev out for good and leaves a hole in its place; holes at the end vanish.

@@ -9,6 +9,18 @@ use vdev::{Bias, Top};
 
 use crate::{Bookmark, Zio, ZioError};
 
+fn space_config(top: &Top) -> VdevConfig {
+    let config = top.config();
+    VdevConfig {
+        id: top.id(),
+        class: class_of(config.bias),
+        ashift: top.ashift(),
+        asize: Asize::new(config.asize),
+        ms_shift: u8::try_from(config.metaslab_shift).unwrap_or(u8::MAX),
+        spread: top.spread(),
+    }
+}
+
 impl Zio {
     /// Makes a vdev's space known, all of it free; space maps are loaded through
     /// [`Self::with_allocator`].
@@ -16,17 +28,25 @@ impl Zio {
     /// # Errors
     /// When it is known already, or its geometry is impossible.
     pub fn add_vdev(&self, top: &Top) -> Result<(), VdevConfigError> {
-        let config = top.config();
+        self.with_allocator(|allocator| allocator.add_vdev(space_config(top)))
+    }
+
+    /// The same for a vdev of which the pool's configuration on disk does not know: no block goes there before
+    /// [`Self::use_vdev`].
+    ///
+    /// # Errors
+    /// As [`Self::add_vdev`].
+    pub fn announce_vdev(&self, top: &Top) -> Result<(), VdevConfigError> {
         self.with_allocator(|allocator| {
-            allocator.add_vdev(VdevConfig {
-                id: top.id(),
-                class: class_of(config.bias),
-                ashift: top.ashift(),
-                asize: Asize::new(config.asize),
-                ms_shift: u8::try_from(config.metaslab_shift).unwrap_or(u8::MAX),
-                spread: top.spread(),
-            })
+            allocator.add_vdev(space_config(top))?;
+            allocator.set_allocating(top.id(), false);
+            Ok(())
         })
+    }
+
+    /// From now on blocks may go to an announced vdev.
+    pub fn use_vdev(&self, id: VdevId) {
+        self.with_allocator(|allocator| allocator.set_allocating(id, true));
     }
 
     /// What datasets are charged for all copies of a block, in bytes: without parity.

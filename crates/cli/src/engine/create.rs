@@ -101,10 +101,12 @@ impl Holder {
         }
         let cannot = |reason: &str| Failure::cannot(FailureKind::Invalid, "add to", name, reason);
         let settings = Settings::read(&call.props, Occasion::Creation, &cannot)?;
-        check_ashift(&call, &settings, &now)?;
+        let kept = held.pool.ashift().await.map_err(|e| refusal::pool("add to", name, &e))?;
+        let ashift = settings.ashift.or(kept);
+        check_ashift(&call, ashift, &now)?;
         admit::check_devices(Purpose::Add, name, &call.vdevs, &facts)?;
         admit::check_supported(&call.vdevs)?;
-        let vdevs = call.vdevs.iter().map(|v| new_vdev(v, settings.ashift)).collect();
+        let vdevs = call.vdevs.iter().map(|v| new_vdev(v, ashift)).collect();
         held.pool.add(vdevs, true).await.map_err(|e| refusal::pool("add to", name, &e))?;
         tracing::info!(pool = name, "vdevs added");
         self.remember();
@@ -113,8 +115,8 @@ impl Holder {
 }
 
 /// Vdevs of another sector size than those there are have to be asked for.
-fn check_ashift(call: &PoolAdd, settings: &Settings, now: &PoolInfo) -> Result<(), Failure> {
-    let Some(ashift) = settings.ashift.map(|ashift| u64::from(ashift.get())) else { return Ok(()) };
+fn check_ashift(call: &PoolAdd, ashift: Option<Ashift>, now: &PoolInfo) -> Result<(), Failure> {
+    let Some(ashift) = ashift.map(|ashift| u64::from(ashift.get())) else { return Ok(()) };
     let is_data = call.vdevs.iter().any(|spec| spec.class == VdevClass::Normal);
     let differs = now.tops(VdevClass::Normal).any(|top| top.ashift != 0 && top.ashift != ashift);
     if call.allow_ashift_mismatch || call.force || !is_data || !differs {

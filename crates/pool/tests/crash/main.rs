@@ -12,6 +12,7 @@
 //! so many requests, each fails once) make a longer lane of it.
 #![forbid(unsafe_code)]
 
+mod adds;
 mod clients;
 mod dice;
 mod failures;

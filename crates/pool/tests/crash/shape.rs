@@ -43,7 +43,26 @@ pub const SINGLE_TWO_LOGS: Shape = Shape {
 pub const SINGLE_MIRRORED_LOG: Shape =
     Shape { name: "single, mirrored log", parity: 0, vdevs: &[(&["/a"], false), (&["/l", "/m"], true)] };
 
+/// What [`SINGLE`] is once vdevs were added to it.
+pub const GROWN: Shape = Shape {
+    name: "single, mirror, log",
+    parity: 0,
+    vdevs: &[(&["/a"], false), (&["/b", "/c"], false), (&["/l"], true)],
+};
+
 impl Shape {
+    /// The vdevs behind the first `known`, as new ones.
+    pub fn vdevs_from(&self, known: usize) -> Vec<NewVdev> {
+        let new = |&(disks, is_log): &(&[&str], bool)| NewVdev {
+            paths: disks.iter().map(PathBuf::from).collect(),
+            ashift: None,
+            bias: vdev::Bias::log(is_log),
+            create_txg: 4,
+            parity: if is_log { 0 } else { self.parity },
+        };
+        self.vdevs.iter().skip(known).map(new).collect()
+    }
+
     pub fn disks(&self) -> impl Iterator<Item = PathBuf> {
         self.vdevs.iter().flat_map(|(disks, _)| *disks).map(PathBuf::from)
     }
@@ -61,14 +80,7 @@ impl Shape {
 
     /// The same, its root file system with these properties.
     pub async fn create_with(&self, sim: &Sim, tuning: Tuning, props: &[(&str, u64)]) -> Arc<Pool> {
-        let vdevs = self.vdevs.iter().map(|&(disks, is_log)| NewVdev {
-            paths: disks.iter().map(PathBuf::from).collect(),
-            ashift: None,
-            bias: vdev::Bias::log(is_log),
-            create_txg: 4,
-            parity: if is_log { 0 } else { self.parity },
-        });
-        let vdevs = vdevs.collect();
+        let vdevs = self.vdevs_from(0);
         let props = props.iter().map(|&(name, value)| (name.to_owned(), PropValue::Number(value)));
         let root_props = props.collect();
         let spec = PoolSpec { name: POOL.into(), vdevs, root_props, comment: None, force: false };
