@@ -2,6 +2,7 @@
 
 mod exec;
 mod files;
+mod stable;
 mod wrappers;
 
 use std::sync::Arc;
