@@ -18,6 +18,7 @@ mod extent;
 mod hole;
 mod in_flight;
 mod kinds;
+mod known;
 mod numbers;
 mod objset;
 mod prefetch;

@@ -8,8 +8,7 @@
 //! the meta-dnode's tree, last the objset block, whose pointer is handed up.
 
 use std::collections::BTreeMap;
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use device::IoBuf;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -26,6 +25,7 @@ use crate::WrittenAhead;
 use crate::account::{self, Bill, Charge, Counts};
 use crate::dnode::{Dnode, DnodeSpec, SeekTo};
 use crate::in_flight::InFlight;
+use crate::known::Known;
 use crate::numbers::Numbers;
 use crate::space::{ObjsetProps, SpaceDelta};
 use crate::stored::Wanted;
@@ -97,7 +97,7 @@ pub struct Objset {
     shared: Arc<Shared>,
     meta: Arc<Dnode>,
     root: Mutex<Root>,
-    dnodes: Mutex<HashMap<ObjectId, Weak<Dnode>>>,
+    known: Mutex<Known>,
     numbers: Numbers,
     space: RwLock<Option<Arc<dyn SpaceCheck>>>,
     ahead: RwLock<Option<Arc<dyn AheadCheck>>>,
@@ -216,7 +216,7 @@ impl Objset {
             shared,
             meta,
             root: Mutex::new(root),
-            dnodes: Mutex::new(HashMap::new()),
+            known: Mutex::default(),
             numbers: Numbers::default(),
             space: RwLock::new(None),
             ahead: RwLock::new(None),
@@ -371,12 +371,12 @@ impl Objset {
             return if dnode.is_freed() { Err(self.no_such(object)) } else { Ok(dnode) };
         }
         let image = self.load(object).await?.ok_or_else(|| self.no_such(object))?;
-        let mut dnodes = self.dnodes.lock();
-        if let Some(dnode) = dnodes.get(&object).and_then(Weak::upgrade) {
+        let mut known = self.known.lock();
+        if let Some(dnode) = known.get(object) {
             return if dnode.is_freed() { Err(self.no_such(object)) } else { Ok(dnode) };
         }
         let dnode = Dnode::loaded(Arc::clone(&self.shared), object, image);
-        remember(&mut dnodes, &dnode);
+        known.remember(&dnode);
         Ok(dnode)
     }
 
@@ -387,7 +387,7 @@ impl Objset {
         if account::ACCOUNTS.contains(&object) {
             return self.account_dnode(object);
         }
-        self.dnodes.lock().get(&object).and_then(Weak::upgrade)
+        self.known.lock().get(object)
     }
 
     fn no_such(&self, object: ObjectId) -> DmuError {
@@ -442,11 +442,11 @@ impl Objset {
         }
         let dnode = Dnode::born(Arc::clone(&self.shared), object, spec);
         {
-            let mut dnodes = self.dnodes.lock();
-            if dnodes.get(&object).and_then(Weak::upgrade).is_some() {
+            let mut known = self.known.lock();
+            if known.has(object) {
                 return Err(exists);
             }
-            remember(&mut dnodes, &dnode);
+            known.remember(&dnode);
         }
         dnode.mark_dirty(tx.txg(), 0);
         Ok(dnode)
@@ -518,10 +518,15 @@ impl Objset {
                 used[slot..].iter_mut().take(bytes.len() / DNODE_SLOT_BYTES).for_each(|used| *used = true);
             }
         }
-        let dnodes = self.dnodes.lock();
-        let is_new = |number: u64| dnodes.get(&ObjectId::new(number)).is_some_and(|d| d.strong_count() > 0);
+        let known = self.known.lock();
         let free = (0..SLOTS_PER_BLOCK).filter(|&slot| !used[slot as usize]).map(|slot| first + slot);
-        Ok(free.filter(|&number| !is_new(number)).collect())
+        Ok(free.filter(|&number| !known.has(ObjectId::new(number))).collect())
+    }
+
+    /// Objects that are in memory, or were lately.
+    #[must_use]
+    pub fn objects_known(&self) -> usize {
+        self.known.lock().len()
     }
 
     /// Whether anything is to be written for `txg`.
@@ -684,19 +689,11 @@ impl Objset {
 
     /// Freed numbers may be given out again from the next group on.
     fn forget(&self, freed: &[ObjectId]) {
-        let mut dnodes = self.dnodes.lock();
+        let mut known = self.known.lock();
         for object in freed {
-            dnodes.remove(object);
+            known.forget(*object);
         }
-        drop(dnodes);
+        drop(known);
         self.numbers.give_back(freed);
     }
-}
-
-/// The map keeps no object alive; entries of objects that are gone are dropped now and then.
-fn remember(dnodes: &mut HashMap<ObjectId, Weak<Dnode>>, dnode: &Arc<Dnode>) {
-    if dnodes.len() == dnodes.capacity() {
-        dnodes.retain(|_, weak| weak.strong_count() > 0);
-    }
-    dnodes.insert(dnode.object(), Arc::downgrade(dnode));
 }

@@ -109,3 +109,12 @@ fn removed_objects_are_passed_without_a_read() {
         assert!(reads <= 300, "{reads} reads");
     });
 }
+
+#[test]
+fn objects_that_nobody_holds_take_little_memory() {
+    let world = World::new();
+    world.env.block_on(async {
+        make(&world, 50_000).await;
+        assert!(world.objset.objects_known() <= 25_000, "{} known", world.objset.objects_known());
+    });
+}
