@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 pub use cache::{CacheError, CachedPool, PoolCache};
 pub use run::{DaemonError, Restore, run};
-pub use start::{StartError, start};
+pub use start::{StartError, start, start_with};
 
 /// The commands.
 pub const PROGRAM: Program = Program {
@@ -43,18 +43,18 @@ pub const PROGRAM: Program = Program {
     commands: &[commands::START, commands::RUN, commands::STATUS, commands::STOP, commands::LOGS],
 };
 
-/// The daemon with the real engine.
-fn serve(paths: &RunPaths) -> Result<(), DaemonError> {
+/// The daemon with the real engine, which takes so much memory.
+fn serve(paths: &RunPaths, memory_bytes: u64) -> Result<(), DaemonError> {
     let options = Options::from_process_environment().map_err(DaemonError::Delays)?;
-    serve_over(paths, RealEnv::new(options))
+    serve_over(paths, RealEnv::new(options), memory_bytes)
 }
 
-/// The daemon with the real engine over `env`, until it is stopped. It takes the process for its own: a panic of any
+/// The daemon with the real engine over `env`, which takes so much memory, until it is stopped. It takes the process for its own: a panic of any
 /// thread ends it.
 ///
 /// # Errors
 /// As [`run`].
-pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>) -> Result<(), DaemonError> {
+pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, memory_bytes: u64) -> Result<(), DaemonError> {
     panics::end_the_process();
-    run(paths, |cache| Engine::new(env, cache))
+    run(paths, |cache| Engine::new(env, cache, memory_bytes))
 }

@@ -42,7 +42,7 @@ mod upgrade;
 mod vdevs;
 
 use crate::daemon::{CachedPool, PoolCache};
-use crate::memory;
+use crate::memory::Budget;
 use control::Failure;
 use device::{Env, RealEnv};
 use held::Held;
@@ -62,6 +62,7 @@ struct Holder {
     real: Arc<RealEnv>,
     env: Arc<dyn Env>,
     cache: PoolCache,
+    memory: Arc<Budget>,
     host: Host,
     started: Instant,
     pools: RwLock<BTreeMap<String, Arc<Held>>>,
@@ -75,14 +76,17 @@ struct Holder {
 }
 
 impl Engine {
-    /// Without pools yet.
-    pub fn new(env: Arc<RealEnv>, cache: PoolCache) -> Self {
+    /// Without pools yet; those to come share so much memory.
+    pub fn new(env: Arc<RealEnv>, cache: PoolCache, memory_bytes: u64) -> Self {
+        let memory = Budget::new(memory_bytes);
+        memory.keep(&(Arc::clone(&env) as Arc<dyn Env>));
         Self(Arc::new(Holder {
             env: Arc::clone(&env) as Arc<dyn Env>,
             mounts: MountTable::new(Arc::clone(&env)),
             real: env,
             cache,
             host: sawmill::this_host(),
+            memory,
             started: Instant::now(),
             pools: RwLock::default(),
             absent: Mutex::default(),
@@ -96,7 +100,7 @@ impl Holder {
     fn tuning(&self) -> Tuning {
         let default = Tuning {
             host: self.host.clone(),
-            cache_bytes: memory::cache_bytes(),
+            memory_bytes: Some(self.memory.share_of_one_more()),
             end_program: || std::process::abort(),
             ..Tuning::default()
         };
@@ -127,8 +131,14 @@ impl Holder {
         let held = Arc::new(held);
         self.absent.lock().retain(|absent| absent.cached.guid != held.pool.guid().get());
         self.pools.write().insert(held.pool.name(), Arc::clone(&held));
+        self.share_memory();
         self.remember();
         held
+    }
+
+    /// The set of open pools has changed: each has its share of the memory from now on.
+    fn share_memory(&self) {
+        self.memory.share_among(self.all().into_iter().map(|held| Arc::clone(&held.pool)));
     }
 
     /// Writes the cache files: pools that are open, and those to be tried again.

@@ -1,15 +1,211 @@
-//! How much memory a pool gets.
+//! How much memory the daemon takes: one budget for all pools.
+//!
+//! ```text
+//!  machine, control groups ─► limit ─► budget ─┬─► pool a: cache, dirty data, what is read ahead
+//!  SAWMILL_MEMORY, --memory ───────────►│      └─► pool b
+//!                                       ▲
+//!          what is in use, stalls ──────┘  smaller under pressure, back again after it
+//! ```
+//! OpenZFS has `zfs_arc_max` in this place. A machine's memory is mostly others': an eighth of it is the
+//! daemon's. A control group's is perhaps the daemon's alone, so that nearly half of it is; the rest
+//! is for what is not counted: the program, its threads' stacks and the kernel's share of them, blocks on
+//! their way to disks, and what lies beside them in the allocator's arenas (a fifth of the budget, see
+//! `docs/decisions/2026-11-22-allocator.md`).
+//!
+//! Invariants
+//! - The smallest limit counts, of the machine and of every group on the way up.
+//!   (test: `every_group_on_the_way_up_is_asked`)
+//! - The pools' shares are never more than the budget. (test: `shares_follow_who_asks_for_blocks`)
 
-/// Part of the machine's memory that a pool's cache gets: there may be several pools, and OpenZFS's half
-/// is the kernel's to give back when others need it.
-const CACHE_FRACTION: u64 = 8;
-/// No less than this.
-const CACHE_MIN_BYTES: u64 = 256 << 20;
+mod groups;
+mod keeper;
 
-/// Memory for a pool's cache on this machine.
-#[must_use]
-pub(crate) fn cache_bytes() -> u64 {
+use device::Env;
+use groups::Group;
+use parking_lot::Mutex;
+use pool::Pool;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Says how much memory the daemon may take, where its command line does not.
+const VARIABLE: &str = "SAWMILL_MEMORY";
+
+/// Part of the machine's memory that is the daemon's.
+const MACHINE_FRACTION: u64 = 8;
+/// No less than this, if that leaves others as much.
+const MACHINE_MIN_BYTES: u64 = 256 << 20;
+/// Of half of a limit, so much is for the program itself.
+const PROGRAM_BYTES: u64 = 40 << 20;
+/// With less nothing works well, whatever limits say.
+const BUDGET_MIN_BYTES: u64 = 32 << 20;
+/// The part of the budget that pools have, whether anybody asks them for anything or not.
+const EQUAL_FRACTION: u64 = 4;
+/// What is left of old demand after each look.
+const DEMAND_KEPT_PERCENT: u64 = 95;
+
+/// The machine's memory.
+fn machine_bytes() -> u64 {
     let system = rustix::system::sysinfo();
-    let all_bytes = system.totalram.saturating_mul(u64::from(system.mem_unit));
-    (all_bytes / CACHE_FRACTION).max(CACHE_MIN_BYTES)
+    system.totalram.saturating_mul(u64::from(system.mem_unit))
+}
+
+/// Memory that this process can have at most.
+fn limit_bytes() -> u64 {
+    Group::all().iter().filter_map(Group::limit).fold(machine_bytes(), u64::min)
+}
+
+/// Of a machine's memory and the smallest limit on it, the daemon's part.
+fn part(machine: u64, limit: u64) -> u64 {
+    let of_machine = (machine / MACHINE_FRACTION).max(MACHINE_MIN_BYTES);
+    of_machine.min((limit / 2).saturating_sub(PROGRAM_BYTES)).max(BUDGET_MIN_BYTES)
+}
+
+/// What this process may take of the memory there is, unless it was told otherwise.
+#[must_use]
+pub(crate) fn default_bytes() -> u64 {
+    part(machine_bytes(), limit_bytes())
+}
+
+/// What the daemon may take: as the command line says (`--memory`), or the environment, or what suits the
+/// memory there is.
+///
+/// # Errors
+/// The word that is no size.
+pub(crate) fn wanted_bytes(said: Option<&str>) -> Result<u64, String> {
+    let of_environment = || std::env::var(VARIABLE).ok();
+    match said.map(str::to_owned).or_else(of_environment) {
+        None => Ok(default_bytes()),
+        Some(word) => bytes(&word).ok_or(word),
+    }
+}
+
+/// `400m`, `8k`, `512`: binary multiples.
+pub(crate) fn bytes(word: &str) -> Option<u64> {
+    let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match word[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" => 10,
+        "m" | "mb" => 20,
+        "g" | "gb" => 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// The daemon's memory, and the pools that share it.
+pub(crate) struct Budget {
+    /// What it is without pressure.
+    full_bytes: u64,
+    now_bytes: AtomicU64,
+    pools: Mutex<BTreeMap<u64, Sharer>>,
+}
+
+struct Sharer {
+    pool: Weak<Pool>,
+    /// Blocks that were not in the cache when it was looked at last.
+    misses: u64,
+    /// And lately, older ones counting less.
+    demand: u64,
+}
+
+impl Budget {
+    /// So many bytes, no pool yet.
+    pub(crate) fn new(bytes: u64) -> Arc<Self> {
+        Arc::new(Self { full_bytes: bytes, now_bytes: AtomicU64::new(bytes), pools: Mutex::default() })
+    }
+
+    /// What a pool gets that is about to be opened.
+    pub(crate) fn share_of_one_more(&self) -> u64 {
+        self.now_bytes.load(Ordering::Relaxed) / (self.pools.lock().len() as u64 + 1)
+    }
+
+    /// Makes these the pools that share it.
+    pub(crate) fn share_among(&self, pools: impl IntoIterator<Item = Arc<Pool>>) {
+        let mut sharers = self.pools.lock();
+        let mut before = std::mem::take(&mut *sharers);
+        for pool in pools {
+            let guid = pool.guid().get();
+            let pool = Arc::downgrade(&pool);
+            let known = before.remove(&guid).filter(|known| known.pool.ptr_eq(&pool));
+            sharers.insert(guid, known.unwrap_or(Sharer { pool, misses: 0, demand: 0 }));
+        }
+        self.share_out(&sharers);
+    }
+
+    fn share_out(&self, sharers: &BTreeMap<u64, Sharer>) {
+        let demands: Vec<u64> = sharers.values().map(|sharer| sharer.demand).collect();
+        for (sharer, share) in sharers.values().zip(shares(self.now_bytes.load(Ordering::Relaxed), &demands))
+        {
+            if let Some(pool) = sharer.pool.upgrade() {
+                pool.set_memory(share);
+            }
+        }
+    }
+
+    /// Sets what it is now, and has the pools follow that and what was asked of them.
+    fn set_now(&self, bytes: u64) {
+        self.now_bytes.store(bytes, Ordering::Relaxed);
+        let mut sharers = self.pools.lock();
+        for sharer in sharers.values_mut() {
+            let Some(pool) = sharer.pool.upgrade() else { continue };
+            let misses = pool.zio().cache_stats().misses;
+            sharer.demand = sharer.demand / 100 * DEMAND_KEPT_PERCENT + misses.saturating_sub(sharer.misses);
+            sharer.misses = misses;
+        }
+        self.share_out(&sharers);
+    }
+
+    /// Starts to watch for pressure, for as long as it lives.
+    pub(crate) fn keep(self: &Arc<Self>, env: &Arc<dyn Env>) {
+        env.spawn("memory", Box::pin(keeper::keep(Arc::downgrade(self), Arc::downgrade(env))));
+    }
+}
+
+/// Shares of so many bytes for pools that were asked so much: a part is equal, the rest goes after that.
+fn shares(bytes: u64, demands: &[u64]) -> Vec<u64> {
+    let Some(count) = u64::try_from(demands.len()).ok().filter(|&count| count > 0) else { return Vec::new() };
+    let equal = bytes / EQUAL_FRACTION / count;
+    let rest = bytes - equal * count;
+    // One more each, so that without any demand all are equal.
+    let all: u128 = demands.iter().map(|&demand| u128::from(demand) + 1).sum();
+    let of_rest = |demand: u64| u128::from(rest) * (u128::from(demand) + 1) / all;
+    demands.iter().map(|&demand| equal + u64::try_from(of_rest(demand)).unwrap_or(rest)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_leaves_room_for_the_program() {
+        let mib = |machine: u64, limit: u64| part(machine << 20, limit << 20) >> 20;
+        assert_eq!(mib(24 << 10, 24 << 10), 3 << 10, "a machine's memory is mostly others'");
+        assert_eq!(mib(1024, 1024), 256);
+        assert_eq!(mib(512, 512), 216);
+        assert_eq!(mib(24 << 10, 256), 88, "a group's is perhaps ours alone");
+        assert_eq!(mib(24 << 10, 4 << 10), 2008);
+        assert_eq!(mib(24 << 10, 20), 32);
+        assert_eq!(part(64 << 30, u64::MAX), 8 << 30);
+    }
+
+    #[test]
+    fn what_is_said_counts() {
+        assert_eq!(wanted_bytes(Some("400m")), Ok(400 << 20));
+        assert_eq!((bytes("8k"), bytes("x")), (Some(8192), None));
+        assert_eq!(wanted_bytes(Some("much")), Err("much".into()));
+    }
+
+    #[test]
+    fn shares_follow_who_asks_for_blocks() {
+        assert_eq!(shares(1000, &[]), [0; 0]);
+        assert_eq!(shares(1000, &[0]), [1000]);
+        assert_eq!(shares(1000, &[0, 0, 0, 0]), [250; 4]);
+        let uneven = shares(1000, &[1_000_000, 0]);
+        assert!(uneven[0] > 850 && uneven[1] >= 125, "{uneven:?}");
+        for demands in [[7, 0, 9_000], [u64::MAX, u64::MAX, 0], [1, 2, 3]] {
+            let shared = shares(1 << 40, &demands);
+            assert!(shared.iter().sum::<u64>() <= 1 << 40, "{shared:?}");
+        }
+    }
 }

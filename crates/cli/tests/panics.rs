@@ -21,6 +21,8 @@ use units::LeafOffset;
 const RUN_DIR: &str = "SAWMILL_TEST_DAEMON";
 /// The devices to be, parted by colons.
 const DISKS: &str = "SAWMILL_TEST_DISKS";
+/// Memory of that daemon.
+const MEMORY_BYTES: u64 = 256 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A device whose writes panic as soon as a file beside it says so.
@@ -67,7 +69,7 @@ fn the_daemon_that_other_tests_start() {
         let order = order_beside(&disk);
         env.register(disk, Arc::new(Fragile { device, order }));
     }
-    cli::daemon::serve_over(&RunPaths::under(run_dir), env).expect("it serves");
+    cli::daemon::serve_over(&RunPaths::under(run_dir), env, MEMORY_BYTES).expect("it serves");
 }
 
 /// Starts it for the pool of a world whose own daemon is gone.

@@ -7,31 +7,43 @@
 //! ```
 //! Counted in bytes, not in blocks: a few blocks of 16 MiB would take too much memory, and many of
 //! 4 KiB keep no disk busy. It must last a device for longer than the system may leave the thread
-//! that feeds it without a processor, some milliseconds.
+//! that feeds it without a processor, some milliseconds. All objsets of a pool share it.
 
 use event_listener::Event;
 use parking_lot::Mutex;
 
-/// Bytes of an objset being compressed and written at the same time.
-const IN_FLIGHT_BYTES: u64 = 32 << 20;
+/// Bytes of a pool being compressed and written at the same time, unless there is little memory.
+pub const IN_FLIGHT_BYTES: u64 = 32 << 20;
 /// A block counts for so much at least, so that their number has a bound too.
 const BLOCK_MIN_BYTES: u64 = 32 << 10;
 
-/// What is left of the bytes that may be in flight.
+/// The bytes that may be in flight.
 pub(crate) struct InFlight {
-    left: Mutex<u64>,
+    state: Mutex<State>,
     given_back: Event,
+}
+
+struct State {
+    limit: u64,
+    taken: u64,
 }
 
 impl InFlight {
     pub fn new() -> Self {
-        Self { left: Mutex::new(IN_FLIGHT_BYTES), given_back: Event::new() }
+        let state = State { limit: IN_FLIGHT_BYTES, taken: 0 };
+        Self { state: Mutex::new(state), given_back: Event::new() }
+    }
+
+    /// Sets how much may be in flight from now on.
+    pub fn set_limit(&self, bytes: u64) {
+        self.state.lock().limit = bytes;
+        self.given_back.notify(1);
     }
 
     /// Takes room for a block of so many bytes, as soon as there is some. One larger than all that
     /// may be in flight goes alone.
     pub async fn take(&self, bytes: u64) -> Room<'_> {
-        let bytes = bytes.clamp(BLOCK_MIN_BYTES, IN_FLIGHT_BYTES);
+        let bytes = bytes.max(BLOCK_MIN_BYTES);
         loop {
             if let Some(room) = self.try_take(bytes) {
                 return room;
@@ -45,10 +57,13 @@ impl InFlight {
     }
 
     fn try_take(&self, bytes: u64) -> Option<Room<'_>> {
-        let mut left = self.left.lock();
-        *left = left.checked_sub(bytes)?;
-        let some_left = *left >= BLOCK_MIN_BYTES;
-        drop(left);
+        let mut state = self.state.lock();
+        if state.taken > 0 && state.taken.saturating_add(bytes) > state.limit {
+            return None;
+        }
+        state.taken = state.taken.saturating_add(bytes);
+        let some_left = state.taken.saturating_add(BLOCK_MIN_BYTES) <= state.limit;
+        drop(state);
         if some_left {
             // What was given back by a large block does for several small ones.
             self.given_back.notify(1);
@@ -65,7 +80,7 @@ pub(crate) struct Room<'a> {
 
 impl Drop for Room<'_> {
     fn drop(&mut self) {
-        *self.of.left.lock() += self.bytes;
+        self.of.state.lock().taken -= self.bytes;
         self.of.given_back.notify_additional(1);
     }
 }
@@ -112,7 +127,7 @@ mod tests {
         assert_eq!(*now.lock(), 0);
         assert!((IN_FLIGHT_BYTES / 2..=IN_FLIGHT_BYTES).contains(&*most.lock()), "{}", most.lock());
         block_on(flights.take(u64::MAX));
-        assert_eq!(*flights.left.lock(), IN_FLIGHT_BYTES);
+        assert_eq!(flights.state.lock().taken, 0);
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub use ahead::{AheadWrite, WrittenAhead};
 pub use demolish::{Remains, Taken, Wreck};
 pub use dnode::{Dnode, DnodeSpec, FreePiece, SeekTo};
 pub use error::DmuError;
+pub use in_flight::IN_FLIGHT_BYTES;
 pub use kinds::BlockKinds;
 pub use objset::{AheadCheck, Objset, ObjsetContext, SpaceCheck, SyncedObjset};
 pub use space::{BlockClass, ObjsetProps, SpaceDelta};

@@ -545,22 +545,22 @@ impl Objset {
         if !self.is_dirty(txg) {
             return Ok(None);
         }
-        let limit = InFlight::new();
+        let limit = self.shared.gate.in_flight();
         let mut outcome = Outcome::default();
         let mut bill = Bill::default();
         // Held until their dnodes are stored: who looked for one meanwhile would find the old one.
         let dirty = self.take_dirty(txg);
-        let dnodes = self.sync_objects(txg, &limit, &dirty, &mut bill, &mut outcome).await?;
+        let dnodes = self.sync_objects(txg, limit, &dirty, &mut bill, &mut outcome).await?;
         if !bill.is_empty() {
             self.enter(txg, &bill).await?;
         }
         let accounts = self.take_dirty(txg);
-        let accounts = self.sync_objects(txg, &limit, &accounts, &mut bill, &mut outcome).await?;
+        let accounts = self.sync_objects(txg, limit, &accounts, &mut bill, &mut outcome).await?;
         self.store_accounts(accounts);
         let freed: Vec<ObjectId> =
             dnodes.iter().filter(|(_, image)| image.is_none()).map(|&(object, _)| object).collect();
         self.store_dnodes(txg, dnodes).await?;
-        let meta = self.meta.sync(txg, &limit, &|block| dnodes_of_block(block).count() as u64).await?;
+        let meta = self.meta.sync(txg, limit, &|block| dnodes_of_block(block).count() as u64).await?;
         outcome.absorb(meta.outcome);
         let root = self.write_root(txg, &meta.image.expect("the meta-dnode stays"), &mut outcome).await?;
         self.forget(&freed);

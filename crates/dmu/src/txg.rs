@@ -36,6 +36,7 @@ use parking_lot::Mutex;
 use units::{ObjsetId, TXG_SLOTS, Txg};
 
 use crate::DmuError;
+use crate::in_flight::InFlight;
 
 /// What a new change may add at most before [`TxgGate::begin`] is asked.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,6 +65,7 @@ pub struct TxgGate {
     /// Objsets with something to write, by group.
     changed_objsets: [Mutex<BTreeSet<ObjsetId>>; TXG_SLOTS],
     line: delay::Line,
+    in_flight: InFlight,
     /// A hold was dropped, dirty data went down, a group synced, or the pool failed.
     changed: Event,
     /// Somebody wants the open group synced now.
@@ -128,6 +130,7 @@ impl TxgGate {
             written_bytes: AtomicU64::new(0),
             changed_objsets: Default::default(),
             line: delay::Line::default(),
+            in_flight: InFlight::new(),
             changed: Event::new(),
             kicked: Event::new(),
         })
@@ -149,6 +152,24 @@ impl TxgGate {
     #[must_use]
     pub fn dirty_bytes(&self) -> u64 {
         self.dirty_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Sets how much may be dirty.
+    pub fn set_dirty_limit(&self, bytes: u64) {
+        if self.dirty_limit_bytes.swap(bytes, Ordering::Relaxed) == bytes {
+            return;
+        }
+        self.changed.notify(usize::MAX);
+        self.kicked.notify(usize::MAX);
+    }
+
+    /// Sets how many bytes may be on their way to disks at the same time.
+    pub fn set_in_flight(&self, bytes: u64) {
+        self.in_flight.set_limit(bytes);
+    }
+
+    pub(crate) fn in_flight(&self) -> &InFlight {
+        &self.in_flight
     }
 
     /// How long a change that may write so many bytes should wait before it begins, `now` being
@@ -341,7 +362,7 @@ impl TxgGate {
         self.state.lock().failed
     }
 
-    /// Counts `bytes` as changed in `txg`.
+    /// Counts `bytes` as changed in `txg`, or as held for it in memory.
     pub fn add_dirty(&self, txg: Txg, bytes: u64) {
         self.state.lock().dirty[txg.slot()] += bytes;
         self.dirty_bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -28,6 +28,8 @@ pub enum Need {
     Tmpfs,
     /// OpenZFS's files of features (`/usr/share/zfs/compatibility.d`).
     Features,
+    /// A control group below this process's own, with the memory controller.
+    MemoryGroup,
     /// Any other program.
     Program(&'static str),
 }
@@ -45,6 +47,7 @@ impl Need {
             Self::DirectIo => "direct-io",
             Self::Tmpfs => "tmpfs",
             Self::Features => "features",
+            Self::MemoryGroup => "memory-group",
             Self::Program(name) => name,
         }
     }

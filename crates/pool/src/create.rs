@@ -16,6 +16,7 @@ use zio::Zio;
 use crate::clones::Clones;
 use crate::config::{self, Config};
 use crate::dedup::Dedup;
+use crate::memory::MemoryParts;
 use crate::pool::Parts;
 use crate::space_map::SpaceMaps;
 use crate::{Pool, PoolError, Tuning};
@@ -62,8 +63,8 @@ impl Pool {
         for top in vdevs.tops() {
             init_labels(&vdevs, &top, &config.at(TXG_INITIAL)).await?;
         }
-        let zio = Arc::new(Zio::new(Arc::clone(&vdevs), tuning.cache_bytes));
-        let gate = TxgGate::new(TXG_INITIAL.prev(), tuning.dirty_limit());
+        let zio = Arc::new(Zio::new(Arc::clone(&vdevs), MemoryParts::of(&tuning).cache_bytes));
+        let gate = TxgGate::new(TXG_INITIAL.prev(), MemoryParts::of(&tuning).dirty_bytes);
         let context = ObjsetContext {
             id: ObjsetId::MOS,
             zio: Arc::clone(&zio),

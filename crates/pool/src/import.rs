@@ -24,6 +24,7 @@ use zio::Zio;
 use crate::clones::Clones;
 use crate::config::{self, Config};
 use crate::dedup::{self, Dedup};
+use crate::memory::MemoryParts;
 use crate::owner::{self, Left};
 use crate::pool::Parts;
 use crate::space_map::{SpaceMaps, load_missed};
@@ -256,11 +257,11 @@ async fn open_tree(
     let Some(uberblock) = chosen else {
         return Err(check_vdevs(&vdevs, spec).err().unwrap_or(PoolError::NoUberblock));
     };
-    let zio = Arc::new(Zio::new(Arc::clone(&vdevs), tuning.cache_bytes));
+    let zio = Arc::new(Zio::new(Arc::clone(&vdevs), MemoryParts::of(tuning).cache_bytes));
     // Groups go on behind the newest, also when an older one was opened: what is written now must
     // count for more than what was given up.
     let last = newest.map_or(uberblock.txg(), |newest| newest.txg());
-    let gate = TxgGate::new(last, tuning.dirty_limit());
+    let gate = TxgGate::new(last, MemoryParts::of(tuning).dirty_bytes);
     let context = ObjsetContext {
         id: ObjsetId::MOS,
         zio: Arc::clone(&zio),

@@ -31,6 +31,7 @@ mod log_reader;
 mod log_share;
 mod log_store;
 mod logs;
+mod memory;
 mod owner;
 mod pool;
 mod pool_props;

@@ -25,6 +25,7 @@ use crate::dataset::OpenDataset;
 use crate::dedup::Dedup;
 use crate::errors::Errors;
 use crate::log_store::PoolLogStore;
+use crate::memory::MemoryParts;
 use crate::scrub::Scrubs;
 use crate::space::{Room, SpaceGuard};
 use crate::space_map::SpaceMaps;
@@ -36,10 +37,12 @@ use crate::{Host, PoolError};
 pub struct Tuning {
     /// A group is synced at least so often (`zfs_txg_timeout`).
     pub txg_timeout: Duration,
-    /// Changes not yet on disk, at most; `None` for what suits the cache ([`Self::dirty_limit`]).
+    /// Changes not yet on disk, at most; `None` for what suits the cache.
     pub dirty_limit_bytes: Option<u64>,
     /// Memory for blocks read and written. What is dirty counts too, but for the first 128 MiB.
     pub cache_bytes: u64,
+    /// Memory for all of that together, in place of [`Self::cache_bytes`]; see [`Pool::set_memory`].
+    pub memory_bytes: Option<u64>,
     /// A group is synced early once its log blocks have taken this much of the room for them.
     pub log_share_percent: u64,
     /// Without log devices, what is written and made stable at once goes to its place in the file from
@@ -59,6 +62,7 @@ impl Default for Tuning {
             txg_timeout: Duration::from_secs(5),
             dirty_limit_bytes: None,
             cache_bytes: 1 << 30,
+            memory_bytes: None,
             // Four groups have log blocks at a time, and one may take longer than another.
             log_share_percent: 20,
             immediate_write_bytes: zpl::IMMEDIATE_WRITE_BYTES,
@@ -71,25 +75,6 @@ impl Default for Tuning {
 
 /// Datasets that a pool closes at a time when it is closed.
 const CLOSED_AT_ONCE: usize = 1024;
-
-/// What may be dirty with hardly any cache: a stream's groups are large enough then that flushes and
-/// labels at their ends take a tenth of the time, see `docs/decisions/2026-11-22-dirty-data.md`.
-const DIRTY_BASE_BYTES: u64 = 192 << 20;
-/// And more with a larger cache: this part of it,
-const DIRTY_CACHE_FRACTION: u64 = 2;
-/// up to OpenZFS's `zfs_dirty_data_max_max`.
-const DIRTY_MAX_BYTES: u64 = 4 << 30;
-
-impl Tuning {
-    /// Changes not yet on disk, at most: as was said, or a share of the memory for the cache, which
-    /// keeps a third of what it has with nothing dirty.
-    #[must_use]
-    pub fn dirty_limit(&self) -> u64 {
-        let wanted = DIRTY_BASE_BYTES + self.cache_bytes / DIRTY_CACHE_FRACTION;
-        let shared = self.cache_bytes.saturating_add(zio::DIRTY_BESIDE_CACHE_BYTES);
-        self.dirty_limit_bytes.unwrap_or(wanted.min(shared / 3 * 2).min(DIRTY_MAX_BYTES))
-    }
-}
 
 /// A pool, its devices held and its transaction groups turning.
 pub struct Pool {
@@ -165,6 +150,7 @@ pub(crate) struct Parts {
 
 impl Pool {
     pub(crate) fn assemble(parts: Parts) -> Arc<Self> {
+        MemoryParts::of(&parts.tuning).apply(&parts.zio, &parts.gate);
         Arc::new(Self {
             opened_at: parts.env.now(),
             opened_txg: parts.opened_at.0,
@@ -472,24 +458,5 @@ impl Pool {
             });
             select(stopped, one_more).await;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_may_be_dirty_follows_the_cache() {
-        let limit = |cache_bytes| Tuning { cache_bytes, ..Tuning::default() }.dirty_limit() >> 20;
-        assert_eq!([limit(256 << 20), limit(1 << 30), limit(3 << 30)], [256, 704, 1728]);
-        assert_eq!(limit(0), 85, "two thirds of what may be dirty beside a cache");
-        assert_eq!(limit(u64::MAX), 4096);
-        for cache_mib in [0, 1, 64, 256, 1024, 100_000] {
-            let beside = zio::DIRTY_BESIDE_CACHE_BYTES >> 20;
-            assert!(limit(cache_mib << 20) * 3 <= (cache_mib + beside) * 2, "a third is left to the cache");
-        }
-        let said = Tuning { dirty_limit_bytes: Some(300_000), ..Tuning::default() };
-        assert_eq!(said.dirty_limit(), 300_000);
     }
 }

@@ -4,12 +4,15 @@
 //!  histories [STEPS [PARTS]]   every crash state of every history of up to STEPS (3) operations,
 //!                              the longest ones in so many PARTS (1), each said when it is done
 //!  kills                       the golden pools' logs: replay killed after every record
+//!  memory [MIB [PERCENT]]      a daemon in a control group of MIB (256): PERCENT (100) of 2 GB written and
+//!                              read, 100,000 files, a scrub; needs root, /dev/fuse
 //! ```
 #![forbid(unsafe_code)]
 
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: xtask histories [STEPS [PARTS]]\n       xtask kills";
+const USAGE: &str =
+    "usage: xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask memory [MIB [PERCENT]]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -20,6 +23,9 @@ fn main() -> ExitCode {
         (Some(&"histories"), Some(&[steps])) => histories(steps, 1),
         (Some(&"histories"), Some(&[steps, parts])) => histories(steps, parts),
         (Some(&"kills"), Some([])) => kills(),
+        (Some(&"memory"), Some([])) => memory(256, 100),
+        (Some(&"memory"), Some(&[mib])) => memory(mib, 100),
+        (Some(&"memory"), Some(&[mib, percent])) => memory(mib, percent),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -38,7 +44,7 @@ fn histories(steps: u32, parts: u32) -> ExitCode {
 }
 
 fn part_of_histories(steps: u32, part: u32, parts: u32) -> bool {
-    lane("crash", "every_small_history", |cargo| {
+    lane("sawmill-pool", "crash", "every_small_history", |cargo| {
         cargo.env("SAWMILL_CRASH_STEPS", steps.to_string());
         cargo.env("SAWMILL_CRASH_PART", part.to_string()).env("SAWMILL_CRASH_PARTS", parts.to_string());
     })
@@ -46,16 +52,25 @@ fn part_of_histories(steps: u32, part: u32, parts: u32) -> bool {
 
 /// Replay killed after every record, rather than after some of them.
 fn kills() -> ExitCode {
-    let passed = lane("golden", "killed", |cargo| {
+    let passed = lane("sawmill-pool", "golden", "killed", |cargo| {
         cargo.env("SAWMILL_KILL_EVERY", "1").env("CI", "true");
     });
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// A daemon with little memory, and all of the work.
+fn memory(mib: u32, percent: u32) -> ExitCode {
+    let passed = lane("sawmill-cli", "memory", "in_little_memory", |cargo| {
+        cargo.env("SAWMILL_MEMORY_MIB", mib.to_string());
+        cargo.env("SAWMILL_MEMORY_SCALE", percent.to_string()).env("CI", "true");
+    });
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 /// Runs what `filter` selects of the test program `test`; whether it passed.
-fn lane(test: &str, filter: &str, prepare: impl FnOnce(&mut Command)) -> bool {
+fn lane(package: &str, test: &str, filter: &str, prepare: impl FnOnce(&mut Command)) -> bool {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["test", "--locked", "--package", "sawmill-pool", "--test", test, filter]);
+    cargo.args(["test", "--locked", "--package", package, "--test", test, filter]);
     cargo.args(["--", "--nocapture"]);
     prepare(&mut cargo);
     match cargo.status() {

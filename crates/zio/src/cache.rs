@@ -29,7 +29,7 @@
 //! Invariants
 //! - The bytes held, both forms counted, never exceed the limit.
 //!   (tests: `the_cache_stays_within_its_bytes`, `a_shard_equals_its_plain_twin`)
-//! - Nor do they, with what is dirty, exceed the limit by more than [`DIRTY_BESIDE_CACHE_BYTES`].
+//! - Nor do they, with what is dirty, exceed the limit by more than may be dirty beside it.
 //!   (test: `what_is_dirty_takes_from_the_room`)
 //! - A freed or rewritten block is never found again: places are used anew, so a key also has
 //!   birth and checksum. (test: `a_place_used_again_is_another_block`)
@@ -50,7 +50,7 @@ mod shard;
 mod tests;
 
 const SHARDS: usize = 16;
-/// Bytes that may be dirty beside a full cache.
+/// Bytes that may be dirty beside a full cache, unless [`crate::Zio::set_memory`] says otherwise.
 pub const DIRTY_BESIDE_CACHE_BYTES: u64 = 128 << 20;
 /// Part of the limit that what is dirty leaves: without its metadata a pool could not sync.
 const LEFT_FRACTION: u64 = 4;
@@ -106,7 +106,9 @@ impl Counters {
 pub(crate) struct Cache {
     shards: [Mutex<Shard>; SHARDS],
     limit_bytes: AtomicU64,
-    /// Those of them that dirty data has taken.
+    /// Bytes that may be dirty without taking from those.
+    beside_bytes: AtomicU64,
+    /// Those that dirty data has taken.
     taken_bytes: AtomicU64,
     /// The shard to shrink next.
     turn: AtomicUsize,
@@ -124,6 +126,7 @@ impl Cache {
         Self {
             shards: std::array::from_fn(|_| Mutex::default()),
             limit_bytes: AtomicU64::new(limit_bytes),
+            beside_bytes: AtomicU64::new(DIRTY_BESIDE_CACHE_BYTES),
             taken_bytes: AtomicU64::new(0),
             turn: AtomicUsize::new(0),
             counters: Counters::default(),
@@ -143,7 +146,7 @@ impl Cache {
     /// So much is dirty: takes that from the room, and gives it back when it is less again. To be
     /// called at each change; what has to go then goes from a few shards in turn.
     pub(crate) fn make_room_for(&self, dirty_bytes: u64) {
-        let taken = dirty_bytes.saturating_sub(DIRTY_BESIDE_CACHE_BYTES);
+        let taken = dirty_bytes.saturating_sub(self.beside_bytes.load(Relaxed));
         let before = self.taken_bytes.swap(taken, Relaxed);
         if taken <= before {
             return;
@@ -188,6 +191,11 @@ impl Cache {
     pub(crate) fn forget(&self, bp: &Blkptr) {
         let key = Key::of(bp);
         self.shard(&key).lock().forget(&key);
+    }
+
+    /// Sets how much may be dirty beside the cache; counts from the next change on.
+    pub(crate) fn set_beside(&self, beside_bytes: u64) {
+        self.beside_bytes.store(beside_bytes, Relaxed);
     }
 
     /// Sets another limit, and evicts down to it.

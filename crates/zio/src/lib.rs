@@ -160,8 +160,20 @@ impl Zio {
         self.cache.set_limit(bytes);
     }
 
-    /// Tells how many bytes are changed and not on disk: beyond [`DIRTY_BESIDE_CACHE_BYTES`] they
-    /// take from the cache's room, so that both together stay within a bound.
+    /// The most bytes that the cache may hold.
+    #[must_use]
+    pub fn cache_limit_bytes(&self) -> u64 {
+        self.cache.limit_bytes()
+    }
+
+    /// Sets how much memory there is for the cache, and beside it for what is dirty.
+    pub fn set_memory(&self, cache_bytes: u64, beside_bytes: u64) {
+        self.cache.set_beside(beside_bytes);
+        self.cache.set_limit(cache_bytes);
+    }
+
+    /// Tells how many bytes are changed and not on disk: beyond what may be dirty beside the cache they
+    /// take from its room, so that both together stay within a bound.
     pub fn make_room_for(&self, dirty_bytes: u64) {
         self.cache.make_room_for(dirty_bytes);
     }

@@ -1,7 +1,7 @@
 //! The znodes in memory: at most one for each object.
 //!
 //! A znode stays while anybody uses it, has it open, or its access time is not stored yet;
-//! beyond that as long as there is room. Room is made in a circle over the object numbers,
+//! beyond that as long as there is room: a sixteenth of what the cache of blocks may take. Room is made in a circle over the object numbers,
 //! which is all the recency that a front with a cache of its own leaves to be seen.
 
 use std::collections::BTreeMap;
@@ -9,6 +9,7 @@ use std::future::Future;
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
+use dmu::Objset;
 use parking_lot::Mutex;
 use units::ObjectId;
 
@@ -16,8 +17,13 @@ use crate::error::Result;
 use crate::znode::{Life, Znode};
 
 const SHARDS: usize = 64;
-/// Unused znodes that a shard keeps.
-const UNUSED_PER_SHARD: usize = 512;
+/// Unused znodes that a shard keeps at most, and at least.
+const UNUSED_MAX: u64 = 512;
+const UNUSED_MIN: u64 = 16;
+/// What a znode takes with its dnode, about.
+const ZNODE_BYTES: u64 = 2 << 10;
+/// The part of the memory for blocks that unused znodes take beside it.
+const MEMORY_FRACTION: u64 = 16;
 /// Znodes looked at when one comes in and the shard is full.
 const SWEEP: usize = 4;
 
@@ -38,16 +44,22 @@ struct Known {
 /// See the module. Shards are made when they are used first: most file systems that are open have few
 /// files in use.
 pub struct ZnodeCache {
+    os: Arc<Objset>,
     shards: Box<[OnceLock<Box<Shard>>]>,
 }
 
-impl Default for ZnodeCache {
-    fn default() -> Self {
-        Self { shards: std::iter::repeat_with(OnceLock::new).take(SHARDS).collect() }
-    }
-}
-
 impl ZnodeCache {
+    /// Of a file system's objects.
+    pub fn new(os: Arc<Objset>) -> Self {
+        Self { os, shards: std::iter::repeat_with(OnceLock::new).take(SHARDS).collect() }
+    }
+
+    /// Unused znodes that a shard keeps now.
+    fn room(&self) -> usize {
+        let memory = self.os.zio().cache_limit_bytes() / MEMORY_FRACTION;
+        (memory / ZNODE_BYTES / SHARDS as u64).clamp(UNUSED_MIN, UNUSED_MAX) as usize
+    }
+
     fn shard(&self, object: ObjectId) -> &Shard {
         self.shards[object.get() as usize % SHARDS].get_or_init(Box::default)
     }
@@ -69,13 +81,13 @@ impl ZnodeCache {
             return Ok(Arc::clone(znode));
         }
         let znode = load().await?;
-        shard.known.lock().insert(Arc::clone(&znode));
+        shard.known.lock().insert(Arc::clone(&znode), self.room());
         Ok(znode)
     }
 
     /// Takes up a znode that has just been made.
     pub fn insert(&self, znode: Arc<Znode>) {
-        self.shard(znode.object()).known.lock().insert(znode);
+        self.shard(znode.object()).known.lock().insert(znode, self.room());
     }
 
     /// Forgets an object that has been freed.
@@ -98,8 +110,8 @@ fn is_unused(znode: &Arc<Znode>) -> bool {
 }
 
 impl Known {
-    fn insert(&mut self, znode: Arc<Znode>) {
-        if self.znodes.len() >= UNUSED_PER_SHARD {
+    fn insert(&mut self, znode: Arc<Znode>, room: usize) {
+        if self.znodes.len() >= room {
             self.sweep();
         }
         self.znodes.insert(znode.object(), znode);

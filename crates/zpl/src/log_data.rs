@@ -59,12 +59,17 @@ impl Zfs {
         let (object, logged) = (znode.object(), self.is_logged());
         let block_bytes = u64::from(znode.dnode.block_bytes());
         if !self.goes_in_place(piece.data.len() as u64, block_bytes, commits) {
+            let is_copied = stored.is_empty() && piece.data.len() <= LOG_COPY_BYTES_MAX;
             let write = || LoggedWrite {
                 object,
                 offset: piece.offset,
                 length: piece.data.len() as u64,
                 data: held_data(znode, piece, stored, commits),
             };
+            if logged && !commits && is_copied {
+                // The copy stays until its txg has synced, and takes memory like what is dirty.
+                self.os.txgs().add_dirty(tx.txg(), piece.data.len() as u64);
+            }
             return self.journal.write(Origin::Client, tx, logged, write);
         }
         let source: Arc<dyn WriteSource> =

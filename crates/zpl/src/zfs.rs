@@ -190,7 +190,7 @@ impl Zfs {
         Ok(Arc::new(Self {
             journal: Journal::new(Arc::clone(&os)),
             sa,
-            cache: ZnodeCache::default(),
+            cache: ZnodeCache::new(Arc::clone(&os)),
             queue: DeleteQueue::open(&os, queue).await?,
             moving: async_lock::Mutex::new(()),
             env,

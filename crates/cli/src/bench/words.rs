@@ -22,7 +22,7 @@ impl Words<'_> {
         match self.one(name) {
             None => Ok(default),
             Some(word) => {
-                bytes(word).ok_or_else(|| Refusal::Usage(format!("bad size '{word}' for --{name}")))
+                crate::memory::bytes(word).ok_or_else(|| Refusal::Usage(format!("bad size '{word}' for --{name}")))
             }
         }
     }
@@ -46,30 +46,5 @@ impl Words<'_> {
     /// All of them, for another process.
     pub fn typed(&self) -> &[String] {
         &self.0.typed
-    }
-}
-
-/// `400m`, `8k`, `512`: binary multiples.
-pub(super) fn bytes(word: &str) -> Option<u64> {
-    let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match word[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kb" => 10,
-        "m" | "mb" => 20,
-        "g" | "gb" => 30,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_binary_multiples() {
-        assert_eq!(bytes("400m"), Some(400 << 20));
-        assert_eq!(bytes("8k"), Some(8192));
-        assert_eq!(bytes("x"), None);
     }
 }

@@ -123,7 +123,7 @@ const FILL_BYTES: usize = 1 << 20;
 /// # Errors
 /// When the pool cannot be made or written to.
 pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
-    let tuning = Tuning { cache_bytes: memory::cache_bytes(), ..Tuning::default() };
+    let tuning = Tuning { cache_bytes: memory::default_bytes(), ..Tuning::default() };
     let pool = world::make(env, &shape(plan), tuning.clone())?;
     let fs = env.block_on(pool.filesystem(POOL))?;
     let zfs = Arc::clone(&fs.zfs);

@@ -9,7 +9,13 @@ use std::io::{Seek, SeekFrom};
 use std::time::{Duration, Instant};
 
 pub const START: Command = Command::new(
-    Spec { name: "start", alias: None, about: "starts the daemon, if none runs", flags: &[], operands: "" },
+    Spec {
+        name: "start",
+        alias: None,
+        about: "starts the daemon, if none runs",
+        flags: &[MEMORY],
+        operands: "",
+    },
     start,
 );
 
@@ -18,7 +24,7 @@ pub const RUN: Command = Command::new(
         name: "run",
         alias: None,
         about: "is the daemon, until stopped",
-        flags: &[Flag::long("detach", "leave the terminal's session")],
+        flags: &[Flag::long("detach", "leave the terminal's session"), MEMORY],
         operands: "",
     },
     run,
@@ -57,6 +63,10 @@ pub const LOGS: Command = Command::new(
     logs,
 );
 
+/// How much memory it takes, in place of what suits the machine and its control group.
+const MEMORY: Flag =
+    Flag::value('m', "size", "memory for all pools together (SAWMILL_MEMORY), as in 512m").or("memory");
+
 const STOP_MAX: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -66,18 +76,31 @@ fn no_operands(args: &Args) -> Result<(), Stop> {
 
 fn start(session: &mut Session, args: &Args) -> Outcome {
     no_operands(args)?;
+    if let Some(size) = args.value('m') {
+        memory_bytes(args)?;
+        let started = crate::daemon::start_with(session.paths(), &["--memory", size]);
+        if !started.map_err(|error| Stop::Failed(error.failure()))? {
+            let line = "the daemon runs already; its memory is set when it starts";
+            return Err(Failure::new(FailureKind::Busy, line).into());
+        }
+    }
     session.ask(&DaemonStatusCall {})?;
     Ok(0)
 }
 
+fn memory_bytes(args: &Args) -> Result<u64, Stop> {
+    crate::memory::wanted_bytes(args.value('m')).or_else(|word| usage(format!("'{word}' is no size")))
+}
+
 fn run(session: &mut Session, args: &Args) -> Outcome {
     no_operands(args)?;
+    let memory_bytes = memory_bytes(args)?;
     if args.has_long("detach") {
         // Fails only for the leader of a session, which needs no new one.
         _ = rustix::process::setsid();
     }
     super::log::init();
-    match super::serve(session.paths()) {
+    match super::serve(session.paths(), memory_bytes) {
         Ok(()) => Ok(0),
         Err(error) => {
             let mut line = error.to_string();

@@ -55,6 +55,14 @@ impl StartError {
 /// # Errors
 /// Why it does not.
 pub fn start(paths: &RunPaths) -> Result<(), StartError> {
+    start_with(paths, &[]).map(|_is_new| ())
+}
+
+/// The same, with further words for one that is started; whether it was.
+///
+/// # Errors
+/// Why none answers.
+pub fn start_with(paths: &RunPaths, words: &[&str]) -> Result<bool, StartError> {
     let client = Client::new(paths.socket());
     let directory = || paths.run_dir().to_owned();
     paths.make_run_dir().map_err(|source| StartError::Files { path: directory(), source })?;
@@ -63,15 +71,16 @@ pub fn start(paths: &RunPaths) -> Result<(), StartError> {
     lock.lock().map_err(|source| StartError::Files { path: paths.start_lock(), source })?;
     // Whoever held the lock before us may have started it.
     if client.answers() {
-        return Ok(());
+        return Ok(false);
     }
     if super::systemd::start(paths) && client.answers() {
         return Ok(());
     }
     let log = open_for(&paths.log(), |o| o.append(true).create(true))?;
     let log_start = log.metadata().map_or(0, |m| m.len());
-    let child = spawn(log).map_err(StartError::Spawn)?;
-    wait(&client, child, paths, log_start, SILENCE_MAX)
+    let child = spawn(log, words).map_err(StartError::Spawn)?;
+    wait(&client, child, paths, log_start, SILENCE_MAX)?;
+    Ok(true)
 }
 
 /// Waits until the daemon answers. What it writes to its log, which was `log_start` bytes long, is a
@@ -112,10 +121,11 @@ fn open_for(path: &Path, how: impl Fn(&mut OpenOptions) -> &mut OpenOptions) -> 
 }
 
 /// This very program as a daemon: none of our pipes, its output to the log.
-fn spawn(log: File) -> io::Result<Child> {
+fn spawn(log: File, words: &[&str]) -> io::Result<Child> {
     Command::new(std::env::current_exe()?)
         .arg0("sawmill")
         .args(["daemon", "run", "--detach"])
+        .args(words)
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::from(log.try_clone()?))

@@ -35,6 +35,7 @@ impl Holder {
         _ = held.pool.log_history(&said.command, said.uid);
         held.pool.close(state).await.map_err(|e| refusal::pool(verb, name, &e))?;
         self.pools.write().remove(name);
+        self.share_memory();
         self.remember();
         tracing::info!(pool = name, "{verb}ed");
         Ok(())
@@ -47,6 +48,7 @@ impl Holder {
         held.pool.abandon().await;
         self.mounts.unmount_below(&name, true)?;
         self.pools.write().remove(&name);
+        self.share_memory();
         self.remember();
         tracing::warn!(pool = name, "given up while suspended");
         Ok(())

@@ -76,6 +76,7 @@ impl Holder {
     async fn restored(&self, name: &str, held: Held) {
         let held = Arc::new(held);
         self.pools.write().insert(name.to_owned(), Arc::clone(&held));
+        self.share_memory();
         tracing::info!(pool = name, "brought back");
         if let Err(failure) = self.mount_automatic(&held).await {
             tracing::error!(pool = name, %failure, "not all mounted");

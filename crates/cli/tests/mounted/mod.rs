@@ -8,6 +8,7 @@
 //! ```
 //! Nothing outside that directory is touched, and nothing of it is left: a daemon that does not
 //! end when asked is killed by its number, and what it had mounted is detached.
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -33,6 +34,8 @@ const LOG_LINES: usize = 40;
 /// One pool, its devices, its daemon.
 pub struct World {
     dir: TempDir,
+    /// The control group that its commands run in, and so its daemon.
+    group: Option<PathBuf>,
 }
 
 impl World {
@@ -40,6 +43,11 @@ impl World {
     ///
     /// `None` where the kernel cannot mount it and that may be so.
     pub fn new(vdevs: &str, disk_mib: u64) -> Option<Self> {
+        Self::in_group(vdevs, disk_mib, None)
+    }
+
+    /// The same in a control group, which is there already.
+    pub fn in_group(vdevs: &str, disk_mib: u64, group: Option<PathBuf>) -> Option<Self> {
         if let Some(lack) = lack() {
             Need::Fuse.is_missing(lack);
             return None;
@@ -47,7 +55,7 @@ impl World {
         let dir = TempDir::new().expect("a directory");
         // Programs that run as another user reach the mount through it.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
-        let world = Self { dir };
+        let world = Self { dir, group };
         for below in ["bin", "run", "disks"] {
             fs::create_dir(world.path(below)).expect("a directory");
         }
@@ -89,7 +97,6 @@ impl World {
     }
 
     /// Runs `zfs` with these words; it must succeed.
-    #[allow(dead_code, reason = "each test program uses a part of it")]
     pub fn zfs(&self, line: &str) {
         let output = self.run("zfs", line);
         let err = String::from_utf8_lossy(&output.stderr);
@@ -142,12 +149,31 @@ impl World {
     }
 
     fn run(&self, program: &str, line: &str) -> Output {
-        let mut command = bounded(&self.path("bin").join(program));
+        let mut command = self.grouped(bounded(&self.path("bin").join(program)));
         command.args(line.split_whitespace()).env("SAWMILL_RUN", self.path("run"));
         command.output().expect("the program runs")
     }
 
-    fn daemon(&self) -> Option<Pid> {
+    /// A command that runs in the world's group, as its daemon does.
+    fn grouped(&self, command: Command) -> Command {
+        let Some(group) = &self.group else { return command };
+        let mut grouped = Command::new("sh");
+        grouped.args(["-c", r#"echo $$ > "$0" && exec "$@""#]).arg(group.join("cgroup.procs"));
+        grouped.arg(command.get_program()).args(command.get_args());
+        grouped
+    }
+
+    /// A script of the shell in the world's group and root directory, which takes as long as it takes.
+    pub fn script(&self, script: &str) -> Command {
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", script]);
+        let mut grouped = self.grouped(shell);
+        grouped.current_dir(self.root());
+        grouped
+    }
+
+    /// The daemon's process, if it lives.
+    pub fn daemon(&self) -> Option<Pid> {
         let text = fs::read_to_string(self.path("run/daemon.lock")).ok()?;
         Pid::from_raw(text.trim().parse().ok()?)
     }
