@@ -362,6 +362,9 @@ impl Pool {
     async fn turn(self: Arc<Self>) {
         while !self.stopping.load(Ordering::Acquire) {
             self.wait_for_work().await;
+            if self.gate.failed().is_some() {
+                break;
+            }
             let txg = self.gate.quiesce().await;
             if let Some(txg) = self.gate.failed() {
                 tracing::error!(%txg, "pool suspended: a panic left a transaction half done");
@@ -452,11 +455,8 @@ impl Pool {
         self.stopping.store(true, Ordering::Release);
         if !self.has_stopped.load(Ordering::Acquire) {
             // One more turn, which finds nothing to do, sees the flag; unless the last one did.
-            let one_more: BoxFuture<'_, ()> = Box::pin(async {
-                let _suspended = self.gate.wait_synced(self.gate.open_txg()).await;
-                std::future::pending().await
-            });
-            select(stopped, one_more).await;
+            self.gate.hurry(self.gate.open_txg());
+            stopped.await;
         }
     }
 }

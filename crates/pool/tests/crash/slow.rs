@@ -48,7 +48,7 @@ fn looking_for_damaged_blocks_holds_up_no_txg() {
         assert_eq!(pool.txgs().open_txg(), txg.next());
         assert!(pool.txgs().try_join(txg).is_none(), "who looks is in no txg");
         disk.set_delay(Duration::ZERO);
-        assert_eq!(looking.await.len(), 1);
+        assert!(!looking.await.is_empty());
     });
 }
 
