@@ -39,7 +39,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
             code = 1;
         }
     }
-    Ok(code)
+    Ok(visit.code(code))
 }
 
 /// What is wrong with one operand; the others are still written.

@@ -83,7 +83,7 @@ fn copy_out(args: &Args, sources: &[String], target: &str) -> Outcome {
         };
         code |= copy(&from, &Outside, how(args), &[(source, name)], target.as_bytes(), sources.len() > 1);
     }
-    Ok(code)
+    Ok(visit.code(code))
 }
 
 fn copy_in(args: &Args, sources: &[String], target: &Place) -> Outcome {

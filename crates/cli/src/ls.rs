@@ -64,7 +64,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         let title = with_titles.then(|| place.text.clone().into_bytes());
         listing.directory(session, opened, node, title)?;
     }
-    Ok(listing.code)
+    Ok(visit.code(listing.code))
 }
 
 struct Listing<'a> {

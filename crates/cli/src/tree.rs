@@ -58,7 +58,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     }
     let (directories, others) = (counted(drawing.directories, "directory"), counted(drawing.others, "file"));
     writeln!(session.out(), "\n{directories}, {others}")?;
-    Ok(u8::from(drawing.failed))
+    Ok(visit.code(u8::from(drawing.failed)))
 }
 
 fn counted(count: usize, what: &str) -> String {

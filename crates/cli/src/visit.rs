@@ -8,8 +8,10 @@
 //!                 Visit: imported for reading ─► ls, cat, tree, cp out
 //!                        imported for writing ─► logs replayed ─► cp in ─► exported
 //! ```
-//! A visit for reading changes nothing, so it replays nothing either: of a pool that was cut off,
-//! it shows the last transaction group.
+//! A visit for reading changes nothing, so it replays nothing either. Of a pool that was cut off it shows the last
+//! txg; where an intent log holds what came after that, standard error says so, and the exit code is 1: whoever
+//! asked does not have the newest state. Snapshots are what they are.
+//! (test: `what_waits_in_a_log_is_not_passed_over_in_silence`)
 
 pub mod place;
 pub mod words;
@@ -23,6 +25,8 @@ use device::{DeviceError, Env, OpenMode, Options, RealEnv};
 use place::Place;
 use pool::{Candidate, ImportSpec, Pool, PoolError, Tuning, Volume, find_pools};
 use sawmill::{Files, this_host};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +77,9 @@ pub enum Access {
 pub struct Visit {
     env: Arc<RealEnv>,
     pool: Arc<Pool>,
+    access: Access,
+    /// Datasets that were looked at, and whether their logs hold what is newer.
+    seen: RefCell<BTreeMap<String, bool>>,
 }
 
 impl Visit {
@@ -82,7 +89,7 @@ impl Visit {
         let env = RealEnv::new(options.map_err(|e| Failure::new(FailureKind::Invalid, e.to_string()))?);
         let shared: Arc<dyn Env> = env.clone();
         let opened = env.block_on(open(&shared, args, pool, access))?;
-        Ok(Self { env, pool: opened })
+        Ok(Self { env, pool: opened, access, seen: RefCell::default() })
     }
 
     /// Where futures run.
@@ -98,15 +105,41 @@ impl Visit {
     /// The files of a dataset or snapshot.
     pub fn files(&self, place: &Place) -> Result<Files, Stop> {
         let opened = self.env.block_on(sawmill::Pool::new(Arc::clone(&self.pool)).filesystem(&place.dataset));
-        opened.map_err(|error| match error {
-            sawmill::Error::Pool(error) => refusal::pool("open", &place.dataset, &error).into(),
+        let files = opened.map_err(|error| match error {
+            sawmill::Error::Pool(error) => Stop::from(refusal::pool("open", &place.dataset, &error)),
             error => Failure::new(FailureKind::Other, refusal::chain(&error)).into(),
-        })
+        })?;
+        self.look_for_log(&place.dataset)?;
+        Ok(files)
     }
 
     /// A volume, or a snapshot of one.
     pub fn volume(&self, name: &str) -> Result<Volume, Stop> {
-        Ok(self.env.block_on(self.pool.volume(name)).map_err(|e| refusal::pool("open", name, &e))?)
+        let volume =
+            self.env.block_on(self.pool.volume(name)).map_err(|e| refusal::pool("open", name, &e))?;
+        self.look_for_log(name)?;
+        Ok(volume)
+    }
+
+    /// Says once of a dataset that its log holds what is newer than what a visit for reading shows.
+    fn look_for_log(&self, dataset: &str) -> Result<(), Stop> {
+        if self.access == Access::Write || self.seen.borrow().contains_key(dataset) {
+            return Ok(());
+        }
+        let waits = self.env.block_on(self.pool.log_waits(dataset));
+        let waits = waits.map_err(|e| refusal::pool("open", dataset, &e))?;
+        if waits {
+            eprintln!(
+                "{dataset}: the intent log holds newer changes, which an import replays; this is the state before them"
+            );
+        }
+        self.seen.borrow_mut().insert(dataset.to_owned(), waits);
+        Ok(())
+    }
+
+    /// The exit code of a command that would have ended with this one.
+    pub fn code(&self, code: u8) -> u8 {
+        code.max(u8::from(self.seen.borrow().values().any(|&waits| waits)))
     }
 
     /// Lets go of the pool; one that was open for writing is exported.

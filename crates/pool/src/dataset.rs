@@ -17,7 +17,7 @@ use ondisk::objset::ObjsetType;
 use ondisk::zil::ZilHeader;
 use parking_lot::{Mutex, RwLock};
 use units::{ObjectId, ObjsetId, Txg, VdevId};
-use zil::{Claimed, IntentLog, LogEvent, LogHandle, LogStore, ReplayProgress, ZilError};
+use zil::{Claimed, IntentLog, LogEvent, LogHandle, LogStore, ReplayProgress, ReplayStopped, ZilError};
 use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts};
 
 use crate::create::{TxSource, birth};
@@ -25,6 +25,7 @@ use crate::frozen::check_filesystem;
 use crate::log_loss::Reach;
 use crate::props::{Allowed, DatasetProps};
 use crate::space::SpaceGuard;
+use crate::volume::VolumeReplay;
 use crate::{Pool, PoolError};
 
 /// Logs replayed at the same time.
@@ -249,6 +250,23 @@ impl Pool {
         }
     }
 
+    /// Has a volume take part in txgs, as whoever writes to volumes would.
+    #[cfg(test)]
+    pub(crate) async fn use_volume(
+        self: &Arc<Self>,
+        name: &str,
+    ) -> Result<(Arc<OpenDataset>, IntentLog<zil::Live>), PoolError> {
+        let dataset = self.dsl.resolve(name).await?;
+        let props = self.effective_props(&dataset).await?;
+        let root = self.dsl.dataset(dataset.dataset).await?.bp;
+        let objset = Objset::open(self.objset_context(&dataset, &props), root).await?;
+        let open = self.adopt(&dataset, objset, props, State::Idle).await?;
+        let store: Arc<dyn LogStore> = self.log_store.clone();
+        let log = IntentLog::empty(open.objset.id(), store, Arc::clone(&self.env));
+        self.use_log(&open, &log.handle());
+        Ok((open, log))
+    }
+
     /// From now on the dataset's changes are written with each group.
     async fn adopt(
         &self,
@@ -323,17 +341,67 @@ impl Pool {
             };
             *open.state.lock() = state;
             if names_shared_blocks {
-                self.filesystem(&open.name().name).await?;
+                self.replay_log(&open).await?;
             }
         }
         Ok(())
     }
 
     /// Datasets whose log was claimed and is still to be replayed.
-    pub(crate) fn with_claimed_logs(&self) -> Vec<String> {
+    pub(crate) fn with_claimed_logs(&self) -> Vec<Arc<OpenDataset>> {
         let open = self.open_datasets().into_iter();
-        let claimed = open.filter(|open| matches!(*open.state.lock(), State::Claimed(_)));
-        claimed.map(|open| open.name().name).collect()
+        open.filter(|open| matches!(*open.state.lock(), State::Claimed(_))).collect()
+    }
+
+    /// Replays the log of a dataset that has one: a file system is ready for use then, a volume for being read.
+    pub(crate) async fn replay_log(self: &Arc<Self>, open: &OpenDataset) -> Result<(), PoolError> {
+        let name = open.name().name;
+        match open.objset.kind() {
+            ObjsetType::Zvol => self.replay_volume(&name, open).await,
+            _ => self.filesystem(&name).await.map(drop),
+        }
+    }
+
+    /// Afterwards the volume has no log: nothing writes to it here.
+    async fn replay_volume(self: &Arc<Self>, name: &str, open: &OpenDataset) -> Result<(), PoolError> {
+        let _one_at_a_time = open.loading.lock().await;
+        let into = VolumeReplay::of(name, &open.objset).await?;
+        let Some(claimed) = self.take_claimed(open) else { return Ok(()) };
+        match claimed.replay(&into).await {
+            Ok((log, _)) => Ok(log.close().await?),
+            Err(stopped) => Err(self.keep_log(open, *stopped).await),
+        }
+    }
+
+    /// The log that waits for its replay, if there is one; groups attend to it from now on.
+    fn take_claimed(&self, open: &OpenDataset) -> Option<IntentLog<Claimed>> {
+        let claimed = {
+            let mut state = open.state.lock();
+            match std::mem::replace(&mut *state, State::Idle) {
+                State::Claimed(claimed) => claimed,
+                other => {
+                    *state = other;
+                    return None;
+                }
+            }
+        };
+        self.use_log(open, &claimed.handle());
+        if let Some(watch) = &self.replay_watch {
+            claimed.watch(Arc::clone(watch));
+        }
+        Some(claimed)
+    }
+
+    /// Keeps a log whose replay has stopped. What was promised is in it still: the next try goes on where this one
+    /// stopped.
+    async fn keep_log(&self, open: &OpenDataset, stopped: ReplayStopped) -> PoolError {
+        if let ZilError::LostBlock { objset, .. } = stopped.error
+            && let Some(loss) = self.loss_of(objset, &stopped.log.header()).await
+        {
+            self.log_store.report(LogEvent::Damaged { objset, loss });
+        }
+        *open.state.lock() = State::Claimed(stopped.log);
+        stopped.error.into()
     }
 
     /// The file system called `name`: its log replayed if there was one, ready for use.
@@ -380,19 +448,16 @@ impl Pool {
         datasets.get(&open.objset.id()).is_some_and(|found| Arc::ptr_eq(found, open))
     }
 
-    /// Replays the logs of all file systems that have something to replay, several at a time. The
-    /// first failure is told; a log that failed stays as it is, for the next use of its dataset.
+    /// Replays the logs of all datasets that have something to replay, several at a time. The
+    /// first failure is told; a log that failed stays as it is, for the next use of its dataset, or the next call.
     ///
     /// # Errors
     /// When a log cannot be replayed.
     pub async fn replay_logs(self: &Arc<Self>) -> Result<(), PoolError> {
-        let waits = |open: &Arc<OpenDataset>| {
-            let needs_it = matches!(&*open.state.lock(), State::Claimed(log) if log.needs_replay());
-            needs_it && open.objset.kind() == ObjsetType::Zfs
-        };
-        let names = self.open_datasets().into_iter().filter(waits).map(|open| open.name().name);
-        let replayed = stream::iter(names.collect::<Vec<_>>())
-            .map(|name| async move { self.filesystem(&name).await.map(drop) })
+        let waits = |open: &Arc<OpenDataset>| matches!(&*open.state.lock(), State::Claimed(log) if log.needs_replay());
+        let waiting: Vec<_> = self.open_datasets().into_iter().filter(waits).collect();
+        let replayed = stream::iter(waiting)
+            .map(|open| async move { self.replay_log(&open).await })
             .buffer_unordered(REPLAYS_AT_ONCE);
         replayed.collect::<Vec<_>>().await.into_iter().collect()
     }
@@ -423,27 +488,15 @@ impl Pool {
         if self.read_only {
             return Ok(Arc::new(Filesystem { name, zfs, log: None }));
         }
-        let state = std::mem::replace(&mut *open.state.lock(), State::Idle);
-        let handle = match state {
-            State::Claimed(claimed) => {
+        let handle = match self.take_claimed(open) {
+            Some(claimed) => {
                 let handle = claimed.handle();
-                self.use_log(open, &handle);
-                if let Some(watch) = &self.replay_watch {
-                    claimed.watch(Arc::clone(watch));
-                }
                 if let Err(stopped) = zfs.replay(claimed).await {
-                    if let ZilError::LostBlock { objset, .. } = stopped.error
-                        && let Some(loss) = self.loss_of(objset, &stopped.log.header()).await
-                    {
-                        self.log_store.report(LogEvent::Damaged { objset, loss });
-                    }
-                    // What was promised is in the log still: the next try goes on where this stopped.
-                    *open.state.lock() = State::Claimed(stopped.log);
-                    return Err(stopped.error.into());
+                    return Err(self.keep_log(open, *stopped).await);
                 }
                 handle
             }
-            State::Idle | State::Live(_) => {
+            None => {
                 let store: Arc<dyn zil::LogStore> = self.log_store.clone();
                 let log = IntentLog::empty(open.objset.id(), store, Arc::clone(&self.env));
                 let handle = log.handle();

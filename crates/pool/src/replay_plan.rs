@@ -67,7 +67,7 @@ pub enum Stopped {
 
 impl ReplayPlan {
     fn add(&mut self, log: &DatasetLog, record: &WalkedRecord<'_>) {
-        if record.seq().get() <= log.header.replay_seq.get() || record.txg() <= log.synced {
+        if log.is_done(record) {
             self.done += 1;
             return;
         }

@@ -190,9 +190,9 @@ impl Pool {
         }
         let _one_at_a_time = self.scrubs.deciding.lock().await;
         self.halt_scrub().await;
-        for name in self.with_claimed_logs() {
-            if let Err(error) = self.filesystem(&name).await {
-                tracing::warn!(name, %error, "its log holds what a device misses");
+        for open in self.with_claimed_logs() {
+            if let Err(error) = self.replay_log(&open).await {
+                tracing::warn!(name = open.name().name, %error, "its log holds what a device misses");
             }
         }
         // All groups that were missed in part are older than the scan then.

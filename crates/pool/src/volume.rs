@@ -1,19 +1,24 @@
-//! Volumes, for reading.
+//! Volumes: reading them, and replay of their logs.
 //!
 //! ```text
 //!  objset of kind "volume" ─┬─ object 1   its bytes, in blocks of volblocksize
 //!                           └─ object 2   ZAP: "size" ─► bytes
 //! ```
-//! Bytes are those of the last synced group; a log that waits for its replay is not in them.
+//! Bytes are those of the last synced txg; a log that waits for its replay is not in them. An import for writing
+//! replays it ([`Pool::replay_logs`]); of a pool imported for reading only, [`Pool::log_waits`] says so.
+
+mod replay;
 
 use std::sync::Arc;
 
 use dmu::zap::Zap;
-use dmu::{Dnode, SeekTo};
+use dmu::{Dnode, Objset, SeekTo};
 use ondisk::objset::ObjsetType;
 use units::ObjectId;
 
 use crate::{Pool, PoolError};
+
+pub(crate) use replay::VolumeReplay;
 
 const DATA: ObjectId = ObjectId::new(1);
 const FACTS: ObjectId = ObjectId::new(2);
@@ -35,11 +40,13 @@ impl Pool {
         let objset = self.frozen_objset(name).await?;
         let objset = objset.filter(|objset| objset.kind() == ObjsetType::Zvol);
         let objset = objset.ok_or_else(|| PoolError::NotVolume { name: name.to_owned() })?;
-        let facts = Zap::hold(&objset, FACTS).await?;
-        let size = facts.lookup_u64(SIZE).await?;
-        let damaged = || PoolError::DamagedVolume { name: name.to_owned(), what: "no size" };
-        Ok(Volume { data: objset.hold(DATA).await?, size_bytes: size.ok_or_else(damaged)? })
+        Ok(Volume { size_bytes: size_of(name, &objset).await?, data: objset.hold(DATA).await? })
     }
+}
+
+async fn size_of(name: &str, objset: &Arc<Objset>) -> Result<u64, PoolError> {
+    let size = Zap::hold(objset, FACTS).await?.lookup_u64(SIZE).await?;
+    size.ok_or_else(|| PoolError::DamagedVolume { name: name.to_owned(), what: "no size" })
 }
 
 impl Volume {
@@ -74,3 +81,6 @@ impl Volume {
         Ok(self.data.seek(offset, to).await?.filter(|&found| found < self.size_bytes))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -113,6 +113,24 @@ fn a_pool_that_another_system_may_have_open_is_not_touched_unless_forced() {
     assert_eq!(world.ok(&g, "ls -f -d G/ whirl"), "lat\nthr\nthr8k\n");
 }
 
+#[test]
+fn what_waits_in_a_log_is_not_passed_over_in_silence() {
+    let Some(g) = golden::path("g15-dirty-zil-nolog") else { return };
+    let world = World::new();
+    let said = "whirl/thr: the intent log holds newer changes, which an import replays; this is the state before them\n";
+    for line in [
+        "ls -f -d G/ whirl/thr",
+        "ls -f -d G/ whirl/thr whirl/thr:old0",
+        "tree -f -d G/ whirl/thr",
+        "cat -f -d G/ whirl/thr:old0",
+        "cp -f -r -d G/ whirl/thr:old0 W/out",
+    ] {
+        assert_eq!(world.fails(&g, line, 1), said, "{line}");
+    }
+    let out = world.path().join("out");
+    assert_eq!(std::fs::metadata(out).expect("copied all the same").len(), 3000);
+}
+
 /// A pool of our own, exported: `tank` and `tank/fs` on the file `disk`.
 fn with_tank() -> (World, Engine) {
     let world = World::new();
