@@ -17,8 +17,6 @@ use zio::{Bookmark, ZioError};
 use super::{DATA, size_of};
 use crate::PoolError;
 
-/// Bytes freed in one transaction.
-const FREE_PIECE_BYTES: u64 = 4 << 30;
 /// The largest block there is.
 const BLOCK_BYTES_MAX: u64 = 16 << 20;
 
@@ -80,7 +78,7 @@ impl VolumeReplay {
         self.check(lr.offset, lr.length)?;
         // A block may reach beyond the volume's end.
         let there = self.size_bytes.saturating_sub(offset).min(bytes.len() as u64);
-        let tx = self.objset.begin(Estimate { write_bytes: there, frees: false }).await?;
+        let tx = self.objset.begin(Estimate { write_bytes: there, ..Estimate::default() }).await?;
         self.data.write(&tx, offset, &bytes[..there as usize]).await?;
         ctx.note(tx.txg());
         Ok(())
@@ -97,7 +95,7 @@ impl VolumeReplay {
                 bytes.extend_from_slice(&self.objset.zio().read(bp, &Bookmark::default()).await?);
             }
             bytes.resize(room, 0);
-            let tx = self.objset.begin(Estimate { write_bytes: room as u64, frees: false }).await?;
+            let tx = self.objset.begin(Estimate { write_bytes: room as u64, ..Estimate::default() }).await?;
             self.data.write(&tx, offset, &bytes).await?;
             ctx.note(tx.txg());
         }
@@ -106,17 +104,16 @@ impl VolumeReplay {
 
     async fn free(&self, offset: u64, length: u64, ctx: ReplayCtx<'_>) -> Result<(), VolumeReplayError> {
         self.check(offset, length)?;
-        let (mut at, end) = (offset, offset + length);
-        loop {
-            let piece = (end - at).min(FREE_PIECE_BYTES);
-            let tx = self.objset.begin(Estimate { write_bytes: 0, frees: true }).await?;
-            self.data.free_range(&tx, at, piece).await?;
+        let mut end = offset + length;
+        while end > offset {
+            let piece = self.data.last_piece(offset, end).await?;
+            let estimate = Estimate { frees: true, freed_blocks: piece.blocks, ..Estimate::default() };
+            let tx = self.objset.begin(estimate).await?;
+            self.data.free_piece(&tx, &piece).await?;
             ctx.note(tx.txg());
-            at += piece;
-            if at == end {
-                return Ok(());
-            }
+            end = piece.offset;
         }
+        Ok(())
     }
 
     const fn check(&self, offset: u64, length: u64) -> Result<(), VolumeReplayError> {
