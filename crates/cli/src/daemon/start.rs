@@ -73,8 +73,8 @@ pub fn start_with(paths: &RunPaths, words: &[&str]) -> Result<bool, StartError> 
     if client.answers() {
         return Ok(false);
     }
-    if super::systemd::start(paths) && client.answers() {
-        return Ok(());
+    if words.is_empty() && super::systemd::start(paths) && client.answers() {
+        return Ok(true);
     }
     let log = open_for(&paths.log(), |o| o.append(true).create(true))?;
     let log_start = log.metadata().map_or(0, |m| m.len());
