@@ -345,7 +345,7 @@ fn a_pool_that_has_unheeded_properties_set_is_imported_and_shows_them() {
     let place = Place::with_files();
     let engine = sawmill::Engine::start();
     engine.block_on(async {
-        let pool = engine.create("tank", &[sawmill::Vdev::disk(&place.path("d1"))]).await.expect("made");
+        let pool = engine.create("tank", &[sawmill::Vdev::disk(place.path("d1"))]).await.expect("made");
         pool.inner().set_pool_prop("autoreplace", Some(Number(1))).await.expect("set");
         pool.inner().set_prop("tank", "vscan", Some(Number(1))).await.expect("set");
         pool.export().await.expect("exported");

@@ -4,6 +4,7 @@
 
 mod place;
 
+use oracle::needs::Need;
 use place::{Place, Printed};
 use std::path::Path;
 use std::process::Command;
@@ -175,7 +176,7 @@ fn a_pool_whose_devices_are_gone_for_a_month_is_forgotten() {
 #[test]
 fn a_host_without_a_number_makes_one_and_keeps_it() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: only root can take /etc/hostid away");
+        Need::Root.is_missing("only root can take /etc/hostid away");
         return;
     }
     let place = Place::with_files();

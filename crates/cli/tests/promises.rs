@@ -3,15 +3,14 @@
 
 mod place;
 
+use oracle::needs::{Need, lack_of_fuse};
 use place::Place;
 use std::process::Command;
 
 fn can_mount() -> bool {
-    let can = std::fs::File::options().read(true).write(true).open("/dev/fuse").is_ok();
-    if !can {
-        eprintln!("SKIPPED: no /dev/fuse here: nothing can be mounted");
-    }
-    can
+    let lack = lack_of_fuse();
+    lack.into_iter().for_each(|lack| Need::Fuse.is_missing(lack));
+    lack.is_none()
 }
 
 #[test]

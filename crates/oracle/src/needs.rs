@@ -14,6 +14,8 @@ const VARIABLE: &str = "SAWMILL_WITHOUT";
 pub enum Need {
     /// Root, with `/dev/fuse`: tests of real mounts.
     Fuse,
+    /// Root, for what only root can do.
+    Root,
     /// OpenZFS's `zdb` (Debian: `zfsutils-linux`).
     Zdb,
     /// `grub-fstest` (Debian: `grub-common`).
@@ -40,6 +42,7 @@ impl Need {
     pub fn name(self) -> &'static str {
         match self {
             Self::Fuse => "fuse",
+            Self::Root => "root",
             Self::Zdb => "zdb",
             Self::Grub => "grub",
             Self::Postgres => "postgres",

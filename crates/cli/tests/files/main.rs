@@ -115,7 +115,7 @@ fn a_pool_that_another_system_may_have_open_is_not_touched_unless_forced() {
 
 #[test]
 fn what_waits_in_a_log_is_not_passed_over_in_silence() {
-    let Some(g) = golden::path("g15-dirty-zil-nolog") else { return };
+    let g = golden::path("g15-dirty-zil-nolog");
     let world = World::new();
     let said = "whirl/thr: the intent log holds newer changes, which an import replays; this is the state before them\n";
     for line in [

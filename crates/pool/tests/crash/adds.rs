@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use device::FaultOp;
 use dsl::PropValue;
 use metaslab::Class;
+use oracle::needs::Need;
 use oracle::zdb::ZdbError;
 use pool::{Pool, Tuning};
 use sim::{CrashImage, DiskModel, Sim};
@@ -59,9 +60,7 @@ fn disks(seed: u64) -> Sim {
 
 fn by_zdb(sim: &Sim) {
     match space::check_by_zdb(&GROWN, |path, offset, len| sim.disk(path).peek(offset, len)) {
-        Err(ZdbError::Missing(error)) if std::env::var("CI").as_deref() != Ok("true") => {
-            eprintln!("SKIPPED: no zdb here: {error}");
-        }
+        Err(ZdbError::Missing(error)) => Need::Zdb.is_missing(&error.to_string()),
         judged => judged.unwrap_or_else(|error| panic!("{error}")),
     }
 }
