@@ -43,6 +43,8 @@ struct Scan {
     tail: Option<u64>,
     /// From where on sparse blocks are looked for; none while somebody does.
     gaps: Option<u64>,
+    /// Before which block they are: what lies behind was looked at in this mount.
+    gaps_end: u64,
 }
 
 impl Numbers {
@@ -83,8 +85,8 @@ impl Numbers {
     async fn fill_a_gap(&self, objset: &Objset) {
         let (from, end) = {
             let mut scan = self.scan.lock();
-            let (Some(from), Some(end)) = (scan.gaps.take(), scan.tail) else { return };
-            (from, end)
+            let Some(from) = scan.gaps.take() else { return };
+            (from, scan.gaps_end)
         };
         let found = objset.sparse_block_of_dnodes(from, end, SPARSE_OBJECTS).await;
         let block = found.ok().flatten();
@@ -104,6 +106,7 @@ impl Scan {
         if self.tail.is_none() {
             self.tail = Some(last);
             self.gaps = Some(0);
+            self.gaps_end = last;
         }
     }
 
@@ -123,6 +126,7 @@ impl Scan {
             self.free.insert(number);
         } else {
             self.look_from(number / SLOTS_PER_BLOCK);
+            self.gaps_end = self.tail.unwrap_or_default();
         }
     }
 

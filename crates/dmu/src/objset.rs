@@ -371,12 +371,13 @@ impl Objset {
             return if dnode.is_freed() { Err(self.no_such(object)) } else { Ok(dnode) };
         }
         let image = self.load(object).await?.ok_or_else(|| self.no_such(object))?;
+        let slots = image.extra_slots.saturating_add(1);
         let mut known = self.known.lock();
         if let Some(dnode) = known.get(object) {
             return if dnode.is_freed() { Err(self.no_such(object)) } else { Ok(dnode) };
         }
         let dnode = Dnode::loaded(Arc::clone(&self.shared), object, image);
-        known.remember(&dnode);
+        known.remember(&dnode, slots);
         Ok(dnode)
     }
 
@@ -443,10 +444,10 @@ impl Objset {
         let dnode = Dnode::born(Arc::clone(&self.shared), object, spec);
         {
             let mut known = self.known.lock();
-            if known.has(object) {
+            if known.has_any(object.get(), spec.slots) {
                 return Err(exists);
             }
-            known.remember(&dnode);
+            known.remember(&dnode, spec.slots);
         }
         dnode.mark_dirty(tx.txg(), 0);
         Ok(dnode)
@@ -520,7 +521,7 @@ impl Objset {
         }
         let known = self.known.lock();
         let free = (0..SLOTS_PER_BLOCK).filter(|&slot| !used[slot as usize]).map(|slot| first + slot);
-        Ok(free.filter(|&number| !known.has(ObjectId::new(number))).collect())
+        Ok(free.filter(|&number| !known.has_any(number, 1)).collect())
     }
 
     /// Objects that are in memory, or were lately.

@@ -118,3 +118,25 @@ fn objects_that_nobody_holds_take_little_memory() {
         assert!(world.objset.objects_known() <= 25_000, "{} known", world.objset.objects_known());
     });
 }
+
+#[test]
+fn slots_of_large_new_objects_are_nobody_elses() {
+    let world = World::new();
+    world.env.block_on(async {
+        let tx = world.objset.begin(Estimate::default()).await.unwrap();
+        let mut held = Vec::new();
+        let mut slots = BTreeSet::new();
+        for turn in 0..2000 {
+            let wide = if turn % 3 == 0 { 4 } else { 1 };
+            let spec = dmu::DnodeSpec { slots: wide, ..file(512) };
+            let dnode = world.objset.allocate(&tx, &spec).await.unwrap();
+            let first = dnode.object().get();
+            assert!((first..first + u64::from(wide)).all(|slot| slots.insert(slot)), "{first} is taken");
+            held.push(dnode);
+        }
+        // Nor to be had by asking for one of them.
+        let inside = ObjectId::new(held[0].object().get() + 2);
+        assert!(world.objset.allocate_at(&tx, inside, &file(512)).await.is_err());
+        drop(tx);
+    });
+}
