@@ -43,11 +43,25 @@ impl World {
     ///
     /// `None` where the kernel cannot mount it and that may be so.
     pub fn new(vdevs: &str, disk_mib: u64) -> Option<Self> {
-        Self::in_group(vdevs, disk_mib, None)
+        Self::made(vdevs, disk_mib, None, |_| {})
     }
 
     /// The same in a control group, which is there already.
     pub fn in_group(vdevs: &str, disk_mib: u64, group: Option<PathBuf>) -> Option<Self> {
+        Self::made(vdevs, disk_mib, group, |_| {})
+    }
+
+    /// The same; `prepare` is given the directory for the devices before they are made.
+    pub fn prepared(vdevs: &str, disk_mib: u64, prepare: impl FnOnce(&Path)) -> Option<Self> {
+        Self::made(vdevs, disk_mib, None, prepare)
+    }
+
+    fn made(
+        vdevs: &str,
+        disk_mib: u64,
+        group: Option<PathBuf>,
+        prepare: impl FnOnce(&Path),
+    ) -> Option<Self> {
         if let Some(lack) = lack() {
             Need::Fuse.is_missing(lack);
             return None;
@@ -62,6 +76,7 @@ impl World {
         for name in ["zpool", "zfs"] {
             symlink(env!("CARGO_BIN_EXE_sawmill"), world.path("bin").join(name)).expect("a link");
         }
+        prepare(&world.disks());
         let words: Vec<String> =
             vdevs.split_whitespace().map(|word| world.vdev_word(word, disk_mib)).collect();
         let root = world.root();
@@ -94,6 +109,24 @@ impl World {
         let err = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "zpool {line}: {}: {err}", output.status);
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Runs `zpool` with these words; it must fail, in the time that a command may take. Gives what it
+    /// told on standard error.
+    #[allow(dead_code, reason = "each test program uses a part of it")]
+    pub fn refused(&self, line: &str) -> String {
+        let output = self.try_zpool(line);
+        // 124 and 137: it was ended from outside.
+        assert!(matches!(output.status.code(), Some(1..=123 | 255)), "zpool {line}: {}", output.status);
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    /// Has the daemon end, as `sawmill daemon stop` does it.
+    #[allow(dead_code, reason = "each test program uses a part of it")]
+    pub fn stop_daemon(&self) {
+        let output = self.run_program(Path::new(env!("CARGO_BIN_EXE_sawmill")), "daemon stop");
+        assert!(output.status.success(), "daemon stop: {}", output.status);
+        self.wait_until_dead();
     }
 
     /// Runs `zfs` with these words; it must succeed.
@@ -149,7 +182,11 @@ impl World {
     }
 
     fn run(&self, program: &str, line: &str) -> Output {
-        let mut command = self.grouped(bounded(&self.path("bin").join(program)));
+        self.run_program(&self.path("bin").join(program), line)
+    }
+
+    fn run_program(&self, program: &Path, line: &str) -> Output {
+        let mut command = self.grouped(bounded(program));
         command.args(line.split_whitespace()).env("SAWMILL_RUN", self.path("run"));
         command.output().expect("the program runs")
     }
@@ -252,6 +289,8 @@ impl Drop for World {
             self.wait_until_dead();
         }
         while self.is_mounted() && unmount(self.root(), UnmountFlags::DETACH).is_ok() {}
+        // Only where a test has put a file system of its own there.
+        _ = unmount(self.disks(), UnmountFlags::DETACH);
     }
 }
 
