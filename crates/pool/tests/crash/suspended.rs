@@ -61,8 +61,14 @@ async fn check(zfs: &Zfs, files: &Files) {
     }
 }
 
-fn break_disks(sim: &Sim, shape: &Shape, op: FaultOp, nth: u64) {
-    shape.disks().for_each(|path| sim.disk(path).faults().fail_range(op, nth, u64::MAX));
+fn break_disks(sim: &Sim, shape: &Shape, op: Option<FaultOp>, nth: u64) {
+    for path in shape.disks() {
+        let disk = sim.disk(path);
+        match op {
+            Some(op) => disk.faults().fail_range(op, nth, u64::MAX),
+            None => disk.faults().disappear_at(nth),
+        }
+    }
 }
 
 fn mend_disks(sim: &Sim, shape: &Shape) {
@@ -84,7 +90,8 @@ fn check_image(image: &CrashImage, shape: &Shape, files: &Files) {
 
 struct Trial<'a> {
     ground: &'a Ground,
-    op: FaultOp,
+    /// `None`: the disks go away.
+    op: Option<FaultOp>,
     nth: u64,
 }
 
@@ -126,6 +133,9 @@ impl Trial<'_> {
         match select(syncing, suspended).await {
             Either::Left((done, _)) => {
                 done.expect("it went well");
+                // A disk may have gone when nothing was needed of it any more.
+                mend_disks(sim, self.ground.shape);
+                pool.clear(&|_| true).await.expect("devices work again");
                 false
             }
             Either::Right((_, syncing)) => {
@@ -148,12 +158,12 @@ impl Trial<'_> {
 fn fail(shape: &'static Shape, seed: u64) {
     let _tell = Tell;
     let ground = Ground::new(shape, seed, DiskModel::ssd());
-    for op in [FaultOp::Write, FaultOp::Flush, FaultOp::Read] {
+    for op in [Some(FaultOp::Write), Some(FaultOp::Flush), Some(FaultOp::Read), None] {
         let step = number("SAWMILL_CRASH_RUNS").map_or(5, |_| 1);
         let first = (1..4).chain((4..).step_by(step));
         let tried = first.take_while(|&nth| Trial { ground: &ground, op, nth }.run()).count();
         // With a cache that holds all of the pool nothing is read.
-        assert!(tried > 0 || op == FaultOp::Read, "{op:?} never failed");
+        assert!(tried > 0 || op == Some(FaultOp::Read), "{op:?} never failed");
     }
 }
 
