@@ -47,21 +47,18 @@ impl World {
     }
 
     /// The same in a control group, which is there already.
+    #[allow(dead_code, reason = "each test program uses a part of it")]
     pub fn in_group(vdevs: &str, disk_mib: u64, group: Option<PathBuf>) -> Option<Self> {
         Self::made(vdevs, disk_mib, group, |_| {})
     }
 
     /// The same; `prepare` is given the directory for the devices before they are made.
+    #[allow(dead_code, reason = "each test program uses a part of it")]
     pub fn prepared(vdevs: &str, disk_mib: u64, prepare: impl FnOnce(&Path)) -> Option<Self> {
         Self::made(vdevs, disk_mib, None, prepare)
     }
 
-    fn made(
-        vdevs: &str,
-        disk_mib: u64,
-        group: Option<PathBuf>,
-        prepare: impl FnOnce(&Path),
-    ) -> Option<Self> {
+    fn made(vdevs: &str, disk_mib: u64, group: Option<PathBuf>, prepare: impl FnOnce(&Path)) -> Option<Self> {
         if let Some(lack) = lack() {
             Need::Fuse.is_missing(lack);
             return None;
