@@ -77,6 +77,11 @@ impl WritePolicy {
         self.level.get() == 0 && !self.object_type.counts_fill()
     }
 
+    /// Whether it is a block of what users have written.
+    pub(crate) fn is_file_data(&self) -> bool {
+        self.level.get() == 0 && !self.object_type.is_metadata()
+    }
+
     /// The checksum that `On` stands for.
     pub(crate) fn checksum(&self) -> ChecksumKind {
         let kind = if self.checksum == ChecksumKind::On { ChecksumKind::Fletcher4 } else { self.checksum };

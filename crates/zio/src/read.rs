@@ -12,6 +12,7 @@ use crate::cache::Found;
 use crate::pack::unpack;
 use crate::stats::one_more;
 use crate::suspension::is_of_devices;
+use crate::unstable::Kept;
 use crate::{Bookmark, Keep, Zio, ZioError};
 
 /// Most that is read ahead at a time, in the whole pool.
@@ -73,6 +74,9 @@ impl Zio {
         if bp.is_encrypted() {
             return Err(ZioError::Unsupported { bookmark: *bookmark, what: "encryption" });
         }
+        if let Some(kept) = self.unstable.find(bp) {
+            return self.unstable_data(kept, bp, bookmark, keep);
+        }
         let read = self.fetch(bp, bookmark, keep).await;
         if let Err(error) = &read {
             one_more(&self.counters.lost_reads);
@@ -90,7 +94,7 @@ impl Zio {
     /// ahead already.
     pub async fn read_ahead(&self, bp: &Blkptr, bookmark: &Bookmark) {
         let is_plain = bp.check().is_ok() && !bp.is_hole() && !bp.is_embedded() && !bp.is_encrypted();
-        if !is_plain || self.cache.has(bp) {
+        if !is_plain || self.cache.has(bp) || self.unstable.has(bp) {
             return;
         }
         let bytes = bp.lsize().get();
@@ -120,6 +124,31 @@ impl Zio {
     /// The block from disk.
     async fn fetch(&self, bp: &Blkptr, bookmark: &Bookmark, keep: Keep) -> Result<Arc<IoBuf>, ZioError> {
         let packed = Arc::new(self.read_packed(bp, bookmark).await?);
+        self.taken_in(packed, bp, bookmark, keep)
+    }
+
+    /// A block of the txg being synced.
+    fn unstable_data(
+        &self,
+        kept: Kept,
+        bp: &Blkptr,
+        bookmark: &Bookmark,
+        keep: Keep,
+    ) -> Result<Arc<IoBuf>, ZioError> {
+        match kept {
+            Kept::Source(job) => Ok(Arc::clone(&job.data)),
+            Kept::Stored(packed) => self.taken_in(packed, bp, bookmark, keep),
+        }
+    }
+
+    /// The contents of a block that is stored so.
+    fn taken_in(
+        &self,
+        packed: Arc<IoBuf>,
+        bp: &Blkptr,
+        bookmark: &Bookmark,
+        keep: Keep,
+    ) -> Result<Arc<IoBuf>, ZioError> {
         let is_packed = bp.compression() != Ok(CompressionKind::Off);
         let is_ours = bp.byte_order() == ByteOrder::Little;
         let is_whole = is_ours && !is_packed && packed.len() as u64 == bp.lsize().get();

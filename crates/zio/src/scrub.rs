@@ -97,13 +97,13 @@ impl Zio {
 
     /// Reads every copy of a block from every child of a mirror, and repairs those that are bad; of
     /// a gang, headers and members too. The caller makes sure that the block stays alive
-    /// meanwhile. Holes and embedded blocks have nothing to check.
+    /// meanwhile. Holes and embedded blocks have nothing to check, nor have those of the txg being synced.
     ///
     /// # Errors
     /// As [`Self::read`], when no copy is good.
     pub async fn scrub(&self, bp: &Blkptr, bookmark: &Bookmark) -> Result<Scrubbed, ZioError> {
         bp.check().map_err(|source| ZioError::BadBlkptr { bookmark: *bookmark, source })?;
-        if bp.is_hole() || bp.is_embedded() {
+        if bp.is_hole() || bp.is_embedded() || self.unstable.has(bp) {
             return Ok(Scrubbed::default());
         }
         let mut found = Scrubbed::default();

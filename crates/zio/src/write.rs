@@ -76,7 +76,8 @@ impl Zio {
     ) -> Result<Blkptr, ZioError> {
         assert!(!data.is_empty() && (data.len() as u64).is_multiple_of(SECTOR_BYTES), "whole sectors");
         assert!((1..=3).contains(&policy.copies), "{} copies", policy.copies);
-        let (packed, checksum) = match self.packed(txg, bookmark, &data, policy).await? {
+        let job = self.pack_job(txg, &data, policy);
+        let (packed, checksum) = match self.packed(&job, bookmark).await? {
             Ready::Embedded(bp) => return Ok(bp),
             Ready::Packed(packed, checksum) => (packed, checksum),
         };
@@ -89,8 +90,14 @@ impl Zio {
             }
         };
         let bp = parts.to_blkptr();
+        let is_packed = packed.compression != CompressionKind::Off;
+        // What a file's block is made of is in memory until the txg is stable; metadata is made for a sync.
+        match (policy.is_file_data(), is_packed) {
+            (false, _) => self.unstable.keep_readable(&bp, &packed.bytes),
+            (true, true) => self.unstable.keep_source(&bp, &packed.bytes, job),
+            (true, false) => {}
+        }
         if policy.keep == Keep::Yes {
-            let is_packed = packed.compression != CompressionKind::Off;
             self.cache.insert(&bp, &data, is_packed.then_some(&packed.bytes));
         }
         Ok(bp)
@@ -98,15 +105,9 @@ impl Zio {
 
     /// The block as it goes to the disk. Transaction groups have long work done elsewhere: their
     /// thread has disks to keep busy. Who waits for a single block would only wait for two threads.
-    async fn packed(
-        &self,
-        txg: Txg,
-        bookmark: &Bookmark,
-        data: &Arc<IoBuf>,
-        policy: &WritePolicy,
-    ) -> Result<Ready, ZioError> {
-        let job = self.pack_job(txg, data, policy);
+    async fn packed(&self, job: &PackJob, bookmark: &Bookmark) -> Result<Ready, ZioError> {
         let ready = if job.is_long() && IoClass::current() == IoClass::Async {
+            let job = job.clone();
             self.packers.run(&**self.vdevs.env(), move || job.run()).await
         } else {
             job.run()
@@ -149,6 +150,7 @@ impl Zio {
         if !fits {
             return None;
         }
+        self.unstable.keep_replaced(old);
         self.cache.forget(old);
         let dvas = [old.dva(0), old.dva(1), old.dva(2)];
         let failed = self.write_copies(&dvas, &packed.bytes).await;

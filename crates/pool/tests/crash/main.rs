@@ -27,6 +27,7 @@ mod labels;
 mod memory;
 mod model;
 mod numbers;
+mod passes;
 mod promise;
 mod replay;
 mod shape;

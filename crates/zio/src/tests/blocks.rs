@@ -40,8 +40,9 @@ fn write(zio: &Zio, data: &Arc<IoBuf>, policy: &WritePolicy) -> Result<Blkptr, Z
     block_on(zio.write(TXG, &NAME, data.clone(), policy))
 }
 
-/// Reads from disk, not from the cache.
+/// Reads from disk, not from memory.
 pub(super) fn read(zio: &Zio, bp: &Blkptr) -> Result<Arc<IoBuf>, ZioError> {
+    zio.forget_unstable();
     zio.set_cache_limit(0);
     let result = block_on(zio.read(bp, &NAME));
     zio.set_cache_limit(16 << 20);
@@ -99,6 +100,29 @@ fn a_damaged_block_is_an_error_that_names_it() {
 }
 
 #[test]
+fn a_block_written_over_in_its_own_txg_can_be_read_until_that_is_stable() {
+    let (_, zio) = World::pool(&["a", "b"]);
+    zio.set_cache_limit(0);
+    for (data, newer) in [(noise(4096, 1), noise(4096, 2)), (text(131_072), noise(131_072, 3))] {
+        for object_type in [ObjectType::PLAIN_FILE_CONTENTS, ObjectType::DNODE] {
+            let policy = WritePolicy { object_type, compression: Compression::LZ4, ..plain() };
+            let old = write(&zio, &data, &policy).expect("room");
+            let rewritten = WritePolicy { rewrite: Some(old), ..policy };
+            // As long when it is stored.
+            let newer = Arc::new(IoBuf::copy_of(&newer[..old.psize().get() as usize]));
+            let new = write(&zio, &newer, &rewritten).expect("room");
+            assert_eq!(old.dva(0), new.dva(0), "the same place");
+            assert_eq!(block_on(zio.read(&old, &NAME)).expect("in memory")[..], data[..]);
+            assert_eq!(block_on(zio.read(&new, &NAME)).expect("in memory")[..], newer[..]);
+            assert_eq!(block_on(zio.scrub(&old, &NAME)).expect("left alone"), Scrubbed::default());
+            zio.forget_unstable();
+            assert!(matches!(block_on(zio.read(&old, &NAME)), Err(ZioError::Checksum { .. })));
+            assert_eq!(block_on(zio.read(&new, &NAME)).expect("on the disk")[..], newer[..]);
+        }
+    }
+}
+
+#[test]
 fn a_bad_copy_is_repaired_from_another() {
     let (world, zio) = World::pool(&["a", "b"]);
     let data = noise(4096, 2);
@@ -124,6 +148,7 @@ fn a_scrub_repairs_mirrors_and_names_what_is_lost() {
     let (world, zio) = World::pool(&["a b"]);
     let data = noise(8192, 2);
     let bp = write(&zio, &data, &plain()).expect("room");
+    zio.forget_unstable();
     world.spoil("b", bp.dva(0));
     assert_eq!(block_on(zio.scrub(&bp, &NAME)).expect("a is good").bad_copies, 1);
     assert_eq!(world.bytes("b", bp.dva(0), 8192)[..], data[..]);
@@ -213,6 +238,7 @@ fn a_read_block_is_found_in_the_cache_until_it_is_freed() {
     let (world, zio) = World::pool(&["a"]);
     let data = noise(4096, 4);
     let bp = write(&zio, &data, &plain()).expect("room");
+    zio.forget_unstable();
     world.faults("a").fail_all(FaultOp::Read);
     assert_eq!(block_on(zio.read(&bp, &NAME)).expect("cached by the write")[..], data[..]);
     assert_eq!(zio.cache_stats().hits, 1);

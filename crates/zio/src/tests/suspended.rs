@@ -99,6 +99,7 @@ fn readers_wait_for_a_disk_that_is_away_unless_they_are_not_to() {
     let (world, zio, _) = failing();
     world.faults("a").heal();
     let bp = block_on(write(&zio, 1)).expect("the disk works");
+    zio.forget_unstable();
     zio.set_cache_limit(0);
     world.faults("a").disappear();
     let bookmark = Bookmark::default();
