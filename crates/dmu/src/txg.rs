@@ -59,6 +59,8 @@ pub struct TxgGate {
     state: Mutex<GateState>,
     /// Bytes changed and not yet on disk, of all groups.
     dirty_bytes: AtomicU64,
+    /// Of those, what takes memory only.
+    copied_bytes: AtomicU64,
     dirty_limit_bytes: AtomicU64,
     /// Those of the group being synced that are on their disks by now.
     written_bytes: AtomicU64,
@@ -77,6 +79,8 @@ struct GateState {
     synced: Txg,
     holds: [u64; TXG_SLOTS],
     dirty: [u64; TXG_SLOTS],
+    /// Of that, what takes memory only.
+    copied: [u64; TXG_SLOTS],
     /// Blocks let go.
     freed: [u64; TXG_SLOTS],
     /// The lowest group that somebody waits for and that must therefore sync soon.
@@ -120,12 +124,14 @@ impl TxgGate {
                 synced,
                 holds: [0; TXG_SLOTS],
                 dirty: [0; TXG_SLOTS],
+                copied: [0; TXG_SLOTS],
                 freed: [0; TXG_SLOTS],
                 wanted: Txg::ZERO,
                 failed: None,
                 suspended: None,
             }),
             dirty_bytes: AtomicU64::new(0),
+            copied_bytes: AtomicU64::new(0),
             dirty_limit_bytes: AtomicU64::new(dirty_limit_bytes),
             written_bytes: AtomicU64::new(0),
             changed_objsets: Default::default(),
@@ -154,6 +160,12 @@ impl TxgGate {
         self.dirty_bytes.load(Ordering::Relaxed)
     }
 
+    /// The part of it that takes room on disks.
+    #[must_use]
+    pub fn bytes_to_write(&self) -> u64 {
+        self.dirty_bytes().saturating_sub(self.copied_bytes.load(Ordering::Relaxed))
+    }
+
     /// Sets how much may be dirty.
     pub fn set_dirty_limit(&self, bytes: u64) {
         if self.dirty_limit_bytes.swap(bytes, Ordering::Relaxed) == bytes {
@@ -177,7 +189,7 @@ impl TxgGate {
     #[must_use]
     pub fn delay(&self, now: Duration, write_bytes: u64) -> Duration {
         let limit = self.dirty_limit_bytes.load(Ordering::Relaxed);
-        let to_write = self.dirty_bytes().saturating_sub(self.written_bytes.load(Ordering::Relaxed));
+        let to_write = self.bytes_to_write().saturating_sub(self.written_bytes.load(Ordering::Relaxed));
         self.line.join(now, delay::wait(to_write, limit, write_bytes))
     }
 
@@ -330,8 +342,10 @@ impl TxgGate {
             assert_eq!(state.synced.next(), txg);
             state.synced = txg;
             let dirty = std::mem::take(&mut state.dirty[txg.slot()]);
+            let copied = std::mem::take(&mut state.copied[txg.slot()]);
             state.freed[txg.slot()] = 0;
             self.dirty_bytes.fetch_sub(dirty, Ordering::Relaxed);
+            self.copied_bytes.fetch_sub(copied, Ordering::Relaxed);
             self.written_bytes.store(0, Ordering::Relaxed);
         }
         self.changed.notify(usize::MAX);
@@ -362,7 +376,14 @@ impl TxgGate {
         self.state.lock().failed
     }
 
-    /// Counts `bytes` as changed in `txg`, or as held for it in memory.
+    /// Counts `bytes` that are held in memory until `txg` is stable and not written with it: a log's copies.
+    pub fn add_copied(&self, txg: Txg, bytes: u64) {
+        self.state.lock().copied[txg.slot()] += bytes;
+        self.copied_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.add_dirty(txg, bytes);
+    }
+
+    /// Counts `bytes` as changed in `txg`.
     pub fn add_dirty(&self, txg: Txg, bytes: u64) {
         self.state.lock().dirty[txg.slot()] += bytes;
         self.dirty_bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -18,7 +18,7 @@ use crate::space::{WORST_INFLATION, slop_bytes};
 /// be made stable any more, and only one that is frees log blocks.
 /// (test: `small_commits_that_fill_a_pool_with_log_blocks_leave_groups_their_room`)
 pub(crate) fn leaves_reserve(free: u64, capacity: u64, gate: &TxgGate) -> bool {
-    let coming = gate.dirty_bytes().saturating_mul(WORST_INFLATION);
+    let coming = gate.bytes_to_write().saturating_mul(WORST_INFLATION);
     free >= (slop_bytes(capacity) / 2).saturating_add(coming)
 }
 

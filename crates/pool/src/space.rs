@@ -142,7 +142,7 @@ impl SpaceGuard {
     }
 
     fn inflight(&self) -> u64 {
-        self.gate.dirty_bytes().saturating_mul(WORST_INFLATION)
+        self.gate.bytes_to_write().saturating_mul(WORST_INFLATION)
     }
 
     /// What the dataset may still take, changes not yet on disk counted in.
@@ -213,7 +213,7 @@ impl SpaceGuard {
     /// What all changes under way may come to. Too much only means that a group syncs early when
     /// little room is left.
     fn inflight_at_worst(&self) -> u64 {
-        self.gate.dirty_bytes().saturating_mul(self.limits.read().worst_inflation)
+        self.gate.bytes_to_write().saturating_mul(self.limits.read().worst_inflation)
     }
 
     pub fn forget(&self, objset: ObjsetId) {

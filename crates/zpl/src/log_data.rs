@@ -68,7 +68,7 @@ impl Zfs {
             };
             if logged && !commits && is_copied {
                 // The copy stays until its txg has synced, and takes memory like what is dirty.
-                self.os.txgs().add_dirty(tx.txg(), piece.data.len() as u64);
+                self.os.txgs().add_copied(tx.txg(), piece.data.len() as u64);
             }
             return self.journal.write(Origin::Client, tx, logged, write);
         }

@@ -21,14 +21,16 @@ fn a_group_is_quiet_only_when_its_last_tx_is_gone() {
 #[test]
 fn writers_wait_while_too_much_is_dirty_and_go_on_after_the_sync() {
     let gate = TxgGate::new(Txg::new(9), LIMIT);
-    gate.add_dirty(Txg::new(10), LIMIT);
+    gate.add_dirty(Txg::new(10), LIMIT / 2);
+    gate.add_copied(Txg::new(10), LIMIT / 2);
+    assert_eq!((gate.dirty_bytes(), gate.bytes_to_write()), (LIMIT, LIMIT / 2));
     let mut writer = Box::pin(gate.begin());
     assert!(writer.as_mut().now_or_never().is_none());
     assert!(gate.wanted().now_or_never().is_some());
     let txg = block_on(gate.quiesce());
     gate.finish(txg);
     assert_eq!(writer.now_or_never().unwrap().unwrap().txg(), Txg::new(11));
-    assert_eq!(gate.dirty_bytes(), 0);
+    assert_eq!((gate.dirty_bytes(), gate.bytes_to_write()), (0, 0));
 }
 
 #[test]
