@@ -1,16 +1,17 @@
 //! The daemon's engine: pools held open, and every request done to them.
 //!
 //! ```text
-//!  Service method ─► a thread of its own ─► Env::block_on ─► Holder: pools, mounts, cache
-//!                                                              │ one change at a time
-//!                                                              ▼
-//!                                            pool::Pool        front_fuse::Mounted
+//!  Service method ─► its pool's turn ─► a thread of its own ─► Env::block_on ─► Holder: pools, mounts, cache
+//!                    (changes only)                                             │
+//!                                                                               ▼
+//!                                                             pool::Pool        front_fuse::Mounted
 //! ```
 //! Requests run on blocking threads, so that I/O is polled by the thread that asked for it;
-//! looking at pools never waits for a change that is under way.
+//! looking at pools never waits for a change that is under way, nor does changing another pool.
 //!
 //! Invariants
-//! - Pools are created, opened and closed by one request at a time.
+//! - A pool, its datasets and its mounts are changed by one request at a time: see [`turns`].
+//! - A device is taken by one request at a time, from the look at whose it is until it is held.
 //! - The cache file names a pool before the command that made or imported it has its answer
 //!   (test: `a_killed_daemon_brings_its_pools_back`).
 
@@ -38,6 +39,7 @@ mod restore;
 mod service;
 mod settings;
 mod support;
+mod turns;
 mod upgrade;
 mod vdevs;
 
@@ -54,6 +56,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use turns::Turns;
 
 /// Pools that are open, and what is mounted of them.
 pub struct Engine(Arc<Holder>);
@@ -71,8 +74,12 @@ struct Holder {
     /// Cache files of users that have pools of ours.
     cache_files: Mutex<BTreeSet<PathBuf>>,
     mounts: MountTable,
-    /// Held while the set of pools, datasets or mounts changes.
-    changing: async_lock::Mutex<()>,
+    /// Who may change which pool.
+    turns: Turns,
+    /// Held while devices are taken: for new pools, for new vdevs, to be wiped.
+    taking: async_lock::Mutex<()>,
+    /// Held while what depends on the set of open pools follows it.
+    following: Mutex<()>,
 }
 
 impl Engine {
@@ -91,7 +98,9 @@ impl Engine {
             pools: RwLock::default(),
             absent: Mutex::default(),
             cache_files: Mutex::default(),
-            changing: async_lock::Mutex::new(()),
+            turns: Turns::default(),
+            taking: async_lock::Mutex::new(()),
+            following: Mutex::default(),
         }))
     }
 }
@@ -131,18 +140,31 @@ impl Holder {
         let held = Arc::new(held);
         self.absent.lock().retain(|absent| absent.cached.guid != held.pool.guid().get());
         self.pools.write().insert(held.pool.name(), Arc::clone(&held));
+        self.follow_pools();
+        held
+    }
+
+    /// Lets go of a pool that was closed.
+    fn let_go(&self, name: &str) {
+        self.pools.write().remove(name);
+        self.follow_pools();
+    }
+
+    /// The set of open pools has changed.
+    fn follow_pools(&self) {
         self.share_memory();
         self.remember();
-        held
     }
 
     /// The set of open pools has changed: each has its share of the memory from now on.
     fn share_memory(&self) {
+        let _one = self.following.lock();
         self.memory.share_among(self.all().into_iter().map(|held| Arc::clone(&held.pool)));
     }
 
     /// Writes the cache files: pools that are open, and those to be tried again.
     fn remember(&self) {
+        let _one = self.following.lock();
         self.write_cache_files();
         let absent: Vec<CachedPool> = {
             let absent = self.absent.lock();

@@ -1,6 +1,6 @@
 //! One run of a command: where it prints and whom it asks.
 
-use control::{Call, Client, ClientError, DaemonStatusCall, Failure, PoolNote, RunPaths, Said};
+use control::{Call, Client, ClientError, DaemonStatusCall, Failure, PoolNote, RunPaths, Said, UnderWay};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -51,7 +51,7 @@ pub struct Session {
 impl Session {
     /// Speaks to the daemon of these paths, starting it when there is none.
     pub fn new(paths: RunPaths, out: Box<dyn Write>) -> Self {
-        let client = Client::new(paths.socket());
+        let client = Client::new(paths.socket()).telling(tell);
         Self { client, paths, out, command: String::new(), noted: RefCell::default() }
     }
 
@@ -147,6 +147,12 @@ impl Session {
         self.paths.check().map_err(ClientError::Untrusted)?;
         self.client.call(call)
     }
+}
+
+/// What a command waits for. Until its turn comes it can be given up, and then nothing of it is done.
+fn tell(change: &UnderWay) {
+    let UnderWay { pool, what, millis } = change;
+    eprintln!("waiting for pool '{pool}' ({what} for {} s so far); ^C gives up waiting", millis / 1000);
 }
 
 fn failed(error: ClientError) -> Stop {

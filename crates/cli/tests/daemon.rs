@@ -287,6 +287,59 @@ fn a_slow_unmount_stops_nobody_from_looking() {
     assert!(unmount.wait().expect("ends").success());
 }
 
+/// `W/d1`, a disk that takes so long for each stable write, holds `p1`; `p2` is on `W/d2`.
+fn place_with_a_slow_pool(delay: &str) -> Place {
+    let place = Place::with_files();
+    place.ok("zpool create -m none p1 W/d1");
+    place.ok("zpool create -m none p2 W/d2");
+    place.ok("daemon stop");
+    let delays = format!("{}={delay}", place.path("d1").display());
+    let started = place.command("daemon start").env("SAWMILL_DELAY", delays).status().expect("runs");
+    assert!(started.success(), "{}", place.log());
+    place
+}
+
+/// A command that changes the slow pool, and has begun to.
+fn slow_change(place: &Place) -> std::process::Child {
+    let change = place.command("zfs create p1/slow").spawn().expect("runs");
+    while !place.ok("daemon status").contains(" at work: p1: create for ") {}
+    change
+}
+
+#[test]
+fn a_slow_change_of_one_pool_stops_no_other() {
+    let place = place_with_a_slow_pool("1500ms");
+    let mut slow = slow_change(&place);
+    place.ok("zfs create p2/quick");
+    place.ok("zfs set compression=off p2/quick");
+    place.ok("zpool export p2");
+    place.ok("zpool import -d W/d2 p2");
+    assert!(slow.try_wait().expect("ours").is_none(), "the other pool's changes have waited for this one");
+    assert!(slow.wait().expect("ends").success());
+}
+
+#[test]
+fn who_waits_for_another_change_is_told_so_and_can_give_up() {
+    let place = place_with_a_slow_pool("3s");
+    let mut slow = slow_change(&place);
+    let mut waiting = place.command("zfs create p1/late");
+    let mut waiting = waiting.stderr(std::process::Stdio::piped()).spawn().expect("runs");
+    let mut told = String::new();
+    std::io::BufRead::read_line(
+        &mut std::io::BufReader::new(waiting.stderr.take().expect("piped")),
+        &mut told,
+    )
+    .expect("it is told");
+    assert!(told.starts_with("waiting for pool 'p1' (create for "), "{told:?}");
+    let number = rustix::process::Pid::from_child(&waiting);
+    rustix::process::kill_process(number, rustix::process::Signal::INT).expect("it runs");
+    assert!(!waiting.wait().expect("ends").success());
+    assert!(slow.wait().expect("ends").success());
+    // Its turn would have come before this one's.
+    place.ok("zfs create p1/last");
+    assert_eq!(place.ok("zfs list -Ho name -r p1"), "p1\np1/last\np1/slow\n");
+}
+
 #[test]
 fn history_has_every_command_that_changed_the_pool() {
     let place = Place::with_files();

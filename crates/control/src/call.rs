@@ -396,4 +396,18 @@ pub struct DaemonStatus {
     /// Pools of the cache file that were not opened again, and why, as lines.
     #[serde(default)]
     pub failed: Vec<(String, Vec<String>)>,
+    /// What is being changed.
+    #[serde(default)]
+    pub under_way: Vec<UnderWay>,
+}
+
+/// A change that the daemon is at; others of the same pool wait for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnderWay {
+    /// Pool.
+    pub pool: String,
+    /// In a word or two.
+    pub what: String,
+    /// For how long already, in milliseconds.
+    pub millis: u64,
 }

@@ -3,14 +3,18 @@
 //! Small on purpose: a command must start, ask and end within a few milliseconds, so it
 //! brings no runtime of its own.
 
-use crate::{Call, DaemonStatusCall, Failure};
+use crate::{Call, DaemonStatusCall, Failure, UnderWay, names};
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Answers larger than this are taken for garbage.
 const ANSWER_MAX_BYTES: u64 = 1 << 30;
 const HEADER_MAX_BYTES: u64 = 64 << 10;
+/// After so long without an answer, and then each time again, is told what is waited for.
+const TOLD_AFTER: Duration = Duration::from_secs(5);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -42,12 +46,20 @@ pub enum ClientError {
 #[derive(Clone, Debug)]
 pub struct Client {
     socket: PathBuf,
+    tell: Option<fn(&UnderWay)>,
 }
 
 impl Client {
     /// Speaks to the daemon at `socket`; does not connect yet.
     pub fn new(socket: impl Into<PathBuf>) -> Self {
-        Self { socket: socket.into() }
+        Self { socket: socket.into(), tell: None }
+    }
+
+    /// With somebody to be told what a request waits for when it waits long for other changes; of each
+    /// once.
+    #[must_use]
+    pub fn telling(self, tell: fn(&UnderWay)) -> Self {
+        Self { tell: Some(tell), ..self }
     }
 
     /// Where the daemon listens.
@@ -67,6 +79,7 @@ impl Client {
     /// The daemon's refusal, or why there is no answer at all.
     pub fn call<C: Call>(&self, call: &C) -> Result<C::Answer, ClientError> {
         let body = serde_json::to_vec(call).map_err(|e| ClientError::Garbled(e.to_string()))?;
+        let asked = Instant::now();
         let unreachable = |source| ClientError::Unreachable { path: self.socket.clone(), source };
         let mut stream = UnixStream::connect(&self.socket).map_err(unreachable)?;
         let head = format!(
@@ -78,12 +91,49 @@ impl Client {
         let mut message = head.into_bytes();
         message.extend_from_slice(&body);
         stream.write_all(&message).map_err(ClientError::Lost)?;
-        let (status, answer) = read_response(BufReader::new(stream))?;
+        let mut stream = BufReader::new(stream);
+        if let Some(tell) = self.tell {
+            self.wait(&mut stream, tell, asked, call.subject()).map_err(ClientError::Lost)?;
+        }
+        let (status, answer) = read_response(stream)?;
         let garbled = |e: serde_json::Error| ClientError::Garbled(e.to_string());
         match status {
             200 => serde_json::from_slice(&answer).map_err(garbled),
             _ => Err(serde_json::from_slice::<Failure>(&answer).map_err(garbled)?.into()),
         }
+    }
+
+    /// Waits for the answer's first byte, and tells what it is that takes so long.
+    fn wait(
+        &self,
+        stream: &mut BufReader<UnixStream>,
+        tell: fn(&UnderWay),
+        asked: Instant,
+        subject: Option<&str>,
+    ) -> io::Result<()> {
+        let mut told = BTreeSet::new();
+        stream.get_ref().set_read_timeout(Some(TOLD_AFTER))?;
+        while stream.fill_buf().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            for change in self.in_the_way(asked, subject) {
+                if told.insert((change.pool.clone(), change.what.clone())) {
+                    tell(&change);
+                }
+            }
+        }
+        stream.get_ref().set_read_timeout(None)
+    }
+
+    /// Changes that were under way before something was asked for, of its pool if it is known: what was
+    /// asked for is younger itself.
+    fn in_the_way(&self, asked: Instant, subject: Option<&str>) -> Vec<UnderWay> {
+        let Ok(status) = Self::new(&self.socket).call(&DaemonStatusCall {}) else { return Vec::new() };
+        let waited = asked.elapsed().as_millis();
+        let pool = subject.map(names::pool_of);
+        let mut found = status.under_way;
+        found.retain(|change| {
+            u128::from(change.millis) > waited && pool.is_none_or(|pool| change.pool == pool)
+        });
+        found
     }
 }
 

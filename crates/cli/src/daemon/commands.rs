@@ -142,6 +142,9 @@ fn status(session: &mut Session, args: &Args) -> Outcome {
     for (pool, reason) in &status.failed {
         writeln!(out, "missing: {pool}: {}", reason.join("\n         "))?;
     }
+    for change in &status.under_way {
+        writeln!(out, " at work: {}: {} for {} s", change.pool, change.what, change.millis / 1000)?;
+    }
     Ok(0)
 }
 

@@ -49,7 +49,9 @@ pub trait Restore: Service {
     /// Brings back the pools of the cache file. Those it cannot it tells in the log, and
     /// in the daemon's status.
     fn restore(&self) -> impl Future<Output = ()> + Send;
-    /// Syncs all pools: the daemon is about to end.
+    /// Ends what waits for pools whose devices fail: the daemon is about to end.
+    fn stop_waiting(&self) -> impl Future<Output = ()> + Send;
+    /// Syncs all pools: the daemon ends.
     fn settle(&self) -> impl Future<Output = ()> + Send;
 }
 
@@ -72,12 +74,13 @@ pub fn run<S: Restore>(paths: &RunPaths, engine: impl FnOnce(PoolCache) -> S) ->
         let mut interrupt = signal(SignalKind::interrupt()).map_err(DaemonError::Setup)?;
         service.restore().await;
         let server = listen(paths)?;
-        let stopper = server.stopper();
+        let (stopper, stopped) = (server.stopper(), Arc::clone(&service));
         tokio::spawn(async move {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
+            stopped.stop_waiting().await;
             stopper.notify_one();
         });
         tracing::info!(pid = std::process::id(), socket = %paths.socket().display(), "ready");

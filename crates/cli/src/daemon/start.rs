@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 /// Bringing pools back may replay logs: that takes as long as it takes, and is told of in the log
 /// every few seconds. This bounds only the wait for a daemon that shows no sign of life.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
+/// Who types a command is told what it waits for after so long.
+const TOLD_AFTER: Duration = Duration::from_secs(5);
 const POLL_FIRST: Duration = Duration::from_millis(1);
 const POLL_MAX: Duration = Duration::from_millis(50);
 
@@ -94,6 +96,7 @@ fn wait(
 ) -> Result<(), StartError> {
     let mut heard = (log_start, Instant::now());
     let mut pause = POLL_FIRST;
+    let (begun, mut is_told) = (Instant::now(), false);
     while !client.answers() {
         if matches!(child.try_wait(), Ok(Some(_))) {
             // Another daemon may have been quicker, and hold the lock.
@@ -105,6 +108,12 @@ fn wait(
         let log_len = fs::metadata(paths.log()).map_or(heard.0, |log| log.len());
         if log_len != heard.0 {
             heard = (log_len, Instant::now());
+        }
+        if !is_told && begun.elapsed() > TOLD_AFTER {
+            if let Some(pid) = leaving(paths, child.id()) {
+                eprintln!("waiting for the last daemon (pid {pid}) to sync its pools and end; ^C to give up");
+            }
+            is_told = true;
         }
         if heard.1.elapsed() > silence_max {
             return Err(StartError::Silent { log: paths.log() });
@@ -131,6 +140,13 @@ fn spawn(log: File, words: &[&str]) -> io::Result<Child> {
         .stdout(Stdio::from(log.try_clone()?))
         .stderr(Stdio::from(log))
         .spawn()
+}
+
+/// The number of a daemon that has ended for everybody else, but still syncs its pools and holds the lock
+/// that the new one waits for.
+fn leaving(paths: &RunPaths, new: u32) -> Option<u32> {
+    let holder = fs::read_to_string(paths.daemon_lock()).ok()?.trim().parse().ok();
+    holder.filter(|&holder| holder != new && Path::new(&format!("/proc/{holder}/exe")).exists())
 }
 
 /// What a daemon that died left in the log.

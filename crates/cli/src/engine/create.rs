@@ -47,7 +47,7 @@ fn new_vdev(spec: &VdevSpec, ashift: Option<Ashift>) -> NewVdev {
 
 impl Holder {
     pub(super) async fn create(&self, call: PoolCreate) -> Result<(), Failure> {
-        let _alone = self.changing.lock().await;
+        let taking = self.taking.lock().await;
         let name = call.name.as_str();
         let cannot = |reason: &str| Failure::cannot(FailureKind::Invalid, "create", name, reason);
         let facts = self.facts(&call.vdevs).await?;
@@ -76,6 +76,7 @@ impl Holder {
         };
         let made = Pool::create_with(Arc::clone(&self.env), spec, &features, self.tuning()).await;
         let pool = made.map_err(|e| refusal::pool("create", name, &e))?;
+        drop(taking);
         let altroot = call.altroot.clone().or(settings.altroot.clone());
         let cache_file = settings.cache_file_under(altroot.as_deref());
         let held = self.take_in(Held::new(pool, altroot, cache_file, self.env.random_u64()));
@@ -85,7 +86,7 @@ impl Holder {
     }
 
     pub(super) async fn add(&self, call: PoolAdd) -> Result<(), Failure> {
-        let _alone = self.changing.lock().await;
+        let _taking = self.taking.lock().await;
         let name = call.pool.as_str();
         let held = self.pool(name)?;
         let facts = self.facts(&call.vdevs).await?;

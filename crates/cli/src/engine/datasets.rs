@@ -165,7 +165,6 @@ impl Holder {
     }
 
     pub(super) async fn create_dataset(&self, call: DatasetCreate) -> Result<(), Failure> {
-        let _alone = self.changing.lock().await;
         let name = call.name.as_str();
         let refuse = |kind, reason: &str| Failure::cannot(kind, "create", name, reason);
         let cannot = |reason: &str| refuse(FailureKind::Invalid, reason);
@@ -216,7 +215,6 @@ impl Holder {
     }
 
     pub(super) async fn destroy_dataset(&self, call: DatasetDestroy) -> Result<(), Failure> {
-        let _alone = self.changing.lock().await;
         let held = self.pool_of(&call.name)?;
         let mut going = self.dataset_names(&held, &call.name).await?;
         if going.len() > 1 && !call.recursive {
@@ -236,7 +234,6 @@ impl Holder {
     }
 
     pub(super) async fn set_dataset(&self, call: DatasetSet) -> Result<(), Failure> {
-        let _alone = self.changing.lock().await;
         let held = self.pool_of(&call.name)?;
         let dataset = self.dataset(&held, &call.name).await?;
         let set = held.pool.dsl().props(&dataset).await.map_err(|e| cannot_open(&call.name, e))?;
@@ -262,7 +259,6 @@ impl Holder {
     }
 
     pub(super) async fn inherit_dataset(&self, call: DatasetInherit) -> Result<(), Failure> {
-        let _alone = self.changing.lock().await;
         let held = self.pool_of(&call.name)?;
         let def = dataset_prop(&call.property);
         let access = def.map(|def| def.access);

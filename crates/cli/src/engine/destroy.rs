@@ -16,7 +16,6 @@ impl Holder {
         force: bool,
         said: &Said,
     ) -> Result<(), Failure> {
-        let _alone = self.changing.lock().await;
         if state == PoolState::Exported && self.forget_absent(name) {
             return Ok(());
         }
@@ -34,11 +33,24 @@ impl Holder {
         // What is only read keeps no history.
         _ = held.pool.log_history(&said.command, said.uid);
         held.pool.close(state).await.map_err(|e| refusal::pool(verb, name, &e))?;
-        self.pools.write().remove(name);
-        self.share_memory();
-        self.remember();
+        self.let_go(name);
         tracing::info!(pool = name, "{verb}ed");
         Ok(())
+    }
+
+    /// Nothing waits any more for the devices of a pool that is suspended; everything that did fails.
+    pub(super) async fn abandon_suspended(&self, name: &str) {
+        match self.pool(name) {
+            Ok(held) if held.pool.suspended().is_some() => held.pool.abandon().await,
+            _ => {}
+        }
+    }
+
+    /// The same of all pools.
+    pub(super) async fn abandon_all_suspended(&self) {
+        for held in self.all() {
+            self.abandon_suspended(&held.pool.name()).await;
+        }
     }
 
     /// Lets go of a suspended pool; its devices stay as they are. First of all it is given up, for what
@@ -47,9 +59,7 @@ impl Holder {
         let name = held.pool.name();
         held.pool.abandon().await;
         self.mounts.unmount_below(&name, true)?;
-        self.pools.write().remove(&name);
-        self.share_memory();
-        self.remember();
+        self.let_go(&name);
         tracing::warn!(pool = name, "given up while suspended");
         Ok(())
     }
@@ -73,12 +83,10 @@ impl Holder {
     /// Everything stable, nothing mounted: what may follow is the end of the process. Pools
     /// stay in the cache file.
     pub(super) async fn settle_all(&self) {
-        let _alone = self.changing.lock().await;
-        let (suspended, others): (Vec<_>, Vec<_>) =
-            self.all().into_iter().partition(|held| held.pool.suspended().is_some());
-        for held in suspended {
-            held.pool.abandon().await;
-        }
+        // Changes may be waiting for their devices.
+        self.abandon_all_suspended().await;
+        let _all = self.turns.all().await;
+        let others = self.all().into_iter().filter(|held| held.pool.suspended().is_none());
         if let Err(failure) = self.mounts.unmount_all(true) {
             tracing::warn!(%failure, "still mounted");
         }

@@ -15,8 +15,8 @@ use units::Guid;
 use zil::LogEvent;
 
 impl Holder {
-    pub(super) async fn import(&self, call: PoolImport) -> Result<Imported, Failure> {
-        let _alone = self.changing.lock().await;
+    /// Opens a pool that will be called `new`, if it is found.
+    pub(super) async fn import(&self, call: PoolImport, new: Option<String>) -> Result<Imported, Failure> {
         let name = call.pool.as_str();
         let refuse = |kind, reason: &str| Failure::cannot(kind, "import", name, reason);
         if let Some(new) = &call.new_name {
@@ -25,7 +25,7 @@ impl Holder {
         let cannot = |reason: &str| refuse(FailureKind::Invalid, reason);
         let settings = Settings::read(&call.props, Occasion::Import, &cannot)?;
         let mut spec = spec_of(&call, &settings);
-        self.check_name_is_free(&spec, &call).await?;
+        self.check_name_is_free(new)?;
         spec.read_only |= call.dry_run;
         let newest = self.newest_state(&spec).await;
         let imported = Pool::import(Arc::clone(&self.env), &spec, self.tuning()).await;
@@ -65,15 +65,21 @@ impl Holder {
         Some((uberblock.txg().get(), uberblock.timestamp.get()))
     }
 
-    /// A pool imported by guid may have the name of one that is open.
-    async fn check_name_is_free(&self, spec: &ImportSpec, call: &PoolImport) -> Result<(), Failure> {
-        let name = match (&call.new_name, &spec.name) {
-            (Some(name), _) | (None, Some(name)) => Some(name.clone()),
-            (None, None) => {
-                let found = find_pools(&self.env, &spec.paths).await;
-                found.into_iter().find(|c| Some(c.guid) == spec.guid).map(|c| c.pool.name)
+    /// What a pool that is to be imported will be called: as asked for, or as its labels say. `None` where
+    /// it is not found.
+    pub(super) async fn name_to_be(&self, call: &PoolImport) -> Option<String> {
+        match (&call.new_name, guid_of(call)) {
+            (Some(name), _) => Some(name.clone()),
+            (None, None) => Some(call.pool.clone()),
+            (None, Some(guid)) => {
+                let found = find_pools(&self.env, &paths(&call.search)).await;
+                found.into_iter().find(|c| c.guid == guid).map(|c| c.pool.name)
             }
-        };
+        }
+    }
+
+    /// A pool imported by guid may have the name of one that is open.
+    fn check_name_is_free(&self, name: Option<String>) -> Result<(), Failure> {
         let Some(name) = name.filter(|name| self.pools.read().contains_key(name)) else { return Ok(()) };
         let reason = "a pool with that name already exists";
         let hint = "use the form 'zpool import <pool | id> <newpool>' to give it a new name";
@@ -173,8 +179,12 @@ async fn losses(pool: &Pool) -> Vec<String> {
     damaged.collect()
 }
 
+fn guid_of(call: &PoolImport) -> Option<Guid> {
+    call.pool.parse().ok().map(Guid::new)
+}
+
 fn spec_of(call: &PoolImport, settings: &Settings) -> ImportSpec {
-    let guid = call.pool.parse().ok().map(Guid::new);
+    let guid = guid_of(call);
     ImportSpec {
         paths: paths(&call.search),
         name: if guid.is_none() { Some(call.pool.clone()) } else { None },

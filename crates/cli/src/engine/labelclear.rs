@@ -9,7 +9,7 @@ use vdev::clear_labels;
 
 impl Holder {
     pub(super) async fn label_clear(&self, call: LabelClear) -> Result<(), Failure> {
-        let _alone = self.changing.lock().await;
+        let _taking = self.taking.lock().await;
         let device = call.device.as_str();
         let failed = |line: String| Failure::new(FailureKind::Other, line);
         let facts = self.leaf_facts(Path::new(device)).await;

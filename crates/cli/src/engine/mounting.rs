@@ -3,7 +3,7 @@
 use super::mount_options::{Given, is_on, number};
 use super::{Held, Holder, refusal};
 use control::props::Value;
-use control::{DatasetInfo, Failure, FailureKind, Mount, Unmount, names};
+use control::{DatasetInfo, Failure, FailureKind, Mount, names};
 use front_fuse::MountOptions;
 
 /// How mounting was asked for.
@@ -20,34 +20,30 @@ enum Asked {
 }
 
 impl Holder {
-    pub(super) async fn mount(&self, call: Mount) -> Result<(), Failure> {
-        let _alone = self.changing.lock().await;
+    pub(super) async fn mount(&self, dataset: &str, call: &Mount) -> Result<(), Failure> {
         let given = Given::parse(&call.options).map_err(|word| {
             let line = format!("mount option '{word}' is not supported");
             Failure::new(FailureKind::Unsupported, line)
         })?;
-        match call.dataset {
-            Some(dataset) => {
-                let held = self.pool_of(&dataset)?;
-                self.mount_one(&held, &dataset, Asked::ByName { given, overlay: call.overlay }).await
-            }
-            None => {
-                for held in self.all() {
-                    self.mount_automatic(&held).await?;
-                }
-                Ok(())
-            }
+        let held = self.pool_of(dataset)?;
+        self.mount_one(&held, dataset, Asked::ByName { given, overlay: call.overlay }).await
+    }
+
+    /// Mounts all of a pool that is to be mounted by itself, if the pool is open.
+    pub(super) async fn mount_all_of(&self, pool: &str) -> Result<(), Failure> {
+        match self.pool(pool) {
+            Ok(held) => self.mount_automatic(&held).await,
+            Err(_) => Ok(()),
         }
     }
 
-    pub(super) async fn unmount(&self, call: Unmount) -> Result<(), Failure> {
-        let _alone = self.changing.lock().await;
-        let Some(target) = call.target else { return self.mounts.unmount_all(call.force) };
-        if self.mounts.unmount_one(&target, call.force)? {
+    /// Unmounts a dataset, by its name or by where it is mounted.
+    pub(super) fn unmount(&self, target: &str, force: bool) -> Result<(), Failure> {
+        if self.mounts.unmount_one(target, force)? {
             return Ok(());
         }
         let reason = if target.starts_with('/') { "not a ZFS filesystem" } else { "not currently mounted" };
-        Err(Failure::cannot(FailureKind::Invalid, "unmount", &target, reason))
+        Err(Failure::cannot(FailureKind::Invalid, "unmount", target, reason))
     }
 
     /// Mounts every file system of a pool that is to be mounted by itself, parents first.

@@ -60,6 +60,12 @@ impl MountTable {
         self.entries().iter().find(|e| e.dataset == dataset).map(|e| e.mountpoint.clone())
     }
 
+    /// The pool of what is mounted by this name, or at this place.
+    pub fn pool_of(&self, target: &str) -> Option<String> {
+        let found = self.all().into_iter().find(|entry| entry.is_called(target))?;
+        Some(names::pool_of(&found.dataset).to_owned())
+    }
+
     /// Mounts a file system.
     pub fn mount(
         &self,
@@ -100,7 +106,7 @@ impl MountTable {
 
     /// Unmounts one, by dataset or mount point; whether it was there.
     pub fn unmount_one(&self, target: &str, force: bool) -> Result<bool, Failure> {
-        self.unmount_those(|entry| entry.dataset == target || entry.mountpoint == target, force)
+        self.unmount_those(|entry| entry.is_called(target), force)
     }
 
     /// In the reverse order of mounting; whether there was anything. What refuses stays, and is told.
@@ -116,6 +122,10 @@ impl MountTable {
 }
 
 impl Entry {
+    fn is_called(&self, target: &str) -> bool {
+        self.dataset == target || self.mountpoint == target
+    }
+
     /// Changes what the kernel allows on it, if that is anything else.
     pub fn allow(&self, flags: MountFlags) -> Result<(), Failure> {
         if *self.flags.lock() == flags {

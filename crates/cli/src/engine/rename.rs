@@ -5,7 +5,6 @@ use control::{DatasetRename, Failure, FailureKind, names};
 
 impl Holder {
     pub(super) async fn rename_dataset(&self, call: DatasetRename) -> Result<(), Failure> {
-        let _alone = self.changing.lock().await;
         let (name, new) = (call.name.as_str(), call.new_name.as_str());
         let held = self.pool_of(name)?;
         check(&call)?;

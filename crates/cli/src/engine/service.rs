@@ -24,7 +24,7 @@ impl Engine {
             // A command may be what ends a suspension: it never waits for one.
             env.block_on(impatient(work(holder)))
         });
-        // A request that panics ends there; the daemon goes on.
+        // A panic has ended the daemon already, unless a test has it otherwise.
         match done.await {
             Ok(answer) => answer,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -32,27 +32,89 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// The same for a request that changes a pool, or a dataset of it, when it is that pool's turn. Who asks
+    /// and goes away before that has changed nothing.
+    async fn change<C, F>(
+        &self,
+        what: &'static str,
+        call: C,
+        work: impl FnOnce(Arc<Holder>, C) -> F + Send + 'static,
+    ) -> Done<C::Answer>
+    where
+        C: Call,
+        F: Future<Output = Done<C::Answer>>,
+    {
+        let pool = names::pool_of(call.subject().unwrap_or_default()).to_owned();
+        self.in_turn(&pool, what, |holder| work(holder, call)).await
+    }
+
+    async fn in_turn<T, F>(
+        &self,
+        pool: &str,
+        what: &'static str,
+        work: impl FnOnce(Arc<Holder>) -> F + Send + 'static,
+    ) -> T
+    where
+        T: Send + 'static,
+        F: Future<Output = T>,
+    {
+        let turn = self.0.turns.of(pool, what).await;
+        self.run(async move |holder| {
+            let done = work(holder).await;
+            drop(turn);
+            done
+        })
+        .await
+    }
+
+    /// Mounts all that is to be mounted by itself, pool by pool.
+    async fn mount_all(&self) -> Done {
+        for held in self.0.all() {
+            let pool = held.pool.name();
+            self.in_turn(&held.pool.name(), "mount", async move |holder| holder.mount_all_of(&pool).await)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Unmounts everything, in the reverse order of mounting: one pool may be mounted below another.
+    async fn unmount_all(&self, force: bool) -> Done {
+        for mount in self.0.mounts.list().into_iter().rev() {
+            let pool = names::pool_of(&mount.dataset).to_owned();
+            let unmount = async move |holder: Arc<Holder>| holder.mounts.unmount_one(&mount.dataset, force);
+            self.in_turn(&pool, "unmount", unmount).await?;
+        }
+        Ok(())
+    }
+
+    async fn close(&self, pool: String, state: PoolState, force: bool, said: Said) -> Done {
+        if force {
+            // What waits for its suspended devices may be what has the turn.
+            let name = pool.clone();
+            self.run(async move |holder| holder.abandon_suspended(&name).await).await;
+        }
+        let what = if state == PoolState::Destroyed { "destroy" } else { "export" };
+        let name = pool.clone();
+        self.in_turn(&name, what, async move |holder| holder.close(&pool, state, force, &said).await).await
+    }
+}
+
 impl Service for Engine {
     async fn pool_create(&self, call: PoolCreate) -> Done {
-        self.run(async move |holder| holder.create(call).await).await
+        self.change("create", call, async |holder, call| holder.create(call).await).await
     }
 
     async fn pool_add(&self, call: PoolAdd) -> Done {
-        self.run(async move |holder| holder.add(call).await).await
+        self.change("add", call, async |holder, call| holder.add(call).await).await
     }
 
     async fn pool_destroy(&self, call: PoolDestroy) -> Done {
-        self.run(async move |holder| {
-            holder.close(&call.pool, PoolState::Destroyed, call.force, &call.said).await
-        })
-        .await
+        self.close(call.pool, PoolState::Destroyed, call.force, call.said).await
     }
 
     async fn pool_export(&self, call: PoolExport) -> Done {
-        self.run(async move |holder| {
-            holder.close(&call.pool, PoolState::Exported, call.force, &call.said).await
-        })
-        .await
+        self.close(call.pool, PoolState::Exported, call.force, call.said).await
     }
 
     async fn import_scan(&self, call: ImportScan) -> Done<Vec<ImportCandidate>> {
@@ -60,7 +122,14 @@ impl Service for Engine {
     }
 
     async fn pool_import(&self, call: PoolImport) -> Done<Imported> {
-        self.run(async move |holder| holder.import(call).await).await
+        let (call, new) = self
+            .run(async move |holder| {
+                let new = holder.name_to_be(&call).await;
+                (call, new)
+            })
+            .await;
+        let name = new.clone().unwrap_or_else(|| call.pool.clone());
+        self.in_turn(&name, "import", async move |holder| holder.import(call, new).await).await
     }
 
     async fn label_clear(&self, call: LabelClear) -> Done {
@@ -68,7 +137,7 @@ impl Service for Engine {
     }
 
     async fn pool_upgrade(&self, call: PoolUpgrade) -> Done<Vec<String>> {
-        self.run(async move |holder| holder.upgrade(&call.pool).await).await
+        self.change("upgrade", call, async |holder, call| holder.upgrade(&call.pool).await).await
     }
 
     async fn pool_missing(&self, call: PoolMissing) -> Done<Vec<String>> {
@@ -88,7 +157,7 @@ impl Service for Engine {
     }
 
     async fn pool_set(&self, call: PoolSet) -> Done {
-        self.run(async move |holder| holder.set_pool(call).await).await
+        self.change("set", call, async |holder, call| holder.set_pool(call).await).await
     }
 
     async fn pool_scrub(&self, call: PoolScrub) -> Done {
@@ -108,31 +177,39 @@ impl Service for Engine {
     }
 
     async fn dataset_create(&self, call: DatasetCreate) -> Done {
-        self.run(async move |holder| holder.create_dataset(call).await).await
+        self.change("create", call, async |holder, call| holder.create_dataset(call).await).await
     }
 
     async fn dataset_destroy(&self, call: DatasetDestroy) -> Done {
-        self.run(async move |holder| holder.destroy_dataset(call).await).await
+        self.change("destroy", call, async |holder, call| holder.destroy_dataset(call).await).await
     }
 
     async fn dataset_set(&self, call: DatasetSet) -> Done {
-        self.run(async move |holder| holder.set_dataset(call).await).await
+        self.change("set", call, async |holder, call| holder.set_dataset(call).await).await
     }
 
     async fn dataset_inherit(&self, call: DatasetInherit) -> Done {
-        self.run(async move |holder| holder.inherit_dataset(call).await).await
+        self.change("inherit", call, async |holder, call| holder.inherit_dataset(call).await).await
     }
 
     async fn dataset_rename(&self, call: DatasetRename) -> Done {
-        self.run(async move |holder| holder.rename_dataset(call).await).await
+        self.change("rename", call, async |holder, call| holder.rename_dataset(call).await).await
     }
 
     async fn mount(&self, call: Mount) -> Done {
-        self.run(async move |holder| holder.mount(call).await).await
+        let Some(dataset) = call.dataset.clone() else {
+            return self.mount_all().await;
+        };
+        let pool = names::pool_of(&dataset).to_owned();
+        self.in_turn(&pool, "mount", async move |holder| holder.mount(&dataset, &call).await).await
     }
 
     async fn unmount(&self, call: Unmount) -> Done {
-        self.run(async move |holder| holder.unmount(call).await).await
+        let force = call.force;
+        let Some(target) = call.target else { return self.unmount_all(force).await };
+        // What is not mounted at all is refused in nobody's turn.
+        let pool = self.0.mounts.pool_of(&target).unwrap_or_default();
+        self.in_turn(&pool, "unmount", async move |holder| holder.unmount(&target, force)).await
     }
 
     async fn mounts(&self, _: Mounts) -> Done<Vec<MountInfo>> {
@@ -148,6 +225,7 @@ impl Service for Engine {
             uptime_secs: self.0.started.elapsed().as_secs(),
             pools: self.0.pools.read().keys().cloned().collect(),
             failed,
+            under_way: self.0.turns.under_way(),
         })
     }
 
@@ -159,6 +237,10 @@ impl Service for Engine {
 impl Restore for Engine {
     async fn restore(&self) {
         self.run(async move |holder| holder.restore_all().await).await;
+    }
+
+    async fn stop_waiting(&self) {
+        self.run(async move |holder| holder.abandon_all_suspended().await).await;
     }
 
     async fn settle(&self) {
@@ -195,7 +277,11 @@ impl Holder {
     async fn sync_before_end(&self) -> Done {
         let goes_on = |held: &Arc<Held>| held.pool.suspended().is_none();
         let pools: Vec<_> = self.all().into_iter().filter(goes_on).map(|held| held.pool.name()).collect();
-        if pools.is_empty() { Ok(()) } else { self.sync(PoolSync { pools }).await }
+        if !pools.is_empty() {
+            self.sync(PoolSync { pools }).await?;
+        }
+        self.abandon_all_suspended().await;
+        Ok(())
     }
 
     async fn sync(&self, call: PoolSync) -> Done {

@@ -123,7 +123,6 @@ impl Holder {
         if call.vdev.is_some() {
             return Err(refuse("properties of vdevs cannot be set yet"));
         }
-        let _alone = self.changing.lock().await;
         let pool = &held.pool;
         let stored = pool.pool_props().await.unwrap_or_default().remove(&name);
         let done = match (name.as_str(), &value) {

@@ -9,7 +9,6 @@ pub const VERSION_FEATURES: u64 = 5000;
 
 impl Holder {
     pub(super) async fn upgrade(&self, name: &str) -> Result<Vec<String>, Failure> {
-        let _alone = self.changing.lock().await;
         let held = self.pool(name)?;
         if held.pool.version() < VERSION_FEATURES {
             let reason = "a pool of a numbered version cannot be upgraded yet";

@@ -13,7 +13,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use oracle::needs::{Need, lack_of_fuse};
@@ -182,10 +182,20 @@ impl World {
         self.run_program(&self.path("bin").join(program), line)
     }
 
+    /// Starts a program of ours with these words, and does not wait for it.
+    #[allow(dead_code, reason = "each test program uses a part of it")]
+    pub fn start(&self, program: &str, line: &str) -> Child {
+        self.command(&self.path("bin").join(program), line).spawn().expect("the program runs")
+    }
+
     fn run_program(&self, program: &Path, line: &str) -> Output {
+        self.command(program, line).output().expect("the program runs")
+    }
+
+    fn command(&self, program: &Path, line: &str) -> Command {
         let mut command = self.grouped(bounded(program));
         command.args(line.split_whitespace()).env("SAWMILL_RUN", self.path("run"));
-        command.output().expect("the program runs")
+        command
     }
 
     /// A command that runs in the world's group, as its daemon does.

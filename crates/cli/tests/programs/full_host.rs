@@ -82,8 +82,12 @@ fn a_pool_whose_host_was_full_goes_on_once_there_is_room() {
 fn a_suspended_pool_is_given_up_and_comes_back_with_what_was_stable() {
     let Some(world) = world() else { return };
     let writing = suspend(&world, 8 * MIB);
+    let mut unmount = world.start("zfs", &format!("unmount -f {POOL}"));
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(unmount.try_wait().expect("ours").is_none(), "it does not wait for what is to be made stable");
     world.zpool(&format!("export -f {POOL}"));
     _ = writing.join().expect("it ends");
+    _ = unmount.wait().expect("it ends");
     make_room(&world);
     world.import();
     assert_eq!(fs::read(world.root().join("kept")).expect("it is there"), KEPT);
