@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use device::{FaultOp, impatient};
@@ -259,6 +261,19 @@ fn with_failmode_continue_writers_are_refused_and_readers_served() {
         pool.clear(&|_| true).await.expect("devices work again");
         fs.zfs.write(object, 0, b"yes", WriteFlags::default()).await.expect("all is well again");
         fs.zfs.fsync(object, false).await.expect("fsync");
+    });
+}
+
+#[test]
+fn with_failmode_panic_the_program_ends() {
+    static ENDED: AtomicBool = AtomicBool::new(false);
+    let _tell = Tell;
+    let sim = Sim::seed(32_250);
+    run(&sim, async {
+        let tuning = Tuning { end_program: || ENDED.store(true, Relaxed), ..patient() };
+        let pool = suspended(&sim, &SINGLE, tuning, FailMode::Panic).await;
+        assert!(ENDED.load(Relaxed), "the pool is suspended and nobody was told to end");
+        pool.abandon().await;
     });
 }
 
