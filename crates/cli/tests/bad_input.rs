@@ -172,6 +172,11 @@ fn names_and_properties_that_will_not_do_are_refused() {
             1,
             "invalid mountpoint 'rel': must be an absolute path, 'legacy', or 'none'\n",
         ),
+        row(
+            "zpool create -d -m none -O recordsize=1M x W/d1",
+            1,
+            "cannot create 'x': pool and or dataset must be upgraded to set this property or value\n",
+        ),
         row("zfs create p1/a@b", 1, "cannot create 'p1/a@b': snapshot delimiter '@' is not expected here\n"),
         row("zfs create p1/a%b", 1, "cannot create 'p1/a%b': invalid character '%' in name\n"),
         row("zfs create p1", 1, "cannot create 'p1': missing dataset name\n"),

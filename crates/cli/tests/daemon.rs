@@ -287,6 +287,21 @@ fn a_slow_unmount_stops_nobody_from_looking() {
     assert!(unmount.wait().expect("ends").success());
 }
 
+#[test]
+fn a_damaged_list_of_pools_is_put_aside() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none p1 W/d1");
+    place.ok("daemon stop");
+    let list = place.path("run/pools.cache");
+    assert!(list.exists());
+    std::fs::write(&list, b"[{\"name\": \"p1\", ").expect("writes");
+    assert_eq!(place.ok("zpool list -H"), "");
+    place.ok("zpool create -m none p2 W/d2");
+    let aside = std::fs::read(place.path("run/pools.damaged")).expect("it was put aside");
+    assert_eq!(aside, b"[{\"name\": \"p1\", ");
+    assert!(place.log().contains("the damaged list of pools was put aside"), "{}", place.log());
+}
+
 /// `W/d1`, a disk that takes so long for each stable write, holds `p1`; `p2` is on `W/d2`.
 fn place_with_a_slow_pool(delay: &str) -> Place {
     let place = Place::with_files();

@@ -52,7 +52,7 @@ pub use features::{FEATURES, Feature};
 pub use format::NEW_POOL_FEATURES;
 pub use head_room::HeadRoom;
 pub use names::{DatasetName, check_dataset_name, check_snapshot_name};
-pub use props::{PropValue, Property};
+pub use props::{PropValue, Property, check_new_prop};
 pub use tree::Dsl;
 
 #[cfg(test)]

@@ -138,6 +138,28 @@ const OLD_RECORD_MAX_BYTES: u64 = 128 << 10;
 /// `dnodesize=legacy`, as it is stored.
 const DNODE_LEGACY: u64 = 0;
 
+/// Whether a property may be set to this value in a new pool with these features, and those they need.
+///
+/// # Errors
+/// As [`Dsl::check_prop`].
+pub fn check_new_prop(name: &str, value: &PropValue, features: &[&'static Feature]) -> Result<(), DslError> {
+    let enabled = |feature| features.iter().any(|one| one.closure().contains(&feature));
+    match feature_needed(name, value)? {
+        Some(feature) if !enabled(feature) => Err(disabled(name, feature)),
+        _ => Ok(()),
+    }
+}
+
+/// The feature that a value needs, if the property may have it at all.
+fn feature_needed(name: &str, value: &PropValue) -> Result<Option<&'static Feature>, DslError> {
+    check(name, value)?;
+    Ok(value.number().and_then(|number| feature_of_value(name, number)))
+}
+
+fn disabled(property: &str, feature: &Feature) -> DslError {
+    DslError::FeatureDisabled { property: property.to_owned(), feature: feature.name }
+}
+
 /// The feature without which a property cannot have this value.
 fn feature_of_value(name: &str, number: u64) -> Option<&'static Feature> {
     let checksum = |word: u64| ChecksumKind::from_raw(u8::try_from(word).ok()?).ok();
@@ -214,14 +236,11 @@ impl Dsl {
         name: &str,
         value: &PropValue,
     ) -> Result<Option<&'static Feature>, DslError> {
-        check(name, value)?;
-        let needed = value.number().and_then(|number| feature_of_value(name, number));
-        if let Some(feature) = needed
-            && self.feature_count(feature).await?.is_none()
-        {
-            return Err(DslError::FeatureDisabled { property: name.to_owned(), feature: feature.name });
+        let needed = feature_needed(name, value)?;
+        match needed {
+            Some(feature) if self.feature_count(feature).await?.is_none() => Err(disabled(name, feature)),
+            needed => Ok(needed),
         }
-        Ok(needed)
     }
 
     /// Takes a property back, so that it is inherited, or the default.

@@ -55,6 +55,9 @@ impl Pool {
         features: &[&'static dsl::Feature],
         tuning: Tuning,
     ) -> Result<Arc<Self>, PoolError> {
+        for (name, value) in &spec.root_props {
+            dsl::check_new_prop(name, value, features)?;
+        }
         check_classes(&spec.vdevs, features.contains(&&ALLOCATION_CLASSES))?;
         check_unused(&env, spec.vdevs.iter().flat_map(|vdev| &vdev.paths), spec.force).await?;
         let vdevs = Arc::new(VdevTree::create(Arc::clone(&env), &spec.vdevs).await?);

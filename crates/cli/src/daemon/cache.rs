@@ -84,6 +84,17 @@ impl PoolCache {
         }
     }
 
+    /// Puts a file that makes no sense aside, so that the next list does not take its place; where it is
+    /// then.
+    ///
+    /// # Errors
+    /// When it cannot be renamed.
+    pub fn put_aside(&self) -> Result<PathBuf, CacheError> {
+        let aside = self.path.with_extension("damaged");
+        fs::rename(&self.path, &aside).map_err(|source| self.failed(source))?;
+        Ok(aside)
+    }
+
     /// Replaces the list; it is stable when this returns.
     ///
     /// # Errors

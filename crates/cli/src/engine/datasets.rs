@@ -269,9 +269,18 @@ impl Holder {
         }
         let name = def.map_or(call.property.as_str(), |def| def.name);
         let how = Inherit { recursive: call.recursive, received: call.received };
+        self.precede(&call.name, name);
         let taken_back = held.pool.inherit_prop(&call.name, name, how).await;
         taken_back.map_err(|e| refusal::pool("inherit", &call.name, &e))?;
         self.follow(&held, &call.name, name).await
+    }
+
+    /// What has to be done on mounts before a property changes.
+    fn precede(&self, dataset: &str, property: &str) {
+        if property == "readonly" {
+            // Later it could be refused.
+            self.mounts.write_back_below(dataset);
+        }
     }
 
     /// What is mounted follows a property that has changed.
@@ -290,6 +299,7 @@ impl Holder {
         property: &str,
         value: Option<PropValue>,
     ) -> Result<(), Failure> {
+        self.precede(dataset, property);
         let set = held.pool.set_prop(dataset, property, value).await;
         set.map_err(|e| refusal::pool("set property for", dataset, &e).exits(255))?;
         self.follow(held, dataset, property).await

@@ -94,6 +94,15 @@ impl MountTable {
         found.is_some_and(|entry| !entry.mounted.ends_soon())
     }
 
+    /// Takes over what the kernel still has to be written to a dataset and those below it.
+    pub fn write_back_below(&self, root: &str) {
+        for entry in self.entries().iter().filter(|entry| names::is_within(&entry.dataset, root)) {
+            if let Err(error) = entry.mounted.write_back() {
+                tracing::warn!(mountpoint = entry.mountpoint, %error, "mapped pages may not be written");
+            }
+        }
+    }
+
     /// Unmounts a dataset and all below it, the deepest first.
     pub fn unmount_below(&self, root: &str, force: bool) -> Result<(), Failure> {
         self.unmount_those(|entry| names::is_within(&entry.dataset, root), force).map(|_| ())

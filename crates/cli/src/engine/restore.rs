@@ -14,7 +14,7 @@ use super::cachefile::CacheFile;
 use super::held::Held;
 use super::replay::ReplayTeller;
 use super::{Holder, refusal};
-use crate::daemon::CachedPool;
+use crate::daemon::{CacheError, CachedPool};
 use control::Failure;
 use pool::{ImportSpec, Left, Pool, PoolError};
 use std::path::PathBuf;
@@ -41,6 +41,9 @@ impl Holder {
             Ok(cached) => cached,
             Err(error) => {
                 tracing::error!(error = refusal::chain(&error), "no pools brought back");
+                if matches!(error, CacheError::Damaged { .. }) {
+                    self.put_list_aside();
+                }
                 return;
             }
         };
@@ -49,6 +52,14 @@ impl Holder {
         }
         if !self.absent.lock().is_empty() {
             self.remember();
+        }
+    }
+
+    /// A damaged list of pools may still tell an administrator which they were.
+    fn put_list_aside(&self) {
+        match self.cache.put_aside() {
+            Ok(aside) => tracing::error!(file = %aside.display(), "the damaged list of pools was put aside"),
+            Err(error) => tracing::error!(error = refusal::chain(&error), "the damaged list stays"),
         }
     }
 

@@ -112,6 +112,21 @@ fn a_mount_shows_what_it_is() {
 }
 
 #[test]
+fn what_was_changed_in_mapped_pages_is_kept_when_readonly_is_set() {
+    let Some(world) = crate::world(&["python3"]) else { return };
+    std::fs::write(world.root().join("mapped"), [b'.'; 10_000]).expect("writes");
+    let change = "import mmap; f = open('mapped', 'r+b'); m = mmap.mmap(f.fileno(), 0); f.close(); \
+                  m[:5] = b'later'; m.close()";
+    sh(&format!("python3 -c \"{change}\""), &world.root());
+    world.zfs(&format!("set readonly=on {POOL}"));
+    world.zfs(&format!("unmount {POOL}"));
+    world.zfs(&format!("mount {POOL}"));
+    let read = std::fs::read(world.root().join("mapped")).expect("reads");
+    assert_eq!(&read[..8], b"later...");
+    world.finish();
+}
+
+#[test]
 fn readonly_exec_setuid_and_devices_are_heeded_by_the_kernel() {
     let Some(world) = crate::world(&["setpriv", "id", "mknod"]) else { return };
     world.zfs(&format!("create {POOL}/below"));

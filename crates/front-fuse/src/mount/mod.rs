@@ -140,6 +140,15 @@ impl Mounted {
         }
     }
 
+    /// Has the kernel hand over what programs have changed in pages that were mapped: nobody need have the
+    /// file open any more.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn write_back(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(std::fs::File::open(&self.path)?)?)
+    }
+
     /// Changes what the kernel allows, for files that are open too.
     ///
     /// # Errors
