@@ -80,6 +80,8 @@ fn daemon_over(world: &World) -> (Child, RunPaths) {
     let mut command = Command::new(std::env::current_exe().expect("a program"));
     command.args(["--exact", "the_daemon_that_other_tests_start", "--nocapture"]);
     command.env(RUN_DIR, &run_dir).env(DISKS, std::env::join_paths(disks).expect("plain paths"));
+    // Where the world's own daemon keeps this host's number, if the system has none.
+    command.env("SAWMILL_RUN", &run_dir);
     let child = command.stderr(log).spawn().expect("it starts");
     let paths = RunPaths::under(run_dir);
     let client = Client::new(paths.socket());
