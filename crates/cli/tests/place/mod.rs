@@ -22,7 +22,9 @@ pub struct Printed {
 
 impl Place {
     pub fn new() -> Self {
-        Self { directory: TempDir::new().expect("a directory") }
+        // A random name that ends in W would pass for what `W/` stands for in commands.
+        let directory = tempfile::Builder::new().rand_bytes(5).suffix("_").tempdir();
+        Self { directory: directory.expect("a directory") }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -46,7 +46,9 @@ impl World {
 
     /// Nobody listens.
     pub fn without_daemon() -> Self {
-        Self { directory: TempDir::new().expect("a directory"), stopper: None }
+        // A random name that ends in W would pass for what `W/` stands for in commands.
+        let directory = tempfile::Builder::new().rand_bytes(5).suffix("_").tempdir();
+        Self { directory: directory.expect("a directory"), stopper: None }
     }
 
     /// The files of its daemon.
