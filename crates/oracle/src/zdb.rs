@@ -182,11 +182,18 @@ fn tells_of_damage(line: &str) -> bool {
     if line.starts_with("\t\t\t") {
         return false;
     }
-    if is_zap_number(line) {
+    if is_zap_number(line) || names_a_file(line) {
         return false;
     }
     let lower = line.to_lowercase();
     DAMAGE.iter().any(|word| lower.contains(word)) && !HARMLESS.iter().any(|known| line.contains(known))
+}
+
+/// An entry of a directory, or the path of a file: what users call their files says nothing.
+fn names_a_file(line: &str) -> bool {
+    let is_entry =
+        line.starts_with("\t\t") && line.contains(" = ") && line.ends_with(')') && line.contains(" (type: ");
+    is_entry || line.starts_with("\tpath\t/")
 }
 
 /// `NAME = NUMBER`, an entry of a ZAP: accounts are named by numbers in hex, such as `968b6bad`.

@@ -50,6 +50,15 @@ fn what_was_written_to_a_file_is_no_complaint() {
 }
 
 #[test]
+fn the_name_of_a_file_is_no_complaint() {
+    let names = ["\t\t1b76ce92cbad = 643 (type: Regular File)", "\tpath\t/objects/bad/leaked"];
+    for line in names {
+        assert!(judge("zdb".into(), &output(0, line)).is_ok(), "{line}");
+    }
+    assert!(judge("zdb".into(), &output(0, "\tpath\t???<object not found> error")).is_err());
+}
+
+#[test]
 fn an_account_whose_number_reads_like_a_word_is_no_complaint() {
     for line in ["\t\tobj-968b6bad = 1 ", "\t\t968b6bad = 512 "] {
         assert!(judge("zdb".into(), &output(0, line)).is_ok(), "{line}");
