@@ -6,7 +6,6 @@ mod place;
 
 use oracle::needs::Need;
 use place::{Place, Printed};
-use std::path::Path;
 use std::process::Command;
 
 const A: &str = "a1";
@@ -28,10 +27,7 @@ fn ok_on(place: &Place, host: &str, line: &str) -> String {
 fn kill_on(place: &Place, host: &str) {
     let pid = ok_on(place, host, "daemon status --pid");
     assert!(Command::new("kill").args(["-9", pid.trim()]).status().expect("kill runs").success());
-    // Its locks on the devices end with it.
-    while Path::new("/proc").join(pid.trim()).join("exe").exists() {
-        std::thread::yield_now();
-    }
+    place::wait_for_the_end_of(pid.trim());
 }
 
 /// A pool of host A's, whose daemon is then killed.

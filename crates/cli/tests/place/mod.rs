@@ -84,14 +84,20 @@ impl Place {
         let pid = self.pid().expect("a daemon");
         let killed = Command::new("kill").args(["-9", &pid]).status().expect("kill runs");
         assert!(killed.success());
-        // Its locks on devices end with it.
-        while std::path::Path::new("/proc").join(&pid).join("exe").exists() {
-            std::thread::yield_now();
-        }
+        wait_for_the_end_of(&pid);
     }
 
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.path("run/daemon.log")).unwrap_or_default()
+    }
+}
+
+/// Waits until a process that was killed has let go of its files, and so of its locks on devices. Its memory
+/// goes before them; it is gone, or waits for its parent, after them.
+pub fn wait_for_the_end_of(pid: &str) {
+    let stat = std::path::Path::new("/proc").join(pid).join("stat");
+    while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+        std::thread::yield_now();
     }
 }
 
