@@ -1,9 +1,10 @@
 //! What mounting, unmounting and mount flags promise.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Barrier;
 use std::time::Duration;
 
@@ -115,10 +116,19 @@ fn a_mount_shows_what_it_is() {
 fn what_was_changed_in_mapped_pages_is_kept_when_readonly_is_set() {
     let Some(world) = crate::world(&["python3"]) else { return };
     std::fs::write(world.root().join("mapped"), [b'.'; 10_000]).expect("writes");
+    // The pages stay mapped, and so not written, until the program ends.
     let change = "import mmap; f = open('mapped', 'r+b'); m = mmap.mmap(f.fileno(), 0); f.close(); \
-                  m[:5] = b'later'; m.close()";
-    sh(&format!("python3 -c \"{change}\""), &world.root());
-    world.zfs(&format!("set readonly=on {POOL}"));
+                  m[:5] = b'later'; print('changed', flush=True); input()";
+    let mut program = Command::new("python3");
+    let program = program.args(["-c", change]).current_dir(world.root());
+    let mut program = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3 runs");
+    let mut said = String::new();
+    BufReader::new(program.stdout.take().expect("piped")).read_line(&mut said).expect("it talks");
+    assert_eq!(said, "changed\n");
+    // The mount itself stays writable while a file is open for that.
+    _ = world.zfs_refuses(&format!("set readonly=on {POOL}"));
+    drop(program.stdin.take());
+    program.wait().expect("it ends");
     world.zfs(&format!("unmount {POOL}"));
     world.zfs(&format!("mount {POOL}"));
     let read = std::fs::read(world.root().join("mapped")).expect("reads");
