@@ -85,12 +85,11 @@ impl Drop for Turn {
 mod tests {
     use super::*;
     use futures::FutureExt;
-    use futures::executor::block_on;
 
     #[test]
     fn changes_of_one_pool_take_turns_and_those_of_others_do_not_wait() {
         let turns = Turns::default();
-        let first = block_on(turns.of("a", "import"));
+        let first = turns.of("a", "import").now_or_never().expect("nobody else is there");
         assert!(turns.of("a", "destroy").now_or_never().is_none());
         let other = turns.of("b", "create").now_or_never().expect("another pool's turn");
         let told = turns.under_way();
@@ -105,7 +104,7 @@ mod tests {
     #[test]
     fn who_gives_up_waiting_leaves_the_line() {
         let turns = Turns::default();
-        let first = block_on(turns.of("a", "import"));
+        let first = turns.of("a", "import").now_or_never().expect("nobody else is there");
         let mut second = Box::pin(turns.of("a", "set"));
         assert!((&mut second).now_or_never().is_none());
         let mut third = Box::pin(turns.of("a", "destroy"));
@@ -118,7 +117,7 @@ mod tests {
     #[test]
     fn all_turns_are_had_when_the_last_change_has_ended() {
         let turns = Turns::default();
-        let first = block_on(turns.of("a", "import"));
+        let first = turns.of("a", "import").now_or_never().expect("nobody else is there");
         let mut all = Box::pin(turns.all());
         assert!((&mut all).now_or_never().is_none());
         drop(first);
