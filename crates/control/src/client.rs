@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// Answers larger than this are taken for garbage.
 const ANSWER_MAX_BYTES: u64 = 1 << 30;
 const HEADER_MAX_BYTES: u64 = 64 << 10;
-/// After so long without an answer, and then each time again, is told what is waited for.
-const TOLD_AFTER: Duration = Duration::from_secs(5);
+/// After so long without an answer a command tells what it waits for.
+pub const TOLD_AFTER: Duration = Duration::from_secs(5);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]

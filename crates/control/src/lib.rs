@@ -39,7 +39,7 @@ mod state;
 mod vdev;
 
 pub use call::*;
-pub use client::{Client, ClientError};
+pub use client::{Client, ClientError, TOLD_AFTER};
 pub use dataset::{DatasetInfo, DatasetKind, MountInfo};
 pub use failure::{Failure, FailureKind};
 pub use paths::{RunPaths, UntrustedDir};

@@ -1,6 +1,6 @@
 //! Starting the daemon from a command, once, however many commands try.
 
-use control::{Client, Failure, FailureKind, RunPaths};
+use control::{Client, Failure, FailureKind, RunPaths, TOLD_AFTER};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,8 +12,6 @@ use std::time::{Duration, Instant};
 /// Bringing pools back may replay logs: that takes as long as it takes, and is told of in the log
 /// every few seconds. This bounds only the wait for a daemon that shows no sign of life.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
-/// Who types a command is told what it waits for after so long.
-const TOLD_AFTER: Duration = Duration::from_secs(5);
 const POLL_FIRST: Duration = Duration::from_millis(1);
 const POLL_MAX: Duration = Duration::from_millis(50);
 
