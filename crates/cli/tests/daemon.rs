@@ -317,7 +317,10 @@ fn place_with_a_slow_pool(delay: &str) -> Place {
 /// A command that changes the slow pool, and has begun to.
 fn slow_change(place: &Place) -> std::process::Child {
     let change = place.command("zfs create p1/slow").spawn().expect("runs");
-    while !place.ok("daemon status").contains(" at work: p1: create for ") {}
+    let begun = std::time::Instant::now();
+    while !place.ok("daemon status").contains(" at work: p1: create for ") {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{}", place.ok("daemon status"));
+    }
     change
 }
 

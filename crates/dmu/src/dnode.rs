@@ -490,33 +490,41 @@ impl Dnode {
 
     /// One block; `None` where there is a hole.
     async fn block_if_data(&self, block: u64) -> Result<Option<Arc<IoBuf>>, DmuError> {
-        let first = self.try_block(block).await;
-        match first {
-            // The tree may have moved on under a slow reader, and what it pointed to been
-            // used again: look once more from the top.
-            Err(DmuError::Io { .. }) => self.try_block(block).await,
-            other => other,
+        let mut found = self.state.lock().find(block);
+        loop {
+            let (shape, roots) = match found {
+                Found::Data(data) => return Ok(Some(data)),
+                Found::Hole => return Ok(None),
+                Found::OnDisk { shape, roots } => (shape, roots),
+            };
+            let failed = match self.stored_block(shape, &roots, block).await {
+                Err(error @ DmuError::Io { .. }) => error,
+                done => return done,
+            };
+            // The tree may have moved on under a slow reader, and what it pointed to been used again: a
+            // block is damaged only if the tree that is there now leads to it.
+            found = self.state.lock().find(block);
+            if matches!(&found, Found::OnDisk { roots: now, .. } if *now == roots) {
+                return Err(failed);
+            }
         }
     }
 
-    async fn try_block(&self, block: u64) -> Result<Option<Arc<IoBuf>>, DmuError> {
-        let (shape, roots) = match self.state.lock().find(block) {
-            Found::Data(data) => return Ok(Some(data)),
-            Found::Hole => return Ok(None),
-            Found::OnDisk { shape, roots } => (shape, roots),
-        };
+    /// One block below `roots`; `None` where there is a hole.
+    async fn stored_block(
+        &self,
+        shape: Shape,
+        roots: &[Blkptr],
+        block: u64,
+    ) -> Result<Option<Arc<IoBuf>>, DmuError> {
         let name = self.name();
-        let bp = self.stored(shape, &roots).block(block).await?;
+        let bp = self.stored(shape, roots).block(block).await?;
         if bp.is_hole() {
             return Ok(None);
         }
-        let data = self
-            .shared
-            .zio
-            .read_as(&bp, &name.bookmark(0, block), self.keeps_blocks().into())
-            .await
-            .map_err(|source| name.io_error(block, source))?;
-        Ok(Some(data))
+        let bookmark = name.bookmark(0, block);
+        let read = self.shared.zio.read_as(&bp, &bookmark, self.keeps_blocks().into()).await;
+        read.map(Some).map_err(|source| name.io_error(block, source))
     }
 
     /// Fills `into` from byte `offset`; holes, and all beyond the last block, read as zeros.

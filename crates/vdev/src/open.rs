@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use device::{Env, OpenMode};
+use device::{Device, DeviceError, Env, OpenMode};
 use futures::future::join_all;
 use ondisk::{NvList, UberblockPhys};
 use units::{Guid, Txg};
@@ -14,6 +15,10 @@ use crate::label::{LeafLabels, best_uberblock};
 use crate::size::{leaf_asize, leaf_psize};
 use crate::whole_disk::vdev_on;
 use crate::{Leaf, Top, VdevAux, VdevError, VdevState, VdevTree};
+
+/// How often, and at what intervals, a device is tried to be opened that somebody still holds: for a second.
+const RELEASE_TRIES: usize = 100;
+const RELEASE_POLL: Duration = Duration::from_millis(10);
 
 /// How a pool's vdevs are opened.
 #[derive(Clone, Copy, Debug)]
@@ -199,7 +204,7 @@ pub(crate) async fn open_leaf(
     mode: OpenMode,
     expected: Expected,
 ) -> Result<LeafLabels, VdevError> {
-    let device = env.open(path, mode).await.map_err(|source| {
+    let device = open_once_free(env, path, mode).await.map_err(|source| {
         leaf.set_state(VdevState::Unavail, VdevAux::OpenFailed);
         VdevError::Open { path: path.to_owned(), source }
     })?;
@@ -225,4 +230,21 @@ pub(crate) async fn open_leaf(
     }
     leaf.attach(path, device);
     Ok(labels)
+}
+
+/// Opens a device that somebody may still be letting go of: requests of this process that were under way when
+/// it was closed, or a process that was killed, whose locks go a moment after it. They are waited for, but
+/// not for ever: a device may never answer, and another may hold it for good.
+async fn open_once_free(
+    env: &Arc<dyn Env>,
+    path: &Path,
+    mode: OpenMode,
+) -> Result<Arc<dyn Device>, DeviceError> {
+    for _ in 0..RELEASE_TRIES {
+        match env.open(path, mode).await {
+            Err(DeviceError::InUse { .. }) => env.sleep(RELEASE_POLL).await,
+            opened => return opened,
+        }
+    }
+    env.open(path, mode).await
 }

@@ -7,9 +7,8 @@ use std::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
-use std::time::Duration;
 
-use device::{BufSlice, DeviceError, Durability, Env, IoBuf, OpenMode};
+use device::{BufSlice, Durability, Env, IoBuf, OpenMode};
 use futures::future::join_all;
 use parking_lot::{Mutex, RwLock};
 use units::{Ashift, Guid, Txg, VdevId, VdevOffset};
@@ -18,10 +17,6 @@ use crate::open::{Expected, open_leaf};
 use crate::spec::draw_guid;
 use crate::top::{TopConfig, TopId};
 use crate::{Leaf, LeafLabels, NewVdev, Top, TopKind, VdevAux, VdevError, VdevState, Verify};
-
-/// How often, and at what intervals, a device is tried to be opened that requests still hold: for a second.
-const RELEASE_TRIES: usize = 100;
-const RELEASE_POLL: Duration = Duration::from_millis(10);
 
 /// What the configuration says of the pool's root, beside its children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -438,7 +433,7 @@ impl VdevTree {
         top.note_reopened();
         self.reopened.fetch_add(1, SeqCst);
         let expected = Expected { pool: self.root().guid, asize: top.asize_of_leaf() };
-        self.open_once_free(&leaf, &path, expected).await?;
+        open_leaf(&self.env, &leaf, &path, self.mode, expected).await?;
         match top.leaves().len() {
             1 => leaf.set_stale(false),
             _ => leaf.add_missed(since..=open()),
@@ -446,20 +441,6 @@ impl VdevTree {
         leaf.stats().clear_errors();
         top.mark_changed();
         Ok(())
-    }
-
-    /// Opens a leaf's device. Requests that were under way when it was closed still hold it: they are waited
-    /// for, but not for ever, for a device may never answer.
-    async fn open_once_free(&self, leaf: &Leaf, path: &Path, expected: Expected) -> Result<(), VdevError> {
-        for _ in 0..RELEASE_TRIES {
-            match open_leaf(&self.env, leaf, path, self.mode, expected).await {
-                Err(VdevError::Open { source: DeviceError::InUse { .. }, .. }) => {
-                    self.env.sleep(RELEASE_POLL).await;
-                }
-                opened => return opened.map(drop),
-            }
-        }
-        open_leaf(&self.env, leaf, path, self.mode, expected).await.map(drop)
     }
 
     /// Says that a leaf has everything again that was born up to `txg`; whether it is whole now.

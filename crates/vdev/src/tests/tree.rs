@@ -241,6 +241,18 @@ fn a_leaf_missing_at_import_is_stale_when_it_comes_back() {
 }
 
 #[test]
+fn a_leaf_that_somebody_is_letting_go_of_is_waited_for() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    made(&world);
+    world.hold("b", 20);
+    let (_, found) = import(&world, &["a", "b", "c"]);
+    assert!(found.leaves().iter().all(|leaf| leaf.is_usable() && !leaf.is_stale()));
+    world.hold("b", u32::MAX);
+    let (_, found) = import(&world, &["a", "b", "c"]);
+    assert_eq!(found.leaves()[1].state(), (VdevState::Unavail, VdevAux::OpenFailed));
+}
+
+#[test]
 fn a_leaf_of_another_pool_is_not_used() {
     let world = World::with(&["a", "b", "c"], SIZE);
     let tree = made(&world);

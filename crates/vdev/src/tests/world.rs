@@ -66,6 +66,8 @@ impl Device for Recorded {
 struct Disk {
     ram: RamDevice,
     faults: Faults,
+    /// How many times opening it still finds it in use.
+    held: u32,
 }
 
 /// Devices by path, a counting clock, and numbers that are different each time but the same in
@@ -89,7 +91,7 @@ impl World {
     }
 
     pub(crate) fn put(&self, path: impl Into<PathBuf>, ram: RamDevice) {
-        self.disks.lock().insert(path.into(), Disk { ram, faults: Faults::none() });
+        self.disks.lock().insert(path.into(), Disk { ram, faults: Faults::none(), held: 0 });
     }
 
     pub(crate) fn take(&self, path: &str) -> RamDevice {
@@ -102,6 +104,11 @@ impl World {
 
     pub(crate) fn faults(&self, path: &str) -> Faults {
         self.disks.lock()[Path::new(path)].faults.clone()
+    }
+
+    /// Lets the next `times` openings find that somebody else has the device.
+    pub(crate) fn hold(&self, path: &str, times: u32) {
+        self.disks.lock().get_mut(Path::new(path)).expect("a device at that path").held = times;
     }
 
     pub(crate) fn env(self: &Arc<Self>) -> Arc<dyn Env> {
@@ -136,8 +143,12 @@ impl Env for World {
     }
 
     fn open(&self, path: &Path, _mode: OpenMode) -> BoxFuture<'static, Result<Arc<dyn Device>, DeviceError>> {
-        let disks = self.disks.lock();
-        let opened: Result<Arc<dyn Device>, _> = match disks.get(path) {
+        let mut disks = self.disks.lock();
+        let opened: Result<Arc<dyn Device>, _> = match disks.get_mut(path) {
+            Some(disk) if disk.held > 0 => {
+                disk.held -= 1;
+                Err(DeviceError::InUse { path: path.to_owned() })
+            }
             Some(disk) => {
                 let (ram, record) = (disk.ram.clone(), self.record.clone());
                 let recorded = Arc::new(Recorded { path: path.to_owned(), ram, record });
