@@ -231,13 +231,14 @@ fn files_survive_a_kill_where_mounts_are_possible() {
     }
     let place = Place::with_files();
     place.ok("zpool create -m W/mnt p1 W/d1 log W/l1");
-    place.ok("zfs create p1/fs");
-    std::fs::write(place.path("mnt/fs/a"), b"hello").expect("writes");
-    let synced = std::fs::File::open(place.path("mnt/fs/a")).and_then(|file| file.sync_all());
+    // Not below the other one: only root can mount there.
+    place.ok("zfs create -o mountpoint=W/fs p1/fs");
+    std::fs::write(place.path("fs/a"), b"hello").expect("writes");
+    let synced = std::fs::File::open(place.path("fs/a")).and_then(|file| file.sync_all());
     synced.expect("fsync");
     place.kill();
-    assert_eq!(place.ok("zfs mount"), format!("{:30}  W/mnt\n{:30}  W/mnt/fs\n", "p1", "p1/fs"));
-    assert_eq!(std::fs::read(place.path("mnt/fs/a")).expect("reads"), b"hello");
+    assert_eq!(place.ok("zfs mount"), format!("{:30}  W/mnt\n{:30}  W/fs\n", "p1", "p1/fs"));
+    assert_eq!(std::fs::read(place.path("fs/a")).expect("reads"), b"hello");
     place.ok("zfs set mountpoint=none p1/fs");
     assert_eq!(place.ok("zfs mount"), format!("{:30}  W/mnt\n", "p1"));
     place.ok("zpool export p1");

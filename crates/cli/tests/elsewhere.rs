@@ -4,6 +4,7 @@
 mod place;
 
 use oracle::golden;
+use oracle::needs::lack_of_fuse;
 use place::Place;
 
 /// What `zpool import` tells of a golden pool, and what it answers when told to import it.
@@ -67,10 +68,15 @@ fn what_is_under_way_on_a_pool_is_named() {
 fn a_pool_with_sealed_datasets_is_imported() {
     let place = Place::new();
     let images = golden::copy("g30-streams", place.directory.path());
-    place.ok(&format!("zpool import -f -o readonly=on -d {} -R W/root whirl", images.display()));
+    // Only root can mount one file system below another.
+    let how = if rustix::process::geteuid().is_root() { "" } else { "-N" };
+    place.ok(&format!("zpool import {how} -f -o readonly=on -d {} -R W/root whirl", images.display()));
+    if !how.is_empty() && lack_of_fuse().is_none() {
+        place.ok("zfs mount whirl/fs");
+    }
     let listed = place.ok("zfs list -Ho name,mounted -t filesystem -r whirl");
     assert!(listed.contains("whirl/enc\tno\n") && listed.contains("whirl/in/part\tno\n"), "{listed}");
-    if std::fs::File::options().read(true).write(true).open("/dev/fuse").is_ok() {
+    if lack_of_fuse().is_none() {
         assert!(listed.contains("whirl/fs\tyes\n"), "{listed}");
     }
     place.ok("zfs unmount -a");

@@ -28,7 +28,7 @@ use crate::prefetch::Streams;
 use crate::shape::Shape;
 use crate::stored::StoredTree;
 use crate::tree::TreeName;
-use crate::{DmuError, Tx};
+use crate::{DmuError, Step, Transaction};
 
 mod ahead;
 mod long_free;
@@ -131,17 +131,26 @@ struct Newest {
     max_block: u64,
     bonus_type: ObjectType,
     bonus: Vec<u8>,
-    freed: bool,
+    life: Life,
+}
+
+/// An object is there for others between its birth and its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    /// Planned.
+    Unborn,
+    Alive,
+    Freed,
 }
 
 impl Newest {
-    fn of(image: &DnodeImage) -> Self {
+    fn of(image: &DnodeImage, life: Life) -> Self {
         Self {
             block_bytes: image.data_block_bytes() as u32,
             max_block: image.max_block_id.get(),
             bonus_type: image.bonus_type,
             bonus: image.bonus.clone(),
-            freed: false,
+            life,
         }
     }
 }
@@ -174,13 +183,13 @@ impl State {
         changes.map(|changes| changes.blocks.len() as u64 * u64::from(changes.block_bytes)).sum()
     }
 
-    /// Whether the object can have the block; why not.
-    fn check(&self, block: u64) -> Result<(), &'static str> {
+    /// Whether the object can have the block if its blocks are of that size; why not.
+    fn check(&self, block: u64, block_bytes: u32) -> Result<(), &'static str> {
         let highest = Shape { levels: crate::shape::MAX_LEVELS, ..shape_of(&self.synced) };
         if block >= highest.capacity() {
             return Err("offset too large");
         }
-        if block > 0 && !self.newest.block_bytes.is_power_of_two() {
+        if block > 0 && !block_bytes.is_power_of_two() {
             return Err("a second block of odd size");
         }
         Ok(())
@@ -231,21 +240,32 @@ pub(crate) fn shape_of(image: &DnodeImage) -> Shape {
 impl Dnode {
     /// An object as it is on disk.
     pub(crate) fn loaded(shared: Arc<Shared>, object: ObjectId, image: DnodeImage) -> Arc<Self> {
-        Self::with(shared, object, image, true)
+        Self::with(shared, object, image, true, Life::Alive)
     }
 
-    /// A new object, not on disk before its group has synced.
+    /// A new object, not on disk before its txg has synced.
     pub(crate) fn born(shared: Arc<Shared>, object: ObjectId, spec: &DnodeSpec) -> Arc<Self> {
-        Self::with(shared, object, spec.image(), false)
+        Self::with(shared, object, spec.image(), false, Life::Alive)
     }
 
-    fn with(shared: Arc<Shared>, object: ObjectId, image: DnodeImage, on_disk: bool) -> Arc<Self> {
+    /// The same, not there for others before [`Self::be_born`].
+    pub(crate) fn unborn(shared: Arc<Shared>, object: ObjectId, spec: &DnodeSpec) -> Arc<Self> {
+        Self::with(shared, object, spec.image(), false, Life::Unborn)
+    }
+
+    fn with(
+        shared: Arc<Shared>,
+        object: ObjectId,
+        image: DnodeImage,
+        on_disk: bool,
+        life: Life,
+    ) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             shared,
             object,
             block_bytes: AtomicU32::new(image.data_block_bytes() as u32),
             state: Mutex::new(State {
-                newest: Newest::of(&image),
+                newest: Newest::of(&image, life),
                 synced: image,
                 on_disk,
                 syncing: None,
@@ -322,10 +342,19 @@ impl Dnode {
         !changes.any(Changes::moves_space)
     }
 
-    /// Whether it was freed: nothing may be changed in it any more.
-    #[must_use]
-    pub fn is_freed(&self) -> bool {
-        self.state.lock().newest.freed
+    /// Whether the object is there: born, and not freed.
+    pub(crate) fn is_there(&self) -> bool {
+        self.state.lock().newest.life == Life::Alive
+    }
+
+    /// The object is there from now on.
+    pub(crate) fn be_born(&self, txg: Txg) {
+        {
+            let mut state = self.state.lock();
+            assert_eq!(state.newest.life, Life::Unborn, "object {} born twice", self.object);
+            state.newest.life = Life::Alive;
+        }
+        self.mark_dirty(txg, 0);
     }
 
     /// Whether its blocks stay in the cache.
@@ -354,8 +383,7 @@ impl Dnode {
 
     /// Puts the object on the group's list, so that it is written and stays in memory.
     pub(crate) fn mark_dirty(&self, txg: Txg, bytes: u64) {
-        let me = self.me.upgrade().expect("a dnode in use is alive");
-        let first = self.shared.mark_dirty(txg, me);
+        let first = self.shared.mark_dirty(txg, self.me());
         let added = bytes + if first { DNODE_DIRTY_BYTES } else { 0 };
         if added > 0 {
             self.shared.gate.add_dirty(txg, added);
@@ -388,19 +416,32 @@ impl Dnode {
     ///
     /// # Errors
     /// [`DmuError::Invalid`] when `bytes` exceed [`Dnode::bonus_capacity`].
-    pub fn set_bonus(&self, tx: &Tx, bonus_type: ObjectType, bytes: &[u8]) -> Result<(), DmuError> {
+    pub fn set_bonus(
+        &self,
+        tx: &dyn Transaction,
+        bonus_type: ObjectType,
+        bytes: &[u8],
+    ) -> Result<(), DmuError> {
         if bytes.len() > self.bonus_capacity() {
             return Err(self.invalid("bonus buffer too long"));
         }
+        tx.take(Step::bonus(self.me(), bonus_type, bytes.to_vec()));
+        Ok(())
+    }
+
+    /// Replaces the bonus buffer and its kind in `txg`, which the caller holds.
+    ///
+    /// # Panics
+    /// When `bytes` exceed [`Dnode::bonus_capacity`].
+    pub fn put_bonus(&self, txg: Txg, bonus_type: ObjectType, bytes: Vec<u8>) {
+        assert!(bytes.len() <= self.bonus_capacity(), "bonus buffer of object {} too long", self.object);
         {
             let mut state = self.state.lock();
             state.newest.bonus_type = bonus_type;
-            state.newest.bonus.clear();
-            state.newest.bonus.extend_from_slice(bytes);
-            state.changes_for(tx.txg()).bonus = Some((bonus_type, bytes.to_vec()));
+            state.newest.bonus.clone_from(&bytes);
+            state.changes_for(txg).bonus = Some((bonus_type, bytes));
         }
-        self.mark_dirty(tx.txg(), 0);
-        Ok(())
+        self.mark_dirty(txg, 0);
     }
 
     /// The spill block's contents, if there is one.
@@ -434,17 +475,38 @@ impl Dnode {
     /// # Errors
     /// [`DmuError::Invalid`] when the contents exceed 128 KiB, or the bonus buffer leaves no
     /// room for a spill pointer.
-    pub fn set_spill(&self, tx: &Tx, contents: Option<&[u8]>) -> Result<(), DmuError> {
-        let bytes = contents.map_or(0, <[u8]>::len);
-        if bytes > SPILL_MAX_BYTES {
-            return Err(self.invalid("spill block too long"));
-        }
-        if contents.is_some() && self.bonus().len() + ondisk::BLKPTR_BYTES > self.bonus_capacity() {
-            return Err(self.invalid("no room for a spill pointer"));
-        }
-        self.state.lock().changes_for(tx.txg()).spill = Some(contents.map(<[u8]>::to_vec));
-        self.mark_dirty(tx.txg(), bytes as u64);
+    pub fn set_spill(&self, tx: &dyn Transaction, contents: Option<&[u8]>) -> Result<(), DmuError> {
+        self.check_attributes(self.bonus().len(), contents)?;
+        tx.take(Step::spill(self.me(), contents.map(<[u8]>::to_vec)));
         Ok(())
+    }
+
+    /// Replaces the spill block, or drops it, in `txg`, which the caller holds.
+    ///
+    /// # Panics
+    /// Where [`Self::set_spill`] would fail.
+    pub fn put_spill(&self, txg: Txg, contents: Option<Vec<u8>>) {
+        let checked = self.check_attributes(self.bonus().len(), contents.as_deref());
+        assert!(checked.is_ok(), "spill block of object {}: {checked:?}", self.object);
+        let bytes = contents.as_ref().map_or(0, Vec::len);
+        self.state.lock().changes_for(txg).spill = Some(contents);
+        self.mark_dirty(txg, bytes as u64);
+    }
+
+    /// Whether the object can have a bonus buffer of so many bytes, and this spill block beside it.
+    ///
+    /// # Errors
+    /// [`DmuError::Invalid`] with what does not fit.
+    pub fn check_attributes(&self, bonus_bytes: usize, spill: Option<&[u8]>) -> Result<(), DmuError> {
+        let pointer_bytes = if spill.is_some() { ondisk::BLKPTR_BYTES } else { 0 };
+        match spill {
+            _ if bonus_bytes > self.bonus_capacity() => Err(self.invalid("bonus buffer too long")),
+            Some(spill) if spill.len() > SPILL_MAX_BYTES => Err(self.invalid("spill block too long")),
+            _ if bonus_bytes + pointer_bytes > self.bonus_capacity() => {
+                Err(self.invalid("no room for a spill pointer"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Changes the size of data blocks; block 0 keeps its contents, cut or zero-filled.
@@ -452,8 +514,8 @@ impl Dnode {
     /// # Errors
     /// [`DmuError::Invalid`] when there is more than one block, or the size is no multiple of 512
     /// up to 16 MiB; and when block 0 cannot be read.
-    pub async fn set_block_bytes(&self, tx: &Tx, bytes: u32) -> Result<(), DmuError> {
-        if bytes == self.block_bytes() {
+    pub async fn set_block_bytes(&self, tx: &dyn Transaction, bytes: u32) -> Result<(), DmuError> {
+        if bytes == self.block_bytes_in(tx) {
             return Ok(());
         }
         if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES as u32) || bytes > BLOCK_MAX_BYTES {
@@ -462,19 +524,42 @@ impl Dnode {
         if self.max_block().get() > 0 {
             return Err(self.invalid("block size of an object with several blocks"));
         }
-        let contents = self.block_if_data(0).await?;
+        let contents = self.block_in(tx, 0).await?;
+        tx.take(Step::block_bytes(self.me(), bytes));
+        if let Some(data) = contents {
+            tx.take(Step::put(self.me(), 0, Arc::new(data.resized(bytes as usize))));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn put_block_bytes(&self, txg: Txg, bytes: u32) {
         {
             let mut state = self.state.lock();
+            assert_eq!(state.newest.max_block, 0, "block size of an object with several blocks");
             state.newest.block_bytes = bytes;
             self.block_bytes.store(bytes, Ordering::Release);
-            let changes = state.changes_for(tx.txg());
-            changes.block_bytes = bytes;
-            if let Some(data) = contents {
-                changes.put(0, Arc::new(data.resized(bytes as usize)));
-            }
+            state.changes_for(txg).block_bytes = bytes;
         }
-        self.mark_dirty(tx.txg(), u64::from(bytes));
-        Ok(())
+        self.mark_dirty(txg, u64::from(bytes));
+    }
+
+    /// Size of a data block as the transaction will have it.
+    #[must_use]
+    pub fn block_bytes_in(&self, tx: &dyn Transaction) -> u32 {
+        tx.plan().and_then(|plan| plan.block_bytes_of(self)).unwrap_or_else(|| self.block_bytes())
+    }
+
+    /// One block as the transaction will have it; `None` where there is a hole.
+    pub(crate) async fn block_in(
+        &self,
+        tx: &dyn Transaction,
+        block: u64,
+    ) -> Result<Option<Arc<IoBuf>>, DmuError> {
+        match tx.plan().and_then(|plan| plan.block_of(self, block)) {
+            Some(Change::Data(data)) => Ok(Some(data)),
+            Some(Change::Hole) => Ok(None),
+            None => self.block_if_data(block).await,
+        }
     }
 
     /// One block, zeros where there is a hole; always `block_bytes` long.
@@ -556,11 +641,19 @@ impl Dnode {
     ///
     /// # Errors
     /// [`DmuError::Invalid`] when `data` is not `block_bytes` long or the number too high.
-    pub async fn write_block(&self, tx: &Tx, block: BlockId, data: Arc<IoBuf>) -> Result<(), DmuError> {
-        if data.len() != self.block_bytes() as usize {
+    pub fn write_block(
+        &self,
+        tx: &dyn Transaction,
+        block: BlockId,
+        data: Arc<IoBuf>,
+    ) -> Result<(), DmuError> {
+        let block_bytes = self.block_bytes_in(tx);
+        if data.len() != block_bytes as usize {
             return Err(self.invalid("a block of another size"));
         }
-        self.put(tx.txg(), block.get(), data)
+        self.check(block.get(), block_bytes)?;
+        tx.take(Step::put(self.me(), block.get(), data));
+        Ok(())
     }
 
     /// Writes `data` at byte `offset`, reading first what it covers only in part.
@@ -568,67 +661,44 @@ impl Dnode {
     /// # Errors
     /// When a block cannot be read; [`DmuError::Invalid`] past the largest offset, or past
     /// the one block of an object whose block size is no power of two.
-    pub async fn write(&self, tx: &Tx, offset: u64, data: &[u8]) -> Result<(), DmuError> {
-        let block_bytes = self.block_bytes();
+    pub async fn write(&self, tx: &dyn Transaction, offset: u64, data: &[u8]) -> Result<(), DmuError> {
+        let block_bytes = self.block_bytes_in(tx);
         let mut rest = data;
         for piece in range::pieces(offset, data.len(), block_bytes) {
             let (bytes, later) = rest.split_at(piece.len);
             rest = later;
+            self.check(piece.block, block_bytes)?;
             if bytes.len() == block_bytes as usize {
-                self.put(tx.txg(), piece.block, Arc::new(IoBuf::copy_of(bytes)))?;
-            } else if !self.patch(tx.txg(), &piece, bytes) {
-                self.state.lock().check(piece.block).map_err(|what| self.invalid(what))?;
-                let base = self.read_block(BlockId::new(piece.block)).await?;
-                self.patch_onto(tx.txg(), &piece, base, bytes)?;
+                tx.take(Step::put(self.me(), piece.block, Arc::new(IoBuf::copy_of(bytes))));
+            } else {
+                let (bytes, at) = (Box::<[u8]>::from(bytes), piece.within);
+                let edit = move |block: &mut [u8]| block[at..at + bytes.len()].copy_from_slice(&bytes);
+                self.edit_block(tx, piece.block, Box::new(edit)).await?;
             }
         }
         Ok(())
     }
 
-    fn put(&self, txg: Txg, block: u64, data: Arc<IoBuf>) -> Result<(), DmuError> {
+    fn check(&self, block: u64, block_bytes: u32) -> Result<(), DmuError> {
+        self.state.lock().check(block, block_bytes).map_err(|what| self.invalid(what))
+    }
+
+    pub(crate) fn put(&self, txg: Txg, block: u64, data: Arc<IoBuf>) {
         let bytes = data.len() as u64;
         let replaced = {
             let mut state = self.state.lock();
-            state.check(block).map_err(|what| self.invalid(what))?;
-            assert!(!state.newest.freed, "change of a freed object");
+            assert_eq!(state.newest.life, Life::Alive, "object {} is changed and not there", self.object);
+            assert_eq!(data.len(), state.newest.block_bytes as usize, "a block of object {}", self.object);
             state.newest.max_block = state.newest.max_block.max(block);
             let changes = state.changes_for(txg);
             changes.max_block = changes.max_block.max(block);
             changes.put(block, data)
         };
         self.mark_dirty(txg, if replaced.is_none() { bytes } else { 0 });
-        Ok(())
     }
 
-    /// Changes part of a block that this group has changed already.
-    fn patch(&self, txg: Txg, piece: &range::Piece, bytes: &[u8]) -> bool {
-        let mut state = self.state.lock();
-        let dirty = state.changes_of(txg).and_then(|changes| changes.block_mut(piece.block));
-        let Some(data) = dirty else { return false };
-        data[piece.within..piece.within + piece.len].copy_from_slice(bytes);
-        true
-    }
-
-    fn patch_onto(
-        &self,
-        txg: Txg,
-        piece: &range::Piece,
-        mut base: Arc<IoBuf>,
-        bytes: &[u8],
-    ) -> Result<(), DmuError> {
-        // Another writer of the same block may have come first; its bytes must stay.
-        if self.patch(txg, piece, bytes) {
-            return Ok(());
-        }
-        let block_bytes = self.block_bytes() as usize;
-        if base.len() == block_bytes {
-            Arc::make_mut(&mut base)[piece.within..piece.within + piece.len].copy_from_slice(bytes);
-        } else {
-            let mut sized = base.resized(block_bytes);
-            sized[piece.within..piece.within + piece.len].copy_from_slice(bytes);
-            base = Arc::new(sized);
-        }
-        self.put(txg, piece.block, base)
+    fn me(&self) -> Arc<Self> {
+        self.me.upgrade().expect("a dnode in use is alive")
     }
 }
 

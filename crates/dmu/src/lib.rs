@@ -4,7 +4,7 @@
 //!  zpl, dsl ──► Objset ──► Dnode ──► changes of a txg, in memory
 //!                 │                        │ sync
 //!                 ▼                        ▼
-//!              Tx, TxgGate            block trees ──► zio
+//!         Plan, Tx, TxgGate          block trees ──► zio
 //! ```
 #![forbid(unsafe_code)]
 
@@ -21,6 +21,7 @@ mod kinds;
 mod known;
 mod numbers;
 mod objset;
+mod plan;
 mod prefetch;
 mod shape;
 mod space;
@@ -38,6 +39,7 @@ pub use error::DmuError;
 pub use in_flight::IN_FLIGHT_BYTES;
 pub use kinds::BlockKinds;
 pub use objset::{AheadCheck, Objset, ObjsetContext, SpaceCheck, SyncedObjset};
+pub use plan::{AnyTransaction, Plan, Step, Transaction};
 pub use space::{BlockClass, ObjsetProps, SpaceDelta};
 pub use txg::{Estimate, Tx, TxgGate, WhileSuspended};
 pub use visit::{Lost, Place, Reach, Visited};

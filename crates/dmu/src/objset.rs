@@ -30,7 +30,7 @@ use crate::numbers::Numbers;
 use crate::space::{ObjsetProps, SpaceDelta};
 use crate::stored::Wanted;
 use crate::tree::{Outcome, TreeName};
-use crate::{BlockKinds, DmuError, Estimate, Tx, TxgGate};
+use crate::{BlockKinds, DmuError, Estimate, Plan, Step, Transaction, Tx, TxgGate};
 
 /// Dnode slots in a block.
 pub(crate) const SLOTS_PER_BLOCK: u64 = DNODES_PER_BLOCK as u64;
@@ -315,19 +315,33 @@ impl Objset {
         self.shared.gate.enter(txg, self.shared.id);
     }
 
-    /// Joins the open transaction group. Where room is short, waits for some groups to sync
-    /// before it says no.
+    /// Begins a change. Where room is short, waits for some txgs to sync before it says no.
     ///
     /// # Errors
     /// [`DmuError::NoSpace`], [`DmuError::QuotaExceeded`], [`DmuError::Suspended`].
+    pub async fn plan(self: &Arc<Self>, estimate: Estimate) -> Result<Plan, DmuError> {
+        self.admit(&estimate).await?;
+        self.shared.gate.admit().await?;
+        Ok(Plan::new(Arc::clone(&self.shared.gate)))
+    }
+
+    /// Joins the open transaction group, for changes that are made at once. Waits as [`Self::plan`] does.
+    ///
+    /// # Errors
+    /// As there.
     pub async fn begin(self: &Arc<Self>, estimate: Estimate) -> Result<Tx, DmuError> {
+        self.admit(&estimate).await?;
+        self.shared.gate.begin().await
+    }
+
+    /// Waits until there is room for a change, and others have had their turn.
+    async fn admit(&self, estimate: &Estimate) -> Result<(), DmuError> {
         let check = self.space.read().clone();
         if let Some(check) = check {
-            self.wait_for_room(&*check, &estimate).await?;
+            self.wait_for_room(&*check, estimate).await?;
         }
         self.slow_down(estimate.write_bytes).await;
-        self.shared.gate.wait_to_free(estimate.freed_blocks).await?;
-        self.shared.gate.begin().await
+        self.shared.gate.wait_to_free(estimate.freed_blocks).await
     }
 
     /// Waits the longer, the more is dirty.
@@ -368,13 +382,13 @@ impl Objset {
     /// [`DmuError::NoSuchObject`], or when its dnode cannot be read.
     pub async fn hold(self: &Arc<Self>, object: ObjectId) -> Result<Arc<Dnode>, DmuError> {
         if let Some(dnode) = self.in_memory(object) {
-            return if dnode.is_freed() { Err(self.no_such(object)) } else { Ok(dnode) };
+            return if dnode.is_there() { Ok(dnode) } else { Err(self.no_such(object)) };
         }
         let image = self.load(object).await?.ok_or_else(|| self.no_such(object))?;
         let slots = image.extra_slots.saturating_add(1);
         let mut known = self.known.lock();
         if let Some(dnode) = known.get(object) {
-            return if dnode.is_freed() { Err(self.no_such(object)) } else { Ok(dnode) };
+            return if dnode.is_there() { Ok(dnode) } else { Err(self.no_such(object)) };
         }
         let dnode = Dnode::loaded(Arc::clone(&self.shared), object, image);
         known.remember(&dnode, slots);
@@ -417,7 +431,11 @@ impl Objset {
     ///
     /// # Errors
     /// When a block of dnodes cannot be read.
-    pub async fn allocate(self: &Arc<Self>, tx: &Tx, spec: &DnodeSpec) -> Result<Arc<Dnode>, DmuError> {
+    pub async fn allocate(
+        self: &Arc<Self>,
+        tx: &dyn Transaction,
+        spec: &DnodeSpec,
+    ) -> Result<Arc<Dnode>, DmuError> {
         loop {
             let object = self.numbers.take(self, spec.slots).await?;
             match self.allocate_at(tx, object, spec).await {
@@ -433,7 +451,7 @@ impl Objset {
     /// [`DmuError::ObjectExists`], or when a block of dnodes cannot be read.
     pub async fn allocate_at(
         self: &Arc<Self>,
-        tx: &Tx,
+        tx: &dyn Transaction,
         object: ObjectId,
         spec: &DnodeSpec,
     ) -> Result<Arc<Dnode>, DmuError> {
@@ -441,26 +459,36 @@ impl Objset {
         if self.in_memory(object).is_some() || self.load(object).await?.is_some() {
             return Err(exists);
         }
-        let dnode = Dnode::born(Arc::clone(&self.shared), object, spec);
+        let dnode = Dnode::unborn(Arc::clone(&self.shared), object, spec);
         {
+            // Its number is taken from here on; others do not find the object before it is born.
             let mut known = self.known.lock();
             if known.has_any(object.get(), spec.slots) {
                 return Err(exists);
             }
             known.remember(&dnode, spec.slots);
         }
-        dnode.mark_dirty(tx.txg(), 0);
+        tx.take(Step::born(Arc::clone(self), Arc::clone(&dnode)));
         Ok(dnode)
+    }
+
+    /// A planned object is not made.
+    pub(crate) fn withdraw_birth(&self, object: ObjectId) {
+        self.forget(&[object]);
     }
 
     /// Frees an object and all its blocks.
     ///
     /// # Errors
     /// [`DmuError::NoSuchObject`], or when its dnode cannot be read.
-    pub async fn free_object(self: &Arc<Self>, tx: &Tx, object: ObjectId) -> Result<(), DmuError> {
+    pub async fn free_object(
+        self: &Arc<Self>,
+        tx: &dyn Transaction,
+        object: ObjectId,
+    ) -> Result<(), DmuError> {
         let dnode = self.hold(object).await?;
-        self.shared.gate.note_freed(tx.txg(), dnode.blocks_to_free());
-        dnode.die(tx.txg());
+        tx.take(Step::note_freed(Arc::clone(&self.shared.gate), dnode.blocks_to_free()));
+        tx.take(Step::die(dnode));
         Ok(())
     }
 

@@ -200,19 +200,27 @@ impl TxgGate {
     /// [`DmuError::Suspended`] when the pool has stopped syncing, or nobody is to wait until it goes on.
     pub async fn begin(self: &Arc<Self>) -> Result<Tx, DmuError> {
         loop {
-            let listener = {
-                if let Some(tx) = self.try_begin()? {
-                    return Ok(tx);
-                }
-                let listener = self.changed.listen();
-                if let Some(tx) = self.try_begin()? {
-                    return Ok(tx);
-                }
-                self.kicked.notify(usize::MAX);
-                listener
-            };
+            self.admit().await?;
+            if let Some(tx) = self.try_begin()? {
+                return Ok(tx);
+            }
+        }
+    }
+
+    /// Waits until changes may begin: less is dirty than the limit allows, and the pool is not suspended.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub(crate) async fn admit(&self) -> Result<(), DmuError> {
+        while !self.admits()? {
+            let listener = self.changed.listen();
+            if self.admits()? {
+                break;
+            }
+            self.kicked.notify(usize::MAX);
             listener.await;
         }
+        Ok(())
     }
 
     /// Joins the open group at once, whatever is dirty: for changes that make others
@@ -244,15 +252,14 @@ impl TxgGate {
     }
 
     fn try_begin(self: &Arc<Self>) -> Result<Option<Tx>, DmuError> {
+        if self.admits()? { self.begin_unthrottled().map(Some) } else { Ok(None) }
+    }
+
+    fn admits(&self) -> Result<bool, DmuError> {
         let full = self.dirty_bytes() >= self.dirty_limit_bytes.load(Ordering::Relaxed);
-        {
-            let state = self.state.lock();
-            state.check_goes_on()?;
-            if full || state.suspended.is_some() {
-                return Ok(None);
-            }
-        }
-        self.begin_unthrottled().map(Some)
+        let state = self.state.lock();
+        state.check_goes_on()?;
+        Ok(!full && state.suspended.is_none())
     }
 
     /// Waits until `txg` is stable, and has it synced soon if it is still open.

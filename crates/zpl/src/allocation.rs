@@ -1,8 +1,9 @@
 //! Size and holes of a file: truncate, fallocate, seek.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use dmu::{FreePiece, SeekTo, Tx};
+use dmu::{FreePiece, Plan, SeekTo};
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrTruncate;
 use units::ObjectId;
@@ -96,58 +97,60 @@ impl Zfs {
             Some(range) => Some(self.free_to_first(&znode, range, |_, _| Ok(())).await?),
             None => None,
         };
-        let (tx, new_size) = match length {
+        let (plan, new_size) = match length {
             0 => (self.resize(&znode, offset).await?, offset),
             _ if end > size => (self.resize(&znode, end).await?, end),
-            _ => (self.begin_freeing(punched.map_or(0, |piece| piece.blocks)).await?, size),
+            _ => (self.plan_freeing(punched.map_or(0, |piece| piece.blocks)).await?, size),
         };
         if let Some(piece) = punched {
-            znode.dnode.free_piece(&tx, &piece).await?;
+            znode.dnode.free_piece(&plan, &piece).await?;
         }
         let mut image = znode.image();
         image.set_word(ZplAttr::Size, new_size);
         stamp_content(&mut image, self.now());
-        znode.store(&tx, image)?;
-        if origin.is_replay() || znode.word(ZplAttr::Links) > 0 {
-            self.journal.object(origin, &tx, self.is_logged(), object, || {
-                LogRecord::Truncate(LrTruncate { object, offset, length })
-            });
-        }
+        znode.store(&plan, image)?;
+        plan.apply_with(|txg| {
+            if origin.is_replay() || znode.word(ZplAttr::Links) > 0 {
+                self.journal.object(origin, txg, self.is_logged(), object, || {
+                    LogRecord::Truncate(LrTruncate { object, offset, length })
+                });
+            }
+        })?;
         Ok(znode.attributes())
     }
 
-    /// Makes a file's blocks fit for another size, in the returned transaction; the size
-    /// itself is the caller's to store there. The caller holds the whole lock.
-    pub(crate) async fn resize(&self, znode: &Znode, size: u64) -> Result<Tx> {
+    /// Makes a file's blocks fit for another size, in the returned plan; the size itself is the caller's
+    /// to store there. The caller holds the whole lock.
+    pub(crate) async fn resize(&self, znode: &Arc<Znode>, size: u64) -> Result<Plan> {
         if size > FILE_BYTES_MAX {
             return Err(ZplError::TooBig);
         }
         let old = znode.size();
         if size >= old {
-            let tx = self.begin().await?;
+            let plan = self.plan().await?;
             if size > old {
-                self.grow_block(&tx, znode, size).await?;
+                self.grow_block(&plan, znode, size).await?;
             }
-            return Ok(tx);
+            return Ok(plan);
         }
-        let shorten = |tx: &Tx, end: u64| {
+        let shorten = |plan: &Plan, end: u64| {
             let mut image = znode.image();
             image.set_word(ZplAttr::Size, old.min(end));
-            znode.store(tx, image)
+            znode.store(plan, image)
         };
         let piece = self.free_to_first(znode, size..u64::MAX, shorten).await?;
-        let tx = self.begin_freeing(piece.blocks).await?;
-        znode.dnode.free_piece(&tx, &piece).await?;
-        Ok(tx)
+        let plan = self.plan_freeing(piece.blocks).await?;
+        znode.dnode.free_piece(&plan, &piece).await?;
+        Ok(plan)
     }
 
-    /// Frees a range of an object from its end, a piece in each transaction, and tells `each` where
-    /// that began; leaves the first piece to the caller's own transaction.
+    /// Frees a range of an object from its end, a piece in each change, and tells `each` where that began;
+    /// leaves the first piece to the caller's own change.
     pub(crate) async fn free_to_first(
         &self,
         znode: &Znode,
         range: Range<u64>,
-        each: impl Fn(&Tx, u64) -> Result<()>,
+        each: impl Fn(&Plan, u64) -> Result<()>,
     ) -> Result<FreePiece> {
         let mut end = range.end;
         loop {
@@ -155,9 +158,10 @@ impl Zfs {
             if piece.offset <= range.start {
                 return Ok(piece);
             }
-            let tx = self.begin_freeing(piece.blocks).await?;
-            znode.dnode.free_piece(&tx, &piece).await?;
-            each(&tx, piece.offset)?;
+            let plan = self.plan_freeing(piece.blocks).await?;
+            znode.dnode.free_piece(&plan, &piece).await?;
+            each(&plan, piece.offset)?;
+            plan.apply()?;
             end = piece.offset;
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dmu::zap::Zap;
-use dmu::{DmuError, Dnode, DnodeSpec, Tx};
+use dmu::{DmuError, Dnode, DnodeSpec, Plan};
 use ondisk::ObjectType;
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrCreate;
@@ -180,7 +180,7 @@ impl Zfs {
     pub(crate) async fn create_by(
         &self,
         origin: Origin<'_>,
-        parent: &Znode,
+        parent: &Arc<Znode>,
         name: &[u8],
         node: NewNode<'_>,
         birth: Birth,
@@ -196,25 +196,24 @@ impl Zfs {
             return Err(ZplError::Exists);
         }
         let image = self.newborn(parent, node, &birth).await?;
-        let tx = self.begin().await?;
-        let znode = self.bring_up(&tx, node, &birth, image).await?;
+        let plan = self.plan().await?;
+        let znode = self.bring_up(&plan, node, &birth, image).await?;
         let entry = Dirent { object: znode.object(), kind: Some(node.kind()) }.encode();
-        if let Err(error) = parent.zap()?.add_u64(&tx, name, entry).await {
-            self.os.free_object(&tx, znode.object()).await?;
-            return Err(error.into());
-        }
+        parent.zap()?.add_u64(&plan, name, entry).await?;
         let mut parent_image = parent.image();
         entry_added(&mut parent_image, node.kind());
         stamp_content(&mut parent_image, birth.born);
-        parent.store(&tx, parent_image)?;
+        parent.store(&plan, parent_image)?;
         let logged = self.is_logged();
-        self.journal
-            .names(origin, &tx, logged, || create_record(parent.object(), name, node, &znode, &birth));
-        self.cache.insert(Arc::clone(&znode));
+        plan.apply_with(|txg| {
+            let record = || create_record(parent.object(), name, node, &znode, &birth);
+            self.journal.names(origin, txg, logged, record);
+            self.cache.insert(Arc::clone(&znode));
+        })?;
         Ok(znode.attributes())
     }
 
-    /// The attributes of the new object; generation and number still to come.
+    /// The attributes of the new object; its generation is still to come.
     pub(crate) async fn newborn(&self, parent: &Znode, node: NewNode<'_>, birth: &Birth) -> Result<SaImage> {
         let parent_flags = parent.word(ZplAttr::Flags);
         let inherits_project = parent_flags & flags::PROJINHERIT != 0;
@@ -244,13 +243,13 @@ impl Zfs {
         Ok(image)
     }
 
-    /// Allocates the object and stores its attributes.
+    /// Plans the object with its attributes.
     pub(crate) async fn bring_up(
         &self,
-        tx: &Tx,
+        plan: &Plan,
         node: NewNode<'_>,
         birth: &Birth,
-        mut image: SaImage,
+        image: SaImage,
     ) -> Result<Arc<Znode>> {
         let object_type = match node {
             NewNode::Directory => ObjectType::DIRECTORY_CONTENTS,
@@ -259,22 +258,20 @@ impl Zfs {
         let bonus_bytes = bonus_capacity(birth.slots) as u16;
         let mut spec = DnodeSpec::new(object_type, 0).with_bonus(ObjectType::SA, bonus_bytes);
         spec.slots = birth.slots;
-        let dnode = self.allocate(tx, birth, &spec).await?;
+        let dnode = self.allocate(plan, birth, &spec).await?;
         let zap = match node {
-            NewNode::Directory => Some(Zap::format(Arc::clone(&dnode), tx, self.random_u64(), 0, 0).await?),
+            NewNode::Directory => Some(Zap::format(Arc::clone(&dnode), plan, self.random_u64(), 0, 0).await?),
             _ => None,
         };
-        let generation = birth.identity.map_or(tx.txg().get(), |(_, generation)| generation);
-        image.set_word(ZplAttr::Gen, generation);
         let znode = Znode::new(dnode, image, zap)?;
-        znode.store_first(tx)?;
+        znode.store_first(plan, birth.identity.map(|(_, generation)| generation))?;
         Ok(znode)
     }
 
-    async fn allocate(&self, tx: &Tx, birth: &Birth, spec: &DnodeSpec) -> Result<Arc<Dnode>> {
+    async fn allocate(&self, plan: &Plan, birth: &Birth, spec: &DnodeSpec) -> Result<Arc<Dnode>> {
         match birth.identity {
-            None => Ok(self.os.allocate(tx, spec).await?),
-            Some((object, _)) => match self.os.allocate_at(tx, object, spec).await {
+            None => Ok(self.os.allocate(plan, spec).await?),
+            Some((object, _)) => match self.os.allocate_at(plan, object, spec).await {
                 Err(DmuError::ObjectExists { .. }) => Err(ZplError::Exists),
                 other => Ok(other?),
             },

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_lock::{Mutex, MutexGuard};
 use dmu::zap::{Zap, int_name};
-use dmu::{Objset, Tx};
+use dmu::{Objset, Plan};
 use units::ObjectId;
 
 use crate::error::{Result, ZplError};
@@ -18,8 +18,7 @@ pub(crate) struct DeleteQueue {
     changing: Mutex<()>,
 }
 
-/// The right to change the queue. To be had before the transaction begins, so that its
-/// changes join their groups in order.
+/// The right to change the queue, from the planning of a change to its end.
 pub(crate) struct QueueTurn<'a> {
     queue: &'a DeleteQueue,
     _turn: MutexGuard<'a, ()>,
@@ -42,13 +41,13 @@ impl DeleteQueue {
 }
 
 impl QueueTurn<'_> {
-    pub async fn add(&self, tx: &Tx, object: ObjectId) -> Result<()> {
-        Ok(self.queue.zap.update_u64(tx, int_name(object.get()).as_bytes(), object.get()).await?)
+    pub async fn add(&self, plan: &Plan, object: ObjectId) -> Result<()> {
+        Ok(self.queue.zap.update_u64(plan, int_name(object.get()).as_bytes(), object.get()).await?)
     }
 
     /// Takes an object off the queue; it need not be in it.
-    pub async fn remove(&self, tx: &Tx, object: ObjectId) -> Result<()> {
-        match self.queue.zap.remove(tx, int_name(object.get()).as_bytes()).await.map_err(ZplError::from) {
+    pub async fn remove(&self, plan: &Plan, object: ObjectId) -> Result<()> {
+        match self.queue.zap.remove(plan, int_name(object.get()).as_bytes()).await.map_err(ZplError::from) {
             Err(ZplError::NotFound) => Ok(()),
             other => other,
         }

@@ -1,22 +1,21 @@
 //! Reading and writing files.
 //!
 //! ```text
-//!  write ─► lock the blocks it touches ─► tx ─► dnode ─► times ─► log ─┬─► done
-//!           (everything, when it grows)                               └─► commit (O_SYNC)
+//!  write ─► lock the blocks it touches ─► plan ─► dnode, times, log ─┬─► done
+//!           (everything, when it grows)                             └─► commit (O_SYNC)
 //! ```
 //! A file of one block grows that block in steps of 512 bytes up to the record size; from
 //! the second block on the block size is fixed, and full records are written.
 //!
 //! Writers that stay within the file's size run side by side on different blocks. Whole
-//! blocks, not bytes: two transactions of different groups must not change parts of one
-//! block at the same time.
+//! blocks, not bytes: two plans must not change parts of one block at the same time.
 //! (test: `writers_of_neighbouring_bytes_lose_nothing`)
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use device::IoBuf;
-use dmu::{Estimate, Tx};
+use dmu::Plan;
 use ondisk::zil::LogRecord;
 use units::{BlockId, ObjectId, SECTOR_BYTES, round_up};
 
@@ -123,18 +122,22 @@ impl Zfs {
             let room = (CHUNK_BYTES - at % CHUNK_BYTES) as usize;
             let piece = Piece { offset: at, data: &data[done..data.len().min(done + room)] };
             done += piece.data.len();
-            let estimate = Estimate { write_bytes: piece.data.len() as u64, ..Estimate::default() };
-            let tx = self.os.begin(estimate).await?;
-            let stored = if growing {
-                self.write_growing(&tx, znode, piece, how).await?
-            } else {
-                let stored = put(&tx, znode, piece).await?;
-                znode.touch(&tx, self.now())?;
-                stored
-            };
-            if before.is_linked {
-                self.log_write(&tx, znode, piece, stored, LoggedAt { size: before.size, commits });
-            }
+            let plan = self.plan_writing(piece.data.len() as u64).await?;
+            let grown = if growing { Some(self.grow(&plan, znode, piece.end(), how).await?) } else { None };
+            let stored = put(&plan, znode, piece).await?;
+            plan.apply_with(|txg| {
+                match grown {
+                    Some(Grown { drops_setid: true }) if before.is_linked => {
+                        let record = || mode_record(znode);
+                        self.journal.object(Origin::Client, txg, self.is_logged(), znode.object(), record);
+                    }
+                    Some(_) => {}
+                    None => znode.touch(txg, self.now()),
+                }
+                if before.is_linked {
+                    self.log_write(txg, znode, piece, stored, LoggedAt { size: before.size, commits });
+                }
+            })?;
         }
         Ok(offset)
     }
@@ -168,19 +171,12 @@ impl Zfs {
         (lock, true, znode.writable())
     }
 
-    /// A write under the whole lock: size, block size and mode may change.
-    async fn write_growing(
-        &self,
-        tx: &Tx,
-        znode: &Znode,
-        piece: Piece<'_>,
-        how: WriteFlags,
-    ) -> Result<Stored> {
-        self.grow_block(tx, znode, piece.end()).await?;
-        let stored = put(tx, znode, piece).await?;
+    /// Plans what a write under the whole lock changes beside data: size, block size and mode.
+    async fn grow(&self, plan: &Plan, znode: &Arc<Znode>, end: u64, how: WriteFlags) -> Result<Grown> {
+        self.grow_block(plan, znode, end).await?;
         let mut image = znode.image();
-        if piece.end() > image.word(ZplAttr::Size) {
-            image.set_word(ZplAttr::Size, piece.end());
+        if end > image.word(ZplAttr::Size) {
+            image.set_word(ZplAttr::Size, end);
         }
         let permissions = znode.mode() & MODE_PERMISSIONS;
         if how.drop_setid && permissions & MODE_EXECUTE != 0 && without_setid(permissions) != permissions {
@@ -188,21 +184,18 @@ impl Zfs {
             image.set_word(ZplAttr::Mode, mode.into());
         }
         stamp_content(&mut image, self.now());
-        let dropped = image.word(ZplAttr::Mode) as u32 != znode.mode();
-        znode.store(tx, image)?;
-        if dropped && znode.word(ZplAttr::Links) > 0 {
-            self.journal.object(Origin::Client, tx, self.is_logged(), znode.object(), || mode_record(znode));
-        }
-        Ok(stored)
+        let drops_setid = image.word(ZplAttr::Mode) as u32 != znode.mode();
+        znode.store(plan, image)?;
+        Ok(Grown { drops_setid })
     }
 
     /// Gives a file of at most one block the block size that suits a length of `end` bytes.
-    pub(crate) async fn grow_block(&self, tx: &Tx, znode: &Znode, end: u64) -> Result<()> {
+    pub(crate) async fn grow_block(&self, plan: &Plan, znode: &Znode, end: u64) -> Result<()> {
         let now = znode.dnode.block_bytes();
         let wanted = block_bytes_for(now, self.options().record_bytes, end);
         let single = znode.dnode.max_block().get() == 0 && znode.size() <= u64::from(now);
         if single && wanted > now {
-            znode.dnode.set_block_bytes(tx, wanted).await?;
+            znode.dnode.set_block_bytes(plan, wanted).await?;
         }
         Ok(())
     }
@@ -226,15 +219,16 @@ impl Zfs {
             .filter(|&end| end <= FILE_BYTES_MAX)
             .ok_or(ZplError::TooBig)?;
         let piece = Piece { offset, data };
-        let tx = self.os.begin(Estimate { write_bytes: data.len() as u64, ..Estimate::default() }).await?;
-        self.grow_block(&tx, &znode, piece.end()).await?;
-        put(&tx, &znode, piece).await?;
+        let plan = self.plan_writing(data.len() as u64).await?;
+        self.grow_block(&plan, &znode, piece.end()).await?;
+        put(&plan, &znode, piece).await?;
         let mut image = znode.image();
         image.set_word(ZplAttr::Size, image.word(ZplAttr::Size).max(end));
         stamp_content(&mut image, self.now());
-        znode.store(&tx, image)?;
-        self.journal.write(origin, &tx, false, || unreachable!("replay is not logged"));
-        Ok(())
+        znode.store(&plan, image)?;
+        Ok(plan.apply_with(|txg| {
+            self.journal.write(origin, txg, false, || unreachable!("replay is not logged"));
+        })?)
     }
 
     /// Makes a file's changes stable. `data_only` is what `fdatasync` asks for; attributes
@@ -294,21 +288,25 @@ fn block_bytes_for(now: u32, record_bytes: u32, end: u64) -> u32 {
 /// The buffers that hold a piece now, if it is just whole blocks; else none.
 pub(crate) type Stored = Vec<Arc<IoBuf>>;
 
-/// Hands the bytes to the object. Whole blocks are copied once, into buffers that the log can
-/// share.
-async fn put(tx: &Tx, znode: &Znode, piece: Piece<'_>) -> Result<Stored> {
-    let block_bytes = znode.dnode.block_bytes() as usize;
+/// What a write changed beside data.
+struct Grown {
+    drops_setid: bool,
+}
+
+/// Plans the bytes of the object. Whole blocks are copied once, into buffers that the log can share.
+async fn put(plan: &Plan, znode: &Znode, piece: Piece<'_>) -> Result<Stored> {
+    let block_bytes = znode.dnode.block_bytes_in(plan) as usize;
     let is_whole =
         piece.data.len().is_multiple_of(block_bytes) && piece.offset.is_multiple_of(block_bytes as u64);
     if !is_whole {
-        znode.dnode.write(tx, piece.offset, piece.data).await?;
+        znode.dnode.write(plan, piece.offset, piece.data).await?;
         return Ok(Vec::new());
     }
     let first = piece.offset / block_bytes as u64;
     let mut stored = Vec::with_capacity(piece.data.len() / block_bytes);
     for (block, bytes) in (first..).zip(piece.data.chunks(block_bytes)) {
         let buf = Arc::new(IoBuf::copy_of(bytes));
-        znode.dnode.write_block(tx, BlockId::new(block), Arc::clone(&buf)).await?;
+        znode.dnode.write_block(plan, BlockId::new(block), Arc::clone(&buf))?;
         stored.push(buf);
     }
     Ok(stored)

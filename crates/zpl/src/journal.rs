@@ -1,13 +1,13 @@
 //! What is done, told to the intent log; or, at replay, told back that it was done.
 //!
-//! Every operation passes here once in each transaction, after its changes and before the
-//! transaction ends. Without a log (or with `sync=disabled`) nothing is recorded; the group
+//! Every operation passes here once in each txg that it changes, with its changes made and the txg still
+//! held. Without a log (or with `sync=disabled`) nothing is recorded; the group
 //! is remembered instead, and who asks for durability waits for that group.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use dmu::{Objset, Tx};
+use dmu::Objset;
 use units::{ObjectId, Txg};
 use zil::{IntentLog, Itx, Live, LoggedWrite, Record, Scope};
 
@@ -57,63 +57,63 @@ impl Journal {
     pub fn names(
         &self,
         origin: Origin<'_>,
-        tx: &Tx,
+        txg: Txg,
         logged: bool,
         record: impl FnOnce() -> ondisk::LogRecord,
     ) {
-        self.record(origin, tx, logged, || Itx { scope: Scope::Namespace, record: Record::Plain(record()) });
+        self.record(origin, txg, logged, || Itx { scope: Scope::Namespace, record: Record::Plain(record()) });
     }
 
     /// Records a rename; what `moved` has to log goes before it.
     pub fn rename(
         &self,
         origin: Origin<'_>,
-        tx: &Tx,
+        txg: Txg,
         logged: bool,
         moved: ObjectId,
         record: impl FnOnce() -> ondisk::LogRecord,
     ) {
         let scope = Scope::NamespaceWith(moved);
-        self.record(origin, tx, logged, || Itx { scope, record: Record::Plain(record()) });
+        self.record(origin, txg, logged, || Itx { scope, record: Record::Plain(record()) });
     }
 
     /// Records a change of one object.
     pub fn object(
         &self,
         origin: Origin<'_>,
-        tx: &Tx,
+        txg: Txg,
         logged: bool,
         object: ObjectId,
         record: impl FnOnce() -> ondisk::LogRecord,
     ) {
-        self.record(origin, tx, logged, || Itx {
+        self.record(origin, txg, logged, || Itx {
             scope: Scope::Object(object),
             record: Record::Plain(record()),
         });
     }
 
     /// Records a write.
-    pub fn write(&self, origin: Origin<'_>, tx: &Tx, logged: bool, write: impl FnOnce() -> LoggedWrite) {
-        self.record(origin, tx, logged, || {
+    pub fn write(&self, origin: Origin<'_>, txg: Txg, logged: bool, write: impl FnOnce() -> LoggedWrite) {
+        self.record(origin, txg, logged, || {
             let write = write();
             Itx { scope: Scope::Object(write.object), record: Record::Write(write) }
         });
     }
 
     /// Records a client's write that any commit is to take along.
-    pub fn write_as_name(&self, tx: &Tx, logged: bool, write: impl FnOnce() -> LoggedWrite) {
-        self.record(Origin::Client, tx, logged, || Itx {
+    pub fn write_as_name(&self, txg: Txg, logged: bool, write: impl FnOnce() -> LoggedWrite) {
+        self.record(Origin::Client, txg, logged, || Itx {
             scope: Scope::Namespace,
             record: Record::Write(write()),
         });
     }
 
-    fn record(&self, origin: Origin<'_>, tx: &Tx, logged: bool, itx: impl FnOnce() -> Itx) {
+    fn record(&self, origin: Origin<'_>, txg: Txg, logged: bool, itx: impl FnOnce() -> Itx) {
         match (origin, self.log()) {
-            (Origin::Replay(applied), _) => applied(tx.txg()),
-            (Origin::Client, Some(log)) if logged => log.assign(tx.txg(), itx()),
+            (Origin::Replay(applied), _) => applied(txg),
+            (Origin::Client, Some(log)) if logged => log.assign(txg, itx()),
             (Origin::Client, _) => {
-                self.unlogged.fetch_max(tx.txg().get(), Ordering::AcqRel);
+                self.unlogged.fetch_max(txg.get(), Ordering::AcqRel);
             }
         }
     }

@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use device::{BoxFuture, BufSlice, Durability, IoBuf};
-use dmu::{AheadWrite, Objset, Tx, WrittenAhead};
+use dmu::{AheadWrite, Objset, WrittenAhead};
 use ondisk::{Blkptr, Dva};
 use units::{BlockId, ObjectId, Txg};
 use zil::{DataBlock, DataPlace, Fetched, LoggedWrite, WriteData, WriteSource, ZilError};
@@ -46,10 +46,10 @@ pub(crate) struct LoggedAt {
 }
 
 impl Zfs {
-    /// Tells the log of a write that `tx` made, of which `stored` holds the bytes if it was whole blocks.
+    /// Tells the log of a write that `txg` has, of which `stored` holds the bytes if it was whole blocks.
     pub(crate) fn log_write(
         &self,
-        tx: &Tx,
+        txg: Txg,
         znode: &Arc<Znode>,
         piece: Piece<'_>,
         stored: Stored,
@@ -68,9 +68,9 @@ impl Zfs {
             };
             if logged && !commits && is_copied {
                 // The copy stays until its txg has synced, and takes memory like what is dirty.
-                self.os.txgs().add_copied(tx.txg(), piece.data.len() as u64);
+                self.os.txgs().add_copied(txg, piece.data.len() as u64);
             }
-            return self.journal.write(Origin::Client, tx, logged, write);
+            return self.journal.write(Origin::Client, txg, logged, write);
         }
         let source: Arc<dyn WriteSource> =
             Arc::new(InPlace { os: Arc::clone(&self.os), back: ReadBack { znode: Arc::clone(znode) } });
@@ -83,7 +83,7 @@ impl Zfs {
                 held_data(znode, piece.part(offset..offset + length), Stored::new(), commits)
             };
             let write = || LoggedWrite { object, offset, length, data };
-            self.journal.write(Origin::Client, tx, logged, write);
+            self.journal.write(Origin::Client, txg, logged, write);
             offset += length;
         }
     }

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use dmu::Tx;
+use dmu::Plan;
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::{LrRename, LrRenameWhiteout};
 use units::ObjectId;
@@ -130,10 +130,10 @@ impl Zfs {
             let (dirs, related) = self.lock_two(from.dir, to.dir).await?;
             self.rename_between(origin, &dirs, from, to, How { mode, whiteout }, &related).await?
         };
-        match orphan {
-            Some(znode) => self.reap(&znode).await,
-            None => Ok(()),
+        if let Some(znode) = orphan {
+            self.reap_or_leave(&znode).await;
         }
+        Ok(())
     }
 
     /// Locks two directories, the upper first. The tree does not move meanwhile.
@@ -204,9 +204,11 @@ impl Zfs {
         };
         match (mode, taken) {
             (RenameMode::Exchange, Some(other)) => {
-                let tx = self.begin().await?;
-                self.exchange(&tx, dirs, from, to, [&moved, &other]).await?;
-                self.journal.names(origin, &tx, logged, || LogRecord::RenameExchange(record()));
+                let plan = self.plan().await?;
+                self.exchange(&plan, dirs, from, to, [&moved, &other]).await?;
+                plan.apply_with(|txg| {
+                    self.journal.names(origin, txg, logged, || LogRecord::RenameExchange(record()));
+                })?;
                 Ok(None)
             }
             (_, taken) => {
@@ -222,95 +224,109 @@ impl Zfs {
                     Some(birth) => Some(self.newborn(&dirs.source, WHITEOUT, birth).await?),
                     None => None,
                 };
-                let tx = self.begin().await?;
-                self.replace(&tx, dirs, from, to, &moved, taken.as_deref().zip(loss)).await?;
+                let plan = self.plan().await?;
+                let left = newborn.is_some().then_some(WHITEOUT.kind());
+                self.replace(&plan, dirs, from, to, &moved, (loss.as_ref(), left)).await?;
                 let whiteout = match whiteout.zip(newborn) {
                     Some((birth, image)) => {
-                        Some((self.leave_whiteout(&tx, &dirs.source, from.name, &birth, image).await?, birth))
+                        let znode =
+                            self.leave_whiteout(&plan, &dirs.source, from.name, &birth, image).await?;
+                        Some((znode, birth))
                     }
                     None => None,
                 };
-                self.journal.rename(origin, &tx, logged, moved.object(), || match whiteout {
-                    Some((znode, birth)) => whiteout_record(record(), &znode, &birth),
-                    None => LogRecord::Rename(record()),
-                });
+                plan.apply_with(|txg| {
+                    if let Some(loss) = loss {
+                        self.name_lost(loss);
+                    }
+                    if let Some((znode, _)) = &whiteout {
+                        self.cache.insert(Arc::clone(znode));
+                    }
+                    self.journal.rename(origin, txg, logged, moved.object(), || match &whiteout {
+                        Some((znode, birth)) => whiteout_record(record(), znode, birth),
+                        None => LogRecord::Rename(record()),
+                    });
+                })?;
                 Ok(taken.filter(|_| orphan))
             }
         }
     }
 
+    /// Plans that `moved` gets its new name, where `loss` is what that name stood for; `left` is the kind of what
+    /// is to stand under the old one.
     async fn replace(
         &self,
-        tx: &Tx,
+        plan: &Plan,
         dirs: &Dirs,
         from: Place<'_>,
         to: Place<'_>,
-        moved: &Znode,
-        victim: Option<(&Znode, Loss<'_>)>,
+        moved: &Arc<Znode>,
+        (loss, left): (Option<&Loss<'_>>, Option<FileKind>),
     ) -> Result<()> {
         let now = self.now();
         let entry = Dirent { object: moved.object(), kind: Some(moved.kind()) }.encode();
-        match &victim {
-            Some(_) => dirs.target.zap()?.update_u64(tx, to.name, entry).await?,
-            None => dirs.target.zap()?.add_u64(tx, to.name, entry).await?,
+        match loss {
+            Some(_) => dirs.target.zap()?.update_u64(plan, to.name, entry).await?,
+            None => dirs.target.zap()?.add_u64(plan, to.name, entry).await?,
         }
-        dirs.source.zap()?.remove(tx, from.name).await?;
-        arrive(tx, moved, &dirs.target, now)?;
+        dirs.source.zap()?.remove(plan, from.name).await?;
+        arrive(plan, moved, &dirs.target, now)?;
+        let leave = |image: &mut SaImage| {
+            entry_removed(image, moved.kind());
+            if let Some(left) = left {
+                entry_added(image, left);
+            }
+        };
         let mut target_image = dirs.target.image();
         entry_added(&mut target_image, moved.kind());
-        if let Some((taken, _)) = &victim {
-            entry_removed(&mut target_image, taken.kind());
+        if let Some(loss) = loss {
+            entry_removed(&mut target_image, loss.kind());
         }
         if dirs.same() {
-            entry_removed(&mut target_image, moved.kind());
+            leave(&mut target_image);
+        } else {
+            let mut source_image = dirs.source.image();
+            leave(&mut source_image);
+            stamp_content(&mut source_image, now);
+            dirs.source.store(plan, source_image)?;
         }
         stamp_content(&mut target_image, now);
-        dirs.target.store(tx, target_image)?;
-        if !dirs.same() {
-            let mut source_image = dirs.source.image();
-            entry_removed(&mut source_image, moved.kind());
-            stamp_content(&mut source_image, now);
-            dirs.source.store(tx, source_image)?;
-        }
-        match victim {
-            Some((_, loss)) => self.lose_name(tx, loss, now).await,
+        dirs.target.store(plan, target_image)?;
+        match loss {
+            Some(loss) => self.lose_name(plan, loss, now).await,
             None => Ok(()),
         }
     }
 
-    /// Puts a whiteout where a name was: what a union file system takes for "not here".
+    /// Plans a whiteout where a name was: what a union file system takes for "not here".
     async fn leave_whiteout(
         &self,
-        tx: &Tx,
+        plan: &Plan,
         dir: &Znode,
         name: &[u8],
         birth: &Birth,
         image: SaImage,
     ) -> Result<Arc<Znode>> {
-        let znode = self.bring_up(tx, WHITEOUT, birth, image).await?;
+        let znode = self.bring_up(plan, WHITEOUT, birth, image).await?;
         let entry = Dirent { object: znode.object(), kind: Some(WHITEOUT.kind()) }.encode();
-        dir.zap()?.add_u64(tx, name, entry).await?;
-        let mut dir_image = dir.image();
-        entry_added(&mut dir_image, WHITEOUT.kind());
-        dir.store(tx, dir_image)?;
-        self.cache.insert(Arc::clone(&znode));
+        dir.zap()?.add_u64(plan, name, entry).await?;
         Ok(znode)
     }
 
     async fn exchange(
         &self,
-        tx: &Tx,
+        plan: &Plan,
         dirs: &Dirs,
         from: Place<'_>,
         to: Place<'_>,
-        [moved, other]: [&Znode; 2],
+        [moved, other]: [&Arc<Znode>; 2],
     ) -> Result<()> {
         let now = self.now();
         let entry = |znode: &Znode| Dirent { object: znode.object(), kind: Some(znode.kind()) }.encode();
-        dirs.source.zap()?.update_u64(tx, from.name, entry(other)).await?;
-        dirs.target.zap()?.update_u64(tx, to.name, entry(moved)).await?;
-        arrive(tx, moved, &dirs.target, now)?;
-        arrive(tx, other, &dirs.source, now)?;
+        dirs.source.zap()?.update_u64(plan, from.name, entry(other)).await?;
+        dirs.target.zap()?.update_u64(plan, to.name, entry(moved)).await?;
+        arrive(plan, moved, &dirs.target, now)?;
+        arrive(plan, other, &dirs.source, now)?;
         for (dir, came, left) in [(&dirs.source, other, moved), (&dirs.target, moved, other)] {
             let mut image = dir.image();
             if !dirs.same() {
@@ -318,7 +334,7 @@ impl Zfs {
                 entry_removed(&mut image, left.kind());
             }
             stamp_content(&mut image, now);
-            dir.store(tx, image)?;
+            dir.store(plan, image)?;
         }
         Ok(())
     }
@@ -367,12 +383,12 @@ async fn lock_children(moved: &Znode, taken: Option<&Znode>) -> [Option<RangeGua
 }
 
 /// The attributes of something that has come to lie in `dir`.
-fn arrive(tx: &Tx, znode: &Znode, dir: &Znode, now: Timestamp) -> Result<()> {
+fn arrive(plan: &Plan, znode: &Arc<Znode>, dir: &Znode, now: Timestamp) -> Result<()> {
     let mut image = znode.image();
     image.set_word(ZplAttr::Parent, dir.object().get());
     image.set_word(ZplAttr::Flags, image.word(ZplAttr::Flags) | flags::AV_MODIFIED);
     stamp_change(&mut image, now);
-    znode.store(tx, image)
+    znode.store(plan, image)
 }
 
 fn whiteout_record(rename: LrRename, znode: &Znode, birth: &Birth) -> LogRecord {

@@ -117,17 +117,18 @@ impl Zfs {
             znode.check_mutable()?;
         }
         let mut image = self.with_room(&znode, &change).await?;
-        let tx = match change.size {
+        let plan = match change.size {
             Some(size) => self.resize(&znode, size).await?,
-            None => self.begin().await?,
+            None => self.plan().await?,
         };
         apply(&mut image, &change, now);
-        znode.store(&tx, image)?;
+        znode.store(&plan, image)?;
         let logged = self.is_logged();
-        if !origin.is_replay() && znode.word(ZplAttr::Links) == 0 {
-            return Ok(znode.attributes());
-        }
-        self.journal.object(origin, &tx, logged, object, || setattr_record(&znode, &change));
+        plan.apply_with(|txg| {
+            if origin.is_replay() || znode.word(ZplAttr::Links) > 0 {
+                self.journal.object(origin, txg, logged, object, || setattr_record(&znode, &change));
+            }
+        })?;
         Ok(znode.attributes())
     }
 
@@ -205,11 +206,12 @@ impl Zfs {
         image.set_word(ZplAttr::Mode, mode.into());
         let flags = image.word(ZplAttr::Flags) & !ACL_FLAGS | acl.flags(is_directory, owners);
         image.set_word(ZplAttr::Flags, flags);
-        let tx = self.begin().await?;
+        let plan = self.plan().await?;
         stamp_change(&mut image, self.now());
-        znode.store(&tx, image)?;
-        self.journal.object(origin, &tx, false, object, || unreachable!("a client's ACL is no record"));
-        Ok(())
+        znode.store(&plan, image)?;
+        Ok(plan.apply_with(|txg| {
+            self.journal.object(origin, txg, false, object, || unreachable!("a client's ACL is no record"));
+        })?)
     }
 }
 

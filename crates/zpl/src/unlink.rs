@@ -1,7 +1,7 @@
 //! Names that come and go: link, unlink, rmdir, and the end of an object.
 //!
 //! ```text
-//!  last name gone ─┬─ not open, small ──► freed in the same transaction
+//!  last name gone ─┬─ not open, small ──► freed in the same txg
 //!                  └─ open, or big ─────► delete queue ── last close ──► freed piece by piece
 //! ```
 //! Invariants
@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use dmu::Tx;
+use dmu::Plan;
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::{LrLink, LrRemove};
 use units::ObjectId;
@@ -70,7 +70,12 @@ impl Loss<'_> {
         matches!(self.end, End::Queued(_))
     }
 
-    /// Blocks that go in the same transaction as the name.
+    /// Kind of what loses the name.
+    pub fn kind(&self) -> FileKind {
+        self.znode.kind()
+    }
+
+    /// Blocks that go with the name.
     fn freed_blocks(&self) -> u64 {
         if matches!(self.end, End::Doomed) { self.znode.dnode.blocks_to_free() } else { 0 }
     }
@@ -114,26 +119,30 @@ impl Zfs {
         if links > LINKS_MAX {
             return Err(ZplError::TooManyLinks);
         }
-        let tx = self.begin().await?;
+        let plan = self.plan().await?;
         let entry = Dirent { object, kind: Some(znode.kind()) }.encode();
-        parent.zap()?.add_u64(&tx, name, entry).await?;
+        parent.zap()?.add_u64(&plan, name, entry).await?;
         if let Some(turn) = &turn {
-            turn.remove(&tx, object).await?;
-            znode.set_life(Life::Linked);
+            turn.remove(&plan, object).await?;
         }
         let now = self.now();
         image.set_word(ZplAttr::Links, links);
         image.set_word(ZplAttr::Parent, dir.get());
         stamp_change(&mut image, now);
-        znode.store(&tx, image)?;
+        znode.store(&plan, image)?;
         let mut parent_image = parent.image();
         entry_added(&mut parent_image, znode.kind());
         stamp_content(&mut parent_image, now);
-        parent.store(&tx, parent_image)?;
-        // No record tells of what had no name: this one waits for its txg.
-        self.journal.names(origin, &tx, self.is_logged() && !is_first, || {
-            LogRecord::Link(LrLink { dir, object, name: name.to_vec() })
-        });
+        parent.store(&plan, parent_image)?;
+        plan.apply_with(|txg| {
+            if is_first {
+                znode.set_life(Life::Linked);
+            }
+            // No record tells of what had no name: this one waits for its txg.
+            self.journal.names(origin, txg, self.is_logged() && !is_first, || {
+                LogRecord::Link(LrLink { dir, object, name: name.to_vec() })
+            });
+        })?;
         Ok(znode.attributes())
     }
 
@@ -193,32 +202,43 @@ impl Zfs {
             let _lock = znode.lock.whole().await;
             znode.check_mutable()?;
             let loss = self.plan_loss(&znode).await?;
-            let tx = self.begin_freeing(loss.freed_blocks()).await?;
+            let plan = self.plan_freeing(loss.freed_blocks()).await?;
             let now = self.now();
-            parent.zap()?.remove(&tx, name).await?;
+            parent.zap()?.remove(&plan, name).await?;
             let mut parent_image = parent.image();
             entry_removed(&mut parent_image, znode.kind());
             stamp_content(&mut parent_image, now);
-            parent.store(&tx, parent_image)?;
+            parent.store(&plan, parent_image)?;
             let is_queued = loss.is_queued();
-            self.lose_name(&tx, loss, now).await?;
-            self.journal.names(origin, &tx, self.is_logged(), || {
-                let body = LrRemove { dir, name: name.to_vec() };
-                match victim {
-                    Victim::File => LogRecord::Remove(body),
-                    Victim::Directory => LogRecord::Rmdir(body),
-                }
-            });
+            self.lose_name(&plan, &loss, now).await?;
+            plan.apply_with(|txg| {
+                self.name_lost(loss);
+                self.journal.names(origin, txg, self.is_logged(), || {
+                    let body = LrRemove { dir, name: name.to_vec() };
+                    match victim {
+                        Victim::File => LogRecord::Remove(body),
+                        Victim::Directory => LogRecord::Rmdir(body),
+                    }
+                });
+            })?;
             is_queued.then_some(znode)
         };
-        match orphan {
-            Some(znode) => self.reap(&znode).await,
-            None => Ok(()),
+        if let Some(znode) = orphan {
+            self.reap_or_leave(&znode).await;
+        }
+        Ok(())
+    }
+
+    /// Frees what has lost its last name. The name is gone, whatever comes of this: what cannot be freed now
+    /// stays in the delete queue until the next mount.
+    pub(crate) async fn reap_or_leave(&self, znode: &Arc<Znode>) {
+        if let Err(error) = self.reap(znode).await {
+            let object = znode.object().get();
+            tracing::warn!(object, %error, "an object without a name is freed at the next mount");
         }
     }
 
-    /// Decides what becomes of an object that loses a name. The caller holds its lock and has
-    /// no transaction yet.
+    /// Decides what becomes of an object that loses a name. The caller holds its lock.
     ///
     /// # Errors
     /// [`ZplError::NotEmpty`] for a directory with entries.
@@ -238,34 +258,35 @@ impl Zfs {
         Ok(Loss { znode: Arc::clone(znode), end })
     }
 
-    /// Takes a name off the object's count and does what follows from it.
-    pub(crate) async fn lose_name(&self, tx: &Tx, mut loss: Loss<'_>, now: Timestamp) -> Result<()> {
-        let znode = Arc::clone(&loss.znode);
+    /// Plans to take a name off the object's count, and what follows from it.
+    pub(crate) async fn lose_name(&self, plan: &Plan, loss: &Loss<'_>, now: Timestamp) -> Result<()> {
+        let znode = &loss.znode;
         match &loss.end {
             End::LivesOn => {
                 let mut image = znode.image();
                 image.set_word(ZplAttr::Links, image.word(ZplAttr::Links).saturating_sub(1));
                 stamp_change(&mut image, now);
-                znode.store(tx, image)?;
+                znode.store(plan, image)
             }
-            End::Doomed => {
-                self.os.free_object(tx, znode.object()).await?;
-                self.forget(&znode);
+            End::Doomed => Ok(self.os.free_object(plan, znode.object()).await?),
+            End::Queued(turn) => {
+                let mut image = znode.image();
+                image.set_word(ZplAttr::Links, 0);
+                turn.add(plan, znode.object()).await?;
+                znode.store(plan, image)
             }
-            End::Queued(turn) => self.to_queue(tx, &znode, turn).await?,
             End::Done => unreachable!("a name is lost once"),
         }
-        loss.end = End::Done;
-        Ok(())
     }
 
-    async fn to_queue(&self, tx: &Tx, znode: &Znode, turn: &QueueTurn<'_>) -> Result<()> {
-        let mut image = znode.image();
-        image.set_word(ZplAttr::Links, 0);
-        turn.add(tx, znode.object()).await?;
-        znode.store(tx, image)?;
-        znode.set_life(Life::Unlinked);
-        Ok(())
+    /// What [`Self::lose_name`] planned is done.
+    pub(crate) fn name_lost(&self, mut loss: Loss<'_>) {
+        match &loss.end {
+            End::LivesOn | End::Done => {}
+            End::Doomed => self.forget(&loss.znode),
+            End::Queued(_) => loss.znode.set_life(Life::Unlinked),
+        }
+        loss.end = End::Done;
     }
 
     fn forget(&self, znode: &Znode) {
@@ -289,27 +310,27 @@ impl Zfs {
             self.free_xattr_dir(ObjectId::new(xattr_dir)).await?;
         }
         let turn = self.queue.turn().await;
-        let tx = self.begin_freeing(rest.blocks).await?;
-        turn.remove(&tx, znode.object()).await?;
-        self.os.free_object(&tx, znode.object()).await?;
-        self.forget(znode);
-        Ok(())
+        let plan = self.plan_freeing(rest.blocks).await?;
+        turn.remove(&plan, znode.object()).await?;
+        self.os.free_object(&plan, znode.object()).await?;
+        Ok(plan.apply_with(|_| self.forget(znode))?)
     }
 
     /// Frees the files in a directory of extended attributes, which have no other names.
-    async fn empty_xattr_dir(&self, dir: &Znode) -> Result<()> {
+    async fn empty_xattr_dir(&self, dir: &Arc<Znode>) -> Result<()> {
         for entry in dir.zap()?.all().await? {
             let Some(word) = entry.value.as_u64() else { continue };
-            let tx = self.begin_freeing(0).await?;
-            dir.zap()?.remove(&tx, &entry.name).await?;
+            let plan = self.plan_freeing(0).await?;
+            dir.zap()?.remove(&plan, &entry.name).await?;
             let object = Dirent::decode(word).object;
-            match self.os.free_object(&tx, object).await.map_err(ZplError::from) {
-                Ok(()) | Err(ZplError::Stale { .. }) => self.cache.remove(object),
+            match self.os.free_object(&plan, object).await.map_err(ZplError::from) {
+                Ok(()) | Err(ZplError::Stale { .. }) => {}
                 Err(error) => return Err(error),
             }
             let mut image = dir.image();
             entry_removed(&mut image, FileKind::File);
-            dir.store(&tx, image)?;
+            dir.store(&plan, image)?;
+            plan.apply_with(|_| self.cache.remove(object))?;
         }
         Ok(())
     }
@@ -320,10 +341,9 @@ impl Zfs {
             other => other?,
         };
         self.empty_xattr_dir(&znode).await?;
-        let tx = self.begin_freeing(0).await?;
-        self.os.free_object(&tx, dir).await?;
-        self.forget(&znode);
-        Ok(())
+        let plan = self.plan_freeing(0).await?;
+        self.os.free_object(&plan, dir).await?;
+        Ok(plan.apply_with(|_| self.forget(&znode))?)
     }
 
     /// Frees what lost its last name before a crash. To be called once the log is replayed.
@@ -343,8 +363,9 @@ impl Zfs {
                 // A name came back, or the object is gone already: only the entry is wrong.
                 Ok(_) | Err(ZplError::Stale { .. }) => {
                     let turn = self.queue.turn().await;
-                    let tx = self.begin_freeing(0).await?;
-                    turn.remove(&tx, object).await?;
+                    let plan = self.plan_freeing(0).await?;
+                    turn.remove(&plan, object).await?;
+                    plan.apply()?;
                 }
                 Err(error) => return Err(error),
             }

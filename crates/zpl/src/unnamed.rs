@@ -34,12 +34,12 @@ impl Zfs {
         let mut image = self.newborn(parent, NewNode::File, birth).await?;
         image.set_word(ZplAttr::Links, 0);
         let turn = self.queue.turn().await;
-        let tx = self.begin().await?;
-        let znode = self.bring_up(&tx, NewNode::File, birth, image).await?;
-        turn.add(&tx, znode.object()).await?;
+        let plan = self.plan().await?;
+        let znode = self.bring_up(&plan, NewNode::File, birth, image).await?;
+        turn.add(&plan, znode.object()).await?;
         znode.set_unnamed();
         znode.open()?;
-        self.cache.insert(Arc::clone(&znode));
+        plan.apply_with(|_| self.cache.insert(Arc::clone(&znode)))?;
         Ok(znode.attributes())
     }
 }

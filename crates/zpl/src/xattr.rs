@@ -15,7 +15,7 @@ use ondisk::NvValue;
 use ondisk::ObjectType;
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrSetSaXattr;
-use units::ObjectId;
+use units::{ObjectId, Txg};
 
 use crate::error::{Result, ZplError};
 use crate::journal::Origin;
@@ -228,7 +228,13 @@ impl Zfs {
         if homes.system { self.store_system(origin, &znode, name, None).await } else { Ok(()) }
     }
 
-    async fn remove_from(&self, origin: Origin<'_>, znode: &Znode, name: &[u8], homes: Homes) -> Result<()> {
+    async fn remove_from(
+        &self,
+        origin: Origin<'_>,
+        znode: &Arc<Znode>,
+        name: &[u8],
+        homes: Homes,
+    ) -> Result<()> {
         if !homes.system && !homes.file {
             return Err(ZplError::NoAttribute);
         }
@@ -258,7 +264,7 @@ impl Zfs {
     async fn store_system(
         &self,
         origin: Origin<'_>,
-        znode: &Znode,
+        znode: &Arc<Znode>,
         name: &[u8],
         value: Option<&[u8]>,
     ) -> Result<()> {
@@ -280,27 +286,38 @@ impl Zfs {
         let mut attrs = znode.image().to_attrs();
         self.sa.with(|tables| attrs.set_known(tables, ZplAttr::Dxattr, &packed));
         let mut image = self.sa.build(&attrs, znode.dnode.bonus_capacity()).await?;
-        let tx = self.begin().await?;
+        let plan = self.plan().await?;
         stamp_change(&mut image, self.now());
-        znode.store(&tx, image)?;
-        znode.cache_xattrs(Arc::new(list));
-        if origin.is_replay() || znode.word(ZplAttr::Links) > 0 {
-            let object = znode.object();
-            // An empty value and a removal look the same in a record. Only the latter goes
-            // to the log; the former waits for its group.
-            let logged = self.is_logged() && self.options().log_xattrs && value.is_none_or(|v| !v.is_empty());
-            let record = || {
-                let value = value.unwrap_or_default().to_vec();
-                LogRecord::SetSaXattr(LrSetSaXattr { object, name: name.to_vec(), value })
-            };
-            if is_acl(name) {
-                // Rights go with the names: nobody is to find an object without them.
-                self.journal.names(origin, &tx, logged, record);
-            } else {
-                self.journal.object(origin, &tx, logged, object, record);
+        znode.store(&plan, image)?;
+        Ok(plan.apply_with(|txg| {
+            znode.cache_xattrs(Arc::new(list));
+            if origin.is_replay() || znode.word(ZplAttr::Links) > 0 {
+                self.journal_xattr(origin, txg, znode.object(), name, value);
             }
+        })?)
+    }
+
+    fn journal_xattr(
+        &self,
+        origin: Origin<'_>,
+        txg: Txg,
+        object: ObjectId,
+        name: &[u8],
+        value: Option<&[u8]>,
+    ) {
+        // An empty value and a removal look the same in a record. Only the latter goes to the log; the
+        // former waits for its txg.
+        let logged = self.is_logged() && self.options().log_xattrs && value.is_none_or(|v| !v.is_empty());
+        let record = || {
+            let value = value.unwrap_or_default().to_vec();
+            LogRecord::SetSaXattr(LrSetSaXattr { object, name: name.to_vec(), value })
+        };
+        if is_acl(name) {
+            // Rights go with the names: nobody is to find an object without them.
+            self.journal.names(origin, txg, logged, record);
+        } else {
+            self.journal.object(origin, txg, logged, object, record);
         }
-        Ok(())
     }
 
     /// The attributes in `DXATTR`. The caller holds a lock of the object.

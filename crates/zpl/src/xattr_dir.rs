@@ -12,7 +12,6 @@
 
 use std::sync::Arc;
 
-use dmu::Estimate;
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrTruncate;
 use units::ObjectId;
@@ -64,7 +63,7 @@ impl Zfs {
     pub(crate) async fn make_xattr_dir(
         &self,
         origin: Origin<'_>,
-        owner: &Znode,
+        owner: &Arc<Znode>,
         birth: Birth,
     ) -> Result<Arc<Znode>> {
         let mut image = self.newborn(owner, NewNode::Directory, &birth).await?;
@@ -75,15 +74,17 @@ impl Zfs {
             self.sa.with(|tables| attrs.set_word(tables, ZplAttr::Xattr, 0));
             owner_image = self.sa.build(&attrs, owner.dnode.bonus_capacity()).await?;
         }
-        let tx = self.begin().await?;
-        let dir = self.bring_up(&tx, NewNode::Directory, &birth, image).await?;
+        let plan = self.plan().await?;
+        let dir = self.bring_up(&plan, NewNode::Directory, &birth, image).await?;
         owner_image.set_word(ZplAttr::Xattr, dir.object().get());
-        owner.store(&tx, owner_image)?;
-        self.cache.insert(Arc::clone(&dir));
+        owner.store(&plan, owner_image)?;
         let logged = self.is_logged() && owner.word(ZplAttr::Links) > 0;
-        self.journal.names(origin, &tx, logged, || {
-            LogRecord::Mkxattr(create_body(owner.object(), b"", NewNode::Directory, &dir, &birth))
-        });
+        plan.apply_with(|txg| {
+            self.cache.insert(Arc::clone(&dir));
+            self.journal.names(origin, txg, logged, || {
+                LogRecord::Mkxattr(create_body(owner.object(), b"", NewNode::Directory, &dir, &birth))
+            });
+        })?;
         Ok(dir)
     }
 
@@ -99,7 +100,7 @@ impl Zfs {
     }
 
     /// Stores a value in a file. The caller holds the owner's whole lock.
-    pub(crate) async fn store_xattr_file(&self, owner: &Znode, name: &[u8], value: &[u8]) -> Result<()> {
+    pub(crate) async fn store_xattr_file(&self, owner: &Arc<Znode>, name: &[u8], value: &[u8]) -> Result<()> {
         let dir = match self.xattr_dir(owner).await? {
             Some(dir) => dir,
             None => {
@@ -118,34 +119,32 @@ impl Zfs {
         self.replace_contents(owner, &file, value).await
     }
 
-    async fn replace_contents(&self, owner: &Znode, file: &Arc<Znode>, value: &[u8]) -> Result<()> {
+    async fn replace_contents(&self, owner: &Arc<Znode>, file: &Arc<Znode>, value: &[u8]) -> Result<()> {
         let _lock = file.lock.whole().await;
-        let tx = self.os.begin(Estimate { write_bytes: value.len() as u64, ..Estimate::default() }).await?;
+        let plan = self.plan_writing(value.len() as u64).await?;
         let (object, length) = (file.object(), value.len() as u64);
-        file.dnode.free_range(&tx, 0, u64::MAX).await?;
-        self.grow_block(&tx, file, length).await?;
-        file.dnode.write(&tx, 0, value).await?;
+        file.dnode.free_range(&plan, 0, u64::MAX).await?;
+        self.grow_block(&plan, file, length).await?;
+        file.dnode.write(&plan, 0, value).await?;
         let now = self.now();
         let mut image = file.image();
         image.set_word(ZplAttr::Size, length);
         stamp_content(&mut image, now);
-        file.store(&tx, image)?;
+        file.store(&plan, image)?;
         let mut owner_image = owner.image();
         stamp_change(&mut owner_image, now);
-        owner.store(&tx, owner_image)?;
+        owner.store(&plan, owner_image)?;
         let logged = self.is_logged() && owner.word(ZplAttr::Links) > 0;
-        self.journal.names(Origin::Client, &tx, logged, || {
-            LogRecord::Truncate(LrTruncate { object, offset: 0, length: 0 })
-        });
-        if !value.is_empty() {
-            self.journal.write_as_name(&tx, logged, || LoggedWrite {
-                object,
-                offset: 0,
-                length,
-                data: WriteData::Bytes(Arc::from(value)),
+        Ok(plan.apply_with(|txg| {
+            self.journal.names(Origin::Client, txg, logged, || {
+                LogRecord::Truncate(LrTruncate { object, offset: 0, length: 0 })
             });
-        }
-        Ok(())
+            if !value.is_empty() {
+                let data = WriteData::Bytes(Arc::from(value));
+                let write = || LoggedWrite { object, offset: 0, length, data };
+                self.journal.write_as_name(txg, logged, write);
+            }
+        })?)
     }
 
     /// Removes a value's file. The caller holds the owner's whole lock.

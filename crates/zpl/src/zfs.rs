@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use device::Env;
 use dmu::zap::Zap;
-use dmu::{DnodeSpec, Estimate, Objset, Tx};
+use dmu::{DnodeSpec, Estimate, Objset, Plan, Tx};
 use ondisk::ObjectType;
 use parking_lot::RwLock;
 use units::ObjectId;
@@ -151,7 +151,7 @@ impl Zfs {
             permissions: spec.permissions & MODE_PERMISSIONS,
             uid: spec.uid,
             gid: spec.gid,
-            generation: tx.txg().get(),
+            generation: 0,
             parent: root,
             born: spec.now,
             device: None,
@@ -162,7 +162,7 @@ impl Zfs {
         };
         let attrs = sa.with(|tables| new_attributes(tables, &attrs));
         let image = sa.build_in(tx, &attrs, capacity).await?;
-        Znode::new(dnode, image, Some(zap))?.store_first(tx)?;
+        Znode::new(dnode, image, Some(zap))?.store_first(tx, Some(tx.txg().get()))?;
         Ok(root)
     }
 
@@ -374,14 +374,19 @@ impl Zfs {
         Ok(znode)
     }
 
-    /// Joins the open group with a change of names or attributes.
-    pub(crate) async fn begin(&self) -> Result<Tx> {
-        Ok(self.os.begin(Estimate::default()).await?)
+    /// Begins a change of names or attributes.
+    pub(crate) async fn plan(&self) -> Result<Plan> {
+        Ok(self.os.plan(Estimate::default()).await?)
     }
 
-    /// Joins the open group with a change that frees more than it takes.
-    pub(crate) async fn begin_freeing(&self, freed_blocks: u64) -> Result<Tx> {
-        Ok(self.os.begin(Estimate { write_bytes: 0, frees: true, freed_blocks }).await?)
+    /// Begins a change that writes so many bytes of data.
+    pub(crate) async fn plan_writing(&self, write_bytes: u64) -> Result<Plan> {
+        Ok(self.os.plan(Estimate { write_bytes, ..Estimate::default() }).await?)
+    }
+
+    /// Begins a change that frees more than it takes.
+    pub(crate) async fn plan_freeing(&self, freed_blocks: u64) -> Result<Plan> {
+        Ok(self.os.plan(Estimate { write_bytes: 0, frees: true, freed_blocks }).await?)
     }
 
     /// Done with an operation: makes it stable where `sync=always` wants that.
@@ -432,13 +437,17 @@ impl Zfs {
         Ok(())
     }
 
-    pub(crate) async fn store_atime(&self, znode: &Znode) -> Result<()> {
+    pub(crate) async fn store_atime(&self, znode: &Arc<Znode>) -> Result<()> {
         let _whole = znode.lock.whole().await;
         if !znode.atime_dirty() || znode.check_alive().is_err() {
             return Ok(());
         }
-        match self.begin().await {
-            Ok(tx) => znode.store(&tx, znode.image()),
+        match self.plan().await {
+            Ok(plan) => {
+                znode.store(&plan, znode.image())?;
+                plan.apply()?;
+                Ok(())
+            }
             // Not worth failing for: a full pool can be exported.
             Err(ZplError::NoSpace | ZplError::QuotaExceeded) => Ok(()),
             Err(error) => Err(error),

@@ -3,27 +3,28 @@
 //! ```text
 //!  lookup, getattr ─► state (short mutex): attributes as of the newest change
 //!  read, write     ─► lock (range) ─► dnode blocks
-//!  everything else ─► lock (whole) ─► tx ─► new attributes: state and bonus together
+//!  everything else ─► lock (whole) ─► plan ─► new attributes: state and bonus together
 //! ```
 //! There is at most one `Znode` for an object number ([`crate::cache`]), so its lock is the
 //! object's lock.
 //!
 //! Lock order: directory before child; two directories by `rename`'s rules; two children by
-//! object number; then the delete queue's lock; then the transaction; nothing is waited for
-//! while a transaction is held but I/O. So groups never wait for locks, and the changes of
-//! one object join their groups in the order in which they take effect.
+//! object number; then the delete queue's lock; then those of the ZAPs that a plan changes, which
+//! the others cover. All are held until the plan is applied, and a txg is held only for that. So txgs
+//! never wait for locks, and the changes of one object join their txgs in the order in which
+//! they take effect.
 //!
 //! Invariants
 //! - Attributes change only under the whole lock, except times (and nothing else) by writers
 //!   that share the file; such a writer whose group is older than the newest change's leaves
 //!   the times to the newer one.
-//! - `newest_txg` never falls. (asserted in [`Znode::store`])
+//! - `newest_txg` never falls. (asserted in [`Znode::put`])
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use dmu::zap::Zap;
-use dmu::{Dnode, Tx};
+use dmu::{Dnode, Plan, Step, Transaction};
 use ondisk::{NvList, ObjectType};
 use parking_lot::Mutex;
 use units::{ObjectId, Txg};
@@ -333,53 +334,68 @@ impl Znode {
         self.state.lock().image.clone()
     }
 
-    /// Makes `image` the object's attributes. The caller holds the whole lock.
+    /// Plans to make `image` the object's attributes. The caller holds the whole lock until the plan ends.
     ///
     /// # Errors
-    /// Those of the bonus buffer.
-    pub(crate) fn store(&self, tx: &Tx, image: SaImage) -> Result<()> {
+    /// When they do not fit the dnode.
+    pub(crate) fn store(self: &Arc<Self>, plan: &Plan, image: SaImage) -> Result<()> {
+        self.dnode.check_attributes(image.bonus().len(), image.spill())?;
+        let znode = Arc::clone(self);
+        plan.then(move |txg| znode.put(txg, image));
+        Ok(())
+    }
+
+    fn put(&self, txg: Txg, image: SaImage) {
         let mut state = self.state.lock();
-        assert!(tx.txg() >= state.newest_txg, "attributes of {} join txg {} late", self.object, tx.txg());
+        assert!(txg >= state.newest_txg, "attributes of {} join txg {txg} late", self.object);
         let spill_changed = state.image.spill() != image.spill();
         // Room for the spill pointer first, or the dnode refuses the spill block.
-        self.dnode.set_bonus(tx, state.bonus_type, image.bonus())?;
+        self.dnode.put_bonus(txg, state.bonus_type, image.bonus().to_vec());
         if spill_changed {
-            self.dnode.set_spill(tx, image.spill())?;
+            self.dnode.put_spill(txg, image.spill().map(<[u8]>::to_vec));
         }
-        state.newest_txg = tx.txg();
+        state.newest_txg = txg;
         state.stamped = None;
         state.image = image;
         state.atime_dirty = false;
+    }
+
+    /// Stores the first attributes of a new object, of this generation or that of the txg.
+    ///
+    /// # Errors
+    /// When they do not fit the dnode.
+    pub(crate) fn store_first(self: &Arc<Self>, tx: &dyn Transaction, generation: Option<u64>) -> Result<()> {
+        let image = self.image();
+        self.dnode.check_attributes(image.bonus().len(), image.spill())?;
+        let znode = Arc::clone(self);
+        tx.take(Step::then(move |txg| znode.put_first(txg, generation)));
         Ok(())
     }
 
-    /// Stores the first attributes of a new object.
-    pub(crate) fn store_first(&self, tx: &Tx) -> Result<()> {
+    fn put_first(&self, txg: Txg, generation: Option<u64>) {
         let mut state = self.state.lock();
+        state.image.set_word(ZplAttr::Gen, generation.unwrap_or(txg.get()));
         state.bonus_type = ObjectType::SA;
-        self.dnode.set_bonus(tx, ObjectType::SA, state.image.bonus())?;
-        if state.image.spill().is_some() {
-            self.dnode.set_spill(tx, state.image.spill())?;
+        self.dnode.put_bonus(txg, ObjectType::SA, state.image.bonus().to_vec());
+        if let Some(spill) = state.image.spill() {
+            self.dnode.put_spill(txg, Some(spill.to_vec()));
         }
-        state.newest_txg = tx.txg();
-        Ok(())
+        state.newest_txg = txg;
     }
 
-    /// Content changed: new times, in place. For writers that share the file. Times that nobody has
-    /// looked at are as good for all writes of a tick: see [`TICK`].
-    pub(crate) fn touch(&self, tx: &Tx, now: Timestamp) -> Result<()> {
+    /// Content changed in `txg`, which the caller holds: new times, in place. For writers that share the
+    /// file. Times that nobody has looked at are as good for all writes of a tick: see [`TICK`].
+    pub(crate) fn touch(&self, txg: Txg, now: Timestamp) {
         let mut state = self.state.lock();
-        let is_stamped =
-            |(txg, at)| txg == tx.txg() && now.since(at).is_some_and(|passed: Duration| passed < TICK);
-        if tx.txg() < state.newest_txg || state.stamped.is_some_and(is_stamped) {
-            return Ok(());
+        let is_stamped = |(of, at)| of == txg && now.since(at).is_some_and(|passed: Duration| passed < TICK);
+        if txg < state.newest_txg || state.stamped.is_some_and(is_stamped) {
+            return;
         }
         stamp_content(&mut state.image, now);
-        self.dnode.set_bonus(tx, state.bonus_type, state.image.bonus())?;
-        state.newest_txg = tx.txg();
-        state.stamped = Some((tx.txg(), now));
+        self.dnode.put_bonus(txg, state.bonus_type, state.image.bonus().to_vec());
+        state.newest_txg = txg;
+        state.stamped = Some((txg, now));
         state.atime_dirty = false;
-        Ok(())
     }
 
     /// Sets the access time in memory; it reaches the disk with the next change, or

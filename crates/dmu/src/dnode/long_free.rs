@@ -10,9 +10,11 @@
 //! holds nothing is one piece. Going from the end, a crash between two pieces leaves a file that is
 //! only longer than it was to be.
 
+use std::sync::Arc;
+
 use super::{Dnode, shape_of};
 use crate::changes::Changes;
-use crate::{DmuError, Tx};
+use crate::{DmuError, Step, Transaction};
 
 /// Blocks that one piece frees, about.
 const PIECE_BLOCKS: u64 = 32 << 10;
@@ -63,8 +65,8 @@ impl Dnode {
     ///
     /// # Errors
     /// As of [`Self::free_range`].
-    pub async fn free_piece(&self, tx: &Tx, piece: &FreePiece) -> Result<(), DmuError> {
-        self.shared.gate.note_freed(tx.txg(), piece.blocks);
+    pub async fn free_piece(&self, tx: &dyn Transaction, piece: &FreePiece) -> Result<(), DmuError> {
+        tx.take(Step::note_freed(Arc::clone(&self.shared.gate), piece.blocks));
         self.free_range(tx, piece.offset, piece.end - piece.offset).await
     }
 

@@ -6,90 +6,118 @@ use device::IoBuf;
 use ondisk::ObjectType;
 use units::{BlockId, Txg};
 
-use super::Dnode;
-use crate::zap::{Blocks, Shared};
-use crate::{DmuError, Tx};
+use super::{Dnode, Found};
+use crate::plan::Edit;
+use crate::zap::{Blocks, Guard, Shared};
+use crate::{DmuError, Step, Transaction, Tx};
 
 impl Dnode {
-    /// Changes a block through `change`: a copy the first time in a group, then in place.
-    /// Nobody else may change the same block meanwhile.
+    /// Changes a block through `edit`, which may run later, and on a copy. Nobody else may change the same
+    /// block meanwhile.
     ///
     /// # Errors
-    /// When the block cannot be read; [`DmuError::Invalid`] when its number is too high.
-    async fn change_block<R>(
+    /// When the block cannot be read.
+    pub(super) async fn edit_block(
         &self,
-        tx: &Tx,
-        block: BlockId,
-        change: impl FnOnce(&mut [u8]) -> R,
-    ) -> Result<R, DmuError> {
-        let change = match self.change_dirty(tx.txg(), block, change) {
-            Ok(result) => return Ok(result),
-            Err(change) => change,
+        tx: &dyn Transaction,
+        block: u64,
+        edit: Edit,
+    ) -> Result<(), DmuError> {
+        let edit = match tx.plan() {
+            Some(plan) => plan.edit_again(self, block, edit),
+            None => Some(edit),
         };
-        let base = self.read_block(block).await?;
-        let mut data = base.resized(self.block_bytes() as usize);
-        let result = change(&mut data);
-        self.write_block(tx, block, Arc::new(data)).await?;
-        Ok(result)
+        let Some(edit) = edit else { return Ok(()) };
+        let base = self.block_in(tx, block).await?;
+        tx.take(Step::edit(self.me(), block, base, edit));
+        Ok(())
     }
 
-    /// Changes a block that the group has changed already; otherwise gives `change` back.
-    fn change_dirty<R, F: FnOnce(&mut [u8]) -> R>(
-        &self,
-        txg: Txg,
-        block: BlockId,
-        change: F,
-    ) -> Result<R, F> {
-        let mut state = self.state.lock();
-        match state.changes_of(txg).and_then(|changes| changes.block_mut(block.get())) {
-            Some(data) => Ok(change(data)),
-            None => Err(change),
+    /// Changes a block in `txg`: in place if that txg has changed it already, else a copy of its newest
+    /// contents, which are `base` unless memory has newer ones.
+    pub(crate) fn edit(&self, txg: Txg, block: u64, base: Option<Arc<IoBuf>>, edit: impl FnOnce(&mut [u8])) {
+        let newest = {
+            let mut state = self.state.lock();
+            let is_dirty = state.changes_of(txg).is_some_and(|changes| changes.blocks.contains_key(&block));
+            if is_dirty {
+                // It may be the very buffer that is changed now, and would be copied while it is shared.
+                drop(base);
+                let data = state.changes_of(txg).and_then(|changes| changes.block_mut(block));
+                return edit(data.expect("looked at under the same lock"));
+            }
+            match state.find(block) {
+                Found::Data(data) => Some(data),
+                Found::Hole => None,
+                Found::OnDisk { .. } => base,
+            }
+        };
+        let mut data = self.to_edit(newest);
+        let bytes: &mut IoBuf = Arc::make_mut(&mut data);
+        edit(bytes);
+        self.put(txg, block, data);
+    }
+
+    /// A block's contents in the object's block size, to be changed; zeros for a hole.
+    pub(crate) fn to_edit(&self, base: Option<Arc<IoBuf>>) -> Arc<IoBuf> {
+        let block_bytes = self.block_bytes() as usize;
+        match base {
+            Some(data) if data.len() == block_bytes => data,
+            Some(data) => Arc::new(data.resized(block_bytes)),
+            None => Arc::new(IoBuf::zeroed(block_bytes)),
         }
     }
 }
 
 impl Blocks for Dnode {
-    type Tx = Tx;
+    type Tx = dyn Transaction;
 
     fn object(&self) -> units::ObjectId {
         self.object
     }
 
-    fn txg(tx: &Tx) -> units::Txg {
-        tx.txg()
-    }
-
-    fn block_bytes(&self) -> u32 {
-        Self::block_bytes(self)
+    fn block_bytes(&self, tx: Option<&Self::Tx>) -> u32 {
+        tx.map_or_else(|| Self::block_bytes(self), |tx| self.block_bytes_in(tx))
     }
 
     fn shared(&self) -> &Shared {
         &self.zap
     }
 
-    async fn read_block(&self, block: BlockId) -> Result<Arc<IoBuf>, DmuError> {
-        Self::read_block(self, block).await
+    fn take_guard(&self, tx: &Self::Tx) -> Option<Guard> {
+        tx.plan()?.take_zap(&self.zap)
     }
 
-    async fn write_block(&self, tx: &Tx, block: BlockId, data: Arc<IoBuf>) -> Result<(), DmuError> {
-        Self::write_block(self, tx, block, data).await
+    fn keep_guard(tx: &Self::Tx, guard: Guard) {
+        if let Some(plan) = tx.plan() {
+            plan.keep_zap(guard);
+        }
     }
 
-    async fn modify_block<R: Send>(
+    async fn read_block(&self, tx: Option<&Self::Tx>, block: BlockId) -> Result<Arc<IoBuf>, DmuError> {
+        let Some(tx) = tx else { return Self::read_block(self, block).await };
+        let found = self.block_in(tx, block.get()).await?;
+        Ok(found.unwrap_or_else(|| Arc::new(IoBuf::zeroed(self.block_bytes_in(tx) as usize))))
+    }
+
+    fn write_block(&self, tx: &Self::Tx, block: BlockId, data: Arc<IoBuf>) -> Result<(), DmuError> {
+        Self::write_block(self, tx, block, data)
+    }
+
+    async fn modify_block(
         &self,
-        tx: &Tx,
+        tx: &Self::Tx,
         block: BlockId,
-        change: impl FnOnce(&mut [u8]) -> R + Send,
-    ) -> Result<R, DmuError> {
-        self.change_block(tx, block, change).await
+        change: impl FnOnce(&mut [u8]) + Send + 'static,
+    ) -> Result<(), DmuError> {
+        self.edit_block(tx, block.get(), Box::new(change)).await
     }
 
-    async fn free_blocks(&self, tx: &Tx, first: BlockId, count: u64) -> Result<(), DmuError> {
-        let block_bytes = u64::from(Self::block_bytes(self));
+    async fn free_blocks(&self, tx: &Self::Tx, first: BlockId, count: u64) -> Result<(), DmuError> {
+        let block_bytes = u64::from(self.block_bytes_in(tx));
         self.free_range(tx, first.get() * block_bytes, count * block_bytes).await
     }
 
-    async fn set_block_bytes(&self, tx: &Tx, bytes: u32) -> Result<(), DmuError> {
+    async fn set_block_bytes(&self, tx: &Self::Tx, bytes: u32) -> Result<(), DmuError> {
         Self::set_block_bytes(self, tx, bytes).await
     }
 }

@@ -1,14 +1,15 @@
 //! Byte ranges of an object: cutting them into blocks, freeing them, finding data in them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use ondisk::Blkptr;
-use units::BlockId;
+use units::{BlockId, Txg};
 
 use super::{Dnode, Found, shape_of};
 use crate::shape::Shape;
 use crate::stored::Wanted;
-use crate::{DmuError, Tx};
+use crate::{DmuError, Step, Transaction};
 
 /// The part of a byte range that lies in one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +71,8 @@ impl Dnode {
     ///
     /// # Errors
     /// When a block that is covered in part cannot be read.
-    pub async fn free_range(&self, tx: &Tx, offset: u64, len: u64) -> Result<(), DmuError> {
-        let block_bytes = u64::from(self.block_bytes());
+    pub async fn free_range(&self, tx: &dyn Transaction, offset: u64, len: u64) -> Result<(), DmuError> {
+        let block_bytes = u64::from(self.block_bytes_in(tx));
         let blocks = self.max_block().get() + 1;
         let end = offset.saturating_add(len).min(blocks.saturating_mul(block_bytes));
         if offset >= end {
@@ -84,16 +85,21 @@ impl Dnode {
         self.zero_part(tx, offset, first * block_bytes).await?;
         self.zero_part(tx, last * block_bytes, end).await?;
         if first < last {
-            self.state.lock().changes_for(tx.txg()).free(first..last);
-            self.mark_dirty(tx.txg(), 0);
+            tx.take(Step::free(self.me(), first..last));
         }
         Ok(())
     }
 
+    /// Makes whole blocks holes in `txg`.
+    pub(crate) fn free_blocks(&self, txg: Txg, blocks: Range<u64>) {
+        self.state.lock().changes_for(txg).free(blocks);
+        self.mark_dirty(txg, 0);
+    }
+
     /// Zeroes bytes within one block, unless it is a hole anyway.
-    async fn zero_part(&self, tx: &Tx, start: u64, end: u64) -> Result<(), DmuError> {
-        let block = start / u64::from(self.block_bytes());
-        if start >= end || self.block_if_data(block).await?.is_none() {
+    async fn zero_part(&self, tx: &dyn Transaction, start: u64, end: u64) -> Result<(), DmuError> {
+        let block = start / u64::from(self.block_bytes_in(tx));
+        if start >= end || self.block_in(tx, block).await?.is_none() {
             return Ok(());
         }
         self.write(tx, start, &vec![0; (end - start) as usize]).await

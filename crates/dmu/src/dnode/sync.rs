@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use units::{BlockId, Level, SECTOR_BYTES, Txg};
 use zio::WritePolicy;
 
-use super::{Dnode, SPILL_BLOCK, shape_of};
+use super::{Dnode, Life, SPILL_BLOCK, shape_of};
 use crate::DmuError;
 use crate::account::Charge;
 use crate::changes::Changes;
@@ -59,8 +59,8 @@ impl Dnode {
     pub(crate) fn die(&self, txg: Txg) {
         {
             let mut state = self.state.lock();
-            assert!(!state.newest.freed, "freed twice");
-            state.newest.freed = true;
+            assert_eq!(state.newest.life, Life::Alive, "object {} freed twice", self.object);
+            state.newest.life = Life::Freed;
             let changes = state.changes_for(txg);
             changes.dies = true;
             changes.blocks.clear();

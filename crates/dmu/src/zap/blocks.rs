@@ -4,46 +4,52 @@ use std::future::Future;
 use std::sync::Arc;
 
 use device::IoBuf;
-use units::{BlockId, ObjectId, Txg};
+use units::{BlockId, ObjectId};
 
-use super::Shared;
+use super::{Guard, Shared};
 use crate::DmuError;
 
 /// An object's blocks. Implemented by the dnode; tests have one in memory.
 pub trait Blocks: Send + Sync {
-    /// The transaction under which changes are made.
-    type Tx: Sync;
+    /// What changes are made in.
+    type Tx: Sync + ?Sized;
 
     /// Number of the object, for errors.
     fn object(&self) -> ObjectId;
 
-    /// The group of a transaction.
-    fn txg(tx: &Self::Tx) -> Txg;
-
-    /// Size of every block, in bytes.
-    fn block_bytes(&self) -> u32;
+    /// Size of every block, in bytes, as `tx` will have it.
+    fn block_bytes(&self, tx: Option<&Self::Tx>) -> u32;
 
     /// The lock and the index that all handles of this object share.
     fn shared(&self) -> &Shared;
 
-    /// One whole block; holes and blocks past the end are zeros.
-    fn read_block(&self, block: BlockId) -> impl Future<Output = Result<Arc<IoBuf>, DmuError>> + Send;
+    /// Takes the ZAP's lock out of a transaction that has it.
+    fn take_guard(&self, tx: &Self::Tx) -> Option<Guard>;
+
+    /// Leaves the ZAP's lock to a transaction that is not seen by others before its end; lets go of it
+    /// where changes are made at once.
+    fn keep_guard(tx: &Self::Tx, guard: Guard);
+
+    /// One whole block as `tx` will have it; holes and blocks past the end are zeros.
+    fn read_block(
+        &self,
+        tx: Option<&Self::Tx>,
+        block: BlockId,
+    ) -> impl Future<Output = Result<Arc<IoBuf>, DmuError>> + Send;
 
     /// Replaces one whole block.
-    fn write_block(
-        &self,
-        tx: &Self::Tx,
-        block: BlockId,
-        data: Arc<IoBuf>,
-    ) -> impl Future<Output = Result<(), DmuError>> + Send;
+    ///
+    /// # Errors
+    /// When there can be no such block.
+    fn write_block(&self, tx: &Self::Tx, block: BlockId, data: Arc<IoBuf>) -> Result<(), DmuError>;
 
-    /// Changes one block in place.
-    fn modify_block<R: Send>(
+    /// Changes one block in place, now or when the transaction ends.
+    fn modify_block(
         &self,
         tx: &Self::Tx,
         block: BlockId,
-        change: impl FnOnce(&mut [u8]) -> R + Send,
-    ) -> impl Future<Output = Result<R, DmuError>> + Send;
+        change: impl FnOnce(&mut [u8]) + Send + 'static,
+    ) -> impl Future<Output = Result<(), DmuError>> + Send;
 
     /// Frees `count` blocks from `first` on.
     fn free_blocks(

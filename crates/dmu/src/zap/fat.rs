@@ -13,7 +13,7 @@ use super::error::{Damage, ZapError};
 use super::header::{Header, Params, block_shift, embedded_shift};
 use super::key::Key;
 use super::leaf::{Leaf, Shape, array_chunks};
-use super::leaf_edit::leaf_flags;
+use super::leaf_edit::{LeafChange, leaf_flags};
 use super::value::ZapValue;
 
 /// Splits that one insertion may need: one per bit of the hash.
@@ -31,8 +31,10 @@ pub(super) enum Put {
 }
 
 /// A fat ZAP's blocks.
-pub(super) struct Fat<'a, B> {
+pub(super) struct Fat<'a, B: Blocks> {
     pub(super) blocks: &'a B,
+    /// What the blocks are read as of.
+    pub(super) tx: Option<&'a B::Tx>,
 }
 
 impl<B: Blocks> Fat<'_, B> {
@@ -42,11 +44,21 @@ impl<B: Blocks> Fat<'_, B> {
     }
 
     async fn read(&self, block: u64) -> Result<Arc<IoBuf>, ZapError> {
-        Ok(self.blocks.read_block(BlockId::new(block)).await?)
+        Ok(self.blocks.read_block(self.tx, BlockId::new(block)).await?)
     }
 
-    async fn write(&self, tx: &B::Tx, block: u64, data: IoBuf) -> Result<(), ZapError> {
-        Ok(self.blocks.write_block(tx, BlockId::new(block), Arc::new(data)).await?)
+    fn write(&self, tx: &B::Tx, block: u64, data: IoBuf) -> Result<(), ZapError> {
+        Ok(self.blocks.write_block(tx, BlockId::new(block), Arc::new(data))?)
+    }
+
+    /// The key of a name.
+    pub(super) async fn name_key(&self, name: &[u8]) -> Result<Key, ZapError> {
+        Key::name(self.blocks.object(), &self.header().await?.params, name)
+    }
+
+    /// The key of an array of words.
+    pub(super) async fn words_key(&self, words: &[u64]) -> Result<Key, ZapError> {
+        Key::words(self.blocks.object(), &self.header().await?.params, words)
     }
 
     /// Reads the header.
@@ -55,17 +67,17 @@ impl<B: Blocks> Fat<'_, B> {
     }
 
     /// Makes an empty fat ZAP of the object, whose block size is set. Its contents are lost.
-    pub(super) async fn format(&self, tx: &B::Tx, params: Params) -> Result<(), ZapError> {
-        let bytes = self.blocks.block_bytes() as usize;
+    pub(super) fn format(&self, tx: &B::Tx, params: Params) -> Result<(), ZapError> {
+        let bytes = self.blocks.block_bytes(Some(tx)) as usize;
         let shift = block_shift(bytes).map_err(self.damage(0))?;
         let mut first = IoBuf::zeroed(bytes);
         Header::new(shift, params).encode(&mut first);
         for index in 0..1 << embedded_shift(shift) {
             put_u64(&mut first, embedded_at(shift, index), 1);
         }
-        self.write(tx, 0, first).await?;
+        self.write(tx, 0, first)?;
         let leaf = Leaf::format(IoBuf::zeroed(bytes), 0, 0, leaf_flags(params.normflags));
-        self.write(tx, 1, leaf.bytes).await
+        self.write(tx, 1, leaf.bytes)
     }
 
     /// Which block is the leaf of this hash.
@@ -113,22 +125,20 @@ impl<B: Blocks> Fat<'_, B> {
             let header = self.header().await?;
             let block = self.leaf_block(&header, key.hash).await?;
             let data = self.read(block).await?;
-            let there = Leaf::open(&data[..], key.hash).and_then(|leaf| leaf.find(key));
-            let there = there.map_err(self.damage(block))?;
-            drop(data);
+            let leaf = Leaf::open(&data[..], key.hash).map_err(self.damage(block))?;
+            let there = leaf.find(key).map_err(self.damage(block))?;
             if there.is_some() && how != Put::Update {
                 return Err(ZapError::Exists { object: self.blocks.object(), name: key.shown() });
             }
             let cd = if let Put::AddWithCd(cd) = how { Some(cd) } else { None };
-            let change = |bytes: &mut [u8]| {
-                let mut leaf = Leaf::open(bytes, key.hash)?;
-                match there {
-                    Some(entry) => leaf.replace_value(entry.chunk, value),
-                    None => leaf.insert(key, value, cd),
-                }
+            let change = match there {
+                Some(entry) => leaf.replacement(entry.chunk, value),
+                None => leaf.insertion(key, value, cd),
             };
-            let fitted = self.blocks.modify_block(tx, BlockId::new(block), change).await?;
-            if fitted.map_err(self.damage(block))? {
+            let change = change.map_err(self.damage(block))?;
+            drop(data);
+            if let Some(change) = change {
+                self.change_leaf(tx, block, change).await?;
                 return if there.is_none() { self.count(tx, 1).await } else { Ok(()) };
             }
             self.split(tx, key.hash).await?;
@@ -141,16 +151,18 @@ impl<B: Blocks> Fat<'_, B> {
         let header = self.header().await?;
         let block = self.leaf_block(&header, key.hash).await?;
         let data = self.read(block).await?;
-        let there = Leaf::open(&data[..], key.hash).and_then(|leaf| leaf.find_linked(key));
-        let there = there.map_err(self.damage(block))?;
-        drop(data);
-        let Some((link, entry)) = there else {
+        let leaf = Leaf::open(&data[..], key.hash).map_err(self.damage(block))?;
+        let Some((link, entry)) = leaf.find_linked(key).map_err(self.damage(block))? else {
             return Err(ZapError::NotFound { object: self.blocks.object(), name: key.shown() });
         };
-        let change = |bytes: &mut [u8]| Leaf::open(bytes, key.hash)?.remove(link, &entry);
-        let removed = self.blocks.modify_block(tx, BlockId::new(block), change).await?;
-        removed.map_err(self.damage(block))?;
+        let change = leaf.removal(link, &entry).map_err(self.damage(block))?;
+        drop(data);
+        self.change_leaf(tx, block, change).await?;
         self.count(tx, -1).await
+    }
+
+    async fn change_leaf(&self, tx: &B::Tx, block: u64, change: LeafChange) -> Result<(), ZapError> {
+        Ok(self.blocks.modify_block(tx, BlockId::new(block), move |bytes| change.carry_out(bytes)).await?)
     }
 
     /// Up to `limit` entries from `cursor` on.
@@ -199,7 +211,7 @@ impl<B: Blocks> Fat<'_, B> {
     }
 
     fn check_size(&self, key: &Key, value: &ZapValue) -> Result<(), ZapError> {
-        let shift = block_shift(self.blocks.block_bytes() as usize).map_err(self.damage(0))?;
+        let shift = block_shift(self.blocks.block_bytes(self.tx) as usize).map_err(self.damage(0))?;
         let need = 1 + array_chunks(key.bytes.len()) + array_chunks(value.bytes_len());
         if value.bytes_len() > ondisk::zap::VALUE_MAX_BYTES || need > usize::from(Shape { shift }.chunks()) {
             return Err(ZapError::ValueTooLarge { object: self.blocks.object(), bytes: value.bytes_len() });
@@ -234,9 +246,9 @@ impl<B: Blocks> Fat<'_, B> {
         header.free_block += 1;
         header.leaves = header.leaves.saturating_add(1);
         self.put_header(tx, header).await?;
-        self.write(tx, new_block, high).await?;
+        self.write(tx, new_block, high)?;
         self.set_pointers(tx, &header, first, 1 << spare, new_block).await?;
-        self.write(tx, block, low).await
+        self.write(tx, block, low)
     }
 
     /// That `count` pointers from `first` on lead to `block`, as the leaf's prefix says.
@@ -308,7 +320,7 @@ impl<B: Blocks> Fat<'_, B> {
         header.table.blocks = 1;
         header.table.shift += 1;
         header.free_block += 1;
-        self.write(tx, header.table.block, table).await?;
+        self.write(tx, header.table.block, table)?;
         self.put_header(tx, header).await
     }
 
@@ -328,7 +340,7 @@ impl<B: Blocks> Fat<'_, B> {
                     put_u64(&mut new, 16 * index, pointer);
                     put_u64(&mut new, 16 * index + 8, pointer);
                 }
-                self.write(tx, header.table.next_block + 2 * step + part as u64, new).await?;
+                self.write(tx, header.table.next_block + 2 * step + part as u64, new)?;
             }
         }
         let old = header.table;

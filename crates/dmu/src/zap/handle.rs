@@ -1,51 +1,22 @@
 //! The handle that everybody uses: micro or fat, locked.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use async_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use async_lock::RwLockReadGuard;
 use device::IoBuf;
 use ondisk::zap::{BLOCK_HEADER, BLOCK_MICRO, FAT_BLOCK_SHIFT, MICRO_MAX_BYTES, MZAP_NAME_BYTES};
-use units::{BlockId, Txg};
+use units::BlockId;
 
 use super::Blocks;
 use super::bytes::u64_at;
 use super::cursor::{Cursor, ZapEntry};
 use super::error::{Damage, ZapError};
 use super::fat::{Fat, Put};
+use super::guard::{Form, Writing};
 use super::header::Params;
 use super::key::Key;
 use super::micro::{self, MICRO_GROW_BYTES, MicroEntry, MicroIndex, Place};
 use super::value::ZapValue;
-
-/// What all handles of one ZAP share; lives in the dnode, made at first use.
-#[derive(Debug, Default)]
-pub struct Shared(OnceLock<Box<RwLock<State>>>);
-
-impl Shared {
-    fn lock(&self) -> &RwLock<State> {
-        self.0.get_or_init(Box::default)
-    }
-}
-
-#[derive(Debug, Default)]
-struct State {
-    form: Form,
-    /// The group of the newest change. An older group's change would start from newer
-    /// contents, and be missing in them.
-    changed: Txg,
-}
-
-/// What is known of a ZAP's form.
-#[derive(Debug, Default)]
-enum Form {
-    /// Not looked at yet.
-    #[default]
-    Unknown,
-    /// A single block, indexed.
-    Micro(MicroIndex),
-    /// Header, table and leaves.
-    Fat,
-}
 
 /// A ZAP object, ready for use. Clones and further handles of the same object share one lock:
 /// any number of readers, or one writer.
@@ -66,7 +37,7 @@ impl<B: Blocks> Zap<B> {
     /// [`ZapError::Damaged`] when the first block is not that of a ZAP.
     pub async fn open(blocks: Arc<B>) -> Result<Self, ZapError> {
         let zap = Self { blocks };
-        zap.read_state().await?;
+        zap.read_form().await?;
         Ok(zap)
     }
 
@@ -85,18 +56,18 @@ impl<B: Blocks> Zap<B> {
     ) -> Result<Self, ZapError> {
         let params = Params { salt: salt | 1, normflags, flags };
         let zap = Self { blocks };
-        let mut state = zap.blocks.shared().lock().write().await;
-        state.changed = B::txg(tx);
-        if flags != 0 {
-            zap.fat().format(tx, params).await?;
-            state.form = Form::Fat;
+        let mut form = Writing::begin(&*zap.blocks, tx).await;
+        *form = if flags != 0 {
+            zap.fat_in(tx).format(tx, params)?;
+            Form::Fat
         } else {
-            let mut block = IoBuf::zeroed(zap.blocks.block_bytes() as usize);
+            let mut block = IoBuf::zeroed(zap.blocks.block_bytes(Some(tx)) as usize);
             micro::format(&mut block, &params);
-            state.form = Form::Micro(MicroIndex::load(&block).map_err(|damage| zap.damage(damage))?);
-            zap.blocks.write_block(tx, BlockId::new(0), Arc::new(block)).await?;
-        }
-        drop(state);
+            let index = MicroIndex::load(&block).map_err(|damage| zap.damage(damage))?;
+            zap.blocks.write_block(tx, BlockId::new(0), Arc::new(block))?;
+            Form::Micro(index)
+        };
+        drop(form);
         Ok(zap)
     }
 
@@ -111,10 +82,10 @@ impl<B: Blocks> Zap<B> {
     /// # Errors
     /// [`ZapError::BadName`], damage, and those of reading.
     pub async fn lookup(&self, name: &[u8]) -> Result<Option<ZapValue>, ZapError> {
-        match &self.read_state().await?.form {
+        match &*self.read_form().await? {
             Form::Micro(index) => Ok(self.micro_lookup(index, name).await?.map(ZapValue::from)),
             _ => {
-                let key = self.fat_name(name).await?;
+                let key = self.fat().name_key(name).await?;
                 self.fat().lookup(&key, |leaf, entry| leaf.value(entry)).await
             }
         }
@@ -125,10 +96,10 @@ impl<B: Blocks> Zap<B> {
     /// # Errors
     /// As [`Zap::lookup`]; [`ZapError::NotU64`] when the value is of another form.
     pub async fn lookup_u64(&self, name: &[u8]) -> Result<Option<u64>, ZapError> {
-        let value = match &self.read_state().await?.form {
+        let value = match &*self.read_form().await? {
             Form::Micro(index) => return self.micro_lookup(index, name).await,
             _ => {
-                let key = self.fat_name(name).await?;
+                let key = self.fat().name_key(name).await?;
                 self.fat().lookup(&key, |leaf, entry| leaf.value_u64(entry)).await?
             }
         };
@@ -180,13 +151,13 @@ impl<B: Blocks> Zap<B> {
     /// # Errors
     /// [`ZapError::NotFound`], damage, and those of reading and writing.
     pub async fn remove(&self, tx: &B::Tx, name: &[u8]) -> Result<(), ZapError> {
-        let mut state = self.write_state(tx).await?;
-        let Form::Micro(index) = &mut state.form else {
-            let key = self.fat_name(name).await?;
-            return self.fat().remove(tx, &key).await;
+        let mut form = self.write_form(tx).await?;
+        let Form::Micro(index) = &mut *form else {
+            let key = self.fat_in(tx).name_key(name).await?;
+            return self.fat_in(tx).remove(tx, &key).await;
         };
         let key = Key::name(self.blocks.object(), &index.params, name)?;
-        let block = self.blocks.read_block(BlockId::new(0)).await?;
+        let block = self.blocks.read_block(Some(tx), BlockId::new(0)).await?;
         let found = index.find(&block, &key).map_err(|damage| self.damage(damage))?;
         drop(block);
         let Some((place, slot)) = found else {
@@ -203,7 +174,7 @@ impl<B: Blocks> Zap<B> {
     /// # Errors
     /// Damage, and those of reading.
     pub async fn count(&self) -> Result<u64, ZapError> {
-        match &self.read_state().await?.form {
+        match &*self.read_form().await? {
             Form::Micro(index) => Ok(index.len()),
             _ => Ok(self.fat().header().await?.entries),
         }
@@ -214,15 +185,15 @@ impl<B: Blocks> Zap<B> {
     /// # Errors
     /// Damage, and those of reading.
     pub async fn entries(&self, from: Cursor, limit: usize) -> Result<Vec<ZapEntry>, ZapError> {
-        let state = self.read_state().await?;
-        let Form::Micro(index) = &state.form else {
+        let form = self.read_form().await?;
+        let Form::Micro(index) = &*form else {
             return self.fat().entries(from, limit).await;
         };
         let hash_bits = index.params.hash_bits();
         let Some((hash, cd)) = from.unpack(hash_bits) else {
             return Ok(Vec::new());
         };
-        let block = self.blocks.read_block(BlockId::new(0)).await?;
+        let block = self.blocks.read_block(None, BlockId::new(0)).await?;
         let whole = |((hash, cd), slot): (Place, u16)| {
             let entry = micro::entry(&block, slot)?;
             Ok(ZapEntry {
@@ -248,8 +219,8 @@ impl<B: Blocks> Zap<B> {
     /// # Errors
     /// As [`Zap::lookup`].
     pub async fn lookup_words(&self, words: &[u64]) -> Result<Option<ZapValue>, ZapError> {
-        let _state = self.read_state().await?;
-        let key = self.fat_words(words).await?;
+        let _form = self.read_form().await?;
+        let key = self.fat().words_key(words).await?;
         self.fat().lookup(&key, |leaf, entry| leaf.value(entry)).await
     }
 
@@ -258,9 +229,9 @@ impl<B: Blocks> Zap<B> {
     /// # Errors
     /// As [`Zap::update`].
     pub async fn update_words(&self, tx: &B::Tx, words: &[u64], value: &ZapValue) -> Result<(), ZapError> {
-        let _state = self.write_state(tx).await?;
-        let key = self.fat_words(words).await?;
-        self.fat().put(tx, &key, value, Put::Update).await
+        let _form = self.write_form(tx).await?;
+        let key = self.fat_in(tx).words_key(words).await?;
+        self.fat_in(tx).put(tx, &key, value, Put::Update).await
     }
 
     /// Removes a key of words, in a ZAP with `u64` keys.
@@ -268,30 +239,28 @@ impl<B: Blocks> Zap<B> {
     /// # Errors
     /// As [`Zap::remove`].
     pub async fn remove_words(&self, tx: &B::Tx, words: &[u64]) -> Result<(), ZapError> {
-        let _state = self.write_state(tx).await?;
-        let key = self.fat_words(words).await?;
-        self.fat().remove(tx, &key).await
+        let _form = self.write_form(tx).await?;
+        let key = self.fat_in(tx).words_key(words).await?;
+        self.fat_in(tx).remove(tx, &key).await
     }
 
+    /// To look at.
     fn fat(&self) -> Fat<'_, B> {
-        Fat { blocks: &self.blocks }
+        Fat { blocks: &self.blocks, tx: None }
+    }
+
+    /// To change, as `tx` has it by then.
+    fn fat_in<'a>(&'a self, tx: &'a B::Tx) -> Fat<'a, B> {
+        Fat { blocks: &self.blocks, tx: Some(tx) }
     }
 
     fn damage(&self, damage: Damage) -> ZapError {
         damage.at(self.blocks.object(), 0)
     }
 
-    async fn fat_name(&self, name: &[u8]) -> Result<Key, ZapError> {
-        Key::name(self.blocks.object(), &self.fat().header().await?.params, name)
-    }
-
-    async fn fat_words(&self, words: &[u64]) -> Result<Key, ZapError> {
-        Key::words(self.blocks.object(), &self.fat().header().await?.params, words)
-    }
-
     async fn micro_lookup(&self, index: &MicroIndex, name: &[u8]) -> Result<Option<u64>, ZapError> {
         let key = Key::name(self.blocks.object(), &index.params, name)?;
-        let block = self.blocks.read_block(BlockId::new(0)).await?;
+        let block = self.blocks.read_block(None, BlockId::new(0)).await?;
         let value = || match index.find(&block, &key)? {
             Some((_, slot)) => Ok(Some(micro::entry(&block, slot)?.value)),
             None => Ok(None),
@@ -300,15 +269,15 @@ impl<B: Blocks> Zap<B> {
     }
 
     async fn put(&self, tx: &B::Tx, name: &[u8], value: &ZapValue, how: Put) -> Result<(), ZapError> {
-        let mut state = self.write_state(tx).await?;
-        if let Form::Micro(index) = &mut state.form
+        let mut form = self.write_form(tx).await?;
+        if let Form::Micro(index) = &mut *form
             && self.micro_put(tx, index, name, value, how).await?
         {
             return Ok(());
         }
-        self.turn_fat(tx, &mut state.form).await?;
-        let key = self.fat_name(name).await?;
-        self.fat().put(tx, &key, value, how).await
+        self.turn_fat(tx, &mut form).await?;
+        let key = self.fat_in(tx).name_key(name).await?;
+        self.fat_in(tx).put(tx, &key, value, how).await
     }
 
     /// Adds or updates in a micro ZAP. `false`: it takes a fat one, nothing changed.
@@ -321,7 +290,7 @@ impl<B: Blocks> Zap<B> {
         how: Put,
     ) -> Result<bool, ZapError> {
         let key = Key::name(self.blocks.object(), &index.params, name)?;
-        let block = self.blocks.read_block(BlockId::new(0)).await?;
+        let block = self.blocks.read_block(Some(tx), BlockId::new(0)).await?;
         let found = index.find(&block, &key).map_err(|damage| self.damage(damage))?;
         drop(block);
         if found.is_some() && how != Put::Update {
@@ -344,17 +313,18 @@ impl<B: Blocks> Zap<B> {
         let Some(slot) = index.free_slot() else {
             return Ok(false);
         };
-        let change = |bytes: &mut [u8]| {
-            micro::put_entry(bytes, slot, &MicroEntry { name: &key.bytes, cd, value });
+        let Key { hash, bytes: name, .. } = key;
+        let change = move |bytes: &mut [u8]| {
+            micro::put_entry(bytes, slot, &MicroEntry { name: &name, cd, value });
         };
         self.blocks.modify_block(tx, BlockId::new(0), change).await?;
-        index.fill(key.hash, cd);
+        index.fill(hash, cd);
         Ok(true)
     }
 
     /// Makes room for more entries. `false`: the block is as large as a micro ZAP may be.
     async fn micro_grow(&self, tx: &B::Tx, index: &mut MicroIndex) -> Result<bool, ZapError> {
-        let bytes = self.blocks.block_bytes();
+        let bytes = self.blocks.block_bytes(Some(tx));
         let larger = bytes + MICRO_GROW_BYTES;
         if larger as usize > MICRO_MAX_BYTES {
             return Ok(false);
@@ -369,50 +339,47 @@ impl<B: Blocks> Zap<B> {
         let Form::Micro(index) = form else {
             return Ok(());
         };
-        let block = self.blocks.read_block(BlockId::new(0)).await?;
+        let block = self.blocks.read_block(Some(tx), BlockId::new(0)).await?;
         self.blocks.set_block_bytes(tx, 1 << FAT_BLOCK_SHIFT).await?;
         let params = index.params;
-        self.fat().format(tx, params).await?;
+        self.fat_in(tx).format(tx, params)?;
         for ((hash, cd), slot) in index.from(0, 0) {
             let entry = micro::entry(&block, slot).map_err(|damage| self.damage(damage))?;
             let key = Key::rehashed(entry.name, hash);
-            self.fat().put(tx, &key, &ZapValue::from(entry.value), Put::AddWithCd(cd)).await?;
+            self.fat_in(tx).put(tx, &key, &ZapValue::from(entry.value), Put::AddWithCd(cd)).await?;
         }
         *form = Form::Fat;
         Ok(())
     }
 
-    async fn read_state(&self) -> Result<RwLockReadGuard<'_, State>, ZapError> {
-        let lock = self.blocks.shared().lock();
+    async fn read_form(&self) -> Result<RwLockReadGuard<'_, Form>, ZapError> {
         loop {
-            let state = lock.read().await;
-            if !matches!(state.form, Form::Unknown) {
-                return Ok(state);
+            let form = self.blocks.shared().read().await;
+            if !matches!(*form, Form::Unknown) {
+                return Ok(form);
             }
-            drop(state);
-            drop(self.known_state().await?);
+            drop(form);
+            let mut guard = self.blocks.shared().write().await;
+            self.know(guard.form()).await?;
         }
     }
 
-    async fn write_state(&self, tx: &B::Tx) -> Result<RwLockWriteGuard<'_, State>, ZapError> {
-        let mut state = self.known_state().await?;
-        let txg = B::txg(tx);
-        assert!(txg >= state.changed, "ZAP {} changed by an older group", self.blocks.object());
-        state.changed = txg;
-        Ok(state)
+    async fn write_form<'a>(&self, tx: &'a B::Tx) -> Result<Writing<'a, B>, ZapError> {
+        let mut form = Writing::begin(&*self.blocks, tx).await;
+        self.know(&mut form).await?;
+        Ok(form)
     }
 
-    async fn known_state(&self) -> Result<RwLockWriteGuard<'_, State>, ZapError> {
-        let mut state = self.blocks.shared().lock().write().await;
-        if matches!(state.form, Form::Unknown) {
-            state.form = self.look().await?;
+    async fn know(&self, form: &mut Form) -> Result<(), ZapError> {
+        if matches!(form, Form::Unknown) {
+            *form = self.look().await?;
         }
-        Ok(state)
+        Ok(())
     }
 
     /// Reads the first block and says what it begins.
     async fn look(&self) -> Result<Form, ZapError> {
-        let block = self.blocks.read_block(BlockId::new(0)).await?;
+        let block = self.blocks.read_block(None, BlockId::new(0)).await?;
         if block.len() < 512 {
             return Err(self.damage(Damage("block too small for a ZAP")));
         }

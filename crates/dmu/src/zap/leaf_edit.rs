@@ -1,9 +1,9 @@
 //! Changing a leaf in place.
 //!
-//! Every change first walks what it will touch and only then writes, so that damage found on
-//! the way leaves the leaf as it was.
+//! Every change is planned first, by a walk over all that it will touch; carrying it out then only
+//! writes. So damage is found before anything has changed.
 
-use std::ops::DerefMut;
+use std::ops::{Deref, DerefMut};
 
 use ondisk::zap::{
     ARRAY_BYTES, BLOCK_LEAF, CHAIN_END, CHUNK_ARRAY, CHUNK_BYTES, CHUNK_ENTRY, CHUNK_FREE, ENTRIES_CD_SORTED,
@@ -23,14 +23,54 @@ pub(super) const fn leaf_flags(normflags: u64) -> u8 {
 }
 
 /// What an entry is made of.
-struct Parts<'a> {
+struct Parts {
     hash: u64,
     cd: u32,
     name_ints: u16,
-    name: &'a [u8],
-    value_int_bytes: u8,
-    value_ints: u16,
-    value: &'a [u8],
+    name: Vec<u8>,
+    value: Value,
+}
+
+/// A value as a leaf stores it.
+struct Value {
+    int_bytes: u8,
+    ints: u16,
+    bytes: Vec<u8>,
+}
+
+impl From<&ZapValue> for Value {
+    fn from(value: &ZapValue) -> Self {
+        Self { int_bytes: value.int_bytes(), ints: value.len() as u16, bytes: value.be_bytes() }
+    }
+}
+
+/// A change of a leaf that fits it: to be carried out on the very bytes that it was planned for.
+pub(super) struct LeafChange(Kind);
+
+enum Kind {
+    /// An entry comes in after the link at `link`, made of these chunks: its own, then its arrays'.
+    Insert { link: usize, chunks: Vec<u16>, parts: Parts },
+    /// The entry in chunk `entry` gets another value in `chunks`; of them, `more` were free before.
+    Replace { entry: u16, chunks: Vec<u16>, more: Vec<u16>, spare: Vec<u16>, value: Value },
+    /// The entry that the link at `link` leads to goes, with its arrays.
+    Remove { link: usize, next: u16, chunks: Vec<u16> },
+}
+
+impl LeafChange {
+    /// Changes the leaf.
+    pub(super) fn carry_out(self, bytes: &mut [u8]) {
+        let shape = Shape { shift: bytes.len().trailing_zeros() };
+        let mut leaf = Leaf { bytes, shape };
+        match self.0 {
+            Kind::Insert { link, chunks, parts } => leaf.insert(link, &chunks, &parts),
+            Kind::Replace { entry, chunks, more, spare, value } => {
+                leaf.pop_free(&more);
+                leaf.push_free(&spare);
+                leaf.put_value(entry, &chunks, &value);
+            }
+            Kind::Remove { link, next, chunks } => leaf.remove(link, next, &chunks),
+        }
+    }
 }
 
 impl<T: DerefMut<Target = [u8]>> Leaf<T> {
@@ -57,86 +97,142 @@ impl<T: DerefMut<Target = [u8]>> Leaf<T> {
         leaf
     }
 
-    /// Adds an entry, which must not be there; with the lowest differentiator that is free for
-    /// its hash unless `cd` gives one. `false`: not enough room, nothing changed.
-    pub(super) fn insert(&mut self, key: &Key, value: &ZapValue, cd: Option<u32>) -> Result<bool, Damage> {
-        let value_bytes = value.be_bytes();
-        let parts = Parts {
-            hash: key.hash,
-            cd: cd.map_or_else(|| self.unused_cd(key.hash), Ok)?,
-            name_ints: key.ints,
-            name: &key.bytes,
-            value_int_bytes: value.int_bytes(),
-            value_ints: value.len() as u16,
-            value: &value_bytes,
-        };
-        self.insert_parts(&parts)
-    }
-
-    fn insert_parts(&mut self, parts: &Parts<'_>) -> Result<bool, Damage> {
-        let name_chunks = array_chunks(parts.name.len());
-        let need = 1 + name_chunks + array_chunks(parts.value.len());
-        if usize::from(self.free_chunks()) < need {
-            return Ok(false);
-        }
-        let link = self.link_for(parts.hash, parts.cd)?;
-        let chunks = self.free_front(need)?;
-        self.pop_free(&chunks);
-        let (name, value) = chunks[1..].split_at(name_chunks);
-        self.write_array(name, parts.name);
-        self.write_array(value, parts.value);
+    fn insert(&mut self, link: usize, chunks: &[u16], parts: &Parts) {
+        self.pop_free(chunks);
+        let (name, value) = chunks[1..].split_at(array_chunks(parts.name.len()));
+        self.write_array(name, &parts.name);
+        self.write_array(value, &parts.value.bytes);
         let at = self.shape.chunk_at(chunks[0]);
         let next = u16_at(&self.bytes, link);
         let entry = &mut self.bytes[at..at + CHUNK_BYTES];
         entry[0] = CHUNK_ENTRY;
-        entry[1] = parts.value_int_bytes;
+        entry[1] = parts.value.int_bytes;
         put_u16(entry, ENTRY_NEXT_AT, next);
         put_u16(entry, 4, name.first().copied().unwrap_or(CHAIN_END));
         put_u16(entry, 6, parts.name_ints);
         put_u16(entry, 8, value.first().copied().unwrap_or(CHAIN_END));
-        put_u16(entry, 10, parts.value_ints);
+        put_u16(entry, 10, parts.value.ints);
         put_u32(entry, 12, parts.cd);
         put_u64(entry, 16, parts.hash);
         put_u16(&mut self.bytes, link, chunks[0]);
         let entries = self.entries();
         put_u16(&mut self.bytes, 30, entries.saturating_add(1));
-        Ok(true)
     }
 
-    /// Gives the entry in chunk `chunk` another value. `false`: not enough room, nothing changed.
-    pub(super) fn replace_value(&mut self, chunk: u16, value: &ZapValue) -> Result<bool, Damage> {
-        let entry = self.entry(chunk)?;
-        let mut chunks = self.array_list(entry.value_chunk)?;
-        let bytes = value.be_bytes();
-        let need = array_chunks(bytes.len());
-        if need > chunks.len() + usize::from(self.free_chunks()) {
-            return Ok(false);
-        }
-        if need > chunks.len() {
-            let more = self.free_front(need - chunks.len())?;
-            self.pop_free(&more);
-            chunks.extend(more);
-        } else {
-            let spare = chunks.split_off(need);
-            self.push_free(&spare)?;
-        }
-        self.write_array(&chunks, &bytes);
-        let at = self.shape.chunk_at(chunk);
-        self.bytes[at + 1] = value.int_bytes();
+    fn put_value(&mut self, entry: u16, chunks: &[u16], value: &Value) {
+        self.write_array(chunks, &value.bytes);
+        let at = self.shape.chunk_at(entry);
+        self.bytes[at + 1] = value.int_bytes;
         put_u16(&mut self.bytes, at + 8, chunks.first().copied().unwrap_or(CHAIN_END));
-        put_u16(&mut self.bytes, at + 10, value.len() as u16);
-        Ok(true)
+        put_u16(&mut self.bytes, at + 10, value.ints);
     }
 
-    /// Removes the entry that the link at `link` leads to.
-    pub(super) fn remove(&mut self, link: usize, entry: &Entry) -> Result<(), Damage> {
+    fn remove(&mut self, link: usize, next: u16, chunks: &[u16]) {
+        self.push_free(chunks);
+        put_u16(&mut self.bytes, link, next);
+        let entries = self.entries();
+        put_u16(&mut self.bytes, 30, entries.saturating_sub(1));
+    }
+
+    /// Takes chunks that [`Leaf::free_front`] found off the free list.
+    fn pop_free(&mut self, chunks: &[u16]) {
+        if let Some(&last) = chunks.last() {
+            let next = u16_at(&self.bytes, self.shape.chunk_at(last) + NEXT_AT);
+            put_u16(&mut self.bytes, 34, next);
+            let free = self.free_chunks();
+            put_u16(&mut self.bytes, 28, free.saturating_sub(chunks.len() as u16));
+        }
+    }
+
+    /// Zeroes chunks and puts them at the front of the free list, in their order.
+    fn push_free(&mut self, chunks: &[u16]) {
+        if chunks.is_empty() {
+            return;
+        }
+        let free = usize::from(self.free_chunks()) + chunks.len();
+        let mut next = self.free_list();
+        for &chunk in chunks.iter().rev() {
+            let at = self.shape.chunk_at(chunk);
+            let bytes = &mut self.bytes[at..at + CHUNK_BYTES];
+            bytes.fill(0);
+            bytes[0] = CHUNK_FREE;
+            put_u16(bytes, NEXT_AT, next);
+            next = chunk;
+        }
+        put_u16(&mut self.bytes, 34, next);
+        put_u16(&mut self.bytes, 28, free as u16);
+    }
+
+    /// Fills array chunks with bytes and links them.
+    fn write_array(&mut self, chunks: &[u16], bytes: &[u8]) {
+        for (index, (&chunk, part)) in chunks.iter().zip(bytes.chunks(ARRAY_BYTES)).enumerate() {
+            let at = self.shape.chunk_at(chunk);
+            let into = &mut self.bytes[at..at + CHUNK_BYTES];
+            into.fill(0);
+            into[0] = CHUNK_ARRAY;
+            into[1..1 + part.len()].copy_from_slice(part);
+            put_u16(into, NEXT_AT, chunks.get(index + 1).copied().unwrap_or(CHAIN_END));
+        }
+    }
+}
+
+impl<T: Deref<Target = [u8]>> Leaf<T> {
+    /// How to add an entry, which must not be there; with the lowest differentiator that is free for
+    /// its hash unless `cd` gives one. `None`: there is not enough room.
+    pub(super) fn insertion(
+        &self,
+        key: &Key,
+        value: &ZapValue,
+        cd: Option<u32>,
+    ) -> Result<Option<LeafChange>, Damage> {
+        self.insertion_of(Parts {
+            hash: key.hash,
+            cd: cd.map_or_else(|| self.unused_cd(key.hash), Ok)?,
+            name_ints: key.ints,
+            name: key.bytes.clone(),
+            value: Value::from(value),
+        })
+    }
+
+    fn insertion_of(&self, parts: Parts) -> Result<Option<LeafChange>, Damage> {
+        let need = 1 + array_chunks(parts.name.len()) + array_chunks(parts.value.bytes.len());
+        if usize::from(self.free_chunks()) < need {
+            return Ok(None);
+        }
+        let link = self.link_for(parts.hash, parts.cd)?;
+        let chunks = self.free_front(need)?;
+        Ok(Some(LeafChange(Kind::Insert { link, chunks, parts })))
+    }
+
+    /// How to give the entry in chunk `entry` another value. `None`: there is not enough room.
+    pub(super) fn replacement(&self, entry: u16, value: &ZapValue) -> Result<Option<LeafChange>, Damage> {
+        let value = Value::from(value);
+        let mut chunks = self.array_list(self.entry(entry)?.value_chunk)?;
+        let need = array_chunks(value.bytes.len());
+        if need > chunks.len() + usize::from(self.free_chunks()) {
+            return Ok(None);
+        }
+        let spare = chunks.split_off(need.min(chunks.len()));
+        let more = self.free_front(need - chunks.len())?;
+        chunks.extend(&more);
+        self.check_free(spare.len())?;
+        Ok(Some(LeafChange(Kind::Replace { entry, chunks, more, spare, value })))
+    }
+
+    /// How to remove the entry that the link at `link` leads to.
+    pub(super) fn removal(&self, link: usize, entry: &Entry) -> Result<LeafChange, Damage> {
         let mut chunks = vec![entry.chunk];
         chunks.extend(self.array_list(entry.name_chunk)?);
         chunks.extend(self.array_list(entry.value_chunk)?);
-        self.push_free(&chunks)?;
-        put_u16(&mut self.bytes, link, entry.next);
-        let entries = self.entries();
-        put_u16(&mut self.bytes, 30, entries.saturating_sub(1));
+        self.check_free(chunks.len())?;
+        Ok(LeafChange(Kind::Remove { link, next: entry.next, chunks }))
+    }
+
+    /// Whether so many chunks more can be free.
+    fn check_free(&self, more: usize) -> Result<(), Damage> {
+        if usize::from(self.free_chunks()) + more > usize::from(self.shape.chunks()) {
+            return Err(Damage("leaf would have more free chunks than chunks"));
+        }
         Ok(())
     }
 
@@ -183,50 +279,6 @@ impl<T: DerefMut<Target = [u8]>> Leaf<T> {
         Ok(chunks)
     }
 
-    /// Takes chunks that [`Leaf::free_front`] found off the free list.
-    fn pop_free(&mut self, chunks: &[u16]) {
-        if let Some(&last) = chunks.last() {
-            let next = u16_at(&self.bytes, self.shape.chunk_at(last) + NEXT_AT);
-            put_u16(&mut self.bytes, 34, next);
-            let free = self.free_chunks();
-            put_u16(&mut self.bytes, 28, free.saturating_sub(chunks.len() as u16));
-        }
-    }
-
-    /// Zeroes chunks and puts them at the front of the free list, in their order.
-    fn push_free(&mut self, chunks: &[u16]) -> Result<(), Damage> {
-        let free = usize::from(self.free_chunks()) + chunks.len();
-        if free > usize::from(self.shape.chunks()) {
-            return Err(Damage("leaf would have more free chunks than chunks"));
-        }
-        let mut next = self.free_list();
-        for &chunk in chunks.iter().rev() {
-            let at = self.shape.chunk_at(chunk);
-            let bytes = &mut self.bytes[at..at + CHUNK_BYTES];
-            bytes.fill(0);
-            bytes[0] = CHUNK_FREE;
-            put_u16(bytes, NEXT_AT, next);
-            next = chunk;
-        }
-        put_u16(&mut self.bytes, 34, next);
-        put_u16(&mut self.bytes, 28, free as u16);
-        Ok(())
-    }
-
-    /// Fills array chunks with bytes and links them.
-    fn write_array(&mut self, chunks: &[u16], bytes: &[u8]) {
-        for (index, (&chunk, part)) in chunks.iter().zip(bytes.chunks(ARRAY_BYTES)).enumerate() {
-            let at = self.shape.chunk_at(chunk);
-            let into = &mut self.bytes[at..at + CHUNK_BYTES];
-            into.fill(0);
-            into[0] = CHUNK_ARRAY;
-            into[1..1 + part.len()].copy_from_slice(part);
-            put_u16(into, NEXT_AT, chunks.get(index + 1).copied().unwrap_or(CHAIN_END));
-        }
-    }
-}
-
-impl<T: std::ops::Deref<Target = [u8]>> Leaf<T> {
     /// Parts the entries by the bit after the leaf's prefix into two fresh leaves, made of the
     /// blocks `low` and `high`.
     pub(super) fn split_into(&self, low: &mut [u8], high: &mut [u8], flags: u8) -> Result<(), Damage> {
@@ -252,16 +304,11 @@ impl<T: std::ops::Deref<Target = [u8]>> Leaf<T> {
     fn copy_entry(&self, entry: &Entry, to: &mut Leaf<&mut [u8]>) -> Result<(), Damage> {
         let name = self.whole_array(entry.name_chunk)?;
         let value = self.whole_array(entry.value_chunk)?;
-        let parts = Parts {
-            hash: entry.hash,
-            cd: entry.cd,
-            name_ints: entry.name_ints,
-            name: &name,
-            value_int_bytes: entry.value_int_bytes,
-            value_ints: entry.value_ints,
-            value: &value,
-        };
-        if to.insert_parts(&parts)? { Ok(()) } else { Err(Damage("leaf entries share chunks")) }
+        let value = Value { int_bytes: entry.value_int_bytes, ints: entry.value_ints, bytes: value };
+        let parts = Parts { hash: entry.hash, cd: entry.cd, name_ints: entry.name_ints, name, value };
+        let change = to.insertion_of(parts)?.ok_or(Damage("leaf entries share chunks"))?;
+        change.carry_out(to.bytes);
+        Ok(())
     }
 
     /// All bytes of an array's chunks, what is unused at the end included.

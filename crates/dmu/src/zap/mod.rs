@@ -25,10 +25,9 @@
 //!   (test: `iteration_meets_every_lasting_entry_once_while_others_come_and_go`)
 //! - Bytes from a disk give entries or [`ZapError`], never a panic, and no endless chain.
 //!   (test: `arbitrary_blocks_give_errors_and_never_panic`)
-//! - One ZAP's changes come in the order of their groups: who changes a ZAP in parallel takes a
-//!   lock of its own before it begins its transaction. Asserted.
 //! - All handles of one object share one lock: readers together, a writer alone. The lock and
-//!   the index of a micro ZAP live in the dnode ([`Shared`]).
+//!   the index of a micro ZAP live in the dnode ([`Shared`]). A plan that changes a ZAP keeps it
+//!   locked until the plan has ended ([`Guard`]).
 //!
 //! The layout is that of OpenZFS (`zap_impl.h`, `zap_leaf.h`); integers in blocks are
 //! little-endian, integers inside leaf arrays big-endian.
@@ -39,6 +38,7 @@ mod create;
 mod cursor;
 mod error;
 mod fat;
+mod guard;
 mod handle;
 mod header;
 mod key;
@@ -51,7 +51,8 @@ pub use blocks::Blocks;
 pub use create::ZapSpec;
 pub use cursor::{Cursor, ZapEntry};
 pub use error::ZapError;
-pub use handle::{Shared, Zap};
+pub use guard::{Guard, Shared};
+pub use handle::Zap;
 pub use header::{ZAP_FLAG_HASH64, ZAP_FLAG_PRE_HASHED_KEY, ZAP_FLAG_UINT64_KEY};
 pub use key::{NORM_TOUPPER, int_name};
 pub use value::ZapValue;

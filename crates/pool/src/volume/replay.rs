@@ -78,10 +78,9 @@ impl VolumeReplay {
         self.check(lr.offset, lr.length)?;
         // A block may reach beyond the volume's end.
         let there = self.size_bytes.saturating_sub(offset).min(bytes.len() as u64);
-        let tx = self.objset.begin(Estimate { write_bytes: there, ..Estimate::default() }).await?;
-        self.data.write(&tx, offset, &bytes[..there as usize]).await?;
-        ctx.note(tx.txg());
-        Ok(())
+        let plan = self.objset.plan(Estimate { write_bytes: there, ..Estimate::default() }).await?;
+        self.data.write(&plan, offset, &bytes[..there as usize]).await?;
+        Ok(plan.apply_with(|txg| ctx.note(txg))?)
     }
 
     /// What the record shares with another volume is read, and written here.
@@ -95,9 +94,9 @@ impl VolumeReplay {
                 bytes.extend_from_slice(&self.objset.zio().read(bp, &Bookmark::default()).await?);
             }
             bytes.resize(room, 0);
-            let tx = self.objset.begin(Estimate { write_bytes: room as u64, ..Estimate::default() }).await?;
-            self.data.write(&tx, offset, &bytes).await?;
-            ctx.note(tx.txg());
+            let plan = self.objset.plan(Estimate { write_bytes: room as u64, ..Estimate::default() }).await?;
+            self.data.write(&plan, offset, &bytes).await?;
+            plan.apply_with(|txg| ctx.note(txg))?;
         }
         Ok(())
     }
@@ -108,9 +107,9 @@ impl VolumeReplay {
         while end > offset {
             let piece = self.data.last_piece(offset, end).await?;
             let estimate = Estimate { frees: true, freed_blocks: piece.blocks, ..Estimate::default() };
-            let tx = self.objset.begin(estimate).await?;
-            self.data.free_piece(&tx, &piece).await?;
-            ctx.note(tx.txg());
+            let plan = self.objset.plan(estimate).await?;
+            self.data.free_piece(&plan, &piece).await?;
+            plan.apply_with(|txg| ctx.note(txg))?;
             end = piece.offset;
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dmu::zap::{Zap, ZapValue};
-use dmu::{DnodeSpec, Estimate, Objset, Tx};
+use dmu::{AnyTransaction, DnodeSpec, Estimate, Objset, Step, Tx};
 use ondisk::sa::{LAYOUTS, REGISTRY, SaAttr};
 use ondisk::{ObjectType, OndiskError};
 use parking_lot::RwLock;
@@ -18,7 +18,7 @@ const WHAT: &str = "attribute tables";
 pub struct SaStore {
     os: Arc<Objset>,
     master: ObjectId,
-    tables: RwLock<SaTables>,
+    tables: Arc<RwLock<SaTables>>,
     /// Held while a table changes on disk.
     growing: async_lock::Mutex<()>,
     salt: u64,
@@ -48,14 +48,14 @@ impl SaStore {
             Some(object) => read_layouts(os, ObjectId::new(object)).await?,
             None => Vec::new(),
         };
-        let tables = RwLock::new(SaTables::new(&registry, &layouts));
+        let tables = Arc::new(RwLock::new(SaTables::new(&registry, &layouts)));
         Ok(Self { os: Arc::clone(os), master, tables, growing: async_lock::Mutex::new(()), salt })
     }
 
     /// The tables of a file system older than version 5, which has only old znodes.
     #[must_use]
     pub fn legacy(os: &Arc<Objset>) -> Self {
-        let tables = RwLock::new(SaTables::new(&[], &[]));
+        let tables = Arc::new(RwLock::new(SaTables::new(&[], &[])));
         let growing = async_lock::Mutex::new(());
         Self { os: Arc::clone(os), master: ObjectId::META_DNODE, tables, growing, salt: 0 }
     }
@@ -73,8 +73,8 @@ impl SaStore {
         Ok(SaImage::parse(&self.tables.read(), kind, bonus, spill)?)
     }
 
-    /// The stored form of `attrs`. Makes layouts that are not there yet, in a transaction of
-    /// its own: call it before the one that stores the result.
+    /// The stored form of `attrs`. Makes layouts that are not there yet, in changes of their own: call it
+    /// before planning the one that stores the result.
     ///
     /// # Errors
     /// [`ZplError::TooBig`]; those of writing the tables.
@@ -101,7 +101,10 @@ impl SaStore {
     pub async fn build_in(&self, tx: &Tx, attrs: &SaAttrs, capacity: usize) -> Result<SaImage> {
         let first = self.with(|tables| attrs.build(tables, capacity))?;
         if let Built::NeedsLayouts(missing) = &first {
-            self.grow_in(tx, missing).await?;
+            self.register(tx).await?;
+            for attrs in missing {
+                self.add_layout(tx, attrs).await?;
+            }
         }
         match self.with(|tables| attrs.build(tables, capacity))? {
             Built::Ready { bonus, spill } => self.parse(ObjectType::SA, bonus, spill),
@@ -109,38 +112,49 @@ impl SaStore {
         }
     }
 
+    /// Registers our attributes and gives `missing` layouts numbers, on disk and in memory.
     async fn grow(&self, missing: &[Arc<[u16]>]) -> Result<()> {
         let _growing = self.growing.lock().await;
-        let tx = self.os.begin(Estimate::default()).await?;
-        self.grow_in(&tx, missing).await
-    }
-
-    /// Registers our attributes and gives `missing` layouts numbers, on disk and in memory.
-    async fn grow_in(&self, tx: &Tx, missing: &[Arc<[u16]>]) -> Result<()> {
-        let master = Zap::open(self.os.hold(self.master).await?).await?;
-        let unregistered = self.with(SaTables::unregistered);
-        if !unregistered.is_empty() {
-            let registry = self.table(tx, &master, REGISTRY, ObjectType::SA_ATTR_REGISTRATION).await?;
-            for (attr, info) in unregistered {
-                registry.update_u64(tx, attr.name().as_bytes(), info.to_word()).await?;
-            }
-            self.tables.write().set_registered();
-        }
+        let plan = self.os.plan(Estimate::default()).await?;
+        self.register(&plan).await?;
+        plan.apply()?;
         for attrs in missing {
-            if self.with(|tables| tables.layout_number(attrs)).is_some() {
-                continue;
-            }
-            let number = self.with(SaTables::next_layout).ok_or(ZplError::NoSpace)?;
-            let layouts = self.table(tx, &master, LAYOUTS, ObjectType::SA_ATTR_LAYOUTS).await?;
-            let value = ZapValue::U16(attrs.to_vec());
-            layouts.update(tx, number.to_string().as_bytes(), &value).await?;
-            self.tables.write().add_layout(number, Arc::clone(attrs));
+            let plan = self.os.plan(Estimate::default()).await?;
+            self.add_layout(&plan, attrs).await?;
+            plan.apply()?;
         }
         Ok(())
     }
 
+    async fn register(&self, tx: &AnyTransaction) -> Result<()> {
+        let unregistered = self.with(SaTables::unregistered);
+        if unregistered.is_empty() {
+            return Ok(());
+        }
+        let registry = self.table(tx, REGISTRY, ObjectType::SA_ATTR_REGISTRATION).await?;
+        for (attr, info) in unregistered {
+            registry.update_u64(tx, attr.name().as_bytes(), info.to_word()).await?;
+        }
+        let tables = Arc::clone(&self.tables);
+        tx.take(Step::then(move |_| tables.write().set_registered()));
+        Ok(())
+    }
+
+    async fn add_layout(&self, tx: &AnyTransaction, attrs: &Arc<[u16]>) -> Result<()> {
+        if self.with(|tables| tables.layout_number(attrs)).is_some() {
+            return Ok(());
+        }
+        let number = self.with(SaTables::next_layout).ok_or(ZplError::NoSpace)?;
+        let layouts = self.table(tx, LAYOUTS, ObjectType::SA_ATTR_LAYOUTS).await?;
+        layouts.update(tx, number.to_string().as_bytes(), &ZapValue::U16(attrs.to_vec())).await?;
+        let (tables, attrs) = (Arc::clone(&self.tables), Arc::clone(attrs));
+        tx.take(Step::then(move |_| tables.write().add_layout(number, attrs)));
+        Ok(())
+    }
+
     /// The table `name`, made when it is not there.
-    async fn table(&self, tx: &Tx, master: &Zap, name: &str, kind: ObjectType) -> Result<Zap> {
+    async fn table(&self, tx: &AnyTransaction, name: &str, kind: ObjectType) -> Result<Zap> {
+        let master = Zap::open(self.os.hold(self.master).await?).await?;
         if let Some(object) = master.lookup_u64(name.as_bytes()).await? {
             return Ok(Zap::open(self.os.hold(ObjectId::new(object)).await?).await?);
         }
@@ -151,7 +165,12 @@ impl SaStore {
 }
 
 /// A new, empty ZAP object without a bonus.
-pub(crate) async fn new_zap(os: &Arc<Objset>, tx: &Tx, kind: ObjectType, salt: u64) -> Result<Zap> {
+pub(crate) async fn new_zap(
+    os: &Arc<Objset>,
+    tx: &AnyTransaction,
+    kind: ObjectType,
+    salt: u64,
+) -> Result<Zap> {
     let dnode = os.allocate(tx, &DnodeSpec::new(kind, 0)).await?;
     let salt = salt ^ dnode.object().get() << 1;
     Ok(Zap::format(dnode, tx, salt, 0, 0).await?)

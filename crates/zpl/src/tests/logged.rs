@@ -26,11 +26,12 @@ pub(super) async fn prime(zfs: &Zfs) {
 /// Puts a record into the log that nothing here would have written, and makes it stable.
 async fn log(zfs: &Zfs, record: LogRecord) {
     {
-        let tx = zfs.begin().await.unwrap();
-        match record.object() {
-            Some(object) => zfs.journal.object(Origin::Client, &tx, true, object, || record),
-            None => zfs.journal.names(Origin::Client, &tx, true, || record),
-        }
+        let plan = zfs.plan().await.unwrap();
+        let told = plan.apply_with(|txg| match record.object() {
+            Some(object) => zfs.journal.object(Origin::Client, txg, true, object, || record),
+            None => zfs.journal.names(Origin::Client, txg, true, || record),
+        });
+        told.unwrap();
     }
     zfs.sync().await.unwrap();
 }
@@ -200,10 +201,11 @@ fn foreign_owners_become_nobodys_number_and_read_as_their_own() {
         // As a pool from elsewhere has it: an index into the table of domains above the number.
         let znode = zfs.znode(object).await.unwrap();
         {
-            let tx = zfs.begin().await.unwrap();
+            let plan = zfs.plan().await.unwrap();
             let mut image = znode.image();
             image.set_word(ZplAttr::Uid, 3 << 32 | 1105);
-            znode.store(&tx, image).unwrap();
+            znode.store(&plan, image).unwrap();
+            plan.apply().unwrap();
         }
         assert_eq!(zfs.attributes(object).await.unwrap().uid, 1105);
         let set = SetAttributes { permissions: Some(0o600), ..SetAttributes::default() };

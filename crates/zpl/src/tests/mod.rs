@@ -11,5 +11,6 @@ mod policies;
 mod random;
 mod space;
 mod unnamed;
+mod whole_or_not;
 mod world;
 mod xattrs;

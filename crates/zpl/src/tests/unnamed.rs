@@ -60,12 +60,13 @@ fn a_longer_name_that_is_listed_is_found_and_can_be_removed() {
         let root = zfs.root();
         let object = file(&zfs, root, "f").await;
         let long = vec![b'l'; 1023];
-        let tx = zfs.begin().await.unwrap();
+        let plan = zfs.plan().await.unwrap();
         let dir = zfs.znode(root).await.unwrap();
         let entry = Dirent { object, kind: Some(FileKind::File) }.encode();
-        dir.zap().unwrap().remove(&tx, b"f").await.unwrap();
-        dir.zap().unwrap().add_u64(&tx, &long, entry).await.unwrap();
-        drop((tx, dir));
+        dir.zap().unwrap().remove(&plan, b"f").await.unwrap();
+        dir.zap().unwrap().add_u64(&plan, &long, entry).await.unwrap();
+        plan.apply().unwrap();
+        drop(dir);
         let zfs = world.remount(zfs).await;
         let listed = zfs.list(root, 0, 100).await.unwrap();
         assert!(listed.iter().any(|entry| entry.name == long));

@@ -247,8 +247,14 @@ impl World {
             allocator.take_changes(txg);
             allocator.sync_done(txg);
         });
+        self.zio.forget_unstable();
         os.txgs().finish(txg);
         log.clean(txg);
+    }
+
+    /// So many bytes of blocks that were read are kept from now on.
+    pub fn keep_blocks(&self, bytes: u64) {
+        self.zio.set_cache_limit(bytes);
     }
 
     /// Everything not synced and not in the log is gone; what is in the log is replayed.

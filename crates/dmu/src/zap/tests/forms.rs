@@ -13,7 +13,7 @@ fn a_micro_zap_grows_by_sectors_to_128_kib_and_then_turns_fat() {
         let mut sizes = vec![512];
         for number in 0..2048_u64 {
             zap.add_u64(&TX, format!("{number}").as_bytes(), number).await.unwrap();
-            let bytes = zap.blocks().block_bytes();
+            let bytes = zap.blocks().block_bytes(None);
             if bytes != sizes[sizes.len() - 1] {
                 sizes.push(bytes);
             }
@@ -37,7 +37,7 @@ fn slots_of_removed_names_are_used_again() {
                 zap.remove(&TX, format!("{}", number - 7).as_bytes()).await.unwrap();
             }
         }
-        assert_eq!(zap.blocks().block_bytes(), 1024);
+        assert_eq!(zap.blocks().block_bytes(None), 1024);
         assert_eq!(zap.count().await.unwrap(), 7);
     });
 }
@@ -47,12 +47,12 @@ fn a_name_of_fifty_bytes_or_an_odd_value_turns_a_micro_zap_fat() {
     block_on(async {
         let stays = micro().await;
         stays.add_u64(&TX, &[b'x'; 49], 1).await.unwrap();
-        assert_eq!(stays.blocks().block_bytes(), 512);
+        assert_eq!(stays.blocks().block_bytes(None), 512);
         for (name, value) in [(&[b'x'; 50][..], ZapValue::from(1)), (b"two", ZapValue::U64(vec![1, 2]))] {
             let turns = micro().await;
             turns.add_u64(&TX, b"before", 5).await.unwrap();
             turns.add(&TX, name, &value).await.unwrap();
-            assert_eq!(turns.blocks().block_bytes(), 16 << 10);
+            assert_eq!(turns.blocks().block_bytes(None), 16 << 10);
             assert_eq!(turns.lookup(name).await.unwrap(), Some(value));
             assert_eq!(turns.lookup_u64(b"before").await.unwrap(), Some(5));
         }

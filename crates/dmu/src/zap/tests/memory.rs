@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use units::{BlockId, ObjectId, Txg};
 
 use crate::DmuError;
-use crate::zap::{Blocks, Shared, Zap};
+use crate::zap::{Blocks, Guard, Shared, Zap};
 
 /// Blocks of one object; block writes are counted.
 #[derive(Default)]
@@ -64,11 +64,7 @@ impl Blocks for Memory {
         ObjectId::new(7)
     }
 
-    fn txg(tx: &Txg) -> Txg {
-        *tx
-    }
-
-    fn block_bytes(&self) -> u32 {
+    fn block_bytes(&self, _: Option<&Txg>) -> u32 {
         self.state.lock().block_bytes
     }
 
@@ -76,13 +72,21 @@ impl Blocks for Memory {
         &self.shared
     }
 
-    async fn read_block(&self, block: BlockId) -> Result<Arc<IoBuf>, DmuError> {
+    fn take_guard(&self, _: &Txg) -> Option<Guard> {
+        None
+    }
+
+    fn keep_guard(_: &Txg, guard: Guard) {
+        drop(guard);
+    }
+
+    async fn read_block(&self, _: Option<&Txg>, block: BlockId) -> Result<Arc<IoBuf>, DmuError> {
         let state = self.state.lock();
         let hole = || Arc::new(IoBuf::zeroed(state.block_bytes as usize));
         Ok(state.blocks.get(&block.get()).map_or_else(hole, Arc::clone))
     }
 
-    async fn write_block(&self, _: &Txg, block: BlockId, data: Arc<IoBuf>) -> Result<(), DmuError> {
+    fn write_block(&self, _: &Txg, block: BlockId, data: Arc<IoBuf>) -> Result<(), DmuError> {
         let mut state = self.state.lock();
         assert_eq!(data.len(), state.block_bytes as usize);
         state.changes += 1;
@@ -90,18 +94,19 @@ impl Blocks for Memory {
         Ok(())
     }
 
-    async fn modify_block<R: Send>(
+    async fn modify_block(
         &self,
         _: &Txg,
         block: BlockId,
-        change: impl FnOnce(&mut [u8]) -> R + Send,
-    ) -> Result<R, DmuError> {
+        change: impl FnOnce(&mut [u8]) + Send + 'static,
+    ) -> Result<(), DmuError> {
         let mut state = self.state.lock();
         state.changes += 1;
         let block_bytes = state.block_bytes as usize;
         let data = state.blocks.entry(block.get()).or_insert_with(|| Arc::new(IoBuf::zeroed(block_bytes)));
         let data: &mut IoBuf = Arc::make_mut(data);
-        Ok(change(data))
+        change(data);
+        Ok(())
     }
 
     async fn free_blocks(&self, _: &Txg, first: BlockId, count: u64) -> Result<(), DmuError> {
