@@ -13,7 +13,7 @@
 //! - Two writes of the same bytes must join their groups in the order in which they take
 //!   effect; callers hold their range lock before they begin their [`Tx`].
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use device::IoBuf;
@@ -30,6 +30,7 @@ use crate::stored::StoredTree;
 use crate::tree::TreeName;
 use crate::{DmuError, Step, Transaction};
 
+mod above;
 mod ahead;
 mod long_free;
 mod modify;
@@ -107,6 +108,8 @@ pub struct Dnode {
     state: Mutex<State>,
     /// [`Newest::block_bytes`], for who only wants that: each write asks several times.
     block_bytes: AtomicU32,
+    /// Of the regions that one indirect block covers, the one last found to be reachable, counted from 1.
+    checked: AtomicU64,
     /// Who reads it in a row.
     pub(crate) streams: Mutex<Streams>,
     me: Weak<Dnode>,
@@ -271,6 +274,7 @@ impl Dnode {
                 syncing: None,
                 pending: Vec::new(),
             }),
+            checked: AtomicU64::new(0),
             streams: Mutex::default(),
             me: me.clone(),
             zap: crate::zap::Shared::default(),
@@ -640,8 +644,9 @@ impl Dnode {
     /// Replaces a whole block.
     ///
     /// # Errors
-    /// [`DmuError::Invalid`] when `data` is not `block_bytes` long or the number too high.
-    pub fn write_block(
+    /// [`DmuError::Invalid`] when `data` is not `block_bytes` long or the number too high; and when what
+    /// leads to the block cannot be read.
+    pub async fn write_block(
         &self,
         tx: &dyn Transaction,
         block: BlockId,
@@ -652,6 +657,7 @@ impl Dnode {
             return Err(self.invalid("a block of another size"));
         }
         self.check(block.get(), block_bytes)?;
+        self.check_above(block.get()..block.get() + 1).await?;
         tx.take(Step::put(self.me(), block.get(), data));
         Ok(())
     }
@@ -668,6 +674,7 @@ impl Dnode {
             let (bytes, later) = rest.split_at(piece.len);
             rest = later;
             self.check(piece.block, block_bytes)?;
+            self.check_above(piece.block..piece.block + 1).await?;
             if bytes.len() == block_bytes as usize {
                 tx.take(Step::put(self.me(), piece.block, Arc::new(IoBuf::copy_of(bytes))));
             } else {

@@ -79,3 +79,14 @@ pub enum DmuError {
         object: ObjectId,
     },
 }
+
+impl DmuError {
+    /// Whether the bytes are there and are not what was written: nothing will make them so again.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => source.is_damage(),
+            Self::Damaged { .. } => true,
+            _ => false,
+        }
+    }
+}

@@ -428,23 +428,37 @@ impl TreeSync<'_> {
         self.result.lock().replace(self.zio, old, new);
     }
 
-    /// Kills everything below and including `bp`.
+    /// Kills everything below and including `bp`. What lies below a damaged block cannot be found any more: it
+    /// stays allocated, and nobody's.
     pub fn kill_tree(&self, level: u8, index: u64, bp: Blkptr) -> BoxFuture<'_, Result<(), DmuError>> {
         Box::pin(async move {
             if bp.is_hole() {
                 return Ok(());
             }
             if level > 0 {
-                let block = read_indirect(self.zio, self.name, self.shape, level, index, &bp).await?;
-                let first = index << self.shape.fan_shift();
-                for slot in 0..self.shape.fan_out() {
-                    let below = pointer_at(&block, slot).expect("the block holds its fan-out");
-                    self.kill_tree(level - 1, first + slot as u64, below).await?;
+                match read_indirect(self.zio, self.name, self.shape, level, index, &bp).await {
+                    Ok(block) => self.kill_below(level, index, &block).await?,
+                    Err(error) if error.is_damage() => {
+                        let blocks = bp.fill();
+                        tracing::error!(%error, blocks, "what a damaged block leads to is never freed");
+                    }
+                    Err(error) => return Err(error),
                 }
             }
             self.result.lock().kill(self.zio, &bp);
             Ok(())
         })
+    }
+}
+
+impl TreeSync<'_> {
+    async fn kill_below(&self, level: u8, index: u64, block: &IoBuf) -> Result<(), DmuError> {
+        let first = index << self.shape.fan_shift();
+        for slot in 0..self.shape.fan_out() {
+            let below = pointer_at(block, slot).expect("the block holds its fan-out");
+            self.kill_tree(level - 1, first + slot as u64, below).await?;
+        }
+        Ok(())
     }
 }
 

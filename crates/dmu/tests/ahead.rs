@@ -184,7 +184,7 @@ impl Then {
             }
             Self::SameBytesAgain => {
                 let data = Arc::new(IoBuf::copy_of(&expected));
-                dnode.write_block(&tx, BlockId::new(0), data).unwrap();
+                dnode.write_block(&tx, BlockId::new(0), data).await.unwrap();
             }
             Self::IsFreed => {
                 dnode.free_range(&tx, 0, u64::MAX).await.unwrap();

@@ -24,8 +24,8 @@
 //!                                        └► Volume  one row of bytes
 //! ```
 //! Everything comes twice: with futures here, without in [`blocking`]. Futures do their I/O on the
-//! thread that polls them; [`Engine::block_on`] is what polls them best. One that changes something
-//! is to be run to its end.
+//! thread that polls them; [`Engine::block_on`] is what polls them best. A future that changes files may be
+//! dropped: what it was to do has then happened, or not.
 #![forbid(unsafe_code)]
 
 pub mod blocking;

@@ -120,3 +120,11 @@ pub enum ZioError {
         source: SpaceError,
     },
 }
+
+impl ZioError {
+    /// Whether the block's bytes are there and are not what was written: nothing will make them so again.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        matches!(self, Self::Checksum { .. } | Self::Decompress { .. } | Self::BadBlkptr { .. })
+    }
+}

@@ -17,10 +17,10 @@ use crate::journal::Origin;
 use crate::mode::{DeviceNumber, FileKind, MODE_PERMISSIONS, MODE_SETGID};
 use crate::new_object::{NewAttributes, bonus_capacity, new_attributes};
 use crate::options::Cred;
-use crate::posix_acl::{self, PosixAcl};
+use crate::posix_acl;
 use crate::sa::{SaImage, ZplAttr};
 use crate::time::Timestamp;
-use crate::xattr::XattrMode;
+use crate::xattr::{XattrMode, packed_xattrs};
 use crate::xvattr::Extra;
 use crate::zfs::Zfs;
 use crate::znode::{Attributes, Znode, stamp_content};
@@ -92,15 +92,12 @@ pub(crate) struct Birth {
     pub acl: Option<Acl>,
     /// Additional attributes.
     pub extra: Extra,
+    /// Extended attributes that it has from the beginning, as system attributes.
+    pub xattrs: Vec<(&'static [u8], Vec<u8>)>,
 }
 
-/// The ACLs that follow from a directory's default ACL.
-pub(crate) struct NewAcls {
-    /// What a new directory hands on in its turn.
-    default: PosixAcl,
-    /// The object's own.
-    access: PosixAcl,
-}
+/// The ACLs that follow from a directory's default ACL, by name.
+pub(crate) type NewAcls = Vec<(&'static [u8], Vec<u8>)>;
 
 impl Zfs {
     /// Makes `node` under `name` in `dir`. Of `permissions` the bits in the umask are dropped;
@@ -121,22 +118,23 @@ impl Zfs {
         let parent = self.directory(dir).await?;
         let (birth, acls) = self.birth_in(&parent, node, permissions, cred).await?;
         let mut attributes = self.create_by(Origin::Client, &parent, name, node, birth).await?;
-        if let Some(acls) = acls {
-            self.hand_on(&attributes, &acls).await?;
+        if !acls.is_empty() {
+            self.hand_on(attributes.object, &acls).await?;
             attributes = self.attributes(attributes.object).await?;
         }
         self.settle(attributes.object).await?;
         Ok(attributes)
     }
 
-    /// What a new object gets from its directory and from whoever makes it.
+    /// What a new object gets from its directory and from whoever makes it; and the ACLs that it cannot have
+    /// from the beginning, for they go to files (`xattr=dir`).
     pub(crate) async fn birth_in(
         &self,
         parent: &Arc<Znode>,
         node: NewNode<'_>,
         permissions: u32,
         cred: Cred,
-    ) -> Result<(Birth, Option<NewAcls>)> {
+    ) -> Result<(Birth, NewAcls)> {
         let inherits = parent.mode() & MODE_SETGID != 0;
         let default_acl = match node.kind() {
             FileKind::Symlink => None,
@@ -152,26 +150,29 @@ impl Zfs {
             FileKind::Directory if inherits => masked | MODE_SETGID,
             _ => masked,
         };
+        let default = default_acl.filter(|_| node.kind() == FileKind::Directory);
+        let default = default.map(|default| (posix_acl::DEFAULT, default.encode()));
+        let access = acl.filter(|access| !access.is_minimal());
+        let access = access.map(|access| (posix_acl::ACCESS, access.encode()));
+        let acls: NewAcls = default.into_iter().chain(access).collect();
+        let (xattrs, acls) = if self.are_system(&acls) { (acls, Vec::new()) } else { (Vec::new(), acls) };
         let birth = Birth {
             uid: cred.uid,
             gid: if inherits { parent.word(ZplAttr::Gid) as u32 } else { cred.gid },
             permissions,
             born: self.now(),
             slots: self.options().dnode_slots,
+            xattrs,
             ..Birth::default()
         };
-        let acls = default_acl.zip(acl).map(|(default, access)| NewAcls { default, access });
         Ok((birth, acls))
     }
 
     /// Gives a new object the ACLs that follow from its directory's. Its mode was masked before,
     /// so nobody has had more rights meanwhile.
-    pub(crate) async fn hand_on(&self, made: &Attributes, acls: &NewAcls) -> Result<()> {
-        let is_directory = made.kind == FileKind::Directory;
-        let default = is_directory.then(|| (posix_acl::DEFAULT, acls.default.encode()));
-        let access = (!acls.access.is_minimal()).then(|| (posix_acl::ACCESS, acls.access.encode()));
-        for (name, value) in default.into_iter().chain(access) {
-            self.change_xattr(Origin::Client, made.object, name, Some(&value), XattrMode::Set).await?;
+    pub(crate) async fn hand_on(&self, made: ObjectId, acls: &NewAcls) -> Result<()> {
+        for (name, value) in acls {
+            self.change_xattr(Origin::Client, made, name, Some(value), XattrMode::Set).await?;
         }
         Ok(())
     }
@@ -208,6 +209,9 @@ impl Zfs {
         plan.apply_with(|txg| {
             let record = || create_record(parent.object(), name, node, &znode, &birth);
             self.journal.names(origin, txg, logged, record);
+            for (name, value) in &birth.xattrs {
+                self.journal_xattr(origin, txg, znode.object(), name, Some(value));
+            }
             self.cache.insert(Arc::clone(&znode));
         })?;
         Ok(znode.attributes())
@@ -237,6 +241,10 @@ impl Zfs {
         let mut attrs = self.sa.with(|tables| new_attributes(tables, &new));
         if let Some(stamp) = &birth.extra.scanstamp {
             self.sa.with(|tables| attrs.set_known(tables, ZplAttr::Scanstamp, stamp));
+        }
+        if !birth.xattrs.is_empty() {
+            let packed = packed_xattrs(&birth.xattrs)?;
+            self.sa.with(|tables| attrs.set_known(tables, ZplAttr::Dxattr, &packed));
         }
         let mut image = self.sa.build(&attrs, bonus_capacity(birth.slots)).await?;
         birth.extra.apply(&mut image);

@@ -306,7 +306,7 @@ async fn put(plan: &Plan, znode: &Znode, piece: Piece<'_>) -> Result<Stored> {
     let mut stored = Vec::with_capacity(piece.data.len() / block_bytes);
     for (block, bytes) in (first..).zip(piece.data.chunks(block_bytes)) {
         let buf = Arc::new(IoBuf::copy_of(bytes));
-        znode.dnode.write_block(plan, BlockId::new(block), Arc::clone(&buf))?;
+        znode.dnode.write_block(plan, BlockId::new(block), Arc::clone(&buf)).await?;
         stored.push(buf);
     }
     Ok(stored)

@@ -17,8 +17,7 @@ impl Zfs {
         Ok(znode.attributes())
     }
 
-    /// Counts a handle off. The last one of an object without a name frees it; the last one
-    /// of any other stores its access time.
+    /// Counts a handle off. The last one of an object without a name frees it.
     ///
     /// # Errors
     /// Those of writing; the handle is gone all the same.

@@ -3,12 +3,15 @@
 //!
 //! ```text
 //!  Zfs ──► lookup, list, read        ─► Znode (cache) ─► Dnode, Zap
-//!      ──► create, rename, write, …  ─► lock ─► tx ─► Dnode, Zap, attributes ─► log record
+//!      ──► create, rename, write, …  ─► lock ─► plan: Dnode, Zap, attributes ─► applied, log record
 //!      ◄── replay                    ◄─ log
 //! ```
-//! Requests come with rights already checked: a front lets the kernel do that. The future of
-//! an operation that changes something is to be run to its end: dropped half-way, it leaves
-//! half a change in its transaction.
+//! Requests come with rights already checked: a front lets the kernel do that.
+//!
+//! Invariants
+//! - An operation that fails, or whose future is dropped, has happened whole or not at all. What is too much for
+//!   one change (a write of more than 4 MiB, a shorter file, a large extended attribute) is cut into several.
+//!   (tests: `whole_or_not`)
 #![forbid(unsafe_code)]
 
 mod acl;

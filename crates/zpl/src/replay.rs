@@ -262,6 +262,7 @@ fn birth_of(lr: &LrCreate) -> Birth {
         identity: Some((lr.object, lr.generation)),
         acl: None,
         extra: lr.attr.as_ref().map(Extra::of_log).unwrap_or_default(),
+        xattrs: Vec::new(),
     }
 }
 

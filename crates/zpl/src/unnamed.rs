@@ -24,9 +24,7 @@ impl Zfs {
         let parent = self.directory(dir).await?;
         let (birth, acls) = self.birth_in(&parent, NewNode::File, permissions, cred).await?;
         let made = self.bring_up_unnamed(&parent, &birth).await?;
-        if let Some(acls) = acls {
-            self.hand_on(&made, &acls).await?;
-        }
+        self.hand_on(made.object, &acls).await?;
         self.attributes(made.object).await
     }
 

@@ -254,6 +254,14 @@ impl Zfs {
         Ok(Homes { system, file })
     }
 
+    /// Whether all of these can be system attributes of a new object.
+    pub(crate) fn are_system(&self, xattrs: &[(&'static [u8], Vec<u8>)]) -> bool {
+        let fits = |(_, value): &(&[u8], Vec<u8>)| value.len() <= SYSTEM_VALUE_MAX;
+        self.options().xattr == XattrPolicy::System
+            && xattrs.iter().all(fits)
+            && packed_xattrs(xattrs).is_ok_and(|packed| packed.len() <= PACKED_MAX)
+    }
+
     /// Names are text in the packed list; old znodes have no room for one.
     fn prefers_system(&self, origin: Origin<'_>, znode: &Znode, name: &[u8]) -> bool {
         let wanted = origin.is_replay() || self.options().xattr == XattrPolicy::System;
@@ -297,7 +305,7 @@ impl Zfs {
         })?)
     }
 
-    fn journal_xattr(
+    pub(crate) fn journal_xattr(
         &self,
         origin: Origin<'_>,
         txg: Txg,
@@ -333,6 +341,19 @@ impl Zfs {
         znode.cache_xattrs(Arc::clone(&list));
         Ok(list)
     }
+}
+
+/// Extended attributes as the system attribute that holds them all.
+///
+/// # Errors
+/// [`ZplError::NameNotText`].
+pub(crate) fn packed_xattrs(xattrs: &[(&'static [u8], Vec<u8>)]) -> Result<Vec<u8>> {
+    let mut list = NvList::new();
+    for (name, value) in xattrs {
+        let key = std::str::from_utf8(name).map_err(|_| ZplError::NameNotText)?;
+        list.add(key, NvValue::ByteArray(value.clone()));
+    }
+    Ok(list.encode())
 }
 
 fn check_name(name: &[u8]) -> Result<()> {

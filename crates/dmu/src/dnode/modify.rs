@@ -99,8 +99,8 @@ impl Blocks for Dnode {
         Ok(found.unwrap_or_else(|| Arc::new(IoBuf::zeroed(self.block_bytes_in(tx) as usize))))
     }
 
-    fn write_block(&self, tx: &Self::Tx, block: BlockId, data: Arc<IoBuf>) -> Result<(), DmuError> {
-        Self::write_block(self, tx, block, data)
+    async fn write_block(&self, tx: &Self::Tx, block: BlockId, data: Arc<IoBuf>) -> Result<(), DmuError> {
+        Self::write_block(self, tx, block, data).await
     }
 
     async fn modify_block(

@@ -85,6 +85,8 @@ impl Dnode {
         self.zero_part(tx, offset, first * block_bytes).await?;
         self.zero_part(tx, last * block_bytes, end).await?;
         if first < last {
+            self.check_above(first..first + 1).await?;
+            self.check_above(last - 1..last).await?;
             tx.take(Step::free(self.me(), first..last));
         }
         Ok(())
@@ -142,8 +144,19 @@ impl Dnode {
     /// # Errors
     /// When an indirect block cannot be read.
     pub async fn synced_blkptr(&self, block: BlockId) -> Result<Blkptr, DmuError> {
-        let (shape, roots) = self.synced_tree();
-        self.stored(shape, &roots).block(block.get()).await
+        let mut tree = self.synced_tree();
+        loop {
+            let (shape, roots) = &tree;
+            let failed = match self.stored(*shape, roots).block(block.get()).await {
+                Err(error @ DmuError::Io { .. }) => error,
+                done => return done,
+            };
+            // As in `block_if_data`: the tree may have moved on.
+            let seen = std::mem::replace(&mut tree, self.synced_tree());
+            if tree.1 == seen.1 {
+                return Err(failed);
+            }
+        }
     }
 
     /// The first block from `from` to `end` that is `wanted`, as of the last synced txg. That tree may

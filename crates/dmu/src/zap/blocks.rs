@@ -38,10 +38,12 @@ pub trait Blocks: Send + Sync {
     ) -> impl Future<Output = Result<Arc<IoBuf>, DmuError>> + Send;
 
     /// Replaces one whole block.
-    ///
-    /// # Errors
-    /// When there can be no such block.
-    fn write_block(&self, tx: &Self::Tx, block: BlockId, data: Arc<IoBuf>) -> Result<(), DmuError>;
+    fn write_block(
+        &self,
+        tx: &Self::Tx,
+        block: BlockId,
+        data: Arc<IoBuf>,
+    ) -> impl Future<Output = Result<(), DmuError>> + Send;
 
     /// Changes one block in place, now or when the transaction ends.
     fn modify_block(

@@ -47,8 +47,8 @@ impl<B: Blocks> Fat<'_, B> {
         Ok(self.blocks.read_block(self.tx, BlockId::new(block)).await?)
     }
 
-    fn write(&self, tx: &B::Tx, block: u64, data: IoBuf) -> Result<(), ZapError> {
-        Ok(self.blocks.write_block(tx, BlockId::new(block), Arc::new(data))?)
+    async fn write(&self, tx: &B::Tx, block: u64, data: IoBuf) -> Result<(), ZapError> {
+        Ok(self.blocks.write_block(tx, BlockId::new(block), Arc::new(data)).await?)
     }
 
     /// The key of a name.
@@ -67,7 +67,7 @@ impl<B: Blocks> Fat<'_, B> {
     }
 
     /// Makes an empty fat ZAP of the object, whose block size is set. Its contents are lost.
-    pub(super) fn format(&self, tx: &B::Tx, params: Params) -> Result<(), ZapError> {
+    pub(super) async fn format(&self, tx: &B::Tx, params: Params) -> Result<(), ZapError> {
         let bytes = self.blocks.block_bytes(Some(tx)) as usize;
         let shift = block_shift(bytes).map_err(self.damage(0))?;
         let mut first = IoBuf::zeroed(bytes);
@@ -75,9 +75,9 @@ impl<B: Blocks> Fat<'_, B> {
         for index in 0..1 << embedded_shift(shift) {
             put_u64(&mut first, embedded_at(shift, index), 1);
         }
-        self.write(tx, 0, first)?;
+        self.write(tx, 0, first).await?;
         let leaf = Leaf::format(IoBuf::zeroed(bytes), 0, 0, leaf_flags(params.normflags));
-        self.write(tx, 1, leaf.bytes)
+        self.write(tx, 1, leaf.bytes).await
     }
 
     /// Which block is the leaf of this hash.
@@ -246,9 +246,9 @@ impl<B: Blocks> Fat<'_, B> {
         header.free_block += 1;
         header.leaves = header.leaves.saturating_add(1);
         self.put_header(tx, header).await?;
-        self.write(tx, new_block, high)?;
+        self.write(tx, new_block, high).await?;
         self.set_pointers(tx, &header, first, 1 << spare, new_block).await?;
-        self.write(tx, block, low)
+        self.write(tx, block, low).await
     }
 
     /// That `count` pointers from `first` on lead to `block`, as the leaf's prefix says.
@@ -320,7 +320,7 @@ impl<B: Blocks> Fat<'_, B> {
         header.table.blocks = 1;
         header.table.shift += 1;
         header.free_block += 1;
-        self.write(tx, header.table.block, table)?;
+        self.write(tx, header.table.block, table).await?;
         self.put_header(tx, header).await
     }
 
@@ -340,7 +340,7 @@ impl<B: Blocks> Fat<'_, B> {
                     put_u64(&mut new, 16 * index, pointer);
                     put_u64(&mut new, 16 * index + 8, pointer);
                 }
-                self.write(tx, header.table.next_block + 2 * step + part as u64, new)?;
+                self.write(tx, header.table.next_block + 2 * step + part as u64, new).await?;
             }
         }
         let old = header.table;

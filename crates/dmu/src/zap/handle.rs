@@ -58,13 +58,13 @@ impl<B: Blocks> Zap<B> {
         let zap = Self { blocks };
         let mut form = Writing::begin(&*zap.blocks, tx).await;
         *form = if flags != 0 {
-            zap.fat_in(tx).format(tx, params)?;
+            zap.fat_in(tx).format(tx, params).await?;
             Form::Fat
         } else {
             let mut block = IoBuf::zeroed(zap.blocks.block_bytes(Some(tx)) as usize);
             micro::format(&mut block, &params);
             let index = MicroIndex::load(&block).map_err(|damage| zap.damage(damage))?;
-            zap.blocks.write_block(tx, BlockId::new(0), Arc::new(block))?;
+            zap.blocks.write_block(tx, BlockId::new(0), Arc::new(block)).await?;
             Form::Micro(index)
         };
         drop(form);
@@ -342,7 +342,7 @@ impl<B: Blocks> Zap<B> {
         let block = self.blocks.read_block(Some(tx), BlockId::new(0)).await?;
         self.blocks.set_block_bytes(tx, 1 << FAT_BLOCK_SHIFT).await?;
         let params = index.params;
-        self.fat_in(tx).format(tx, params)?;
+        self.fat_in(tx).format(tx, params).await?;
         for ((hash, cd), slot) in index.from(0, 0) {
             let entry = micro::entry(&block, slot).map_err(|damage| self.damage(damage))?;
             let key = Key::rehashed(entry.name, hash);

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use units::{BlockId, ObjectId, Txg};
 use zio::PointerForms;
 
+mod damaged;
 mod numbers;
 mod plans;
 mod sparse;
@@ -344,7 +345,7 @@ const CHANGES: [(&str, Change); 9] = [
     ("bytes", |_, tx, dnode| Box::pin(async { dnode.write(tx, 700, &[1; 9]).await.unwrap() })),
     ("a whole block", |_, tx, dnode| {
         let block = Arc::new(IoBuf::copy_of(&[2; 4096]));
-        Box::pin(async { dnode.write_block(tx, BlockId::new(7), block).unwrap() })
+        Box::pin(async { dnode.write_block(tx, BlockId::new(7), block).await.unwrap() })
     }),
     ("a bonus", |_, tx, dnode| Box::pin(async { dnode.set_bonus(tx, ObjectType::SA, &[3; 168]).unwrap() })),
     ("a spill block", |_, tx, dnode| Box::pin(async { dnode.set_spill(tx, Some(&[4; 700])).unwrap() })),

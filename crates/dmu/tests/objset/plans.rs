@@ -47,7 +47,7 @@ async fn plan_everything(world: &World, (file, zap): (ObjectId, ObjectId)) -> (P
     dnode.write(&plan, 100, &[2; 50]).await.unwrap();
     dnode.write(&plan, 120, &[3; 5]).await.unwrap();
     dnode.free_range(&plan, 4096, 4096).await.unwrap();
-    dnode.write_block(&plan, BlockId::new(2), Arc::new(IoBuf::copy_of(&[4; 4096]))).unwrap();
+    dnode.write_block(&plan, BlockId::new(2), Arc::new(IoBuf::copy_of(&[4; 4096]))).await.unwrap();
     dnode.set_bonus(&plan, ObjectType::SA, b"attributes").unwrap();
     dnode.set_spill(&plan, Some(b"more")).unwrap();
     let zap = Zap::hold(&world.objset, zap).await.unwrap();

@@ -19,6 +19,7 @@ pub const FIRST: Txg = Txg::new(4);
 /// An objset, and what it stands on.
 pub struct World {
     pub env: Arc<RealEnv>,
+    pub ram: RamDevice,
     pub zio: Arc<Zio>,
     pub gate: Arc<TxgGate>,
     pub objset: Arc<Objset>,
@@ -27,7 +28,8 @@ pub struct World {
 impl World {
     pub fn new() -> Self {
         let env = RealEnv::new(Options::default());
-        env.register("ram:a", Arc::new(RamDevice::new(DEVICE_BYTES)));
+        let ram = RamDevice::new(DEVICE_BYTES);
+        env.register("ram:a", Arc::new(ram.clone()));
         let vdev = NewVdev {
             paths: vec![PathBuf::from("ram:a")],
             ashift: None,
@@ -41,7 +43,7 @@ impl World {
         zio.add_vdev(&tree.tops()[0]).unwrap();
         let gate = TxgGate::new(FIRST.prev(), 64 << 20);
         let objset = Objset::create(Self::context(&zio, &gate), ObjsetType::Zfs);
-        Self { env, zio, gate, objset }
+        Self { env, ram, zio, gate, objset }
     }
 
     pub fn context(zio: &Arc<Zio>, gate: &Arc<TxgGate>) -> ObjsetContext {
@@ -61,6 +63,7 @@ impl World {
             allocator.take_changes(txg);
             allocator.sync_done(txg);
         });
+        self.zio.forget_unstable();
         self.gate.finish(txg);
     }
 

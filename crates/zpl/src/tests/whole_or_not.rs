@@ -12,6 +12,7 @@ use units::ObjectId;
 
 use super::basics::{CRED, file};
 use super::world::{World, run_with};
+use super::xattrs::{DEFAULT, acl};
 use crate::*;
 
 /// Files of this many bytes have three blocks.
@@ -37,6 +38,8 @@ struct Tree {
     small: ObjectId,
     /// `few/e`, with extended attributes in a hidden directory.
     rich: ObjectId,
+    /// An empty directory with a default ACL.
+    strict: ObjectId,
 }
 
 async fn grow(world: &Arc<World>, zfs: &Arc<Zfs>) -> Tree {
@@ -60,8 +63,10 @@ async fn grow(world: &Arc<World>, zfs: &Arc<Zfs>) -> Tree {
         let name = format!("{number:05} and what makes the name longer than a micro ZAP takes");
         file(zfs, many, &name).await;
     }
+    let strict = zfs.create(root, b"strict", NewNode::Directory, 0o755, CRED).await.unwrap().object;
+    zfs.set_xattr(strict, DEFAULT.as_bytes(), &acl([7, 5, 5, 7, 0]), XattrMode::Set).await.unwrap();
     world.sync(zfs).await;
-    Tree { root, few, many, big, twice, small, rich }
+    Tree { root, few, many, big, twice, small, rich, strict }
 }
 
 fn noise(len: usize) -> Vec<u8> {
@@ -147,7 +152,7 @@ struct Tried {
 }
 
 fn options() -> ZfsOptions {
-    ZfsOptions { atime: AtimePolicy::Off, ..ZfsOptions::default() }
+    ZfsOptions { atime: AtimePolicy::Off, posix_acls: true, ..ZfsOptions::default() }
 }
 
 /// Does the operation undisturbed: what that leaves.
@@ -286,6 +291,12 @@ fn things_come_whole_or_not() {
         operation!("a long link", |zfs, of| {
             zfs.create(of.root, b"new", NewNode::Symlink(&[b'x'; 2000]), 0o777, CRED)
         }),
+        operation!("a file with an inherited ACL", |zfs, of| {
+            zfs.create(of.strict, b"new", NewNode::File, 0o666, CRED)
+        }),
+        operation!("a directory with inherited ACLs", |zfs, of| {
+            zfs.create(of.strict, b"new", NewNode::Directory, 0o777, CRED)
+        }),
         operation!("a pipe", |zfs, of| zfs.create(of.few, b"new", NewNode::Fifo, 0o600, CRED)),
         operation!("a further name", |zfs, of| zfs.link(of.big, of.many, b"new")),
     ]);
@@ -382,7 +393,7 @@ fn contents_and_attributes_change_whole_or_not() {
 fn a_planted_half_change_is_found() {
     let halves: Operation = |zfs, of| {
         Box::pin(async move {
-            zfs.link(of.big, of.few, b"z").await?;
+            zfs.link(of.big, of.many, b"z").await?;
             zfs.unlink(of.few, b"a").await
         })
     };

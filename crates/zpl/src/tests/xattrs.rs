@@ -121,10 +121,10 @@ fn without_extended_attributes_none_can_be_set() {
 }
 
 const ACCESS: &str = "system.posix_acl_access";
-const DEFAULT: &str = "system.posix_acl_default";
+pub(super) const DEFAULT: &str = "system.posix_acl_default";
 
 /// Owner, user 1000, owning group, mask, others.
-fn acl(rights: [u16; 5]) -> Vec<u8> {
+pub(super) fn acl(rights: [u16; 5]) -> Vec<u8> {
     let mut bytes = 2_u32.to_le_bytes().to_vec();
     for ((tag, id), rights) in [(1, !0), (2, 1000_u32), (4, !0), (16, !0), (32, !0)].into_iter().zip(rights) {
         bytes.extend((u64::from(id) << 32 | u64::from(rights) << 16 | tag).to_le_bytes());

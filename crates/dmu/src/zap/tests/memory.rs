@@ -86,7 +86,7 @@ impl Blocks for Memory {
         Ok(state.blocks.get(&block.get()).map_or_else(hole, Arc::clone))
     }
 
-    fn write_block(&self, _: &Txg, block: BlockId, data: Arc<IoBuf>) -> Result<(), DmuError> {
+    async fn write_block(&self, _: &Txg, block: BlockId, data: Arc<IoBuf>) -> Result<(), DmuError> {
         let mut state = self.state.lock();
         assert_eq!(data.len(), state.block_bytes as usize);
         state.changes += 1;
