@@ -116,19 +116,18 @@ fn directories_that_mounting_made_go_with_the_pool() {
         return;
     }
     let place = Place::with_files();
-    // Nothing is mounted below anything else: only root can do that.
-    place.ok("zpool create -O canmount=off -R W/alt p1 W/d1");
-    place.ok("zfs create -o canmount=on p1/a");
-    assert!(place.path("alt/p1/a").is_dir());
-    place.ok("zfs destroy p1/a");
-    assert!(!place.path("alt/p1/a").exists());
+    place.ok("zpool create -R W/alt p1 W/d1");
+    // Only root can mount one file system below another.
+    if rustix::process::geteuid().is_root() {
+        place.ok("zfs create p1/a");
+        assert!(place.path("alt/p1/a").is_dir());
+        place.ok("zfs destroy p1/a");
+        assert!(!place.path("alt/p1/a").exists());
+    }
+    assert!(place.path("alt/p1").is_dir());
     place.ok("zpool export p1");
     assert!(!place.path("alt/p1").exists());
-    place.ok("zpool import -N -R W/alt -d W/ p1");
-    place.ok("zfs set canmount=on p1");
-    if place.ok("zfs get -Ho value mounted p1") == "no\n" {
-        place.ok("zfs mount p1");
-    }
+    place.ok("zpool import -R W/alt -d W/ p1");
     std::fs::write(place.path("alt/p1/file"), b"x").expect("writes");
     place.ok("zpool destroy p1");
     assert!(!place.path("alt/p1").exists());

@@ -47,6 +47,7 @@ pub type AnyTransaction = dyn Transaction;
 
 impl Transaction for Tx {
     fn take(&self, step: Step) {
+        self.note_change();
         step.carry_out(self.txg());
     }
 

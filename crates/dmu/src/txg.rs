@@ -28,7 +28,7 @@ mod delay;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use event_listener::Event;
@@ -235,7 +235,7 @@ impl TxgGate {
         }
         let txg = state.open;
         state.holds[txg.slot()] += 1;
-        Ok(Tx { gate: Some(Arc::clone(self)), txg })
+        Ok(Tx { gate: Some(Arc::clone(self)), txg, footprint: Footprint::default() })
     }
 
     /// Joins a group that others are in, or that new changes join; none that is being synced, or
@@ -248,7 +248,7 @@ impl TxgGate {
             return None;
         }
         state.holds[txg.slot()] += 1;
-        Some(Tx { gate: Some(Arc::clone(self)), txg })
+        Some(Tx { gate: Some(Arc::clone(self)), txg, footprint: Footprint::default() })
     }
 
     fn try_begin(self: &Arc<Self>) -> Result<Option<Tx>, DmuError> {
@@ -339,7 +339,7 @@ impl TxgGate {
     /// A handle to change things in the group being synced; holds nothing.
     #[must_use]
     pub fn syncing(&self, txg: Txg) -> Tx {
-        Tx { gate: None, txg }
+        Tx { gate: None, txg, footprint: Footprint::default() }
     }
 
     /// `txg` is stable: its dirty bytes are gone, and who waited is told.
@@ -465,6 +465,19 @@ pub struct Tx {
     /// `None` in syncing context, where the group cannot move on anyway.
     gate: Option<Arc<TxgGate>>,
     txg: Txg,
+    footprint: Footprint,
+}
+
+/// Tells whether anything has been changed in a [`Tx`], also when that is gone.
+#[derive(Clone, Debug, Default)]
+pub struct Footprint(Arc<AtomicBool>);
+
+impl Footprint {
+    /// Whether anything has been changed.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Tx {
@@ -476,6 +489,17 @@ impl Tx {
 
     /// Leaves the group: no more changes come.
     pub fn commit(self) {}
+
+    /// What tells whether anything has been changed.
+    #[must_use]
+    pub fn footprint(&self) -> Footprint {
+        self.footprint.clone()
+    }
+
+    /// Something is changed that is not an object's: space is given back.
+    pub fn note_change(&self) {
+        self.footprint.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Tx {

@@ -70,13 +70,11 @@ impl Pool {
 
     async fn join_vdevs(self: &Arc<Self>, tx: &Tx, tops: &[Arc<Top>]) -> Result<(), PoolError> {
         self.announce_vdevs(tops)?;
-        let noted = self.note_vdevs(tx, tops).await;
-        match &noted {
-            Ok(()) => self.joined.lock().extend(tops.iter().map(|top| top.id())),
-            // Half of it is in the meta-objset, which must not become stable.
-            Err(_) => self.gate.fail(tx.txg()),
-        }
-        noted
+        // From here on it is whole or never stable: the vdevs are known to the allocator.
+        tx.note_change();
+        self.note_vdevs(tx, tops).await?;
+        self.joined.lock().extend(tops.iter().map(|top| top.id()));
+        Ok(())
     }
 
     /// All of them, or none.

@@ -19,6 +19,7 @@ impl Pool {
         if self.clones.take_reference(tx, &self.zio, bp).await? {
             return Ok(());
         }
+        tx.note_change();
         Ok(self.zio.free(tx.txg(), bp).await?)
     }
 }

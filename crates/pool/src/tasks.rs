@@ -1,8 +1,11 @@
 //! Changes of the meta-objset: done by the sync loop, one after another.
 //!
-//! Whoever wants a dataset made, a property set, a vdev added, hands a task to the next group's
-//! sync and waits until that group is stable. Nobody else changes the meta-objset, so tasks need
-//! no locks; a task checks first and changes then, for there is no way back.
+//! Whoever wants a dataset made, a property set, a vdev added, hands a task to the next txg's
+//! sync and waits until that txg is stable. Nobody else changes the meta-objset, so tasks need
+//! no locks. A task checks first and changes then, for there is no way back: one that failed, because a block of
+//! the meta-objset is damaged, and had changed something ends the pool's txgs before they make half of it
+//! stable. The next import finds the pool as it was.
+//! (test: `a_task_that_cannot_be_done_whole_is_not_done`)
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -10,8 +13,10 @@ use std::sync::Arc;
 
 use device::BoxFuture;
 use dmu::Tx;
+use dsl::DslError;
 use futures::channel::oneshot;
 use parking_lot::Mutex;
+use units::Txg;
 
 use crate::{Pool, PoolError};
 
@@ -66,7 +71,13 @@ impl Pool {
                 if sender.is_canceled() {
                     return;
                 }
-                let result = work(pool, tx).await;
+                let footprint = tx.footprint();
+                let result = work(Arc::clone(&pool), tx).await;
+                if let Err(error) = &result
+                    && footprint.is_there()
+                {
+                    pool.end_half_way(txg, error);
+                }
                 let _nobody_waits = sender.send((txg, result));
             })
         });
@@ -77,5 +88,33 @@ impl Pool {
         let (txg, result) = receiver.await.map_err(|_| lost)?;
         self.gate.wait_synced(txg).await?;
         result
+    }
+
+    /// A task has changed something and then failed.
+    fn end_half_way(&self, txg: Txg, error: &PoolError) {
+        if is_refusal(error) {
+            // It has looked too late: that is a fault of the task, and no reason to stop the pool.
+            tracing::error!(%error, "a change was refused after it had begun");
+            debug_assert!(false, "a task changes before it has checked: {error}");
+            return;
+        }
+        tracing::error!(%error, txg = txg.get(), "a change is half done: no txg is synced any more");
+        self.gate.fail(txg);
+    }
+}
+
+/// Whether a task said no, rather than failed.
+fn is_refusal(error: &PoolError) -> bool {
+    match error {
+        PoolError::Dsl(error) => {
+            !matches!(error, DslError::Zap(_) | DslError::Dmu(_) | DslError::Damaged { .. })
+        }
+        PoolError::Busy { .. }
+        | PoolError::NeedsFeature { .. }
+        | PoolError::Encrypted { .. }
+        | PoolError::NotFilesystem { .. }
+        | PoolError::NotVolume { .. }
+        | PoolError::Scrub(_) => true,
+        _ => false,
     }
 }

@@ -126,6 +126,7 @@ impl Dnode {
     /// Makes the object one of another type, in syncing context: what becomes of a dataset's
     /// object when it needs room for further fields.
     pub fn set_object_type(&self, tx: &Tx, object_type: ObjectType) {
+        tx.note_change();
         {
             let mut state = self.state.lock();
             state.changes_for(tx.txg());
