@@ -62,11 +62,11 @@ impl Changes {
         self.blocks.insert(block, data)
     }
 
-    /// A block that this group has changed already, to be changed again.
-    pub fn block_mut(&mut self, block: u64) -> Option<&mut IoBuf> {
+    /// A block that this group has changed already, to be changed again: its buffer, which may be shared.
+    pub fn block_mut(&mut self, block: u64) -> Option<&mut Arc<IoBuf>> {
         let data = self.blocks.get_mut(&block)?;
         self.ahead.forget(block);
-        Some(Arc::make_mut(data))
+        Some(data)
     }
 
     pub fn free(&mut self, blocks: std::ops::Range<u64>) {

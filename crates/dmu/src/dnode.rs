@@ -13,7 +13,7 @@
 //! - Two writes of the same bytes must join their groups in the order in which they take
 //!   effect; callers hold their range lock before they begin their [`Tx`].
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use device::IoBuf;
@@ -108,8 +108,6 @@ pub struct Dnode {
     state: Mutex<State>,
     /// [`Newest::block_bytes`], for who only wants that: each write asks several times.
     block_bytes: AtomicU32,
-    /// Of the regions that one indirect block covers, the one last found to be reachable, counted from 1.
-    checked: AtomicU64,
     /// Who reads it in a row.
     pub(crate) streams: Mutex<Streams>,
     me: Weak<Dnode>,
@@ -127,6 +125,8 @@ struct State {
     pending: Vec<Changes>,
     /// As of the newest change.
     newest: Newest,
+    /// Which indirect blocks were read since the last sync.
+    reached: above::Reached,
 }
 
 struct Newest {
@@ -273,8 +273,8 @@ impl Dnode {
                 on_disk,
                 syncing: None,
                 pending: Vec::new(),
+                reached: above::Reached::default(),
             }),
-            checked: AtomicU64::new(0),
             streams: Mutex::default(),
             me: me.clone(),
             zap: crate::zap::Shared::default(),
@@ -657,7 +657,7 @@ impl Dnode {
             return Err(self.invalid("a block of another size"));
         }
         self.check(block.get(), block_bytes)?;
-        self.check_above(block.get()..block.get() + 1).await?;
+        self.check_above(block.get()).await?;
         tx.take(Step::put(self.me(), block.get(), data));
         Ok(())
     }
@@ -668,18 +668,32 @@ impl Dnode {
     /// When a block cannot be read; [`DmuError::Invalid`] past the largest offset, or past
     /// the one block of an object whose block size is no power of two.
     pub async fn write(&self, tx: &dyn Transaction, offset: u64, data: &[u8]) -> Result<(), DmuError> {
+        self.write_shared(tx, offset, &Arc::from(data)).await
+    }
+
+    /// [`Self::write`] of bytes that others may hold, too: what covers blocks in part is not copied before it
+    /// is in its block.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn write_shared(
+        &self,
+        tx: &dyn Transaction,
+        offset: u64,
+        data: &Arc<[u8]>,
+    ) -> Result<(), DmuError> {
         let block_bytes = self.block_bytes_in(tx);
-        let mut rest = data;
+        let mut from = 0;
         for piece in range::pieces(offset, data.len(), block_bytes) {
-            let (bytes, later) = rest.split_at(piece.len);
-            rest = later;
+            let part = from..from + piece.len;
+            from = part.end;
             self.check(piece.block, block_bytes)?;
-            self.check_above(piece.block..piece.block + 1).await?;
-            if bytes.len() == block_bytes as usize {
-                tx.take(Step::put(self.me(), piece.block, Arc::new(IoBuf::copy_of(bytes))));
+            self.check_above(piece.block).await?;
+            if piece.len == block_bytes as usize {
+                tx.take(Step::put(self.me(), piece.block, Arc::new(IoBuf::copy_of(&data[part]))));
             } else {
-                let (bytes, at) = (Box::<[u8]>::from(bytes), piece.within);
-                let edit = move |block: &mut [u8]| block[at..at + bytes.len()].copy_from_slice(&bytes);
+                let (data, at) = (Arc::clone(data), piece.within);
+                let edit = move |block: &mut [u8]| block[at..at + part.len()].copy_from_slice(&data[part]);
                 self.edit_block(tx, piece.block, Box::new(edit)).await?;
             }
         }

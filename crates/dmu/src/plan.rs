@@ -66,8 +66,24 @@ impl Transaction for Plan {
     }
 }
 
+/// Steps of a usual change: a file that is made.
+const STEPS: usize = 8;
+
 /// Changes a block's bytes in place.
 pub(crate) type Edit = Box<dyn FnOnce(&mut [u8]) + Send>;
+
+/// What changes one block, in this order; mostly it is one edit.
+#[derive(Default)]
+struct Edits {
+    first: Option<Edit>,
+    more: Vec<Edit>,
+}
+
+impl Edits {
+    fn carry_out(self, bytes: &mut [u8]) {
+        self.first.into_iter().chain(self.more).for_each(|edit| edit(bytes));
+    }
+}
 
 /// A part of a change that cannot fail any more.
 pub struct Step(Kind);
@@ -80,7 +96,7 @@ enum Kind {
     /// A block gets other contents.
     Put { dnode: Arc<Dnode>, block: u64, data: Arc<IoBuf> },
     /// Some bytes of a block change; `base` is what it held, `None` for a hole.
-    Edit { dnode: Arc<Dnode>, block: u64, base: Option<Arc<IoBuf>>, edits: Vec<Edit> },
+    Edit { dnode: Arc<Dnode>, block: u64, base: Option<Arc<IoBuf>>, edits: Edits },
     /// Blocks become holes.
     Free { dnode: Arc<Dnode>, blocks: Range<u64> },
     /// About so many blocks are let go.
@@ -114,7 +130,7 @@ impl Step {
     }
 
     pub(crate) fn edit(dnode: Arc<Dnode>, block: u64, base: Option<Arc<IoBuf>>, edit: Edit) -> Self {
-        Self(Kind::Edit { dnode, block, base, edits: vec![edit] })
+        Self(Kind::Edit { dnode, block, base, edits: Edits { first: Some(edit), more: Vec::new() } })
     }
 
     pub(crate) fn free(dnode: Arc<Dnode>, blocks: Range<u64>) -> Self {
@@ -142,9 +158,9 @@ impl Step {
             Kind::Born { dnode, .. } => dnode.be_born(txg),
             Kind::Die(dnode) => dnode.die(txg),
             Kind::Put { dnode, block, data } => dnode.put(txg, block, data),
-            Kind::Edit { dnode, block, base, edits } => dnode.edit(txg, block, base, |bytes| {
-                edits.into_iter().for_each(|edit| edit(bytes));
-            }),
+            Kind::Edit { dnode, block, base, edits } => {
+                dnode.edit(txg, block, base, |bytes| edits.carry_out(bytes));
+            }
             Kind::Free { dnode, blocks } => dnode.free_blocks(txg, blocks),
             Kind::NoteFreed { gate, blocks } => gate.note_freed(txg, blocks),
             Kind::BlockBytes { dnode, bytes } => dnode.put_block_bytes(txg, bytes),
@@ -194,7 +210,8 @@ pub struct Plan {
 
 impl Plan {
     pub(crate) fn new(gate: Arc<TxgGate>) -> Self {
-        Self { gate, staged: Mutex::default() }
+        let staged = Staged { steps: Vec::with_capacity(STEPS), zaps: Vec::new() };
+        Self { gate, staged: Mutex::new(staged) }
     }
 
     /// Does `work` with the txg when all steps before it have been taken.
@@ -233,7 +250,7 @@ impl Plan {
             // Who looks wants to see the bytes, so they are changed now.
             let mut data = dnode.to_edit(base.take());
             let bytes: &mut IoBuf = Arc::make_mut(&mut data);
-            std::mem::take(edits).into_iter().for_each(|edit| edit(bytes));
+            std::mem::take(edits).carry_out(bytes);
             *kind = Kind::Put { dnode: Arc::clone(of), block, data };
         }
         match kind {
@@ -242,18 +259,24 @@ impl Plan {
         }
     }
 
-    /// Has `edit` follow what the plan does to a block already; gives it back when that is nothing.
-    pub(crate) fn edit_again(&self, dnode: &Dnode, block: u64, edit: Edit) -> Option<Edit> {
+    /// Whether the plan gives a block other contents.
+    pub(crate) fn rewrites(&self, dnode: &Dnode, block: u64) -> bool {
+        matches!(self.staged.lock().last_of(dnode, block), Some(Kind::Put { .. } | Kind::Edit { .. }))
+    }
+
+    /// Has `edit` change a block, after what the plan does to it already; that aside it holds `base`.
+    pub(crate) fn edit(&self, dnode: &Arc<Dnode>, block: u64, base: Option<Arc<IoBuf>>, edit: Edit) {
         let mut staged = self.staged.lock();
         match staged.last_of(dnode, block) {
             Some(Kind::Put { data, .. }) => {
+                // It may be the very buffer that is changed now, and would be copied while it is shared.
+                drop(base);
                 let bytes: &mut IoBuf = Arc::make_mut(data);
                 edit(bytes);
             }
-            Some(Kind::Edit { edits, .. }) => edits.push(edit),
-            _ => return Some(edit),
+            Some(Kind::Edit { edits, .. }) => edits.more.push(edit),
+            _ => staged.steps.push(Step::edit(Arc::clone(dnode), block, base, edit)),
         }
-        None
     }
 
     /// The block size that an object will have.

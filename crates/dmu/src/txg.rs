@@ -235,7 +235,7 @@ impl TxgGate {
         }
         let txg = state.open;
         state.holds[txg.slot()] += 1;
-        Ok(Tx { gate: Some(Arc::clone(self)), txg, footprint: Footprint::default() })
+        Ok(Tx { gate: Some(Arc::clone(self)), txg, footprint: None })
     }
 
     /// Joins a group that others are in, or that new changes join; none that is being synced, or
@@ -248,7 +248,7 @@ impl TxgGate {
             return None;
         }
         state.holds[txg.slot()] += 1;
-        Some(Tx { gate: Some(Arc::clone(self)), txg, footprint: Footprint::default() })
+        Some(Tx { gate: Some(Arc::clone(self)), txg, footprint: None })
     }
 
     fn try_begin(self: &Arc<Self>) -> Result<Option<Tx>, DmuError> {
@@ -339,7 +339,7 @@ impl TxgGate {
     /// A handle to change things in the group being synced; holds nothing.
     #[must_use]
     pub fn syncing(&self, txg: Txg) -> Tx {
-        Tx { gate: None, txg, footprint: Footprint::default() }
+        Tx { gate: None, txg, footprint: Some(Footprint::default()) }
     }
 
     /// `txg` is stable: its dirty bytes are gone, and who waited is told.
@@ -465,10 +465,11 @@ pub struct Tx {
     /// `None` in syncing context, where the group cannot move on anyway.
     gate: Option<Arc<TxgGate>>,
     txg: Txg,
-    footprint: Footprint,
+    /// Of one in syncing context.
+    footprint: Option<Footprint>,
 }
 
-/// Tells whether anything has been changed in a [`Tx`], also when that is gone.
+/// Tells whether anything has been changed in a [`Tx`] of the txg being synced, also when that is gone.
 #[derive(Clone, Debug, Default)]
 pub struct Footprint(Arc<AtomicBool>);
 
@@ -490,15 +491,17 @@ impl Tx {
     /// Leaves the group: no more changes come.
     pub fn commit(self) {}
 
-    /// What tells whether anything has been changed.
+    /// What tells whether anything has been changed; of others than those in syncing context it tells nothing.
     #[must_use]
     pub fn footprint(&self) -> Footprint {
-        self.footprint.clone()
+        self.footprint.clone().unwrap_or_default()
     }
 
     /// Something is changed that is not an object's: space is given back.
     pub fn note_change(&self) {
-        self.footprint.0.store(true, Ordering::Relaxed);
+        if let Some(footprint) = &self.footprint {
+            footprint.0.store(true, Ordering::Relaxed);
+        }
     }
 }
 

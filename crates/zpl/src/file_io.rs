@@ -285,22 +285,28 @@ fn block_bytes_for(now: u32, record_bytes: u32, end: u64) -> u32 {
     needed.min(most).max(now)
 }
 
-/// The buffers that hold a piece now, if it is just whole blocks; else none.
-pub(crate) type Stored = Vec<Arc<IoBuf>>;
+/// What holds the bytes of a piece.
+pub(crate) enum Stored {
+    /// The buffers of its blocks, for it is just whole ones.
+    Blocks(Vec<Arc<IoBuf>>),
+    /// A copy.
+    Copied(Arc<[u8]>),
+}
 
 /// What a write changed beside data.
 struct Grown {
     drops_setid: bool,
 }
 
-/// Plans the bytes of the object. Whole blocks are copied once, into buffers that the log can share.
+/// Plans the bytes of the object. They are copied once, into buffers that the log can share.
 async fn put(plan: &Plan, znode: &Znode, piece: Piece<'_>) -> Result<Stored> {
     let block_bytes = znode.dnode.block_bytes_in(plan) as usize;
     let is_whole =
         piece.data.len().is_multiple_of(block_bytes) && piece.offset.is_multiple_of(block_bytes as u64);
     if !is_whole {
-        znode.dnode.write(plan, piece.offset, piece.data).await?;
-        return Ok(Vec::new());
+        let bytes = Arc::from(piece.data);
+        znode.dnode.write_shared(plan, piece.offset, &bytes).await?;
+        return Ok(Stored::Copied(bytes));
     }
     let first = piece.offset / block_bytes as u64;
     let mut stored = Vec::with_capacity(piece.data.len() / block_bytes);
@@ -309,7 +315,7 @@ async fn put(plan: &Plan, znode: &Znode, piece: Piece<'_>) -> Result<Stored> {
         znode.dnode.write_block(plan, BlockId::new(block), Arc::clone(&buf)).await?;
         stored.push(buf);
     }
-    Ok(stored)
+    Ok(Stored::Blocks(stored))
 }
 
 fn mode_record(znode: &Znode) -> LogRecord {

@@ -46,7 +46,7 @@ pub(crate) struct LoggedAt {
 }
 
 impl Zfs {
-    /// Tells the log of a write that `txg` has, of which `stored` holds the bytes if it was whole blocks.
+    /// Tells the log of a write that `txg` has, of which `stored` holds the bytes.
     pub(crate) fn log_write(
         &self,
         txg: Txg,
@@ -59,12 +59,12 @@ impl Zfs {
         let (object, logged) = (znode.object(), self.is_logged());
         let block_bytes = u64::from(znode.dnode.block_bytes());
         if !self.goes_in_place(piece.data.len() as u64, block_bytes, commits) {
-            let is_copied = stored.is_empty() && piece.data.len() <= LOG_COPY_BYTES_MAX;
+            let is_copied = matches!(stored, Stored::Copied(_)) && piece.data.len() <= LOG_COPY_BYTES_MAX;
             let write = || LoggedWrite {
                 object,
                 offset: piece.offset,
                 length: piece.data.len() as u64,
-                data: held_data(znode, piece, stored, commits),
+                data: held_data(znode, stored, commits),
             };
             if logged && !commits && is_copied {
                 // The copy stays until its txg has synced, and takes memory like what is dirty.
@@ -80,7 +80,8 @@ impl Zfs {
             let data = if may_be_named(znode, offset..offset + length, at.size) {
                 WriteData::Later(Arc::clone(&source))
             } else {
-                held_data(znode, piece.part(offset..offset + length), Stored::new(), commits)
+                let part = piece.part(offset..offset + length);
+                held_data(znode, Stored::Copied(Arc::from(part.data)), commits)
             };
             let write = || LoggedWrite { object, offset, length, data };
             self.journal.write(Origin::Client, txg, logged, write);
@@ -109,13 +110,11 @@ fn may_be_named(znode: &Znode, range: Range<u64>, size: u64) -> bool {
 }
 
 /// The data of a write whose record is to hold them.
-fn held_data(znode: &Arc<Znode>, piece: Piece<'_>, stored: Stored, commits: bool) -> WriteData {
-    if !stored.is_empty() {
-        WriteData::Slices(stored.into_iter().map(BufSlice::from).collect())
-    } else if commits || piece.data.len() <= LOG_COPY_BYTES_MAX {
-        WriteData::Bytes(Arc::from(piece.data))
-    } else {
-        WriteData::Later(Arc::new(ReadBack { znode: Arc::clone(znode) }))
+fn held_data(znode: &Arc<Znode>, stored: Stored, commits: bool) -> WriteData {
+    match stored {
+        Stored::Blocks(blocks) => WriteData::Slices(blocks.into_iter().map(BufSlice::from).collect()),
+        Stored::Copied(bytes) if commits || bytes.len() <= LOG_COPY_BYTES_MAX => WriteData::Bytes(bytes),
+        Stored::Copied(_) => WriteData::Later(Arc::new(ReadBack { znode: Arc::clone(znode) })),
     }
 }
 

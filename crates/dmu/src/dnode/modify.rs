@@ -23,14 +23,18 @@ impl Dnode {
         block: u64,
         edit: Edit,
     ) -> Result<(), DmuError> {
-        let edit = match tx.plan() {
-            Some(plan) => plan.edit_again(self, block, edit),
-            None => Some(edit),
-        };
-        let Some(edit) = edit else { return Ok(()) };
-        let base = self.block_in(tx, block).await?;
-        tx.take(Step::edit(self.me(), block, base, edit));
+        let is_planned = tx.plan().is_some_and(|plan| plan.rewrites(self, block));
+        let base = if is_planned { None } else { self.block_in(tx, block).await? };
+        self.edit_from(tx, block, base, edit);
         Ok(())
+    }
+
+    /// [`Self::edit_block`] of a block that has been read.
+    fn edit_from(&self, tx: &dyn Transaction, block: u64, base: Option<Arc<IoBuf>>, edit: Edit) {
+        match tx.plan() {
+            Some(plan) => plan.edit(&self.me(), block, base, edit),
+            None => tx.take(Step::edit(self.me(), block, base, edit)),
+        }
     }
 
     /// Changes a block in `txg`: in place if that txg has changed it already, else a copy of its newest
@@ -38,12 +42,11 @@ impl Dnode {
     pub(crate) fn edit(&self, txg: Txg, block: u64, base: Option<Arc<IoBuf>>, edit: impl FnOnce(&mut [u8])) {
         let newest = {
             let mut state = self.state.lock();
-            let is_dirty = state.changes_of(txg).is_some_and(|changes| changes.blocks.contains_key(&block));
-            if is_dirty {
+            if let Some(data) = state.changes_of(txg).and_then(|changes| changes.block_mut(block)) {
                 // It may be the very buffer that is changed now, and would be copied while it is shared.
                 drop(base);
-                let data = state.changes_of(txg).and_then(|changes| changes.block_mut(block));
-                return edit(data.expect("looked at under the same lock"));
+                let bytes: &mut IoBuf = Arc::make_mut(data);
+                return edit(bytes);
             }
             match state.find(block) {
                 Found::Data(data) => Some(data),
@@ -110,6 +113,16 @@ impl Blocks for Dnode {
         change: impl FnOnce(&mut [u8]) + Send + 'static,
     ) -> Result<(), DmuError> {
         self.edit_block(tx, block.get(), Box::new(change)).await
+    }
+
+    fn modify_read(
+        &self,
+        tx: &Self::Tx,
+        block: BlockId,
+        base: Arc<IoBuf>,
+        change: impl FnOnce(&mut [u8]) + Send + 'static,
+    ) {
+        self.edit_from(tx, block.get(), Some(base), Box::new(change));
     }
 
     async fn free_blocks(&self, tx: &Self::Tx, first: BlockId, count: u64) -> Result<(), DmuError> {

@@ -85,8 +85,8 @@ impl Dnode {
         self.zero_part(tx, offset, first * block_bytes).await?;
         self.zero_part(tx, last * block_bytes, end).await?;
         if first < last {
-            self.check_above(first..first + 1).await?;
-            self.check_above(last - 1..last).await?;
+            self.check_above(first).await?;
+            self.check_above(last - 1).await?;
             tx.take(Step::free(self.me(), first..last));
         }
         Ok(())

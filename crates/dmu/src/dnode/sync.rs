@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use units::{BlockId, Level, SECTOR_BYTES, Txg};
 use zio::WritePolicy;
 
+use super::above::Reached;
 use super::{Dnode, Life, SPILL_BLOCK, shape_of};
 use crate::DmuError;
 use crate::account::Charge;
@@ -108,6 +109,7 @@ impl Dnode {
 
     fn take_changes(&self, txg: Txg) -> Taken {
         let mut state = self.state.lock();
+        state.reached = Reached::default();
         let first = state.pending.first().is_some_and(|c| c.txg == txg);
         let mut changes = if first {
             let changes = state.pending.remove(0);

@@ -53,6 +53,15 @@ pub trait Blocks: Send + Sync {
         change: impl FnOnce(&mut [u8]) + Send + 'static,
     ) -> impl Future<Output = Result<(), DmuError>> + Send;
 
+    /// The same, of a block that was read just now: `base`.
+    fn modify_read(
+        &self,
+        tx: &Self::Tx,
+        block: BlockId,
+        base: Arc<IoBuf>,
+        change: impl FnOnce(&mut [u8]) + Send + 'static,
+    );
+
     /// Frees `count` blocks from `first` on.
     fn free_blocks(
         &self,

@@ -135,10 +135,8 @@ impl<B: Blocks> Fat<'_, B> {
                 Some(entry) => leaf.replacement(entry.chunk, value),
                 None => leaf.insertion(key, value, cd),
             };
-            let change = change.map_err(self.damage(block))?;
-            drop(data);
-            if let Some(change) = change {
-                self.change_leaf(tx, block, change).await?;
+            if let Some(change) = change.map_err(self.damage(block))? {
+                self.change_leaf(tx, block, data, change);
                 return if there.is_none() { self.count(tx, 1).await } else { Ok(()) };
             }
             self.split(tx, key.hash).await?;
@@ -156,13 +154,12 @@ impl<B: Blocks> Fat<'_, B> {
             return Err(ZapError::NotFound { object: self.blocks.object(), name: key.shown() });
         };
         let change = leaf.removal(link, &entry).map_err(self.damage(block))?;
-        drop(data);
-        self.change_leaf(tx, block, change).await?;
+        self.change_leaf(tx, block, data, change);
         self.count(tx, -1).await
     }
 
-    async fn change_leaf(&self, tx: &B::Tx, block: u64, change: LeafChange) -> Result<(), ZapError> {
-        Ok(self.blocks.modify_block(tx, BlockId::new(block), move |bytes| change.carry_out(bytes)).await?)
+    fn change_leaf(&self, tx: &B::Tx, block: u64, data: Arc<IoBuf>, change: LeafChange) {
+        self.blocks.modify_read(tx, BlockId::new(block), data, move |bytes| change.carry_out(bytes));
     }
 
     /// Up to `limit` entries from `cursor` on.
@@ -201,9 +198,11 @@ impl<B: Blocks> Fat<'_, B> {
 
     /// Adds to the number of entries.
     async fn count(&self, tx: &B::Tx, delta: i64) -> Result<(), ZapError> {
-        let mut header = self.header().await?;
+        let data = self.read(0).await?;
+        let mut header = Header::decode(&data).map_err(self.damage(0))?;
         header.entries = header.entries.saturating_add_signed(delta);
-        self.put_header(tx, header).await
+        self.blocks.modify_read(tx, BlockId::new(0), data, move |bytes| header.encode(bytes));
+        Ok(())
     }
 
     async fn put_header(&self, tx: &B::Tx, header: Header) -> Result<(), ZapError> {

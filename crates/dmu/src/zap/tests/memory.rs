@@ -109,6 +109,20 @@ impl Blocks for Memory {
         Ok(())
     }
 
+    fn modify_read(
+        &self,
+        _: &Txg,
+        block: BlockId,
+        base: Arc<IoBuf>,
+        change: impl FnOnce(&mut [u8]) + Send + 'static,
+    ) {
+        let mut state = self.state.lock();
+        state.changes += 1;
+        let mut data = (*base).clone();
+        change(&mut data);
+        state.blocks.insert(block.get(), Arc::new(data));
+    }
+
     async fn free_blocks(&self, _: &Txg, first: BlockId, count: u64) -> Result<(), DmuError> {
         self.state.lock().blocks.retain(|&block, _| block < first.get() || block >= first.get() + count);
         Ok(())
