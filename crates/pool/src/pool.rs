@@ -262,10 +262,12 @@ impl Pool {
     /// When it cannot be made stable.
     pub async fn set_comment(self: &Arc<Self>, comment: Option<String>) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
+            let mut config = pool.config.lock().clone();
+            config.set_comment(comment.clone());
+            config::store(&pool.dsl, &tx, &config, &pool.vdevs).await?;
             pool.config.lock().set_comment(comment);
             pool.vdevs.mark_all_changed();
-            let config = pool.config.lock().clone();
-            config::store(&pool.dsl, &tx, &config, &pool.vdevs).await
+            Ok(())
         })
         .await
     }

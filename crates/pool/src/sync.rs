@@ -68,7 +68,7 @@ impl Pool {
         impatient(self.store_errors(&tx)).await;
         // A task may have made a dataset, or changed one's objset.
         self.sync_datasets(&tx).await?;
-        impatient(self.free_some(&tx)).await?;
+        self.free_some(&tx).await?;
         self.sync_mos(&tx).await?;
         self.sync_labels(txg).await
     }
