@@ -11,7 +11,7 @@
 //! Invariants
 //! - Changes of a group being written are not modified: they have left `pending`.
 //! - Two writes of the same bytes must join their groups in the order in which they take
-//!   effect; callers hold their range lock before they begin their [`Tx`].
+//!   effect; callers hold their range lock from before they plan a write until it is applied.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};

@@ -54,7 +54,7 @@ impl Numbers {
             if let Some(number) = self.scan.lock().pop(u64::from(slots)) {
                 return Ok(ObjectId::new(number));
             }
-            Box::pin(self.find_more(objset)).await?;
+            self.find_more(objset).await?;
         }
     }
 

@@ -30,7 +30,7 @@ use crate::numbers::Numbers;
 use crate::space::{ObjsetProps, SpaceDelta};
 use crate::stored::Wanted;
 use crate::tree::{Outcome, TreeName};
-use crate::{BlockKinds, DmuError, Estimate, Plan, Step, Transaction, Tx, TxgGate};
+use crate::{BlockKinds, DmuError, Estimate, Plan, Step, Transaction, TxgGate};
 
 /// Dnode slots in a block.
 pub(crate) const SLOTS_PER_BLOCK: u64 = DNODES_PER_BLOCK as u64;
@@ -323,15 +323,6 @@ impl Objset {
         self.admit(&estimate).await?;
         self.shared.gate.admit().await?;
         Ok(Plan::new(Arc::clone(&self.shared.gate)))
-    }
-
-    /// Joins the open transaction group, for changes that are made at once. Waits as [`Self::plan`] does.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn begin(self: &Arc<Self>, estimate: Estimate) -> Result<Tx, DmuError> {
-        self.admit(&estimate).await?;
-        self.shared.gate.begin().await
     }
 
     /// Waits until there is room for a change, and others have had their turn.

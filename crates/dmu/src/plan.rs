@@ -232,7 +232,7 @@ impl Plan {
     /// # Errors
     /// As [`Self::apply`].
     pub fn apply_with<R>(self, last: impl FnOnce(Txg) -> R) -> Result<R, DmuError> {
-        let tx = self.gate.begin_unthrottled()?;
+        let tx = self.gate.join()?;
         let Staged { steps, zaps } = std::mem::take(&mut *self.staged.lock());
         for step in steps {
             step.carry_out(tx.txg());

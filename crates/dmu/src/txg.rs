@@ -1,11 +1,12 @@
 //! Transaction groups as writers see them: join the open one, change things, leave.
 //!
 //! ```text
-//!              begin                   quiesce                  finish
-//!   writer ───────────► open (holds>0) ────────► syncing (holds=0) ────► synced
-//!              ◄─────── throttled while too much is dirty
+//!            admit        join                   quiesce                  finish
+//!   writer ──────────► plan ───► open (holds>0) ────────► syncing (holds=0) ────► synced
+//!            ◄──────── throttled while too much is dirty
 //! ```
-//! How writers are throttled is told in [`delay`].
+//! How writers are throttled is told in [`delay`]. What is made of a plan is told in [`crate::plan`]; it joins a txg
+//! for as long as it is applied.
 //!
 //! A [`Tx`] keeps its group from being synced. The pool's sync loop calls [`TxgGate::quiesce`],
 //! which opens the next group and waits for the last `Tx` of the old one, and
@@ -21,8 +22,7 @@
 //! - A txg in which a `Tx` was dropped by a panic may hold half a change, and is never written: the gate has failed
 //!   before anybody can find that txg quiet. What was promised is in the intent log, or in an older txg.
 //!   (test: `a_transaction_that_a_panic_leaves_half_done_is_never_written`)
-//! - A lock that a `Tx` holder may want must not be held across [`TxgGate::begin`] by
-//!   somebody who came later: take locks first, the `Tx` last.
+//! - Whoever holds a `Tx` waits for no lock that may be held while somebody waits for a txg: locks first, the `Tx` last.
 
 mod delay;
 
@@ -38,7 +38,7 @@ use units::{ObjsetId, TXG_SLOTS, Txg};
 use crate::DmuError;
 use crate::in_flight::InFlight;
 
-/// What a new change may add at most before [`TxgGate::begin`] is asked.
+/// What a new change may come to, as far as is known when it is planned.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Estimate {
     /// Bytes of file data the change will write.
@@ -90,7 +90,7 @@ struct GateState {
     suspended: Option<WhileSuspended>,
 }
 
-/// What becomes of those who would begin a transaction, or wait for a txg, while the pool is suspended.
+/// What becomes of those who would begin a change, or wait for a txg, while the pool is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhileSuspended {
     /// They wait, if they can ([`device::impatient`]).
@@ -193,24 +193,10 @@ impl TxgGate {
         self.line.join(now, delay::wait(to_write, limit, write_bytes))
     }
 
-    /// Joins the open txg; waits while more is dirty than the limit allows, and while the pool is
-    /// suspended.
-    ///
-    /// # Errors
-    /// [`DmuError::Suspended`] when the pool has stopped syncing, or nobody is to wait until it goes on.
-    pub async fn begin(self: &Arc<Self>) -> Result<Tx, DmuError> {
-        loop {
-            self.admit().await?;
-            if let Some(tx) = self.try_begin()? {
-                return Ok(tx);
-            }
-        }
-    }
-
     /// Waits until changes may begin: less is dirty than the limit allows, and the pool is not suspended.
     ///
     /// # Errors
-    /// As [`Self::begin`].
+    /// [`DmuError::Suspended`] when the pool has stopped syncing, or nobody is to wait until it goes on.
     pub(crate) async fn admit(&self) -> Result<(), DmuError> {
         while !self.admits()? {
             let listener = self.changed.listen();
@@ -228,7 +214,7 @@ impl TxgGate {
     ///
     /// # Errors
     /// [`DmuError::Suspended`] when the pool has stopped syncing.
-    pub fn begin_unthrottled(self: &Arc<Self>) -> Result<Tx, DmuError> {
+    pub fn join(self: &Arc<Self>) -> Result<Tx, DmuError> {
         let mut state = self.state.lock();
         if let Some(txg) = state.failed {
             return Err(DmuError::Suspended { txg });
@@ -249,10 +235,6 @@ impl TxgGate {
         }
         state.holds[txg.slot()] += 1;
         Some(Tx { gate: Some(Arc::clone(self)), txg, footprint: None })
-    }
-
-    fn try_begin(self: &Arc<Self>) -> Result<Option<Tx>, DmuError> {
-        if self.admits()? { self.begin_unthrottled().map(Some) } else { Ok(None) }
     }
 
     fn admits(&self) -> Result<bool, DmuError> {

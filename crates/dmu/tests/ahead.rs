@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use device::{Durability, Env, IoBuf, Options, RamDevice, RealEnv};
-use dmu::{
-    AheadWrite, Dnode, DnodeSpec, Estimate, Objset, ObjsetContext, ObjsetProps, Tx, TxgGate, WrittenAhead,
-};
+use dmu::{AheadWrite, Dnode, DnodeSpec, Objset, ObjsetContext, ObjsetProps, Tx, TxgGate, WrittenAhead};
 use metaslab::Class;
 use ondisk::objset::ObjsetType;
 use ondisk::{Blkptr, ObjectType};
@@ -52,7 +50,7 @@ impl World {
     }
 
     async fn begin(&self) -> Tx {
-        self.objset.begin(Estimate::default()).await.unwrap()
+        self.objset.txgs().join().unwrap()
     }
 
     /// A file with one block of noise in the open group.

@@ -75,7 +75,7 @@ impl Pool {
             props: ObjsetProps::mos(),
         };
         let mos = Objset::create(context, ObjsetType::Meta);
-        let tx = gate.begin_unthrottled()?;
+        let tx = gate.join()?;
         let births = [birth(&env), birth(&env), birth(&env)];
         let dsl = Arc::new(Dsl::format_with(mos, &tx, births, features).await?);
         if let Some(salt) = dsl.checksum_salt().await? {

@@ -223,7 +223,7 @@ impl Pool {
         let open;
         let tx = match tx {
             TxSource::Open => {
-                open = self.gate.begin_unthrottled()?;
+                open = self.gate.join()?;
                 &open
             }
             TxSource::Syncing(tx) => *tx,

@@ -131,7 +131,7 @@ impl LogStore for PoolLogStore {
         placement: &'a Placement,
     ) -> BoxFuture<'a, Result<Blkptr, ZilError>> {
         Box::pin(async move {
-            let tx = self.gate.begin_unthrottled().map_err(|e| stopped(self.gate.open_txg(), e))?;
+            let tx = self.gate.join().map_err(|e| stopped(self.gate.open_txg(), e))?;
             let hint = LogHint { avoid: &placement.avoid, prefer: self.best_home(placement) };
             let bp = self
                 .zio

@@ -38,7 +38,7 @@ impl Dnode {
     /// Makes sure that the indirect blocks above a data block can be read.
     pub(super) async fn check_above(&self, block: u64) -> Result<(), DmuError> {
         let Some(region) = self.unreached(block) else { return Ok(()) };
-        Box::pin(self.synced_blkptr(BlockId::new(block))).await?;
+        self.synced_blkptr(BlockId::new(block)).await?;
         self.state.lock().reached.add(region);
         Ok(())
     }

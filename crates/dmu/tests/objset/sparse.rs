@@ -10,7 +10,7 @@ const FAR: [u64; 5] = [0, 1 << 20, 1 << 33, 1 << 45, (1 << 46) - 1];
 
 /// Writes blocks of one object and syncs them.
 async fn write_blocks(world: &World, dnode: &Dnode, blocks: impl IntoIterator<Item = u64>) {
-    let tx = world.objset.begin(Estimate::default()).await.unwrap();
+    let tx = world.gate.join().unwrap();
     let bytes = u64::from(dnode.block_bytes());
     for block in blocks {
         dnode.write(&tx, block * bytes, &[block as u8 | 1; 100]).await.unwrap();
@@ -20,7 +20,7 @@ async fn write_blocks(world: &World, dnode: &Dnode, blocks: impl IntoIterator<It
 }
 
 async fn new_file(world: &World, block_bytes: u32) -> std::sync::Arc<Dnode> {
-    let tx = world.objset.begin(Estimate::default()).await.unwrap();
+    let tx = world.gate.join().unwrap();
     world.objset.allocate(&tx, &file(block_bytes)).await.unwrap()
 }
 
@@ -35,7 +35,7 @@ fn a_hole_of_any_size_costs_no_more_than_what_is_beside_it() {
             let found = dnode.seek((pair[0] + 1) * BLOCK, SeekTo::Data).await.unwrap();
             assert_eq!(found, Some(pair[1] * BLOCK));
         }
-        let tx = world.objset.begin(Estimate::default()).await.unwrap();
+        let tx = world.gate.join().unwrap();
         dnode.free_range(&tx, BLOCK, u64::MAX).await.unwrap();
         // Known to be freed, and not yet synced.
         assert_eq!(dnode.seek(BLOCK, SeekTo::Data).await.unwrap(), None);
@@ -89,7 +89,7 @@ fn what_is_not_yet_synced_counts_in_a_piece_too() {
     let world = World::new();
     world.env.block_on(async {
         let dnode = new_file(&world, 512).await;
-        let tx = world.objset.begin(Estimate::default()).await.unwrap();
+        let tx = world.gate.join().unwrap();
         dnode.write(&tx, 1 << 40, &vec![7; 50_000 * 512]).await.unwrap();
         let piece = dnode.last_piece(0, u64::MAX).await.unwrap();
         assert!(piece.offset > 1 << 40, "{piece:?}");
@@ -108,16 +108,15 @@ fn a_txg_takes_only_so_much_freeing() {
         let freeing = Estimate { frees: true, freed_blocks: 100_000, ..Estimate::default() };
         let dnode = new_file(&world, 512).await;
         write_blocks(&world, &dnode, 0..100).await;
-        let tx = world.objset.begin(freeing).await.unwrap();
+        let plan = world.objset.plan(freeing).await.unwrap();
         let piece = dmu::FreePiece { offset: 0, end: u64::MAX, blocks: 100_000 };
-        dnode.free_piece(&tx, &piece).await.unwrap();
-        let txg = tx.txg();
-        tx.commit();
-        let mut waiting = std::pin::pin!(world.objset.begin(freeing));
+        dnode.free_piece(&plan, &piece).await.unwrap();
+        let txg = plan.apply().unwrap();
+        let mut waiting = std::pin::pin!(world.objset.plan(freeing));
         assert!(futures::poll!(&mut waiting).is_pending(), "the txg has enough to free");
-        drop(world.objset.begin(Estimate::default()).await.unwrap());
-        drop(world.objset.begin(Estimate { freed_blocks: 100, ..freeing }).await.unwrap());
+        drop(world.objset.plan(Estimate::default()).await.unwrap());
+        drop(world.objset.plan(Estimate { freed_blocks: 100, ..freeing }).await.unwrap());
         world.sync().await;
-        assert!(waiting.await.unwrap().txg() > txg);
+        assert!(waiting.await.unwrap().apply().unwrap() > txg);
     });
 }

@@ -44,7 +44,7 @@ impl World {
         zio.add_vdev(&tree.tops()[0]).unwrap();
         let gate = TxgGate::new(TXG_INITIAL.prev(), 64 << 20);
         let mos = Objset::create(Self::context(&zio, &gate), ObjsetType::Meta);
-        let tx = gate.begin_unthrottled().unwrap();
+        let tx = gate.join().unwrap();
         let dsl = env.block_on(Dsl::format(mos, &tx, [birth(1), birth(2), birth(3)])).unwrap();
         drop(tx);
         Self { env, dsl, zio, gate }
@@ -57,7 +57,7 @@ impl World {
 
     /// A transaction of the open group.
     pub(super) fn tx(&self) -> Tx {
-        self.gate.begin_unthrottled().unwrap()
+        self.gate.join().unwrap()
     }
 
     /// Makes the open group stable.

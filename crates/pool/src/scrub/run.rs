@@ -130,7 +130,7 @@ impl Pool {
     }
 
     async fn batch(&self, work: &mut Work) -> Result<(), PoolError> {
-        let alive = self.gate.begin_unthrottled()?;
+        let alive = self.gate.join()?;
         let (id, root, born_after) = match self.root_of(work.stage).await {
             Ok(found) => found,
             // Destroyed meanwhile.

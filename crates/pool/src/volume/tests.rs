@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use device::{Durability, Env, Options, RealEnv};
-use dmu::{Dnode, Estimate, WrittenAhead};
+use dmu::{Dnode, WrittenAhead};
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::{LrCloneRange, LrTruncate, LrWrite};
 use ondisk::{Blkptr, ObjectType};
@@ -89,12 +89,12 @@ impl Writer {
     }
 
     async fn plain(&self, record: LogRecord) {
-        let tx = self.open.objset.begin(Estimate::default()).await.expect("it is open");
+        let tx = self.open.objset.txgs().join().expect("it is open");
         self.log(tx.txg(), Record::Plain(record));
     }
 
     async fn write(&self, offset: u64, bytes: &[u8]) {
-        let tx = self.open.objset.begin(Estimate::default()).await.expect("it is open");
+        let tx = self.open.objset.txgs().join().expect("it is open");
         let data = WriteData::Bytes(Arc::from(bytes));
         let length = bytes.len() as u64;
         self.log(tx.txg(), Record::Write(LoggedWrite { object: DATA, offset, length, data }));
@@ -102,7 +102,7 @@ impl Writer {
 
     /// A block that the log only names.
     async fn write_block(&self, block: u64, bytes: &[u8]) {
-        let tx = self.open.objset.begin(Estimate::default()).await.expect("it is open");
+        let tx = self.open.objset.txgs().join().expect("it is open");
         let offset = block * BLOCK as u64;
         self.data.write(&tx, offset, bytes).await.expect("it is written");
         let placed = self.open.objset.place_ahead(&self.data, tx.txg(), BlockId::new(block));

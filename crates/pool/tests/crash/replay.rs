@@ -213,7 +213,7 @@ fn a_txg_that_a_panic_leaves_half_changed_is_never_written_and_promises_are_repl
         fill(&fs.zfs, FEW).await;
         let gate = pool.txgs();
         let half = async {
-            let tx = gate.begin().await.expect("groups turn");
+            let tx = gate.join().expect("groups turn");
             gate.add_dirty(tx.txg(), 1);
             panic!("this panic belongs to a test");
         };

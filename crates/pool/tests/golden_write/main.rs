@@ -225,7 +225,7 @@ fn a_table_whose_log_was_not_written_out_keeps_the_pool_from_being_changed() {
         let log = mos.hold(ObjectId::new(log)).await.unwrap();
         let mut bonus = log.bonus();
         bonus[9] = 2;
-        let tx = pool.txgs().begin_unthrottled().unwrap();
+        let tx = pool.txgs().join().unwrap();
         log.set_bonus(&tx, ObjectType::OTN_UINT64_METADATA, &bonus).unwrap();
     });
     world.export(&pool);

@@ -167,7 +167,7 @@ fn a_value_whose_feature_is_not_enabled_is_refused() {
     // As a pool has it that was made before there was zstd.
     world.run(async {
         let table = pool.dsl().directory_object("features_for_read").await.unwrap();
-        let tx = pool.txgs().begin().await.unwrap();
+        let tx = pool.txgs().join().unwrap();
         let table = dmu::zap::Zap::hold(pool.dsl().mos(), table).await.unwrap();
         table.remove(&tx, ZSTD_COMPRESS.guid.as_bytes()).await.unwrap();
         tx.commit();

@@ -61,7 +61,7 @@ fn a_flipped_bit_in_a_file_is_found() {
 fn a_leaked_block_is_found() {
     let world = World::new(ONE_DEVICE);
     let pool = world.create();
-    let tx = pool.txgs().begin_unthrottled().unwrap();
+    let tx = pool.txgs().join().unwrap();
     let hint = LogHint { avoid: &[], prefer: None };
     pool.zio().allocate_log(tx.txg(), 4096, &hint).unwrap();
     drop(tx);
@@ -77,7 +77,7 @@ fn a_dataset_that_is_gone_is_found() {
     world.create_filesystem(&pool, "whirl/gone", &[]);
     world.run(async {
         let gone = pool.dsl().resolve("whirl/gone").await.unwrap();
-        let tx = pool.txgs().begin_unthrottled().unwrap();
+        let tx = pool.txgs().join().unwrap();
         pool.dsl().mos().free_object(&tx, gone.dataset).await.unwrap();
     });
     world.export(&pool);

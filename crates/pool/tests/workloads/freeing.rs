@@ -19,7 +19,7 @@ const BLOCK_BYTES: usize = 512;
 /// Does `work`, and lets no group behind the one that ends it be synced while the [`Tx`] lives: there is
 /// always somebody in the newest group.
 async fn and_no_further<T>(pool: &Arc<Pool>, work: impl Future<Output = T>) -> (T, Tx) {
-    let begin = || pool.txgs().begin_unthrottled().unwrap();
+    let begin = || pool.txgs().join().unwrap();
     let mut work = pin!(work);
     let mut held = begin();
     loop {

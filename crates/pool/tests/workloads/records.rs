@@ -209,7 +209,7 @@ async fn foreign(zfs: &Zfs, donor: ObjectId) -> Vec<LogRecord> {
 }
 
 async fn log(zfs: &Zfs, record: LogRecord) {
-    let tx = zfs.objset().txgs().begin().await.unwrap();
+    let tx = zfs.objset().txgs().join().unwrap();
     let scope = record.object().map_or(Scope::Namespace, Scope::Object);
     zfs.log().unwrap().assign(tx.txg(), Itx { scope, record: Record::Plain(record) });
 }

@@ -1,5 +1,5 @@
 //! Every operation with a read error at each of its reads, and dropped at each of its awaits: it has happened whole,
-//! or not at all, for whoever looks at once and for whoever looks after a crash.
+//! or not at all, for whoever looks at once and for whoever reads the disk after the next sync.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -186,65 +186,70 @@ async fn is_undone(
     false
 }
 
-/// Lets the reads from some on fail, each time a later one, until the operation is done all the same.
-fn with_read_errors(name: &str, work: Operation, after: &(BTreeMap<String, String>, usize)) -> usize {
-    let mut failed = 0;
-    run_with(options(), async |world, zfs| {
-        let tree = grow(&world, &zfs).await;
-        let mut zfs = world.remount(zfs).await;
-        let objects_before = objects(&world, &zfs).await;
-        loop {
-            let before = look(&zfs, false).await;
-            zfs = world.remount(zfs).await;
-            let what = format!("{name}, read {} fails", failed + 1);
-            world.keep_blocks(0);
-            let disk = world.env.disk("disk");
-            disk.faults().fail_range(FaultOp::Read, failed as u64 + 1, u64::MAX);
-            let done = work(&zfs, tree).await;
-            disk.faults().heal();
-            world.keep_blocks(KEPT_BYTES);
-            let undone = is_undone((&zfs, &what), &before, &after.0).await;
-            assert_eq!(undone, done.is_err(), "{what}: {done:?}");
-            zfs = world.remount(zfs).await;
-            assert_eq!(is_undone((&zfs, &what), &before, &after.0).await, undone, "{what}: after a crash");
-            let expected = if undone { objects_before } else { after.1 };
-            assert_eq!(objects(&world, &zfs).await, expected, "{what}: objects");
-            if !undone {
-                return;
-            }
-            failed += 1;
-        }
-    });
-    failed
+/// What comes between an operation and its end.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    /// One of its reads fails, and all after it.
+    ReadFails,
+    /// It is dropped at an await that does not go on at once.
+    Dropped,
 }
 
-/// Drops the operation at its first await that does not go on at once, then at its second, and so on, until it is done.
-fn dropped(name: &str, work: Operation, after: &(BTreeMap<String, String>, usize)) -> usize {
-    let mut count = 0;
-    run_with(options(), async |world, zfs| {
-        let tree = grow(&world, &zfs).await;
-        let mut zfs = world.remount(zfs).await;
-        let objects_before = objects(&world, &zfs).await;
-        loop {
-            let before = look(&zfs, false).await;
-            zfs = world.remount(zfs).await;
-            let what = format!("{name}, dropped at await {}", count + 1);
-            world.keep_blocks(0);
-            let done = until_await(&world, work(&zfs, tree), count + 1).await;
-            world.keep_blocks(KEPT_BYTES);
-            let undone = is_undone((&zfs, &what), &before, &after.0).await;
-            assert!(!(undone && done.is_some()), "{what}: done, and nothing happened");
-            zfs = world.remount(zfs).await;
-            assert_eq!(is_undone((&zfs, &what), &before, &after.0).await, undone, "{what}: after a crash");
-            let expected = if undone { objects_before } else { after.1 };
-            assert_eq!(objects(&world, &zfs).await, expected, "{what}: objects");
-            if !undone {
-                return;
+impl Trouble {
+    /// Does `work` with its `nth` trouble; what it came to, if it was not dropped.
+    async fn meet(
+        self,
+        world: &World,
+        work: impl Future<Output = Result<()>>,
+        nth: usize,
+    ) -> Option<Result<()>> {
+        match self {
+            Self::ReadFails => {
+                let disk = world.env.disk("disk");
+                disk.faults().fail_range(FaultOp::Read, nth as u64, u64::MAX);
+                let done = work.await;
+                disk.faults().heal();
+                Some(done)
             }
-            count += 1;
+            Self::Dropped => until_await(world, work, nth).await,
         }
-    });
-    count
+    }
+
+    /// Has an operation meet its first trouble, then its second, and so on, until it is done all the same. How many
+    /// that were.
+    fn everywhere(self, name: &str, work: Operation, after: &(BTreeMap<String, String>, usize)) -> usize {
+        let mut met = 0;
+        run_with(options(), async |world, zfs| {
+            let tree = grow(&world, &zfs).await;
+            let mut zfs = world.remount(zfs).await;
+            let objects_before = objects(&world, &zfs).await;
+            loop {
+                let before = look(&zfs, false).await;
+                zfs = world.remount(zfs).await;
+                let what = format!("{name}, {self:?} {}", met + 1);
+                world.keep_blocks(0);
+                let done = self.meet(&world, work(&zfs, tree), met + 1).await;
+                world.keep_blocks(KEPT_BYTES);
+                let undone = is_undone((&zfs, &what), &before, &after.0).await;
+                if let Some(done) = done {
+                    assert_eq!(undone, done.is_err(), "{what}: {done:?}");
+                }
+                zfs = world.remount(zfs).await;
+                assert_eq!(
+                    is_undone((&zfs, &what), &before, &after.0).await,
+                    undone,
+                    "{what}: read from disk"
+                );
+                let expected = if undone { objects_before } else { after.1 };
+                assert_eq!(objects(&world, &zfs).await, expected, "{what}: objects");
+                if !undone {
+                    return;
+                }
+                met += 1;
+            }
+        });
+        met
+    }
 }
 
 /// Polls `work` until it waits for the `nth` time, and drops it then; what it came to, if it ended before.
@@ -263,8 +268,8 @@ fn check(operations: &[(&str, Operation)]) {
     let mut tried = Tried::default();
     for (name, work) in operations {
         let after = undisturbed(*work);
-        let failed = with_read_errors(name, *work, &after);
-        let dropped = dropped(name, *work, &after);
+        let failed = Trouble::ReadFails.everywhere(name, *work, &after);
+        let dropped = Trouble::Dropped.everywhere(name, *work, &after);
         assert!(failed > 0 && dropped > 0, "{name} reads nothing");
         println!("{name}: {failed} reads failed, dropped at {dropped} awaits");
         tried.failed += failed;

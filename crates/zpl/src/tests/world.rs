@@ -52,7 +52,7 @@ impl LogStore for Store {
         placement: &'a Placement,
     ) -> BoxFuture<'a, Result<Blkptr, ZilError>> {
         Box::pin(async move {
-            let tx = self.gate.begin_unthrottled().expect("the gate is open");
+            let tx = self.gate.join().expect("the gate is open");
             let hint = LogHint { avoid: &placement.avoid, prefer: None };
             self.zio.allocate_log(tx.txg(), bytes.into(), &hint).map_err(|_| ZilError::NoSpace { bytes })
         })
@@ -176,7 +176,7 @@ impl World {
         let gate = TxgGate::new(Txg::new(4), DIRTY_LIMIT_BYTES);
         let os = Objset::create(world.context(&gate), ObjsetType::Zfs);
         os.account_from_birth(true, true);
-        let tx = gate.begin().await.expect("the gate is open");
+        let tx = gate.join().expect("the gate is open");
         let spec = FormatSpec {
             uid: 0,
             gid: 0,
