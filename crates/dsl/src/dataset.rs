@@ -1,5 +1,10 @@
 //! A dataset, in memory: a head, which changes, or a snapshot, which does not.
 
+pub(crate) mod block_kill;
+pub(crate) mod deadlist;
+pub(crate) mod livelist;
+pub(crate) mod written;
+
 use std::sync::Arc;
 
 use dmu::{Dnode, Tx};

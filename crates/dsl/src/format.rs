@@ -19,7 +19,7 @@ use units::ObjectId;
 use zerocopy::little_endian::U64;
 
 use crate::create::Birth;
-use crate::deadlist::BPOBJ_BLOCK_BYTES;
+use crate::dataset::deadlist::BPOBJ_BLOCK_BYTES;
 use crate::features::{
     ALLOCATION_CLASSES, ASYNC_DESTROY, BLAKE3, DIRECTORY, EDONR, EMBEDDED_DATA, ENABLED_TXG,
     EXTENSIBLE_DATASET, Feature, HOLE_BIRTH, LARGE_BLOCKS, LARGE_DNODE, LOG_SPACEMAP, LZ4_COMPRESS,

@@ -19,40 +19,33 @@
 //!   (test: `a_destroyed_dataset_leaves_nothing_in_the_mos`)
 #![forbid(unsafe_code)]
 
-pub mod available;
 mod bpobj;
 mod bptree;
 mod create;
 mod dataset;
-mod deadlist;
 mod destroy;
 mod dir;
 mod errlog;
 mod error;
 pub mod features;
 mod format;
-mod head_room;
 mod history;
-mod kill;
-mod limits;
-mod livelist;
 mod names;
 pub mod props;
 mod rename;
 mod space;
 mod tree;
-mod written;
 
-pub use available::PoolSpace;
 pub use bpobj::Bpobj;
 pub use create::Birth;
 pub use errlog::{BlockError, ErrorLog};
 pub use error::DslError;
 pub use features::{FEATURES, Feature};
 pub use format::NEW_POOL_FEATURES;
-pub use head_room::HeadRoom;
 pub use names::{DatasetName, check_dataset_name, check_snapshot_name};
 pub use props::{PropValue, Property, check_new_prop};
+pub use space::available::PoolSpace;
+pub use space::head_room::HeadRoom;
 pub use tree::Dsl;
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ use dmu::{SpaceDelta, Tx};
 use ondisk::dsl::used;
 use units::ObjectId;
 
-use crate::available::{PoolSpace, below};
 use crate::dir::Dir;
+use crate::space::available::{PoolSpace, below};
 use crate::{DatasetName, Dsl, DslError, check_dataset_name};
 
 /// A rename that was found possible.

@@ -8,6 +8,10 @@
 //! A dir charges its parent the greater of what it uses and what it has reserved. A head with a
 //! refreservation charges its dir likewise; the unused rest stands under `refrsrv`.
 
+pub(crate) mod available;
+pub(crate) mod head_room;
+pub(crate) mod limits;
+
 use dmu::{SpaceDelta, Tx};
 use ondisk::Blkptr;
 use ondisk::dsl::{DslDirPhys, dir_flags, used};
@@ -16,8 +20,8 @@ use units::ObjectId;
 use zerocopy::little_endian::U64;
 
 use crate::dataset::Dataset;
+use crate::dataset::block_kill::{Held, account_held};
 use crate::dir::Dir;
-use crate::kill::{Held, account_held};
 use crate::tree::{FREE_DIR, MOS_DIR};
 use crate::{Dsl, DslError};
 

@@ -13,12 +13,12 @@ use units::{ObjsetId, TXG_INITIAL};
 use vdev::{Bias, LabelUse, NewVdev, Top, VdevTree, init_labels, label_use};
 use zio::Zio;
 
-use crate::clones::Clones;
 use crate::config::{self, Config};
-use crate::dedup::Dedup;
 use crate::memory::MemoryParts;
 use crate::pool::Parts;
-use crate::space_map::SpaceMaps;
+use crate::shared::brt::Brt;
+use crate::shared::ddt::Ddt;
+use crate::space::maps::SpaceMaps;
 use crate::{Pool, PoolError, Tuning};
 
 /// A pool to be made.
@@ -107,8 +107,8 @@ impl Pool {
             dsl,
             config,
             space_maps,
-            clones: Clones::default(),
-            dedup: Dedup::default(),
+            brt: Brt::default(),
+            ddt: Ddt::default(),
             deferred,
             tuning,
             read_only: false,

@@ -5,6 +5,12 @@
 //!  create ───────────────────────────────────────────────────► live   ─ unload ─► closed
 //! ```
 
+pub(crate) mod destroy;
+pub(crate) mod frozen;
+pub(crate) mod props;
+pub(crate) mod set_prop;
+pub(crate) mod volume;
+
 use std::sync::Arc;
 
 use dmu::{BlockKinds, Objset, ObjsetContext};
@@ -21,11 +27,11 @@ use zil::{Claimed, IntentLog, LogEvent, LogHandle, LogStore, ReplayProgress, Rep
 use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts};
 
 use crate::create::{TxSource, birth};
-use crate::frozen::check_filesystem;
-use crate::log_loss::Reach;
-use crate::props::{Allowed, DatasetProps};
+use crate::dataset::frozen::check_filesystem;
+use crate::dataset::props::{Allowed, DatasetProps};
+use crate::dataset::volume::VolumeReplay;
+use crate::log::loss::Reach;
 use crate::space::SpaceGuard;
-use crate::volume::VolumeReplay;
 use crate::{Pool, PoolError};
 
 /// Logs replayed at the same time.

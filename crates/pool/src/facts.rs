@@ -16,9 +16,9 @@
 
 use ondisk::mos::directory::LAST_SCRUBBED_TXG;
 
-use crate::clones::Clones;
-use crate::dedup::Dedup;
 use crate::shared::SharedSpace;
+use crate::shared::brt::Brt;
+use crate::shared::ddt::Ddt;
 use crate::{Pool, PoolError};
 
 /// What a pool can tell of itself; nothing where its tables cannot be read.
@@ -63,19 +63,19 @@ impl Pool {
 
     async fn cloned(&self) -> Result<SharedSpace, PoolError> {
         if self.read_only {
-            return Ok(Clones::load(&self.dsl).await?.space().await);
+            return Ok(Brt::load(&self.dsl).await?.space().await);
         }
-        Ok(self.clones.space().await)
+        Ok(self.brt.space().await)
     }
 
     async fn deduplicated(&self) -> Result<Option<DedupFacts>, PoolError> {
         if self.read_only {
-            let whole = Dedup::load_whole(&self.dsl).await?;
+            let whole = Ddt::load_whole(&self.dsl).await?;
             return match whole {
                 Some(dedup) => Ok(Some(dedup.facts(&self.mos).await?)),
                 None => Ok(None),
             };
         }
-        Ok(Some(self.dedup.facts(&self.mos).await?))
+        Ok(Some(self.ddt.facts(&self.mos).await?))
     }
 }

@@ -8,6 +8,8 @@
 //! points to. A log's blocks are claimed before anything is allocated: until then their space
 //! looks free.
 
+pub(crate) mod owner;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,13 +23,13 @@ pub use vdev::Candidate;
 use vdev::{OpenSpec, PoolConfig, PoolState, VdevAux, VdevState, VdevTree, candidates, scan};
 use zio::Zio;
 
-use crate::clones::Clones;
+use self::owner::Left;
 use crate::config::{self, Config};
-use crate::dedup::{self, Dedup};
 use crate::memory::MemoryParts;
-use crate::owner::{self, Left};
 use crate::pool::Parts;
-use crate::space_map::{SpaceMaps, load_missed};
+use crate::shared::brt::Brt;
+use crate::shared::ddt::{self, Ddt};
+use crate::space::maps::{SpaceMaps, load_missed};
 use crate::{MissingFeature, Pool, PoolError, Tuning};
 
 /// Which pool to import, and how.
@@ -322,9 +324,9 @@ async fn assemble(
     load_missed(&dsl, &vdevs).await?;
     let deferred = Bpobj::open(dsl.mos(), dsl.directory_object("sync_bplist").await?).await?;
     let read_only = spec.read_only;
-    let clones = if read_only { Clones::default() } else { Clones::load(&dsl).await? };
-    let dedup = if read_only { Dedup::default() } else { Dedup::load(&dsl).await? };
-    let saved_bytes = clones.space().await.saved_bytes + dedup.space().await.saved_bytes;
+    let brt = if read_only { Brt::default() } else { Brt::load(&dsl).await? };
+    let ddt = if read_only { Ddt::default() } else { Ddt::load(&dsl).await? };
+    let saved_bytes = brt.space().await.saved_bytes + ddt.space().await.saved_bytes;
     let parts = Parts {
         env,
         vdevs,
@@ -333,8 +335,8 @@ async fn assemble(
         dsl,
         config,
         space_maps,
-        clones,
-        dedup,
+        brt,
+        ddt,
         deferred,
         tuning,
         read_only,
@@ -351,7 +353,7 @@ async fn assemble(
 async fn unsupported(dsl: &Dsl, to_write: bool) -> Result<Vec<String>, PoolError> {
     let mut found = dsl.unsupported_features(to_write).await?;
     if to_write {
-        found.extend(dedup::obstacle(dsl).await?);
+        found.extend(ddt::obstacle(dsl).await?);
     }
     Ok(found)
 }

@@ -18,18 +18,18 @@ use units::{Guid, ObjsetId, Txg, VdevId};
 use vdev::{PoolState, VdevTree};
 use zio::Zio;
 
-use crate::ahead_room::AheadRoom;
-use crate::clones::Clones;
 use crate::config::{self, Config};
 use crate::dataset::OpenDataset;
-use crate::dedup::Dedup;
-use crate::errors::Errors;
-use crate::log_store::PoolLogStore;
+use crate::errlog::Errors;
+use crate::log::store::PoolLogStore;
 use crate::memory::MemoryParts;
-use crate::scrub::Scrubs;
+use crate::scan::scrub::Scrubs;
+use crate::shared::brt::Brt;
+use crate::shared::ddt::Ddt;
+use crate::space::ahead_room::AheadRoom;
+use crate::space::maps::SpaceMaps;
 use crate::space::{Room, SpaceGuard};
-use crate::space_map::SpaceMaps;
-use crate::tasks::TaskQueue;
+use crate::txg::tasks::TaskQueue;
 use crate::{Host, PoolError};
 
 /// How a pool runs; the defaults are OpenZFS's.
@@ -87,9 +87,9 @@ pub struct Pool {
     pub(crate) config: Mutex<Config>,
     pub(crate) space_maps: SpaceMaps,
     /// Blocks that several files share.
-    pub(crate) clones: Clones,
+    pub(crate) brt: Brt,
     /// Blocks that were found to be written already.
-    pub(crate) dedup: Dedup,
+    pub(crate) ddt: Ddt,
     /// The bpobj of blocks that the next group frees.
     pub(crate) deferred: Bpobj,
     /// What the last group did to the meta-objset's space; counted in the next.
@@ -139,8 +139,8 @@ pub(crate) struct Parts {
     pub dsl: Arc<Dsl>,
     pub config: Config,
     pub space_maps: SpaceMaps,
-    pub clones: Clones,
-    pub dedup: Dedup,
+    pub brt: Brt,
+    pub ddt: Ddt,
     pub deferred: Bpobj,
     pub tuning: Tuning,
     pub read_only: bool,
@@ -175,8 +175,8 @@ impl Pool {
             dsl: parts.dsl,
             config: Mutex::new(parts.config),
             space_maps: parts.space_maps,
-            clones: parts.clones,
-            dedup: parts.dedup,
+            brt: parts.brt,
+            ddt: parts.ddt,
             deferred: parts.deferred,
             mos_delta: Mutex::default(),
             tasks: TaskQueue::default(),

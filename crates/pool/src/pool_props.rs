@@ -12,9 +12,9 @@ use ondisk::ObjectType;
 use ondisk::mos::directory;
 use units::ObjectId;
 
-use crate::expand::AUTOEXPAND;
-use crate::suspend::FAILMODE;
-use crate::trim::AUTOTRIM;
+use crate::space::expand::AUTOEXPAND;
+use crate::txg::suspend::FAILMODE;
+use crate::txg::trim::AUTOTRIM;
 use crate::{Pool, PoolError, config};
 
 impl Pool {

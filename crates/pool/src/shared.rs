@@ -1,5 +1,8 @@
 //! Space that several places refer to, and that is taken once.
 
+pub(crate) mod brt;
+pub(crate) mod ddt;
+
 /// How much of it there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedSpace {

@@ -12,7 +12,14 @@
 //! that carries the right seed: a reader takes the block as good and the chain as over. After a
 //! failed write, nothing can follow: the block's place cannot be changed any more, for its
 //! predecessor is on disk. Either way the chain retires, a txg makes its records stable, and the
-//! same txg's header names a new one ([`crate::sync`]).
+//! same txg's header names a new one ([`crate::chain::sync`]).
+
+pub(crate) mod block;
+pub(crate) mod loss;
+pub(crate) mod rest;
+pub(crate) mod scan;
+pub(crate) mod sync;
+pub(crate) mod walk;
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,9 @@
 //! Itx: one intent-log transaction, as file operations hand it in.
 
+pub(crate) mod data_place;
+pub(crate) mod named;
+pub(crate) mod pending;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,7 +12,7 @@ use ondisk::{Blkptr, LogRecord};
 use units::{ObjectId, Txg};
 
 use crate::ZilError;
-use crate::data_place::DataPlace;
+use crate::itx::data_place::DataPlace;
 
 /// One operation to be logged, should anybody ask for it before its txg has synced.
 #[derive(Debug)]

@@ -25,50 +25,30 @@
 //!   (`sync`; test: `random_histories_keep_their_promises_and_leak_nothing`).
 #![forbid(unsafe_code)]
 
-mod batch;
-mod block;
 mod chain;
-mod data_place;
+mod claim;
+mod commit;
 mod error;
-mod flight;
-mod found;
-mod histogram;
 mod itx;
 mod live;
 mod log;
-mod loss;
-mod meter;
-mod named;
-mod pace;
-mod pending;
-mod plan;
-mod progress;
 mod replay;
-mod rest;
-mod scan;
-mod seats;
-mod shelf;
-mod state;
 mod stats;
-mod step;
 mod store;
-mod sync;
-mod walk;
-mod writer;
 
-pub use data_place::{DataBlock, DataPlace};
+pub use chain::loss::{LogLoss, loss_behind};
+pub use chain::scan::{FoundBlock, ReadRange, scan};
+pub use chain::walk::{LogWalk, WalkedBlock, WalkedRecord};
+pub use claim::{Claimed, Found};
 pub use error::ZilError;
-pub use found::{Claimed, Found};
-pub use histogram::{LATENCY_BUCKETS, Latencies};
+pub use itx::data_place::{DataBlock, DataPlace};
 pub use itx::{Fetched, Itx, LoggedWrite, Record, Scope, WriteData, WriteSource};
 pub use live::{IntentLog, Live, LogHandle};
-pub use loss::{LogLoss, loss_behind};
-pub use meter::{ReplayProgress, ReplayWatch};
+pub use replay::meter::{ReplayProgress, ReplayWatch};
 pub use replay::{Applied, Replay, ReplayBlock, ReplayCtx, ReplayRecord, ReplayReport, ReplayStopped};
-pub use scan::{FoundBlock, ReadRange, scan};
+pub use stats::histogram::{LATENCY_BUCKETS, Latencies};
 pub use stats::{HomeStats, SIZE_BUCKETS, StageLatencies, ZilStats};
 pub use store::{LogEvent, LogStore, Placement};
-pub use walk::{LogWalk, WalkedBlock, WalkedRecord};
 
 #[cfg(test)]
 mod tests;

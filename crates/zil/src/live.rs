@@ -10,7 +10,7 @@ use crate::ZilError;
 use crate::chain::HeaderState;
 use crate::itx::Itx;
 use crate::log::Core;
-use crate::meter::ReplayProgress;
+use crate::replay::meter::ReplayProgress;
 use crate::stats::{ZilStats, bump};
 use crate::store::LogStore;
 

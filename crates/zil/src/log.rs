@@ -8,11 +8,11 @@ use ondisk::zil::ZilHeader;
 use parking_lot::Mutex;
 use units::{ObjsetId, ZilSeq};
 
-use crate::meter::Meter;
-use crate::pending::Pending;
-use crate::progress::Progress;
-use crate::shelf::Shelf;
-use crate::state::State;
+use crate::commit::shelf::Shelf;
+use crate::commit::state::State;
+use crate::itx::pending::Pending;
+use crate::replay::meter::Meter;
+use crate::replay::progress::Progress;
 use crate::stats::Stats;
 use crate::store::LogStore;
 
@@ -26,7 +26,7 @@ pub struct Core {
     pub(crate) stats: Stats,
     pub(crate) meter: Meter,
     pub(crate) shelf: Arc<Shelf>,
-    /// Groups do not attend to the log: see [`crate::rest`].
+    /// Groups do not attend to the log: see [`crate::chain::rest`].
     pub(crate) rests: AtomicBool,
 }
 

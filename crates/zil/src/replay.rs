@@ -11,7 +11,7 @@
 //!
 //! Each record is applied in a transaction of its own, which also notes the record's number:
 //! when its txg syncs, `replay_seq` in the header moves on, as far as all records before are
-//! stable ([`crate::progress`]). A crash on the way resumes there. Of the records behind that
+//! stable ([`crate::replay::progress`]). A crash on the way resumes there. Of the records behind that
 //! number some may be applied twice, but only such as say what an object's contents are: doing
 //! them again, all and in order, ends in the same contents.
 //!
@@ -27,6 +27,9 @@
 //! - Records of one object are applied in order, and none before a record about names that stands
 //!   before it (test: `objects_are_replayed_side_by_side_and_names_alone`).
 
+pub(crate) mod meter;
+pub(crate) mod progress;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -37,11 +40,11 @@ use ondisk::zil::{LogRecord, RecordHead};
 use units::{ObjectId, Txg, ZilSeq};
 
 use crate::ZilError;
-use crate::found::{Claimed, ClaimedBlocks};
+use crate::chain::walk::LogWalk;
+use crate::claim::{Claimed, ClaimedBlocks};
 use crate::live::{IntentLog, Live};
 use crate::log::Core;
 use crate::stats::bump;
-use crate::walk::LogWalk;
 
 /// What the file system does with records. `zpl` implements it.
 pub trait Replay: Send + Sync {

@@ -2,6 +2,8 @@
 //!
 //! Relaxed atomics, bumped in passing; a snapshot is not one instant, but each figure is exact.
 
+pub(crate) mod histogram;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -9,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use units::VdevId;
 
-use crate::histogram::{Histogram, Latencies};
+use crate::stats::histogram::{Histogram, Latencies};
 
 /// Buckets of block size, 4 KiB apart: bucket `i` counts blocks of (i + 1) * 4 KiB written.
 pub const SIZE_BUCKETS: usize = 32;

@@ -8,7 +8,7 @@ use ondisk::Blkptr;
 use units::{ObjsetId, Txg, VdevId, ZilSeq};
 
 use crate::ZilError;
-use crate::loss::LogLoss;
+use crate::chain::loss::LogLoss;
 
 /// Where a log block should go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use ondisk::{Blkptr, Dva};
 use units::{ObjectId, Txg, VdevId};
 
 use super::world::{MemStore, OpKind, World, log_bp, now, pattern};
-use crate::named::Named;
+use crate::itx::named::Named;
 use crate::{
     DataBlock, DataPlace, Fetched, LogWalk, LoggedWrite, Record, Scope, WriteData, WriteSource, ZilError,
 };

@@ -1,6 +1,6 @@
 //! Whether quotas and reservations may be set so: not below what is used, not beyond what is free.
 
-use crate::available::{PoolSpace, below};
+use crate::space::available::{PoolSpace, below};
 use crate::{DatasetName, Dsl, DslError};
 
 const TOO_SMALL: &str = "size is less than current used or reserved space";

@@ -15,13 +15,13 @@ use ondisk::{Blkptr, CompressionKind, OndiskError};
 use units::{ObjsetId, Txg, ZilSeq};
 
 use crate::ZilError;
-use crate::block::{self, LogBlock, NotABlock, RawRecord};
-use crate::plan::BLOCK_BYTES_MAX;
+use crate::chain::block::{self, LogBlock, NotABlock, RawRecord};
+use crate::commit::plan::BLOCK_BYTES_MAX;
 use crate::store::LogStore;
 
 /// The end that claim noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Claimed {
+struct ClaimedEnd {
     blk_seq: ZilSeq,
     /// `None` in logs claimed by very old versions, which did not note it.
     lr_seq: Option<ZilSeq>,
@@ -34,7 +34,7 @@ pub struct LogWalk<'a> {
     next: Blkptr,
     /// The block asked for last.
     place: Blkptr,
-    claimed: Option<Claimed>,
+    claimed: Option<ClaimedEnd>,
     newest_record: ZilSeq,
     /// A block that no device answers for ends the log, wherever it should have ended.
     gives_up: bool,
@@ -82,7 +82,7 @@ impl<'a> LogWalk<'a> {
     pub fn new(objset: ObjsetId, header: &ZilHeader, store: &'a dyn LogStore) -> Self {
         let is_claimed = header.claim_txg.get() != 0;
         let has_lr_seq = header.flags.get() & flags::CLAIM_LR_SEQ_VALID != 0;
-        let claimed = is_claimed.then(|| Claimed {
+        let claimed = is_claimed.then(|| ClaimedEnd {
             blk_seq: ZilSeq::new(header.claim_blk_seq.get()),
             lr_seq: has_lr_seq.then(|| ZilSeq::new(header.claim_lr_seq.get())),
         });
@@ -259,20 +259,20 @@ impl<'a> WalkedRecord<'a> {
     }
 
     /// The blocks it names.
-    pub(crate) fn named_blocks(&self) -> Result<Named, OndiskError> {
+    pub(crate) fn referenced_blocks(&self) -> Result<Referenced, OndiskError> {
         if ![TxType::Write.raw(), TxType::CloneRange.raw()].contains(&self.txtype()) {
-            return Ok(Named::Nothing);
+            return Ok(Referenced::Nothing);
         }
         Ok(match self.decode()?.1 {
-            LogRecord::Write(write) => Named::Data(write.blkptr),
-            LogRecord::CloneRange(range) => Named::Clones(range.blkptrs),
-            _ => Named::Nothing,
+            LogRecord::Write(write) => Referenced::Data(write.blkptr),
+            LogRecord::CloneRange(range) => Referenced::Clones(range.blkptrs),
+            _ => Referenced::Nothing,
         })
     }
 }
 
 /// What a record leads to outside the log.
-pub(crate) enum Named {
+pub(crate) enum Referenced {
     Nothing,
     /// A block of data that came into being with the record; a hole for writes with data.
     Data(Blkptr),

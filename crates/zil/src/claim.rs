@@ -25,11 +25,11 @@ use ondisk::{Blkptr, Dva};
 use units::{ObjsetId, Txg, VdevId, VdevOffset, ZilSeq};
 
 use crate::ZilError;
+use crate::chain::walk::{LogWalk, Referenced, WalkedBlock, WalkedRecord};
 use crate::live::{IntentLog, LogHandle};
 use crate::log::Core;
-use crate::meter::{Amount, ReplayWatch};
+use crate::replay::meter::{Amount, ReplayWatch};
 use crate::store::LogStore;
-use crate::walk::{LogWalk, Named, WalkedBlock, WalkedRecord};
 
 /// State of a log that an import has found.
 #[derive(Debug)]
@@ -242,12 +242,14 @@ impl IntentLog<Found> {
         first_txg: Txg,
         seen: &mut Seen,
     ) -> Result<bool, ZilError> {
-        match record.named_blocks() {
-            Ok(Named::Nothing) => Ok(true),
-            Ok(Named::Data(bp)) if bp.is_hole() || bp.is_embedded() || bp.birth() < first_txg => Ok(true),
+        match record.referenced_blocks() {
+            Ok(Referenced::Nothing) => Ok(true),
+            Ok(Referenced::Data(bp)) if bp.is_hole() || bp.is_embedded() || bp.birth() < first_txg => {
+                Ok(true)
+            }
             // The log block can be stable before the data it leads to. Then nobody was told of
             // the write, and the log ends here.
-            Ok(Named::Data(bp)) => {
+            Ok(Referenced::Data(bp)) => {
                 let is_there = self.core.store.read_data_block(&bp).await.is_ok();
                 let is_ours = is_there && self.claim_place(&bp, first_txg, seen).await;
                 if is_ours {
@@ -255,7 +257,7 @@ impl IntentLog<Found> {
                 }
                 Ok(is_ours)
             }
-            Ok(Named::Clones(bps)) => self.claim_clones(&bps, first_txg),
+            Ok(Referenced::Clones(bps)) => self.claim_clones(&bps, first_txg),
             Err(_) => Ok(false),
         }
     }
@@ -372,12 +374,14 @@ impl ClaimedBlocks {
     }
 
     pub fn note_record(&mut self, record: &WalkedRecord<'_>) {
-        match record.named_blocks() {
+        match record.referenced_blocks() {
             // Older data blocks were in the file already when the pool crashed.
-            Ok(Named::Data(bp)) if !bp.is_hole() && !bp.is_embedded() && bp.birth() >= self.claim_txg => {
+            Ok(Referenced::Data(bp))
+                if !bp.is_hole() && !bp.is_embedded() && bp.birth() >= self.claim_txg =>
+            {
                 self.note_block(&bp);
             }
-            Ok(Named::Clones(bps)) => {
+            Ok(Referenced::Clones(bps)) => {
                 self.clones.extend(bps.into_iter().filter(|bp| !bp.is_hole() && !bp.is_embedded()));
             }
             _ => {}

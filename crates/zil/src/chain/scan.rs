@@ -13,9 +13,9 @@ use ondisk::zil::{ChainForm, ChainSeed, ZIL_MIN_BLOCK_BYTES, ZilChain};
 use ondisk::{BlkptrParts, ChecksumKind, OndiskError};
 use units::{ObjsetId, SECTOR_BYTES, ZilSeq};
 
-use crate::block::{self, LogBlock};
-use crate::plan::BLOCK_BYTES_MAX;
-use crate::walk::WalkedRecord;
+use crate::chain::block::{self, LogBlock};
+use crate::chain::walk::WalkedRecord;
+use crate::commit::plan::BLOCK_BYTES_MAX;
 
 /// Bytes searched at a time.
 const WINDOW_BYTES: u64 = 4 << 20;
@@ -95,7 +95,7 @@ fn block_at(offset: u64, bytes: &[u8]) -> Option<FoundBlock> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::BlockBuilder;
+    use crate::chain::block::BlockBuilder;
     use futures::FutureExt;
     use ondisk::Blkptr;
     use ondisk::zil::record::LrRemove;

@@ -11,7 +11,7 @@ use metaslab::Class;
 use units::Txg;
 use zio::Zio;
 
-use crate::log_share::LogShare;
+use crate::log::share::LogShare;
 use crate::space::{WORST_INFLATION, slop_bytes};
 
 /// Whether so much free room is enough for what groups under way have to write: without it none could

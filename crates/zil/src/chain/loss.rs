@@ -17,7 +17,7 @@ use ondisk::Blkptr;
 use ondisk::zil::{ChainSeed, LogRecord, ZilHeader, flags};
 use units::{ObjectId, ZilSeq};
 
-use crate::scan::{FoundBlock, ReadRange, scan};
+use crate::chain::scan::{FoundBlock, ReadRange, scan};
 
 /// What lay behind the place where a log breaks off.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

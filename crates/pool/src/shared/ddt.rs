@@ -1,4 +1,4 @@
-//! Deduplicated blocks: one that many places refer to is freed with its last reference only.
+//! The deduplication tables (DDT): a block that many places refer to is freed with its last reference only.
 //!
 //! Tables are taken apart here and never added to: what is written is not looked up, whatever the
 //! property `dedup` says, and so has no entry. Every free of a block that is marked as deduplicated costs
@@ -11,7 +11,7 @@
 //! Invariants
 //! - A block goes with its last reference, its entry too; the entry is in the class that its references
 //!   ask for. (test: `a_pool_with_deduplicated_blocks_is_worked_on`)
-//! - Statistics agree with entries in every group; a table without entries is taken away.
+//! - Statistics agree with entries in every txg; a table without entries is taken away.
 //!   (same test)
 
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ const CHARGED: usize = 3;
 
 /// All tables of a pool.
 #[derive(Default)]
-pub(crate) struct Dedup(async_lock::Mutex<Tables>);
+pub(crate) struct Ddt(async_lock::Mutex<Tables>);
 
 #[derive(Default)]
 struct Tables {
@@ -72,7 +72,7 @@ pub(crate) async fn obstacle(dsl: &Dsl) -> Result<Option<String>, PoolError> {
     Ok(obstacle)
 }
 
-impl Dedup {
+impl Ddt {
     /// Finds the tables.
     pub async fn load(dsl: &Dsl) -> Result<Self, PoolError> {
         Ok(Self(async_lock::Mutex::new(Tables::load(dsl).await?.0)))

@@ -28,7 +28,7 @@ use units::{Txg, VdevId};
 use vdev::{LabelSync, VdevError};
 use zerocopy::FromZeros;
 
-use crate::space_map::{At, record_missed};
+use crate::space::maps::{At, record_missed};
 use crate::{Pool, PoolError};
 
 /// Blocks put off that are read back at a time.
@@ -106,9 +106,9 @@ impl Pool {
     /// Repeats what the meta-objset and the space maps do to each other until both are still.
     async fn sync_mos(&self, tx: &Tx) -> Result<(), PoolError> {
         self.free_deferred(tx).await?;
-        self.clones.sync(&self.dsl, tx).await?;
-        self.dedup.sync(&self.dsl, tx).await?;
-        self.space.set_shared(self.clones.space().await.saved_bytes + self.dedup.space().await.saved_bytes);
+        self.brt.sync(&self.dsl, tx).await?;
+        self.ddt.sync(&self.dsl, tx).await?;
+        self.space.set_shared(self.brt.space().await.saved_bytes + self.ddt.space().await.saved_bytes);
         let carried = std::mem::take(&mut *self.mos_delta.lock());
         if carried != SpaceDelta::default() {
             self.dsl.add_mos_space(tx, carried).await?;

@@ -26,8 +26,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use crate::chain::{Chain, HeaderState};
+use crate::commit::state::State;
 use crate::log::Core;
-use crate::state::State;
 
 impl Core {
     /// Sees to it that groups attend to the log; whether it was at rest, and so has to learn what has

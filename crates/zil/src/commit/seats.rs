@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::task::{Context, Poll, Waker};
 
-use crate::state::Goal;
+use crate::commit::state::Goal;
 
 /// A waiting commit.
 #[derive(Debug)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use units::ObjectId;
 
-use crate::available::available;
 use crate::dataset::Dataset;
+use crate::space::available::available;
 use crate::{DatasetName, Dsl, DslError, PoolSpace};
 
 /// A head, and the pool's root, whose room is the whole pool's. As of the newest change: of a group

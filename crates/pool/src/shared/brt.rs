@@ -1,13 +1,13 @@
-//! Shared blocks: a block of which a file was cloned is freed with its last reference only.
+//! The block reference table (BRT): a block that files share by cloning is freed with its last reference only.
 //!
-//! The table that counts references is made when somebody clones files (OpenZFS does; this program does
-//! not yet). Here it is only taken apart: each free of a block that may be in it costs one
-//! reference, or the block itself when there is none left.
+//! OpenZFS makes and fills the table when somebody clones files; this program does not yet, and only takes it
+//! apart: each free of a block that may be in the table costs one reference, or the block itself when there is
+//! none left.
 //!
 //! Invariants
 //! - A block in the table is not freed; its entry goes with the last reference but one.
 //!   (test: `shared_blocks_outlive_all_but_their_last_file`)
-//! - Counts, sums and entries agree in every group; an empty table is taken away.
+//! - Counts, sums and entries agree in every txg; an empty table is taken away.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const LITTLE_ENDIAN: u64 = 0;
 
 /// The tables of all vdevs that have one.
 #[derive(Default)]
-pub(crate) struct Clones(async_lock::Mutex<BTreeMap<VdevId, Table>>);
+pub(crate) struct Brt(async_lock::Mutex<BTreeMap<VdevId, Table>>);
 
 /// The table of one vdev.
 struct Table {
@@ -46,7 +46,7 @@ struct Table {
     changed: bool,
 }
 
-impl Clones {
+impl Brt {
     /// Reads the tables' headers and counts.
     pub async fn load(dsl: &Dsl) -> Result<Self, PoolError> {
         let endian_fixed = dsl.feature_count(&BLOCK_CLONING_ENDIAN).await?.is_some_and(|count| count > 0);

@@ -11,8 +11,8 @@ use ondisk::zil::{LogRecord, TxType};
 use units::{ObjectId, VdevId};
 use zil::{LogLoss, WalkedRecord};
 
-use crate::log_loss::Reach;
-use crate::logs::DatasetLog;
+use crate::log::look::DatasetLog;
+use crate::log::loss::Reach;
 use crate::{Filesystem, Pool, PoolError};
 
 /// What would be replayed into one dataset.

@@ -12,14 +12,14 @@ use units::{Txg, VdevId, ZilSeq};
 use device::IoBuf;
 
 use crate::ZilError;
-use crate::block::{self, BlockBuilder};
 use crate::chain::HeaderState;
-use crate::data_place::{DataBlock, DataPlace};
+use crate::chain::block::{self, BlockBuilder};
+use crate::commit::plan::{self, BLOCK_BYTES_MAX, BlockPlan, RECORD_BYTES_MAX, Shape, WRITE_HEAD_BYTES};
+use crate::commit::shelf::Shelf;
+use crate::commit::state::{Goal, State, Wanted};
+use crate::itx::data_place::{DataBlock, DataPlace};
+use crate::itx::named::Named;
 use crate::itx::{Fetched, LoggedWrite, Record, WriteData};
-use crate::named::Named;
-use crate::plan::{self, BLOCK_BYTES_MAX, BlockPlan, RECORD_BYTES_MAX, Shape, WRITE_HEAD_BYTES};
-use crate::shelf::Shelf;
-use crate::state::{Goal, State, Wanted};
 use crate::store::{LogStore, Placement};
 
 /// Data that one batch takes at most, before headers and padding; more goes into the next.

@@ -15,10 +15,10 @@ use vdev::TopKind;
 use zil::{LogEvent, LogStore, Placement, ZilError};
 use zio::{LogHint, Zio, ZioError};
 
-use crate::ahead_room::leaves_reserve;
-use crate::log_homes::{LogHomes, UnderWay};
-use crate::log_reader::LogReader;
-use crate::log_share::LogShare;
+use crate::log::homes::{LogHomes, UnderWay};
+use crate::log::reader::LogReader;
+use crate::log::share::LogShare;
+use crate::space::ahead_room::leaves_reserve;
 
 /// One per pool, shared by the logs of all its datasets.
 pub(crate) struct PoolLogStore {

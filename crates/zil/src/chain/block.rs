@@ -18,8 +18,8 @@ use ondisk::{Blkptr, ByteOrder, OndiskError};
 use units::{Txg, ZilSeq};
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::commit::plan::{Piece, WRITE_HEAD_BYTES};
 use crate::itx::{LoggedWrite, WriteData};
-use crate::plan::{Piece, WRITE_HEAD_BYTES};
 
 /// Bytes of the part that all records share.
 const COMMON_BYTES: usize = size_of::<LrCommon>();

@@ -9,10 +9,10 @@ use futures::future::{join, join_all};
 use units::VdevId;
 
 use crate::ZilError;
-use crate::batch::FilledBlock;
-use crate::data_place::DataBlock;
-use crate::histogram::Histogram;
+use crate::commit::batch::FilledBlock;
+use crate::itx::data_place::DataBlock;
 use crate::log::Core;
+use crate::stats::histogram::Histogram;
 
 /// Writes `blocks` and the `data` that they name, and tells `core` how that went. The only block of a
 /// vdev is written stable: one round trip. Several are written together, then flushed.

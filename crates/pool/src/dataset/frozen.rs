@@ -12,7 +12,7 @@ use ondisk::dsl::dataset_flags;
 use ondisk::objset::ObjsetType;
 use zpl::{Space, SpaceReport, Zfs, ZfsParts};
 
-use crate::props::Allowed;
+use crate::dataset::props::Allowed;
 use crate::{Filesystem, Pool, PoolError};
 
 /// Space of a dataset that does not change.

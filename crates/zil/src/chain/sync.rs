@@ -35,10 +35,10 @@ use units::{Txg, VdevId};
 
 use crate::ZilError;
 use crate::chain::HeaderState;
+use crate::commit::state::State;
+use crate::commit::step::Step;
 use crate::log::Core;
-use crate::progress::Progress;
-use crate::state::State;
-use crate::step::Step;
+use crate::replay::progress::Progress;
 
 impl Core {
     /// See [`crate::LogHandle::sync`].

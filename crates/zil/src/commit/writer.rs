@@ -6,7 +6,7 @@
 //!                      fill, link, hash
 //! ```
 //! No timers. A commit that finds a lane free assembles what waits and writes it on its own task;
-//! while all lanes are busy (see [`crate::pace`]), records gather, and whoever sees a batch land takes all of them
+//! while all lanes are busy (see [`crate::commit::pace`]), records gather, and whoever sees a batch land takes all of them
 //! along in the next. A batch of one block per vdev costs one round trip: each write is stable by
 //! itself. More blocks on a vdev are written together and flushed once.
 //!
@@ -29,14 +29,14 @@ use ondisk::Blkptr;
 use units::{ObjectId, Txg};
 
 use crate::ZilError;
-use crate::batch::{Batch, Counts, FilledBlock, LaidOut};
 use crate::chain::{Block, BlockState, Chain};
-use crate::flight::fly;
+use crate::commit::batch::{Batch, Counts, FilledBlock, LaidOut};
+use crate::commit::flight::fly;
+use crate::commit::plan::{BLOCK_BYTES_MIN, FIRST_BLOCK_BYTES};
+use crate::commit::state::{Flight, Goal, Next, State, block_seq};
+use crate::commit::step::Step;
 use crate::log::Core;
-use crate::plan::{BLOCK_BYTES_MIN, FIRST_BLOCK_BYTES};
-use crate::state::{Flight, Goal, Next, State, block_seq};
 use crate::stats::bump;
-use crate::step::Step;
 use crate::store::{LogEvent, Placement};
 
 impl Core {

@@ -13,10 +13,10 @@ impl Pool {
     /// When it was not allocated, or the tables of shared blocks are damaged.
     pub(crate) async fn free_block(&self, tx: &Tx, bp: &Blkptr) -> Result<(), PoolError> {
         let is_marked = bp.dedup() && !bp.is_embedded() && !bp.is_hole();
-        if is_marked && self.dedup.take_reference(&self.mos, tx, &self.zio, bp).await? {
+        if is_marked && self.ddt.take_reference(&self.mos, tx, &self.zio, bp).await? {
             return Ok(());
         }
-        if self.clones.take_reference(tx, &self.zio, bp).await? {
+        if self.brt.take_reference(tx, &self.zio, bp).await? {
             return Ok(());
         }
         tx.note_change();

@@ -23,15 +23,15 @@ use ondisk::zil::ZilHeader;
 use units::{ObjectId, Txg, VdevId, ZilSeq};
 
 use crate::chain::{BlockState, Chain, HeaderState, Retired};
-use crate::data_place::DataPlace;
+use crate::commit::pace::Pace;
+use crate::commit::plan::SizeHistory;
+use crate::commit::seats::Seats;
+use crate::commit::step::Step;
+use crate::itx::data_place::DataPlace;
+use crate::itx::named::Named;
+use crate::itx::pending::Entry;
 use crate::itx::{Record, Scope};
-use crate::named::Named;
-use crate::pace::Pace;
-use crate::pending::Entry;
-use crate::plan::SizeHistory;
-use crate::progress::Progress;
-use crate::seats::Seats;
-use crate::step::Step;
+use crate::replay::progress::Progress;
 
 /// A record that somebody waits for.
 #[derive(Debug)]
