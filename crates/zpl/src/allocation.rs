@@ -4,15 +4,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use dmu::{FreePiece, Plan, SeekTo};
+use journal::{Origin, Span};
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrTruncate;
 use units::ObjectId;
 
 use crate::error::{Result, ZplError};
 use crate::file_io::FILE_BYTES_MAX;
-use crate::journal::Origin;
 use crate::mode::FileKind;
-use crate::range_lock::Span;
 use crate::sa::ZplAttr;
 use crate::zfs::Zfs;
 use crate::znode::{Attributes, Znode, stamp_content};

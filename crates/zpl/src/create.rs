@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dmu::zap::Zap;
 use dmu::{DmuError, Dnode, DnodeSpec, Plan};
+use journal::Origin;
 use ondisk::ObjectType;
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrCreate;
@@ -13,7 +14,6 @@ use crate::acl::Acl;
 use crate::dirent::Dirent;
 use crate::error::{Result, ZplError};
 use crate::flags;
-use crate::journal::Origin;
 use crate::mode::{DeviceNumber, FileKind, MODE_PERMISSIONS, MODE_SETGID};
 use crate::new_object::{NewAttributes, bonus_capacity, new_attributes};
 use crate::options::Cred;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dmu::DmuError;
 use dmu::zap::ZapError;
+use journal::JournalError;
 use ondisk::OndiskError;
 use units::{ObjectId, ObjsetId};
 use zil::ZilError;
@@ -107,6 +108,15 @@ impl From<DmuError> for ZplError {
             DmuError::NameExists { .. } => Self::Exists,
             DmuError::NoSuchName { .. } => Self::NotFound,
             other => Self::Dmu(Arc::new(other)),
+        }
+    }
+}
+
+impl From<JournalError> for ZplError {
+    fn from(error: JournalError) -> Self {
+        match error {
+            JournalError::Txg(error) => error.into(),
+            JournalError::Log(error) => error.into(),
         }
     }
 }

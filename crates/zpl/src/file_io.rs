@@ -11,20 +11,16 @@
 //! blocks, not bytes: two plans must not change parts of one block at the same time.
 //! (test: `writers_of_neighbouring_bytes_lose_nothing`)
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use device::IoBuf;
 use dmu::Plan;
+use journal::{LogWrite, Origin, Piece, RangeGuard, Span, Stored};
 use ondisk::zil::LogRecord;
-use units::{BlockId, ObjectId, SECTOR_BYTES, round_up};
+use units::{ObjectId, SECTOR_BYTES, round_up};
 
 use crate::error::{Result, ZplError};
-use crate::journal::Origin;
-use crate::log_data::LoggedAt;
 use crate::mode::{FileKind, MODE_EXECUTE, MODE_PERMISSIONS, MODE_SETGID, MODE_SETUID};
-use crate::options::{AtimePolicy, SyncPolicy};
-use crate::range_lock::{RangeGuard, Span};
+use crate::options::AtimePolicy;
 use crate::sa::ZplAttr;
 use crate::setattr::without_setid;
 use crate::zfs::Zfs;
@@ -46,25 +42,6 @@ pub struct WriteFlags {
     pub sync: bool,
     /// Drop the set-id bits: the writer has no right to keep them.
     pub drop_setid: bool,
-}
-
-/// Bytes to write.
-#[derive(Clone, Copy)]
-pub(crate) struct Piece<'a> {
-    pub offset: u64,
-    pub data: &'a [u8],
-}
-
-impl<'a> Piece<'a> {
-    pub(crate) fn end(&self) -> u64 {
-        self.offset + self.data.len() as u64
-    }
-
-    /// What of it lies in a range of the file that is within it.
-    pub(crate) fn part(&self, range: Range<u64>) -> Piece<'a> {
-        let (from, to) = (range.start - self.offset, range.end - self.offset);
-        Piece { offset: range.start, data: &self.data[from as usize..to as usize] }
-    }
 }
 
 impl Zfs {
@@ -94,8 +71,7 @@ impl Zfs {
         if data.is_empty() {
             return Ok(offset);
         }
-        let sync = self.options().sync;
-        let commits = sync != SyncPolicy::Disabled && (how.sync || sync == SyncPolicy::Always);
+        let commits = self.options().sync.commits(how.sync);
         let offset = self.write_locked(&znode, offset, data, how, commits).await?;
         if commits {
             self.journal.commit(Some(object)).await?;
@@ -124,7 +100,7 @@ impl Zfs {
             done += piece.data.len();
             let plan = self.plan_writing(piece.data.len() as u64).await?;
             let grown = if growing { Some(self.grow(&plan, znode, piece.end(), how).await?) } else { None };
-            let stored = put(&plan, znode, piece).await?;
+            let stored = Stored::plan(&plan, &znode.dnode, piece).await?;
             plan.apply_with(|txg| {
                 match grown {
                     Some(Grown { drops_setid: true }) if before.is_linked => {
@@ -135,7 +111,9 @@ impl Zfs {
                     None => znode.touch(txg, self.now()),
                 }
                 if before.is_linked {
-                    self.log_write(txg, znode, piece, stored, LoggedAt { size: before.size, commits });
+                    let policy = self.options().data_policy();
+                    let write = LogWrite { piece, stored, size: before.size, commits, policy };
+                    self.journal.log_write(txg, znode, write);
                 }
             })?;
         }
@@ -221,7 +199,7 @@ impl Zfs {
         let piece = Piece { offset, data };
         let plan = self.plan_writing(data.len() as u64).await?;
         self.grow_block(&plan, &znode, piece.end()).await?;
-        put(&plan, &znode, piece).await?;
+        Stored::plan(&plan, &znode.dnode, piece).await?;
         let mut image = znode.image();
         image.set_word(ZplAttr::Size, image.word(ZplAttr::Size).max(end));
         stamp_content(&mut image, self.now());
@@ -238,10 +216,7 @@ impl Zfs {
     /// When that is not possible: then nothing may be taken for stable.
     pub async fn fsync(&self, object: ObjectId, data_only: bool) -> Result<()> {
         let _ = data_only;
-        match self.options().sync {
-            SyncPolicy::Disabled => Ok(()),
-            SyncPolicy::Standard | SyncPolicy::Always => self.journal.commit(Some(object)).await,
-        }
+        self.commit_if_logged(Some(object)).await
     }
 
     /// A plain file.
@@ -285,37 +260,9 @@ fn block_bytes_for(now: u32, record_bytes: u32, end: u64) -> u32 {
     needed.min(most).max(now)
 }
 
-/// What holds the bytes of a piece.
-pub(crate) enum Stored {
-    /// The buffers of its blocks, for it is just whole ones.
-    Blocks(Vec<Arc<IoBuf>>),
-    /// A copy.
-    Copied(Arc<[u8]>),
-}
-
 /// What a write changed beside data.
 struct Grown {
     drops_setid: bool,
-}
-
-/// Plans the bytes of the object. They are copied once, into buffers that the log can share.
-async fn put(plan: &Plan, znode: &Znode, piece: Piece<'_>) -> Result<Stored> {
-    let block_bytes = znode.dnode.block_bytes_in(plan) as usize;
-    let is_whole =
-        piece.data.len().is_multiple_of(block_bytes) && piece.offset.is_multiple_of(block_bytes as u64);
-    if !is_whole {
-        let bytes = Arc::from(piece.data);
-        znode.dnode.write_shared(plan, piece.offset, &bytes).await?;
-        return Ok(Stored::Copied(bytes));
-    }
-    let first = piece.offset / block_bytes as u64;
-    let mut stored = Vec::with_capacity(piece.data.len() / block_bytes);
-    for (block, bytes) in (first..).zip(piece.data.chunks(block_bytes)) {
-        let buf = Arc::new(IoBuf::copy_of(bytes));
-        znode.dnode.write_block(plan, BlockId::new(block), Arc::clone(&buf)).await?;
-        stored.push(buf);
-    }
-    Ok(Stored::Blocks(stored))
 }
 
 fn mode_record(znode: &Znode) -> LogRecord {

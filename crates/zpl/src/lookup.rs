@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use dmu::zap::{Cursor, ZapEntry};
+use journal::Span;
 use units::ObjectId;
 
 use crate::dirent::{Dirent, LONG_NAME_MAX, NAME_MAX};
 use crate::error::{Result, ZplError};
 use crate::mode::FileKind;
-use crate::range_lock::Span;
 use crate::sa::ZplAttr;
 use crate::zfs::Zfs;
 use crate::znode::{Attributes, Znode};

@@ -1,7 +1,6 @@
 //! How a file system behaves: what its dataset's properties come to.
 
-/// The default of [`ZfsOptions::immediate_write_bytes`].
-pub const IMMEDIATE_WRITE_BYTES: u64 = 32 << 10;
+use journal::{DataPolicy, IMMEDIATE_WRITE_BYTES, LogBias, SyncPolicy};
 
 /// When reading a file updates its access time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,26 +11,6 @@ pub enum AtimePolicy {
     Relative,
     /// Always (`atime=on relatime=off`).
     Always,
-}
-
-/// When changes become stable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SyncPolicy {
-    /// When somebody asks for it (`sync=standard`).
-    Standard,
-    /// Before each operation returns (`sync=always`).
-    Always,
-    /// With their txg, whatever anybody asks for (`sync=disabled`).
-    Disabled,
-}
-
-/// What synchronous writes are to spare (`logbias`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogBias {
-    /// Time.
-    Latency,
-    /// Devices: data are written once, in place, and not to log devices.
-    Throughput,
 }
 
 /// Where new extended attributes go.
@@ -84,6 +63,14 @@ impl Default for ZfsOptions {
             xattr: XattrPolicy::System,
             posix_acls: false,
         }
+    }
+}
+
+impl ZfsOptions {
+    /// How the data of writes go to the log.
+    pub(crate) fn data_policy(&self) -> DataPolicy {
+        let Self { sync, log_bias, immediate_write_bytes, .. } = *self;
+        DataPolicy { sync, log_bias, immediate_write_bytes }
     }
 }
 

@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use dmu::Plan;
+use journal::{Origin, RangeGuard};
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::{LrRename, LrRenameWhiteout};
 use units::ObjectId;
@@ -19,10 +20,8 @@ use crate::create::{Birth, NewNode, entry_added, entry_removed};
 use crate::dirent::Dirent;
 use crate::error::{Result, ZplError};
 use crate::flags;
-use crate::journal::Origin;
 use crate::mode::{DeviceNumber, FileKind};
 use crate::options::Cred;
-use crate::range_lock::RangeGuard;
 use crate::sa::{SaImage, ZplAttr};
 use crate::time::Timestamp;
 use crate::unlink::Loss;

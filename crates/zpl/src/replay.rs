@@ -10,12 +10,13 @@
 use std::sync::Arc;
 
 use device::BoxFuture;
+use journal::{Origin, cloned_blocks, logged_bytes};
 use ondisk::LogRecord;
 use ondisk::zil::record::body::attr_mask;
 use ondisk::zil::record::{
     LrCloneRange, LrCreate, LrCreateAcl, LrRename, LrRenameWhiteout, LrSetSaXattr, LrSetattr, LrWrite,
 };
-use units::{BlockId, Level, ObjectId, Txg};
+use units::{ObjectId, Txg};
 use zil::{Applied, Replay, ReplayBlock, ReplayCtx, ReplayRecord};
 
 use crate::acl::Acl;
@@ -23,7 +24,6 @@ use crate::allocation::SpaceChange;
 use crate::create::{Birth, NewNode};
 use crate::dirent::Dirent;
 use crate::error::{Result, ZplError};
-use crate::journal::Origin;
 use crate::mode::{DeviceNumber, FileKind, MODE_PERMISSIONS};
 use crate::rename::{Place, RenameMode};
 use crate::setattr::Decided;
@@ -31,9 +31,6 @@ use crate::unlink::Victim;
 use crate::xattr::XattrMode;
 use crate::xvattr::Extra;
 use crate::zfs::Zfs;
-
-/// The largest block that a file can have.
-const FILE_BLOCK_BYTES_MAX: u64 = 16 << 20;
 
 impl Replay for Zfs {
     fn apply<'a>(
@@ -161,11 +158,9 @@ impl Zfs {
         block: Option<&ReplayBlock>,
     ) -> Result<()> {
         let end = lr.offset.saturating_add(lr.length);
-        match (&lr.data, block) {
-            (Some(data), _) => self.replay_write(origin, lr.object, lr.offset, data, end).await,
-            (None, Some(block)) => self.replay_write(origin, lr.object, block.offset, &block.data, end).await,
-            (None, None) => Err(ZplError::Invalid("a logged write without data")),
-        }
+        let (offset, data) =
+            logged_bytes(lr, block).ok_or(ZplError::Invalid("a logged write without data"))?;
+        self.replay_write(origin, lr.object, offset, data, end).await
     }
 
     async fn replay_setattr(&self, origin: Origin<'_>, lr: &LrSetattr) -> Result<()> {
@@ -197,26 +192,11 @@ impl Zfs {
 
     /// Copies what the record shares with another file: the blocks are read and written again.
     async fn replay_clone(&self, origin: Origin<'_>, lr: &LrCloneRange) -> Result<()> {
-        if lr.block_bytes > FILE_BLOCK_BYTES_MAX {
-            return Err(ZplError::Invalid("the block size of a logged clone"));
-        }
-        let end = lr.offset.saturating_add(lr.length);
-        for (index, bp) in lr.blkptrs.iter().enumerate() {
-            let offset = lr.offset.saturating_add((index as u64).saturating_mul(lr.block_bytes));
-            let room = end.saturating_sub(offset).min(lr.block_bytes);
-            let mut data = if bp.is_hole() {
-                Vec::new()
-            } else {
-                let bookmark = zio::Bookmark {
-                    objset: self.os.id(),
-                    object: lr.object,
-                    level: Level::new(0),
-                    block: BlockId::new(offset / lr.block_bytes.max(1)),
-                };
-                self.os.zio().read(bp, &bookmark).await.map_err(|e| self.unreadable(lr.object, &e))?.to_vec()
-            };
-            data.resize(usize::try_from(room).unwrap_or(0), 0);
-            self.replay_write(origin, lr.object, offset, &data, offset.saturating_add(room)).await?;
+        let blocks = cloned_blocks(lr, self.os.id());
+        for block in blocks.ok_or(ZplError::Invalid("the block size of a logged clone"))? {
+            let data = block.read(self.os.zio()).await.map_err(|e| self.unreadable(lr.object, &e))?;
+            let end = block.offset.saturating_add(data.len() as u64);
+            self.replay_write(origin, lr.object, block.offset, &data, end).await?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Changing attributes: chmod, chown, utimes, truncate.
 
+use journal::Origin;
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrSetattr;
 use ondisk::zil::record::body::attr_mask;
@@ -8,7 +9,6 @@ use units::ObjectId;
 use crate::acl::{ACL_FLAGS, Acl, Owners, with_rwx};
 use crate::error::{Result, ZplError};
 use crate::flags;
-use crate::journal::Origin;
 use crate::mode::{FileKind, MODE_GROUP_EXECUTE, MODE_PERMISSIONS, MODE_SETGID, MODE_SETUID};
 use crate::sa::{SaAttrs, SaImage, SaTables, ZplAttr};
 use crate::time::Timestamp;

@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use dmu::Plan;
+use journal::Origin;
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::{LrLink, LrRemove};
 use units::ObjectId;
@@ -20,7 +21,6 @@ use crate::delete_queue::QueueTurn;
 use crate::dirent::Dirent;
 use crate::error::{Result, ZplError};
 use crate::flags;
-use crate::journal::Origin;
 use crate::mode::FileKind;
 use crate::sa::ZplAttr;
 use crate::time::Timestamp;

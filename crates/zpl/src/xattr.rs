@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use journal::{Origin, Span};
 use ondisk::NvList;
 use ondisk::NvValue;
 use ondisk::ObjectType;
@@ -18,11 +19,9 @@ use ondisk::zil::record::LrSetSaXattr;
 use units::{ObjectId, Txg};
 
 use crate::error::{Result, ZplError};
-use crate::journal::Origin;
 use crate::mode::{FileKind, MODE_PERMISSIONS};
 use crate::options::XattrPolicy;
 use crate::posix_acl::{self, PosixAcl, is_acl};
-use crate::range_lock::Span;
 use crate::sa::ZplAttr;
 use crate::setattr::SetAttributes;
 use crate::xattr_dir::VALUE_MAX;

@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 
+use journal::Origin;
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrTruncate;
 use units::ObjectId;
@@ -21,7 +22,6 @@ use crate::create::{Birth, NewNode, create_body};
 use crate::dirent::Dirent;
 use crate::error::{Result, ZplError};
 use crate::flags;
-use crate::journal::Origin;
 use crate::sa::ZplAttr;
 use crate::unlink::Victim;
 use crate::zfs::Zfs;

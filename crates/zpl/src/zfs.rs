@@ -12,6 +12,7 @@ use std::sync::Arc;
 use device::Env;
 use dmu::zap::Zap;
 use dmu::{DnodeSpec, Estimate, Objset, Plan, Tx};
+use journal::{Journal, SyncPolicy};
 use ondisk::ObjectType;
 use parking_lot::RwLock;
 use units::ObjectId;
@@ -21,10 +22,9 @@ use crate::cache::ZnodeCache;
 use crate::delete_queue::DeleteQueue;
 use crate::error::{Result, ZplError};
 use crate::flags;
-use crate::journal::Journal;
 use crate::mode::{FileKind, MODE_PERMISSIONS};
 use crate::new_object::{NewAttributes, bonus_capacity, new_attributes};
-use crate::options::{SyncPolicy, ZfsOptions};
+use crate::options::ZfsOptions;
 use crate::sa::{SaStore, SaTables, ZplAttr};
 use crate::time::Timestamp;
 use crate::znode::Znode;
@@ -296,7 +296,7 @@ impl Zfs {
 
     /// Whether changes go to the log.
     pub(crate) fn is_logged(&self) -> bool {
-        self.options().sync != SyncPolicy::Disabled
+        self.options().sync.is_logged()
     }
 
     /// # Errors
@@ -392,9 +392,18 @@ impl Zfs {
     /// Done with an operation: makes it stable where `sync=always` wants that.
     pub(crate) async fn settle(&self, object: ObjectId) -> Result<()> {
         match self.options().sync {
-            SyncPolicy::Always => self.journal.commit(Some(object)).await,
+            SyncPolicy::Always => Ok(self.journal.commit(Some(object)).await?),
             SyncPolicy::Standard | SyncPolicy::Disabled => Ok(()),
         }
+    }
+
+    /// Makes an object's changes stable, or everything, unless durability comes with txgs alone
+    /// (`sync=disabled`).
+    pub(crate) async fn commit_if_logged(&self, object: Option<ObjectId>) -> Result<()> {
+        if self.is_logged() {
+            self.journal.commit(object).await?;
+        }
+        Ok(())
     }
 
     /// Makes everything done so far stable (`syncfs`).
@@ -403,10 +412,7 @@ impl Zfs {
     /// When that is not possible.
     pub async fn sync(&self) -> Result<()> {
         self.store_atimes().await?;
-        match self.options().sync {
-            SyncPolicy::Disabled => Ok(()),
-            SyncPolicy::Standard | SyncPolicy::Always => self.journal.commit(None).await,
-        }
+        self.commit_if_logged(None).await
     }
 
     /// Makes everything done so far stable, whatever the property `sync` says: nobody who has unmounted

@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use dmu::zap::Zap;
 use dmu::{Dnode, Plan, Step, Transaction};
+use journal::{RangeLock, Target};
 use ondisk::{NvList, ObjectType};
 use parking_lot::Mutex;
 use units::{ObjectId, Txg};
@@ -32,7 +33,6 @@ use units::{ObjectId, Txg};
 use crate::error::{Result, ZplError};
 use crate::flags;
 use crate::mode::{DeviceNumber, FileKind, MODE_PERMISSIONS};
-use crate::range_lock::RangeLock;
 use crate::sa::{SaImage, ZplAttr};
 use crate::time::Timestamp;
 
@@ -455,6 +455,17 @@ impl Znode {
 
     pub(crate) fn cache_xattrs(&self, xattrs: Arc<NvList>) {
         self.state.lock().xattrs = Some(xattrs);
+    }
+}
+
+impl Target for Znode {
+    fn dnode(&self) -> &Arc<Dnode> {
+        &self.dnode
+    }
+
+    fn size_bytes(&self) -> Option<u64> {
+        let state = self.state.lock();
+        (state.life != Life::Freed).then(|| state.image.word(ZplAttr::Size))
     }
 }
 

@@ -11,9 +11,9 @@ use units::ObjectId;
 
 use super::basics::{CRED, contents, file};
 use super::world::{World, run, run_with};
-use crate::journal::Origin;
 use crate::sa::ZplAttr;
 use crate::*;
+use journal::Origin;
 
 const GENERATION: u64 = 3;
 

@@ -1,7 +1,7 @@
 //! A lock over byte ranges: readers share, writers to disjoint ranges run side by side.
 //!
 //! One for each object. Data operations lock the bytes they touch; whatever changes an
-//! attribute, a directory or a file's size locks everything, [`Span::ALL`].
+//! attribute, a directory or an object's size locks everything, [`Span::ALL`].
 //!
 //! Grants are in order of arrival: a request waits for every earlier one that it collides
 //! with, granted or not, so nobody starves.

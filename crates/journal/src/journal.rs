@@ -1,8 +1,8 @@
 //! What is done, told to the intent log; or, at replay, told back that it was done.
 //!
 //! Every operation passes here once in each txg that it changes, with its changes made and the txg still
-//! held. Without a log (or with `sync=disabled`) nothing is recorded; the group
-//! is remembered instead, and who asks for durability waits for that group.
+//! held. Without a log (or with `sync=disabled`) nothing is recorded; the txg
+//! is remembered instead, and who asks for durability waits for that txg.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,7 +15,7 @@ use crate::error::Result;
 
 /// Who does it.
 #[derive(Clone, Copy)]
-pub(crate) enum Origin<'a> {
+pub enum Origin<'a> {
     /// Somebody from outside: the log is told.
     Client,
     /// Replay of the log: the log is told that the record need not be replayed again.
@@ -23,20 +23,24 @@ pub(crate) enum Origin<'a> {
 }
 
 impl Origin<'_> {
+    /// It is the log's replay.
+    #[must_use]
     pub fn is_replay(self) -> bool {
         matches!(self, Self::Replay(_))
     }
 }
 
-/// See the module.
-pub(crate) struct Journal {
-    os: Arc<Objset>,
+/// What tells the log of an objset's changes. See the module.
+pub struct Journal {
+    pub(crate) os: Arc<Objset>,
     log: OnceLock<IntentLog<Live>>,
-    /// The newest group with changes that the log does not know.
+    /// The newest txg with changes that the log does not know.
     unlogged: AtomicU64,
 }
 
 impl Journal {
+    /// Without a log: durability means waiting for the txg, until [`Journal::start`].
+    #[must_use]
     pub fn new(os: Arc<Objset>) -> Self {
         Self { os, log: OnceLock::new(), unlogged: AtomicU64::new(0) }
     }
@@ -46,9 +50,11 @@ impl Journal {
     /// # Panics
     /// When there is a log already.
     pub fn start(&self, log: IntentLog<Live>) {
-        assert!(self.log.set(log).is_ok(), "a file system has one log");
+        assert!(self.log.set(log).is_ok(), "an objset has one log");
     }
 
+    /// The log in use.
+    #[must_use]
     pub fn log(&self) -> Option<&IntentLog<Live>> {
         self.log.get()
     }
@@ -128,7 +134,7 @@ impl Journal {
     /// Makes the object's changes, and those of all names, stable; `None`: everything.
     ///
     /// # Errors
-    /// When neither the log nor a synced group can hold them.
+    /// When neither the log nor a synced txg can hold them.
     pub async fn commit(&self, object: Option<ObjectId>) -> Result<()> {
         let unlogged = Txg::new(self.unlogged.load(Ordering::Acquire));
         if unlogged > self.os.txgs().synced_txg() {
