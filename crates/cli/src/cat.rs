@@ -1,11 +1,11 @@
 //! `sawmill cat`: files and volumes to standard output.
 
 use crate::args::{Args, Spec};
-use crate::engine::refusal;
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop};
 use crate::visit::place::{Place, common_pool};
 use crate::visit::{Access, FORCE, SEARCH, Visit, words};
+use engine::refusal;
 use pool::{PoolError, Volume};
 use sawmill::{Error, FileKind};
 use units::ObjectId;

@@ -17,7 +17,6 @@
 //! - A command's pipes are never held open by the daemon it started
 //!   (test: `a_pipe_behind_the_first_command_ends`).
 
-mod cache;
 mod commands;
 mod log;
 mod panics;
@@ -25,14 +24,14 @@ mod run;
 mod start;
 mod systemd;
 
-use crate::engine::Engine;
 use crate::program::{Kind, Program};
 use control::RunPaths;
 use device::{Options, RealEnv};
+use engine::Engine;
 use std::sync::Arc;
 
-pub use cache::{CacheError, CachedPool, PoolCache};
-pub use run::{DaemonError, Restore, run};
+pub use run::DaemonError;
+use run::run;
 pub use start::{StartError, start, start_with};
 
 /// The commands.
@@ -53,7 +52,7 @@ fn serve(paths: &RunPaths, memory_bytes: u64) -> Result<(), DaemonError> {
 /// thread ends it.
 ///
 /// # Errors
-/// As [`run`].
+/// Why it cannot run; nothing was served then.
 pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, memory_bytes: u64) -> Result<(), DaemonError> {
     panics::end_the_process();
     run(paths, |cache| Engine::new(env, cache, memory_bytes))

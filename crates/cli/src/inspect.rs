@@ -19,13 +19,13 @@ mod space;
 mod zil;
 
 use crate::args::{Args, Flag, Spec};
-use crate::engine::refusal;
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
 use crate::visit::{Access, FORCE, SEARCH, Visit};
 use control::{Failure, FailureKind};
 use device::{Env, OpenMode, Options, RealEnv};
 use dmu::Objset;
+use engine::refusal;
 use ondisk::describe::Describe;
 use pool::{Pool, PoolError};
 use report::{Report, dump};

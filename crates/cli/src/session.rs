@@ -119,7 +119,7 @@ impl Session {
         }
         let system = Client::new(self.paths.system()?.public_socket());
         let has_own = || {
-            let cached = crate::daemon::PoolCache::at(self.paths.pool_cache()).load();
+            let cached = engine::PoolCache::at(self.paths.pool_cache()).load();
             self.ask_running(&DaemonStatusCall {}).is_ok() || !cached.is_ok_and(|pools| pools.is_empty())
         };
         (!C::FOUNDS && system.answers() && !has_own()).then_some(system)

@@ -17,11 +17,11 @@ pub mod place;
 pub mod words;
 
 use crate::args::{Args, Flag};
-use crate::engine::{candidates, refusal};
 use crate::program::{Kind, Program};
 use crate::session::Stop;
 use control::{Failure, FailureKind};
 use device::{DeviceError, Env, OpenMode, Options, RealEnv};
+use engine::{paths, refusal};
 use place::Place;
 use pool::{Candidate, ImportSpec, Pool, PoolError, Tuning, Volume, find_pools};
 use sawmill::{Files, this_host};
@@ -151,7 +151,7 @@ impl Visit {
 }
 
 async fn open(env: &Arc<dyn Env>, args: &Args, name: &str, access: Access) -> Result<Arc<Pool>, Failure> {
-    let paths = candidates::paths(&crate::zpool::search(args));
+    let paths = paths(&crate::zpool::search(args));
     let guid = name.parse().ok().map(Guid::new);
     let meant = |c: &Candidate| c.pool.name == name || Some(c.guid) == guid;
     let mut found = find_pools(env, &paths).await;

@@ -21,7 +21,7 @@ impl Words<'_> {
     pub fn bytes(&self, name: &str, default: u64) -> Result<u64, Refusal> {
         match self.one(name) {
             None => Ok(default),
-            Some(word) => crate::memory::bytes(word)
+            Some(word) => engine::memory::bytes(word)
                 .ok_or_else(|| Refusal::Usage(format!("bad size '{word}' for --{name}"))),
         }
     }

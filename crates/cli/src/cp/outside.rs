@@ -1,7 +1,7 @@
 //! The files of this system.
 
 use super::side::{Meta, New, Side, Trouble, Xattr};
-use crate::engine::refusal::words;
+use engine::refusal::words;
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, SeekFrom, StatxFlags, Timespec, Timestamps, XattrFlags, lgetxattr,
     llistxattr, lsetxattr, makedev, mknodat, seek, statx, utimensat,

@@ -1,10 +1,9 @@
 //! The daemon itself.
 
-use super::cache::PoolCache;
-use control::{Client, RunPaths, ServeError, Server, Service};
+use control::{Client, RunPaths, ServeError, Server};
+use engine::{Engine, PoolCache};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::future::Future;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
@@ -44,22 +43,11 @@ pub enum DaemonError {
     Serve(#[from] ServeError),
 }
 
-/// What the daemon does with its engine beside answering requests.
-pub trait Restore: Service {
-    /// Brings back the pools of the cache file. Those it cannot it tells in the log, and
-    /// in the daemon's status.
-    fn restore(&self) -> impl Future<Output = ()> + Send;
-    /// Ends what waits for pools whose devices fail: the daemon is about to end.
-    fn stop_waiting(&self) -> impl Future<Output = ()> + Send;
-    /// Syncs all pools: the daemon ends.
-    fn settle(&self) -> impl Future<Output = ()> + Send;
-}
-
 /// Runs until stopped: locks, brings pools back, listens, answers.
 ///
 /// # Errors
 /// Why it cannot run; nothing was served then.
-pub fn run<S: Restore>(paths: &RunPaths, engine: impl FnOnce(PoolCache) -> S) -> Result<(), DaemonError> {
+pub fn run(paths: &RunPaths, engine: impl FnOnce(PoolCache) -> Engine) -> Result<(), DaemonError> {
     let _lock = lock(paths)?;
     raise_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,9 +1,9 @@
 //! Any object of a dataset, and any block.
 
 use super::report::{Report, dump};
-use crate::engine::refusal;
 use dmu::zap::{Cursor, Zap, ZapValue};
 use dmu::{DmuError, Dnode, Objset};
+use engine::refusal;
 use ondisk::describe::Describe;
 use ondisk::dsl::{DslDatasetPhys, DslDirPhys};
 use ondisk::{Dirent, ObjectType, SpaceMapPhys};

@@ -1,7 +1,7 @@
 //! Intent logs: every block and every record.
 
 use super::report::Report;
-use crate::engine::refusal;
+use engine::refusal;
 use ondisk::describe::Describe;
 use ondisk::zil::TxType;
 use pool::{DatasetLog, Pool, PoolError};

@@ -1,6 +1,6 @@
 //! Errors of files in the words of the system, and other words that file commands share.
 
-use crate::engine::refusal;
+use engine::refusal;
 use sawmill::{Error, FileKind};
 use zpl::ZplError;
 

@@ -4,7 +4,6 @@ use super::create::split;
 use super::pools::all;
 use super::status::names;
 use crate::args::{Args, Flag, Spec};
-use crate::engine::refusal;
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
 use crate::view::import::candidate;
@@ -13,6 +12,7 @@ use crate::view::replay_plan;
 use crate::visit::{Access, Visit};
 use control::props::ctime;
 use control::{Failure, FailureKind, ImportCandidate, ImportScan, Imported, PoolImport};
+use engine::refusal;
 use ondisk::{NvList, NvValue};
 
 pub const COMMAND: Command = Command::new(

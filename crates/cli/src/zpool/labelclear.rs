@@ -2,10 +2,10 @@
 
 use super::devices::short_name;
 use crate::args::{Args, Flag, Spec};
-use crate::engine::refusal::words;
 use crate::program::Command;
 use crate::session::{Outcome, Session, usage};
 use control::{Failure, FailureKind, LabelClear};
+use engine::refusal::words;
 use std::fs::OpenOptions;
 
 pub const COMMAND: Command = Command::new(

@@ -1,6 +1,6 @@
 //! Scrub and clear, and what they leave to tell.
 
-use super::{Held, Holder, refusal};
+use crate::{Held, Holder, refusal};
 use control::{
     Failure, FailureKind, PoolClear, PoolInfo, PoolScrub, ScanFunction, ScanInfo, ScanState, ScrubHow,
 };

@@ -1,8 +1,7 @@
 //! The engine as the daemon's service: every request on a thread of its own.
 
-use super::restore::Absent;
-use super::{Engine, Held, Holder, info, refusal, repair};
-use crate::daemon::Restore;
+use crate::restore::Absent;
+use crate::{Engine, Held, Holder, info, refusal, repair};
 use control::*;
 use device::impatient;
 use std::future::Future;
@@ -234,16 +233,21 @@ impl Service for Engine {
     }
 }
 
-impl Restore for Engine {
-    async fn restore(&self) {
+/// What the daemon does with its engine beside answering requests.
+impl Engine {
+    /// Brings back the pools of the cache file. Those it cannot it tells in the log, and
+    /// in the daemon's status.
+    pub async fn restore(&self) {
         self.run(async move |holder| holder.restore_all().await).await;
     }
 
-    async fn stop_waiting(&self) {
+    /// Ends what waits for pools whose devices fail: the daemon is about to end.
+    pub async fn stop_waiting(&self) {
         self.run(async move |holder| holder.abandon_all_suspended().await).await;
     }
 
-    async fn settle(&self) {
+    /// Syncs all pools: the daemon ends.
+    pub async fn settle(&self) {
         self.run(async move |holder| holder.settle_all().await).await;
     }
 }

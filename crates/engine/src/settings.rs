@@ -3,8 +3,8 @@
 //! Some live in the pool's configuration (comment, compatibility), some in a table of the pool's,
 //! and some last as long as this import (altroot, readonly, cachefile).
 
-use super::cachefile::CacheFile;
-use super::{Held, Holder, refusal};
+use crate::cachefile::CacheFile;
+use crate::{Held, Holder, refusal};
 use control::props::{Occasion, Prop, Props, Source, Value, is_user_prop, parse_pool, pool_prop};
 use control::{Failure, FailureKind, PoolSet};
 use dsl::PropValue;
@@ -135,7 +135,7 @@ impl Holder {
                 pool.set_compatibility(files).await
             }
             (name, _) if name.starts_with("feature@") => {
-                let feature = super::choice::check_feature(name.trim_start_matches("feature@"));
+                let feature = crate::choice::check_feature(name.trim_start_matches("feature@"));
                 pool.enable_feature(feature.map_err(|reason| refuse(&reason))?).await
             }
             ("bootfs", value) => pool.set_pool_prop("bootfs", self.bootfs(&held, value).await?).await,

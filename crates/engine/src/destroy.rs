@@ -1,6 +1,6 @@
 //! Closing pools: export, destroy, and the daemon's end.
 
-use super::{Held, Holder, refusal};
+use crate::{Held, Holder, refusal};
 use control::props::Source;
 use control::{Failure, Said};
 use pool::PoolError;

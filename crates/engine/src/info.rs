@@ -1,7 +1,7 @@
 //! A pool as commands see it.
 
-use super::upgrade::VERSION_FEATURES;
-use super::{Held, features, settings, vdevs};
+use crate::upgrade::VERSION_FEATURES;
+use crate::{Held, features, settings, vdevs};
 use control::props::{Prop, Source, Value};
 use control::{PoolHealth, PoolInfo, ReplayInfo, VdevClass, VdevInfo, VdevState};
 use pool::{Pool, Replay};
@@ -20,7 +20,7 @@ pub async fn pool_info(held: &Held) -> PoolInfo {
 /// Whether there is something for `zpool upgrade` to enable.
 async fn lacks_features(pool: &Pool) -> bool {
     let Ok(counts) = pool.dsl().features().await else { return false };
-    let missing = super::choice::missing(&counts, pool.compatibility().as_deref());
+    let missing = crate::choice::missing(&counts, pool.compatibility().as_deref());
     pool.version() >= VERSION_FEATURES
         && !pool.is_read_only()
         && missing.is_ok_and(|missing| !missing.is_empty())

@@ -1,7 +1,7 @@
 //! A pool that the daemon holds open.
 
-use super::cachefile::CacheFile;
-use crate::daemon::CachedPool;
+use crate::CachedPool;
+use crate::cachefile::CacheFile;
 use parking_lot::Mutex;
 use pool::Pool;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Finding pools to import, and telling what is wrong with them.
 
-use super::obstacle::{self, Obstacle};
-use super::{Holder, info};
+use crate::obstacle::{self, Obstacle};
+use crate::{Holder, info};
 use control::{
     Failure, ImportCandidate, ImportScan, PoolHealth, PoolInfo, VdevAux, VdevClass, VdevInfo, VdevKind,
     VdevState,

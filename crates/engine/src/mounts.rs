@@ -3,8 +3,8 @@
 //! The table's lock is never held while something is mounted or unmounted, which may take as long as a
 //! device does: who only looks does not wait. (test: `a_slow_unmount_stops_nobody_from_looking`)
 
-use super::mount_options::Given;
-use super::refusal;
+use crate::mount_options::Given;
+use crate::refusal;
 use control::{Failure, FailureKind, MountInfo, names};
 use device::RealEnv;
 use front_fuse::{MountFlags, MountOptions, Mounted};

@@ -1,6 +1,6 @@
 //! Enabling the features that new pools have in one that is older.
 
-use super::{Held, Holder, choice, refusal};
+use crate::{Held, Holder, choice, refusal};
 use control::{Failure, FailureKind};
 use dsl::Feature;
 

@@ -1,6 +1,6 @@
 //! What devices are, and whose.
 
-use super::Holder;
+use crate::Holder;
 use control::admit::{Claim, Facts, LeafFacts};
 use control::spec::VdevSpec;
 use control::{Failure, FailureKind};
@@ -45,7 +45,7 @@ impl Holder {
     /// The open pool that has this device.
     fn holder_of(&self, device: Option<(u64, u64)>) -> Option<String> {
         let device = device?;
-        let holds = |held: &super::Held| {
+        let holds = |held: &crate::Held| {
             held.pool.vdevs().leaves().iter().any(|leaf| identity(&leaf.path()) == Some(device))
         };
         self.all().into_iter().find(|held| holds(held)).map(|held| held.pool.name())

@@ -1,4 +1,4 @@
-//! The daemon's engine: pools held open, and every request done to them.
+//! The engine: pools held open, and every request done to them.
 //!
 //! ```text
 //!  Service method ─► its pool's turn ─► a thread of its own ─► Env::block_on ─► Holder: pools, mounts, cache
@@ -14,24 +14,28 @@
 //! - A device is taken by one request at a time, from the look at whose it is until it is held.
 //! - The cache file names a pool before the command that made or imported it has its answer
 //!   (test: `a_killed_daemon_brings_its_pools_back`).
+#![forbid(unsafe_code)]
 
+mod cache;
 mod cachefile;
-pub(crate) mod candidates;
+mod candidates;
 mod choice;
 mod create;
 mod datasets;
 mod destroy;
 mod features;
 mod held;
+mod host;
 mod import;
 mod info;
 mod labelclear;
+pub mod memory;
 mod mount_options;
 mod mounting;
 mod mounts;
 mod obstacle;
 mod probe;
-pub(crate) mod refusal;
+pub mod refusal;
 mod rename;
 mod repair;
 mod replay;
@@ -43,11 +47,14 @@ mod turns;
 mod upgrade;
 mod vdevs;
 
-use crate::daemon::{CachedPool, PoolCache};
-use crate::memory::Budget;
+pub use cache::{CacheError, CachedPool, PoolCache};
+pub use candidates::paths;
+pub use host::this_host;
+
 use control::Failure;
 use device::{Env, RealEnv};
 use held::Held;
+use memory::Budget;
 use mounts::MountTable;
 use parking_lot::{Mutex, RwLock};
 use pool::{Host, Tuning};
@@ -92,7 +99,7 @@ impl Engine {
             mounts: MountTable::new(Arc::clone(&env)),
             real: env,
             cache,
-            host: sawmill::this_host(),
+            host: this_host(),
             memory,
             started: Instant::now(),
             pools: RwLock::default(),

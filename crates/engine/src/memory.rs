@@ -63,7 +63,7 @@ fn part(machine: u64, limit: u64) -> u64 {
 
 /// What this process may take of the memory there is, unless it was told otherwise.
 #[must_use]
-pub(crate) fn default_bytes() -> u64 {
+pub fn default_bytes() -> u64 {
     part(machine_bytes(), limit_bytes())
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn default_bytes() -> u64 {
 ///
 /// # Errors
 /// The word that is no size.
-pub(crate) fn wanted_bytes(said: Option<&str>) -> Result<u64, String> {
+pub fn wanted_bytes(said: Option<&str>) -> Result<u64, String> {
     let of_environment = || std::env::var(VARIABLE).ok();
     match said.map(str::to_owned).or_else(of_environment) {
         None => Ok(default_bytes()),
@@ -81,7 +81,8 @@ pub(crate) fn wanted_bytes(said: Option<&str>) -> Result<u64, String> {
 }
 
 /// `400m`, `8k`, `512`: binary multiples.
-pub(crate) fn bytes(word: &str) -> Option<u64> {
+#[must_use]
+pub fn bytes(word: &str) -> Option<u64> {
     let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match word[digits.len()..].to_ascii_lowercase().as_str() {
         "" | "b" => 0,

@@ -1,6 +1,6 @@
 //! Wiping the labels of a device.
 
-use super::{Holder, refusal};
+use crate::{Holder, refusal};
 use control::admit::Claim;
 use control::{Failure, FailureKind, LabelClear};
 use device::OpenMode;

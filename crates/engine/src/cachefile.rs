@@ -1,10 +1,10 @@
 //! Cache files that `cachefile=PATH` asks for, in OpenZFS's format: an nvlist in XDR of the
 //! configurations of pools, by name. Its `zpool import -c` and `zdb -U` read them, and so does ours.
 //!
-//! The daemon's own list of pools is another file ([`crate::daemon::PoolCache`]): a pool is in that
+//! The daemon's own list of pools is another file ([`crate::PoolCache`]): a pool is in that
 //! one, in a file of the user's, or in none.
 
-use super::Holder;
+use crate::Holder;
 use control::props::Value;
 use control::{Failure, FailureKind};
 use ondisk::NvList;

@@ -1,8 +1,8 @@
 //! Making pools and adding to them.
 
-use super::held::Held;
-use super::settings::Settings;
-use super::{Holder, choice, refusal, support};
+use crate::held::Held;
+use crate::settings::Settings;
+use crate::{Holder, choice, refusal, support};
 use control::admit::{self, Allowance, Purpose};
 use control::props::{Occasion, Value, parse_dataset};
 use control::spec::{Layout, VdevSpec};
@@ -95,7 +95,7 @@ impl Holder {
             replication_mismatch: call.allow_replication_mismatch,
             forced: call.force,
         };
-        let now = super::info::pool_info(&held).await;
+        let now = crate::info::pool_info(&held).await;
         admit::check_spec(&call.vdevs, &facts, Some(&now), allow)?;
         if call.dry_run {
             return Ok(());

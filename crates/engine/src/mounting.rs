@@ -1,7 +1,7 @@
 //! Mounting and unmounting file systems as their properties say.
 
-use super::mount_options::{Given, is_on, number};
-use super::{Held, Holder, refusal};
+use crate::mount_options::{Given, is_on, number};
+use crate::{Held, Holder, refusal};
 use control::props::Value;
 use control::{DatasetInfo, Failure, FailureKind, Mount, names};
 use front_fuse::MountOptions;

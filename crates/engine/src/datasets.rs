@@ -1,9 +1,9 @@
 //! Datasets as commands see them, and what is done to them.
 
-use super::create::{dataset_props, stored};
-use super::destroy::remove_empty;
-use super::mount_options::FOLLOWED;
-use super::{Held, Holder, refusal, support};
+use crate::create::{dataset_props, stored};
+use crate::destroy::remove_empty;
+use crate::mount_options::FOLLOWED;
+use crate::{Held, Holder, refusal, support};
 use control::props::{
     Access, Occasion, Prop, Props, Source, Value, WRITTEN_SINCE, dataset_prop, parse_dataset,
 };

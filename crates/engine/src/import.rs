@@ -1,11 +1,11 @@
 //! Opening pools: by command, and again when the daemon starts.
 
-use super::candidates::{missing_log_lines, paths};
-use super::held::Held;
-use super::obstacle::{self, Obstacle};
-use super::replay::ReplayTeller;
-use super::settings::Settings;
-use super::{Holder, refusal};
+use crate::candidates::{missing_log_lines, paths};
+use crate::held::Held;
+use crate::obstacle::{self, Obstacle};
+use crate::replay::ReplayTeller;
+use crate::settings::Settings;
+use crate::{Holder, refusal};
 use control::props::{Occasion, ctime};
 use control::{Failure, FailureKind, Imported, PoolImport};
 use pool::{ImportSpec, Pool, PoolError, find_pools};

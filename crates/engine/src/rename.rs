@@ -1,6 +1,6 @@
 //! Renaming datasets, and moving what is mounted with them.
 
-use super::{Held, Holder, refusal};
+use crate::{Held, Holder, refusal};
 use control::{DatasetRename, Failure, FailureKind, names};
 
 impl Holder {

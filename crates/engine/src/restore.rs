@@ -10,11 +10,11 @@
 //! alone, see `pool`'s `owner`. One that was exported or destroyed elsewhere, or whose devices have
 //! been away for a month, is not tried again.
 
-use super::cachefile::CacheFile;
-use super::held::Held;
-use super::replay::ReplayTeller;
-use super::{Holder, refusal};
-use crate::daemon::{CacheError, CachedPool};
+use crate::cache::{CacheError, CachedPool};
+use crate::cachefile::CacheFile;
+use crate::held::Held;
+use crate::replay::ReplayTeller;
+use crate::{Holder, refusal};
 use control::Failure;
 use pool::{ImportSpec, Left, Pool, PoolError};
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Which features a new pool gets: all that are implemented whole, less what `-d`, the
 //! `compatibility` property and `feature@NAME=disabled` leave out, and those asked for by name.
 
-use super::settings::Settings;
+use crate::settings::Settings;
 use control::compat::{self, Allowed};
 use dsl::features::{Support, feature};
 use dsl::{Feature, NEW_POOL_FEATURES};
