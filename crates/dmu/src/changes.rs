@@ -7,29 +7,29 @@ use device::IoBuf;
 use ondisk::ObjectType;
 use units::Txg;
 
-use crate::ahead::AheadNotes;
+use crate::dmu_sync::EarlyNotes;
 use crate::extent::RunSet;
 
-/// The changes of one group to one object. Blocks win over `freed`: freeing removes the
+/// The changes of one txg to one object. Blocks win over `freed`: freeing removes the
 /// blocks it covers, writing comes after. Nothing here refers to indirect blocks: they
-/// change only while the group syncs.
+/// change only while the txg syncs.
 #[derive(Clone, Debug)]
 pub(crate) struct Changes {
     pub txg: Txg,
     /// Newest contents by block number; each `block_bytes` long.
     pub blocks: BTreeMap<u64, Arc<IoBuf>>,
-    /// Those of them that were written ahead of the group.
-    pub ahead: AheadNotes,
+    /// Those of them that were written before the txg.
+    pub early: EarlyNotes,
     /// Block numbers that became holes.
     pub freed: RunSet,
-    /// Size of a data block at the end of this group.
+    /// Size of a data block at the end of this txg.
     pub block_bytes: u32,
-    /// Highest block number ever written, at the end of this group.
+    /// Highest block number ever written, at the end of this txg.
     pub max_block: u64,
     pub bonus: Option<(ObjectType, Vec<u8>)>,
     /// Some(None): the spill block goes.
     pub spill: Option<Option<Vec<u8>>>,
-    /// The object is freed in this group.
+    /// The object is freed in this txg.
     pub dies: bool,
 }
 
@@ -38,7 +38,7 @@ impl Changes {
         Self {
             txg,
             blocks: BTreeMap::new(),
-            ahead: AheadNotes::default(),
+            early: EarlyNotes::default(),
             freed: RunSet::default(),
             block_bytes,
             max_block,
@@ -48,7 +48,7 @@ impl Changes {
         }
     }
 
-    /// What this group says of `block`, if anything.
+    /// What this txg says of `block`, if anything.
     pub fn find(&self, block: u64) -> Option<Change> {
         if let Some(data) = self.blocks.get(&block) {
             return Some(Change::Data(Arc::clone(data)));
@@ -56,29 +56,29 @@ impl Changes {
         (self.dies || self.freed.contains(block)).then_some(Change::Hole)
     }
 
-    /// Replaces a block; gives what this group had made of it before.
+    /// Replaces a block; gives what this txg had made of it before.
     pub fn put(&mut self, block: u64, data: Arc<IoBuf>) -> Option<Arc<IoBuf>> {
-        self.ahead.forget(block);
+        self.early.forget(block);
         self.blocks.insert(block, data)
     }
 
-    /// A block that this group has changed already, to be changed again: its buffer, which may be shared.
+    /// A block that this txg has changed already, to be changed again: its buffer, which may be shared.
     pub fn block_mut(&mut self, block: u64) -> Option<&mut Arc<IoBuf>> {
         let data = self.blocks.get_mut(&block)?;
-        self.ahead.forget(block);
+        self.early.forget(block);
         Some(data)
     }
 
     pub fn free(&mut self, blocks: std::ops::Range<u64>) {
         let covered: Vec<u64> = self.blocks.range(blocks.clone()).map(|(&b, _)| b).collect();
         for block in covered {
-            self.ahead.forget(block);
+            self.early.forget(block);
             self.blocks.remove(&block);
         }
         self.freed.insert(blocks);
     }
 
-    /// Where the hole ends that this group has made of `block`.
+    /// Where the hole ends that this txg has made of `block`.
     pub fn hole_end(&self, block: u64) -> u64 {
         if self.dies {
             return u64::MAX;
@@ -87,7 +87,7 @@ impl Changes {
         written.into_iter().chain(self.freed.end_of(block)).min().unwrap_or(u64::MAX)
     }
 
-    /// The first block at or after `from` of which this group says anything.
+    /// The first block at or after `from` of which this txg says anything.
     pub fn next_touched(&self, from: u64) -> Option<u64> {
         if self.dies {
             return Some(from);
@@ -96,7 +96,7 @@ impl Changes {
         written.into_iter().chain(self.freed.next_at(from)).min()
     }
 
-    /// Whether the object will take another amount of space when this group has been written.
+    /// Whether the object will take another amount of space when this txg has been written.
     pub fn moves_space(&self) -> bool {
         self.dies || self.spill.is_some() || !self.blocks.is_empty() || self.freed.next_at(0).is_some()
     }
@@ -107,7 +107,7 @@ impl Changes {
     }
 }
 
-/// What a group made of one block.
+/// What a txg made of one block.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     Data(Arc<IoBuf>),

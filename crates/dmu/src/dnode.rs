@@ -5,12 +5,12 @@
 //!             (open)          (quiescing)   (being written)
 //! ```
 //! A read asks from left to right; the first that knows the block answers. A write goes to
-//! the changes of its own group. When a group has been written, `synced` and the end of
+//! the changes of its own txg. When a txg has been written, `synced` and the end of
 //! `syncing` change in one step under the lock, so that a reader sees either.
 //!
 //! Invariants
-//! - Changes of a group being written are not modified: they have left `pending`.
-//! - Two writes of the same bytes must join their groups in the order in which they take
+//! - Changes of a txg being written are not modified: they have left `pending`.
+//! - Two writes of the same bytes must join their txgs in the order in which they take
 //!   effect; callers hold their range lock from before they plan a write until it is applied.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,7 +31,7 @@ use crate::tree::TreeName;
 use crate::{DmuError, Step, Transaction};
 
 mod above;
-mod ahead;
+mod dmu_sync;
 mod long_free;
 mod modify;
 mod range;
@@ -116,12 +116,12 @@ pub struct Dnode {
 }
 
 struct State {
-    /// As the last synced group left it; of a new object, what it was made to be.
+    /// As the last synced txg left it; of a new object, what it was made to be.
     synced: DnodeImage,
     on_disk: bool,
-    /// The group being written.
+    /// The txg being written.
     syncing: Option<Arc<Changes>>,
-    /// Groups not yet being written, oldest first.
+    /// Txgs not yet being written, oldest first.
     pending: Vec<Changes>,
     /// As of the newest change.
     newest: Newest,
@@ -175,7 +175,7 @@ impl State {
         &mut self.pending[at]
     }
 
-    /// The group's changes, if there are any.
+    /// The txg's changes, if there are any.
     fn changes_of(&mut self, txg: Txg) -> Option<&mut Changes> {
         self.pending.iter_mut().find(|changes| changes.txg == txg)
     }
@@ -317,7 +317,7 @@ impl Dnode {
         self.state.lock().synced.extra_slots + 1
     }
 
-    /// Bytes allocated on disk as of the last synced group, all copies and indirect blocks.
+    /// Bytes allocated on disk as of the last synced txg, all copies and indirect blocks.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         let state = self.state.lock();
@@ -385,7 +385,7 @@ impl Dnode {
         DmuError::Invalid { objset: self.shared.id, object: self.object, what }
     }
 
-    /// Puts the object on the group's list, so that it is written and stays in memory.
+    /// Puts the object on the txg's list, so that it is written and stays in memory.
     pub(crate) fn mark_dirty(&self, txg: Txg, bytes: u64) {
         let first = self.shared.mark_dirty(txg, self.me());
         let added = bytes + if first { DNODE_DIRTY_BYTES } else { 0 };

@@ -60,10 +60,10 @@ pub enum DmuError {
     /// The dataset's quota leaves no room for the change.
     #[error("quota exceeded")]
     QuotaExceeded,
-    /// The pool stopped syncing: the group can no longer become stable.
+    /// The pool stopped syncing: the txg can no longer become stable.
     #[error("pool suspended at txg {txg}")]
     Suspended {
-        /// The group that failed.
+        /// The txg that failed.
         txg: Txg,
     },
     /// The name is in the ZAP already.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   never written           all zero
-//!   freed, or zeros written size, type, level, birth = the group that did it   (feature `hole_birth`)
+//!   freed, or zeros written size, type, level, birth = the txg that did it   (feature `hole_birth`)
 //!   below such a hole       the same, one level down, when a block is written beside it
 //! ```
 //! The birth tells an incremental send that something was here that the older snapshot still has.

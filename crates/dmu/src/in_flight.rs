@@ -1,7 +1,7 @@
-//! How much of a group is being written at the same time.
+//! How much of a txg is being written at the same time.
 //!
 //! ```text
-//!   a group's blocks ─► take bytes ─► compress, checksum, write ─► give them back
+//!   a txg's blocks ─► take bytes ─► compress, checksum, write ─► give them back
 //!                          │ none left
 //!                          └─► wait in line
 //! ```

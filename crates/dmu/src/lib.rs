@@ -9,9 +9,9 @@
 #![forbid(unsafe_code)]
 
 mod account;
-mod ahead;
+mod async_destroy;
 mod changes;
-mod demolish;
+mod dmu_sync;
 pub(crate) mod dnode;
 mod error;
 mod extent;
@@ -32,13 +32,13 @@ mod visit;
 mod walk;
 pub mod zap;
 
-pub use ahead::{AheadWrite, WrittenAhead};
-pub use demolish::{Remains, Taken, Wreck};
+pub use async_destroy::{DestroyedObjset, Remains, Taken};
+pub use dmu_sync::{EarlyBlock, EarlyWrite};
 pub use dnode::{Dnode, DnodeSpec, FreePiece, SeekTo};
 pub use error::DmuError;
 pub use in_flight::IN_FLIGHT_BYTES;
 pub use kinds::BlockKinds;
-pub use objset::{AheadCheck, Objset, ObjsetContext, SpaceCheck, SyncedObjset};
+pub use objset::{EarlyCheck, Objset, ObjsetContext, SpaceCheck, SyncedObjset};
 pub use plan::{AnyTransaction, Plan, Step, Transaction};
 pub use space::{BlockClass, ObjsetProps, SpaceDelta};
 pub use txg::{Estimate, Footprint, Tx, TxgGate, WhileSuspended};

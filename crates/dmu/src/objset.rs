@@ -21,7 +21,7 @@ use parking_lot::{Mutex, RwLock};
 use units::{BlockId, Level, ObjectId, ObjsetId, TXG_SLOTS, Txg};
 use zio::{WritePolicy, Zio};
 
-use crate::WrittenAhead;
+use crate::EarlyBlock;
 use crate::account::{self, Bill, Charge, Counts};
 use crate::dnode::{Dnode, DnodeSpec, SeekTo};
 use crate::in_flight::InFlight;
@@ -37,7 +37,7 @@ pub(crate) const SLOTS_PER_BLOCK: u64 = DNODES_PER_BLOCK as u64;
 /// Objects whose changes are written at the same time.
 const OBJECTS_IN_FLIGHT: usize = 32;
 
-/// Groups that a change waits for at most when room is short. What was freed rests for two, and
+/// Txgs that a change waits for at most when room is short. What was freed rests for two, and
 /// others may get there first.
 const GROUPS_AWAITED: usize = 12;
 
@@ -52,13 +52,13 @@ pub trait SpaceCheck: Send + Sync {
 
     /// Whether a change that does not fit may do so when what was changed and freed lately has
     /// come to rest: changes not yet on disk are counted for more than they will come to, and
-    /// space freed by the last groups cannot be used again at once.
+    /// space freed by the last txgs cannot be used again at once.
     fn may_fit_later(&self, objset: ObjsetId, estimate: &Estimate) -> bool;
 }
 
-/// Whether blocks may be written ahead of their group.
-pub trait AheadCheck: Send + Sync {
-    /// Whether so many bytes may be, of `txg`: groups must find room for what they write themselves.
+/// Whether blocks may be written before their txg.
+pub trait EarlyCheck: Send + Sync {
+    /// Whether so many bytes may be, of `txg`: txgs must find room for what they write themselves.
     fn admits(&self, txg: Txg, bytes: u64) -> bool;
 }
 
@@ -78,7 +78,7 @@ impl Shared {
         *self.counts.read()
     }
 
-    /// Whether the object was not on the group's list before.
+    /// Whether the object was not on the txg's list before.
     pub fn mark_dirty(&self, txg: Txg, dnode: Arc<Dnode>) -> bool {
         let mut dirty = self.dirty[txg.slot()].lock();
         if dirty.is_empty() {
@@ -100,7 +100,7 @@ pub struct Objset {
     known: Mutex<Known>,
     numbers: Numbers,
     space: RwLock<Option<Arc<dyn SpaceCheck>>>,
-    ahead: RwLock<Option<Arc<dyn AheadCheck>>>,
+    early: RwLock<Option<Arc<dyn EarlyCheck>>>,
     /// The accounting objects there are; their dnodes lie in the root block.
     accounts: Mutex<BTreeMap<ObjectId, Arc<Dnode>>>,
 }
@@ -110,14 +110,14 @@ struct Root {
     phys: ObjsetPhys,
     /// Length of the root block: it stays what it was made with.
     bytes: usize,
-    /// A log header to go out with a group.
+    /// A log header to go out with a txg.
     log: BTreeMap<Txg, ZilHeader>,
     /// The objset must be written even if no object changed.
     fresh: bool,
 }
 
-/// Objects changed by a group hold what they share, which holds them: nobody else lets go of those of a
-/// group that is never synced. (test: `a_pool_that_dies_dirty_is_let_go`)
+/// Objects changed by a txg hold what they share, which holds them: nobody else lets go of those of a
+/// txg that is never synced. (test: `a_pool_that_dies_dirty_is_let_go`)
 impl Drop for Objset {
     fn drop(&mut self) {
         for slot in &self.shared.dirty {
@@ -135,7 +135,7 @@ pub struct SyncedObjset {
     pub delta: SpaceDelta,
     /// Blocks it no longer refers to, those that lie in their pointers too.
     pub killed: Vec<Blkptr>,
-    /// Places that it allocated in this group ahead of the sync, and never referred to.
+    /// Places that it allocated in this txg ahead of the sync, and never referred to.
     pub unused: Vec<Blkptr>,
     /// Kinds of the blocks it wrote.
     pub born: BlockKinds,
@@ -155,7 +155,7 @@ pub struct ObjsetContext {
 }
 
 impl Objset {
-    /// A new, empty objset of this kind; it is written with the first group that changes it.
+    /// A new, empty objset of this kind; it is written with the first txg that changes it.
     #[must_use]
     pub fn create(context: ObjsetContext, kind: ObjsetType) -> Arc<Self> {
         let mut phys = ObjsetPhys::new(kind);
@@ -219,7 +219,7 @@ impl Objset {
             known: Mutex::default(),
             numbers: Numbers::default(),
             space: RwLock::new(None),
-            ahead: RwLock::new(None),
+            early: RwLock::new(None),
             accounts: Mutex::new(accounts),
         })
     }
@@ -285,9 +285,9 @@ impl Objset {
         *self.space.write() = Some(check);
     }
 
-    /// Who is asked whether blocks may be written ahead of their group.
-    pub fn set_ahead_check(&self, check: Arc<dyn AheadCheck>) {
-        *self.ahead.write() = Some(check);
+    /// Who is asked whether blocks may be written before their txg.
+    pub fn set_early_check(&self, check: Arc<dyn EarlyCheck>) {
+        *self.early.write() = Some(check);
     }
 
     /// What kind of objset it is; `None` too for a kind unknown to the format.
@@ -296,7 +296,7 @@ impl Objset {
         self.root.lock().phys.kind().unwrap_or(ObjsetType::None)
     }
 
-    /// The root pointer as of the last synced group.
+    /// The root pointer as of the last synced txg.
     #[must_use]
     pub fn root(&self) -> Blkptr {
         self.root.lock().bp
@@ -344,13 +344,13 @@ impl Objset {
         }
     }
 
-    /// Gives a block of an object, as `txg` changed it, places ahead of that group's sync, for
+    /// Gives a block of an object, as `txg` changed it, places ahead of that txg's sync, for
     /// somebody who writes it at once. `None` where that is not possible; waits for nothing.
     #[must_use]
-    pub fn place_ahead(&self, dnode: &Dnode, txg: Txg, block: BlockId) -> Option<WrittenAhead> {
-        let check = self.ahead.read().clone();
+    pub fn place_early(&self, dnode: &Dnode, txg: Txg, block: BlockId) -> Option<EarlyBlock> {
+        let check = self.early.read().clone();
         let admits = |bytes| check.is_none_or(|check| check.admits(txg, bytes));
-        dnode.place_ahead(txg, block, admits)
+        dnode.place_early(txg, block, admits)
     }
 
     async fn wait_for_room(&self, check: &dyn SpaceCheck, estimate: &Estimate) -> Result<(), DmuError> {
@@ -556,11 +556,11 @@ impl Objset {
         root.fresh || root.log.contains_key(&txg) || !self.shared.dirty[txg.slot()].lock().is_empty()
     }
 
-    /// Writes everything that `txg` changed. May be called again in the same group (a later
-    /// pass) when that group's sync has itself changed objects. `None` when nothing changed.
+    /// Writes everything that `txg` changed. May be called again in the same txg (a later
+    /// pass) when that txg's sync has itself changed objects. `None` when nothing changed.
     ///
     /// # Errors
-    /// When a block cannot be read or written: the group cannot become stable then.
+    /// When a block cannot be read or written: the txg cannot become stable then.
     pub async fn sync(&self, txg: Txg) -> Result<Option<SyncedObjset>, DmuError> {
         if !self.is_dirty(txg) {
             return Ok(None);
@@ -707,7 +707,7 @@ impl Objset {
         Ok(new)
     }
 
-    /// Freed numbers may be given out again from the next group on.
+    /// Freed numbers may be given out again from the next txg on.
     fn forget(&self, freed: &[ObjectId]) {
         let mut known = self.known.lock();
         for object in freed {

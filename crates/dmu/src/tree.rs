@@ -1,4 +1,4 @@
-//! An object's block tree on disk: writing one group's changes from the bottom up.
+//! An object's block tree on disk: writing one txg's changes from the bottom up.
 //!
 //! ```text
 //!        dnode                 old tree, still whole on disk until the uberblock moves on
@@ -11,7 +11,7 @@
 //! ever dirty in memory outside a sync.
 //!
 //! Invariants
-//! - A block of the old tree is never overwritten, except one born in this very group
+//! - A block of the old tree is never overwritten, except one born in this very txg
 //!   (a later pass of the same sync), which no stable tree refers to.
 //! - Levels strictly fall on the way down: a pointer cycle in a hostile image ends.
 
@@ -144,7 +144,7 @@ impl BlockPolicy {
     }
 }
 
-/// Writing one group's changes to one object.
+/// Writing one txg's changes to one object.
 pub(crate) struct TreeSync<'a> {
     pub zio: &'a Zio,
     pub limit: &'a InFlight,
@@ -163,7 +163,7 @@ pub(crate) struct TreeSync<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub killed: Vec<Blkptr>,
-    /// Places that were allocated in this group and never were anybody's.
+    /// Places that were allocated in this txg and never were anybody's.
     pub unused: Vec<Blkptr>,
     pub delta: SpaceDelta,
     pub born: BlockKinds,
@@ -328,7 +328,7 @@ impl TreeSync<'_> {
     /// Data of zeros only is stored as a hole, as long as compression is on at all.
     async fn write_data(&self, index: u64, data: &Arc<IoBuf>, old: &Blkptr) -> Result<Blkptr, DmuError> {
         let class = self.policy.data;
-        if let Some(bp) = self.changes.ahead.taken(index) {
+        if let Some(bp) = self.changes.early.taken(index) {
             if class.keep {
                 self.zio.keep(&bp, data);
             }
@@ -373,7 +373,7 @@ impl TreeSync<'_> {
         Ok(new)
     }
 
-    /// The children that this group touches; of an empty block only those written.
+    /// The children that this txg touches; of an empty block only those written.
     fn touched_slots(&self, level: u8, covered: &Range<u64>, only_written: bool) -> Vec<usize> {
         let first = self.shape.index_at(level - 1, covered.start);
         let slot_of = |block: u64| (self.shape.index_at(level - 1, block) - first) as usize;
@@ -472,7 +472,7 @@ fn only_holes(block: &[u8]) -> Option<Blkptr> {
     Some(youngest)
 }
 
-/// A rewrite within one group keeps its first DVA; such a block is not freed.
+/// A rewrite within one txg keeps its first DVA; such a block is not freed.
 fn same_place(old: &Blkptr, new: &Blkptr) -> bool {
     !old.is_hole()
         && !new.is_hole()

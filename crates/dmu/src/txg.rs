@@ -8,15 +8,15 @@
 //! How writers are throttled is told in [`delay`]. What is made of a plan is told in [`crate::plan`]; it joins a txg
 //! for as long as it is applied.
 //!
-//! A [`Tx`] keeps its group from being synced. The pool's sync loop calls [`TxgGate::quiesce`],
-//! which opens the next group and waits for the last `Tx` of the old one, and
+//! A [`Tx`] keeps its txg from being synced. The pool's sync loop calls [`TxgGate::quiesce`],
+//! which opens the next txg and waits for the last `Tx` of the old one, and
 //! [`TxgGate::finish`] once the uberblock is stable.
 //!
 //! Invariants
-//! - A group is handed to the sync loop only when no `Tx` of it is alive.
+//! - A txg is handed to the sync loop only when no `Tx` of it is alive.
 //!   (test: `a_group_is_quiet_only_when_its_last_tx_is_gone`)
-//! - `synced` grows by one at a time, and who waits for a group is told.
-//! - Whoever changes an objset in a group enters it in that group's list before its `Tx` is gone, so
+//! - `synced` grows by one at a time, and who waits for a txg is told.
+//! - Whoever changes an objset in a txg enters it in that txg's list before its `Tx` is gone, so
 //!   that a sync finds all changes without looking at every objset there is.
 //!   (test: `every_changed_objset_is_on_the_list_of_its_group`)
 //! - A txg in which a `Tx` was dropped by a panic may hold half a change, and is never written: the gate has failed
@@ -57,20 +57,20 @@ const FREED_PER_TXG: u64 = 128 << 10;
 /// The pool's transaction groups: which is open, which have become stable.
 pub struct TxgGate {
     state: Mutex<GateState>,
-    /// Bytes changed and not yet on disk, of all groups.
+    /// Bytes changed and not yet on disk, of all txgs.
     dirty_bytes: AtomicU64,
     /// Of those, what takes memory only.
     copied_bytes: AtomicU64,
     dirty_limit_bytes: AtomicU64,
-    /// Those of the group being synced that are on their disks by now.
+    /// Those of the txg being synced that are on their disks by now.
     written_bytes: AtomicU64,
-    /// Objsets with something to write, by group.
+    /// Objsets with something to write, by txg.
     changed_objsets: [Mutex<BTreeSet<ObjsetId>>; TXG_SLOTS],
     line: delay::Line,
     in_flight: InFlight,
-    /// A hold was dropped, dirty data went down, a group synced, or the pool failed.
+    /// A hold was dropped, dirty data went down, a txg synced, or the pool failed.
     changed: Event,
-    /// Somebody wants the open group synced now.
+    /// Somebody wants the open txg synced now.
     kicked: Event,
 }
 
@@ -83,7 +83,7 @@ struct GateState {
     copied: [u64; TXG_SLOTS],
     /// Blocks let go.
     freed: [u64; TXG_SLOTS],
-    /// The lowest group that somebody waits for and that must therefore sync soon.
+    /// The lowest txg that somebody waits for and that must therefore sync soon.
     wanted: Txg,
     failed: Option<Txg>,
     /// The devices do not do what the txg being synced needs; what that means to others.
@@ -115,7 +115,7 @@ impl GateState {
 }
 
 impl TxgGate {
-    /// A gate whose last stable group is `synced`; the one after it is open.
+    /// A gate whose last stable txg is `synced`; the one after it is open.
     #[must_use]
     pub fn new(synced: Txg, dirty_limit_bytes: u64) -> Arc<Self> {
         Arc::new(Self {
@@ -142,13 +142,13 @@ impl TxgGate {
         })
     }
 
-    /// The group that new changes join.
+    /// The txg that new changes join.
     #[must_use]
     pub fn open_txg(&self) -> Txg {
         self.state.lock().open
     }
 
-    /// The newest group that is stable.
+    /// The newest txg that is stable.
     #[must_use]
     pub fn synced_txg(&self) -> Txg {
         self.state.lock().synced
@@ -209,7 +209,7 @@ impl TxgGate {
         Ok(())
     }
 
-    /// Joins the open group at once, whatever is dirty: for changes that make others
+    /// Joins the open txg at once, whatever is dirty: for changes that make others
     /// stable (a log block) and must not wait for what waits for them.
     ///
     /// # Errors
@@ -224,7 +224,7 @@ impl TxgGate {
         Ok(Tx { gate: Some(Arc::clone(self)), txg, footprint: None })
     }
 
-    /// Joins a group that others are in, or that new changes join; none that is being synced, or
+    /// Joins a txg that others are in, or that new changes join; none that is being synced, or
     /// about to be.
     #[must_use]
     pub fn try_join(self: &Arc<Self>, txg: Txg) -> Option<Tx> {
@@ -273,7 +273,7 @@ impl TxgGate {
         self.kicked.notify(usize::MAX);
     }
 
-    /// Waits until the open group should be synced ahead of its time: someone waits for
+    /// Waits until the open txg should be synced ahead of its time: someone waits for
     /// it, or much is dirty.
     pub async fn wanted(&self) {
         loop {
@@ -291,16 +291,16 @@ impl TxgGate {
         state.wanted >= state.open || state.dirty[state.open.slot()] >= limit / 3
     }
 
-    /// Whether anything was changed in the open group.
+    /// Whether anything was changed in the open txg.
     #[must_use]
     pub fn open_is_dirty(&self) -> bool {
         let state = self.state.lock();
         state.dirty[state.open.slot()] > 0
     }
 
-    /// Opens the next group and waits until the old one has no [`Tx`] left; gives the
+    /// Opens the next txg and waits until the old one has no [`Tx`] left; gives the
     /// old one, now to be synced, unless the gate has [`failed`](Self::failed) by then. Only the sync loop calls
-    /// this, one group at a time.
+    /// this, one txg at a time.
     pub async fn quiesce(&self) -> Txg {
         let txg = {
             let mut state = self.state.lock();
@@ -318,7 +318,7 @@ impl TxgGate {
         }
     }
 
-    /// A handle to change things in the group being synced; holds nothing.
+    /// A handle to change things in the txg being synced; holds nothing.
     #[must_use]
     pub fn syncing(&self, txg: Txg) -> Tx {
         Tx { gate: None, txg, footprint: Some(Footprint::default()) }
@@ -359,7 +359,7 @@ impl TxgGate {
         self.changed.notify(usize::MAX);
     }
 
-    /// The group at which the pool stopped syncing, if it did.
+    /// The txg at which the pool stopped syncing, if it did.
     #[must_use]
     pub fn failed(&self) -> Option<Txg> {
         self.state.lock().failed
@@ -421,7 +421,7 @@ impl TxgGate {
         std::mem::take(&mut *self.changed_objsets[txg.slot()].lock())
     }
 
-    /// Counts `bytes` of the group being synced as written: they take memory still, but no disk has to
+    /// Counts `bytes` of the txg being synced as written: they take memory still, but no disk has to
     /// catch up with them, so nobody is slowed down for their sake.
     pub(crate) fn note_written(&self, bytes: u64) {
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -441,10 +441,10 @@ impl TxgGate {
 }
 
 /// Membership in one transaction group. Everything changed with it becomes stable
-/// together. Dropping it, or [`Tx::commit`], leaves the group. When a panic drops it, the group can never be
+/// together. Dropping it, or [`Tx::commit`], leaves the txg. When a panic drops it, the txg can never be
 /// synced: the change may be half done.
 pub struct Tx {
-    /// `None` in syncing context, where the group cannot move on anyway.
+    /// `None` in syncing context, where the txg cannot move on anyway.
     gate: Option<Arc<TxgGate>>,
     txg: Txg,
     /// Of one in syncing context.
@@ -464,13 +464,13 @@ impl Footprint {
 }
 
 impl Tx {
-    /// The group.
+    /// The txg.
     #[must_use]
     pub fn txg(&self) -> Txg {
         self.txg
     }
 
-    /// Leaves the group: no more changes come.
+    /// Leaves the txg: no more changes come.
     pub fn commit(self) {}
 
     /// What tells whether anything has been changed; of others than those in syncing context it tells nothing.

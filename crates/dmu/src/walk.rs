@@ -13,7 +13,7 @@ use crate::tree::{self, TreeName};
 use crate::{DmuError, Objset};
 
 impl Objset {
-    /// All blocks of the objset as of its last synced group, the root included; holes and
+    /// All blocks of the objset as of its last synced txg, the root included; holes and
     /// embedded blocks are not among them.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Destroyed datasets whose blocks are freed bit by bit (feature `async_destroy`).
+//! DestroyedObjset datasets whose blocks are freed bit by bit (feature `async_destroy`).
 //!
 //! ```text
 //!  destroy ─► entry in the bptree, space moves to $FREE ─► each group frees some blocks, notes where
@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use dmu::{Dnode, DnodeSpec, Remains, SpaceDelta, Tx, Wreck};
+use dmu::{DestroyedObjset, Dnode, DnodeSpec, Remains, SpaceDelta, Tx};
 use ondisk::bptree::{BptreeEntryPhys, BptreePhys};
 use ondisk::mos::directory;
 use ondisk::{Blkptr, ObjectType};
@@ -33,7 +33,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
-    pub async fn has_wrecks(&self) -> Result<bool, DslError> {
+    pub async fn has_destroyed(&self) -> Result<bool, DslError> {
         Ok(self.bptree().await?.is_some() || !self.free_list_is_empty().await?)
     }
 
@@ -46,7 +46,7 @@ impl Dsl {
     }
 
     /// Hands an objset's blocks born after a txg over to be freed; `space` is theirs.
-    pub(crate) async fn add_wreck(
+    pub(crate) async fn add_destroyed(
         &self,
         tx: &Tx,
         root: Blkptr,
@@ -71,7 +71,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
-    pub async fn next_wreck(&self) -> Result<Option<Wreck>, DslError> {
+    pub async fn next_destroyed(&self) -> Result<Option<DestroyedObjset>, DslError> {
         let Some(dnode) = self.bptree().await? else { return Ok(None) };
         let phys = decode(&dnode)?;
         if phys.begin == phys.end {
@@ -80,10 +80,10 @@ impl Dsl {
         let entry = read_entry(&dnode, phys.begin.get()).await?;
         let [objset, object, _, block] = entry.bookmark.map(U64::get);
         let from = (objset != 0).then_some(Remains { object, block });
-        Ok(Some(Wreck { root: entry.bp, born_after: Txg::new(entry.birth_txg.get()), from }))
+        Ok(Some(DestroyedObjset { root: entry.bp, born_after: Txg::new(entry.birth_txg.get()), from }))
     }
 
-    /// Blocks of the next wreck are freed, `space` in all; `next`: where to go on, if it is not done.
+    /// Blocks of the next destroyed objset are freed, `space` in all; `next`: where to go on, if it is not done.
     ///
     /// # Errors
     /// Damage, and those of changing the MOS.

@@ -45,7 +45,7 @@ impl Dsl {
     }
 
     /// Destroys a dataset that [`Dsl::check_removable`] approves of. Its blocks are freed later
-    /// ([`Dsl::next_wreck`]); where the pool cannot put that off ([`Dsl::frees_later`]) they are the
+    /// ([`Dsl::next_destroyed`]); where the pool cannot put that off ([`Dsl::frees_later`]) they are the
     /// caller's to free, in the same group.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl Dsl {
                 compressed: signed(dir.compressed_bytes),
                 uncompressed: signed(dir.uncompressed_bytes),
             };
-            self.add_wreck(tx, phys.bp, phys.prev_snapshot_txg.get(), space).await?;
+            self.add_destroyed(tx, phys.bp, phys.prev_snapshot_txg.get(), space).await?;
         }
         self.deactivate_features(tx, dataset.dnode()).await?;
         self.unlink_head(tx, &dataset).await?;

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use device::{BoxFuture, BufSlice, Durability, IoBuf};
-use dmu::{AheadWrite, Objset, WrittenAhead};
+use dmu::{EarlyBlock, EarlyWrite, Objset};
 use ondisk::{Blkptr, Dva};
 use units::{BlockId, ObjectId, Txg};
 use zil::{DataBlock, DataPlace, Fetched, WriteSource, ZilError};
@@ -75,10 +75,10 @@ impl<T: Target> WriteSource for InPlace<T> {
         }
         let dnode = self.back.target.dnode();
         let block = BlockId::new(offset / u64::from(dnode.block_bytes()));
-        Some(match self.os.place_ahead(dnode, txg, block)? {
-            WrittenAhead::Placed(write) => DataPlace::Block(Box::new(PlacedBlock(write))),
-            WrittenAhead::Pointer(bp) => DataPlace::Pointer(bp),
-            WrittenAhead::Before(bp) => DataPlace::Before(bp),
+        Some(match self.os.place_early(dnode, txg, block)? {
+            EarlyBlock::Placed(write) => DataPlace::Block(Box::new(PlacedBlock(write))),
+            EarlyBlock::Pointer(bp) => DataPlace::Pointer(bp),
+            EarlyBlock::Before(bp) => DataPlace::Before(bp),
         })
     }
 
@@ -98,7 +98,7 @@ impl<T: Target> WriteSource for InPlace<T> {
 }
 
 /// A block of an object on its way to its place.
-struct PlacedBlock(AheadWrite);
+struct PlacedBlock(EarlyWrite);
 
 impl DataBlock for PlacedBlock {
     fn bp(&self) -> Blkptr {

@@ -1,6 +1,6 @@
 //! What has happened to a metaslab since its own space map was last written.
 //!
-//! A pool that logs space maps writes one log for all metaslabs in a group, and each metaslab's own
+//! A pool that logs space maps writes one log for all metaslabs in a txg, and each metaslab's own
 //! map only now and then. Between the two stands the difference: what a reader of the own
 //! map has to take away from the free space, and what to give back. A byte that was allocated and
 //! freed since, or the other way round, is in neither.

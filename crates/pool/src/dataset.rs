@@ -283,7 +283,7 @@ impl Pool {
     ) -> Result<Arc<OpenDataset>, PoolError> {
         self.space.watch(dataset.objset(), self.dsl.head_room(dataset).await?, &props);
         objset.set_space_check(self.space.clone());
-        objset.set_ahead_check(self.ahead.clone());
+        objset.set_early_check(self.early.clone());
         let open = OpenDataset::new(dataset, objset, props, state);
         self.datasets.write().insert(dataset.objset(), Arc::clone(&open));
         Ok(open)

@@ -26,7 +26,7 @@ use crate::memory::MemoryParts;
 use crate::scan::scrub::Scrubs;
 use crate::shared::brt::Brt;
 use crate::shared::ddt::Ddt;
-use crate::space::ahead_room::AheadRoom;
+use crate::space::early_room::EarlyRoom;
 use crate::space::maps::SpaceMaps;
 use crate::space::{Room, SpaceGuard};
 use crate::txg::tasks::TaskQueue;
@@ -96,7 +96,7 @@ pub struct Pool {
     pub(crate) mos_delta: Mutex<SpaceDelta>,
     pub(crate) tasks: TaskQueue,
     pub(crate) space: Arc<SpaceGuard>,
-    pub(crate) ahead: Arc<AheadRoom>,
+    pub(crate) early: Arc<EarlyRoom>,
     pub(crate) log_store: Arc<PoolLogStore>,
     pub(crate) datasets: RwLock<BTreeMap<ObjsetId, Arc<OpenDataset>>>,
     pub(crate) tuning: Tuning,
@@ -116,7 +116,7 @@ pub struct Pool {
     /// Freed room is discarded.
     pub(crate) autotrim: AtomicBool,
     /// The next group has blocks of destroyed datasets to free.
-    pub(crate) has_wrecks: AtomicBool,
+    pub(crate) has_destroyed: AtomicBool,
     attended: AtomicU64,
     /// Held while devices are opened anew, or closed for good.
     pub(crate) reopening: async_lock::Mutex<()>,
@@ -157,7 +157,7 @@ impl Pool {
             opened_secs: parts.opened_at.1,
             mos: Arc::clone(parts.dsl.mos()),
             space: SpaceGuard::new(Arc::clone(&parts.zio), Arc::clone(&parts.gate)),
-            ahead: AheadRoom::new(
+            early: EarlyRoom::new(
                 Arc::clone(&parts.zio),
                 Arc::clone(&parts.gate),
                 parts.tuning.log_share_percent,
@@ -189,7 +189,7 @@ impl Pool {
             loading: async_lock::RwLock::new(()),
             opening: async_lock::Mutex::new(()),
             autotrim: AtomicBool::new(false),
-            has_wrecks: AtomicBool::new(false),
+            has_destroyed: AtomicBool::new(false),
             attended: AtomicU64::new(0),
             reopening: async_lock::Mutex::new(()),
             adding: async_lock::Mutex::new(()),
@@ -383,7 +383,7 @@ impl Pool {
     /// Until somebody waits, much is dirty, or the time is up and there is something to do.
     async fn wait_for_work(&self) {
         loop {
-            if self.has_wrecks.swap(false, Ordering::AcqRel) {
+            if self.has_destroyed.swap(false, Ordering::AcqRel) {
                 return;
             }
             let timer = self.env.sleep(self.tuning.txg_timeout);
@@ -447,7 +447,7 @@ impl Pool {
         // Whatever still waits for a device waits in vain.
         self.suspension().give_up();
         let _nobody_reopens_them = self.reopening.lock().await;
-        self.log_store.settle().await;
+        self.log_store.wait_for_reads().await;
         self.vdevs.close();
     }
 

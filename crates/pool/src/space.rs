@@ -5,7 +5,7 @@
 //! when a dataset asks first after a group, and stand until the next.
 //! (test: `a_group_costs_what_is_used_and_not_what_is_open`)
 
-pub(crate) mod ahead_room;
+pub(crate) mod early_room;
 pub(crate) mod expand;
 pub(crate) mod free;
 pub(crate) mod maps;

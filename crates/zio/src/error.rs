@@ -72,7 +72,7 @@ pub enum ZioError {
     NoSpace {
         /// Which block.
         bookmark: Bookmark,
-        /// For which group.
+        /// For which txg.
         txg: Txg,
         /// How much was missing.
         #[source]
@@ -83,7 +83,7 @@ pub enum ZioError {
     Write {
         /// Which block.
         bookmark: Bookmark,
-        /// For which group.
+        /// For which txg.
         txg: Txg,
         /// What the last vdev said.
         #[source]
@@ -92,7 +92,7 @@ pub enum ZioError {
     /// No room for a log block, on log devices or elsewhere.
     #[error("no space for a log block in txg {txg}")]
     NoLogSpace {
-        /// For which group.
+        /// For which txg.
         txg: Txg,
         /// How much was missing.
         #[source]

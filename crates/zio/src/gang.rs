@@ -169,6 +169,6 @@ impl Zio {
             vdev::label::seal_part(&mut header, verifier);
             Arc::new(header)
         };
-        self.settle(job, GANG_HEADER_BYTES as u64, job.header_copies(), &sealed).await
+        self.place_and_write(job, GANG_HEADER_BYTES as u64, job.header_copies(), &sealed).await
     }
 }

@@ -5,7 +5,7 @@
 //!                                               ▲                     │ a vdev failed
 //!                                               └──── elsewhere ◄─────┘
 //!   read    blkptr ─► cache? ─► copy 1, 2, 3 until the checksum holds ─► decompress ─► cache
-//!                                  └─► bad ones are noted, to be repaired with the next group
+//!                                  └─► bad ones are noted, to be repaired with the next txg
 //! ```
 //! Nothing here knows what a block means. The layers above hand in bytes and a
 //! [`WritePolicy`] and keep the blkptr; they free the old one when its txg syncs.
@@ -19,9 +19,9 @@
 //!   was. (test: `vdevs_with_cached_writes_are_known_until_taken`)
 #![forbid(unsafe_code)]
 
-mod ahead;
 mod bookmark;
 mod cache;
+mod early;
 pub mod embedded;
 mod error;
 mod flights;
@@ -60,9 +60,9 @@ use crate::scrub::Damage;
 use crate::stats::Counters;
 use crate::unstable::Unstable;
 
-pub use ahead::{Ahead, Placed, Unplaced};
 pub use bookmark::Bookmark;
 pub use cache::{CacheStats, DIRTY_BESIDE_CACHE_BYTES};
+pub use early::{PackedEarly, Placed, Unplaced};
 pub use error::ZioError;
 pub use pointer_forms::PointerForms;
 pub use policy::{Keep, LogHint, WritePolicy};

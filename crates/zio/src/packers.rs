@@ -1,5 +1,5 @@
 //! Packing on other threads: compression and strong checksums take longer than handing a block to a
-//! disk, and the thread that syncs a group has all of its disks to keep busy.
+//! disk, and the thread that syncs a txg has all of its disks to keep busy.
 //!
 //! ```text
 //!   sync ─► job ─► queue ─► up to four tasks, wherever the environment runs them ─► answer ─► sync

@@ -40,7 +40,7 @@ pub struct WritePolicy {
     pub fill: u64,
     /// Whether it stays in the cache.
     pub keep: Keep,
-    /// The block's pointer of an earlier pass of the same group. Its places are used again
+    /// The block's pointer of an earlier pass of the same txg. Its places are used again
     /// when sizes match; the result then has the same first DVA, and is not to be freed.
     pub rewrite: Option<Blkptr>,
 }

@@ -5,7 +5,7 @@
 //! may be another block, in good order. Who repairs has to know that the block is alive, and to
 //! keep it so: looks the blkptr up again while holding a transaction open, for nothing freed is
 //! used again before that one has synced. (A mirror's children hold the same, so that they can
-//! repair each other at any time.) `pool` does so with every group. A block of which no copy is good
+//! repair each other at any time.) `pool` does so with every txg. A block of which no copy is good
 //! is noted apart.
 
 use std::sync::Arc;

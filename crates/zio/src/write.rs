@@ -210,7 +210,7 @@ impl Zio {
             if self.is_too_long(size) {
                 return self.place_gang(job, bytes).await;
             }
-            let whole = self.settle(job, size, job.copies, &|_: &[Dva; 3]| bytes.clone()).await;
+            let whole = self.place_and_write(job, size, job.copies, &|_: &[Dva; 3]| bytes.clone()).await;
             match whole {
                 Err(ZioError::NoSpace { ref source, .. }) if may_split && source.may_fit_in_pieces() => {
                     self.place_gang(job, bytes).await
@@ -222,7 +222,7 @@ impl Zio {
 
     /// Allocates room in `copies` places and writes there what `contents` says for them; as often
     /// elsewhere as vdevs fail.
-    pub(crate) async fn settle(
+    pub(crate) async fn place_and_write(
         &self,
         job: &Placing<'_>,
         bytes: u64,

@@ -72,7 +72,7 @@ impl Zfs {
                 }
             })
             .await?;
-        self.settle(object).await?;
+        self.commit_if_always(object).await?;
         Ok(attributes)
     }
 

@@ -122,7 +122,7 @@ impl Zfs {
             self.hand_on(attributes.object, &acls).await?;
             attributes = self.attributes(attributes.object).await?;
         }
-        self.settle(attributes.object).await?;
+        self.commit_if_always(attributes.object).await?;
         Ok(attributes)
     }
 

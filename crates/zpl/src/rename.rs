@@ -85,7 +85,7 @@ impl Zfs {
     pub async fn rename(&self, from: Place<'_>, to: Place<'_>, mode: RenameMode) -> Result<()> {
         self.check_writable()?;
         self.rename_by(Origin::Client, from, to, mode, None).await?;
-        self.settle(from.dir).await
+        self.commit_if_always(from.dir).await
     }
 
     /// [`Zfs::rename`] that leaves a whiteout in its place (`RENAME_WHITEOUT`), all in one.
@@ -102,7 +102,7 @@ impl Zfs {
             ..Birth::default()
         };
         self.rename_by(Origin::Client, from, to, RenameMode::Replace, Some(birth)).await?;
-        self.settle(from.dir).await
+        self.commit_if_always(from.dir).await
     }
 
     pub(crate) async fn rename_by(

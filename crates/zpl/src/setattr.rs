@@ -88,7 +88,7 @@ impl Zfs {
             self.follow_mode(object, permissions).await?;
             attributes = self.attributes(object).await?;
         }
-        self.settle(object).await?;
+        self.commit_if_always(object).await?;
         Ok(attributes)
     }
 

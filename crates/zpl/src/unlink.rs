@@ -89,7 +89,7 @@ impl Zfs {
     pub async fn link(&self, object: ObjectId, dir: ObjectId, name: &[u8]) -> Result<Attributes> {
         self.check_writable()?;
         let attributes = self.link_by(Origin::Client, object, dir, name).await?;
-        self.settle(object).await?;
+        self.commit_if_always(object).await?;
         Ok(attributes)
     }
 
@@ -153,7 +153,7 @@ impl Zfs {
     pub async fn unlink(&self, dir: ObjectId, name: &[u8]) -> Result<()> {
         self.check_writable()?;
         self.remove_by(Origin::Client, dir, name, Victim::File).await?;
-        self.settle(dir).await
+        self.commit_if_always(dir).await
     }
 
     /// Removes an empty directory.
@@ -163,7 +163,7 @@ impl Zfs {
     pub async fn rmdir(&self, dir: ObjectId, name: &[u8]) -> Result<()> {
         self.check_writable()?;
         self.remove_by(Origin::Client, dir, name, Victim::Directory).await?;
-        self.settle(dir).await
+        self.commit_if_always(dir).await
     }
 
     pub(crate) async fn remove_by(

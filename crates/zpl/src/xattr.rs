@@ -132,7 +132,7 @@ impl Zfs {
         } else {
             self.change_xattr(Origin::Client, object, name, Some(value), mode).await?;
         }
-        self.settle(object).await
+        self.commit_if_always(object).await
     }
 
     /// Stores an ACL, unless the mode says all of it.
@@ -194,7 +194,7 @@ impl Zfs {
     pub async fn remove_xattr(&self, object: ObjectId, name: &[u8]) -> Result<()> {
         self.check_writable()?;
         self.change_xattr(Origin::Client, object, name, None, XattrMode::Replace).await?;
-        self.settle(object).await
+        self.commit_if_always(object).await
     }
 
     pub(crate) async fn change_xattr(

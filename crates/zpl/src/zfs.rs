@@ -390,7 +390,7 @@ impl Zfs {
     }
 
     /// Done with an operation: makes it stable where `sync=always` wants that.
-    pub(crate) async fn settle(&self, object: ObjectId) -> Result<()> {
+    pub(crate) async fn commit_if_always(&self, object: ObjectId) -> Result<()> {
         match self.options().sync {
             SyncPolicy::Always => Ok(self.journal.commit(Some(object)).await?),
             SyncPolicy::Standard | SyncPolicy::Disabled => Ok(()),

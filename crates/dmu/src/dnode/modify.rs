@@ -1,4 +1,4 @@
-//! Changing a block in place: what a ZAP does to its leaves, thousands of times per group.
+//! Changing a block in place: what a ZAP does to its leaves, thousands of times per txg.
 
 use std::sync::Arc;
 

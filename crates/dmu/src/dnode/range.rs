@@ -139,7 +139,7 @@ impl Dnode {
         Ok(((is_data == (to == SeekTo::Data)).then_some(block), next))
     }
 
-    /// The block pointer of a block as the last synced group left it: for tools and tests.
+    /// The block pointer of a block as the last synced txg left it: for tools and tests.
     ///
     /// # Errors
     /// When an indirect block cannot be read.

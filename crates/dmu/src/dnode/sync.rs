@@ -1,4 +1,4 @@
-//! Writing one group's changes to one object.
+//! Writing one txg's changes to one object.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) struct SyncedDnode {
 /// What the sync of one object works on.
 struct Taken {
     changes: Arc<Changes>,
-    /// Places of blocks written ahead that are not taken over.
+    /// Places of blocks written early that are not taken over.
     unused: Vec<Blkptr>,
     old: DnodeImage,
     on_disk: bool,
@@ -50,7 +50,7 @@ impl Dnode {
         changes.put(block, data);
     }
 
-    /// The dnode as of the last synced group.
+    /// The dnode as of the last synced txg.
     #[must_use]
     pub fn synced_image(&self) -> DnodeImage {
         self.state.lock().synced.clone()
@@ -121,7 +121,7 @@ impl Dnode {
         } else {
             Changes::new(txg, state.newest.block_bytes, state.newest.max_block)
         };
-        let unused = changes.ahead.settle(&changes.blocks);
+        let unused = changes.early.keep_unchanged(&changes.blocks);
         let changes = Arc::new(changes);
         assert!(state.syncing.replace(Arc::clone(&changes)).is_none(), "two syncs of one object");
         Taken { changes, unused, old: state.synced.clone(), on_disk: state.on_disk }

@@ -1,7 +1,7 @@
 //! Back-pressure: the nearer the limit of what may be dirty, the longer a change waits to begin.
 //!
 //! Writers are faster than disks. Held up at the limit only, they would run at the speed of memory until
-//! there, and then stand still for as long as a whole group takes to sync. Slowed down on the way
+//! there, and then stand still for as long as a whole txg takes to sync. Slowed down on the way
 //! they settle where as much becomes stable as is written.
 //!
 //! ```text
@@ -13,8 +13,8 @@
 //!                      0      60 %  80 %  100 % of the limit
 //! ```
 //! The wait is `0.25 ms × over / left`, of what is above 60 % and what is left to the limit, and in
-//! proportion to the bytes to be written. What the group being synced has on its disks already does not
-//! count: held up for it, writers would leave the disks idle at the end of each group. Changes wait one
+//! proportion to the bytes to be written. What the txg being synced has on its disks already does not
+//! count: held up for it, writers would leave the disks idle at the end of each txg. Changes wait one
 //! behind the other, so that what all writers do together is slowed down, however many there are.
 //! (tests: `nobody_waits_below_sixty_percent`, `the_wait_grows_smoothly_up_to_its_bound`,
 //! `writers_wait_one_behind_the_other`)

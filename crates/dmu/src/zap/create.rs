@@ -96,7 +96,7 @@ impl Zap<Dnode> {
 }
 
 /// A salt for a new ZAP. It only has to differ between ZAPs; that it follows from number and
-/// group lets a run be repeated.
+/// txg lets a run be repeated.
 fn salt(object: ObjectId, txg: u64) -> u64 {
     let mixed = (object.get() ^ txg.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ mixed >> 29

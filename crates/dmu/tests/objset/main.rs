@@ -312,23 +312,23 @@ fn an_objset_is_taken_apart_in_any_steps() {
         let key = |bp: &ondisk::Blkptr| (bp.dva(0).offset, bp.birth());
         let mut all = world.objset.all_blocks().await.unwrap();
         all.sort_by_key(key);
-        let whole = dmu::Wreck { root: world.objset.root(), born_after: Txg::ZERO, from: None };
+        let whole = dmu::DestroyedObjset { root: world.objset.root(), born_after: Txg::ZERO, from: None };
         for limit in [1, 2, 7, 100, 10_000] {
-            let (mut taken, mut wreck) = (Vec::new(), whole);
+            let (mut taken, mut destroyed) = (Vec::new(), whole);
             loop {
-                let step = Objset::take_apart(&world.zio, &wreck, limit).await.unwrap();
+                let step = Objset::take_apart(&world.zio, &destroyed, limit).await.unwrap();
                 taken.extend(step.blocks);
                 if step.next.is_none() {
                     break;
                 }
-                assert_ne!(step.next, wreck.from);
-                wreck.from = step.next;
+                assert_ne!(step.next, destroyed.from);
+                destroyed.from = step.next;
             }
             assert!(taken.last() == Some(&whole.root), "the root goes last");
             taken.sort_by_key(key);
             assert!(taken == all, "{} of {} blocks with limit {limit}", taken.len(), all.len());
         }
-        let young = dmu::Wreck { born_after: FIRST, ..whole };
+        let young = dmu::DestroyedObjset { born_after: FIRST, ..whole };
         let young = Objset::take_apart(&world.zio, &young, 10_000).await.unwrap();
         let want: Vec<_> = all.iter().filter(|bp| bp.birth() > FIRST).collect();
         assert!(young.blocks.len() == want.len() && want.len() < all.len());

@@ -51,7 +51,7 @@ impl World {
         ObjsetContext { id: ObjsetId::new(54), zio: Arc::clone(zio), gate: Arc::clone(gate), props }
     }
 
-    /// One group, with what the pool's sync loop does for an objset.
+    /// One txg, with what the pool's sync loop does for an objset.
     pub async fn sync(&self) {
         let txg = self.gate.quiesce().await;
         if let Some(synced) = self.objset.sync(txg).await.unwrap() {

@@ -238,14 +238,14 @@ fn destroyed_datasets_are_freed_in_order_and_leave_nothing() {
         world.dsl.note_freed(&world.tx(), half, next).await.unwrap();
         let dsl = world.reopened().await;
         assert_eq!(freeing(&dsl).await, 2 * 3072 - 1024);
-        let wreck = dsl.next_wreck().await.unwrap().unwrap();
-        assert_eq!((wreck.root, wreck.born_after, wreck.from), (block(7), Txg::new(1), next));
+        let destroyed = dsl.next_destroyed().await.unwrap().unwrap();
+        assert_eq!((destroyed.root, destroyed.born_after, destroyed.from), (block(7), Txg::new(1), next));
         world.dsl.note_freed(&world.tx(), SpaceDelta { used: 2048, ..space }, None).await.unwrap();
-        let wreck = world.dsl.next_wreck().await.unwrap().unwrap();
-        assert_eq!((wreck.root, wreck.from), (block(9), None));
+        let destroyed = world.dsl.next_destroyed().await.unwrap().unwrap();
+        assert_eq!((destroyed.root, destroyed.from), (block(9), None));
         // Whatever the sums say, nothing is left over in the end.
         world.dsl.note_freed(&world.tx(), half, None).await.unwrap();
-        assert!(!world.dsl.has_wrecks().await.unwrap());
+        assert!(!world.dsl.has_destroyed().await.unwrap());
         assert_eq!(freeing(&world.dsl).await, 0);
         assert_eq!(world.dsl.feature_count(&ASYNC_DESTROY).await.unwrap(), Some(0));
         assert_eq!(world.objects().await, before);

@@ -48,7 +48,7 @@ impl Pool {
 
     /// Frees some of the blocks that wait for it.
     pub(crate) async fn free_some(&self, tx: &Tx) -> Result<(), PoolError> {
-        if !self.dsl.has_wrecks().await? {
+        if !self.dsl.has_destroyed().await? {
             return Ok(());
         }
         let listed = self.dsl.take_from_free_list(tx, FREED_AT_ONCE).await?;
@@ -56,8 +56,8 @@ impl Pool {
         let mut room = FREED_AT_ONCE - listed.len();
         let mut stalled = false;
         while room > 0 && !stalled {
-            let Some(wreck) = self.dsl.next_wreck().await? else { break };
-            match Objset::take_apart(&self.zio, &wreck, room).await {
+            let Some(destroyed) = self.dsl.next_destroyed().await? else { break };
+            match Objset::take_apart(&self.zio, &destroyed, room).await {
                 Ok(taken) => {
                     let space = self.free_all(tx, &taken.blocks).await?;
                     self.dsl.note_freed(tx, space, taken.next).await?;
@@ -69,8 +69,8 @@ impl Pool {
                 }
             }
         }
-        let more = !stalled && self.dsl.has_wrecks().await?;
-        self.has_wrecks.store(more, Ordering::Release);
+        let more = !stalled && self.dsl.has_destroyed().await?;
+        self.has_destroyed.store(more, Ordering::Release);
         self.space.set_freeing(more);
         Ok(())
     }

@@ -78,7 +78,7 @@ impl LogReader {
     }
 
     /// Waits until nothing is being read ahead: that would keep devices open.
-    pub async fn settle(&self) {
+    pub async fn wait_for_reads(&self) {
         loop {
             let Some(reading) = self.state.lock().reading.pop() else { return };
             reading.await;

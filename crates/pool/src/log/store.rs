@@ -18,7 +18,7 @@ use zio::{LogHint, Zio, ZioError};
 use crate::log::homes::{LogHomes, UnderWay};
 use crate::log::reader::LogReader;
 use crate::log::share::LogShare;
-use crate::space::ahead_room::leaves_reserve;
+use crate::space::early_room::leaves_reserve;
 
 /// One per pool, shared by the logs of all its datasets.
 pub(crate) struct PoolLogStore {
@@ -81,8 +81,8 @@ impl PoolLogStore {
     }
 
     /// Waits until no log is being read ahead.
-    pub async fn settle(&self) {
-        self.reader.settle().await;
+    pub async fn wait_for_reads(&self) {
+        self.reader.wait_for_reads().await;
     }
 
     pub fn events(&self) -> Vec<LogEvent> {

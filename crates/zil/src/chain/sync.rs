@@ -43,7 +43,7 @@ use crate::replay::progress::Progress;
 impl Core {
     /// See [`crate::LogHandle::sync`].
     pub(crate) async fn sync(self: &Arc<Self>, txg: Txg) -> Option<ZilHeader> {
-        self.settle(txg).await;
+        self.wait_for_flights(txg).await;
         self.nudge();
         let mut wakers = Vec::new();
         let (header, Freed { blocks, clones }) = {
@@ -65,7 +65,7 @@ impl Core {
 
     /// Waits until nothing is under way that names blocks allocated up to `txg`. What is begun
     /// from now on allocates in younger txgs.
-    async fn settle(&self, txg: Txg) {
+    async fn wait_for_flights(&self, txg: Txg) {
         let stage = self.state.lock().stage.as_ref().map(|stage| stage.step.clone());
         if let Some(stage) = stage {
             stage.await;

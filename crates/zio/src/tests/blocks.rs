@@ -480,17 +480,17 @@ fn a_block_of_the_other_byte_order_is_read_in_ours() {
 }
 
 #[test]
-fn a_block_placed_ahead_reads_back_once_its_copies_are_written() {
+fn a_block_placed_early_reads_back_once_its_copies_are_written() {
     let (_, zio) = World::pool(&["a b", "c"]);
     for (data, copies) in [(noise(131_072, 1), 1), (text(131_072), 2), (noise(1 << 20, 3), 1)] {
         let policy = WritePolicy { copies, compression: CompressionKind::On.into(), ..plain() };
-        let Ahead::Packed(packed) = zio.pack_ahead(TXG, &NAME, &data, &policy).expect("known checksum")
+        let PackedEarly::Packed(packed) = zio.pack_early(TXG, &NAME, &data, &policy).expect("known checksum")
         else {
             panic!("too large for a pointer")
         };
         let bytes = packed.stored_bytes();
         let before = allocated(&zio);
-        let placed = zio.place_ahead(packed).expect("room");
+        let placed = zio.place_early(packed).expect("room");
         let bp = *placed.bp();
         assert_eq!(allocated(&zio) - before, bytes);
         assert_eq!((bp.birth(), bp.dvas().count(), bp.check()), (TXG, usize::from(copies), Ok(())));
@@ -507,12 +507,12 @@ fn a_block_placed_ahead_reads_back_once_its_copies_are_written() {
 }
 
 #[test]
-fn a_block_placed_ahead_is_in_one_piece_and_on_a_sound_vdev_or_nowhere() {
+fn a_block_placed_early_is_in_one_piece_and_on_a_sound_vdev_or_nowhere() {
     let (world, zio) = World::pool(&["a", "b"]);
     let data = noise(131_072, 1);
-    let place = || match zio.pack_ahead(TXG, &NAME, &data, &plain()).expect("known checksum") {
-        Ahead::Packed(packed) => zio.place_ahead(packed),
-        Ahead::Embedded(_) => None,
+    let place = || match zio.pack_early(TXG, &NAME, &data, &plain()).expect("known checksum") {
+        PackedEarly::Packed(packed) => zio.place_early(packed),
+        PackedEarly::Embedded(_) => None,
     };
     world.faults("a").fail_all(FaultOp::Flush);
     assert!(block_on(zio.flush(&[VdevId::new(0)])).is_err());

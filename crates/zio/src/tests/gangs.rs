@@ -26,7 +26,7 @@ fn allocated(zio: &Zio) -> u64 {
     zio.with_allocator(|allocator| allocator.space(Class::Normal).allocated.get())
 }
 
-/// Ends some groups, so that what was freed can be used again.
+/// Ends some txgs, so that what was freed can be used again.
 fn rest(zio: &Zio, from: Txg) -> Txg {
     let mut txg = from;
     for _ in 0..4 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use device::{Durability, Env, Options, RealEnv};
-use dmu::{Dnode, WrittenAhead};
+use dmu::{Dnode, EarlyBlock};
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::{LrCloneRange, LrTruncate, LrWrite};
 use ondisk::{Blkptr, ObjectType};
@@ -105,8 +105,8 @@ impl Writer {
         let tx = self.open.objset.txgs().join().expect("it is open");
         let offset = block * BLOCK as u64;
         self.data.write(&tx, offset, bytes).await.expect("it is written");
-        let placed = self.open.objset.place_ahead(&self.data, tx.txg(), BlockId::new(block));
-        let Some(WrittenAhead::Placed(write)) = placed else { panic!("there is room") };
+        let placed = self.open.objset.place_early(&self.data, tx.txg(), BlockId::new(block));
+        let Some(EarlyBlock::Placed(write)) = placed else { panic!("there is room") };
         for dva in write.bp().dvas() {
             write.write(dva, Durability::Stable).await.expect("it is written");
         }

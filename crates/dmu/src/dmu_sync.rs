@@ -1,15 +1,15 @@
-//! Blocks of data written ahead of their group, for an intent log that names them instead of holding
+//! Blocks of data written before their txg, for an intent log that names them instead of holding
 //! their bytes.
 //!
 //! ```text
-//!   commit ─► pack ─► place, noted in the group's changes ─► written and flushed with the log
+//!   commit ─► pack ─► place, noted in the txg's changes ─► written and flushed with the log
 //!                                                                  │ fails, or never begun: void
-//!   sync of the group ─► stable, and the same bytes still? ◄───────┘
+//!   sync of the txg ─► stable, and the same bytes still? ◄───────┘
 //!                          ├ yes: its pointer goes into the tree, nothing is written again
-//!                          └ no:  written as any other block; the place is freed with the group
+//!                          └ no:  written as any other block; the place is freed with the txg
 //! ```
 //! A record may name a place that its file has left: the place is allocated and freed in the same
-//! group, and so rests until no import can come back to before that group. What the record says
+//! txg, and so rests until no import can come back to before that txg. What the record says
 //! is true until then.
 //!
 //! "The same bytes" is a matter of identity: the note holds the very buffer that was packed, and a
@@ -17,9 +17,9 @@
 //!
 //! Invariants
 //! - A pointer is taken over only when its block is stable and has not changed since.
-//!   (test: `a_block_that_changed_after_it_was_written_ahead_is_written_again`)
-//! - Every place is taken over or freed with its group, never given to anybody before.
-//!   (test: `places_of_blocks_written_ahead_are_taken_over_or_freed`)
+//!   (test: `a_block_that_changed_after_it_was_written_early_is_written_again`)
+//! - Every place is taken over or freed with its txg, never given to anybody before.
+//!   (test: `places_of_blocks_written_early_are_taken_over_or_freed`)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,10 +32,10 @@ use zio::{Placed, Zio};
 use crate::DmuError;
 use crate::tree::TreeName;
 
-/// How a block's data can be named before its group has synced.
-pub enum WrittenAhead {
+/// How a block's data can be named before its txg has synced.
+pub enum EarlyBlock {
     /// It has places now; the caller writes it.
-    Placed(AheadWrite),
+    Placed(EarlyWrite),
     /// It needs none: it lies in this pointer, or is zeros, and the pointer a hole of its size.
     Pointer(Blkptr),
     /// It was placed before with the same bytes, where this points, and that write has not failed.
@@ -62,7 +62,7 @@ impl Fate {
 }
 
 /// A placed block that is to be written. Dropped before, it is void.
-pub struct AheadWrite {
+pub struct EarlyWrite {
     pub(crate) zio: Arc<Zio>,
     pub(crate) name: TreeName,
     pub(crate) block: u64,
@@ -70,7 +70,7 @@ pub struct AheadWrite {
     fate: Arc<Fate>,
 }
 
-impl AheadWrite {
+impl EarlyWrite {
     /// Where it lies.
     #[must_use]
     pub const fn bp(&self) -> &Blkptr {
@@ -95,7 +95,7 @@ impl AheadWrite {
     }
 }
 
-impl Drop for AheadWrite {
+impl Drop for EarlyWrite {
     fn drop(&mut self) {
         self.ended(false);
     }
@@ -109,14 +109,14 @@ struct Note {
     fate: Arc<Fate>,
 }
 
-/// The blocks of one object that were written ahead of one group.
+/// The blocks of one object that were written before one txg (dmu_sync).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AheadNotes {
+pub(crate) struct EarlyNotes {
     notes: BTreeMap<u64, Note>,
     unused: Vec<Blkptr>,
 }
 
-impl AheadNotes {
+impl EarlyNotes {
     /// Where the block was placed with just these bytes, if nothing went wrong since.
     pub fn place_of(&self, block: u64, data: &Arc<IoBuf>) -> Option<Blkptr> {
         let note = self.notes.get(&block)?;
@@ -130,11 +130,11 @@ impl AheadNotes {
         block: u64,
         data: Arc<IoBuf>,
         placed: Placed,
-    ) -> AheadWrite {
+    ) -> EarlyWrite {
         self.forget(block);
         let fate = Arc::<Fate>::default();
         self.notes.insert(block, Note { bp: *placed.bp(), data, fate: Arc::clone(&fate) });
-        AheadWrite { zio: Arc::clone(zio), name, block, placed, fate }
+        EarlyWrite { zio: Arc::clone(zio), name, block, placed, fate }
     }
 
     /// The block is about to change: its bytes need not be kept, its place is.
@@ -142,9 +142,9 @@ impl AheadNotes {
         self.unused.extend(self.notes.remove(&block).map(|note| note.bp));
     }
 
-    /// The group is to be written, with `blocks` as they are: only what can be taken over stays.
+    /// The txg is to be written, with `blocks` as they are: only what can be taken over stays.
     /// The places of the rest.
-    pub fn settle(&mut self, blocks: &BTreeMap<u64, Arc<IoBuf>>) -> Vec<Blkptr> {
+    pub fn keep_unchanged(&mut self, blocks: &BTreeMap<u64, Arc<IoBuf>>) -> Vec<Blkptr> {
         let is_same = |block: &u64, note: &Note| {
             blocks.get(block).is_some_and(|data| Arc::ptr_eq(data, &note.data)) && note.fate.is(STABLE)
         };
@@ -155,7 +155,7 @@ impl AheadNotes {
         std::mem::take(&mut self.unused)
     }
 
-    /// The pointer to take over, after [`Self::settle`].
+    /// The pointer to take over, after [`Self::keep_unchanged`].
     pub fn taken(&self, block: u64) -> Option<Blkptr> {
         self.notes.get(&block).map(|note| note.bp)
     }

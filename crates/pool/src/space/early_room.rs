@@ -1,12 +1,12 @@
-//! Room for what is written ahead of its group: blocks of intent logs, and blocks of files that those name.
+//! Room for what is written before its txg: blocks of intent logs, and blocks of files that those name.
 //!
-//! Blocks of a file that change after they were written ahead take room twice in their group, however
+//! Blocks of a file that change after they were written early take room twice in their group, however
 //! little is dirty. So both kinds leave groups what those need, and a group that took much of the room
 //! for them is synced soon.
 
 use std::sync::Arc;
 
-use dmu::{AheadCheck, TxgGate};
+use dmu::{EarlyCheck, TxgGate};
 use metaslab::Class;
 use units::Txg;
 use zio::Zio;
@@ -23,20 +23,20 @@ pub(crate) fn leaves_reserve(free: u64, capacity: u64, gate: &TxgGate) -> bool {
 }
 
 /// Says whether there is room for blocks of files.
-pub(crate) struct AheadRoom {
+pub(crate) struct EarlyRoom {
     zio: Arc<Zio>,
     gate: Arc<TxgGate>,
     share: LogShare,
 }
 
-impl AheadRoom {
+impl EarlyRoom {
     /// `share_percent`: see [`crate::Tuning::log_share_percent`].
     pub fn new(zio: Arc<Zio>, gate: Arc<TxgGate>, share_percent: u64) -> Arc<Self> {
         Arc::new(Self { zio, gate, share: LogShare::new(share_percent) })
     }
 }
 
-impl AheadCheck for AheadRoom {
+impl EarlyCheck for EarlyRoom {
     fn admits(&self, txg: Txg, bytes: u64) -> bool {
         let figures = self.zio.with_allocator(|allocator| allocator.space(Class::Normal));
         let free = figures.free.get().saturating_sub(bytes);

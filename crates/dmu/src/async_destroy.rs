@@ -41,7 +41,7 @@ pub struct Remains {
 
 /// What is to be taken apart.
 #[derive(Clone, Copy, Debug)]
-pub struct Wreck {
+pub struct DestroyedObjset {
     /// The objset's root.
     pub root: Blkptr,
     /// Blocks up to this age are others'.
@@ -77,20 +77,21 @@ impl Turn {
 }
 
 impl Objset {
-    /// Gives the next blocks of a wreck, at least `limit` of them unless there are fewer; it stops
+    /// Gives the next blocks of a destroyed objset, at least `limit` of them unless there are fewer; it stops
     /// only before data blocks.
     ///
     /// # Errors
     /// When a block that leads to others cannot be read: what it leads to cannot be given.
-    pub async fn take_apart(zio: &Zio, wreck: &Wreck, limit: usize) -> Result<Taken, DmuError> {
-        let from = wreck.from.map_or(Turn(0, 0, 0), Turn::of);
-        let mut work = Demolition { zio, born_after: wreck.born_after, from, limit, taken: Taken::default() };
-        work.objset(&wreck.root).await?;
+    pub async fn take_apart(zio: &Zio, destroyed: &DestroyedObjset, limit: usize) -> Result<Taken, DmuError> {
+        let from = destroyed.from.map_or(Turn(0, 0, 0), Turn::of);
+        let mut work =
+            Freeing { zio, born_after: destroyed.born_after, from, limit, taken: Taken::default() };
+        work.objset(&destroyed.root).await?;
         Ok(work.taken)
     }
 }
 
-struct Demolition<'a> {
+struct Freeing<'a> {
     zio: &'a Zio,
     born_after: Txg,
     from: Turn,
@@ -119,12 +120,12 @@ impl Tree {
     }
 }
 
-/// Destroyed objsets have no number any more.
+/// DestroyedObjset objsets have no number any more.
 fn name(object: ObjectId) -> TreeName {
     TreeName { objset: ObjsetId::new(u64::MAX), object }
 }
 
-impl Demolition<'_> {
+impl Freeing<'_> {
     async fn objset(&mut self, root: &Blkptr) -> Result<(), DmuError> {
         if !self.is_wanted(root) {
             return Ok(());

@@ -1,43 +1,43 @@
-//! Placing a block's newest bytes of a group before that group is written.
+//! Placing a block's newest bytes of a txg before that txg is written.
 
 use std::sync::Arc;
 
 use device::IoBuf;
 use ondisk::{Blkptr, CompressionKind};
 use units::{BlockId, Level, Lsize, Txg};
-use zio::{Ahead, Unplaced};
+use zio::{PackedEarly, Unplaced};
 
 use super::Dnode;
-use crate::ahead::WrittenAhead;
+use crate::dmu_sync::EarlyBlock;
 
 impl Dnode {
-    /// Gives a block as `txg` changed it a place, or finds that it needs none; `None` when the group
+    /// Gives a block as `txg` changed it a place, or finds that it needs none; `None` when the txg
     /// did not change it, is no longer open, or the block does not fit in one piece. `admits` is asked
     /// whether so many bytes may be taken now.
     ///
-    /// Nothing here waits: the group is held for no longer than the call, so that a caller who goes
+    /// Nothing here waits: the txg is held for no longer than the call, so that a caller who goes
     /// away holds up nobody.
-    pub(crate) fn place_ahead(
+    pub(crate) fn place_early(
         &self,
         txg: Txg,
         block: BlockId,
         admits: impl FnOnce(u64) -> bool,
-    ) -> Option<WrittenAhead> {
+    ) -> Option<EarlyBlock> {
         let block = block.get();
         let data = self.changed_block(txg, block)?;
-        if let Some(bp) = self.state.lock().changes_of(txg)?.ahead.place_of(block, &data) {
-            return Some(WrittenAhead::Before(bp));
+        if let Some(bp) = self.state.lock().changes_of(txg)?.early.place_of(block, &data) {
+            return Some(EarlyBlock::Before(bp));
         }
         let policy = self.block_policy(self.object_type());
         let class = policy.data;
         if class.compression.kind != CompressionKind::Off && codec::is_all_zero(&data) {
             let (size, level) = (Lsize::new(data.len() as u64), Level::new(0));
-            return Some(WrittenAhead::Pointer(Blkptr::hole_with(size, policy.object_type, level, txg)));
+            return Some(EarlyBlock::Pointer(Blkptr::hole_with(size, policy.object_type, level, txg)));
         }
         let (bookmark, how) = (self.name().bookmark(0, block), policy.write_policy(class, 0, 1));
-        match self.shared.zio.pack_ahead(txg, &bookmark, &data, &how).ok()? {
-            Ahead::Embedded(bp) => Some(WrittenAhead::Pointer(bp)),
-            Ahead::Packed(packed) => self.note_ahead(txg, block, data, packed, admits),
+        match self.shared.zio.pack_early(txg, &bookmark, &data, &how).ok()? {
+            PackedEarly::Embedded(bp) => Some(EarlyBlock::Pointer(bp)),
+            PackedEarly::Packed(packed) => self.note_early(txg, block, data, packed, admits),
         }
     }
 
@@ -45,15 +45,15 @@ impl Dnode {
         self.state.lock().changes_of(txg)?.blocks.get(&block).cloned()
     }
 
-    fn note_ahead(
+    fn note_early(
         &self,
         txg: Txg,
         block: u64,
         data: Arc<IoBuf>,
         packed: Box<Unplaced>,
         admits: impl FnOnce(u64) -> bool,
-    ) -> Option<WrittenAhead> {
-        // Keeps the group from being written until the note is there.
+    ) -> Option<EarlyBlock> {
+        // Keeps the txg from being written until the note is there.
         let _held = self.shared.gate.try_join(txg)?;
         if !admits(packed.stored_bytes()) {
             return None;
@@ -63,8 +63,8 @@ impl Dnode {
         if !changes.blocks.get(&block).is_some_and(|now| Arc::ptr_eq(now, &data)) {
             return None;
         }
-        let placed = self.shared.zio.place_ahead(packed)?;
-        let write = changes.ahead.add((&self.shared.zio, self.name()), block, data, placed);
-        Some(WrittenAhead::Placed(write))
+        let placed = self.shared.zio.place_early(packed)?;
+        let write = changes.early.add((&self.shared.zio, self.name()), block, data, placed);
+        Some(EarlyBlock::Placed(write))
     }
 }

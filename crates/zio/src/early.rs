@@ -7,7 +7,7 @@
 //! ```
 //! Unlike [`Zio::write`] nothing is tried twice: no gang is made, and nothing goes elsewhere when a
 //! vdev fails. Whoever asks has another way.
-//! (test: `a_block_placed_ahead_reads_back_once_its_copies_are_written`)
+//! (test: `a_block_placed_early_reads_back_once_its_copies_are_written`)
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::write::{Placing, parts_of};
 use crate::{Bookmark, WritePolicy, Zio, ZioError};
 
 /// A block as it will be stored.
-pub enum Ahead {
+pub enum PackedEarly {
     /// It lies in its pointer: there is nothing to write.
     Embedded(Blkptr),
     /// It needs places.
@@ -44,7 +44,7 @@ impl Unplaced {
     }
 }
 
-/// A block that has its places, allocated in its group, and is not written.
+/// A block that has its places, allocated in its txg, and is not written.
 #[derive(Clone)]
 pub struct Placed {
     bookmark: Bookmark,
@@ -68,19 +68,19 @@ impl Zio {
     ///
     /// # Panics
     /// When `data` is not whole sectors, or the policy makes no sense.
-    pub fn pack_ahead(
+    pub fn pack_early(
         &self,
         txg: Txg,
         bookmark: &Bookmark,
         data: &Arc<IoBuf>,
         policy: &WritePolicy,
-    ) -> Result<Ahead, ZioError> {
+    ) -> Result<PackedEarly, ZioError> {
         assert!(!data.is_empty() && (data.len() as u64).is_multiple_of(SECTOR_BYTES), "whole sectors");
         let ready = self.pack_job(txg, data, policy).run();
         let ready = ready.map_err(|source| ZioError::UnknownChecksum { bookmark: *bookmark, source })?;
         Ok(match ready {
-            Ready::Embedded(bp) => Ahead::Embedded(bp),
-            Ready::Packed(packed, checksum) => Ahead::Packed(Box::new(Unplaced {
+            Ready::Embedded(bp) => PackedEarly::Embedded(bp),
+            Ready::Packed(packed, checksum) => PackedEarly::Packed(Box::new(Unplaced {
                 txg,
                 bookmark: *bookmark,
                 policy: *policy,
@@ -91,8 +91,8 @@ impl Zio {
     }
 
     /// Allocates places for all copies, on vdevs that nothing is wrong with; `None` when there are
-    /// none for the whole block. The caller holds the block's group open.
-    pub fn place_ahead(&self, block: Box<Unplaced>) -> Option<Placed> {
+    /// none for the whole block. The caller holds the block's txg open.
+    pub fn place_early(&self, block: Box<Unplaced>) -> Option<Placed> {
         let Unplaced { txg, bookmark, policy, mut parts, bytes } = *block;
         if self.is_too_long(bytes.len() as u64) {
             return None;

@@ -1,11 +1,11 @@
-//! Blocks written ahead of their group: taken over, or written again and freed.
+//! Blocks written before their txg: taken over, or written again and freed.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use device::{Durability, Env, IoBuf, Options, RamDevice, RealEnv};
-use dmu::{AheadWrite, Dnode, DnodeSpec, Objset, ObjsetContext, ObjsetProps, Tx, TxgGate, WrittenAhead};
+use dmu::{Dnode, DnodeSpec, EarlyBlock, EarlyWrite, Objset, ObjsetContext, ObjsetProps, Tx, TxgGate};
 use metaslab::Class;
 use ondisk::objset::ObjsetType;
 use ondisk::{Blkptr, ObjectType};
@@ -53,7 +53,7 @@ impl World {
         self.objset.txgs().join().unwrap()
     }
 
-    /// A file with one block of noise in the open group.
+    /// A file with one block of noise in the open txg.
     async fn file(&self, seed: u64) -> Arc<Dnode> {
         self.file_of(BLOCK, seed).await
     }
@@ -66,19 +66,19 @@ impl World {
         dnode
     }
 
-    fn place(&self, dnode: &Dnode) -> Option<WrittenAhead> {
-        self.objset.place_ahead(dnode, self.gate.open_txg(), BlockId::new(0))
+    fn place(&self, dnode: &Dnode) -> Option<EarlyBlock> {
+        self.objset.place_early(dnode, self.gate.open_txg(), BlockId::new(0))
     }
 
-    fn placed(&self, dnode: &Dnode) -> AheadWrite {
+    fn placed(&self, dnode: &Dnode) -> EarlyWrite {
         match self.place(dnode) {
-            Some(WrittenAhead::Placed(write)) => write,
+            Some(EarlyBlock::Placed(write)) => write,
             other => panic!("not placed: {}", other.is_some()),
         }
     }
 
     /// The block placed and written.
-    async fn write_ahead(&self, dnode: &Dnode) -> Blkptr {
+    async fn write_early(&self, dnode: &Dnode) -> Blkptr {
         let write = self.placed(dnode);
         for dva in write.bp().dvas() {
             write.write(dva, Durability::Stable).await.unwrap();
@@ -87,7 +87,7 @@ impl World {
         *write.bp()
     }
 
-    /// One group, with what the pool's sync loop does for an objset.
+    /// One txg, with what the pool's sync loop does for an objset.
     async fn sync(&self) {
         let txg = self.gate.quiesce().await;
         if let Some(synced) = self.objset.sync(txg).await.unwrap() {
@@ -137,14 +137,14 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_block_written_ahead_is_not_written_again() {
+fn a_block_written_early_is_not_written_again() {
     let world = World::new();
     world.env.block_on(async {
         let dnode = world.file(1).await;
-        let bp = world.write_ahead(&dnode).await;
+        let bp = world.write_early(&dnode).await;
         assert_eq!(bp.birth(), world.gate.open_txg());
         assert!(
-            matches!(world.place(&dnode), Some(WrittenAhead::Before(place)) if place == bp),
+            matches!(world.place(&dnode), Some(EarlyBlock::Before(place)) if place == bp),
             "it has a place"
         );
         world.sync().await;
@@ -154,7 +154,7 @@ fn a_block_written_ahead_is_not_written_again() {
     });
 }
 
-/// What may happen to a block between its being written ahead and the end of its group.
+/// What may happen to a block between its being written early and the end of its txg.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     PartChanges,
@@ -200,7 +200,7 @@ impl Then {
 }
 
 #[test]
-fn a_block_that_changed_after_it_was_written_ahead_is_written_again() {
+fn a_block_that_changed_after_it_was_written_early_is_written_again() {
     use Then::*;
     let all = [PartChanges, Changes, SameBytesAgain, IsFreed, FileGoes, GrowsBlock, WriteFails, NeverBegins];
     for then in all {
@@ -214,7 +214,7 @@ fn a_block_that_changed_after_it_was_written_ahead_is_written_again() {
                     *write.bp()
                 }
                 NeverBegins => *world.placed(&dnode).bp(),
-                _ => world.write_ahead(&dnode).await,
+                _ => world.write_early(&dnode).await,
             };
             let expected = then.happen(&world, &dnode).await;
             world.sync().await;
@@ -229,18 +229,18 @@ fn a_block_that_changed_after_it_was_written_ahead_is_written_again() {
 }
 
 #[test]
-fn places_of_blocks_written_ahead_are_taken_over_or_freed() {
+fn places_of_blocks_written_early_are_taken_over_or_freed() {
     let world = World::new();
     world.env.block_on(async {
         let dnode = world.file(0).await;
         let mut places = BTreeSet::new();
         for seed in 1..20 {
-            let bp = world.write_ahead(&dnode).await;
+            let bp = world.write_early(&dnode).await;
             assert!(places.insert((bp.dva(0).vdev, bp.dva(0).offset)), "a place given twice in a group");
             let tx = world.begin().await;
             dnode.write(&tx, 0, &noise(BLOCK, seed)).await.unwrap();
         }
-        let last = world.write_ahead(&dnode).await;
+        let last = world.write_early(&dnode).await;
         assert!(world.allocated() >= 20 * BLOCK as u64, "all are kept until the group is stable");
         world.sync().await;
         assert_eq!(dnode.synced_blkptr(BlockId::new(0)).await.unwrap(), last);
@@ -249,12 +249,12 @@ fn places_of_blocks_written_ahead_are_taken_over_or_freed() {
 }
 
 #[test]
-fn each_of_two_groups_has_its_own_bytes_written_ahead() {
+fn each_of_two_groups_has_its_own_bytes_written_early() {
     let world = World::new();
     world.env.block_on(async {
         let dnode = world.file(1).await;
         let first = world.gate.open_txg();
-        // Holds the group while the next one opens.
+        // Holds the txg while the next one opens.
         let held = world.begin().await;
         let mut quiesce = Box::pin(world.gate.quiesce());
         assert!(futures::poll!(quiesce.as_mut()).is_pending());
@@ -262,8 +262,8 @@ fn each_of_two_groups_has_its_own_bytes_written_ahead() {
         assert_eq!(tx.txg(), first.next());
         dnode.write(&tx, 0, &noise(BLOCK, 2)).await.unwrap();
         drop(tx);
-        let WrittenAhead::Placed(older) =
-            world.objset.place_ahead(&dnode, first, BlockId::new(0)).expect("somebody is in the group")
+        let EarlyBlock::Placed(older) =
+            world.objset.place_early(&dnode, first, BlockId::new(0)).expect("somebody is in the group")
         else {
             panic!("not placed")
         };
@@ -273,8 +273,8 @@ fn each_of_two_groups_has_its_own_bytes_written_ahead() {
         older.ended(true);
         drop(held);
         assert_eq!(quiesce.await, first);
-        let late = world.objset.place_ahead(&dnode, first, BlockId::new(0));
-        assert!(matches!(late, Some(WrittenAhead::Before(_))), "what is placed stays named");
+        let late = world.objset.place_early(&dnode, first, BlockId::new(0));
+        assert!(matches!(late, Some(EarlyBlock::Before(_))), "what is placed stays named");
     });
 }
 
@@ -285,8 +285,8 @@ fn a_group_that_nobody_is_in_any_more_takes_no_block() {
         let dnode = world.file(1).await;
         let txg = world.gate.quiesce().await;
         let before = world.allocated();
-        assert!(world.objset.place_ahead(&dnode, txg, BlockId::new(0)).is_none());
-        assert!(world.objset.place_ahead(&dnode, txg.next(), BlockId::new(0)).is_none(), "no change there");
+        assert!(world.objset.place_early(&dnode, txg, BlockId::new(0)).is_none());
+        assert!(world.objset.place_early(&dnode, txg.next(), BlockId::new(0)).is_none(), "no change there");
         assert_eq!(world.allocated(), before);
     });
 }
@@ -301,7 +301,7 @@ fn what_needs_no_place_gets_none() {
             let tx = world.begin().await;
             dnode.write(&tx, 0, &vec![byte; SMALL]).await.unwrap();
             drop(tx);
-            let Some(WrittenAhead::Pointer(bp)) = world.place(&dnode) else { panic!("{byte}: placed") };
+            let Some(EarlyBlock::Pointer(bp)) = world.place(&dnode) else { panic!("{byte}: placed") };
             assert_eq!((bp.is_hole(), bp.is_embedded()), (is_hole, !is_hole));
             assert_eq!(bp.lsize().get(), SMALL as u64, "replay must know how much is zero");
         }
