@@ -44,6 +44,7 @@ mod histogram;
 mod metaslab;
 mod placement;
 mod range_tree;
+mod rest;
 mod rotor;
 mod segment;
 mod unflushed;
@@ -56,6 +57,8 @@ pub use figures::SpaceFigures;
 pub use histogram::{HISTOGRAM_BUCKETS, Histogram};
 pub use metaslab::Metaslab;
 pub use range_tree::RangeTree;
+#[cfg(feature = "planted")]
+pub use rest::plant_rests;
 pub use segment::Segment;
 pub use unflushed::Unflushed;
 pub use vdev::VdevConfig;

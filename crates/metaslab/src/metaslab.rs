@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use units::{Ashift, Asize, TXG_DEFER, Txg, VdevId, VdevOffset};
+use units::{Ashift, Asize, Txg, VdevId, VdevOffset};
 
 use crate::{
     change::{Change, ChangeKind, MetaslabId},
@@ -22,6 +22,7 @@ use crate::{
     histogram::{HISTOGRAM_BUCKETS, Histogram},
     placement::{Placement, Streams},
     range_tree::RangeTree,
+    rest,
     segment::Segment,
 };
 
@@ -319,7 +320,7 @@ impl Metaslab {
                 self.resting.push_back((txg, done.freed));
             }
         }
-        while self.resting.front().is_some_and(|(freed, _)| freed.get() + TXG_DEFER <= txg.get()) {
+        while self.resting.front().is_some_and(|(freed, _)| freed.get() + rest::before_reuse() <= txg.get()) {
             let (_, rested) = self.resting.pop_front().expect("looked at it just now");
             self.resting_bytes -= rested.bytes();
             rested.iter().for_each(|run| self.free.add(run));
@@ -329,7 +330,7 @@ impl Metaslab {
 
     /// What is free again once `txg` is done.
     pub(crate) fn rested_by(&self, txg: Txg) -> impl Iterator<Item = Segment> + '_ {
-        let has_rested = move |freed: Txg| freed.get() + TXG_DEFER <= txg.get();
+        let has_rested = move |freed: Txg| freed.get() + rest::before_discard() <= txg.get();
         self.resting.iter().take_while(move |(freed, _)| has_rested(*freed)).flat_map(|(_, tree)| tree.iter())
     }
 

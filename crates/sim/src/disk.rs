@@ -55,6 +55,17 @@ struct Inner {
     serial: u64,
 }
 
+impl Inner {
+    /// What the disk makes of a range that is discarded; nothing where it leaves the old bytes.
+    fn leftover(&mut self, len: usize) -> Arc<[u8]> {
+        match self.rng.index(4) {
+            0 => [].into(),
+            1 => vec![0; len].into(),
+            _ => std::iter::repeat_with(|| self.rng.next().to_le_bytes()).flatten().take(len).collect(),
+        }
+    }
+}
+
 struct Drive {
     id: DiskId,
     path: PathBuf,
@@ -98,7 +109,7 @@ impl SimDisk {
         &self.0.path
     }
 
-    /// Orders for failing reads, writes and flushes, and for taking the disk away. A failed
+    /// Orders for failing reads, writes, flushes and discards, and for taking the disk away. A failed
     /// write may have written nothing, a part, or all; after a failed flush, what it was to
     /// save can no more be saved.
     #[must_use]
@@ -264,6 +275,21 @@ impl Drive {
         Ok(self.run(Job::Flush, Box::new(ending)))
     }
 
+    fn discard(self: &Arc<Self>, offset: LeafOffset, len: u64) -> Result<Receipt<()>, DeviceError> {
+        self.info().check_range("discard", offset, len)?;
+        self.check_gone()?;
+        let fault = self.faults.check(FaultOp::Discard, offset, len);
+        let write = self.next_serial();
+        let leftover = if fault.is_ok() { self.inner.lock().leftover(len as usize) } else { [].into() };
+        let (twisted, data) = (Twisted { offset: offset.get(), data: Arc::clone(&leftover) }, leftover);
+        self.log.add(Event::DiscardBegun { disk: self.id, write, offset: offset.get(), data });
+        let ending = move |drive: &Self| {
+            drive.end_write(write, twisted, false);
+            fault.and_then(|()| drive.check_gone())
+        };
+        Ok(self.run(Job::Discard, Box::new(ending)))
+    }
+
     fn info(&self) -> DeviceInfo {
         DeviceInfo {
             size_bytes: self.spec.size_bytes,
@@ -271,7 +297,7 @@ impl Drive {
             physical_sector_bytes: self.spec.physical_sector_bytes,
             is_block_device: true,
             has_volatile_cache: true,
-            can_discard: false,
+            can_discard: true,
         }
     }
 }
@@ -321,5 +347,10 @@ impl Device for SimDisk {
     fn flush(&self) -> BoxFuture<'static, Result<(), DeviceError>> {
         let drive = Arc::clone(&self.0);
         Box::pin(async move { drive.flush()?.await })
+    }
+
+    fn discard(&self, offset: LeafOffset, len: u64) -> BoxFuture<'static, Result<(), DeviceError>> {
+        let drive = Arc::clone(&self.0);
+        Box::pin(async move { drive.discard(offset, len)?.await })
     }
 }

@@ -29,11 +29,18 @@ pub(crate) enum Event {
         data: Arc<[u8]>,
         stable: bool,
     },
-    /// `durable`: it is on the medium now, or in a cache that outlives a power cut.
+    /// A write or a discard; `durable`: it is on the medium now, or in a cache that outlives a power cut.
     WriteEnded {
         disk: DiskId,
         write: u64,
         durable: bool,
+    },
+    /// `data` is what the range will hold; nothing when the disk leaves it as it is.
+    DiscardBegun {
+        disk: DiskId,
+        write: u64,
+        offset: u64,
+        data: Arc<[u8]>,
     },
     FlushBegun {
         disk: DiskId,
@@ -70,9 +77,11 @@ impl Event {
         match self {
             Self::WriteEnded { durable, .. } => *durable,
             Self::FlushEnded { result, .. } => *result == FlushResult::Honest,
-            Self::WriteBegun { .. } | Self::FlushBegun { .. } | Self::Rotted { .. } | Self::Marked(_) => {
-                false
-            }
+            Self::WriteBegun { .. }
+            | Self::DiscardBegun { .. }
+            | Self::FlushBegun { .. }
+            | Self::Rotted { .. }
+            | Self::Marked(_) => false,
         }
     }
 
@@ -91,6 +100,10 @@ impl Event {
             }
             Self::Rotted { disk, offset, data } => {
                 digest.add_all(&[5, *disk as u64, *offset]);
+                digest.add_bytes(data);
+            }
+            Self::DiscardBegun { disk, write, offset, data } => {
+                digest.add_all(&[7, *disk as u64, *write, *offset]);
                 digest.add_bytes(data);
             }
             Self::Marked(mark) => {

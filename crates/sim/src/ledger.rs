@@ -4,6 +4,7 @@
 //!   begun ──► in flight ──ended──► in the cache ──flush, FUA──► durable
 //!                 └────────── at risk ──────────┘               one content only
 //! ```
+//! A discard is a write of whatever the disk makes of the range, and at risk like one.
 //! A write at risk may be there after a cut, or not, or in part. A durable write hides the
 //! older ones at risk below it: a cache holds one content per sector, and newer than that
 //! is on the medium. (test: `a_durable_write_is_not_undone_by_an_older_one_at_risk`)
@@ -220,7 +221,8 @@ impl Ledger {
 
     pub(crate) fn apply(&mut self, event: &Event) {
         match event {
-            Event::WriteBegun { disk, write, offset, data, .. } => {
+            Event::WriteBegun { disk, write, offset, data, .. }
+            | Event::DiscardBegun { disk, write, offset, data } => {
                 self.disks[*disk].begin(*write, *offset, data);
             }
             Event::WriteEnded { disk, write, durable } => self.disks[*disk].end(*write, *durable),

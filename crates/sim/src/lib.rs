@@ -11,12 +11,16 @@
 //! - **Reorder**: of the writes not yet stable, any subset may survive.
 //! - **Tear** one of them: a head or a tail of its sectors survives. A sector (512 bytes,
 //!   or 4096 by choice) is old or new, never mixed.
-//! - **Fail** a read, a write or a flush, once or from now on. A failed write may have
+//! - **Fail** a read, a write, a flush or a discard, once or from now on. A failed write may have
 //!   written nothing, all, or its first sectors. What a failed flush was to make stable
 //!   never becomes so, though reads still find it.
 //! - **Lie**: acknowledge flushes and stable writes, and do nothing about them.
 //! - **Corrupt** in silence: flip a bit on the way ([`Mischief::FlipBit`]) or on the medium
 //!   ([`SimDisk::rot`]); **forget** a write; **misdirect** it to another place.
+//! - **Discard**: what is discarded is from then on its old bytes, zeros or noise, by lot. The
+//!   discard is at risk like a write: a cut leaves the old bytes or the new, and a write below it
+//!   that was acknowledged while the discard was under way may be gone with it.
+//!   (tests: `what_is_discarded_is_anything_and_stays_so`, `a_cut_leaves_a_discard_done_or_not_done`)
 //! - **Disappear**, with requests under way, and come back with its content.
 //! - **Take time**, by [`DiskModel`]: from one draw to the next quite different times, and
 //!   requests given at once end in any order.

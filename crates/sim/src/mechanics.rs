@@ -16,6 +16,7 @@ pub(crate) enum Job {
     Read { offset: u64, len: u64 },
     Write { offset: u64, len: u64, stable: bool },
     Flush,
+    Discard,
 }
 
 /// The moving parts of one disk.
@@ -61,6 +62,7 @@ impl Mechanics {
                 self.model.stable_write.draw(rng) + self.model.transfer(len)
             }
             Job::Flush => self.model.flush.draw(rng),
+            Job::Discard => self.model.write.draw(rng),
         }
     }
 
@@ -78,6 +80,7 @@ impl Mechanics {
                 ready
             }
             Job::Flush => self.arm.write_back_all(ready, &geometry),
+            Job::Discard => ready,
         }
     }
 }

@@ -90,6 +90,12 @@ impl Recording {
         self.events.iter().filter(|event| matches!(event, Event::FlushBegun { .. })).count()
     }
 
+    /// How many discards were begun, on all disks.
+    #[must_use]
+    pub fn discards(&self) -> usize {
+        self.events.iter().filter(|event| matches!(event, Event::DiscardBegun { .. })).count()
+    }
+
     /// Crash states by the usual plan, the world's seed deciding.
     pub fn crash_images(&self) -> impl Iterator<Item = CrashImage> + '_ {
         self.crash_images_by(CrashPlan::new(self.seed))

@@ -5,7 +5,8 @@
 //! ```
 //! What rests cannot be allocated before T is stable, and no uberblock from T-2 on leads to it: so
 //! it can be discarded without a lock, beside the writing of T, and a crash at any point leaves
-//! the last two groups whole. Small pieces are not worth a command; a later free nearby does not
+//! the last two txgs whole (tests: `the_txgs_before_the_last_are_whole_in_every_image`,
+//! `a_planted_early_discard_is_found`). Small pieces are not worth a command; a later free nearby does not
 //! bring them back either, which costs a device some room and nobody any data.
 //!
 //! A discard that fails is a hint not taken: it is noted in the program's log and forgotten.

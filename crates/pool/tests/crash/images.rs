@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use dsl::PropValue;
 use oracle::needs::Need;
 use oracle::zdb::ZdbError;
 use pool::Tuning;
@@ -12,6 +13,7 @@ use vdev::PoolState;
 
 use crate::clients::{self, Load};
 use crate::dice::Dice;
+use crate::earlier;
 use crate::model::Model;
 use crate::promise::Promise;
 use crate::shape::{LOG, MIRROR, MIRRORED_LOG, POOL, RAIDZ, SINGLE, STRIPE, Shape, TWO_LOGS, brisk};
@@ -22,6 +24,8 @@ use crate::story::{Tell, number, run, tell};
 const IMAGES_PER_RUN: usize = 10;
 /// Of these, one in so many is also judged by `zdb`, before and after replay.
 const ZDB_ONE_IN: usize = 50;
+/// One in so many is also opened as of the txgs before its last.
+const EARLIER_ONE_IN: usize = 4;
 /// And in one of so many the power is cut again while the log is replayed.
 const TWICE_ONE_IN: usize = 4;
 
@@ -29,6 +33,8 @@ struct Run {
     seed: u64,
     shape: &'static Shape,
     large: bool,
+    /// What is freed is discarded.
+    trims: bool,
     /// Of blocks that were written in place for the log.
     placed_bytes: u64,
     recording: Recording,
@@ -61,14 +67,21 @@ impl Run {
             dirty_limit_bytes: dice.one_in(3).then_some(300_000),
             ..brisk()
         };
+        let trims = large && dice.one_in(2);
         let props = if large { large_props(&mut dice) } else { Vec::new() };
-        tell(format!("seed {seed}, shape \"{}\", {load:?}, {tuning:?}, {props:?}, recording", shape.name));
+        tell(format!(
+            "seed {seed}, shape \"{}\", {load:?}, {tuning:?}, {props:?}, trims {trims}, recording",
+            shape.name
+        ));
         let sim = Sim::seed(seed);
         shape.add_disks(&sim, disk);
         let mut placed_bytes = 0;
         let model = run(&sim, async {
             let pool = shape.create_with(&sim, tuning, &props).await;
             let fs = pool.filesystem(POOL).await.expect("the root file system opens");
+            if trims {
+                pool.set_pool_prop("autotrim", Some(PropValue::Number(1))).await.expect("set");
+            }
             let model = clients::prepare(&pool, &fs.zfs, load).await;
             sim.start_recording();
             spoil(&sim);
@@ -79,7 +92,7 @@ impl Run {
         let recording = sim.recording();
         drop(sim);
         let model = std::mem::take(&mut *model.lock());
-        Self { seed, shape, large, placed_bytes, recording, model }
+        Self { seed, shape, large, trims, placed_bytes, recording, model }
     }
 
     /// Positions of the images to look at, drawn evenly from all.
@@ -116,6 +129,9 @@ impl Run {
         if by_zdb {
             tell(format!("{story}: zdb after replay"));
             self.ask_zdb(|path, offset, len| sim.disk(path).peek(offset, len));
+        }
+        if turn.is_multiple_of(EARLIER_ONE_IN) {
+            earlier::check(image, self.shape, self.trims);
         }
         if turn.is_multiple_of(TWICE_ONE_IN) {
             self.check_twice(&sim.recording(), &promise, turn, &story);

@@ -1,6 +1,7 @@
 //! Tests of the simulated world.
 
 mod crash;
+mod discards;
 mod disks;
 mod histories;
 mod pages;
