@@ -232,7 +232,7 @@ fn replay(words: &Words<'_>) -> Result<u8, Refusal> {
         batch: words.number("batch", 32)?,
         main: words.paths("main"),
         log: words.paths("log"),
-        cache: words.bytes("cache", engine::memory::default_bytes())?,
+        cache: words.bytes("cache", crate::memory::default_bytes())?,
     };
     if plan.main.is_empty() || [plan.records, plan.files, plan.size, plan.batch].contains(&0) {
         return Err(Refusal::Usage(

@@ -23,12 +23,17 @@ mod panics;
 mod run;
 mod start;
 mod systemd;
+mod threads;
 
 use crate::program::{Kind, Program};
 use control::RunPaths;
-use device::{Options, RealEnv};
-use engine::Engine;
+use device::{RealEnv, RealMachine};
+use engine::{Engine, Ground, Options};
+use front_fuse::Fuse;
+use pool::Tuning;
 use std::sync::Arc;
+use std::time::Duration;
+use threads::OwnThreads;
 
 pub use run::DaemonError;
 use run::run;
@@ -44,7 +49,7 @@ pub const PROGRAM: Program = Program {
 
 /// The daemon with the real engine, which takes so much memory.
 fn serve(paths: &RunPaths, memory_bytes: u64) -> Result<(), DaemonError> {
-    let options = Options::from_process_environment().map_err(DaemonError::Delays)?;
+    let options = device::Options::from_process_environment().map_err(DaemonError::Delays)?;
     serve_over(paths, RealEnv::new(options), memory_bytes)
 }
 
@@ -55,5 +60,25 @@ fn serve(paths: &RunPaths, memory_bytes: u64) -> Result<(), DaemonError> {
 /// Why it cannot run; nothing was served then.
 pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, memory_bytes: u64) -> Result<(), DaemonError> {
     panics::end_the_process();
-    run(paths, |cache| Engine::new(env, cache, memory_bytes))
+    run(paths, || {
+        let ground = Ground {
+            machine: Arc::new(RealMachine::default()),
+            front: Arc::new(Fuse::new(Arc::clone(&env))),
+            runner: Arc::new(OwnThreads::new(Arc::clone(&env))),
+            env,
+        };
+        let cache = Some(paths.pool_cache());
+        Engine::new(ground, Options { cache, memory_bytes, tuning: tuning(), pid: std::process::id() })
+    })
+}
+
+fn tuning() -> Tuning {
+    let default =
+        Tuning { host: sawmill::this_host(), end_program: || std::process::abort(), ..Tuning::default() };
+    match std::env::var("SAWMILL_TXG_TIMEOUT").ok().and_then(|secs| secs.parse::<f64>().ok()) {
+        Some(secs) if secs > 0.0 => {
+            Tuning { txg_timeout: Duration::from_secs_f64(secs.min(3600.0)), ..default }
+        }
+        _ => default,
+    }
 }

@@ -23,6 +23,7 @@ pub mod daemon;
 mod inspect;
 mod ls;
 mod manual;
+mod memory;
 mod mount_helper;
 mod program;
 mod session;

@@ -1,9 +1,11 @@
 //! One run of a command: where it prints and whom it asks.
 
 use control::{Call, Client, ClientError, DaemonStatusCall, Failure, PoolNote, RunPaths, Said, UnderWay};
+use device::RealMachine;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 /// Why a command ends early.
 #[derive(Debug)]
@@ -119,7 +121,8 @@ impl Session {
         }
         let system = Client::new(self.paths.system()?.public_socket());
         let has_own = || {
-            let cached = engine::PoolCache::at(self.paths.pool_cache()).load();
+            let cached =
+                engine::PoolCache::at(Arc::new(RealMachine::default()), self.paths.pool_cache()).load();
             self.ask_running(&DaemonStatusCall {}).is_ok() || !cached.is_ok_and(|pools| pools.is_empty())
         };
         (!C::FOUNDS && system.answers() && !has_own()).then_some(system)

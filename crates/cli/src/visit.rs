@@ -20,7 +20,7 @@ use crate::args::{Args, Flag};
 use crate::program::{Kind, Program};
 use crate::session::Stop;
 use control::{Failure, FailureKind};
-use device::{DeviceError, Env, OpenMode, Options, RealEnv};
+use device::{DeviceError, Env, OpenMode, Options, RealEnv, RealMachine};
 use engine::{paths, refusal};
 use place::Place;
 use pool::{Candidate, ImportSpec, Pool, PoolError, Tuning, Volume, find_pools};
@@ -151,7 +151,7 @@ impl Visit {
 }
 
 async fn open(env: &Arc<dyn Env>, args: &Args, name: &str, access: Access) -> Result<Arc<Pool>, Failure> {
-    let paths = paths(&crate::zpool::search(args));
+    let paths = paths(&RealMachine::default(), &crate::zpool::search(args));
     let guid = name.parse().ok().map(Guid::new);
     let meant = |c: &Candidate| c.pool.name == name || Some(c.guid) == guid;
     let mut found = find_pools(env, &paths).await;

@@ -10,10 +10,12 @@ mod faulty;
 mod file;
 mod host;
 mod lease;
+mod machine;
 mod part;
 mod queue;
 mod ram;
 mod real;
+mod system;
 
 pub use buf::{BufSlice, IO_ALIGN_BYTES, IoBuf};
 pub use delayed::{Delayed, Delays, DelaysError};
@@ -23,10 +25,12 @@ pub use faulty::{FaultOp, Faults, Faulty};
 pub use file::{FileDevice, held_by};
 pub use host::{Variable, host_id, host_name, state_dir, user_and_group};
 pub use lease::Shelf;
+pub use machine::{Machine, MemoryNow, Readers};
 pub use part::Part;
 pub use queue::{Bound, Bounds, InClass, IoClass, Queued, impatient, in_class, is_impatient};
 pub use ram::RamDevice;
 pub use real::{Options, RealEnv};
+pub use system::RealMachine;
 
 #[cfg(test)]
 mod tests;

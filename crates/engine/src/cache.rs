@@ -1,11 +1,11 @@
 //! The cache file: which pools to bring back. A whole new file takes the old one's place,
 //! so that a crash leaves either.
 
+use device::{Machine, Readers};
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A pool to bring back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,20 +55,16 @@ pub enum CacheError {
 }
 
 /// The cache file.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PoolCache {
+    machine: Arc<dyn Machine>,
     path: PathBuf,
 }
 
 impl PoolCache {
-    /// At a path; the file need not be there.
-    pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
-    }
-
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// At a path of this machine; the file need not be there.
+    pub fn at(machine: Arc<dyn Machine>, path: impl Into<PathBuf>) -> Self {
+        Self { machine, path: path.into() }
     }
 
     /// The pools to bring back; none where there is no file.
@@ -76,7 +72,7 @@ impl PoolCache {
     /// # Errors
     /// When the file cannot be read or makes no sense.
     pub fn load(&self) -> Result<Vec<CachedPool>, CacheError> {
-        match fs::read(&self.path) {
+        match self.machine.read(&self.path) {
             Ok(bytes) => serde_json::from_slice(&bytes)
                 .map_err(|source| CacheError::Damaged { path: self.path.clone(), source }),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -91,7 +87,7 @@ impl PoolCache {
     /// When it cannot be renamed.
     pub fn put_aside(&self) -> Result<PathBuf, CacheError> {
         let aside = self.path.with_extension("damaged");
-        fs::rename(&self.path, &aside).map_err(|source| self.failed(source))?;
+        self.machine.rename(&self.path, &aside).map_err(|source| self.failed(source))?;
         Ok(aside)
     }
 
@@ -102,19 +98,8 @@ impl PoolCache {
     pub fn store(&self, pools: &[CachedPool]) -> Result<(), CacheError> {
         let bytes = serde_json::to_vec_pretty(pools)
             .map_err(|source| CacheError::Damaged { path: self.path.clone(), source })?;
-        self.replace(&bytes).map_err(|source| self.failed(source))
-    }
-
-    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
-        let directory = self.path.parent().unwrap_or(Path::new("."));
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        let new = self.path.with_extension("new");
-        let mut file =
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&new, &self.path)?;
-        fs::File::open(directory)?.sync_all()
+        let written = self.machine.replace(&self.path, &bytes, Readers::Owner);
+        written.map_err(|source| self.failed(source))
     }
 
     fn failed(&self, source: io::Error) -> CacheError {
@@ -125,6 +110,12 @@ impl PoolCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use device::RealMachine;
+    use std::fs;
+
+    fn at(path: PathBuf) -> PoolCache {
+        PoolCache::at(Arc::new(RealMachine::default()), path)
+    }
 
     fn pool(name: &str) -> CachedPool {
         CachedPool { name: name.into(), guid: u64::MAX, devices: vec!["/d".into()], ..CachedPool::default() }
@@ -133,7 +124,7 @@ mod tests {
     #[test]
     fn what_is_stored_is_loaded_again() {
         let directory = tempfile::tempdir().expect("a directory");
-        let cache = PoolCache::at(directory.path().join("below/pools.cache"));
+        let cache = at(directory.path().join("below/pools.cache"));
         assert_eq!(cache.load().expect("no file is no pool"), []);
         cache.store(&[pool("a"), pool("b")]).expect("stores");
         cache.store(&[pool("b")]).expect("stores again");
@@ -145,7 +136,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("pools.cache");
         fs::write(&path, b"[{").expect("writes");
-        assert!(matches!(PoolCache::at(path).load(), Err(CacheError::Damaged { .. })));
+        assert!(matches!(at(path).load(), Err(CacheError::Damaged { .. })));
     }
 
     #[test]
@@ -153,6 +144,6 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("pools.cache");
         fs::write(&path, br#"[{"name":"a","guid":7,"colour":"red"}]"#).expect("writes");
-        assert_eq!(PoolCache::at(path).load().expect("loads")[0].guid, 7);
+        assert_eq!(at(path).load().expect("loads")[0].guid, 7);
     }
 }

@@ -7,9 +7,10 @@
 use crate::Holder;
 use control::props::Value;
 use control::{Failure, FailureKind};
+use device::Readers;
 use ondisk::NvList;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Where a pool is remembered.
@@ -57,7 +58,10 @@ impl Holder {
             }
         }
         for (path, pools) in &files {
-            let written = if pools.is_empty() { remove(path) } else { replace(path, &pools.encode()) };
+            let written = match pools.is_empty() {
+                true => self.remove_cache_file(path),
+                false => self.machine.replace(path, &pools.encode(), Readers::Anybody),
+            };
             if let Err(error) = written {
                 tracing::error!(path = %path.display(), %error, "cache file not written");
             }
@@ -66,32 +70,22 @@ impl Holder {
         *self.cache_files.lock() = files.into_keys().collect();
     }
 
+    fn remove_cache_file(&self, path: &Path) -> io::Result<()> {
+        match self.machine.remove(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether a cache file can be where it is asked for.
     pub(super) fn check_cache_file(&self, file: &CacheFile, pool: &str) -> Result<(), Failure> {
         let CacheFile::At(path) = file else { return Ok(()) };
-        let reason = match (path.is_dir(), path.parent().is_some_and(Path::is_dir)) {
+        let is_directory = |path: &Path| self.machine.is_directory(path);
+        let reason = match (is_directory(path), path.parent().is_some_and(is_directory)) {
             (true, _) => format!("'{}' is not a file", path.display()),
             (_, false) => format!("'{}' is not a valid directory", path.parent().unwrap_or(path).display()),
             _ => return Ok(()),
         };
         Err(Failure::cannot(FailureKind::Invalid, "set property for", pool, &reason))
     }
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// A whole new file takes the old one's place.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    let new = PathBuf::from(new);
-    let mut file = std::fs::File::create(&new)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)
 }

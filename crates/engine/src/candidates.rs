@@ -6,8 +6,10 @@ use control::{
     Failure, ImportCandidate, ImportScan, PoolHealth, PoolInfo, VdevAux, VdevClass, VdevInfo, VdevKind,
     VdevState,
 };
+use device::Machine;
 use pool::{Candidate, ImportSpec, Pool, PoolError, find_pools};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vdev::PoolState;
@@ -17,15 +19,16 @@ const BLOCK_DEVICES: &str = "/sys/class/block";
 
 /// The devices to look at: what was given, and what directories among it hold; else all
 /// block devices.
-pub fn paths(search: &[String]) -> Vec<PathBuf> {
+pub fn paths(machine: &dyn Machine, search: &[String]) -> Vec<PathBuf> {
+    let names_in = |directory: &Path| names_in(machine, directory).into_iter();
     let given: Vec<PathBuf> = match search {
         [] => names_in(Path::new(BLOCK_DEVICES)).map(|name| Path::new("/dev").join(name)).collect(),
         _ => search.iter().map(PathBuf::from).collect(),
     };
     let mut all = Vec::new();
     for path in given {
-        if path.is_dir() {
-            all.extend(names_in(&path).map(|name| path.join(name)).filter(|p| !p.is_dir()));
+        if machine.is_directory(&path) {
+            all.extend(names_in(&path).map(|name| path.join(name)).filter(|p| !machine.is_directory(p)));
         } else {
             all.push(path);
         }
@@ -35,16 +38,21 @@ pub fn paths(search: &[String]) -> Vec<PathBuf> {
     all
 }
 
-fn names_in(directory: &Path) -> impl Iterator<Item = std::ffi::OsString> {
-    let listed = std::fs::read_dir(directory);
+fn names_in(machine: &dyn Machine, directory: &Path) -> Vec<OsString> {
+    let listed = machine.names_in(directory);
     let listed = listed
         .inspect_err(|error| tracing::warn!(directory = %directory.display(), %error, "not looked through"));
-    listed.into_iter().flatten().filter_map(|entry| entry.ok().map(|e| e.file_name()))
+    listed.unwrap_or_default()
 }
 
 impl Holder {
+    /// The devices that a search is about.
+    pub(super) fn paths(&self, search: &[String]) -> Vec<PathBuf> {
+        paths(&*self.machine, search)
+    }
+
     pub(super) async fn scan(&self, call: ImportScan) -> Result<Vec<ImportCandidate>, Failure> {
-        let paths = paths(&call.search);
+        let paths = self.paths(&call.search);
         let open: BTreeSet<u64> = self.all().iter().map(|held| held.pool.guid().get()).collect();
         let mut found = Vec::new();
         for candidate in find_pools(&self.env, &paths).await {
@@ -87,7 +95,7 @@ impl Holder {
             }
             None => None,
         };
-        let other_host = candidate.pool.hostid != 0 && candidate.pool.hostid != self.host.id;
+        let other_host = candidate.pool.hostid != 0 && candidate.pool.hostid != self.host().id;
         let foreign = candidate.pool.state == PoolState::Active && other_host;
         ImportCandidate { pool, destroyed, foreign, unsupported_features, readable, under_way }
     }

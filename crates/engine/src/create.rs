@@ -53,7 +53,7 @@ impl Holder {
         let facts = self.facts(&call.vdevs).await?;
         let allow = Allowance { in_use: call.force, replication_mismatch: call.force, forced: call.force };
         admit::check_spec(&call.vdevs, &facts, None, allow)?;
-        check_mountpoint(&call)?;
+        self.check_mountpoint(&call)?;
         let settings = Settings::read(&call.props, Occasion::Creation, &cannot)?;
         let root_props = root_props(&call, &cannot)?;
         if call.dry_run {
@@ -113,6 +113,22 @@ impl Holder {
         self.remember();
         Ok(())
     }
+
+    /// A pool's root is mounted on an empty directory, or one that is not there yet.
+    fn check_mountpoint(&self, call: &PoolCreate) -> Result<(), Failure> {
+        if let Some(mountpoint) = &call.mountpoint {
+            admit::check_mountpoint(mountpoint)?;
+        }
+        let of_props = || call.fs_props.iter().rev().find(|(n, _)| n == "mountpoint").map(|p| p.1.clone());
+        let given = call.mountpoint.clone().or_else(of_props);
+        let mountpoint = given.unwrap_or_else(|| format!("/{}", call.name));
+        let path = format!("{}{mountpoint}", call.altroot.as_deref().unwrap_or(""));
+        if !mountpoint.starts_with('/') || self.mounts.is_free(Path::new(&path)) {
+            return Ok(());
+        }
+        let line = format!("mountpoint '{path}' exists and is not empty");
+        Err(Failure::new(FailureKind::Busy, line).and("use '-m' option to provide a different default"))
+    }
 }
 
 /// Vdevs of another sector size than those there are have to be asked for.
@@ -125,27 +141,6 @@ fn check_ashift(call: &PoolAdd, ashift: Option<Ashift>, now: &PoolInfo) -> Resul
     }
     let reason = "adding devices with different physical sector sizes is not allowed";
     Err(Failure::cannot(FailureKind::Invalid, "add to", &call.pool, reason))
-}
-
-/// A pool's root is mounted on an empty directory, or one that is not there yet.
-fn check_mountpoint(call: &PoolCreate) -> Result<(), Failure> {
-    if let Some(mountpoint) = &call.mountpoint {
-        admit::check_mountpoint(mountpoint)?;
-    }
-    let given = call.mountpoint.clone();
-    let given =
-        given.or_else(|| call.fs_props.iter().rev().find(|(n, _)| n == "mountpoint").map(|p| p.1.clone()));
-    let mountpoint = given.unwrap_or_else(|| format!("/{}", call.name));
-    if !mountpoint.starts_with('/') {
-        return Ok(());
-    }
-    let path = format!("{}{mountpoint}", call.altroot.as_deref().unwrap_or(""));
-    let is_empty = std::fs::read_dir(Path::new(&path)).map_or(true, |mut entries| entries.next().is_none());
-    if is_empty {
-        return Ok(());
-    }
-    let line = format!("mountpoint '{path}' exists and is not empty");
-    Err(Failure::new(FailureKind::Busy, line).and("use '-m' option to provide a different default"))
 }
 
 fn root_props(

@@ -1,7 +1,6 @@
 //! Datasets as commands see them, and what is done to them.
 
 use crate::create::{dataset_props, stored};
-use crate::destroy::remove_empty;
 use crate::mount_options::FOLLOWED;
 use crate::{Held, Holder, refusal, support};
 use control::props::{
@@ -223,7 +222,7 @@ impl Holder {
         }
         let places = self.automatic_places(&held, &call.name).await;
         self.mounts.unmount_below(&call.name, call.force)?;
-        remove_empty(&places);
+        self.mounts.forget(&places);
         going.reverse();
         let is_root = |name: &&String| **name == held.pool.name();
         for name in going.iter().filter(|name| !is_root(name)) {

@@ -29,7 +29,7 @@ impl Holder {
         }
         let places = self.automatic_places(&held, name).await;
         self.mounts.unmount_below(name, force)?;
-        remove_empty(&places);
+        self.mounts.forget(&places);
         // What is only read keeps no history.
         _ = held.pool.log_history(&said.command, said.uid);
         held.pool.close(state).await.map_err(|e| refusal::pool(verb, name, &e))?;
@@ -102,14 +102,4 @@ impl Holder {
 
 fn is_automatic(source: &Source) -> bool {
     matches!(source, Source::Default | Source::Inherited(_))
-}
-
-/// Removes directories where something was mounted, the deepest first. Those with something in them,
-/// or that are not there, stay as they are.
-pub(super) fn remove_empty(places: &[PathBuf]) {
-    for place in places.iter().rev() {
-        if let Err(error) = std::fs::remove_dir(place) {
-            tracing::debug!(place = %place.display(), %error, "mount point left");
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! Opening pools: by command, and again when the daemon starts.
 
-use crate::candidates::{missing_log_lines, paths};
+use crate::candidates::missing_log_lines;
 use crate::held::Held;
 use crate::obstacle::{self, Obstacle};
 use crate::replay::ReplayTeller;
@@ -24,7 +24,7 @@ impl Holder {
         }
         let cannot = |reason: &str| refuse(FailureKind::Invalid, reason);
         let settings = Settings::read(&call.props, Occasion::Import, &cannot)?;
-        let mut spec = spec_of(&call, &settings);
+        let mut spec = spec_of(&call, &settings, self.paths(&call.search));
         self.check_name_is_free(new)?;
         spec.read_only |= call.dry_run;
         let newest = self.newest_state(&spec).await;
@@ -72,7 +72,7 @@ impl Holder {
             (Some(name), _) => Some(name.clone()),
             (None, None) => Some(call.pool.clone()),
             (None, Some(guid)) => {
-                let found = find_pools(&self.env, &paths(&call.search)).await;
+                let found = find_pools(&self.env, &self.paths(&call.search)).await;
                 found.into_iter().find(|c| c.guid == guid).map(|c| c.pool.name)
             }
         }
@@ -101,7 +101,7 @@ impl Holder {
                     Some(guid) => self.missing_logs(&spec.paths, guid).await,
                     None => Vec::new(),
                 };
-                let holders = found.iter().find(meant).map(holders).unwrap_or_default();
+                let holders = found.iter().find(meant).map(|found| self.holders(found)).unwrap_or_default();
                 if !holders.is_empty() {
                     let failure = refuse_held(name);
                     return holders.into_iter().fold(failure, Failure::and);
@@ -138,19 +138,19 @@ impl Holder {
             },
         }
     }
+
+    /// Who holds devices of a pool, a line for each device.
+    fn holders(&self, candidate: &pool::Candidate) -> Vec<String> {
+        let line = |path: &PathBuf| {
+            let (process, program) = self.machine.held_by(path)?;
+            Some(format!("{} is held by process {process} ({program})", path.display()))
+        };
+        candidate.paths.values().filter_map(line).collect()
+    }
 }
 
 fn refuse_held(name: &str) -> Failure {
     Failure::cannot(FailureKind::Busy, "import", name, "one or more devices is in use")
-}
-
-/// Who holds devices of a pool, a line for each device.
-fn holders(candidate: &pool::Candidate) -> Vec<String> {
-    let line = |path: &PathBuf| {
-        let (process, program) = device::held_by(path)?;
-        Some(format!("{} is held by process {process} ({program})", path.display()))
-    };
-    candidate.paths.values().filter_map(line).collect()
 }
 
 /// What goes to standard output when features are missing.
@@ -183,10 +183,10 @@ fn guid_of(call: &PoolImport) -> Option<Guid> {
     call.pool.parse().ok().map(Guid::new)
 }
 
-fn spec_of(call: &PoolImport, settings: &Settings) -> ImportSpec {
+fn spec_of(call: &PoolImport, settings: &Settings, paths: Vec<PathBuf>) -> ImportSpec {
     let guid = guid_of(call);
     ImportSpec {
-        paths: paths(&call.search),
+        paths,
         name: if guid.is_none() { Some(call.pool.clone()) } else { None },
         guid,
         new_name: call.new_name.clone(),

@@ -1,13 +1,15 @@
 //! The engine: pools held open, and every request done to them.
 //!
 //! ```text
-//!  Service method ─► its pool's turn ─► a thread of its own ─► Env::block_on ─► Holder: pools, mounts, cache
-//!                    (changes only)                                             │
-//!                                                                               ▼
-//!                                                             pool::Pool        front_fuse::Mounted
+//!  Service method ─► its pool's turn ─► Runner: a thread of its own ─► Holder: pools, mounts, cache file
+//!                    (changes only)                                      │             │        │
+//!                                                                        ▼             ▼        ▼
+//!                                                                  pool::Pool       Front    Machine
 //! ```
-//! Requests run on blocking threads, so that I/O is polled by the thread that asked for it;
-//! looking at pools never waits for a change that is under way, nor does changing another pool.
+//! The engine is the same in the daemon, in a program that has it as a library, and in simulations: what
+//! differs comes in as a [`Ground`]. It starts no thread, opens no file and reads no clock.
+//!
+//! Looking at pools never waits for a change that is under way, nor does changing another pool.
 //!
 //! Invariants
 //! - A pool, its datasets and its mounts are changed by one request at a time: see [`turns`].
@@ -24,8 +26,8 @@ mod create;
 mod datasets;
 mod destroy;
 mod features;
+mod front;
 mod held;
-mod host;
 mod import;
 mod info;
 mod labelclear;
@@ -40,6 +42,7 @@ mod rename;
 mod repair;
 mod replay;
 mod restore;
+mod runner;
 mod service;
 mod settings;
 mod support;
@@ -49,10 +52,11 @@ mod vdevs;
 
 pub use cache::{CacheError, CachedPool, PoolCache};
 pub use candidates::paths;
-pub use host::this_host;
+pub use front::{AccessTimes, Front, MountError, MountFlags, MountOptions, Mounted, NoFront, Short};
+pub use runner::{OnTheSpot, Runner};
 
 use control::Failure;
-use device::{Env, RealEnv};
+use device::{Env, Machine};
 use held::Held;
 use memory::Budget;
 use mounts::MountTable;
@@ -62,19 +66,47 @@ use restore::Absent;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use turns::Turns;
 
-/// Pools that are open, and what is mounted of them.
+/// What an engine stands on.
+pub struct Ground {
+    /// Time, tasks, randomness, devices.
+    pub env: Arc<dyn Env>,
+    /// Small files, and what devices there are.
+    pub machine: Arc<dyn Machine>,
+    /// What shows file systems to programs.
+    pub front: Arc<dyn Front>,
+    /// Where the work of requests is done.
+    pub runner: Arc<dyn Runner>,
+}
+
+/// How an engine works.
+pub struct Options {
+    /// The file that remembers which pools are open; nothing does where there is none.
+    pub cache: Option<PathBuf>,
+    /// Memory that all pools share.
+    pub memory_bytes: u64,
+    /// For every pool; its part of the memory is the engine's to say.
+    pub tuning: Tuning,
+    /// The process's number, to be told.
+    pub pid: u32,
+}
+
+/// Pools that are open, and what is mounted of them. Clones are the same engine.
+#[derive(Clone)]
 pub struct Engine(Arc<Holder>);
 
 struct Holder {
-    real: Arc<RealEnv>,
     env: Arc<dyn Env>,
-    cache: PoolCache,
+    machine: Arc<dyn Machine>,
+    runner: Arc<dyn Runner>,
+    cache: Option<PoolCache>,
     memory: Arc<Budget>,
-    host: Host,
-    started: Instant,
+    tuning: Tuning,
+    pid: u32,
+    /// On the clock of the environment.
+    started: Duration,
     pools: RwLock<BTreeMap<String, Arc<Held>>>,
     /// Pools of the cache file that were not opened again.
     absent: Mutex<Vec<Absent>>,
@@ -90,22 +122,26 @@ struct Holder {
 }
 
 impl Engine {
-    /// Without pools yet; those to come share so much memory.
-    pub fn new(env: Arc<RealEnv>, cache: PoolCache, memory_bytes: u64) -> Self {
-        let memory = Budget::new(memory_bytes);
-        memory.keep(&(Arc::clone(&env) as Arc<dyn Env>));
+    /// Without pools yet.
+    #[must_use]
+    pub fn new(ground: Ground, options: Options) -> Self {
+        let Ground { env, machine, front, runner } = ground;
+        let memory = Budget::new(options.memory_bytes);
+        memory.keep(&env, Arc::clone(&machine));
         Self(Arc::new(Holder {
-            env: Arc::clone(&env) as Arc<dyn Env>,
-            mounts: MountTable::new(Arc::clone(&env)),
-            real: env,
-            cache,
-            host: this_host(),
+            cache: options.cache.map(|path| PoolCache::at(Arc::clone(&machine), path)),
+            mounts: MountTable::new(front),
+            started: env.now(),
+            turns: Turns::new(Arc::clone(&env)),
+            env,
+            machine,
+            runner,
             memory,
-            started: Instant::now(),
+            tuning: options.tuning,
+            pid: options.pid,
             pools: RwLock::default(),
             absent: Mutex::default(),
             cache_files: Mutex::default(),
-            turns: Turns::default(),
             taking: async_lock::Mutex::new(()),
             following: Mutex::default(),
         }))
@@ -114,18 +150,11 @@ impl Engine {
 
 impl Holder {
     fn tuning(&self) -> Tuning {
-        let default = Tuning {
-            host: self.host.clone(),
-            memory_bytes: Some(self.memory.share_of_one_more()),
-            end_program: || std::process::abort(),
-            ..Tuning::default()
-        };
-        match std::env::var("SAWMILL_TXG_TIMEOUT").ok().and_then(|secs| secs.parse::<f64>().ok()) {
-            Some(secs) if secs > 0.0 => {
-                Tuning { txg_timeout: Duration::from_secs_f64(secs.min(3600.0)), ..default }
-            }
-            _ => default,
-        }
+        Tuning { memory_bytes: Some(self.memory.share_of_one_more()), ..self.tuning.clone() }
+    }
+
+    fn host(&self) -> &Host {
+        &self.tuning.host
     }
 
     fn pool(&self, name: &str) -> Result<Arc<Held>, Failure> {
@@ -179,7 +208,8 @@ impl Holder {
         };
         let open = self.all().into_iter().filter_map(|held| held.cached());
         let pools: Vec<CachedPool> = open.chain(absent).collect();
-        if let Err(error) = self.cache.store(&pools) {
+        let stored = self.cache.as_ref().map_or(Ok(()), |cache| cache.store(&pools));
+        if let Err(error) = stored {
             tracing::error!(error = %refusal::chain(&error), "pools will not be brought back after a restart");
         }
     }

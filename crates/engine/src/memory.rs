@@ -14,22 +14,17 @@
 //!
 //! Invariants
 //! - The smallest limit counts, of the machine and of every group on the way up.
-//!   (test: `every_group_on_the_way_up_is_asked`)
+//!   (test of `device`: `every_group_on_the_way_up_is_asked`)
 //! - The pools' shares are never more than the budget. (test: `shares_follow_who_asks_for_blocks`)
 
-mod groups;
 mod keeper;
 
-use device::Env;
-use groups::Group;
+use device::{Env, Machine};
 use parking_lot::Mutex;
 use pool::Pool;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-
-/// Says how much memory the daemon may take, where its command line does not.
-const VARIABLE: &str = "SAWMILL_MEMORY";
 
 /// Part of the machine's memory that is the daemon's.
 const MACHINE_FRACTION: u64 = 8;
@@ -44,40 +39,11 @@ const EQUAL_FRACTION: u64 = 4;
 /// What is left of old demand after each look.
 const DEMAND_KEPT_PERCENT: u64 = 95;
 
-/// The machine's memory.
-fn machine_bytes() -> u64 {
-    let system = rustix::system::sysinfo();
-    system.totalram.saturating_mul(u64::from(system.mem_unit))
-}
-
-/// Memory that this process can have at most.
-fn limit_bytes() -> u64 {
-    Group::all().iter().filter_map(Group::limit).fold(machine_bytes(), u64::min)
-}
-
-/// Of a machine's memory and the smallest limit on it, the daemon's part.
-fn part(machine: u64, limit: u64) -> u64 {
+/// Of a machine's memory and the smallest limit on it, in bytes, the daemon's part.
+#[must_use]
+pub fn part(machine: u64, limit: u64) -> u64 {
     let of_machine = (machine / MACHINE_FRACTION).max(MACHINE_MIN_BYTES);
     of_machine.min((limit / 2).saturating_sub(PROGRAM_BYTES)).max(BUDGET_MIN_BYTES)
-}
-
-/// What this process may take of the memory there is, unless it was told otherwise.
-#[must_use]
-pub fn default_bytes() -> u64 {
-    part(machine_bytes(), limit_bytes())
-}
-
-/// What the daemon may take: as the command line says (`--memory`), or the environment, or what suits the
-/// memory there is.
-///
-/// # Errors
-/// The word that is no size.
-pub fn wanted_bytes(said: Option<&str>) -> Result<u64, String> {
-    let of_environment = || std::env::var(VARIABLE).ok();
-    match said.map(str::to_owned).or_else(of_environment) {
-        None => Ok(default_bytes()),
-        Some(word) => bytes(&word).ok_or(word),
-    }
 }
 
 /// `400m`, `8k`, `512`: binary multiples.
@@ -158,8 +124,8 @@ impl Budget {
     }
 
     /// Starts to watch for pressure, for as long as it lives.
-    pub(crate) fn keep(self: &Arc<Self>, env: &Arc<dyn Env>) {
-        env.spawn("memory", Box::pin(keeper::keep(Arc::downgrade(self), Arc::downgrade(env))));
+    pub(crate) fn keep(self: &Arc<Self>, env: &Arc<dyn Env>, machine: Arc<dyn Machine>) {
+        env.spawn("memory", Box::pin(keeper::keep(Arc::downgrade(self), Arc::downgrade(env), machine)));
     }
 }
 
@@ -191,10 +157,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_counts() {
-        assert_eq!(wanted_bytes(Some("400m")), Ok(400 << 20));
-        assert_eq!((bytes("8k"), bytes("x")), (Some(8192), None));
-        assert_eq!(wanted_bytes(Some("much")), Err("much".into()));
+    fn sizes_are_in_binary_multiples() {
+        assert_eq!((bytes("400m"), bytes("512"), bytes("8k")), (Some(400 << 20), Some(512), Some(8192)));
+        assert_eq!((bytes("x"), bytes("much")), (None, None));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the kernel is to allow on a mount: what properties say, and for this mount alone `zfs mount -o`.
 
+use crate::front::{AccessTimes, MountFlags};
 use control::props::{PropDef, Props, Value, dataset_prop};
-use front_fuse::{Access, MountFlags};
 
 /// What was said when something was mounted; it counts before properties, until it is unmounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,9 +61,9 @@ impl Given {
             setuid: is_on(self.setuid, "setuid"),
             devices: is_on(self.devices, "devices"),
             access: match (is_on(self.atime, "atime"), is_on(self.relatime, "relatime")) {
-                (false, _) => Access::Never,
-                (true, true) => Access::Relative,
-                (true, false) => Access::Always,
+                (false, _) => AccessTimes::Never,
+                (true, true) => AccessTimes::Relative,
+                (true, false) => AccessTimes::Always,
             },
         }
     }
@@ -98,7 +98,7 @@ mod tests {
         let off = |name: &str| (name.to_owned(), Prop { value: Value::Number(0), source: Source::Local });
         let props: Props = [off("exec"), off("atime")].into();
         let flags = Given::default().flags(&props, false);
-        assert_eq!(flags, MountFlags { exec: false, access: Access::Never, ..MountFlags::default() });
+        assert_eq!(flags, MountFlags { exec: false, access: AccessTimes::Never, ..MountFlags::default() });
         let flags = parse("exec,nosuid,nodev,ro").expect("known words").flags(&props, false);
         assert!(flags.exec && !flags.setuid && !flags.devices && flags.read_only);
     }

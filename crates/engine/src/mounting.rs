@@ -1,10 +1,10 @@
 //! Mounting and unmounting file systems as their properties say.
 
+use crate::front::MountOptions;
 use crate::mount_options::{Given, is_on, number};
 use crate::{Held, Holder, refusal};
 use control::props::Value;
 use control::{DatasetInfo, Failure, FailureKind, Mount, names};
-use front_fuse::MountOptions;
 
 /// How mounting was asked for.
 #[derive(Clone, Copy)]

@@ -3,19 +3,18 @@
 //! The table's lock is never held while something is mounted or unmounted, which may take as long as a
 //! device does: who only looks does not wait. (test: `a_slow_unmount_stops_nobody_from_looking`)
 
+use crate::front::{Front, MountFlags, MountOptions, Mounted};
 use crate::mount_options::Given;
 use crate::refusal;
 use control::{Failure, FailureKind, MountInfo, names};
-use device::RealEnv;
-use front_fuse::{MountFlags, MountOptions, Mounted};
 use parking_lot::Mutex;
 use pool::Filesystem;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What is mounted, in order of mounting.
 pub struct MountTable {
-    env: Arc<RealEnv>,
+    front: Arc<dyn Front>,
     mounted: Mutex<Vec<Arc<Entry>>>,
 }
 
@@ -28,13 +27,13 @@ pub struct Entry {
     /// What was said when it was mounted.
     pub given: Given,
     flags: Mutex<MountFlags>,
-    mounted: Mounted,
+    mounted: Box<dyn Mounted>,
 }
 
 impl MountTable {
-    /// Nothing yet.
-    pub fn new(env: Arc<RealEnv>) -> Self {
-        Self { env, mounted: Mutex::default() }
+    /// Nothing yet; what will be is shown by `front`.
+    pub fn new(front: Arc<dyn Front>) -> Self {
+        Self { front, mounted: Mutex::default() }
     }
 
     /// What is mounted, but for what others have unmounted.
@@ -79,7 +78,9 @@ impl MountTable {
             return Err(Failure::cannot(FailureKind::Busy, "mount", dataset, "filesystem already mounted"));
         }
         let path = Path::new(mountpoint);
-        let mounted = front_fuse::mount(Arc::clone(&self.env), Arc::clone(&fs.zfs), path, options)
+        let mounted = self
+            .front
+            .mount(Arc::clone(&fs.zfs), path, options)
             .map_err(|e| refusal::mount("mount", dataset, &e))?;
         let (dataset, mountpoint) = (dataset.to_owned(), mountpoint.to_owned());
         let flags = Mutex::new(options.flags);
@@ -116,6 +117,17 @@ impl MountTable {
     /// Unmounts one, by dataset or mount point; whether it was there.
     pub fn unmount_one(&self, target: &str, force: bool) -> Result<bool, Failure> {
         self.unmount_those(|entry| entry.is_called(target), force)
+    }
+
+    /// Takes away directories that mounting made, the deepest first. Those with something in them, or
+    /// that are not there, stay as they are.
+    pub fn forget(&self, places: &[PathBuf]) {
+        places.iter().rev().for_each(|place| self.front.forget(place));
+    }
+
+    /// Whether nothing is at a place that a mount there would hide.
+    pub fn is_free(&self, place: &Path) -> bool {
+        self.front.is_free(place)
     }
 
     /// In the reverse order of mounting; whether there was anything. What refuses stays, and is told.

@@ -6,7 +6,6 @@ use control::spec::VdevSpec;
 use control::{Failure, FailureKind};
 use device::{Device, DeviceError, OpenMode};
 use futures::future::join_all;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use units::LeafOffset;
@@ -29,14 +28,14 @@ impl Holder {
     pub(super) async fn leaf_facts(&self, path: &Path) -> Result<LeafFacts, DeviceError> {
         let device = self.env.open(path, OpenMode::ReadOnly).await?;
         let info = device.info();
-        let claim = match self.holder_of(identity(path)) {
+        let claim = match self.holder_of(self.machine.identity(path)) {
             Some(pool) => Some((Claim::Active, pool)),
             None => claim_of(label_use(&device).await),
         };
         Ok(LeafFacts {
             size_bytes: info.size_bytes,
             is_block_device: info.is_block_device,
-            identity: identity(path).unwrap_or_default(),
+            identity: self.machine.identity(path).unwrap_or_default(),
             claim,
             foreign: foreign(&device).await.map(str::to_owned),
         })
@@ -46,7 +45,7 @@ impl Holder {
     fn holder_of(&self, device: Option<(u64, u64)>) -> Option<String> {
         let device = device?;
         let holds = |held: &crate::Held| {
-            held.pool.vdevs().leaves().iter().any(|leaf| identity(&leaf.path()) == Some(device))
+            held.pool.vdevs().leaves().iter().any(|leaf| self.machine.identity(&leaf.path()) == Some(device))
         };
         self.all().into_iter().find(|held| holds(held)).map(|held| held.pool.name())
     }
@@ -68,14 +67,5 @@ fn claim_of(used: LabelUse) -> Option<(Claim, String)> {
             _ => Some((Claim::PotentiallyActive, pool.name)),
         },
         LabelUse::Unused | LabelUse::NeverUsed | LabelUse::Unknown | LabelUse::Auxiliary(_) => None,
-    }
-}
-
-/// What two paths of one device have in common: its number, or that of the file.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    let meta = std::fs::metadata(path).ok()?;
-    match meta.file_type().is_block_device() {
-        true => Some((u64::MAX, meta.rdev())),
-        false => Some((meta.dev(), meta.ino())),
     }
 }

@@ -1,10 +1,10 @@
 //! From errors of the engine to the words users know.
 
+use crate::front::MountError;
 use control::{Failure, FailureKind};
 use device::DeviceError;
 use dmu::DmuError;
 use dsl::DslError;
-use front_fuse::MountError;
 use pool::{PoolError, ScrubRefusal};
 use std::error::Error;
 use std::fmt::Write;

@@ -10,7 +10,7 @@
 //! alone, see `pool`'s `owner`. One that was exported or destroyed elsewhere, or whose devices have
 //! been away for a month, is not tried again.
 
-use crate::cache::{CacheError, CachedPool};
+use crate::cache::{CacheError, CachedPool, PoolCache};
 use crate::cachefile::CacheFile;
 use crate::held::Held;
 use crate::replay::ReplayTeller;
@@ -37,12 +37,13 @@ pub struct Absent {
 impl Holder {
     /// Opens the pools of the cache file again.
     pub(super) async fn restore_all(&self) {
-        let cached = match self.cache.load() {
+        let Some(cache) = &self.cache else { return };
+        let cached = match cache.load() {
             Ok(cached) => cached,
             Err(error) => {
                 tracing::error!(error = refusal::chain(&error), "no pools brought back");
                 if matches!(error, CacheError::Damaged { .. }) {
-                    self.put_list_aside();
+                    put_list_aside(cache);
                 }
                 return;
             }
@@ -52,14 +53,6 @@ impl Holder {
         }
         if !self.absent.lock().is_empty() {
             self.remember();
-        }
-    }
-
-    /// A damaged list of pools may still tell an administrator which they were.
-    fn put_list_aside(&self) {
-        match self.cache.put_aside() {
-            Ok(aside) => tracing::error!(file = %aside.display(), "the damaged list of pools was put aside"),
-            Err(error) => tracing::error!(error = refusal::chain(&error), "the damaged list stays"),
         }
     }
 
@@ -141,5 +134,13 @@ impl Holder {
         let absent = self.absent.lock();
         let Some(found) = absent.iter().find(|absent| absent.cached.name == name) else { return failure };
         found.why.stderr.iter().fold(failure, |failure, line| failure.and(line))
+    }
+}
+
+/// A damaged list of pools may still tell an administrator which they were.
+fn put_list_aside(cache: &PoolCache) {
+    match cache.put_aside() {
+        Ok(aside) => tracing::error!(file = %aside.display(), "the damaged list of pools was put aside"),
+        Err(error) => tracing::error!(error = refusal::chain(&error), "the damaged list stays"),
     }
 }

@@ -1,9 +1,10 @@
-//! The engine as the daemon's service: every request on a thread of its own.
+//! The engine as the daemon's service: every request where the [`crate::Runner`] has it done.
 
 use crate::restore::Absent;
 use crate::{Engine, Held, Holder, info, refusal, repair};
 use control::*;
 use device::impatient;
+use futures::channel::oneshot;
 use std::future::Future;
 use std::sync::Arc;
 use vdev::PoolState;
@@ -11,23 +12,21 @@ use vdev::PoolState;
 type Done<T = ()> = Result<T, Failure>;
 
 impl Engine {
-    /// Runs `work` to its end on a thread that may block, its I/O on that thread's ring.
+    /// Has `work` done to its end, whoever waits for it.
     async fn run<T, F>(&self, work: impl FnOnce(Arc<Holder>) -> F + Send + 'static) -> T
     where
         T: Send + 'static,
-        F: Future<Output = T>,
+        F: Future<Output = T> + Send,
     {
+        let (tell, told) = oneshot::channel();
         let holder = Arc::clone(&self.0);
-        let done = tokio::task::spawn_blocking(move || {
-            let env = Arc::clone(&holder.real);
+        let work = async move {
             // A command may be what ends a suspension: it never waits for one.
-            env.block_on(impatient(work(holder)))
-        });
-        // A panic has ended the daemon already, unless a test has it otherwise.
-        match done.await {
-            Ok(answer) => answer,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
+            // Whoever asked may have gone away.
+            _ = tell.send(impatient(work(holder)).await);
+        };
+        self.0.runner.run(Box::pin(work)).await;
+        told.await.expect("work is done to its end, and then tells")
     }
 }
 
@@ -42,7 +41,7 @@ impl Engine {
     ) -> Done<C::Answer>
     where
         C: Call,
-        F: Future<Output = Done<C::Answer>>,
+        F: Future<Output = Done<C::Answer>> + Send,
     {
         let pool = names::pool_of(call.subject().unwrap_or_default()).to_owned();
         self.in_turn(&pool, what, |holder| work(holder, call)).await
@@ -56,7 +55,7 @@ impl Engine {
     ) -> T
     where
         T: Send + 'static,
-        F: Future<Output = T>,
+        F: Future<Output = T> + Send,
     {
         let turn = self.0.turns.of(pool, what).await;
         self.run(async move |holder| {
@@ -219,9 +218,9 @@ impl Service for Engine {
         let told = |absent: &Absent| (absent.cached.name.clone(), absent.why.stderr.clone());
         let failed = self.0.absent.lock().iter().map(told).collect();
         Ok(DaemonStatus {
-            pid: std::process::id(),
+            pid: self.0.pid,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime_secs: self.0.started.elapsed().as_secs(),
+            uptime_secs: self.0.env.now().saturating_sub(self.0.started).as_secs(),
             pools: self.0.pools.read().keys().cloned().collect(),
             failed,
             under_way: self.0.turns.under_way(),

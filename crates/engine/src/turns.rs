@@ -14,14 +14,15 @@
 
 use async_lock::{Mutex as AsyncMutex, MutexGuardArc, RwLock, RwLockReadGuardArc, RwLockWriteGuardArc};
 use control::UnderWay;
+use device::Env;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 /// The turns of all pools.
-#[derive(Default)]
 pub struct Turns {
+    env: Arc<dyn Env>,
     everybody: Arc<RwLock<()>>,
     lines: Mutex<BTreeMap<String, Arc<Line>>>,
 }
@@ -30,7 +31,7 @@ pub struct Turns {
 struct Line {
     turn: Arc<AsyncMutex<()>>,
     /// What is being done now, and since when.
-    doing: Mutex<Option<(&'static str, Instant)>>,
+    doing: Mutex<Option<(&'static str, Duration)>>,
 }
 
 /// Nobody else changes the pool while this is held.
@@ -41,12 +42,17 @@ pub struct Turn {
 }
 
 impl Turns {
+    /// Nobody's yet.
+    pub fn new(env: Arc<dyn Env>) -> Self {
+        Self { env, everybody: Arc::default(), lines: Mutex::default() }
+    }
+
     /// Waits for a pool's turn, to do `what`. There need not be such a pool yet.
     pub async fn of(&self, pool: &str, what: &'static str) -> Turn {
         let line = self.line(pool);
         let own = line.turn.lock_arc().await;
         let everybody = self.everybody.read_arc().await;
-        *line.doing.lock() = Some((what, Instant::now()));
+        *line.doing.lock() = Some((what, self.env.now()));
         Turn { line, _own: own, _everybody: everybody }
     }
 
@@ -60,7 +66,7 @@ impl Turns {
         let lines = self.lines.lock();
         let one = |(pool, line): (&String, &Arc<Line>)| {
             let (what, since) = (*line.doing.lock())?;
-            let millis = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let millis = u64::try_from(self.env.now().saturating_sub(since).as_millis()).unwrap_or(u64::MAX);
             Some(UnderWay { pool: pool.clone(), what: what.to_owned(), millis })
         };
         lines.iter().filter_map(one).collect()
@@ -85,10 +91,11 @@ impl Drop for Turn {
 mod tests {
     use super::*;
     use futures::FutureExt;
+    use sim::Sim;
 
     #[test]
     fn changes_of_one_pool_take_turns_and_those_of_others_do_not_wait() {
-        let turns = Turns::default();
+        let turns = Turns::new(Sim::seed(1).env());
         let first = turns.of("a", "import").now_or_never().expect("nobody else is there");
         assert!(turns.of("a", "destroy").now_or_never().is_none());
         let other = turns.of("b", "create").now_or_never().expect("another pool's turn");
@@ -103,7 +110,7 @@ mod tests {
 
     #[test]
     fn who_gives_up_waiting_leaves_the_line() {
-        let turns = Turns::default();
+        let turns = Turns::new(Sim::seed(1).env());
         let first = turns.of("a", "import").now_or_never().expect("nobody else is there");
         let mut second = Box::pin(turns.of("a", "set"));
         assert!((&mut second).now_or_never().is_none());
@@ -116,7 +123,7 @@ mod tests {
 
     #[test]
     fn all_turns_are_had_when_the_last_change_has_ended() {
-        let turns = Turns::default();
+        let turns = Turns::new(Sim::seed(1).env());
         let first = turns.of("a", "import").now_or_never().expect("nobody else is there");
         let mut all = Box::pin(turns.all());
         assert!((&mut all).now_or_never().is_none());

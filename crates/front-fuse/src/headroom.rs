@@ -6,6 +6,7 @@
 use std::fs::{read_dir, read_to_string};
 use std::path::{Path, PathBuf};
 
+use engine::Short;
 use rustix::process::{Resource, getrlimit};
 
 /// Descriptors left for devices, rings and commands.
@@ -14,16 +15,6 @@ const SPARE_DESCRIPTORS: u64 = 96;
 const SPARE_THREADS: u64 = 24;
 /// Memory mappings left: a thread takes up to four.
 const SPARE_MAPS: u64 = 4096;
-
-/// What there is not enough of.
-#[derive(Debug, thiserror::Error)]
-#[error("not enough {what} left: {used} of {limit} are used; {remedy}")]
-pub struct Short {
-    what: &'static str,
-    used: u64,
-    limit: u64,
-    remedy: &'static str,
-}
 
 /// # Errors
 /// What is short, and how to have more.

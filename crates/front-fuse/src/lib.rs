@@ -5,7 +5,8 @@
 //!                                                          │  down to the device and back
 //!  kernel ◄───────────────────── reply ◄──────────────────┘
 //! ```
-//! Every rule lives below; this crate translates. A file opened with `O_SYNC` or `O_DSYNC` is
+//! What is mounted where is the engine's to say, whose [`engine::Front`] this is; every other rule lives
+//! below; this crate translates. A file opened with `O_SYNC` or `O_DSYNC` is
 //! opened for direct I/O: its writes then arrive as one request each, with that flag, and are
 //! stable when the reply goes out. All others are cached by the kernel for reading, and come as
 //! writes at once; `fsync` follows as a request of its own.
@@ -34,5 +35,4 @@ mod reply;
 mod request;
 mod session;
 
-pub use headroom::Short;
-pub use mount::{Access, MountError, MountFlags, MountOptions, Mounted, detach_stale, mount};
+pub use mount::Fuse;

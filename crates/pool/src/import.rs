@@ -121,7 +121,8 @@ impl Pool {
     async fn claim_logs(self: &Arc<Self>, without_missing: bool) -> Result<(), PoolError> {
         let first = self.gate.open_txg();
         let datasets = self.dsl.list(&self.name()).await?;
-        let claims = datasets.iter().map(|dataset| self.claim_log(dataset, first, without_missing));
+        let claim = |dataset| async move { self.claim_log(&dataset, first, without_missing).await };
+        let claims = datasets.into_iter().map(claim);
         stream::iter(claims).buffer_unordered(CLAIMS_AT_ONCE).try_collect().await
     }
 

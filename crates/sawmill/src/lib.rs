@@ -32,14 +32,15 @@ pub mod blocking;
 mod engine;
 mod error;
 mod files;
+mod host;
 mod pool;
 mod vdev;
 
-pub use self::engine::Engine;
-pub use ::engine::this_host;
 pub use ::pool::{Host, Volume};
+pub use engine::Engine;
 pub use error::Error;
 pub use files::{Files, Spot};
+pub use host::this_host;
 pub use pool::{Import, Pool};
 pub use vdev::Vdev;
 pub use zpl::{Attributes, FileKind, ListEntry, Timestamp};

@@ -19,7 +19,7 @@ use super::dice::Dice;
 use super::latencies::Latencies;
 use super::usage::cpu_time;
 use super::world::{self, POOL, STABLE, Shape};
-use engine::memory;
+use crate::memory;
 
 /// What to measure.
 #[derive(Clone, Debug)]

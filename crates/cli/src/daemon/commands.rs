@@ -89,7 +89,7 @@ fn start(session: &mut Session, args: &Args) -> Outcome {
 }
 
 fn memory_bytes(args: &Args) -> Result<u64, Stop> {
-    engine::memory::wanted_bytes(args.value('m')).or_else(|word| usage(format!("'{word}' is no size")))
+    crate::memory::wanted_bytes(args.value('m')).or_else(|word| usage(format!("'{word}' is no size")))
 }
 
 fn run(session: &mut Session, args: &Args) -> Outcome {

@@ -1,7 +1,7 @@
 //! The daemon itself.
 
 use control::{Client, RunPaths, ServeError, Server};
-use engine::{Engine, PoolCache};
+use engine::Engine;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -47,7 +47,7 @@ pub enum DaemonError {
 ///
 /// # Errors
 /// Why it cannot run; nothing was served then.
-pub fn run(paths: &RunPaths, engine: impl FnOnce(PoolCache) -> Engine) -> Result<(), DaemonError> {
+pub fn run(paths: &RunPaths, engine: impl FnOnce() -> Engine) -> Result<(), DaemonError> {
     let _lock = lock(paths)?;
     raise_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -56,7 +56,7 @@ pub fn run(paths: &RunPaths, engine: impl FnOnce(PoolCache) -> Engine) -> Result
         .enable_all()
         .build()
         .map_err(DaemonError::Setup)?;
-    let service = Arc::new(engine(PoolCache::at(paths.pool_cache())));
+    let service = Arc::new(engine());
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).map_err(DaemonError::Setup)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(DaemonError::Setup)?;

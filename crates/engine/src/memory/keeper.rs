@@ -5,12 +5,10 @@
 //! when there is room again, it grows back slowly.
 //! (tests: `the_budget_shrinks_by_what_is_missing`, `the_budget_comes_back_slowly`)
 
-use super::groups::{Group, stalled_micros};
-use super::{BUDGET_MIN_BYTES, Budget, machine_bytes};
-use device::Env;
-use std::fs;
-use std::sync::Weak;
+use super::{BUDGET_MIN_BYTES, Budget};
+use device::{Env, Machine, MemoryNow};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -35,6 +33,13 @@ struct Seen {
 }
 
 impl Seen {
+    /// Between two looks, an interval apart.
+    fn between(before: MemoryNow, now: MemoryNow) -> Self {
+        let micros = now.stalled_micros.saturating_sub(before.stalled_micros);
+        let stalled_percent = micros * 100 / INTERVAL.as_micros() as u64;
+        Self { limit: now.limit_bytes, pinned: now.pinned_bytes, stalled_percent }
+    }
+
     /// The budget after this, of `full` bytes without pressure.
     fn budget(&self, now: u64, full: u64) -> u64 {
         let wanted = self.limit / SPARE_FRACTION;
@@ -52,51 +57,16 @@ impl Seen {
     }
 }
 
-/// Where pressure shows.
-struct Watch {
-    groups: Vec<Group>,
-    stalled_micros: u64,
-}
-
-impl Watch {
-    /// What the tightest of the groups, or the machine, tells.
-    fn look(&mut self) -> Seen {
-        let stalled = self.stalled();
-        let micros = stalled.saturating_sub(self.stalled_micros);
-        self.stalled_micros = stalled;
-        let stalled_percent = micros * 100 / INTERVAL.as_micros() as u64;
-        let groups = self.groups.iter().filter_map(|group| Some((group.limit()?, group.pinned()?)));
-        let tightest = groups.chain(machine()).min_by_key(|(limit, pinned)| limit.saturating_sub(*pinned));
-        let (limit, pinned) = tightest.unwrap_or((u64::MAX, 0));
-        Seen { limit, pinned, stalled_percent }
-    }
-
-    /// Of its own group, where that tells; or of the machine.
-    fn stalled(&self) -> u64 {
-        let own = self.groups.iter().find_map(Group::stalled_micros);
-        let machine = || stalled_micros(&fs::read_to_string("/proc/pressure/memory").ok()?);
-        own.or_else(machine).unwrap_or(0)
-    }
-}
-
-/// The machine's memory, and how much of it is not to be had.
-fn machine() -> Option<(u64, u64)> {
-    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let available: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
-    let all = machine_bytes();
-    Some((all, all.saturating_sub(available << 10)))
-}
-
-/// Watches for as long as the budget lives.
-pub(super) async fn keep(budget: Weak<Budget>, env: Weak<dyn Env>) {
-    let mut watch = Watch { groups: Group::all(), stalled_micros: 0 };
-    watch.stalled_micros = watch.stalled();
+/// Watches for as long as the budget lives, on a machine that tells of its memory.
+pub(super) async fn keep(budget: Weak<Budget>, env: Weak<dyn Env>, machine: Arc<dyn Machine>) {
+    let Some(mut before) = machine.memory() else { return };
     while let Some(pause) = env.upgrade().map(|env| env.sleep(INTERVAL)) {
         pause.await;
         let Some(budget) = budget.upgrade() else { return };
+        let Some(seen) = machine.memory() else { return };
         let (now, full) = (budget.now_bytes.load(Ordering::Relaxed), budget.full_bytes);
-        let next = watch.look().budget(now, full);
+        let next = Seen::between(before, seen).budget(now, full);
+        before = seen;
         if next < now {
             tracing::debug!(bytes = next, "memory is short");
         }
@@ -131,13 +101,5 @@ mod tests {
         assert_eq!(seen(100, 0).budget(FULL, FULL), FULL);
         assert_eq!(seen(210, 0).budget(FULL / 2, FULL), FULL / 2, "not while little is left");
         assert_eq!(seen(100, 3).budget(FULL / 2, FULL), FULL / 2, "not while somebody waits");
-    }
-
-    #[test]
-    fn this_machine_tells_how_much_is_left() {
-        let (all, pinned) = machine().expect("there is /proc/meminfo");
-        assert!(pinned < all, "{pinned} of {all}");
-        let mut watch = Watch { groups: Group::all(), stalled_micros: 0 };
-        assert!(watch.look().limit <= machine_bytes());
     }
 }

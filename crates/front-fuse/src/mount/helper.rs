@@ -12,7 +12,9 @@ use rustix::net::{
     socketpair,
 };
 
-use super::MountOptions;
+use engine::MountOptions;
+
+use super::flags;
 
 const PROGRAM: &str = "fusermount3";
 /// Names the descriptor on which the helper answers.
@@ -24,8 +26,11 @@ const SOCKET: &str = "_FUSE_COMMFD";
 /// What the helper says.
 pub(super) fn mount(path: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    let words =
-        format!("{},fsname={},subtype=sawmill,default_permissions", options.flags.words(), options.source);
+    let words = format!(
+        "{},fsname={},subtype=sawmill,default_permissions",
+        flags::words(options.flags),
+        options.source
+    );
     let mut command = Command::new(PROGRAM);
     command.args(["-o", &words, "--"]).arg(path);
     // The only descriptor that a child certainly inherits.

@@ -8,7 +8,9 @@ use std::path::Path;
 use rustix::mount::{mount as mount2, mount_remount};
 use rustix::process::{getegid, geteuid};
 
-use super::{MountFlags, MountOptions};
+use engine::{MountFlags, MountOptions};
+
+use super::flags;
 use crate::connection;
 
 /// `fuse` is the kernel's, what follows is ours; `mount` and `df -t` know us by it.
@@ -28,7 +30,7 @@ pub(super) fn mount(path: &Path, options: &MountOptions) -> io::Result<OwnedFd> 
         getegid().as_raw(),
     );
     let data = CString::new(data).expect("numbers and words");
-    mount2(options.source.as_str(), path, TYPE, options.flags.kernel(), data.as_c_str())?;
+    mount2(options.source.as_str(), path, TYPE, flags::kernel(options.flags), data.as_c_str())?;
     Ok(device)
 }
 
@@ -37,5 +39,5 @@ pub(super) fn mount(path: &Path, options: &MountOptions) -> io::Result<OwnedFd> 
 /// # Errors
 /// `EBUSY` when it is to be read only and files are open for writing.
 pub(super) fn remount(path: &Path, flags: MountFlags) -> io::Result<()> {
-    Ok(mount_remount(path, flags.kernel(), "")?)
+    Ok(mount_remount(path, flags::kernel(flags), "")?)
 }

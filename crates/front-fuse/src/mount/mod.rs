@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use device::RealEnv;
+use engine::{Front, MountError, MountFlags, MountOptions, Mounted};
 use rustix::mount::{UnmountFlags, unmount};
 use zpl::Zfs;
 
@@ -24,14 +25,10 @@ use crate::headroom;
 use crate::notifier::Notifier;
 use crate::session::{Ended, Session};
 
-mod error;
 mod flags;
 mod helper;
 mod kernel;
 mod table;
-
-pub use error::MountError;
-pub use flags::{Access, MountFlags};
 
 /// How long an unmount by force waits for threads that may be stuck in a request.
 const FORCED_WAIT: Duration = Duration::from_secs(10);
@@ -42,17 +39,6 @@ const ROUSING: Duration = Duration::from_millis(20);
 /// How often an unmount looks again whether the session has ended.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// How a file system is mounted.
-#[derive(Clone, Debug)]
-pub struct MountOptions {
-    /// What `mount` shows as the source: the dataset's name.
-    pub source: String,
-    /// What the kernel is to allow.
-    pub flags: MountFlags,
-    /// Also over a directory that is not empty.
-    pub overlay: bool,
-}
-
 /// Who mounted it, and so who can unmount it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
@@ -62,52 +48,51 @@ enum Way {
     Helper,
 }
 
-/// A mounted file system; unmounted when dropped.
-pub struct Mounted {
+/// A file system that the kernel shows; unmounted when dropped.
+pub struct FuseMount {
     path: PathBuf,
     way: Way,
     ended: Arc<Ended>,
 }
 
-impl Mounted {
-    /// Where it is mounted.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
+impl FuseMount {
+    fn unmount_idle(&self) -> io::Result<()> {
+        // A session that rouses threads which it does not need any more is busy for a moment.
+        self.try_unmount().or_else(|_| {
+            std::thread::sleep(ROUSING);
+            self.try_unmount()
+        })
     }
 
-    /// Whether it is mounted no more, whoever unmounted it: all that was written is stable, or cannot
-    /// be made so.
-    #[must_use]
-    pub fn has_ended(&self) -> bool {
+    fn try_unmount(&self) -> io::Result<()> {
+        match self.way {
+            Way::Kernel => Ok(unmount(&self.path, UnmountFlags::empty())?),
+            Way::Helper => helper::unmount(&self.path, false),
+        }
+    }
+}
+
+impl Mounted for FuseMount {
+    fn has_ended(&self) -> bool {
         self.ended.is_over()
     }
 
-    /// Whether the kernel has hung up, and it is about to end.
-    #[must_use]
-    pub fn is_ending(&self) -> bool {
+    fn is_ending(&self) -> bool {
         self.ended.has_hung_up()
     }
 
-    /// Whether somebody else has unmounted it, which is over when its data are stable: that is waited
-    /// for, unless files on it are still open.
-    #[must_use]
-    pub fn ends_soon(&self) -> bool {
+    fn ends_soon(&self) -> bool {
         self.has_ended()
             || (self.is_ending() || table::find(&self.path).is_none()) && self.ended.wait(LAZY_WAIT)
     }
 
-    /// Unmounts it, unless files on it are open and `force` is not given. By force, whoever has
-    /// files open loses them: a mount that only hides, and goes on until the last file is closed,
-    /// would keep its pool from ever being closed.
+    /// By force, whoever has files open loses them: a mount that only hides, and goes on until the last
+    /// file is closed, would keep its pool from ever being closed.
     /// (test: `a_daemon_stops_though_a_file_is_open`)
     ///
     /// When it returns, what was written is stable. (test:
     /// `what_was_written_before_an_unmount_survives_a_kill_after_it`)
-    ///
-    /// # Errors
-    /// [`MountError::Busy`]; the file system stays mounted then.
-    pub fn unmount(&self, force: bool) -> Result<(), MountError> {
+    fn unmount(&self, force: bool) -> Result<(), MountError> {
         if self.has_ended() {
             return Ok(());
         }
@@ -125,35 +110,11 @@ impl Mounted {
         Ok(())
     }
 
-    fn unmount_idle(&self) -> io::Result<()> {
-        // A session that rouses threads which it does not need any more is busy for a moment.
-        self.try_unmount().or_else(|_| {
-            std::thread::sleep(ROUSING);
-            self.try_unmount()
-        })
-    }
-
-    fn try_unmount(&self) -> io::Result<()> {
-        match self.way {
-            Way::Kernel => Ok(unmount(&self.path, UnmountFlags::empty())?),
-            Way::Helper => helper::unmount(&self.path, false),
-        }
-    }
-
-    /// Has the kernel hand over what programs have changed in pages that were mapped: nobody need have the
-    /// file open any more.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn write_back(&self) -> io::Result<()> {
+    fn write_back(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(std::fs::File::open(&self.path)?)?)
     }
 
-    /// Changes what the kernel allows, for files that are open too.
-    ///
-    /// # Errors
-    /// When files are open for writing on what is to be read only; users cannot at all.
-    pub fn remount(&self, flags: MountFlags) -> Result<(), MountError> {
+    fn remount(&self, flags: MountFlags) -> Result<(), MountError> {
         let refused = |source| MountError::Refused { path: self.path.clone(), source };
         match self.way {
             Way::Kernel => kernel::remount(&self.path, flags).map_err(refused),
@@ -165,43 +126,64 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for FuseMount {
     fn drop(&mut self) {
         let _gone_already = self.unmount(true);
     }
 }
 
-/// Mounts `zfs` at `path`, which is made if it is not there.
-///
-/// # Errors
-/// When the directory is not empty or cannot be made, the kernel refuses, or the process is near a
-/// limit of its descriptors, threads or memory mappings.
-pub fn mount(
+/// Mounts by the FUSE protocol: each request is polled on the thread that took it from the kernel.
+pub struct Fuse {
     env: Arc<RealEnv>,
-    zfs: Arc<Zfs>,
-    path: &Path,
-    options: &MountOptions,
-) -> Result<Mounted, MountError> {
-    detach_stale(path);
-    headroom::check()?;
-    make_place(path, options.overlay)?;
-    let refused = |source| MountError::Refused { path: path.to_owned(), source };
-    let (device, way) = match kernel::mount(path, options) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            (helper::mount(path, options).map_err(refused)?, Way::Helper)
+}
+
+impl Fuse {
+    /// On this environment.
+    #[must_use]
+    pub fn new(env: Arc<RealEnv>) -> Self {
+        Self { env }
+    }
+}
+
+impl Front for Fuse {
+    /// Refuses also where the process is near a limit of its descriptors, threads or memory mappings.
+    fn mount(
+        &self,
+        zfs: Arc<Zfs>,
+        path: &Path,
+        options: &MountOptions,
+    ) -> Result<Box<dyn Mounted>, MountError> {
+        detach_stale(path);
+        headroom::check()?;
+        make_place(path, options.overlay)?;
+        let refused = |source| MountError::Refused { path: path.to_owned(), source };
+        let (device, way) = match kernel::mount(path, options) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                (helper::mount(path, options).map_err(refused)?, Way::Helper)
+            }
+            mounted => (mounted.map_err(refused)?, Way::Kernel),
+        };
+        let device = Arc::new(device);
+        let served = shake_hands(&device, zfs.options().posix_acls).and_then(|()| {
+            let files = Files::new(Arc::clone(&self.env), zfs, Notifier::new(Arc::clone(&device)));
+            Session::start(device, files, path)
+        });
+        match served {
+            Ok(ended) => Ok(Box::new(FuseMount { path: path.to_owned(), way, ended })),
+            Err(error) => {
+                let _not_mounted = hang_up(path);
+                Err(refused(error))
+            }
         }
-        mounted => (mounted.map_err(refused)?, Way::Kernel),
-    };
-    let device = Arc::new(device);
-    let served = shake_hands(&device, zfs.options().posix_acls).and_then(|()| {
-        let files = Files::new(env, zfs, Notifier::new(Arc::clone(&device)));
-        Session::start(device, files, path)
-    });
-    match served {
-        Ok(ended) => Ok(Mounted { path: path.to_owned(), way, ended }),
-        Err(error) => {
-            let _not_mounted = hang_up(path);
-            Err(refused(error))
+    }
+
+    fn is_free(&self, path: &Path) -> bool {
+        std::fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none())
+    }
+
+    fn forget(&self, path: &Path) {
+        if let Err(error) = std::fs::remove_dir(path) {
+            tracing::debug!(place = %path.display(), %error, "mount point left");
         }
     }
 }
@@ -218,7 +200,7 @@ fn make_place(path: &Path, overlay: bool) -> Result<(), MountError> {
 
 /// Takes away a mount whose server was killed: opening it fails with `ENOTCONN`, the first time
 /// with `ECONNABORTED`. What the kernel remembers of its attributes can still be read.
-pub fn detach_stale(path: &Path) {
+fn detach_stale(path: &Path) {
     let errno = std::fs::read_dir(path).err().and_then(|e| e.raw_os_error());
     let dead = matches!(errno, Some(libc::ENOTCONN | libc::ECONNABORTED));
     if dead && unmount(path, UnmountFlags::DETACH).is_err() {

@@ -3,7 +3,7 @@
 use pool::Host;
 
 /// This host, as labels name it to others: the same for the daemon and for every program that uses
-/// the library, so that each opens what another left at a crash.
+/// this library, so that each opens what another left at a crash.
 #[must_use]
 pub fn this_host() -> Host {
     let (uid, gid) = device::user_and_group();

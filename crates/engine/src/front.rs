@@ -1,0 +1,173 @@
+//! What shows file systems to programs, as the engine sees it.
+//!
+//! ```text
+//!  engine ── Front::mount(file system, place) ─► Box<dyn Mounted> ── unmount, remount, write back
+//!                 ▲
+//!         front-fuse, on this machine; a front of the simulator's, in a test
+//! ```
+//! The engine decides what is shown, where, and with which flags; a front knows how. Its methods may block the
+//! thread that calls them, which is the thread of the request alone.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use zpl::Zfs;
+
+/// A way for programs to reach file systems by paths.
+pub trait Front: Send + Sync + 'static {
+    /// Mounts `zfs` at `place`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// When something is in the way, or the system refuses.
+    fn mount(
+        &self,
+        zfs: Arc<Zfs>,
+        place: &Path,
+        options: &MountOptions,
+    ) -> Result<Box<dyn Mounted>, MountError>;
+    /// Whether nothing is at `place` that a mount there would hide.
+    fn is_free(&self, place: &Path) -> bool;
+    /// Takes away a directory that mounting made, if nothing is in it.
+    fn forget(&self, place: &Path);
+}
+
+/// A mounted file system; unmounted when dropped.
+pub trait Mounted: Send + Sync {
+    /// Whether it is mounted no more, whoever unmounted it: all that was written is stable, or cannot
+    /// be made so.
+    fn has_ended(&self) -> bool;
+    /// Whether the system has hung up, and it is about to end.
+    fn is_ending(&self) -> bool;
+    /// Whether somebody else has unmounted it, which is over when its data are stable: that is waited
+    /// for, unless files on it are still open.
+    fn ends_soon(&self) -> bool;
+    /// Unmounts it, unless files on it are open and `force` is not given. When it returns, what was
+    /// written is stable.
+    ///
+    /// # Errors
+    /// [`MountError::Busy`]; the file system stays mounted then.
+    fn unmount(&self, force: bool) -> Result<(), MountError>;
+    /// Has the system hand over what programs have changed in pages that were mapped: nobody need have the
+    /// file open any more.
+    ///
+    /// # Errors
+    /// The system's.
+    fn write_back(&self) -> io::Result<()>;
+    /// Changes what is allowed, for files that are open too.
+    ///
+    /// # Errors
+    /// When files are open for writing on what is to be read only; users cannot at all.
+    fn remount(&self, flags: MountFlags) -> Result<(), MountError>;
+}
+
+/// How a file system is mounted.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    /// What `mount` shows as the source: the dataset's name.
+    pub source: String,
+    /// What is to be allowed.
+    pub flags: MountFlags,
+    /// Also over a directory that is not empty.
+    pub overlay: bool,
+}
+
+/// What is allowed on a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MountFlags {
+    /// No changes.
+    pub read_only: bool,
+    /// Programs run.
+    pub exec: bool,
+    /// Set-user-id and set-group-id bits count.
+    pub setuid: bool,
+    /// Device nodes are devices.
+    pub devices: bool,
+    /// Access times.
+    pub access: AccessTimes,
+}
+
+impl Default for MountFlags {
+    /// Everything is allowed.
+    fn default() -> Self {
+        Self { read_only: false, exec: true, setuid: true, devices: true, access: AccessTimes::default() }
+    }
+}
+
+/// When reading a file changes its access time, as far as a mount shows it: who changes it is the
+/// file layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessTimes {
+    /// `noatime`.
+    Never,
+    /// `relatime`.
+    #[default]
+    Relative,
+    /// `strictatime`.
+    Always,
+}
+
+/// Why something was not mounted or unmounted.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// The mount point cannot be made.
+    #[error("cannot make mount point {}: {source}", path.display())]
+    MountPoint {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Something is in the directory already.
+    #[error("directory is not empty")]
+    NotEmpty {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The system refused.
+    #[error("cannot mount at {}: {source}", path.display())]
+    Refused {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// One mount more could end the process.
+    #[error(transparent)]
+    Short(#[from] Short),
+    /// Files on it are open.
+    #[error("pool or dataset is busy")]
+    Busy {
+        /// Where.
+        path: PathBuf,
+    },
+}
+
+/// What there is not enough of for one mount more.
+#[derive(Debug, thiserror::Error)]
+#[error("not enough {what} left: {used} of {limit} are used; {remedy}")]
+pub struct Short {
+    /// Of what.
+    pub what: &'static str,
+    /// How much is used.
+    pub used: u64,
+    /// How much there is.
+    pub limit: u64,
+    /// How to have more.
+    pub remedy: &'static str,
+}
+
+/// No front: nothing can be mounted, for programs that have the files themselves.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFront;
+
+impl Front for NoFront {
+    fn mount(&self, _: Arc<Zfs>, place: &Path, _: &MountOptions) -> Result<Box<dyn Mounted>, MountError> {
+        Err(MountError::Refused { path: place.to_owned(), source: io::ErrorKind::Unsupported.into() })
+    }
+
+    fn is_free(&self, _: &Path) -> bool {
+        true
+    }
+
+    fn forget(&self, _: &Path) {}
+}
