@@ -75,7 +75,7 @@ fn read_file(visit: &Visit, zfs: &Zfs, file: ObjectId, at: u64, into: &mut [u8])
 
 fn read_volume(visit: &Visit, volume: &Volume, at: u64, into: &mut [u8]) -> Result<usize, String> {
     let read = visit.env().block_on(volume.read(at, into));
-    read.map_err(|error: PoolError| refusal::chain(&error))
+    read.map_err(|error| refusal::chain(&PoolError::from(error)))
 }
 
 fn copy(

@@ -68,14 +68,17 @@ fn pool_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::UnsupportedFeatures { .. } => (K::Unsupported, "unsupported version or feature".into()),
         PoolError::Encrypted { .. } => (K::Unsupported, whole()),
         PoolError::NotFilesystem { .. } | PoolError::NotVolume { .. } => (K::Invalid, whole()),
-        PoolError::Damaged { .. }
-        | PoolError::DamagedVolume { .. }
-        | PoolError::SpaceMap { .. }
-        | PoolError::Geometry(_) => (K::Other, whole()),
+        PoolError::Damaged { .. } | PoolError::SpaceMap { .. } | PoolError::Geometry(_) => {
+            (K::Other, whole())
+        }
         PoolError::Vdev(vdev) => vdev_reason(vdev),
         PoolError::Dmu(dmu) => dmu_reason(dmu),
         PoolError::Dsl(dsl) => dsl_reason(dsl),
-        PoolError::Zio(_) | PoolError::Zap(_) | PoolError::Zil(_) | PoolError::Zpl(_) => (K::Other, whole()),
+        PoolError::Zio(_)
+        | PoolError::Zap(_)
+        | PoolError::Zil(_)
+        | PoolError::Zpl(_)
+        | PoolError::Zvol(_) => (K::Other, whole()),
     }
 }
 

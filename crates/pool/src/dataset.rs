@@ -1,252 +1,41 @@
-//! Datasets that are open: objset, log, file system.
+//! Datasets that are open: how they come up, are renamed and closed.
 //!
 //! ```text
-//!  import ─► claimed (log found, its blocks taken)   ─ load ─► live (replayed, log ready)
-//!  create ───────────────────────────────────────────────────► live   ─ unload ─► closed
+//!  import ─► claimed (log found, its blocks taken)   ─ bring up ─► live (replayed, log ready)
+//!  create ───────────────────────────────────────────────────────► live   ─ unload ─► closed
 //! ```
+//! What is in a dataset is behind a trait ([`kind`]): files ([`files`]), or a volume ([`volume`]).
 
 pub(crate) mod destroy;
+pub(crate) mod files;
 pub(crate) mod frozen;
+pub(crate) mod kind;
+pub(crate) mod open;
 pub(crate) mod props;
 pub(crate) mod set_prop;
 pub(crate) mod volume;
 
 use std::sync::Arc;
 
-use dmu::{BlockKinds, Objset, ObjsetContext};
-use dsl::features::{
-    BLOCK_CLONING, Feature, LARGE_BLOCKS, LARGE_DNODE, PROJECT_QUOTA, USEROBJ_ACCOUNTING, ZILSAXATTR,
-};
-use dsl::{DatasetName, PropValue};
+use dmu::{Objset, ObjsetContext};
+use dsl::DatasetName;
+use dsl::features::{BLOCK_CLONING, Feature, LARGE_BLOCKS, LARGE_DNODE, ZILSAXATTR};
 use futures::stream::{self, StreamExt};
-use ondisk::objset::ObjsetType;
 use ondisk::zil::ZilHeader;
-use parking_lot::{Mutex, RwLock};
-use units::{ObjectId, ObjsetId, Txg, VdevId};
-use zil::{Claimed, IntentLog, LogEvent, LogHandle, LogStore, ReplayProgress, ReplayStopped, ZilError};
-use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts};
+use units::{ObjsetId, Txg};
+use zil::{Claimed, IntentLog, LogEvent, LogHandle, LogStore, ReplayStopped, ZilError};
 
-use crate::create::{TxSource, birth};
 use crate::dataset::frozen::check_filesystem;
+use crate::dataset::kind::Dataset;
+use crate::dataset::open::{OpenDataset, State};
 use crate::dataset::props::{Allowed, DatasetProps};
-use crate::dataset::volume::VolumeReplay;
 use crate::log::loss::Reach;
-use crate::space::SpaceGuard;
 use crate::{Pool, PoolError};
 
 /// Logs replayed at the same time.
 const REPLAYS_AT_ONCE: usize = 8;
 
-/// A dataset whose objset is in memory.
-pub(crate) struct OpenDataset {
-    pub objset: Arc<Objset>,
-    /// Its objects in the meta-objset stay; what it is called may change.
-    name: RwLock<DatasetName>,
-    props: RwLock<DatasetProps>,
-    state: Mutex<State>,
-    /// Kinds of blocks whose features are noted.
-    noted: Mutex<BlockKinds>,
-    /// The log takes part in every group from the moment it is opened.
-    log: Mutex<Option<LogHandle>>,
-    /// Held by who brings it up: others who want the file system wait here.
-    loading: async_lock::Mutex<()>,
-}
-
-enum State {
-    /// The log was found with blocks in it, and they are claimed.
-    Claimed(IntentLog<Claimed>),
-    /// No log to replay.
-    Idle,
-    Live(Arc<Filesystem>),
-}
-
-/// A file system, ready for use.
-pub struct Filesystem {
-    /// Full name of its dataset.
-    pub name: String,
-    /// What is done with files.
-    pub zfs: Arc<Zfs>,
-    /// Its intent log's other face: counters; none in a pool opened for reading only.
-    pub log: Option<LogHandle>,
-}
-
-impl Filesystem {
-    /// The same files under another name.
-    fn called(&self, name: &str) -> Arc<Self> {
-        Arc::new(Self { name: name.to_owned(), zfs: Arc::clone(&self.zfs), log: self.log.clone() })
-    }
-}
-
-impl OpenDataset {
-    fn new(name: &DatasetName, objset: Arc<Objset>, props: DatasetProps, state: State) -> Arc<Self> {
-        Arc::new(Self {
-            objset,
-            name: RwLock::new(name.clone()),
-            props: RwLock::new(props),
-            state: Mutex::new(state),
-            noted: Mutex::default(),
-            log: Mutex::default(),
-            loading: async_lock::Mutex::new(()),
-        })
-    }
-
-    /// Remembers kinds of blocks; whether one of them is new.
-    pub fn has_new_kinds(&self, kinds: BlockKinds) -> bool {
-        let mut noted = self.noted.lock();
-        let all = noted.with(kinds);
-        std::mem::replace(&mut *noted, all) != all
-    }
-
-    /// How far the replay of its log has got, if one is under way.
-    pub fn replay_progress(&self) -> Option<ReplayProgress> {
-        self.log.lock().as_ref()?.replay_progress()
-    }
-
-    /// Its object in the meta-objset.
-    pub fn object(&self) -> ObjectId {
-        ObjectId::new(self.objset.id().get())
-    }
-
-    pub fn name(&self) -> DatasetName {
-        self.name.read().clone()
-    }
-
-    /// It is called otherwise from now on; who holds its file system goes on with the same files.
-    fn rename(&self, name: DatasetName) {
-        *self.name.write() = name.clone();
-        if let State::Live(fs) = &mut *self.state.lock() {
-            *fs = fs.called(&name.name);
-        }
-    }
-
-    /// It was brought up: here it is, under its name of now.
-    fn set_live(&self, fs: Arc<Filesystem>) -> Arc<Filesystem> {
-        let mut state = self.state.lock();
-        let fs = fs.called(&self.name().name);
-        *state = State::Live(Arc::clone(&fs));
-        fs
-    }
-
-    pub fn props(&self) -> DatasetProps {
-        self.props.read().clone()
-    }
-
-    pub fn live(&self) -> Option<Arc<Filesystem>> {
-        match &*self.state.lock() {
-            State::Live(fs) => Some(Arc::clone(fs)),
-            State::Claimed(_) | State::Idle => None,
-        }
-    }
-
-    fn log(&self) -> Option<LogHandle> {
-        self.log.lock().clone()
-    }
-
-    /// Its log may use a vdev again that works again.
-    pub fn trust_with_log(&self, vdev: VdevId) {
-        if let Some(log) = self.log() {
-            log.trust(vdev);
-        }
-    }
-
-    /// What the log's header is to say when `txg` is stable, if that changed.
-    pub async fn sync_log(&self, txg: Txg) -> Option<ZilHeader> {
-        match self.log() {
-            Some(log) => log.sync(txg).await,
-            None => None,
-        }
-    }
-
-    /// `txg` is stable.
-    pub fn synced(&self, txg: Txg) {
-        if let Some(log) = self.log() {
-            log.clean(txg);
-            log.rest();
-        }
-    }
-}
-
-/// Space of a dataset for `statfs`.
-struct DatasetSpace {
-    guard: Arc<SpaceGuard>,
-    objset: Arc<Objset>,
-}
-
-impl SpaceReport for DatasetSpace {
-    fn space(&self) -> Space {
-        Space {
-            used_bytes: self.guard.used(self.objset.id()),
-            available_bytes: self.guard.available(self.objset.id()),
-            objects: self.objset.root().fill(),
-        }
-    }
-}
-
 impl Pool {
-    /// Makes a file system called `name` with these properties, and waits until it is stable.
-    ///
-    /// # Errors
-    /// [`dsl::DslError::Exists`]; [`dsl::DslError::NoSuchDataset`] when its parent is missing.
-    pub async fn create_filesystem(
-        self: &Arc<Self>,
-        name: &str,
-        props: Vec<(String, PropValue)>,
-    ) -> Result<(), PoolError> {
-        let name = name.to_owned();
-        self.in_sync(move |pool, tx| async move {
-            for (prop, value) in &props {
-                pool.dsl.check_prop(prop, value).await?;
-            }
-            let made = pool.dsl.create_dataset(&tx, &name, birth(&pool.env)).await?;
-            for (prop, value) in &props {
-                pool.dsl.set_prop(&tx, made.dir, prop, value).await?;
-            }
-            pool.note_event(&tx, "create", Some(&made), "").await?;
-            pool.format_dataset(&made, &TxSource::Syncing(&tx)).await
-        })
-        .await
-    }
-
-    /// Gives a new dataset its empty file system.
-    pub(crate) async fn format_dataset(
-        self: &Arc<Self>,
-        dataset: &DatasetName,
-        tx: &TxSource<'_>,
-    ) -> Result<(), PoolError> {
-        let props = self.effective_props(dataset).await?;
-        let objset = Objset::create(self.objset_context(dataset, &props), ObjsetType::Zfs);
-        let (objects, projects) =
-            (self.is_enabled(&USEROBJ_ACCOUNTING).await?, self.is_enabled(&PROJECT_QUOTA).await?);
-        objset.account_from_birth(objects, projects);
-        let spec = FormatSpec {
-            uid: self.tuning.host.uid,
-            gid: self.tuning.host.gid,
-            permissions: 0o755,
-            now: Timestamp::from(self.env.wall_clock()),
-            salt: self.env.random_u64(),
-            utf8_only: false,
-        };
-        let open;
-        let tx = match tx {
-            TxSource::Open => {
-                open = self.gate.join()?;
-                &open
-            }
-            TxSource::Syncing(tx) => *tx,
-        };
-        Zfs::format(&objset, tx, &spec).await?;
-        // Its log may hold changes of extended attributes from the first commit on.
-        let log_xattrs = self.is_enabled(&ZILSAXATTR).await?;
-        let used = [(log_xattrs, &ZILSAXATTR), (objects, &USEROBJ_ACCOUNTING), (projects, &PROJECT_QUOTA)];
-        for (is_used, feature) in used {
-            if is_used {
-                self.dsl.activate_feature(tx, dataset.dataset, feature).await?;
-            }
-        }
-        self.adopt(dataset, objset, props, State::Idle).await?;
-        Ok(())
-    }
-
     pub(crate) fn objset_context(&self, dataset: &DatasetName, props: &DatasetProps) -> ObjsetContext {
         ObjsetContext {
             id: dataset.objset(),
@@ -267,14 +56,12 @@ impl Pool {
         let root = self.dsl.dataset(dataset.dataset).await?.bp;
         let objset = Objset::open(self.objset_context(&dataset, &props), root).await?;
         let open = self.adopt(&dataset, objset, props, State::Idle).await?;
-        let store: Arc<dyn LogStore> = self.log_store.clone();
-        let log = IntentLog::empty(open.objset.id(), store, Arc::clone(&self.env));
-        self.use_log(&open, &log.handle());
+        let log = self.empty_log(&open);
         Ok((open, log))
     }
 
-    /// From now on the dataset's changes are written with each group.
-    async fn adopt(
+    /// From now on the dataset's changes are written with each txg.
+    pub(crate) async fn adopt(
         &self,
         dataset: &DatasetName,
         objset: Arc<Objset>,
@@ -340,13 +127,10 @@ impl Pool {
             return Ok(());
         }
         for open in self.open_datasets() {
-            let state = std::mem::replace(&mut *open.state.lock(), State::Idle);
-            let names_shared_blocks = match &state {
-                State::Claimed(log) => log.names_shared_blocks().await?,
-                State::Idle | State::Live(_) => false,
-            };
-            *open.state.lock() = state;
-            if names_shared_blocks {
+            let Some(log) = open.take_claimed() else { continue };
+            let names_shared_blocks = log.names_shared_blocks().await;
+            open.set_claimed(log);
+            if names_shared_blocks? {
                 self.replay_log(&open).await?;
             }
         }
@@ -355,47 +139,68 @@ impl Pool {
 
     /// Datasets whose log was claimed and is still to be replayed.
     pub(crate) fn with_claimed_logs(&self) -> Vec<Arc<OpenDataset>> {
-        let open = self.open_datasets().into_iter();
-        open.filter(|open| matches!(*open.state.lock(), State::Claimed(_))).collect()
+        self.open_datasets().into_iter().filter(|open| open.is_claimed()).collect()
     }
 
-    /// Replays the log of a dataset that has one: a file system is ready for use then, a volume for being read.
-    pub(crate) async fn replay_log(self: &Arc<Self>, open: &OpenDataset) -> Result<(), PoolError> {
-        let name = open.name().name;
-        match open.objset.kind() {
-            ObjsetType::Zvol => self.replay_volume(&name, open).await,
-            _ => self.filesystem(&name).await.map(drop),
-        }
-    }
-
-    /// Afterwards the volume has no log: nothing writes to it here.
-    async fn replay_volume(self: &Arc<Self>, name: &str, open: &OpenDataset) -> Result<(), PoolError> {
+    /// Replays the log of a dataset that has one to replay; what nobody can change has no log afterwards.
+    pub(crate) async fn replay_log(self: &Arc<Self>, open: &Arc<OpenDataset>) -> Result<(), PoolError> {
         let _one_at_a_time = open.loading.lock().await;
-        let into = VolumeReplay::of(name, &open.objset).await?;
-        let Some(claimed) = self.take_claimed(open) else { return Ok(()) };
-        match claimed.replay(&into).await {
-            Ok((log, _)) => Ok(log.close().await?),
-            Err(stopped) => Err(self.keep_log(open, *stopped).await),
+        if !self.has_open(open) || !open.is_claimed() {
+            return Ok(());
         }
+        let dataset = self.contents(open).await?;
+        if dataset.takes_changes() { self.set_live(open, dataset).await } else { dataset.close().await }
     }
 
-    /// The log that waits for its replay, if there is one; groups attend to it from now on.
-    fn take_claimed(&self, open: &OpenDataset) -> Option<IntentLog<Claimed>> {
-        let claimed = {
-            let mut state = open.state.lock();
-            match std::mem::replace(&mut *state, State::Idle) {
-                State::Claimed(claimed) => claimed,
-                other => {
-                    *state = other;
-                    return None;
+    /// Brings a dataset up, if it is not; false when it has been closed meanwhile.
+    pub(crate) async fn bring_up(self: &Arc<Self>, open: &Arc<OpenDataset>) -> Result<bool, PoolError> {
+        // Replay may take long: only those wait who want this one.
+        let _one_at_a_time = open.loading.lock().await;
+        if !self.has_open(open) {
+            return Ok(false);
+        }
+        if open.live().is_none() {
+            let dataset = self.contents(open).await?;
+            self.set_live(open, dataset).await?;
+        }
+        Ok(true)
+    }
+
+    async fn set_live(&self, open: &OpenDataset, dataset: Arc<dyn Dataset>) -> Result<(), PoolError> {
+        open.set_live(Arc::clone(&dataset));
+        // A property may have been set while it was brought up.
+        dataset.set_terms(&self.terms(&open.props(), self.allowed().await?));
+        Ok(())
+    }
+
+    /// What is in a dataset, its log replayed if there was one.
+    async fn contents(&self, open: &OpenDataset) -> Result<Arc<dyn Dataset>, PoolError> {
+        let dataset = self.open_contents(open).await?;
+        if self.read_only {
+            return Ok(dataset);
+        }
+        match open.take_claimed() {
+            Some(claimed) => {
+                self.use_log(open, claimed.handle());
+                if let Some(watch) = &self.replay_watch {
+                    claimed.watch(Arc::clone(watch));
+                }
+                if let Err(stopped) = dataset.replay(claimed).await {
+                    return Err(self.keep_log(open, *stopped).await);
                 }
             }
-        };
-        self.use_log(open, &claimed.handle());
-        if let Some(watch) = &self.replay_watch {
-            claimed.watch(Arc::clone(watch));
+            None => dataset.start_log(self.empty_log(open)),
         }
-        Some(claimed)
+        dataset.get_ready().await?;
+        Ok(dataset)
+    }
+
+    /// A log for a dataset that has none.
+    fn empty_log(&self, open: &OpenDataset) -> IntentLog<zil::Live> {
+        let store: Arc<dyn LogStore> = self.log_store.clone();
+        let log = IntentLog::empty(open.objset.id(), store, Arc::clone(&self.env));
+        self.use_log(open, log.handle());
+        log
     }
 
     /// Keeps a log whose replay has stopped. What was promised is in it still: the next try goes on where this one
@@ -406,41 +211,12 @@ impl Pool {
         {
             self.log_store.report(LogEvent::Damaged { objset, loss });
         }
-        *open.state.lock() = State::Claimed(stopped.log);
+        open.set_claimed(stopped.log);
         stopped.error.into()
     }
 
-    /// The file system called `name`: its log replayed if there was one, ready for use.
-    ///
-    /// # Errors
-    /// [`dsl::DslError::NoSuchDataset`]; when the objset cannot be read, or its log not replayed.
-    pub async fn filesystem(self: &Arc<Self>, name: &str) -> Result<Arc<Filesystem>, PoolError> {
-        loop {
-            let open = self.look_up(name).await?;
-            // Replay may take long: only those wait who want this one.
-            let _one_at_a_time = open.loading.lock().await;
-            // Closed meanwhile: whatever has the name now is another.
-            if !self.has_open(&open) {
-                continue;
-            }
-            if let Some(live) = open.live() {
-                return Ok(live);
-            }
-            let fs = open.set_live(self.bring_up(&open).await?);
-            // A property may have been set while it was brought up.
-            fs.zfs.set_options(self.file_options(&open.props(), self.allowed().await?));
-            return Ok(fs);
-        }
-    }
-
-    /// The file system called `name`, if it is in use.
-    pub(crate) async fn live_filesystem(&self, name: &str) -> Option<Arc<Filesystem>> {
-        let dataset = self.dsl.resolve(name).await.ok()?;
-        self.datasets.read().get(&dataset.objset())?.live()
-    }
-
     /// The dataset called `name`, its objset in memory.
-    async fn look_up(self: &Arc<Self>, name: &str) -> Result<Arc<OpenDataset>, PoolError> {
+    pub(crate) async fn look_up(self: &Arc<Self>, name: &str) -> Result<Arc<OpenDataset>, PoolError> {
         let _nobody_renames_it = self.loading.read().await;
         let dataset = self.dsl.resolve(name).await?;
         if dataset.is_snapshot() {
@@ -460,8 +236,7 @@ impl Pool {
     /// # Errors
     /// When a log cannot be replayed.
     pub async fn replay_logs(self: &Arc<Self>) -> Result<(), PoolError> {
-        let waits = |open: &Arc<OpenDataset>| matches!(&*open.state.lock(), State::Claimed(log) if log.needs_replay());
-        let waiting: Vec<_> = self.open_datasets().into_iter().filter(waits).collect();
+        let waiting: Vec<_> = self.open_datasets().into_iter().filter(|open| open.needs_replay()).collect();
         let replayed = stream::iter(waiting)
             .map(|open| async move { self.replay_log(&open).await })
             .buffer_unordered(REPLAYS_AT_ONCE);
@@ -481,61 +256,18 @@ impl Pool {
         self.adopt(dataset, objset, props, State::Idle).await
     }
 
-    async fn bring_up(self: &Arc<Self>, open: &OpenDataset) -> Result<Arc<Filesystem>, PoolError> {
-        let space = DatasetSpace { guard: Arc::clone(&self.space), objset: Arc::clone(&open.objset) };
-        let parts = ZfsParts {
-            env: Arc::clone(&self.env),
-            os: Arc::clone(&open.objset),
-            options: self.file_options(&open.props(), self.allowed().await?),
-            space: Arc::new(space),
-        };
-        let zfs = Zfs::open(parts).await?;
-        let name = open.name().name;
-        if self.read_only {
-            return Ok(Arc::new(Filesystem { name, zfs, log: None }));
-        }
-        let handle = match self.take_claimed(open) {
-            Some(claimed) => {
-                let handle = claimed.handle();
-                if let Err(stopped) = zfs.replay(claimed).await {
-                    return Err(self.keep_log(open, *stopped).await);
-                }
-                handle
-            }
-            None => {
-                let store: Arc<dyn zil::LogStore> = self.log_store.clone();
-                let log = IntentLog::empty(open.objset.id(), store, Arc::clone(&self.env));
-                let handle = log.handle();
-                self.use_log(open, &handle);
-                zfs.start_log(log);
-                handle
-            }
-        };
-        zfs.purge().await?;
-        if let Some(log) = zfs.log() {
-            // The first commit finds a chain whose header is already on its way.
-            log.prime().await;
-        }
-        Ok(Arc::new(Filesystem { name, zfs, log: Some(handle) }))
-    }
-
-    /// Groups attend to the log from now on, until it rests.
-    fn use_log(&self, open: &OpenDataset, log: &LogHandle) {
-        *open.log.lock() = Some(log.clone());
+    /// Txgs attend to the log from now on, until it rests.
+    fn use_log(&self, open: &OpenDataset, log: LogHandle) {
+        open.use_log(log);
         self.log_store.attend(open.objset.id());
     }
 
-    async fn is_enabled(&self, feature: &Feature) -> Result<bool, PoolError> {
+    pub(crate) async fn is_enabled(&self, feature: &Feature) -> Result<bool, PoolError> {
         Ok(self.dsl.feature_count(feature).await?.is_some())
     }
 
-    fn file_options(&self, props: &DatasetProps, allowed: Allowed) -> ZfsOptions {
-        let immediate_write_bytes = self.tuning.immediate_write_bytes;
-        ZfsOptions { immediate_write_bytes, ..props.options(self.read_only, allowed) }
-    }
-
     /// What of the format files may use.
-    async fn allowed(&self) -> Result<Allowed, PoolError> {
+    pub(crate) async fn allowed(&self) -> Result<Allowed, PoolError> {
         Ok(Allowed {
             log_xattrs: self.is_enabled(&ZILSAXATTR).await?,
             large_blocks: self.is_enabled(&LARGE_BLOCKS).await?,
@@ -550,13 +282,10 @@ impl Pool {
     /// Closes a dataset: its log emptied and given back.
     pub(crate) async fn unload(&self, open: &OpenDataset) -> Result<(), PoolError> {
         if let Some(live) = open.live() {
-            live.zfs.store_atimes().await?;
-            if let Some(log) = live.zfs.log() {
-                log.close().await?;
-            }
+            live.close().await?;
         }
         self.gate.wait_synced(self.gate.open_txg()).await?;
-        *open.state.lock() = State::Idle;
+        open.set_idle();
         Ok(())
     }
 
@@ -610,10 +339,10 @@ impl Pool {
             let props = self.effective_props(&open.name()).await?;
             open.objset.set_props(props.objset());
             self.space.watch(open.objset.id(), self.dsl.head_room(&open.name()).await?, &props);
-            if let Some(fs) = open.live() {
-                fs.zfs.set_options(self.file_options(&props, allowed));
+            if let Some(live) = open.live() {
+                live.set_terms(&self.terms(&props, allowed));
             }
-            *open.props.write() = props;
+            open.set_props(props);
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What can go wrong with a pool.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use dmu::DmuError;
 use dmu::zap::ZapError;
@@ -11,6 +12,7 @@ use vdev::VdevError;
 use zil::ZilError;
 use zio::ZioError;
 use zpl::ZplError;
+use zvol::ZvolError;
 
 /// A feature that a pool uses and this program does not know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,14 +134,6 @@ pub enum PoolError {
         /// Which dataset.
         name: String,
     },
-    /// A volume makes no sense.
-    #[error("volume {name}: damaged: {what}")]
-    DamagedVolume {
-        /// Which volume.
-        name: String,
-        /// What is wrong with it.
-        what: &'static str,
-    },
     /// An object of the meta-objset makes no sense.
     #[error("MOS object {object}: damaged: {what}")]
     Damaged {
@@ -184,4 +178,13 @@ pub enum PoolError {
     /// From below.
     #[error(transparent)]
     Zpl(#[from] ZplError),
+    /// From below.
+    #[error(transparent)]
+    Zvol(Arc<ZvolError>),
+}
+
+impl From<ZvolError> for PoolError {
+    fn from(error: ZvolError) -> Self {
+        Self::Zvol(Arc::new(error))
+    }
 }

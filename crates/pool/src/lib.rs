@@ -28,11 +28,10 @@ mod txg;
 
 pub use config::Host;
 pub use create::PoolSpec;
-pub use dataset::Filesystem;
+pub use dataset::files::Filesystem;
 pub use dataset::frozen::Sealed;
 pub use dataset::props::DatasetProps;
 pub use dataset::set_prop::Inherit;
-pub use dataset::volume::Volume;
 pub use errlog::DamagedObject;
 pub use error::{MissingFeature, PoolError};
 pub use facts::{DedupFacts, Facts};
@@ -46,3 +45,4 @@ pub use scan::scrub::{Pass, ScanReport, ScrubRefusal};
 pub use shared::SharedSpace;
 pub use space::Room;
 pub use zio::FailMode;
+pub use zvol::Volume;

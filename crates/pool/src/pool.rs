@@ -19,7 +19,7 @@ use vdev::{PoolState, VdevTree};
 use zio::Zio;
 
 use crate::config::{self, Config};
-use crate::dataset::OpenDataset;
+use crate::dataset::open::OpenDataset;
 use crate::errlog::Errors;
 use crate::log::store::PoolLogStore;
 use crate::memory::MemoryParts;
@@ -65,7 +65,7 @@ impl Default for Tuning {
             memory_bytes: None,
             // Four groups have log blocks at a time, and one may take longer than another.
             log_share_percent: 20,
-            immediate_write_bytes: zpl::IMMEDIATE_WRITE_BYTES,
+            immediate_write_bytes: journal::IMMEDIATE_WRITE_BYTES,
             host: Host::default(),
             retry_after: Duration::from_secs(10),
             end_program: || panic!("a pool with failmode=panic is suspended"),

@@ -116,7 +116,7 @@ impl Volume {
     /// # Errors
     /// When a block cannot be read.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
-        Ok(self.engine.block_on(self.inner.read(offset, into))?)
+        Ok(self.engine.block_on(self.inner.read(offset, into)).map_err(pool::PoolError::from)?)
     }
 }
 

@@ -10,19 +10,8 @@ use dsl::DatasetName;
 use dsl::features::ENCRYPTION;
 use ondisk::dsl::dataset_flags;
 use ondisk::objset::ObjsetType;
-use zpl::{Space, SpaceReport, Zfs, ZfsParts};
 
-use crate::dataset::props::Allowed;
-use crate::{Filesystem, Pool, PoolError};
-
-/// Space of a dataset that does not change.
-struct FrozenSpace(Space);
-
-impl SpaceReport for FrozenSpace {
-    fn space(&self) -> Space {
-        self.0
-    }
-}
+use crate::{Pool, PoolError};
 
 /// Why a dataset cannot be used as a file system though nothing is wrong with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,31 +31,6 @@ impl Pool {
     pub async fn frozen_objset(self: &Arc<Self>, name: &str) -> Result<Option<Arc<Objset>>, PoolError> {
         let dataset = self.dsl.resolve(name).await?;
         self.open_frozen(&dataset).await
-    }
-
-    /// The file system that a snapshot holds, `pool/fs@name`, for reading only.
-    ///
-    /// # Errors
-    /// [`dsl::DslError::NoSuchDataset`]; [`PoolError::Encrypted`]; [`PoolError::NotFilesystem`];
-    /// when it cannot be read.
-    pub async fn snapshot_filesystem(self: &Arc<Self>, name: &str) -> Result<Arc<Filesystem>, PoolError> {
-        let dataset = self.dsl.resolve(name).await?;
-        let objset = self.open_frozen(&dataset).await?;
-        let objset = objset.ok_or_else(|| PoolError::NotFilesystem { name: name.to_owned() })?;
-        check_filesystem(&objset, name)?;
-        let phys = self.dsl.dataset(dataset.dataset).await?;
-        let space = Space {
-            used_bytes: phys.referenced_bytes.get(),
-            available_bytes: 0,
-            objects: objset.root().fill(),
-        };
-        let zfs = Zfs::open(ZfsParts {
-            env: Arc::clone(&self.env),
-            os: objset,
-            options: self.effective_props(&dataset).await?.options(true, Allowed::default()),
-            space: Arc::new(FrozenSpace(space)),
-        });
-        Ok(Arc::new(Filesystem { name: name.to_owned(), zfs: zfs.await?, log: None }))
     }
 
     /// Why a dataset cannot be used as a file system though nothing is wrong with it.

@@ -2,13 +2,12 @@
 
 use dmu::{BlockClass, ObjsetProps};
 use dsl::{PropValue, Property};
+use journal::{LogBias, SyncPolicy};
 use ondisk::{ChecksumKind, Compression, CompressionKind};
-use zpl::{AtimePolicy, IMMEDIATE_WRITE_BYTES, LogBias, SyncPolicy, XattrPolicy, ZfsOptions};
+use zpl::{AtimePolicy, XattrPolicy};
 
-/// Larger records need the feature `large_blocks`.
-const OLD_RECORD_MAX_BYTES: u32 = 128 << 10;
 /// The largest block of the format.
-const RECORD_MAX_BYTES: u32 = 16 << 20;
+pub(crate) const RECORD_MAX_BYTES: u32 = 16 << 20;
 /// `dnodesize=auto`, as it is stored.
 const DNODE_AUTO: u64 = 1;
 /// `acltype=posix`, as it is stored.
@@ -145,24 +144,6 @@ impl DatasetProps {
                 ..metadata
             },
             prefetch: self.prefetch,
-        }
-    }
-
-    /// How its file system behaves.
-    #[must_use]
-    pub fn options(&self, pool_read_only: bool, allowed: Allowed) -> ZfsOptions {
-        let record_max = if allowed.large_blocks { RECORD_MAX_BYTES } else { OLD_RECORD_MAX_BYTES };
-        ZfsOptions {
-            record_bytes: self.record_bytes.min(record_max),
-            dnode_slots: if allowed.large_dnodes { self.dnode_slots } else { 1 },
-            atime: self.atime,
-            sync: self.sync,
-            log_bias: self.log_bias,
-            immediate_write_bytes: IMMEDIATE_WRITE_BYTES,
-            read_only: self.read_only || pool_read_only,
-            log_xattrs: allowed.log_xattrs,
-            xattr: self.xattr,
-            posix_acls: self.posix_acls,
         }
     }
 }

@@ -1,33 +1,67 @@
-//! Volumes: reading them, and replay of their logs.
+//! Datasets that are volumes: read by name, and open for the replay of their logs.
 //!
-//! ```text
-//!  objset of kind "volume" ─┬─ object 1   its bytes, in blocks of volblocksize
-//!                           └─ object 2   ZAP: "size" ─► bytes
-//! ```
-//! Bytes are those of the last synced txg; a log that waits for its replay is not in them. An import for writing
-//! replays it ([`Pool::replay_logs`]); of a pool imported for reading only, [`Pool::log_waits`] says so.
-
-mod replay;
+//! An import for writing replays a volume's log ([`Pool::replay_logs`]); of a pool imported for reading only,
+//! [`Pool::log_waits`] says that it waits.
 
 use std::sync::Arc;
 
-use dmu::zap::Zap;
-use dmu::{Dnode, Objset, SeekTo};
+use device::BoxFuture;
+use journal::Journal;
 use ondisk::objset::ObjsetType;
-use units::ObjectId;
+use zil::{Claimed, IntentLog, Live, ReplayStopped};
+use zvol::Volume;
 
+use crate::dataset::kind::{Dataset, Terms};
+use crate::dataset::open::OpenDataset;
 use crate::{Pool, PoolError};
 
-pub(crate) use replay::VolumeReplay;
+/// A volume that takes part in txgs.
+pub(crate) struct LiveVolume {
+    volume: Volume,
+    journal: Journal,
+}
 
-const DATA: ObjectId = ObjectId::new(1);
-const FACTS: ObjectId = ObjectId::new(2);
-const SIZE: &[u8] = b"size";
+impl LiveVolume {
+    /// # Errors
+    /// When the volume cannot be read.
+    pub async fn open(open: &OpenDataset) -> Result<Self, PoolError> {
+        let volume = Volume::open(&open.objset).await?;
+        Ok(Self { volume, journal: Journal::new(Arc::clone(&open.objset)) })
+    }
+}
 
-/// A volume, or what a snapshot holds of one.
-pub struct Volume {
-    data: Arc<Dnode>,
-    size_bytes: u64,
+impl Dataset for LiveVolume {
+    fn replay(&self, log: IntentLog<Claimed>) -> BoxFuture<'_, Result<(), Box<ReplayStopped>>> {
+        Box::pin(async move {
+            let (log, _) = log.replay(&self.volume).await?;
+            self.journal.start(log);
+            Ok(())
+        })
+    }
+
+    fn start_log(&self, log: IntentLog<Live>) {
+        self.journal.start(log);
+    }
+
+    fn get_ready(&self) -> BoxFuture<'_, Result<(), PoolError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Nothing writes to volumes here.
+    fn takes_changes(&self) -> bool {
+        false
+    }
+
+    fn set_terms(&self, _terms: &Terms<'_>) {}
+
+    fn close(&self) -> BoxFuture<'_, Result<(), PoolError>> {
+        Box::pin(async {
+            match self.journal.log() {
+                Some(log) => Ok(log.close().await?),
+                None => Ok(()),
+            }
+        })
+    }
 }
 
 impl Pool {
@@ -40,45 +74,7 @@ impl Pool {
         let objset = self.frozen_objset(name).await?;
         let objset = objset.filter(|objset| objset.kind() == ObjsetType::Zvol);
         let objset = objset.ok_or_else(|| PoolError::NotVolume { name: name.to_owned() })?;
-        Ok(Volume { size_bytes: size_of(name, &objset).await?, data: objset.hold(DATA).await? })
-    }
-}
-
-async fn size_of(name: &str, objset: &Arc<Objset>) -> Result<u64, PoolError> {
-    let size = Zap::hold(objset, FACTS).await?.lookup_u64(SIZE).await?;
-    size.ok_or_else(|| PoolError::DamagedVolume { name: name.to_owned(), what: "no size" })
-}
-
-impl Volume {
-    /// Its size.
-    #[must_use]
-    pub fn size_bytes(&self) -> u64 {
-        self.size_bytes
-    }
-
-    /// Its unit of storage (`volblocksize`).
-    #[must_use]
-    pub fn block_bytes(&self) -> u32 {
-        self.data.block_bytes()
-    }
-
-    /// Fills `into` from byte `offset`; returns how many bytes there were before the end.
-    ///
-    /// # Errors
-    /// When a block cannot be read.
-    pub async fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, PoolError> {
-        let there = self.size_bytes.saturating_sub(offset).min(into.len() as u64) as usize;
-        self.data.read(offset, &mut into[..there]).await?;
-        Ok(there)
-    }
-
-    /// The first byte at or after `offset` that is stored, or that is not; `None` when there is
-    /// none.
-    ///
-    /// # Errors
-    /// When an indirect block cannot be read.
-    pub async fn seek(&self, offset: u64, to: SeekTo) -> Result<Option<u64>, PoolError> {
-        Ok(self.data.seek(offset, to).await?.filter(|&found| found < self.size_bytes))
+        Ok(Volume::open(&objset).await?)
     }
 }
 

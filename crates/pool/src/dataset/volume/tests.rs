@@ -16,9 +16,9 @@ use units::BlockId;
 use vdev::PoolState;
 use zil::{IntentLog, Itx, Live, LoggedWrite, Record, Scope, WriteData};
 
-use super::DATA;
-use crate::dataset::OpenDataset;
+use crate::dataset::open::OpenDataset;
 use crate::{ImportSpec, Pool, Tuning};
+use zvol::DATA;
 
 const POOL: &str = "whirl";
 const VOLUME: &str = "whirl/v8k";

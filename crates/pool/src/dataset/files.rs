@@ -1,0 +1,254 @@
+//! Datasets that hold files: the one place where the pool makes and opens file systems.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use device::BoxFuture;
+use dmu::Objset;
+use dsl::features::{PROJECT_QUOTA, USEROBJ_ACCOUNTING, ZILSAXATTR};
+use dsl::{DatasetName, PropValue};
+use ondisk::objset::ObjsetType;
+use zil::{Claimed, IntentLog, Live, LogHandle, ReplayStopped};
+use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts};
+
+use crate::create::{TxSource, birth};
+use crate::dataset::frozen::check_filesystem;
+use crate::dataset::kind::{Dataset, Terms};
+use crate::dataset::open::{OpenDataset, State};
+use crate::dataset::props::{Allowed, RECORD_MAX_BYTES};
+use crate::space::SpaceGuard;
+use crate::{Pool, PoolError};
+
+/// Larger records need the feature `large_blocks`.
+const OLD_RECORD_MAX_BYTES: u32 = 128 << 10;
+
+/// A file system, ready for use.
+pub struct Filesystem {
+    /// Full name of its dataset, when it was asked for.
+    pub name: String,
+    /// What is done with files.
+    pub zfs: Arc<Zfs>,
+    /// Its intent log's other face: counters; none in a pool opened for reading only.
+    pub log: Option<LogHandle>,
+}
+
+impl Filesystem {
+    /// The files of an open dataset that has been brought up, if it has files.
+    fn of(open: &OpenDataset) -> Option<Arc<Self>> {
+        let live: Arc<dyn Any + Send + Sync> = open.live()?;
+        let zfs = live.downcast::<Zfs>().ok()?;
+        Some(Arc::new(Self { name: open.name().name, zfs, log: open.log() }))
+    }
+}
+
+impl Dataset for Zfs {
+    fn replay(&self, log: IntentLog<Claimed>) -> BoxFuture<'_, Result<(), Box<ReplayStopped>>> {
+        Box::pin(async move { Self::replay(self, log).await.map(drop) })
+    }
+
+    fn start_log(&self, log: IntentLog<Live>) {
+        Self::start_log(self, log);
+    }
+
+    fn get_ready(&self) -> BoxFuture<'_, Result<(), PoolError>> {
+        Box::pin(async {
+            self.purge().await?;
+            if let Some(log) = self.log() {
+                // The first commit finds a chain whose header is already on its way.
+                log.prime().await;
+            }
+            Ok(())
+        })
+    }
+
+    fn takes_changes(&self) -> bool {
+        true
+    }
+
+    fn set_terms(&self, terms: &Terms<'_>) {
+        self.set_options(options(terms));
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), PoolError>> {
+        Box::pin(async {
+            self.store_atimes().await?;
+            match self.log() {
+                Some(log) => Ok(log.close().await?),
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+/// How a file system behaves.
+fn options(terms: &Terms<'_>) -> ZfsOptions {
+    let Terms { props, allowed, .. } = terms;
+    let record_max = if allowed.large_blocks { RECORD_MAX_BYTES } else { OLD_RECORD_MAX_BYTES };
+    ZfsOptions {
+        record_bytes: props.record_bytes.min(record_max),
+        dnode_slots: if allowed.large_dnodes { props.dnode_slots } else { 1 },
+        atime: props.atime,
+        sync: props.sync,
+        log_bias: props.log_bias,
+        immediate_write_bytes: terms.immediate_write_bytes,
+        read_only: props.read_only || terms.read_only,
+        log_xattrs: allowed.log_xattrs,
+        xattr: props.xattr,
+        posix_acls: props.posix_acls,
+    }
+}
+
+/// Space of a dataset for `statfs`.
+struct DatasetSpace {
+    guard: Arc<SpaceGuard>,
+    objset: Arc<Objset>,
+}
+
+impl SpaceReport for DatasetSpace {
+    fn space(&self) -> Space {
+        Space {
+            used_bytes: self.guard.used(self.objset.id()),
+            available_bytes: self.guard.available(self.objset.id()),
+            objects: self.objset.root().fill(),
+        }
+    }
+}
+
+/// Space of a dataset that does not change.
+struct FrozenSpace(Space);
+
+impl SpaceReport for FrozenSpace {
+    fn space(&self) -> Space {
+        self.0
+    }
+}
+
+impl Pool {
+    /// Makes a file system called `name` with these properties, and waits until it is stable.
+    ///
+    /// # Errors
+    /// [`dsl::DslError::Exists`]; [`dsl::DslError::NoSuchDataset`] when its parent is missing.
+    pub async fn create_filesystem(
+        self: &Arc<Self>,
+        name: &str,
+        props: Vec<(String, PropValue)>,
+    ) -> Result<(), PoolError> {
+        let name = name.to_owned();
+        self.in_sync(move |pool, tx| async move {
+            for (prop, value) in &props {
+                pool.dsl.check_prop(prop, value).await?;
+            }
+            let made = pool.dsl.create_dataset(&tx, &name, birth(&pool.env)).await?;
+            for (prop, value) in &props {
+                pool.dsl.set_prop(&tx, made.dir, prop, value).await?;
+            }
+            pool.note_event(&tx, "create", Some(&made), "").await?;
+            pool.format_dataset(&made, &TxSource::Syncing(&tx)).await
+        })
+        .await
+    }
+
+    /// Gives a new dataset its empty file system.
+    pub(crate) async fn format_dataset(
+        self: &Arc<Self>,
+        dataset: &DatasetName,
+        tx: &TxSource<'_>,
+    ) -> Result<(), PoolError> {
+        let props = self.effective_props(dataset).await?;
+        let objset = Objset::create(self.objset_context(dataset, &props), ObjsetType::Zfs);
+        let (objects, projects) =
+            (self.is_enabled(&USEROBJ_ACCOUNTING).await?, self.is_enabled(&PROJECT_QUOTA).await?);
+        objset.account_from_birth(objects, projects);
+        let spec = FormatSpec {
+            uid: self.tuning.host.uid,
+            gid: self.tuning.host.gid,
+            permissions: 0o755,
+            now: Timestamp::from(self.env.wall_clock()),
+            salt: self.env.random_u64(),
+            utf8_only: false,
+        };
+        let open;
+        let tx = match tx {
+            TxSource::Open => {
+                open = self.gate.join()?;
+                &open
+            }
+            TxSource::Syncing(tx) => *tx,
+        };
+        Zfs::format(&objset, tx, &spec).await?;
+        // Its log may hold changes of extended attributes from the first commit on.
+        let log_xattrs = self.is_enabled(&ZILSAXATTR).await?;
+        let used = [(log_xattrs, &ZILSAXATTR), (objects, &USEROBJ_ACCOUNTING), (projects, &PROJECT_QUOTA)];
+        for (is_used, feature) in used {
+            if is_used {
+                self.dsl.activate_feature(tx, dataset.dataset, feature).await?;
+            }
+        }
+        self.adopt(dataset, objset, props, State::Idle).await?;
+        Ok(())
+    }
+
+    /// The files of an open dataset.
+    pub(crate) async fn open_files(&self, open: &OpenDataset) -> Result<Arc<Zfs>, PoolError> {
+        let space = DatasetSpace { guard: Arc::clone(&self.space), objset: Arc::clone(&open.objset) };
+        let parts = ZfsParts {
+            env: Arc::clone(&self.env),
+            os: Arc::clone(&open.objset),
+            options: options(&self.terms(&open.props(), self.allowed().await?)),
+            space: Arc::new(space),
+        };
+        Ok(Zfs::open(parts).await?)
+    }
+
+    /// The file system called `name`: its log replayed if there was one, ready for use.
+    ///
+    /// # Errors
+    /// [`dsl::DslError::NoSuchDataset`]; when the objset cannot be read, or its log not replayed.
+    pub async fn filesystem(self: &Arc<Self>, name: &str) -> Result<Arc<Filesystem>, PoolError> {
+        loop {
+            let open = self.look_up(name).await?;
+            check_filesystem(&open.objset, name)?;
+            // Closed meanwhile, and whatever has the name now is another: once more.
+            if self.bring_up(&open).await?
+                && let Some(fs) = Filesystem::of(&open)
+            {
+                return Ok(fs);
+            }
+        }
+    }
+
+    /// The file system called `name`, if it is in use.
+    pub(crate) async fn live_filesystem(&self, name: &str) -> Option<Arc<Filesystem>> {
+        let dataset = self.dsl.resolve(name).await.ok()?;
+        let open = self.datasets.read().get(&dataset.objset()).cloned()?;
+        Filesystem::of(&open)
+    }
+
+    /// The file system that a snapshot holds, `pool/fs@name`, for reading only.
+    ///
+    /// # Errors
+    /// [`dsl::DslError::NoSuchDataset`]; [`PoolError::Encrypted`]; [`PoolError::NotFilesystem`];
+    /// when it cannot be read.
+    pub async fn snapshot_filesystem(self: &Arc<Self>, name: &str) -> Result<Arc<Filesystem>, PoolError> {
+        let dataset = self.dsl.resolve(name).await?;
+        let objset = self.open_frozen(&dataset).await?;
+        let objset = objset.ok_or_else(|| PoolError::NotFilesystem { name: name.to_owned() })?;
+        check_filesystem(&objset, name)?;
+        let phys = self.dsl.dataset(dataset.dataset).await?;
+        let space = Space {
+            used_bytes: phys.referenced_bytes.get(),
+            available_bytes: 0,
+            objects: objset.root().fill(),
+        };
+        let zfs = Zfs::open(ZfsParts {
+            env: Arc::clone(&self.env),
+            os: objset,
+            options: options(&Terms {
+                read_only: true,
+                ..self.terms(&self.effective_props(&dataset).await?, Allowed::default())
+            }),
+            space: Arc::new(FrozenSpace(space)),
+        });
+        Ok(Arc::new(Filesystem { name: name.to_owned(), zfs: zfs.await?, log: None }))
+    }
+}

@@ -1,0 +1,82 @@
+//! What a dataset is beside its objset and its log: files, or a volume's bytes.
+//!
+//! ```text
+//!             ┌─ objset, log handle     what txgs sync: alike for all datasets
+//!  OpenDataset┤
+//!             └─ dyn Dataset ─┬─ zpl::Zfs      (`files`)
+//!                             └─ LiveVolume    (`volume`)
+//! ```
+//! Replay, properties and the end are the dataset's own. The pool asks for them through this trait; which kind an
+//! objset is, is looked at where it is opened ([`Pool::open_contents`]) and nowhere else.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use device::BoxFuture;
+use ondisk::objset::ObjsetType;
+use zil::{Claimed, IntentLog, Live, ReplayStopped};
+
+use crate::dataset::open::OpenDataset;
+use crate::dataset::props::{Allowed, DatasetProps};
+use crate::dataset::volume::LiveVolume;
+use crate::{Pool, PoolError};
+
+/// See the module.
+pub(crate) trait Dataset: Any + Send + Sync {
+    /// Replays the log before anybody uses the dataset, and uses it from then on.
+    ///
+    /// # Errors
+    /// The log is handed back when a record cannot be applied.
+    fn replay(&self, log: IntentLog<Claimed>) -> BoxFuture<'_, Result<(), Box<ReplayStopped>>>;
+
+    /// Uses a log that has nothing to replay.
+    fn start_log(&self, log: IntentLog<Live>);
+
+    /// Does what is left to do between replay and use.
+    ///
+    /// # Errors
+    /// Those of reading and writing.
+    fn get_ready(&self) -> BoxFuture<'_, Result<(), PoolError>>;
+
+    /// Whether it stays open after its replay, for somebody to change it.
+    fn takes_changes(&self) -> bool;
+
+    /// Its properties, or what they mean in this pool, have changed.
+    fn set_terms(&self, terms: &Terms<'_>);
+
+    /// Makes stable what is only in memory, and gives its log back.
+    ///
+    /// # Errors
+    /// When that is not possible.
+    fn close(&self) -> BoxFuture<'_, Result<(), PoolError>>;
+}
+
+/// A dataset's properties, and what the pool makes of them.
+pub(crate) struct Terms<'a> {
+    pub props: &'a DatasetProps,
+    /// What of the format it may use.
+    pub allowed: Allowed,
+    /// The pool, or what is looked at, does not change.
+    pub read_only: bool,
+    /// Without log devices, data from this length on are written in place.
+    pub immediate_write_bytes: u64,
+}
+
+impl Pool {
+    pub(crate) fn terms<'a>(&self, props: &'a DatasetProps, allowed: Allowed) -> Terms<'a> {
+        let immediate_write_bytes = self.tuning.immediate_write_bytes;
+        Terms { props, allowed, read_only: self.read_only, immediate_write_bytes }
+    }
+
+    /// What is in an objset.
+    ///
+    /// # Errors
+    /// When it cannot be read; [`PoolError::NotFilesystem`] when it is neither files nor a volume.
+    pub(crate) async fn open_contents(&self, open: &OpenDataset) -> Result<Arc<dyn Dataset>, PoolError> {
+        match open.objset.kind() {
+            ObjsetType::Zfs => Ok(self.open_files(open).await?),
+            ObjsetType::Zvol => Ok(Arc::new(LiveVolume::open(open).await?)),
+            _ => Err(PoolError::NotFilesystem { name: open.name().name }),
+        }
+    }
+}

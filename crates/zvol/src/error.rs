@@ -1,0 +1,43 @@
+//! What can go wrong with a volume.
+
+use dmu::DmuError;
+use dmu::zap::ZapError;
+use units::ObjsetId;
+use zio::ZioError;
+
+/// An error of a volume.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ZvolError {
+    /// Its properties make no sense.
+    #[error("objset {objset}: damaged volume: {what}")]
+    Damaged {
+        /// Its objset.
+        objset: ObjsetId,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// A log record is not about volumes.
+    #[error("a record of type {0} is not one of a volume")]
+    Foreign(&'static str),
+    /// A log record leads past the volume's end.
+    #[error("a record leads past the end of a volume of {size_bytes} bytes")]
+    TooFar {
+        /// The volume's size.
+        size_bytes: u64,
+    },
+    /// A log record has no data and names none.
+    #[error("a logged write without data")]
+    NoData,
+    /// A log record shares blocks of an impossible size.
+    #[error("no volume has blocks of {0} bytes")]
+    BlockSize(u64),
+    /// From below.
+    #[error(transparent)]
+    Dmu(#[from] DmuError),
+    /// From below.
+    #[error(transparent)]
+    Zap(#[from] ZapError),
+    /// From below.
+    #[error(transparent)]
+    Zio(#[from] ZioError),
+}
