@@ -275,9 +275,9 @@ fn stream(words: &Words<'_>) -> Result<u8, Refusal> {
 }
 
 fn compression_number(word: &str) -> Result<u64, Refusal> {
-    let def = control::props::dataset_prop("compression").expect("there is such a property");
+    let def = engine::props::dataset_prop("compression").expect("there is such a property");
     match def.parse(word) {
-        Ok(control::props::Value::Number(number)) => Ok(number),
+        Ok(engine::props::Value::Number(number)) => Ok(number),
         _ => Err(Refusal::Usage(format!("bad value '{word}' for --compression"))),
     }
 }

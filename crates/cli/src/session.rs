@@ -95,7 +95,7 @@ impl Session {
     pub fn ask<C: Call>(&self, call: &C) -> Result<C::Answer, Stop> {
         let answer = self.ask_unnoted(call)?;
         if let Some(subject) = call.subject() {
-            self.note(control::names::pool_of(subject));
+            self.note(engine::names::pool_of(subject));
         }
         Ok(answer)
     }

@@ -2,8 +2,7 @@
 //! only `show` are answered to every user, all others to the daemon's own: those that `look` at devices
 //! or `found` pools on them, and those that `change` pools.
 
-use crate::spec::VdevSpec;
-use crate::{DatasetInfo, Failure, FailureKind, ImportCandidate, MountInfo, PoolInfo};
+use crate::{DatasetInfo, Failure, FailureKind, ImportCandidate, MountInfo, PoolInfo, VdevSpec};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

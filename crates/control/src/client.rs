@@ -3,7 +3,7 @@
 //! Small on purpose: a command must start, ask and end within a few milliseconds, so it
 //! brings no runtime of its own.
 
-use crate::{Call, DaemonStatusCall, Failure, UnderWay, names};
+use crate::{Call, DaemonStatusCall, Failure, UnderWay, pool_of};
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -128,7 +128,7 @@ impl Client {
     fn in_the_way(&self, asked: Instant, subject: Option<&str>) -> Vec<UnderWay> {
         let Ok(status) = Self::new(&self.socket).call(&DaemonStatusCall {}) else { return Vec::new() };
         let waited = asked.elapsed().as_millis();
-        let pool = subject.map(names::pool_of);
+        let pool = subject.map(pool_of);
         let mut found = status.under_way;
         found.retain(|change| {
             u128::from(change.millis) > waited && pool.is_none_or(|pool| change.pool == pool)

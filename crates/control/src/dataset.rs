@@ -1,6 +1,6 @@
 //! A dataset as commands see it.
 
-use crate::props::Props;
+use crate::Props;
 use serde::{Deserialize, Serialize};
 
 /// What a dataset is.
@@ -46,4 +46,9 @@ pub struct MountInfo {
     pub dataset: String,
     /// Directory.
     pub mountpoint: String,
+}
+
+/// The pool a dataset is in.
+pub fn pool_of(dataset: &str) -> &str {
+    dataset.split(['/', '@', '#']).next().unwrap_or(dataset)
 }

@@ -1,7 +1,6 @@
 //! A pool as commands see it.
 
-use crate::props::Props;
-use crate::{PoolHealth, VdevClass, VdevInfo};
+use crate::{PoolHealth, Props, VdevClass, VdevInfo};
 use serde::{Deserialize, Serialize};
 
 /// An open pool.

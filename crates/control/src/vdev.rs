@@ -187,3 +187,29 @@ impl VdevInfo {
         self.walk().filter(|v| v.kind.is_leaf())
     }
 }
+
+/// One top-level vdev (or cache, or spare) to make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VdevSpec {
+    /// What it is for.
+    pub class: VdevClass,
+    /// How its devices are put together.
+    pub layout: Layout,
+    /// Full paths of its devices; exactly one for [`Layout::Single`].
+    pub devices: Vec<String>,
+}
+
+/// How devices are put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// One device.
+    Single,
+    /// Copies on all.
+    Mirror,
+    /// Parity, 1 to 3.
+    Raidz {
+        /// How many devices may fail.
+        parity: u8,
+    },
+}

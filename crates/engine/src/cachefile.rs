@@ -5,7 +5,7 @@
 //! one, in a file of the user's, or in none.
 
 use crate::Holder;
-use control::props::Value;
+use crate::props::Value;
 use control::{Failure, FailureKind};
 use device::Readers;
 use ondisk::NvList;

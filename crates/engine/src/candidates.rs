@@ -157,7 +157,7 @@ fn from_labels(candidate: &Candidate) -> PoolInfo {
         txg: candidate.pool.txg.get(),
         version: candidate.pool.version,
         open_nanos: 0,
-        props: control::props::Props::new(),
+        props: crate::props::Props::new(),
         root,
         caches: Vec::new(),
         spares: Vec::new(),

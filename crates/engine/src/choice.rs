@@ -1,8 +1,9 @@
 //! Which features a new pool gets: all that are implemented whole, less what `-d`, the
 //! `compatibility` property and `feature@NAME=disabled` leave out, and those asked for by name.
 
+use crate::compat::{self, Allowed};
 use crate::settings::Settings;
-use control::compat::{self, Allowed};
+use device::Machine;
 use dsl::features::{Support, feature};
 use dsl::{Feature, NEW_POOL_FEATURES};
 use std::collections::BTreeMap;
@@ -11,8 +12,12 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 /// The reason that goes behind `cannot create 'POOL': `.
-pub fn features(settings: &Settings, no_features: bool) -> Result<Vec<&'static Feature>, String> {
-    let allowed = compat::load(settings.compatibility.as_deref().unwrap_or("off"))?;
+pub fn features(
+    machine: &dyn Machine,
+    settings: &Settings,
+    no_features: bool,
+) -> Result<Vec<&'static Feature>, String> {
+    let allowed = compat::load(machine, settings.compatibility.as_deref().unwrap_or("off"))?;
     let allowed = if no_features { Allowed::Only(std::collections::BTreeSet::new()) } else { allowed };
     let asked = |name: &str| settings.features.iter().rev().find(|(n, _)| n == name).map(|(_, on)| *on);
     let is_wanted =
@@ -33,10 +38,11 @@ pub fn features(settings: &Settings, no_features: bool) -> Result<Vec<&'static F
 /// # Errors
 /// When a file that the property names cannot be read.
 pub fn missing(
+    machine: &dyn Machine,
     counts: &BTreeMap<String, u64>,
     compatibility: Option<&str>,
 ) -> Result<Vec<&'static Feature>, String> {
-    let allowed = compat::load(compatibility.unwrap_or("off"))?;
+    let allowed = compat::load(machine, compatibility.unwrap_or("off"))?;
     let is_missing =
         |feature: &&'static Feature| !counts.contains_key(feature.guid) && allowed.has(feature.name);
     Ok(NEW_POOL_FEATURES.into_iter().filter(is_missing).collect())
@@ -56,9 +62,18 @@ pub fn check_feature(name: &str) -> Result<&'static Feature, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use device::RealMachine;
+
+    fn chosen(settings: &Settings, no_features: bool) -> Result<Vec<&'static Feature>, String> {
+        features(&RealMachine::default(), settings, no_features)
+    }
+
+    fn lacking(compatibility: Option<&str>, counts: &BTreeMap<String, u64>) -> Result<usize, String> {
+        missing(&RealMachine::default(), counts, compatibility).map(|all| all.len())
+    }
 
     fn names(settings: &Settings) -> Vec<&'static str> {
-        features(settings, false).expect("a choice").iter().map(|feature| feature.name).collect()
+        chosen(settings, false).expect("a choice").iter().map(|feature| feature.name).collect()
     }
 
     #[test]
@@ -68,18 +83,18 @@ mod tests {
         let with = |name: &str, on| Settings { features: vec![(name.to_owned(), on)], ..Settings::default() };
         assert!(!names(&with("sha512", false)).contains(&"sha512"));
         assert!(names(&with("bookmarks", true)).contains(&"bookmarks"));
-        assert!(features(&with("draid", true), false).is_err());
+        assert!(chosen(&with("draid", true), false).is_err());
         assert!(!names(&with("lz4_compress", false)).contains(&"lz4_compress"));
-        assert_eq!(features(&Settings::default(), true), Ok(Vec::new()));
+        assert_eq!(chosen(&Settings::default(), true), Ok(Vec::new()));
         let legacy = Settings { compatibility: Some("legacy".into()), ..Settings::default() };
         assert_eq!(names(&legacy), [""; 0]);
         let unreadable = Settings { compatibility: Some("no-such-file".into()), ..Settings::default() };
         let all: BTreeMap<String, u64> =
             NEW_POOL_FEATURES.iter().map(|feature| (feature.guid.to_owned(), 0)).collect();
-        assert_eq!(missing(&all, None), Ok(Vec::new()));
-        assert_eq!(missing(&BTreeMap::new(), None).map(|all| all.len()), Ok(NEW_POOL_FEATURES.len()));
-        assert_eq!(missing(&BTreeMap::new(), Some("legacy")), Ok(Vec::new()));
-        let error = features(&unreadable, false).expect_err("no file");
+        assert_eq!(lacking(None, &all), Ok(0));
+        assert_eq!(lacking(None, &BTreeMap::new()), Ok(NEW_POOL_FEATURES.len()));
+        assert_eq!(lacking(Some("legacy"), &BTreeMap::new()), Ok(0));
+        let error = chosen(&unreadable, false).expect_err("no file");
         assert_eq!(error, "could not read/parse feature file(s): no-such-file ");
     }
 }

@@ -1,11 +1,11 @@
 //! Making pools and adding to them.
 
+use crate::admit::{self, Allowance, Purpose};
 use crate::held::Held;
+use crate::props::{Occasion, Value, parse_dataset};
 use crate::settings::Settings;
+use crate::spec::{Layout, VdevSpec};
 use crate::{Holder, choice, refusal, support};
-use control::admit::{self, Allowance, Purpose};
-use control::props::{Occasion, Value, parse_dataset};
-use control::spec::{Layout, VdevSpec};
 use control::{DatasetKind, Failure, FailureKind, PoolAdd, PoolCreate, PoolInfo, VdevClass};
 use dsl::PropValue;
 use pool::{Pool, PoolSpec};
@@ -65,7 +65,8 @@ impl Holder {
         }
         admit::check_devices(Purpose::Create, name, &call.vdevs, &facts)?;
         admit::check_supported(&call.vdevs)?;
-        let features = choice::features(&settings, call.no_features).map_err(|reason| cannot(&reason))?;
+        let features = choice::features(&*self.machine, &settings, call.no_features)
+            .map_err(|reason| cannot(&reason))?;
         let spec = PoolSpec {
             name: name.to_owned(),
             vdevs: call.vdevs.iter().map(|v| new_vdev(v, settings.ashift)).collect(),
@@ -95,7 +96,7 @@ impl Holder {
             replication_mismatch: call.allow_replication_mismatch,
             forced: call.force,
         };
-        let now = crate::info::pool_info(&held).await;
+        let now = crate::info::pool_info(&*self.machine, &held).await;
         admit::check_spec(&call.vdevs, &facts, Some(&now), allow)?;
         if call.dry_run {
             return Ok(());
@@ -165,10 +166,10 @@ pub fn dataset_props(
         let parsed = parse_dataset(name, text, DatasetKind::Filesystem, Occasion::Creation);
         let (name, value) = parsed.map_err(|e| cannot(&e.to_string()))?;
         support::check(&name, &value, None).map_err(|reason| cannot(&reason))?;
-        let default = control::props::dataset_prop(&name).map(control::props::PropDef::default_value);
+        let default = crate::props::dataset_prop(&name).map(crate::props::PropDef::default_value);
         // Settings that cannot be other than they are need no place.
-        let fixed = control::props::dataset_prop(&name)
-            .is_some_and(|def| def.access == control::props::Access::AtCreation);
+        let fixed = crate::props::dataset_prop(&name)
+            .is_some_and(|def| def.access == crate::props::Access::AtCreation);
         if fixed && default.as_ref() == Some(&value) {
             continue;
         }

@@ -2,13 +2,14 @@
 
 use crate::create::{dataset_props, stored};
 use crate::mount_options::FOLLOWED;
-use crate::{Held, Holder, refusal, support};
-use control::props::{
+use crate::names;
+use crate::props::{
     Access, Occasion, Prop, Props, Source, Value, WRITTEN_SINCE, dataset_prop, parse_dataset,
 };
+use crate::{Held, Holder, refusal, support};
 use control::{
     DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetKind, DatasetList, DatasetSet,
-    Failure, FailureKind, names,
+    Failure, FailureKind,
 };
 use dmu::Objset;
 use dsl::{DatasetName, DslError, PoolSpace, PropValue, Property};
@@ -262,7 +263,7 @@ impl Holder {
         let def = dataset_prop(&call.property);
         let access = def.map(|def| def.access);
         let is_settable = access == Some(Access::Inherit) || (call.received && access == Some(Access::Set));
-        if !is_settable && !control::props::is_user_prop(&call.property) {
+        if !is_settable && !crate::props::is_user_prop(&call.property) {
             let reason = format!("'{}' property cannot be inherited", call.property);
             return Err(Failure::new(FailureKind::Invalid, reason));
         }

@@ -1,7 +1,7 @@
 //! Closing pools: export, destroy, and the daemon's end.
 
+use crate::props::Source;
 use crate::{Held, Holder, refusal};
-use control::props::Source;
 use control::{Failure, Said};
 use pool::PoolError;
 use std::path::PathBuf;
@@ -69,7 +69,7 @@ impl Holder {
     pub(super) async fn automatic_places(&self, held: &Held, root: &str) -> Vec<PathBuf> {
         let mut places = Vec::new();
         for mounted in self.mounts.list() {
-            if control::names::is_within(&mounted.dataset, root)
+            if crate::names::is_within(&mounted.dataset, root)
                 && let Ok(info) = self.dataset_info(held, &mounted.dataset).await
                 && info.props.get("mountpoint").is_some_and(|place| is_automatic(&place.source))
             {

@@ -1,6 +1,6 @@
 //! Features of a pool as properties.
 
-use control::props::{Prop, Props, Source};
+use crate::props::{Prop, Props, Source};
 use dsl::FEATURES;
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub fn props(counts: &BTreeMap<String, u64>) -> Props {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use control::props::POOL_FEATURES;
+    use crate::props::POOL_FEATURES;
 
     #[test]
     fn features_in_use_are_told_from_those_that_may_be() {

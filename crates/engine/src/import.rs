@@ -3,10 +3,10 @@
 use crate::candidates::missing_log_lines;
 use crate::held::Held;
 use crate::obstacle::{self, Obstacle};
+use crate::props::{Occasion, ctime};
 use crate::replay::ReplayTeller;
 use crate::settings::Settings;
 use crate::{Holder, refusal};
-use control::props::{Occasion, ctime};
 use control::{Failure, FailureKind, Imported, PoolImport};
 use pool::{ImportSpec, Pool, PoolError, find_pools};
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ impl Holder {
         let name = call.pool.as_str();
         let refuse = |kind, reason: &str| Failure::cannot(kind, "import", name, reason);
         if let Some(new) = &call.new_name {
-            control::names::check_new_pool(new).map_err(|e| refuse(FailureKind::Invalid, &e.to_string()))?;
+            crate::names::check_new_pool(new).map_err(|e| refuse(FailureKind::Invalid, &e.to_string()))?;
         }
         let cannot = |reason: &str| refuse(FailureKind::Invalid, reason);
         let settings = Settings::read(&call.props, Occasion::Import, &cannot)?;

@@ -1,26 +1,27 @@
 //! A pool as commands see it.
 
+use crate::props::{Prop, Source, Value};
 use crate::upgrade::VERSION_FEATURES;
 use crate::{Held, features, settings, vdevs};
-use control::props::{Prop, Source, Value};
 use control::{PoolHealth, PoolInfo, ReplayInfo, VdevClass, VdevInfo, VdevState};
+use device::Machine;
 use pool::{Pool, Replay};
 
 /// Everything about a pool that is held.
-pub async fn pool_info(held: &Held) -> PoolInfo {
+pub async fn pool_info(machine: &dyn Machine, held: &Held) -> PoolInfo {
     let mut info = bare(&held.pool).await;
     settings::put(&mut info.props, held).await;
     let load_guid = Prop { value: Value::Number(held.load_guid), source: Source::None };
     info.props.insert("load_guid".to_owned(), load_guid);
-    info.lacks_features = lacks_features(&held.pool).await;
+    info.lacks_features = lacks_features(machine, &held.pool).await;
     info.replays = held.pool.replays().into_iter().map(replay_info).collect();
     info
 }
 
 /// Whether there is something for `zpool upgrade` to enable.
-async fn lacks_features(pool: &Pool) -> bool {
+async fn lacks_features(machine: &dyn Machine, pool: &Pool) -> bool {
     let Ok(counts) = pool.dsl().features().await else { return false };
-    let missing = crate::choice::missing(&counts, pool.compatibility().as_deref());
+    let missing = crate::choice::missing(machine, &counts, pool.compatibility().as_deref());
     pool.version() >= VERSION_FEATURES
         && !pool.is_read_only()
         && missing.is_ok_and(|missing| !missing.is_empty())

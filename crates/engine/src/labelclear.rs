@@ -1,7 +1,7 @@
 //! Wiping the labels of a device.
 
+use crate::admit::Claim;
 use crate::{Holder, refusal};
-use control::admit::Claim;
 use control::{Failure, FailureKind, LabelClear};
 use device::OpenMode;
 use std::path::Path;

@@ -18,14 +18,17 @@
 //!   (test: `a_killed_daemon_brings_its_pools_back`).
 #![forbid(unsafe_code)]
 
+pub mod admit;
 mod cache;
 mod cachefile;
 mod candidates;
 mod choice;
+pub mod compat;
 mod create;
 mod datasets;
 mod destroy;
 mod features;
+pub mod foreign;
 mod front;
 mod held;
 mod import;
@@ -35,8 +38,11 @@ pub mod memory;
 mod mount_options;
 mod mounting;
 mod mounts;
+pub mod names;
+pub mod nice;
 mod obstacle;
 mod probe;
+pub mod props;
 pub mod refusal;
 mod rename;
 mod repair;
@@ -45,6 +51,7 @@ mod restore;
 mod runner;
 mod service;
 mod settings;
+pub mod spec;
 mod support;
 mod turns;
 mod upgrade;
@@ -167,7 +174,7 @@ impl Holder {
 
     /// The pool a dataset is in.
     fn pool_of(&self, dataset: &str) -> Result<Arc<Held>, Failure> {
-        let found = self.pools.read().get(control::names::pool_of(dataset)).cloned();
+        let found = self.pools.read().get(crate::names::pool_of(dataset)).cloned();
         found.ok_or_else(|| Failure::no_such_dataset(dataset))
     }
 

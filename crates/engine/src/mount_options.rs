@@ -1,7 +1,7 @@
 //! What the kernel is to allow on a mount: what properties say, and for this mount alone `zfs mount -o`.
 
 use crate::front::{AccessTimes, MountFlags};
-use control::props::{PropDef, Props, Value, dataset_prop};
+use crate::props::{PropDef, Props, Value, dataset_prop};
 
 /// What was said when something was mounted; it counts before properties, until it is unmounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub fn number(props: &Props, name: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use control::props::{Prop, Source};
+    use crate::props::{Prop, Source};
 
     fn parse(line: &str) -> Result<Given, String> {
         let words: Vec<String> = line.split(',').map(str::to_owned).collect();

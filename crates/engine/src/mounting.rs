@@ -2,9 +2,10 @@
 
 use crate::front::MountOptions;
 use crate::mount_options::{Given, is_on, number};
+use crate::names;
+use crate::props::Value;
 use crate::{Held, Holder, refusal};
-use control::props::Value;
-use control::{DatasetInfo, Failure, FailureKind, Mount, names};
+use control::{DatasetInfo, Failure, FailureKind, Mount};
 
 /// How mounting was asked for.
 #[derive(Clone, Copy)]

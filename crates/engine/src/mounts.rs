@@ -5,8 +5,9 @@
 
 use crate::front::{Front, MountFlags, MountOptions, Mounted};
 use crate::mount_options::Given;
+use crate::names;
 use crate::refusal;
-use control::{Failure, FailureKind, MountInfo, names};
+use control::{Failure, FailureKind, MountInfo};
 use parking_lot::Mutex;
 use pool::Filesystem;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! What devices are, and whose.
 
 use crate::Holder;
-use control::admit::{Claim, Facts, LeafFacts};
-use control::spec::VdevSpec;
+use crate::admit::{Claim, Facts, LeafFacts};
+use crate::spec::VdevSpec;
 use control::{Failure, FailureKind};
 use device::{Device, DeviceError, OpenMode};
 use futures::future::join_all;
@@ -53,9 +53,9 @@ impl Holder {
 
 /// What it holds that is no pool.
 async fn foreign(device: &Arc<dyn Device>) -> Option<&'static str> {
-    let bytes = (control::foreign::LOOK_BYTES as u64).min(device.info().size_bytes & !0xffff);
+    let bytes = (crate::foreign::LOOK_BYTES as u64).min(device.info().size_bytes & !0xffff);
     let start = device.read(LeafOffset::new(0), usize::try_from(bytes).ok()?).await.ok()?;
-    control::foreign::file_system(&start)
+    crate::foreign::file_system(&start)
 }
 
 /// What a label says of the pool it belongs to; that pool is not open here.

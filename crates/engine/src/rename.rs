@@ -1,7 +1,8 @@
 //! Renaming datasets, and moving what is mounted with them.
 
+use crate::names;
 use crate::{Held, Holder, refusal};
-use control::{DatasetRename, Failure, FailureKind, names};
+use control::{DatasetRename, Failure, FailureKind};
 
 impl Holder {
     pub(super) async fn rename_dataset(&self, call: DatasetRename) -> Result<(), Failure> {

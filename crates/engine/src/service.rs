@@ -1,5 +1,6 @@
 //! The engine as the daemon's service: every request where the [`crate::Runner`] has it done.
 
+use crate::names;
 use crate::restore::Absent;
 use crate::{Engine, Held, Holder, info, refusal, repair};
 use control::*;
@@ -257,7 +258,7 @@ impl Holder {
         let now_secs = self.env.wall_clock().as_secs();
         let mut all = Vec::new();
         for held in self.all() {
-            let mut pool = info::pool_info(&held).await;
+            let mut pool = info::pool_info(&*self.machine, &held).await;
             repair::put(&mut pool, &held, &mounted, now_secs).await;
             all.push(pool);
         }

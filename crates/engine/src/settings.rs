@@ -4,8 +4,8 @@
 //! and some last as long as this import (altroot, readonly, cachefile).
 
 use crate::cachefile::CacheFile;
+use crate::props::{Occasion, Prop, Props, Source, Value, is_user_prop, parse_pool, pool_prop};
 use crate::{Held, Holder, refusal};
-use control::props::{Occasion, Prop, Props, Source, Value, is_user_prop, parse_pool, pool_prop};
 use control::{Failure, FailureKind, PoolSet};
 use dsl::PropValue;
 use units::Ashift;
@@ -129,7 +129,7 @@ impl Holder {
             ("comment", value) => pool.set_comment(text(value)).await,
             ("compatibility", value) => {
                 let files = text(value).filter(|value| value != "off");
-                if let Err(reason) = control::compat::load(files.as_deref().unwrap_or("off")) {
+                if let Err(reason) = crate::compat::load(&*self.machine, files.as_deref().unwrap_or("off")) {
                     return Err(refuse(&reason));
                 }
                 pool.set_compatibility(files).await
@@ -171,7 +171,7 @@ impl Holder {
         let Some(name) = text(value) else { return Ok(None) };
         let refuse =
             |reason: String| Failure::cannot(FailureKind::Invalid, "set property for", &pool, &reason);
-        if control::names::pool_of(&name) != pool {
+        if crate::names::pool_of(&name) != pool {
             return Err(refuse(format!("'{name}' is an invalid name")));
         }
         let found = held.pool.dsl().resolve(&name).await;

@@ -1,6 +1,6 @@
 //! What this version does not do yet, refused by name instead of done by halves.
 
-use control::props::{Value, dataset_prop};
+use crate::props::{Value, dataset_prop};
 
 /// Properties that OpenZFS heeds, or passes on to somebody who does, and that nothing here heeds. A
 /// setting that changes nothing would be a promise that is not kept. A pool made elsewhere may have
@@ -35,7 +35,7 @@ const ENCRYPTION_OFF: u64 = 2;
 /// Whether a property can be set to this value on a dataset where it is `now`, if that is known; the
 /// reason if not. What it is anyway, it can be set to.
 pub fn check(name: &str, value: &Value, now: Option<&Value>) -> Result<(), String> {
-    let default = dataset_prop(name).map(control::props::PropDef::default_value);
+    let default = dataset_prop(name).map(crate::props::PropDef::default_value);
     if default.as_ref() == Some(value) || now == Some(value) {
         return Ok(());
     }
@@ -63,7 +63,7 @@ fn check_value(name: &str, value: &Value) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use control::props::{Access, DATASET_PROPS, Kind};
+    use crate::props::{Access, DATASET_PROPS, Kind};
 
     #[test]
     fn every_default_is_supported() {

@@ -14,7 +14,7 @@ impl Holder {
             let reason = "a pool of a numbered version cannot be upgraded yet";
             return Err(Failure::cannot(FailureKind::Unsupported, "upgrade", name, reason));
         }
-        let missing = missing(&held).await?;
+        let missing = self.missing(&held).await?;
         for feature in &missing {
             let enabled = held.pool.enable_feature(feature).await;
             enabled.map_err(|e| refusal::pool("upgrade", name, &e))?;
@@ -25,16 +25,16 @@ impl Holder {
 
     pub(super) async fn missing_features(&self, name: &str) -> Result<Vec<String>, Failure> {
         let held = self.pool(name)?;
-        Ok(names(&missing(&held).await?))
+        Ok(names(&self.missing(&held).await?))
     }
-}
 
-async fn missing(held: &Held) -> Result<Vec<&'static Feature>, Failure> {
-    let name = held.pool.name();
-    let counts = held.pool.dsl().features().await;
-    let counts = counts.map_err(|e| refusal::pool("upgrade", &name, &e.into()))?;
-    let found = choice::missing(&counts, held.pool.compatibility().as_deref());
-    found.map_err(|reason| Failure::cannot(FailureKind::Invalid, "upgrade", &name, &reason))
+    async fn missing(&self, held: &Held) -> Result<Vec<&'static Feature>, Failure> {
+        let name = held.pool.name();
+        let counts = held.pool.dsl().features().await;
+        let counts = counts.map_err(|e| refusal::pool("upgrade", &name, &e.into()))?;
+        let found = choice::missing(&*self.machine, &counts, held.pool.compatibility().as_deref());
+        found.map_err(|reason| Failure::cannot(FailureKind::Invalid, "upgrade", &name, &reason))
+    }
 }
 
 fn names(features: &[&'static Feature]) -> Vec<String> {

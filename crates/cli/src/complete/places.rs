@@ -3,7 +3,7 @@
 use super::Offer;
 use crate::args::Spec;
 use crate::program::Program;
-use control::props::{Access, DATASET_PROPS, Kind, POOL_PROPS, PropDef};
+use engine::props::{Access, DATASET_PROPS, Kind, POOL_PROPS, PropDef};
 
 /// Names that the daemon knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl<'a> Place<'a> {
     }
 }
 
-fn values(def: &PropDef) -> &'static [control::props::Choice] {
+fn values(def: &PropDef) -> &'static [engine::props::Choice] {
     match def.kind {
         Kind::Choice { words, .. } => words,
         _ => &[],

@@ -2,7 +2,7 @@
 
 use super::json::Json;
 use super::table::{Column, table};
-use control::props::{Kind, PropDef, Props, Source, Style, Value};
+use engine::props::{Kind, PropDef, Props, Source, Style, Value};
 
 /// One property of one thing.
 #[derive(Clone, Debug)]
@@ -92,7 +92,7 @@ pub fn print(rows: &[Row], fields: &[Field], scripted: bool) -> String {
 pub fn lookup(props: &Props, def: &PropDef) -> (Value, Source) {
     match props.get(def.name) {
         Some(prop) => (prop.value.clone(), prop.source.clone()),
-        None if def.access == control::props::Access::ReadOnly => (Value::Absent, Source::None),
+        None if def.access == engine::props::Access::ReadOnly => (Value::Absent, Source::None),
         None => (def.default_value(), Source::Default),
     }
 }
@@ -112,7 +112,7 @@ pub fn free_row(name: &str, property: &str, props: &Props, style: Style) -> Row 
     let value = match value {
         Value::Text(text) => text,
         // What was written since a snapshot: the only number that users do not set.
-        Value::Number(number) if style != Style::Exact => control::nice::number(number),
+        Value::Number(number) if style != Style::Exact => engine::nice::number(number),
         Value::Number(number) => number.to_string(),
         Value::Absent => "-".to_owned(),
     };
@@ -150,7 +150,7 @@ pub fn property_help(defs: &[PropDef]) -> String {
     let mut text = String::from("the following properties are supported:\n\n");
     text.push_str(&format!("\t{:<21}{:>4}   {}\n\n", "PROPERTY", "EDIT", "VALUES"));
     for def in defs {
-        let edit = if def.access == control::props::Access::ReadOnly { "NO" } else { "YES" };
+        let edit = if def.access == engine::props::Access::ReadOnly { "NO" } else { "YES" };
         text.push_str(&format!("\t{:<21}{edit:>4}   {}\n", def.name, values_help(def)));
     }
     text

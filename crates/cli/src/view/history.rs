@@ -8,7 +8,7 @@
 //! ```
 
 use crate::ls::names;
-use control::props::moment;
+use engine::props::moment;
 use ondisk::history::names as field;
 use ondisk::{NvList, NvValue};
 use std::collections::BTreeMap;

@@ -2,7 +2,8 @@
 
 use super::names::{NameStyle, vdev_name};
 use super::sections::{all_rows, flatten, heading, sections};
-use control::{IoCounters, PoolInfo, VdevClass, VdevInfo, nice};
+use control::{IoCounters, PoolInfo, VdevClass, VdevInfo};
+use engine::nice;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

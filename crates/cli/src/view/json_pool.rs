@@ -5,7 +5,8 @@ use super::json::Json;
 use super::names::{NameStyle, vdev_name};
 use super::sections::sections;
 use super::status::state_word;
-use control::{PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, VdevClass, VdevInfo, VdevKind, nice};
+use control::{PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, VdevClass, VdevInfo, VdevKind};
+use engine::nice;
 
 /// How numbers and vdevs are shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -202,7 +203,7 @@ fn scan_stats(scan: ScanInfo, style: JsonStyle) -> Json {
     let time = |secs| match (style.as_int, style.exact) {
         (true, _) => Json::Number(secs),
         (_, true) => Json::text(secs.to_string()),
-        _ => Json::text(control::props::ctime(secs)),
+        _ => Json::text(engine::props::ctime(secs)),
     };
     Json::object()
         .with("function", Json::text(function))

@@ -2,8 +2,8 @@
 
 use super::names::{NameStyle, vdev_name};
 use super::sections::{flatten, heading};
-use control::spec::{Layout, VdevSpec};
 use control::{PoolInfo, VdevClass};
+use engine::spec::{Layout, VdevSpec};
 use std::fmt::Write;
 
 const CLASSES: [VdevClass; 6] = [

@@ -7,8 +7,9 @@ use super::names::vdev_name;
 use super::sections::{Section, all_rows, flatten, sections};
 use super::status::state_word;
 use super::table::{Column, padded_line, tabbed_line, table};
-use control::props::{PropDef, Source, Style, is_feature, is_user_prop, pool_prop};
-use control::{PoolInfo, VdevClass, VdevInfo, nice};
+use control::{PoolInfo, VdevClass, VdevInfo};
+use engine::nice;
+use engine::props::{PropDef, Source, Style, is_feature, is_user_prop, pool_prop};
 
 /// A column of the list.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! `zpool import --replay-plan`.
 
-use control::nice;
+use engine::nice;
 use pool::{ReplayPlan, Stopped};
 use std::collections::BTreeMap;
 use std::fmt::Write;

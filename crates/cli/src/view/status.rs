@@ -3,10 +3,11 @@
 use super::condition::{Condition, PAGES, condition};
 use super::names::{NameStyle, vdev_name};
 use super::sections::{all_rows, flatten, heading, sections};
-use control::props::ctime;
 use control::{
-    PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, VdevAux, VdevClass, VdevInfo, VdevState, nice,
+    PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, VdevAux, VdevClass, VdevInfo, VdevState,
 };
+use engine::nice;
+use engine::props::ctime;
 use std::fmt::Write;
 
 /// What to show.

@@ -1,7 +1,7 @@
 //! The pool of the captured sessions, and the captures themselves.
 
-use control::props::{Prop, Props, Source, Value};
 use control::{IoCounters, PoolHealth, PoolInfo, ReplayInfo, VdevClass, VdevInfo, VdevKind};
+use engine::props::{Prop, Props, Source, Value};
 
 const MIB: u64 = 1 << 20;
 

@@ -3,8 +3,9 @@
 use super::get::Row;
 use super::names::{NameStyle, vdev_name};
 use super::status::state_word;
-use control::props::Source;
-use control::{PoolInfo, VdevInfo, nice};
+use control::{PoolInfo, VdevInfo};
+use engine::nice;
+use engine::props::Source;
 
 /// Names of the properties, in order.
 pub const NAMES: [&str; 24] = [

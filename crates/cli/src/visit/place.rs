@@ -31,7 +31,7 @@ impl Place {
 
     /// The pool.
     pub fn pool(&self) -> &str {
-        control::names::pool_of(&self.dataset)
+        engine::names::pool_of(&self.dataset)
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
-use control::{DatasetCreate, Failure, FailureKind, names};
+use control::{DatasetCreate, Failure, FailureKind};
+use engine::names;
 
 pub const COMMAND: Command = Command::new(
     Spec {
@@ -43,7 +44,7 @@ fn read(args: &Args) -> Result<DatasetCreate, Stop> {
     let mut call =
         DatasetCreate { parents: args.has('p'), no_mount: args.has('u'), ..DatasetCreate::default() };
     if let Some(text) = args.value('V') {
-        let bytes = control::nice::parse(text);
+        let bytes = engine::nice::parse(text);
         call.volume_bytes = Some(bytes.or_else(|e| usage(format!("bad volume size '{text}': {e}")))?);
     }
     for text in args.values('o') {

@@ -7,9 +7,7 @@ use crate::session::{Outcome, Session, Stop, usage};
 use crate::view::get::{self, ALL_FIELDS, Field, Row, free_row, property_help};
 use crate::view::json::{Json, document};
 use control::DatasetInfo;
-use control::props::{
-    Access, DATASET_PROPS, Source, Style, Value, WRITTEN_SINCE, dataset_prop, is_user_prop,
-};
+use engine::props::{Access, DATASET_PROPS, Source, Style, Value, WRITTEN_SINCE, dataset_prop, is_user_prop};
 
 const AS_INT: &str = "json-int";
 
@@ -83,7 +81,7 @@ pub fn json_head(dataset: &DatasetInfo, as_int: bool) -> Json {
     Json::object()
         .with("name", Json::text(&dataset.name))
         .with("type", Json::text(dataset.kind.word().to_uppercase()))
-        .with("pool", Json::text(control::names::pool_of(&dataset.name)))
+        .with("pool", Json::text(engine::names::pool_of(&dataset.name)))
         .with("createtxg", Json::number(dataset.createtxg, as_int))
 }
 
@@ -151,7 +149,7 @@ fn rows_of(dataset: &DatasetInfo, wanted: &str, style: Style) -> Vec<Row> {
 
 /// Everything that applies; facts that are not known are left out.
 fn all_rows(dataset: &DatasetInfo, style: Style) -> Vec<Row> {
-    let told = |def: &&control::props::PropDef| {
+    let told = |def: &&engine::props::PropDef| {
         let (value, _) = get::lookup(&dataset.props, def);
         def.applies.to(dataset.kind) && (def.access != Access::ReadOnly || value != Value::Absent)
     };

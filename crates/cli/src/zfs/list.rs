@@ -7,8 +7,9 @@ use crate::session::{Outcome, Session, Stop, usage};
 use crate::view::get::{self, Row, free_row};
 use crate::view::json::{Json, document};
 use crate::view::table::{Column, table};
-use control::props::{PropDef, Style, Value, WRITTEN_SINCE, dataset_prop, is_user_prop};
-use control::{DatasetInfo, names};
+use control::DatasetInfo;
+use engine::names;
+use engine::props::{PropDef, Style, Value, WRITTEN_SINCE, dataset_prop, is_user_prop};
 use std::cmp::Ordering;
 
 const AS_INT: &str = "json-int";
@@ -91,7 +92,7 @@ fn row(dataset: &DatasetInfo, pick: &Pick, style: Style) -> Option<Row> {
         Pick::Name => None,
         Pick::Known(def) if !def.applies.to(dataset.kind) => Some(Row {
             value: "-".to_owned(),
-            source: control::props::Source::None,
+            source: engine::props::Source::None,
             ..get::row(&dataset.name, def, &dataset.props, style)
         }),
         Pick::Known(def) => Some(get::row(&dataset.name, def, &dataset.props, style)),

@@ -1,8 +1,8 @@
 //! Which datasets a command line means.
 
 use crate::session::{Session, Stop, usage};
-use control::props::WRITTEN_SINCE;
 use control::{DatasetInfo, DatasetKind, DatasetList, Failure};
+use engine::props::WRITTEN_SINCE;
 
 /// Kinds of datasets, by `-t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

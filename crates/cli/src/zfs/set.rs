@@ -5,8 +5,8 @@ use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
 use crate::view::get::property_help;
-use control::props::{Access, DATASET_PROPS, dataset_prop, is_user_prop};
 use control::{DatasetInherit, DatasetSet, Failure, FailureKind};
+use engine::props::{Access, DATASET_PROPS, dataset_prop, is_user_prop};
 
 pub const SET: Command = Command::new(
     Spec {

@@ -6,8 +6,8 @@ use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
 use crate::view::layout::layout;
 use crate::view::names::NameStyle;
-use control::props::{is_feature, is_user_prop, pool_prop};
 use control::{Failure, FailureKind, PoolCreate};
+use engine::props::{is_feature, is_user_prop, pool_prop};
 
 pub const COMMAND: Command = Command::new(
     Spec {
@@ -98,7 +98,7 @@ pub fn pool_property(text: &str, flag: char) -> Result<(String, String), Stop> {
 /// A bad ashift is told while vdevs are made, before anything else about them.
 pub fn check_ashift(props: &[(String, String)]) -> Result<(), Stop> {
     let Some((_, text)) = props.iter().rev().find(|(name, _)| name == "ashift") else { return Ok(()) };
-    let line = match control::nice::parse(text) {
+    let line = match engine::nice::parse(text) {
         Ok(0 | 9..=16) => return Ok(()),
         Ok(value) => {
             format!("invalid 'ashift={value}' property: only values between 9 and 16 are allowed.")

@@ -1,9 +1,9 @@
 //! From the word for a device to its full path.
 
 use crate::session::Stop;
-use control::spec::{self, VdevSpec};
 use control::{Failure, FailureKind};
 use engine::refusal::words;
+use engine::spec::{self, VdevSpec};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;

@@ -10,8 +10,8 @@ use crate::view::json::{Json, document};
 use crate::view::json_pool::{JsonStyle, pool_head, vdev_head};
 use crate::view::names::{NameStyle, find_vdev, vdev_name};
 use crate::view::vdev_props;
-use control::props::{POOL_FEATURES, POOL_PROPS, Style, is_user_prop, pool_prop};
 use control::{Failure, FailureKind, PoolInfo, VdevInfo};
+use engine::props::{POOL_FEATURES, POOL_PROPS, Style, is_user_prop, pool_prop};
 
 const AS_INT: &str = "json-int";
 const KEY_GUID: &str = "json-pool-key-guid";
@@ -162,7 +162,7 @@ fn pool_rows(pool: &PoolInfo, wanted: &str, style: Style) -> Result<Vec<Row>, St
                 name: pool.name.clone(),
                 property: "name".to_owned(),
                 value: pool.name.clone(),
-                source: control::props::Source::None,
+                source: engine::props::Source::None,
             }),
             (_, Some(def)) => rows.push(known(def)),
             _ if is_user_prop(word) || word.starts_with("feature@") => rows.push(free(word)),

@@ -10,8 +10,8 @@ use crate::view::import::candidate;
 use crate::view::names::NameStyle;
 use crate::view::replay_plan;
 use crate::visit::{Access, Visit};
-use control::props::ctime;
 use control::{Failure, FailureKind, ImportCandidate, ImportScan, Imported, PoolImport};
+use engine::props::ctime;
 use engine::refusal;
 use ondisk::{NvList, NvValue};
 

@@ -1,7 +1,7 @@
 //! `[interval [count]]` and `-T`: commands that print again and again.
 
 use crate::session::{Stop, usage};
-use control::props::ctime;
+use engine::props::ctime;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How often to print.

@@ -5,7 +5,7 @@ use crate::program::Command;
 use crate::session::{Outcome, Session, usage};
 use crate::view::get::property_help;
 use control::PoolSet;
-use control::props::POOL_PROPS;
+use engine::props::POOL_PROPS;
 
 pub const COMMAND: Command = Command::new(
     Spec {

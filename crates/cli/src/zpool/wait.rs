@@ -4,8 +4,8 @@ use super::pools::{all, find};
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
-use control::props::{Prop, Value};
 use control::{PoolInfo, ScanFunction};
+use engine::props::{Prop, Value};
 use std::time::Duration;
 
 /// So often the daemon is asked.
@@ -104,7 +104,7 @@ pub fn wait(session: &Session, pools: &[PoolInfo], activities: &[Activity]) -> R
 mod tests {
     use super::*;
     use crate::view::testing::p1;
-    use control::props::Source;
+    use engine::props::Source;
 
     #[test]
     fn freeing_is_waited_for_while_something_is_left_that_is_known() {

@@ -1,10 +1,11 @@
 //! A service that keeps pools as trees in memory: everything about commands can be tested
 //! on it, and nothing about data. Its devices are real files, whose sizes count.
 
-use control::admit::{self, Allowance, Claim, Facts, LeafFacts, Purpose};
-use control::props::{Occasion, Prop, Props, Source, Value, parse_dataset, parse_pool};
-use control::spec::{Layout, VdevSpec};
 use control::*;
+use engine::admit::{self, Allowance, Claim, Facts, LeafFacts, Purpose};
+use engine::names;
+use engine::props::{Occasion, Prop, Props, Source, Value, parse_dataset, parse_pool};
+use engine::spec::{Layout, VdevSpec};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Mutex;

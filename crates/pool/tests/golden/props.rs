@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use control::props::{Kind, Style, Value, dataset_prop};
 use dsl::props::{DefaultValue, prop};
 use dsl::{DatasetName, Dsl, PropValue, Property};
+use engine::props::{Kind, Style, Value, dataset_prop};
 use ondisk::dsl::used;
 use oracle::golden;
 

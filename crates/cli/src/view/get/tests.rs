@@ -1,7 +1,7 @@
 use super::*;
 use crate::view::testing::{captured, p1};
 use crate::view::vdev_props;
-use control::props::pool_prop;
+use engine::props::pool_prop;
 
 fn rows(names: &str, style: Style) -> Vec<Row> {
     let pool = p1();

@@ -1,6 +1,6 @@
 use super::*;
 use crate::view::testing::{captured, p1};
-use control::spec;
+use engine::spec;
 
 fn specs(words: &str) -> Vec<VdevSpec> {
     let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();

@@ -18,7 +18,7 @@
 mod replication;
 
 use crate::spec::{Layout, VdevSpec};
-use crate::{Failure, FailureKind, PoolInfo, VdevClass};
+use control::{Failure, FailureKind, PoolInfo, VdevClass};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

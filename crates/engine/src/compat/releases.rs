@@ -79,6 +79,7 @@ mod tests {
     use super::*;
     use crate::compat::{SHARED_DIR, parse, read};
     use crate::props::is_feature;
+    use device::RealMachine;
     use oracle::needs::Need;
     use std::path::Path;
 
@@ -89,7 +90,7 @@ mod tests {
             return;
         }
         for name in RELEASES.iter().flat_map(|release| release.names) {
-            let text = read(&Path::new(SHARED_DIR).join(name)).expect("a file");
+            let text = read(&RealMachine::default(), &Path::new(SHARED_DIR).join(name)).expect("a file");
             assert_eq!(features_of(name).expect("a release"), parse(&text).0, "{name}");
         }
     }

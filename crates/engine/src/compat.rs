@@ -8,6 +8,7 @@
 mod releases;
 
 use crate::props::is_feature;
+use device::Machine;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -41,11 +42,11 @@ impl Allowed {
 ///
 /// # Errors
 /// The line to print, when a file cannot be read or names a feature there is not.
-pub fn load(value: &str) -> Result<Allowed, String> {
-    load_from(value, Path::new(LOCAL_DIR), Path::new(SHARED_DIR))
+pub fn load(machine: &dyn Machine, value: &str) -> Result<Allowed, String> {
+    load_from(machine, value, Path::new(LOCAL_DIR), Path::new(SHARED_DIR))
 }
 
-fn load_from(value: &str, local: &Path, shared: &Path) -> Result<Allowed, String> {
+fn load_from(machine: &dyn Machine, value: &str, local: &Path, shared: &Path) -> Result<Allowed, String> {
     match value {
         "" | "off" => return Ok(Allowed::All),
         "legacy" => return Ok(Allowed::Only(BTreeSet::new())),
@@ -53,12 +54,14 @@ fn load_from(value: &str, local: &Path, shared: &Path) -> Result<Allowed, String
     }
     let (mut left, mut bad_files, mut bad_words) = (None::<BTreeSet<String>>, String::new(), String::new());
     for name in value.split(',').filter(|name| !name.is_empty()) {
-        let names = if let Some(text) = read(&local.join(name)) {
+        let names = if let Some(text) = read(machine, &local.join(name)) {
             let (names, unknown) = parse(&text);
             unknown.iter().for_each(|word| bad_words.push_str(&format!("{word} ")));
             Some(names)
         } else {
-            read(&shared.join(name)).map(|text| parse(&text).0).or_else(|| releases::features_of(name))
+            read(machine, &shared.join(name))
+                .map(|text| parse(&text).0)
+                .or_else(|| releases::features_of(name))
         };
         let Some(names) = names else {
             bad_files.push_str(&format!("{name} "));
@@ -80,8 +83,8 @@ fn load_from(value: &str, local: &Path, shared: &Path) -> Result<Allowed, String
 }
 
 /// A file that is not too large and ends with its last line.
-fn read(path: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
+fn read(machine: &dyn Machine, path: &Path) -> Option<String> {
+    let text = String::from_utf8(machine.read(path).ok()?).ok()?;
     (text.ends_with('\n') && text.len() <= FILE_MAX_BYTES).then_some(text)
 }
 
@@ -98,6 +101,7 @@ fn parse(text: &str) -> (BTreeSet<String>, Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use device::RealMachine;
 
     fn names(allowed: Allowed) -> Vec<String> {
         match allowed {
@@ -118,7 +122,7 @@ mod tests {
         write(local.join("two"), "sha512\nlz4_compress edonr\n");
         write(local.join("wrong"), "sha512 sha513\n");
         write(local.join("torn"), "sha512");
-        let load = |value| load_from(value, &local, &shared).map(names);
+        let load = |value| load_from(&RealMachine::default(), value, &local, &shared).map(names);
         assert_eq!(load("off"), Ok(vec!["*".to_owned()]));
         assert_eq!(load("legacy"), Ok(vec![]));
         assert_eq!(load("one").expect("read"), ["bookmarks", "lz4_compress", "sha512"]);

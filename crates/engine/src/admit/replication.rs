@@ -3,7 +3,7 @@
 
 use super::Facts;
 use crate::spec::{Layout, VdevSpec};
-use crate::{PoolInfo, VdevClass, VdevInfo, VdevKind};
+use control::{PoolInfo, VdevClass, VdevInfo, VdevKind};
 
 /// Sizes may differ by less than this.
 const SIZE_FUZZ_BYTES: u64 = 16 << 20;

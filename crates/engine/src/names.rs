@@ -4,6 +4,8 @@
 //! is the pool's and starts with a letter. Names that a vdev specification could be
 //! mistaken for are reserved.
 
+pub use control::pool_of;
+
 /// Names are shorter than this, pool and all.
 pub const NAME_MAX_BYTES: usize = 256;
 /// Pool names leave room for the two hidden components a pool's origin snapshot is made of.
@@ -107,11 +109,6 @@ pub fn check_dataset(name: &str) -> Result<(), NameError> {
         Some(c) => Err(NameError::Character(c)),
         None => Ok(()),
     }
-}
-
-/// The pool a dataset is in.
-pub fn pool_of(dataset: &str) -> &str {
-    dataset.split(['/', '@', '#']).next().unwrap_or(dataset)
 }
 
 /// The dataset that holds this one; none for a pool's root.
