@@ -148,7 +148,4 @@ pub struct ImportCandidate {
     /// They are needed for changing the pool only.
     #[serde(default)]
     pub readable: bool,
-    /// What is under way on its devices, which has to end before it can be opened here.
-    #[serde(default)]
-    pub under_way: Option<String>,
 }

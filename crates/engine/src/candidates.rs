@@ -1,6 +1,6 @@
 //! Finding pools to import, and telling what is wrong with them.
 
-use crate::obstacle::{self, Obstacle};
+use crate::obstacle;
 use crate::{Holder, info};
 use control::{
     Failure, ImportCandidate, ImportScan, PoolHealth, PoolInfo, VdevAux, VdevClass, VdevInfo, VdevKind,
@@ -87,17 +87,10 @@ impl Holder {
             (pool.root.state, pool.root.aux) = (VdevState::CantOpen, VdevAux::UnsupFeature);
         }
         let mut unsupported_features: Vec<String> = missing.iter().map(ToString::to_string).collect();
-        let under_way = match obstacle {
-            Some(Obstacle::UnderWay(what)) => Some(what.to_owned()),
-            Some(Obstacle::Feature(feature)) => {
-                unsupported_features.push(feature);
-                None
-            }
-            None => None,
-        };
+        unsupported_features.extend(obstacle);
         let other_host = candidate.pool.hostid != 0 && candidate.pool.hostid != self.host().id;
         let foreign = candidate.pool.state == PoolState::Active && other_host;
-        ImportCandidate { pool, destroyed, foreign, unsupported_features, readable, under_way }
+        ImportCandidate { pool, destroyed, foreign, unsupported_features, readable }
     }
 
     async fn try_import(&self, candidate: &Candidate, paths: &[PathBuf]) -> Result<Arc<Pool>, PoolError> {

@@ -2,7 +2,7 @@
 
 use crate::candidates::missing_log_lines;
 use crate::held::Held;
-use crate::obstacle::{self, Obstacle};
+use crate::obstacle;
 use crate::props::{Occasion, ctime};
 use crate::replay::ReplayTeller;
 use crate::settings::Settings;
@@ -132,8 +132,7 @@ impl Holder {
                 failure.telling(unsupported_lines(&features, *readable))
             }
             error => match obstacle::obstacle(error) {
-                Some(Obstacle::Feature(feature)) => failure.telling(unsupported_lines(&[feature], false)),
-                Some(Obstacle::UnderWay(what)) => failure.and(what).and(obstacle::WAIT),
+                Some(feature) => failure.telling(unsupported_lines(&[feature], false)),
                 None => failure,
             },
         }

@@ -2,9 +2,9 @@
 
 use control::{IoCounters, VdevAux, VdevClass, VdevInfo, VdevKind, VdevState, VdevStats};
 use metaslab::{Class, SpaceFigures};
-use pool::Pool;
+use pool::{Auxiliary, Pool};
 use std::sync::Arc;
-use vdev::{Bias, Leaf, LeafKind, StatsSnapshot, Top, TopKind};
+use vdev::{Bias, Leaf, LeafKind, Node, NodeKind, StatsSnapshot, Top};
 
 /// Labels and boot area: what a device is larger by than its space.
 const LABELS_BYTES: u64 = units::LABEL_START_BYTES + units::LABEL_END_BYTES;
@@ -44,25 +44,68 @@ fn add(a: IoCounters, b: IoCounters) -> IoCounters {
 fn top_info(pool: &Pool, top: &Arc<Top>) -> VdevInfo {
     let id = u64::from(top.id().get());
     let class = class_of(top.config().bias);
-    let mut info = match (top.kind(), top.leaves()) {
-        (TopKind::Hole, _) => return VdevInfo::new(VdevKind::Hole, id, top.guid().get(), VdevClass::Normal),
-        (TopKind::Leaf, [leaf]) => leaf_info(leaf, id, class),
-        (kind, leaves) => {
-            let kind = match kind {
-                TopKind::Raidz { parity } => VdevKind::Raidz { parity },
-                TopKind::Leaf | TopKind::Mirror | TopKind::Hole => VdevKind::Mirror,
-            };
-            let mut group = VdevInfo::new(kind, id, top.guid().get(), class);
-            let leaves = leaves.iter().enumerate();
-            group.children = leaves.map(|(place, leaf)| leaf_info(leaf, place as u64, class)).collect();
-            group.stats = counters(&top.stats().snapshot());
-            group
+    let mut info = match top.node() {
+        Node::Hole => return VdevInfo::new(VdevKind::Hole, id, top.guid().get(), VdevClass::Normal),
+        Node::Leaf(leaf) => leaf_info(leaf, id, class),
+        group @ Node::Group(_) => {
+            VdevInfo { stats: counters(&top.stats().snapshot()), ..group_info(group, id, class) }
         }
     };
-    let (state, aux) = top.state();
-    (info.state, info.aux) = (state_of(state), aux_of(aux));
     info.ashift = u64::from(top.ashift().get());
     put_space(pool, top, &mut info);
+    info
+}
+
+fn node_info(node: &Node, id: u64, class: VdevClass) -> VdevInfo {
+    match node {
+        Node::Leaf(leaf) => leaf_info(leaf, id, class),
+        Node::Hole | Node::Group(_) => group_info(node, id, class),
+    }
+}
+
+fn group_info(node: &Node, id: u64, class: VdevClass) -> VdevInfo {
+    let kind = match node.kind() {
+        NodeKind::Raidz { parity } => VdevKind::Raidz { parity },
+        NodeKind::Replacing => VdevKind::Replacing,
+        NodeKind::Spare => VdevKind::Spare,
+        NodeKind::Leaf | NodeKind::Mirror | NodeKind::Hole => VdevKind::Mirror,
+    };
+    let mut info = VdevInfo::new(kind, id, node.guid().get(), class);
+    let children = node.children().iter().zip(0..);
+    info.children = children.map(|(child, place)| node_info(child, place, class)).collect();
+    let (state, aux) = node.state();
+    (info.state, info.aux) = (state_of(state), aux_of(aux));
+    info
+}
+
+/// Hot spares: those that wait, and those that are at work as a leaf, too.
+pub fn spares(pool: &Pool) -> Vec<VdevInfo> {
+    let leaves = pool.vdevs().leaves();
+    let is_at_work = |guid| leaves.iter().any(|leaf| leaf.guid() == guid && leaf.config().is_spare);
+    let spares = pool.spares().into_iter().zip(0..).map(|(spare, place)| {
+        let mut info = auxiliary_info(&spare, place, VdevClass::Spare);
+        if is_at_work(spare.guid) {
+            info.aux = VdevAux::Spared;
+        }
+        info
+    });
+    spares.collect()
+}
+
+/// Cache devices. Nothing is kept there.
+pub fn caches(pool: &Pool) -> Vec<VdevInfo> {
+    let caches = pool.caches().into_iter().zip(0..);
+    caches.map(|(cache, place)| auxiliary_info(&cache, place, VdevClass::Cache)).collect()
+}
+
+fn auxiliary_info(auxiliary: &Auxiliary, place: u64, class: VdevClass) -> VdevInfo {
+    let kind = if auxiliary.is_disk { VdevKind::Disk } else { VdevKind::File };
+    let mut info = VdevInfo::new(kind, place, auxiliary.guid.get(), class);
+    info.path = Some(auxiliary.path.to_string_lossy().into_owned());
+    info.whole_disk = auxiliary.whole_disk;
+    if !auxiliary.is_there {
+        (info.state, info.aux) = (VdevState::CantOpen, VdevAux::OpenFailed);
+    }
     info
 }
 

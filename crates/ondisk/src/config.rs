@@ -111,6 +111,8 @@ pub const FAULTED: &str = "faulted";
 pub const DEGRADED: &str = "degraded";
 /// A leaf was pulled out.
 pub const REMOVED: &str = "removed";
+/// A spare is to be let go of once the leaf has everything again.
+pub const UNSPARE: &str = "unspare";
 /// A leaf was not there.
 pub const NOT_PRESENT: &str = "not_present";
 /// Why a leaf faulted.

@@ -294,7 +294,7 @@ pub fn about_config(key: &str) -> &'static str {
             "object for properties of its own"
         }
         "alloc_bias" | "alloc_class" => "kind of blocks that go there",
-        "DTL" => "object that lists groups it missed",
+        "DTL" => "object that lists txgs it missed",
         "comment" => "the administrator's remark",
         "compatibility" => "which features may be enabled",
         _ => "",

@@ -3,7 +3,7 @@
 use dmu::zap::{Zap, ZapSpec, ZapValue, int_name};
 use ondisk::{NvList, ObjectType};
 use units::{Guid, ObjectId, Txg};
-use vdev::{Bias, PoolConfig, PoolState, Top, VdevTree};
+use vdev::{Bias, Leaf, PoolConfig, PoolState, Top, VdevTree};
 
 use dmu::{DnodeSpec, Tx};
 use dsl::Dsl;
@@ -136,13 +136,17 @@ pub(crate) async fn store(dsl: &Dsl, tx: &Tx, config: &Config, vdevs: &VdevTree)
 
 /// Reads the configuration back.
 pub(crate) async fn load(dsl: &Dsl) -> Result<NvList, PoolError> {
-    let object = dsl.directory_object("config").await?;
+    load_packed(dsl, dsl.directory_object("config").await?).await
+}
+
+/// Reads a packed list from its object.
+pub(crate) async fn load_packed(dsl: &Dsl, object: ObjectId) -> Result<NvList, PoolError> {
     let damaged = |what: &str| PoolError::Damaged { object, what: what.into() };
     let dnode = dsl.mos().hold(object).await?;
     let bonus = dnode.bonus();
     let size = bonus.get(..8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
     let limit = (dnode.max_block().get() + 1) * u64::from(dnode.block_bytes());
-    let size = size.filter(|&size| size <= limit).ok_or_else(|| damaged("size of the configuration"))?;
+    let size = size.filter(|&size| size <= limit).ok_or_else(|| damaged("size of a packed list"))?;
     let mut packed = vec![0; size as usize];
     dnode.read(0, &mut packed).await?;
     NvList::decode(&packed).map_err(|e| damaged(&e.to_string()))
@@ -194,6 +198,21 @@ pub(crate) async fn make_vdev_zaps(dsl: &Dsl, tx: &Tx, vdevs: &VdevTree) -> Resu
             }
         }
     }
+    Ok(())
+}
+
+/// Takes away the object for the properties of a leaf that leaves the pool.
+pub(crate) async fn forget_leaf_zap(dsl: &Dsl, tx: &Tx, leaf: &Leaf) -> Result<(), PoolError> {
+    let object = leaf.config().leaf_zap;
+    if object == 0 {
+        return Ok(());
+    }
+    if let Some(map) = dsl.directory().lookup_u64(VDEV_ZAP_MAP).await? {
+        let map = Zap::hold(dsl.mos(), ObjectId::new(map)).await?;
+        map.remove(tx, int_name(object).as_bytes()).await?;
+    }
+    dsl.mos().free_object(tx, ObjectId::new(object)).await?;
+    leaf.set_config(|config| config.leaf_zap = 0);
     Ok(())
 }
 

@@ -29,7 +29,7 @@ use crate::memory::MemoryParts;
 use crate::pool::Parts;
 use crate::shared::brt::Brt;
 use crate::shared::ddt::{self, Ddt};
-use crate::space::maps::{SpaceMaps, load_missed};
+use crate::space::maps::{SpaceMaps, load_dtls};
 use crate::{MissingFeature, Pool, PoolError, Tuning};
 
 /// Which pool to import, and how.
@@ -99,6 +99,7 @@ impl Pool {
         owner::check(&env, &candidate, spec, &tuning).await?;
         let pool = open_newest(&env, &candidate, spec, &tuning).await?;
         pool.load_autotrim().await?;
+        pool.load_auxiliaries(&candidate).await;
         if !pool.read_only {
             if let Err(error) = pool.claim_logs(spec.without_logs).await {
                 pool.close_devices().await;
@@ -322,7 +323,7 @@ async fn assemble(
     }
     mapped.retain(|top| !spec.read_only || top.config().metaslab_array != 0);
     space_maps.load(&dsl, &zio, &mapped).await?;
-    load_missed(&dsl, &vdevs).await?;
+    load_dtls(&dsl, &vdevs).await?;
     let deferred = Bpobj::open(dsl.mos(), dsl.directory_object("sync_bplist").await?).await?;
     let read_only = spec.read_only;
     let brt = if read_only { Brt::default() } else { Brt::load(&dsl).await? };

@@ -9,9 +9,11 @@
 #![forbid(unsafe_code)]
 
 mod add;
+mod auxiliary;
 mod config;
 mod create;
 mod dataset;
+mod detach;
 mod errlog;
 mod error;
 mod facts;
@@ -26,6 +28,7 @@ mod shared;
 mod space;
 mod txg;
 
+pub use auxiliary::Auxiliary;
 pub use config::Host;
 pub use create::PoolSpec;
 pub use dataset::files::Filesystem;

@@ -15,9 +15,10 @@ use futures::future::{Either, select};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::{Mutex, RwLock};
 use units::{Guid, ObjsetId, Txg, VdevId};
-use vdev::{PoolState, VdevTree};
+use vdev::{Leaf, PoolState, VdevTree};
 use zio::Zio;
 
+use crate::auxiliary::Auxiliaries;
 use crate::config::{self, Config};
 use crate::dataset::open::OpenDataset;
 use crate::errlog::Errors;
@@ -124,6 +125,10 @@ pub struct Pool {
     pub(crate) adding: async_lock::Mutex<()>,
     /// Vdevs that the txg being synced has added.
     pub(crate) joined: Mutex<Vec<VdevId>>,
+    /// Leaves that the txg being synced took out of their vdevs.
+    pub(crate) detached: Mutex<Vec<Arc<Leaf>>>,
+    /// Hot spares and cache devices.
+    pub(crate) auxiliaries: Mutex<Auxiliaries>,
     stopping: AtomicBool,
     /// No txg turns any more.
     has_stopped: AtomicBool,
@@ -194,6 +199,8 @@ impl Pool {
             reopening: async_lock::Mutex::new(()),
             adding: async_lock::Mutex::new(()),
             joined: Mutex::default(),
+            detached: Mutex::default(),
+            auxiliaries: Mutex::default(),
             stopping: AtomicBool::new(false),
             has_stopped: AtomicBool::new(parts.read_only),
             stopped: Event::new(),

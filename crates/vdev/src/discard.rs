@@ -4,7 +4,7 @@ use futures::future::join_all;
 use units::VdevOffset;
 
 use crate::leaf::block_on_leaf;
-use crate::{Top, TopKind, VdevError};
+use crate::{NodeKind, Top, VdevError};
 
 impl Top {
     /// Says that nobody wants these bytes any more: each leaf's share of them is discarded where
@@ -24,9 +24,9 @@ impl Top {
     fn share_of_leaves(&self, offset: VdevOffset, len: u64) -> Option<(VdevOffset, u64)> {
         let sector = 1_u64 << self.ashift().get();
         let row = match self.kind() {
-            TopKind::Hole => return None,
-            TopKind::Leaf | TopKind::Mirror => return Some((offset, len)),
-            TopKind::Raidz { .. } => self.leaves().len() as u64 * sector,
+            NodeKind::Hole => return None,
+            kind if kind.holds_copies() => return Some((offset, len)),
+            _ => self.spread().children() as u64 * sector,
         };
         let first = offset.get().div_ceil(row);
         let rows = (offset.get().checked_add(len)? / row).checked_sub(first).filter(|&rows| rows > 0)?;

@@ -27,10 +27,10 @@ mod tests;
 struct State {
     next: u64,
     writes: BTreeMap<u64, Range<u64>>,
-    claims: BTreeMap<u64, Claimed>,
+    claims: BTreeMap<u64, ClaimState>,
 }
 
-struct Claimed {
+struct ClaimState {
     range: Range<u64>,
     /// A write came in between.
     is_void: bool,
@@ -67,7 +67,7 @@ impl Places {
         let mut state = self.0.lock();
         let is_void = state.writes.values().any(|write| overlap(write, &range));
         let id = state.next_id();
-        state.claims.insert(id, Claimed { range, is_void, waiters: None });
+        state.claims.insert(id, ClaimState { range, is_void, waiters: None });
         Claim { places: self.clone(), id }
     }
 }

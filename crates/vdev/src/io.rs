@@ -6,8 +6,9 @@
 //!                        └─► leaf        either way LeafOffset = offset on the child + 4 MiB
 //! ```
 //! A read asks as few children as will do and checks what came; it asks the others when that was
-//! bad, and then repairs. A write goes to all at once. A single leaf is a mirror of one here: only
-//! the configuration tells them apart. How the kinds differ is in [`crate::mirror`] and
+//! bad, and then repairs. A write goes to all at once. A single leaf is a mirror of one here, and a
+//! nested `replacing` or `spare` is more copies of its place: only the configuration and the health
+//! ([`crate::Node`]) tell them apart. How the kinds differ is in [`crate::mirror`] and
 //! [`crate::raidz`]; this is what they share.
 //!
 //! Invariants
@@ -28,7 +29,7 @@ use futures::future::join_all;
 use units::{LeafOffset, VdevOffset};
 
 use crate::leaf::padded;
-use crate::{IoKind, Leaf, Top, TopKind, VdevAux, VdevError, VdevState};
+use crate::{IoKind, Leaf, NodeKind, Top, VdevAux, VdevError, VdevState};
 
 /// Decides whether bytes that were read are those that were written.
 pub type Verify<'a> = &'a (dyn Fn(&[u8]) -> bool + Send + Sync);
@@ -128,9 +129,9 @@ impl Top {
         heal: bool,
     ) -> Result<usize, VdevError> {
         let ask = self.question(offset, len, verify, heal);
-        match self.id.kind {
-            TopKind::Raidz { .. } => self.scrub_columns(ask).await,
-            TopKind::Leaf | TopKind::Mirror | TopKind::Hole => self.scrub_copies(ask).await,
+        match self.kind() {
+            NodeKind::Raidz { .. } => self.scrub_columns(ask).await,
+            _ => self.scrub_copies(ask).await,
         }
     }
 
@@ -141,10 +142,10 @@ impl Top {
 
     async fn ask(&self, ask: Ask<'_>) -> Result<Asked, VdevError> {
         let start = self.env.now();
-        let _in_flight = self.stats.begin();
-        let mut asked = match self.id.kind {
-            TopKind::Raidz { .. } => self.ask_columns(ask).await?,
-            TopKind::Leaf | TopKind::Mirror | TopKind::Hole => self.ask_copies(ask).await?,
+        let _in_flight = self.ledger.stats.begin();
+        let mut asked = match self.kind() {
+            NodeKind::Raidz { .. } => self.ask_columns(ask).await?,
+            _ => self.ask_copies(ask).await?,
         };
         asked.good.iter_mut().chain(&mut asked.doubtful).for_each(|buf| buf.truncate(ask.len));
         let bytes = asked.good.as_ref().or(asked.doubtful.as_ref()).map(|buf| buf.len() as u64);
@@ -154,7 +155,7 @@ impl Top {
 
     /// The error of bytes that came but are not the right ones.
     pub(crate) fn nobody_has_it(&self, offset: VdevOffset, len: usize) -> VdevError {
-        self.stats.bad_checksum();
+        self.ledger.stats.bad_checksum();
         VdevError::Checksum { vdev: self.id.id, offset, len: len as u64 }
     }
 
@@ -191,13 +192,11 @@ impl Top {
         durability: Durability,
     ) -> Result<(), VdevError> {
         let start = self.env.now();
-        let _in_flight = self.stats.begin();
+        let _in_flight = self.ledger.stats.begin();
         let (slices, bytes) = padded(slices, self.id.ashift);
-        let result = match self.id.kind {
-            TopKind::Raidz { .. } => self.write_columns(offset, slices, bytes, durability).await,
-            TopKind::Leaf | TopKind::Mirror | TopKind::Hole => {
-                self.write_copies(offset, slices, bytes, durability).await
-            }
+        let result = match self.kind() {
+            NodeKind::Raidz { .. } => self.write_columns(offset, slices, bytes, durability).await,
+            _ => self.write_copies(offset, slices, bytes, durability).await,
         };
         self.count(IoKind::Write, if result.is_ok() { bytes } else { 0 }, start, result.is_err());
         result
@@ -209,7 +208,7 @@ impl Top {
     /// As [`Self::write`].
     pub async fn flush(&self) -> Result<(), VdevError> {
         let start = self.env.now();
-        let _in_flight = self.stats.begin();
+        let _in_flight = self.ledger.stats.begin();
         let result = self.on_all(|leaf| leaf.flush()).await;
         if result.is_err() {
             self.fault_suspects();
@@ -242,9 +241,10 @@ impl Top {
         self.settle(&usable, results)
     }
 
-    /// What follows from an I/O that these children were asked for. If the vdev can do without
+    /// What follows from an I/O that these leaves were asked for. If the vdev can do without
     /// those that failed, and those that were out before, it is done, and those that failed are
-    /// out. If not, they stay, for they are the best there is.
+    /// out, unless they have what no other has ([`crate::Node::requires`]). If not, they stay, for they
+    /// are the best there is.
     ///
     /// # Errors
     /// The last failure, when the vdev cannot do without.
@@ -253,22 +253,28 @@ impl Top {
         asked: &[Arc<Leaf>],
         results: Vec<Result<(), VdevError>>,
     ) -> Result<(), VdevError> {
-        let _one_by_one = self.settling.lock();
+        let current = self.ledger.settling.lock();
+        let node = current.node.as_ref().unwrap_or(&self.node);
         let failed: Vec<_> = asked.iter().zip(results).filter_map(|(l, r)| Some((l, r.err()?))).collect();
-        let is_lost =
-            |leaf: &Leaf| !leaf.is_usable() || failed.iter().any(|(lost, _)| lost.guid() == leaf.guid());
-        let is_done = self.tolerates(is_lost);
+        // Who came into the vdev since does not have it either.
+        let is_late = |leaf: &Leaf| {
+            current.shape != self.shape && !self.leaves.iter().any(|known| std::ptr::eq(&**known, leaf))
+        };
+        let has_failed = |leaf: &Leaf| failed.iter().any(|(lost, _)| std::ptr::eq(&***lost, leaf));
+        let is_done = node.survives(&|leaf| !leaf.is_usable() || has_failed(leaf) || is_late(leaf));
         let mut last = self.no_replica();
         for (leaf, error) in failed {
             let cause = match &error {
                 VdevError::Leaf { source, .. } => source,
                 _ => &DeviceError::Gone,
             };
+            match is_done {
+                true if node.requires(leaf) => leaf.keep_owing(cause),
+                true => leaf.fault(cause),
+                false => leaf.degrade(cause),
+            }
             if is_done {
-                leaf.fault(cause);
                 self.mark_changed();
-            } else {
-                leaf.degrade(cause);
             }
             last = error;
         }
@@ -276,9 +282,9 @@ impl Top {
     }
 
     fn count(&self, kind: IoKind, bytes: u64, start: Duration, failed: bool) {
-        self.stats.done(kind, bytes, self.env.now().saturating_sub(start));
+        self.ledger.stats.done(kind, bytes, self.env.now().saturating_sub(start));
         if failed {
-            self.stats.failed(kind);
+            self.ledger.stats.failed(kind);
         }
     }
 }

@@ -14,12 +14,13 @@
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use device::{Bounds, BufSlice, Device, DeviceError, Durability, Env, IoBuf, Queued};
 use parking_lot::Mutex;
 use units::{Ashift, Guid, LeafOffset, Txg, VdevId, VdevOffset};
 
-use crate::{IoKind, TxgRanges, VdevAux, VdevError, VdevState, VdevStats};
+use crate::{Dtl, IoKind, LeafLabels, VdevAux, VdevError, VdevState, VdevStats};
 
 /// What sort of device a leaf is, as the configuration calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,13 @@ pub struct LeafConfig {
     pub create_txg: u64,
     /// Object of its own properties; 0 for none.
     pub leaf_zap: u64,
+    /// A hot spare that is at work.
+    pub is_spare: bool,
+    /// A device for which a hot spare does its work, and that takes it back once it is resilvered.
+    pub unspare: bool,
+    /// The txg up to which a resilver that was begun brings it; 0 for none. OpenZFS knows by it what to
+    /// resilver first.
+    pub resilver_txg: u64,
 }
 
 #[derive(Debug)]
@@ -66,11 +74,14 @@ struct Health {
     /// Missed writes since it was last whole: read only when nothing else answers.
     stale: bool,
     /// In which groups, as far as they were noted.
-    missed: TxgRanges,
+    dtl: Dtl,
     /// What it missed is not in the configuration, or no longer what is there.
     unrecorded: bool,
     /// How often it began to miss writes.
     misses: u64,
+    /// It failed a write that others have, and stays in use because they lack older ones: a txg is to be
+    /// added to its DTL.
+    owes: bool,
     /// A flush has failed since it was opened.
     flush_failed: bool,
 }
@@ -78,7 +89,9 @@ struct Health {
 /// One device of the pool.
 pub struct Leaf {
     vdev: VdevId,
-    guid: Guid,
+    guid: AtomicU64,
+    /// The guid that it had before it took that of a group; 0 for none.
+    former_guid: AtomicU64,
     kind: LeafKind,
     env: Arc<dyn Env>,
     config: Mutex<LeafConfig>,
@@ -103,7 +116,8 @@ impl Leaf {
     pub(crate) fn closed(env: Arc<dyn Env>, id: LeafId, config: LeafConfig) -> Self {
         Self {
             vdev: id.vdev,
-            guid: id.guid,
+            guid: AtomicU64::new(id.guid.get()),
+            former_guid: AtomicU64::new(0),
             kind: id.kind,
             env,
             config: Mutex::new(config),
@@ -112,9 +126,10 @@ impl Leaf {
                 state: VdevState::Closed,
                 aux: VdevAux::None,
                 stale: false,
-                missed: TxgRanges::default(),
+                dtl: Dtl::default(),
                 unrecorded: false,
                 misses: 0,
+                owes: false,
                 flush_failed: false,
             }),
             stats: VdevStats::default(),
@@ -124,7 +139,19 @@ impl Leaf {
     /// Its guid.
     #[must_use]
     pub fn guid(&self) -> Guid {
-        self.guid
+        Guid::new(self.guid.load(Relaxed))
+    }
+
+    /// Gives it the guid of the group that it takes the place of as top-level vdev.
+    pub(crate) fn take_guid(&self, guid: Guid) {
+        self.former_guid.store(self.guid.swap(guid.get(), Relaxed), Relaxed);
+    }
+
+    /// Whether labels are those of this leaf. The newest may be of a txg that never happened, or not have
+    /// been written yet in one that did, and give it another guid if it took that of a group.
+    pub(crate) fn is_named_by(&self, labels: &LeafLabels) -> bool {
+        let former = Guid::new(self.former_guid.load(Relaxed));
+        labels.names(self.guid()) || (former != Guid::new(0) && labels.names(former))
     }
 
     /// The top-level vdev that it is, or is part of.
@@ -239,7 +266,7 @@ impl Leaf {
     }
 
     /// Lets go of the device; its lock ends with the last I/O.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         *self.device.lock() = None;
         self.set_state(VdevState::Closed, VdevAux::None);
     }
@@ -257,50 +284,64 @@ impl Leaf {
         health.unrecorded = true;
         health.misses += u64::from(stale);
         if !stale {
-            health.missed = TxgRanges::default();
+            health.dtl = Dtl::default();
         }
     }
 
     /// The groups in which it missed writes.
     #[must_use]
-    pub fn missed(&self) -> TxgRanges {
-        self.health.lock().missed.clone()
+    pub fn dtl(&self) -> Dtl {
+        self.health.lock().dtl.clone()
+    }
+
+    /// The txgs that cannot be relied on here, also before its DTL could be read: all of them then.
+    pub(crate) fn lacks(&self) -> Dtl {
+        let health = self.health.lock();
+        match health.stale && health.dtl.is_empty() && !health.owes {
+            true => Dtl::everything(),
+            false => health.dtl.clone(),
+        }
     }
 
     /// Adds to the groups in which it missed writes.
-    pub(crate) fn add_missed(&self, txgs: RangeInclusive<Txg>) {
+    pub(crate) fn add_to_dtl(&self, txgs: RangeInclusive<Txg>) {
         let mut health = self.health.lock();
-        let before = health.missed.clone();
-        health.missed.add(txgs);
+        let before = health.dtl.clone();
+        health.dtl.add(txgs);
         health.stale = true;
-        health.unrecorded |= health.missed != before;
+        health.unrecorded |= health.dtl != before;
     }
 
     /// Everything up to `txg` is there again; whether it is whole now.
     pub(crate) fn caught_up(&self, txg: Txg) -> bool {
         let mut health = self.health.lock();
-        health.missed.remove_up_to(txg);
-        health.stale = !health.missed.is_empty();
+        health.dtl.remove_up_to(txg);
+        health.stale = !health.dtl.is_empty() || health.owes;
         health.unrecorded = true;
-        !health.stale
+        let is_whole = !health.stale;
+        drop(health);
+        if is_whole {
+            self.config.lock().resilver_txg = 0;
+        }
+        is_whole
     }
 
     /// Takes up what the configuration says of the groups that it missed. What its labels told
     /// beyond that is still to be recorded.
-    pub fn load_missed(&self, recorded: TxgRanges) {
+    pub fn load_dtl(&self, recorded: Dtl) {
         let mut health = self.health.lock();
-        let known = std::mem::replace(&mut health.missed, recorded.clone());
-        known.iter().for_each(|range| health.missed.add(range));
-        health.stale = !health.missed.is_empty() || !health.state.is_usable();
-        health.unrecorded = health.missed != recorded || recorded.is_empty();
+        let known = std::mem::replace(&mut health.dtl, recorded.clone());
+        known.iter().for_each(|range| health.dtl.add(range));
+        health.stale = !health.dtl.is_empty() || !health.state.is_usable();
+        health.unrecorded = health.dtl != recorded || recorded.is_empty();
     }
 
     /// What it missed, if the configuration has yet to be told; from now on it counts as told.
-    pub fn take_unrecorded(&self) -> Option<TxgRanges> {
+    pub fn take_unrecorded(&self) -> Option<Dtl> {
         let mut health = self.health.lock();
-        let missed = health.unrecorded.then(|| health.missed.clone());
+        let dtl = health.unrecorded.then(|| health.dtl.clone());
         health.unrecorded = false;
-        missed
+        dtl
     }
 
     /// Whether it has its labels written with the others': it holds nothing older than they, or
@@ -329,8 +370,23 @@ impl Leaf {
                 DeviceError::Gone => (VdevState::Unavail, VdevAux::OpenFailed),
                 _ => (VdevState::Faulted, VdevAux::IoFailure),
             };
-            tracing::warn!(guid = self.guid.get(), state = %health.state, %cause, "leaf taken out of use");
+            tracing::warn!(guid = self.guid().get(), state = %health.state, %cause, "leaf taken out of use");
         }
+    }
+
+    /// Leaves it in use though it failed a write that others have, for they lack others: what it missed
+    /// is in its DTL from the next [`crate::VdevTree::note_dtls`] on.
+    pub(crate) fn keep_owing(&self, cause: &DeviceError) {
+        self.degrade(cause);
+        let mut health = self.health.lock();
+        (health.stale, health.unrecorded, health.owes) = (true, true, true);
+        health.misses += 1;
+        tracing::warn!(guid = self.guid().get(), %cause, "leaf missed a write and stays, for the rest lacks more");
+    }
+
+    /// Whether it missed a write since this was asked last, and is in use.
+    pub(crate) fn take_owed(&self) -> bool {
+        std::mem::take(&mut self.health.lock().owes)
     }
 
     /// Marks that the only copy of something could not be written here: still the best there
@@ -412,7 +468,7 @@ impl Leaf {
         }
         device.discard(offset, len).await.map_err(|source| VdevError::Leaf {
             vdev: self.vdev,
-            guid: self.guid,
+            guid: self.guid(),
             path: self.path(),
             source,
         })
@@ -433,16 +489,19 @@ impl Leaf {
 
     fn failed(&self, kind: IoKind, source: DeviceError) -> VdevError {
         self.stats.failed(kind);
-        VdevError::Leaf { vdev: self.vdev, guid: self.guid, path: self.path(), source }
+        VdevError::Leaf { vdev: self.vdev, guid: self.guid(), path: self.path(), source }
     }
 
     fn usable_device(&self) -> Result<Arc<dyn Device>, VdevError> {
         let state = self.health.lock().state;
         match self.device() {
             Some(device) if state.is_usable() => Ok(device),
-            _ => {
-                Err(VdevError::LeafUnavailable { vdev: self.vdev, guid: self.guid, path: self.path(), state })
-            }
+            _ => Err(VdevError::LeafUnavailable {
+                vdev: self.vdev,
+                guid: self.guid(),
+                path: self.path(),
+                state,
+            }),
         }
     }
 }

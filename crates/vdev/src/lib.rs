@@ -3,8 +3,8 @@
 //! ```text
 //!        zio: vdev, offset, bytes, "are these the right ones?"
 //!                         │
-//!   VdevTree ─► Top ──────┴──► Leaf ─► Device
-//!      │         mirror, raidz: which children, who is repaired, who is out
+//!   VdevTree ─► Top ─► Node ─┴─► Leaf ─► Device
+//!      │         mirror, raidz, replacing, spare: which children, who is repaired, who is out
 //!      └─ labels: who the leaves are, and which uberblock counts
 //! ```
 //! A [`VdevTree`] is the pool's devices. It is made new ([`VdevTree::create`]) or found
@@ -19,15 +19,17 @@
 mod bias;
 mod config;
 mod discard;
+mod dtl;
 mod error;
 mod heal;
 mod io;
 pub mod label;
 mod leaf;
 mod mirror;
-mod missed;
+mod node;
 mod open;
 mod raidz;
+mod reshape;
 mod scan;
 mod size;
 mod spec;
@@ -42,18 +44,20 @@ mod tests;
 
 pub use bias::Bias;
 pub use config::{PoolConfig, PoolState};
+pub use dtl::Dtl;
 pub use error::VdevError;
 pub use io::Verify;
 pub use label::{
-    FoundUberblock, LabelSync, LeafLabels, best_config, best_uberblock, clear_labels, init_labels,
+    FoundUberblock, LabelSync, LeafLabels, best_config, best_uberblock, clear_labels, init_label,
+    init_labels, retire_label,
 };
 pub use leaf::{Leaf, LeafConfig, LeafKind};
-pub use missed::TxgRanges;
+pub use node::{Group, GroupConfig, Node, NodeKind};
 pub use open::OpenSpec;
 pub use scan::{Candidate, FoundLeaf, LabelUse, candidates, label_use, scan};
 pub use size::{DEVICE_MIN_BYTES, leaf_ashift, leaf_asize, leaf_psize, metaslab_shift};
 pub use spec::NewVdev;
 pub use state::{VdevAux, VdevState};
 pub use stats::{IoKind, IoTotals, StatsSnapshot, VdevStats};
-pub use top::{Top, TopConfig, TopKind};
+pub use top::{Top, TopConfig};
 pub use tree::{RootConfig, VdevTree};

@@ -1,4 +1,4 @@
-//! I/O of a mirror: every child holds the same bytes at the same offsets.
+//! I/O of a mirror: every leaf holds the same bytes at the same offsets, however it is nested.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Top {
                 }
             }
             if ask.heal && claim.is_none() {
-                claim = Some(self.places.claim(ask.offset.get()..ask.offset.get() + whole));
+                claim = Some(self.ledger.places.claim(ask.offset.get()..ask.offset.get() + whole));
             }
         }
         if let Some(good) = asked.good.take() {
@@ -83,7 +83,7 @@ impl Top {
     pub(crate) async fn scrub_copies(&self, ask: Ask<'_>) -> Result<usize, VdevError> {
         let whole = ask.whole as u64;
         let place = block_on_leaf(self.id.id, ask.offset, whole, self.config().asize)?;
-        let claim = self.places.claim(ask.offset.get()..ask.offset.get() + whole);
+        let claim = self.ledger.places.claim(ask.offset.get()..ask.offset.get() + whole);
         let mut leaves: Vec<_> = self.leaves.iter().filter(|leaf| leaf.is_usable()).cloned().collect();
         leaves.sort_by_key(|leaf| leaf.is_stale());
         let reads = join_all(leaves.iter().map(|leaf| leaf.read(place, ask.whole))).await;
@@ -127,7 +127,7 @@ impl Top {
         durability: Durability,
     ) -> Result<(), VdevError> {
         let place = block_on_leaf(self.id.id, offset, bytes, self.config().asize)?;
-        let _writing = self.places.write(offset.get()..offset.get() + bytes).await;
+        let _writing = self.ledger.places.write(offset.get()..offset.get() + bytes).await;
         self.on_all(|leaf| leaf.write(place, slices.clone(), durability)).await
     }
 }

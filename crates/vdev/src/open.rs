@@ -105,7 +105,7 @@ impl VdevTree {
             for leaf in top.leaves().iter().filter(|leaf| leaf.is_usable()) {
                 let Some(aux) = self.absence(leaf).await else { continue };
                 let is_lost = |other: &Leaf| other.guid() == leaf.guid() || !other.is_usable();
-                if top.is_log() || top.tolerates(is_lost) {
+                if top.is_log() || top.survives(is_lost) {
                     tracing::warn!(guid = leaf.guid().get(), path = %leaf.path().display(), ?aux, "absent");
                     leaf.set_stale(true);
                     leaf.set_state(VdevState::Unavail, aux);
@@ -122,7 +122,7 @@ impl VdevTree {
         };
         let (_, labels) = vdev_on(device).await;
         match labels.guid() {
-            Some(guid) if guid == leaf.guid() => None,
+            Some(_) if leaf.is_named_by(&labels) => None,
             Some(_) => Some(VdevAux::BadLabel),
             None => Some(VdevAux::CorruptData),
         }
@@ -154,7 +154,7 @@ fn mark_stale(top: &Top, labels: &BTreeMap<Guid, LeafLabels>) {
         let Some(labels) = labels.get(&leaf.guid()) else { continue };
         let uberblock = labels.uberblock(Some(txg)).map(UberblockPhys::txg);
         let whole_at = label_txg(leaf).max(uberblock).unwrap_or_default();
-        leaf.add_missed(whole_at.next().min(txg)..=txg);
+        leaf.add_to_dtl(whole_at.next().min(txg)..=txg);
     }
 }
 
@@ -211,7 +211,7 @@ pub(crate) async fn open_leaf(
     let (device, labels) = vdev_on(device).await;
     let problem = if labels.guid().is_none() {
         Some(VdevAux::CorruptData)
-    } else if labels.guid() != Some(leaf.guid()) || labels.pool_guid() != Some(expected.pool) {
+    } else if !leaf.is_named_by(&labels) || labels.pool_guid() != Some(expected.pool) {
         Some(VdevAux::BadLabel)
     } else if leaf_asize(leaf_psize(device.info().size_bytes)) < expected.asize {
         Some(VdevAux::TooSmall)

@@ -9,7 +9,9 @@
 //! different times, and no partial update of parity that a crash could tear.
 //!
 //! A child that missed writes and came back (stale) is read last, and its wrong columns are
-//! repaired but not held against it.
+//! repaired but not held against it. A child that is a mirror, while a device is replaced or a spare
+//! stands in for one, has its column on each of its leaves: all are written and repaired, and one that
+//! is whole is read.
 
 use std::sync::Arc;
 
@@ -65,8 +67,10 @@ impl Top {
         let columns = self.columns(offset, bytes)?;
         let parts = encode(&columns, self.spread().parity(), in_one_piece(slices));
         let taken = self.taken(bytes);
-        let _writing = self.places.write(offset.get()..offset.get() + taken).await;
-        let jobs = columns.iter().zip(parts).map(|(column, part)| (self.leaf_of(column), column, part));
+        let _writing = self.ledger.places.write(offset.get()..offset.get() + taken).await;
+        let jobs = columns.iter().zip(parts).flat_map(|(column, part)| {
+            self.copies_of(column.child).iter().map(move |leaf| (leaf, column, part.clone()))
+        });
         let jobs: Vec<_> = jobs.filter(|(leaf, ..)| leaf.is_usable()).collect();
         let asked: Vec<_> = jobs.iter().map(|(leaf, ..)| (*leaf).clone()).collect();
         let writes = jobs.into_iter().map(|(leaf, column, part)| async move {
@@ -87,8 +91,18 @@ impl Top {
         Psize::new(bytes).allocated_over(self.id.ashift, self.spread()).get()
     }
 
-    fn leaf_of(&self, column: &Column) -> &Arc<Leaf> {
-        &self.leaves[column.child]
+    /// The leaves in use that have a column, the best first: whole before stale, and the first of those
+    /// that are alike.
+    fn usable_copies(&self, column: &Column) -> Vec<&Arc<Leaf>> {
+        let mut leaves: Vec<_> =
+            self.copies_of(column.child).iter().filter(|leaf| leaf.is_usable()).collect();
+        leaves.sort_by_key(|leaf| leaf.is_stale());
+        leaves
+    }
+
+    /// A leaf in use that has a column and missed nothing.
+    fn sound_copy(&self, column: &Column) -> Option<&Arc<Leaf>> {
+        self.copies_of(column.child).iter().find(|leaf| leaf.is_usable() && !leaf.is_stale())
     }
 
     fn place(&self, column: &Column) -> Result<LeafOffset, VdevError> {
@@ -99,10 +113,7 @@ impl Top {
     /// are gone or stale. `None` when that is not the right block, or not to be had.
     async fn read_quickly(&self, columns: &[Column], ask: &Ask<'_>) -> Option<IoBuf> {
         let parity = self.spread().parity();
-        let is_sound = |column: &Column| {
-            let leaf = self.leaf_of(column);
-            leaf.is_usable() && !leaf.is_stale()
-        };
+        let is_sound = |column: &Column| self.sound_copy(column).is_some();
         let (sums, data) = columns.split_at(parity.min(columns.len()));
         let data_lost = data.iter().filter(|column| !is_sound(column)).count();
         let spare = (0..parity).filter(|index| is_sound(&sums[*index])).take(data_lost);
@@ -111,7 +122,11 @@ impl Top {
         if wanted.len() < columns.len() - sums.len() {
             return None;
         }
-        let stripe = self.held(columns, &wanted).await;
+        let mut asked = vec![Vec::new(); columns.len()];
+        for index in wanted {
+            asked[index].extend(self.sound_copy(&columns[index]));
+        }
+        let stripe = self.held(columns, &asked).await;
         stripe.without(&[]).filter(|block| ask.holds(block))
     }
 
@@ -119,10 +134,12 @@ impl Top {
     /// these were.
     async fn read_thoroughly(&self, columns: &[Column], ask: &Ask<'_>) -> Result<(Asked, usize), VdevError> {
         let taken = self.taken(ask.whole as u64);
-        let claim = self.places.claim(ask.offset.get()..ask.offset.get() + taken);
-        let all: Vec<_> = (0..columns.len()).filter(|i| self.leaf_of(&columns[*i]).is_usable()).collect();
-        let mut stripe = self.held(columns, &all).await;
-        let stale: Vec<_> = all.into_iter().filter(|i| self.leaf_of(&columns[*i]).is_stale()).collect();
+        let claim = self.ledger.places.claim(ask.offset.get()..ask.offset.get() + taken);
+        let copies: Vec<_> = columns.iter().map(|column| self.usable_copies(column)).collect();
+        let mut stripe = self.held(columns, &copies).await;
+        let is_stale =
+            |index: &usize| stripe.chosen(*index).is_some_and(|copy: usize| copies[*index][copy].is_stale());
+        let stale: Vec<_> = (0..columns.len()).filter(is_stale).collect();
         let mut asked = Asked { good: None, doubtful: None, wrong: Vec::new(), error: self.no_replica() };
         let Some(block) = stripe.search(&stale, |block| ask.holds(block)) else {
             asked.doubtful = stripe.without(&[]);
@@ -131,12 +148,12 @@ impl Top {
         };
         let block = Arc::new(block);
         let judgement = stripe.judge(BufSlice::from(block.clone()));
-        let guilty = judgement.wrong.iter().map(|index| self.leaf_of(&columns[*index]));
+        let guilty = judgement.wrong.iter().map(|(index, copy)| copies[*index][*copy]);
         guilty.filter(|leaf| !leaf.is_stale()).for_each(|leaf| leaf.stats().bad_checksum());
         let bad: Vec<_> = judgement.wrong.iter().chain(&judgement.silent).copied().collect();
         if ask.heal && !bad.is_empty() && claim.begin() {
-            let mend = |index: usize| {
-                let (leaf, place) = (self.leaf_of(&columns[index]).clone(), self.place(&columns[index])?);
+            let mend = |(index, copy): (usize, usize)| {
+                let (leaf, place) = (Arc::clone(copies[index][copy]), self.place(&columns[index])?);
                 Ok(Mend { leaf, place, bytes: judgement.right[index].clone() })
             };
             self.mend(bad.iter().copied().map(mend).collect::<Result<_, VdevError>>()?).await;
@@ -146,21 +163,18 @@ impl Top {
         Ok((asked, bad.len()))
     }
 
-    /// What children say of the columns `wanted`.
-    async fn held<'a>(&self, columns: &'a [Column], wanted: &[usize]) -> Stripe<'a> {
-        let reads = wanted.iter().map(|index| async move {
-            let column = &columns[*index];
-            self.leaf_of(column).read(self.place(column)?, column.len).await
+    /// What the leaves in `asked` say, of which there are some for each column.
+    async fn held<'a>(&self, columns: &'a [Column], asked: &[Vec<&Arc<Leaf>>]) -> Stripe<'a> {
+        let wanted = columns.iter().zip(asked).flat_map(|(column, leaves)| {
+            leaves.iter().map(move |leaf| async move { leaf.read(self.place(column)?, column.len).await })
         });
-        let mut held: Vec<Held> = columns.iter().map(|_| Held::Nothing).collect();
-        for (index, read) in wanted.iter().zip(join_all(reads).await) {
-            held[*index] = match read {
-                Ok(buf) => Held::Bytes(buf),
-                Err(VdevError::LeafUnavailable { .. }) => Held::Nothing,
-                Err(error) => Held::Silence(error),
-            };
-        }
-        Stripe { columns, parity: self.spread().parity(), held }
+        let mut reads = join_all(wanted).await.into_iter().map(|read| match read {
+            Ok(buf) => Held::Bytes(buf),
+            Err(VdevError::LeafUnavailable { .. }) => Held::Nothing,
+            Err(error) => Held::Silence(error),
+        });
+        let held = asked.iter().map(|leaves| reads.by_ref().take(leaves.len()).collect()).collect();
+        Stripe::new(columns, self.spread().parity(), held)
     }
 }
 

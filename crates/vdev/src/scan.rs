@@ -36,6 +36,8 @@ pub struct Candidate {
     pub vdev_tree: NvList,
     /// Where its leaves are.
     pub paths: BTreeMap<Guid, PathBuf>,
+    /// Hot spares and cache devices that were found, of whatever pool.
+    pub auxiliaries: BTreeMap<Guid, PathBuf>,
     /// Leaves that labels name but that were not found.
     pub missing_leaves: BTreeSet<Guid>,
     /// Top-level vdevs of which nothing was found.
@@ -108,7 +110,16 @@ pub fn candidates(found: &[FoundLeaf]) -> Vec<Candidate> {
             by_pool.entry(pool).or_default().push(leaf);
         }
     }
-    by_pool.into_iter().filter_map(|(guid, leaves)| candidate(guid, leaves)).collect()
+    let auxiliaries: BTreeMap<_, _> = found.iter().filter_map(auxiliary).collect();
+    let candidates = by_pool.into_iter().filter_map(|(guid, leaves)| candidate(guid, leaves));
+    candidates.map(|candidate| Candidate { auxiliaries: auxiliaries.clone(), ..candidate }).collect()
+}
+
+/// A hot spare that waits, or a cache device.
+fn auxiliary(found: &FoundLeaf) -> Option<(Guid, PathBuf)> {
+    let state = found.labels.config(None)?.get_u64(key::POOL_STATE).and_then(PoolState::from_raw)?;
+    let is_auxiliary = matches!(state, PoolState::Spare | PoolState::L2Cache);
+    is_auxiliary.then(|| Some((found.labels.guid()?, found.path.clone())))?
 }
 
 fn candidate(guid: Guid, mut leaves: Vec<&FoundLeaf>) -> Option<Candidate> {
@@ -145,7 +156,16 @@ fn candidate(guid: Guid, mut leaves: Vec<&FoundLeaf>) -> Option<Candidate> {
     let (vdev_tree, missing_vdevs) = assemble(guid, &newest, &vdevs)?;
     let missing_leaves =
         vdevs.values().flat_map(leaf_guids).filter(|leaf| !paths.contains_key(leaf)).collect();
-    Some(Candidate { guid, pool, vdev_tree, paths, missing_leaves, missing_vdevs, uberblock })
+    Some(Candidate {
+        guid,
+        pool,
+        vdev_tree,
+        paths,
+        auxiliaries: BTreeMap::new(),
+        missing_leaves,
+        missing_vdevs,
+        uberblock,
+    })
 }
 
 /// Most top-level vdevs that a DVA can tell apart.
@@ -192,7 +212,6 @@ fn absent_vdev(id: u64) -> NvList {
 
 fn leaf_guids(vdev: &NvList) -> Vec<Guid> {
     let own = || vdev.get_u64(key::GUID).map(Guid::new).into_iter().collect();
-    vdev.get_nvlist_array(key::CHILDREN).map_or_else(own, |children| {
-        children.iter().filter_map(|child| child.get_u64(key::GUID)).map(Guid::new).collect()
-    })
+    let children = vdev.get_nvlist_array(key::CHILDREN);
+    children.map_or_else(own, |children| children.iter().flat_map(leaf_guids).collect())
 }

@@ -1,15 +1,16 @@
 //! New vdevs: from what an administrator asks for to opened leaves and sizes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use device::{Env, OpenMode};
+use device::{DeviceInfo, Env, OpenMode};
 use units::{Ashift, Guid, Spread, VdevId};
 
 use crate::leaf::{LeafConfig, LeafId};
-use crate::size::{DEVICE_MIN_BYTES, leaf_ashift, leaf_asize, leaf_psize, metaslab_shift};
+use crate::node::GroupConfig;
+use crate::size::{DEVICE_MIN_BYTES, leaf_ashift, leaf_asize, metaslab_shift};
 use crate::top::{TopConfig, TopId};
-use crate::{Bias, Leaf, LeafKind, Top, TopKind, VdevError};
+use crate::{Bias, Leaf, LeafKind, Node, NodeKind, Top, VdevError, VdevTree};
 
 /// A top-level vdev to be made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,29 +37,21 @@ impl NewVdev {
         let mut asize = u64::MAX;
         let mut leaves = Vec::with_capacity(self.paths.len());
         for path in &self.paths {
-            let device = env
-                .open(path, OpenMode::ReadWrite)
-                .await
-                .map_err(|source| VdevError::Open { path: path.clone(), source })?;
-            let info = device.info();
-            if leaf_psize(info.size_bytes) < DEVICE_MIN_BYTES {
+            let (leaf, info) = open_new(env, id, path, self.create_txg).await?;
+            if leaf.psize() < DEVICE_MIN_BYTES {
                 return Err(VdevError::TooSmall { path: path.clone(), size_bytes: info.size_bytes });
             }
             ashift = ashift.max(leaf_ashift(path, &info, self.ashift)?);
-            asize = asize.min(leaf_asize(leaf_psize(info.size_bytes)));
-            let kind = if info.is_block_device { LeafKind::Disk } else { LeafKind::File };
-            let config = LeafConfig { path: path.clone(), create_txg: self.create_txg, ..Default::default() };
-            let leaf = Leaf::closed(env.clone(), LeafId { vdev: id, guid: draw_guid(env), kind }, config);
-            leaf.attach(path, device);
+            asize = asize.min(leaf_asize(leaf.psize()));
             leaves.push(Arc::new(leaf));
         }
         let (kind, guid) = match (leaves.as_slice(), self.parity) {
             ([], _) => return Err(VdevError::BadConfig { what: "a vdev needs a device".into() }),
-            ([only], 0) => (TopKind::Leaf, only.guid()),
-            (_, 0) => (TopKind::Mirror, draw_guid(env)),
+            ([only], 0) => (NodeKind::Leaf, only.guid()),
+            (_, 0) => (NodeKind::Mirror, draw_guid(env)),
             (leaves, parity) => (raidz(leaves.len(), parity)?, draw_guid(env)),
         };
-        if let TopKind::Raidz { .. } = kind {
+        if let NodeKind::Raidz { .. } = kind {
             asize *= leaves.len() as u64;
         }
         let config = TopConfig {
@@ -68,18 +61,71 @@ impl NewVdev {
             create_txg: self.create_txg,
             ..Default::default()
         };
-        Ok(Top::new(env.clone(), TopId { id, guid, kind, ashift }, config, leaves))
+        let mut children: Vec<_> = leaves.into_iter().map(Node::Leaf).collect();
+        let node = match kind {
+            NodeKind::Leaf => children.swap_remove(0),
+            kind => {
+                let config = GroupConfig { guid, create_txg: self.create_txg, whole_disk: None };
+                Node::group(kind, config, children)
+            }
+        };
+        Ok(Top::new(env.clone(), TopId { id, guid, ashift }, config, node))
     }
 }
 
-/// A raidz of so many leaves.
+impl VdevTree {
+    /// Opens a device that is to be put beside one of a vdev's ([`VdevTree::put_beside`]). Nothing is written,
+    /// and the vdev is as it was.
+    ///
+    /// # Errors
+    /// When it cannot be opened, is smaller than the vdev needs, or has larger sectors.
+    pub async fn plan_leaf(
+        &self,
+        vdev: VdevId,
+        path: &Path,
+        create_txg: u64,
+    ) -> Result<Arc<Leaf>, VdevError> {
+        if self.mode() == OpenMode::ReadOnly {
+            return Err(VdevError::ReadOnly);
+        }
+        let top = self.top(vdev)?;
+        let (leaf, info) = open_new(self.env(), vdev, path, create_txg).await?;
+        if leaf_asize(leaf.psize()) < top.asize_of_leaf() {
+            return Err(VdevError::TooSmall { path: path.to_owned(), size_bytes: info.size_bytes });
+        }
+        let ashift = leaf_ashift(path, &info, Some(top.ashift()))?;
+        if ashift > top.ashift() {
+            return Err(VdevError::BadAshift { path: path.to_owned(), ashift: ashift.get() });
+        }
+        Ok(Arc::new(leaf))
+    }
+}
+
+/// A new leaf with its device open for writing.
+async fn open_new(
+    env: &Arc<dyn Env>,
+    vdev: VdevId,
+    path: &Path,
+    create_txg: u64,
+) -> Result<(Leaf, DeviceInfo), VdevError> {
+    let opened = env.open(path, OpenMode::ReadWrite).await;
+    let device = opened.map_err(|source| VdevError::Open { path: path.to_owned(), source })?;
+    let info = device.info();
+    let kind = if info.is_block_device { LeafKind::Disk } else { LeafKind::File };
+    let config = LeafConfig { path: path.to_owned(), create_txg, ..Default::default() };
+    let leaf = Leaf::closed(env.clone(), LeafId { vdev, guid: draw_guid(env), kind }, config);
+    leaf.attach(path, device);
+    Ok((leaf, info))
+}
+
+/// A raidz of so many children.
 ///
 /// # Errors
 /// [`VdevError::BadConfig`] for one that cannot be.
-pub(crate) fn raidz(leaves: usize, parity: u8) -> Result<TopKind, VdevError> {
-    match Spread::raidz(leaves, parity) {
-        Some(_) => Ok(TopKind::Raidz { parity }),
-        None => Err(VdevError::BadConfig { what: format!("{leaves} devices with parity {parity}") }),
+pub(crate) fn raidz(children: usize, parity: u8) -> Result<NodeKind, VdevError> {
+    match Spread::raidz(children, parity) {
+        Some(_) => Ok(NodeKind::Raidz { parity }),
+        None => Err(VdevError::BadConfig { what: format!("{children} devices with parity {parity}") }),
     }
 }
 

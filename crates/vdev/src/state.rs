@@ -15,7 +15,7 @@
 /// ```
 /// A crash in any state: OFFLINE and FAULTED are in the configuration once the next txg has
 /// synced. An import tries a FAULTED data device again, unless the administrator took it out: it may
-/// have been the fault of another system. What it missed is noted ([`crate::TxgRanges`]).
+/// have been the fault of another system. What it missed is noted ([`crate::Dtl`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum VdevState {

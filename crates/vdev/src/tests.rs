@@ -2,6 +2,7 @@
 
 mod golden;
 mod mirror;
+mod nested;
 mod sizes;
 pub(crate) mod tree;
 pub(crate) mod world;

@@ -1,7 +1,23 @@
-//! A top-level vdev: what a DVA names. A leaf by itself, or several as mirror or raidz.
+//! A top-level vdev: what a DVA names. A node of leaves, and what is kept of it while that changes.
 //!
-//! What it is, how it is, and what the configuration says of it; its I/O is in [`crate::io`].
+//! ```text
+//!   VdevTree ── id ──► Top ───► node       raidz1-0: a, replacing-1: b n, c     never changes
+//!                       │                  raidz1-0: a, n, c                    the next one
+//!                       └─────► Ledger     places, settling, counters, sizes    one for all of them
+//! ```
+//! A `Top` is one shape of the vdev: whoever has one does I/O on just these leaves to its end. Who
+//! changes the shape ([`crate::reshape`]) puts another `Top` in its place in the tree, with the same
+//! [`Ledger`]: a write under way in the old shape keeps a repair out of its place in the new one, and a
+//! failure is judged by what the vdev is when it happens, whichever shape the I/O began in.
+//!
+//! What it is, how it is, and what the configuration says of it is here; its I/O is in [`crate::io`].
+//!
+//! Invariants
+//! - No note of a repair or a write is lost when the shape changes under load.
+//!   (tests: `a_write_in_the_old_shape_forbids_a_repair_in_the_new_one`,
+//!   `a_failure_in_the_old_shape_is_judged_by_the_new_one`)
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -14,25 +30,9 @@ use units::{Ashift, Asize, Guid, LABEL_END_BYTES, LABEL_START_BYTES, Spread, Vde
 
 use crate::heal::Places;
 use crate::size::leaf_asize;
-use crate::{Bias, Leaf, VdevAux, VdevState, VdevStats};
+use crate::{Bias, Leaf, Node, NodeKind, VdevAux, VdevState, VdevStats};
 
-/// How leaves make up a top-level vdev.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TopKind {
-    /// The vdev is its only leaf, and shares its guid.
-    Leaf,
-    /// Every leaf holds everything.
-    Mirror,
-    /// Blocks are spread over all leaves, with parity.
-    Raidz {
-        /// How many leaves may be lost: 1 to 3.
-        parity: u8,
-    },
-    /// Nothing: a log device was removed here.
-    Hole,
-}
-
-/// What the configuration says of a top-level vdev, beside its kind and leaves.
+/// What the configuration says of a top-level vdev, beside its nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TopConfig {
     /// Object that lists its space maps; 0 until its first txg has synced.
@@ -49,49 +49,89 @@ pub struct TopConfig {
     pub top_zap: u64,
 }
 
-/// Who a top-level vdev is.
+/// Who a top-level vdev is, whatever its shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopId {
     /// Its place in the pool.
     pub id: VdevId,
     /// Its guid.
     pub guid: Guid,
-    /// How its leaves make it up.
-    pub kind: TopKind,
     /// Its sector size.
     pub ashift: Ashift,
 }
 
-/// A top-level vdev.
-pub struct Top {
-    pub(crate) id: TopId,
-    pub(crate) env: Arc<dyn Env>,
-    pub(crate) leaves: Vec<Arc<Leaf>>,
+/// What a top-level vdev keeps while its shape changes.
+#[derive(Default)]
+pub(crate) struct Ledger {
     config: Mutex<TopConfig>,
     pub(crate) stats: VdevStats,
     pub(crate) places: Places,
     /// Health changed since the configuration was last written.
     changed: AtomicBool,
-    /// Held while it is decided whose failures the vdev can do without.
-    pub(crate) settling: Mutex<()>,
     /// How often a leaf's device was opened anew.
     reopened: AtomicU64,
+    /// The shape that is in the tree. Held while it is decided whose failures the vdev can do without.
+    pub(crate) settling: Mutex<Current>,
+}
+
+/// The shape that counts.
+#[derive(Default)]
+pub(crate) struct Current {
+    /// How often the shape has changed.
+    pub(crate) shape: u64,
+    /// What has taken the place of the first shape's node; `None` as long as none has.
+    pub(crate) node: Option<Node>,
+}
+
+/// A top-level vdev in one of its shapes.
+pub struct Top {
+    pub(crate) id: TopId,
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) node: Node,
+    /// The node's leaves, so that no I/O has to look for them.
+    pub(crate) leaves: Vec<Arc<Leaf>>,
+    /// Which of them are those of each child of the node.
+    below: Vec<Range<usize>>,
+    pub(crate) ledger: Arc<Ledger>,
+    /// The number of this shape among those of the vdev.
+    pub(crate) shape: u64,
 }
 
 impl Top {
-    pub(crate) fn new(env: Arc<dyn Env>, id: TopId, config: TopConfig, leaves: Vec<Arc<Leaf>>) -> Self {
-        let stats = VdevStats::default();
-        Self {
-            id,
-            env,
-            leaves,
-            config: Mutex::new(config),
-            stats,
-            places: Places::default(),
-            changed: AtomicBool::new(false),
-            settling: Mutex::new(()),
-            reopened: AtomicU64::new(0),
+    /// # Panics
+    /// When the node is another vdev than `id` says.
+    pub(crate) fn new(env: Arc<dyn Env>, id: TopId, config: TopConfig, node: Node) -> Self {
+        let ledger = Ledger { config: Mutex::new(config), ..Ledger::default() };
+        Self::shaped(env, id, node, Arc::new(ledger), 0)
+    }
+
+    fn shaped(env: Arc<dyn Env>, id: TopId, node: Node, ledger: Arc<Ledger>, shape: u64) -> Self {
+        assert!(
+            matches!(node, Node::Hole) || node.guid() == id.guid,
+            "the node of vdev {} is {}",
+            id.id,
+            node.guid()
+        );
+        let leaves = node.leaves();
+        let mut below = Vec::with_capacity(node.children().len());
+        let mut start = 0;
+        for child in node.children() {
+            let end = start + child.leaves().len();
+            below.push(start..end);
+            start = end;
         }
+        Self { id, env, node, leaves, below, ledger, shape }
+    }
+
+    /// The same vdev with another node; from now on failures are judged by that.
+    pub(crate) fn reshaped(&self, node: Node) -> Self {
+        let mut current = self.ledger.settling.lock();
+        assert_eq!(current.shape, self.shape, "vdev {} changes one step at a time", self.id.id);
+        current.shape += 1;
+        current.node = Some(node.clone());
+        // A leaf that becomes a mirror leaves that a guid of its own.
+        let id = TopId { guid: node.guid(), ..self.id };
+        Self::shaped(self.env.clone(), id, node, Arc::clone(&self.ledger), current.shape)
     }
 
     /// Its place in the pool.
@@ -106,20 +146,27 @@ impl Top {
         self.id.guid
     }
 
-    /// How its leaves make it up.
+    /// What it is.
     #[must_use]
-    pub fn kind(&self) -> TopKind {
-        self.id.kind
+    pub fn kind(&self) -> NodeKind {
+        self.node.kind()
     }
 
-    /// Over how many leaves its blocks are spread.
+    /// The tree of it.
+    #[must_use]
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Over how many children its blocks are spread.
     #[must_use]
     pub fn spread(&self) -> Spread {
-        match self.id.kind {
-            TopKind::Raidz { parity } => Spread::raidz(self.leaves.len(), parity)
-                .expect("the number of a raidz's leaves is checked when it is made or found"),
-            TopKind::Leaf | TopKind::Mirror | TopKind::Hole => Spread::PLAIN,
-        }
+        self.node.spread()
+    }
+
+    /// The leaves of a child of the node; each has a copy of what the child has.
+    pub(crate) fn copies_of(&self, child: usize) -> &[Arc<Leaf>] {
+        &self.leaves[self.below[child].clone()]
     }
 
     /// What each leaf must have room for.
@@ -148,22 +195,6 @@ impl Top {
         space.deflated_over(self.id.ashift, self.spread())
     }
 
-    /// How many leaves it can do without.
-    #[must_use]
-    pub fn tolerance(&self) -> usize {
-        match self.id.kind {
-            TopKind::Leaf | TopKind::Hole => 0,
-            TopKind::Mirror => self.leaves.len().saturating_sub(1),
-            TopKind::Raidz { parity } => parity.into(),
-        }
-    }
-
-    /// Whether it can do without the leaves that `is_lost` tells.
-    pub(crate) fn tolerates(&self, is_lost: impl Fn(&Leaf) -> bool) -> bool {
-        let lost = self.leaves.iter().filter(|leaf| is_lost(leaf)).count();
-        !self.leaves.is_empty() && lost <= self.tolerance()
-    }
-
     /// Its sector size.
     #[must_use]
     pub fn ashift(&self) -> Ashift {
@@ -179,12 +210,12 @@ impl Top {
     /// What the configuration says of it.
     #[must_use]
     pub fn config(&self) -> TopConfig {
-        *self.config.lock()
+        *self.ledger.config.lock()
     }
 
     /// Changes what the configuration says of it; its labels are to be written again.
     pub fn set_config(&self, change: impl FnOnce(&mut TopConfig)) {
-        change(&mut self.config.lock());
+        change(&mut self.ledger.config.lock());
         self.mark_changed();
     }
 
@@ -197,62 +228,54 @@ impl Top {
     /// Counters of what was asked of it; those of its leaves count what became of that.
     #[must_use]
     pub fn stats(&self) -> &VdevStats {
-        &self.stats
+        &self.ledger.stats
     }
 
-    /// Its health: that of its leaves taken together.
+    /// Its health: that of its nodes taken together.
     #[must_use]
     pub fn state(&self) -> (VdevState, VdevAux) {
-        if self.id.kind == TopKind::Hole {
-            return (VdevState::Online, VdevAux::None);
-        }
-        if let [only] = self.leaves.as_slice()
-            && self.id.kind == TopKind::Leaf
-        {
-            return only.state();
-        }
-        let whole = self.leaves.iter().all(|leaf| leaf.state().0 == VdevState::Online);
-        match self.is_usable() {
-            false => (VdevState::Unavail, VdevAux::NoReplicas),
-            true if whole => (VdevState::Online, VdevAux::None),
-            true => (VdevState::Degraded, VdevAux::None),
-        }
+        self.node.state()
     }
 
     /// Whether I/O can be done there at all.
     #[must_use]
     pub fn is_usable(&self) -> bool {
-        self.tolerates(|leaf| !leaf.is_usable())
+        self.survives(|leaf| !leaf.is_usable())
+    }
+
+    /// Whether it can do without the leaves that `is_lost` tells.
+    pub(crate) fn survives(&self, is_lost: impl Fn(&Leaf) -> bool) -> bool {
+        self.node.survives(&is_lost)
     }
 
     /// How often a leaf's device was opened anew. A cached write that began before that may be lost,
     /// whatever a later flush says: the flush speaks for what the new device was given.
     #[must_use]
     pub fn reopened(&self) -> u64 {
-        self.reopened.load(SeqCst)
+        self.ledger.reopened.load(SeqCst)
     }
 
     pub(crate) fn note_reopened(&self) {
-        self.reopened.fetch_add(1, SeqCst);
+        self.ledger.reopened.fetch_add(1, SeqCst);
     }
 
     /// Whether it can do its work without the leaves that are out of use, and without those whose
     /// flush failed.
     #[must_use]
     pub fn is_trusted(&self) -> bool {
-        self.tolerates(|leaf| !leaf.is_usable() || leaf.is_suspect())
+        self.survives(|leaf| !leaf.is_usable() || leaf.is_suspect())
     }
 
     /// Notes that the configuration on disk no longer says what is so.
     pub(crate) fn mark_changed(&self) {
-        self.changed.store(true, Relaxed);
+        self.ledger.changed.store(true, Relaxed);
     }
 
     pub(crate) fn take_changed(&self) -> bool {
-        self.changed.swap(false, Relaxed)
+        self.ledger.changed.swap(false, Relaxed)
     }
 
     pub(crate) fn is_changed(&self) -> bool {
-        self.changed.load(Relaxed)
+        self.ledger.changed.load(Relaxed)
     }
 }

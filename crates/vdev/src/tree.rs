@@ -16,7 +16,7 @@ use units::{Ashift, Guid, Txg, VdevId, VdevOffset};
 use crate::open::{Expected, open_leaf};
 use crate::spec::draw_guid;
 use crate::top::{TopConfig, TopId};
-use crate::{Leaf, LeafLabels, NewVdev, Top, TopKind, VdevAux, VdevError, VdevState, Verify};
+use crate::{Leaf, LeafLabels, NewVdev, Node, NodeKind, Top, VdevAux, VdevError, VdevState, Verify};
 
 /// What the configuration says of the pool's root, beside its children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl VdevTree {
         if slot == tops.len() {
             tops.push(Arc::clone(top));
         } else {
-            assert_eq!(tops[slot].kind(), TopKind::Hole, "the place of vdev {slot}");
+            assert_eq!(tops[slot].kind(), NodeKind::Hole, "the place of vdev {slot}");
             tops[slot] = Arc::clone(top);
         }
     }
@@ -124,7 +124,7 @@ impl VdevTree {
     /// Numbers that no vdev has, the lowest first.
     fn free_slots(&self) -> impl Iterator<Item = usize> + use<> {
         let tops = self.tops.read();
-        let holes = tops.iter().enumerate().filter(|(_, top)| top.kind() == TopKind::Hole);
+        let holes = tops.iter().enumerate().filter(|(_, top)| top.kind() == NodeKind::Hole);
         let holes: Vec<usize> = holes.map(|(slot, _)| slot).collect();
         holes.into_iter().chain(tops.len()..)
     }
@@ -136,17 +136,30 @@ impl VdevTree {
     /// [`VdevError::NoSuchVdev`].
     pub fn remove(&self, id: VdevId) -> Result<Arc<Top>, VdevError> {
         let gone = self.top(id)?;
-        let hole = TopId { id, guid: Guid::new(0), kind: TopKind::Hole, ashift: Ashift::new(0) };
+        let hole = TopId { id, guid: Guid::new(0), ashift: Ashift::new(0) };
         let mut tops = self.tops.write();
         tops[id.get() as usize] =
-            Arc::new(Top::new(self.env.clone(), hole, TopConfig::default(), Vec::new()));
-        while tops.last().is_some_and(|top| top.kind() == TopKind::Hole) {
+            Arc::new(Top::new(self.env.clone(), hole, TopConfig::default(), Node::Hole));
+        while tops.last().is_some_and(|top| top.kind() == NodeKind::Hole) {
             tops.pop();
         }
         for top in tops.iter() {
             top.mark_changed();
         }
         Ok(gone)
+    }
+
+    /// Puts another `Top` in the place of one; see [`crate::reshape`].
+    pub(crate) fn replace_top(
+        &self,
+        id: VdevId,
+        with: impl FnOnce(&Top) -> Result<Top, VdevError>,
+    ) -> Result<Arc<Top>, VdevError> {
+        let mut tops = self.tops.write();
+        let slot = tops.get_mut(id.get() as usize).filter(|top| top.kind() != NodeKind::Hole);
+        let slot = slot.ok_or(VdevError::NoSuchVdev { vdev: id })?;
+        *slot = Arc::new(with(slot)?);
+        Ok(Arc::clone(slot))
     }
 
     pub(crate) fn keep_labels(&self, labels: BTreeMap<Guid, LeafLabels>) {
@@ -191,14 +204,14 @@ impl VdevTree {
     /// [`VdevError::NoSuchVdev`] for a hole too.
     pub fn top(&self, id: VdevId) -> Result<Arc<Top>, VdevError> {
         let tops = self.tops.read();
-        let found = tops.get(id.get() as usize).filter(|top| top.kind() != TopKind::Hole);
+        let found = tops.get(id.get() as usize).filter(|top| top.kind() != NodeKind::Hole);
         found.cloned().ok_or(VdevError::NoSuchVdev { vdev: id })
     }
 
     /// All top-level vdevs by number, holes left out.
     #[must_use]
     pub fn tops(&self) -> Vec<Arc<Top>> {
-        self.all_tops().into_iter().filter(|top| top.kind() != TopKind::Hole).collect()
+        self.all_tops().into_iter().filter(|top| top.kind() != NodeKind::Hole).collect()
     }
 
     /// All top-level vdevs by number, holes included.
@@ -225,21 +238,19 @@ impl VdevTree {
     /// tell whether all devices were found.
     #[must_use]
     pub fn guid_sum(&self) -> u64 {
-        let mut sum = self.root().guid.get();
-        for top in self.all_tops() {
-            sum = sum.wrapping_add(top.guid().get());
-            if top.kind() != TopKind::Leaf {
-                sum = top.leaves().iter().fold(sum, |sum, leaf| sum.wrapping_add(leaf.guid().get()));
-            }
-        }
-        sum
+        let of_top = |top: &Arc<Top>| match top.node() {
+            Node::Hole => top.guid().get(),
+            node => node.guid_sum(),
+        };
+        let tops = self.all_tops();
+        tops.iter().map(of_top).fold(self.root().guid.get(), u64::wrapping_add)
     }
 
     /// The smallest sector of the vdevs that hold data: what a compressed block is rounded to.
     #[must_use]
     pub fn min_ashift(&self) -> Ashift {
         let tops = self.tops.read();
-        let data = tops.iter().filter(|top| top.kind() != TopKind::Hole && !top.is_log());
+        let data = tops.iter().filter(|top| top.kind() != NodeKind::Hole && !top.is_log());
         data.map(|top| top.ashift()).min().unwrap_or(Ashift::MIN)
     }
 
@@ -247,7 +258,7 @@ impl VdevTree {
     #[must_use]
     pub fn unusable(&self) -> BTreeSet<VdevId> {
         let tops = self.tops.read();
-        let gone = tops.iter().filter(|top| top.kind() != TopKind::Hole && !top.is_usable());
+        let gone = tops.iter().filter(|top| top.kind() != NodeKind::Hole && !top.is_usable());
         gone.map(|top| top.id()).collect()
     }
 
@@ -377,8 +388,8 @@ impl VdevTree {
     pub fn offline(&self, guid: Guid) -> Result<(), VdevError> {
         let leaf = self.leaf(guid)?;
         let top = self.top(leaf.vdev())?;
-        let is_lost = |other: &Leaf| other.guid() == guid || !other.is_usable() || other.is_stale();
-        if !top.is_log() && !top.tolerates(is_lost) {
+        let is_lost = |other: &Leaf| other.guid() == guid || !other.is_usable();
+        if !top.is_log() && (!top.survives(is_lost) || top.node().requires(&leaf)) {
             return Err(VdevError::NoReplica { vdev: top.id(), guid: top.guid() });
         }
         leaf.set_stale(true);
@@ -389,11 +400,11 @@ impl VdevTree {
 
     /// Notes which leaves miss the group `txg`, which is being written. Those that a vdev cannot
     /// do without miss nothing: it is nowhere else.
-    pub fn note_missed(&self, txg: Txg) {
+    pub fn note_dtls(&self, txg: Txg) {
         self.noted.store(txg.get(), Relaxed);
-        for top in self.tops().iter().filter(|top| top.tolerance() > 0) {
-            for leaf in top.leaves().iter().filter(|leaf| !leaf.is_usable()) {
-                leaf.add_missed(txg.prev()..=txg);
+        for top in self.tops().iter().filter(|top| top.node().is_redundant()) {
+            for leaf in top.leaves().iter().filter(|leaf| leaf.take_owed() || !leaf.is_usable()) {
+                leaf.add_to_dtl(txg.prev()..=txg);
             }
         }
     }
@@ -434,9 +445,9 @@ impl VdevTree {
         self.reopened.fetch_add(1, SeqCst);
         let expected = Expected { pool: self.root().guid, asize: top.asize_of_leaf() };
         open_leaf(&self.env, &leaf, &path, self.mode, expected).await?;
-        match top.leaves().len() {
-            1 => leaf.set_stale(false),
-            _ => leaf.add_missed(since..=open()),
+        match top.node().is_redundant() {
+            true => leaf.add_to_dtl(since..=open()),
+            false => leaf.set_stale(false),
         }
         leaf.stats().clear_errors();
         top.mark_changed();

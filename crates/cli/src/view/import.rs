@@ -42,9 +42,6 @@ fn status_line(found: &ImportCandidate, what: Condition) -> Option<String> {
             }
         });
     }
-    if let Some(under_way) = &found.under_way {
-        return Some(under_way.clone());
-    }
     if is_foreign(found, what) {
         return Some("The pool was last accessed by another system.".to_owned());
     }
@@ -58,7 +55,7 @@ fn is_foreign(found: &ImportCandidate, what: Condition) -> bool {
 /// The page that tells more.
 fn message_id(found: &ImportCandidate, what: Condition) -> Option<&'static str> {
     match is_foreign(found, what) {
-        _ if !found.unsupported_features.is_empty() || found.under_way.is_some() => None,
+        _ if !found.unsupported_features.is_empty() => None,
         true => Some("ZFS-8000-EY"),
         false => what.words().and_then(|words| words.message_id),
     }
@@ -74,10 +71,6 @@ fn action(found: &ImportCandidate, what: Condition) -> &'static str {
         _ if unsupported => {
             "The pool cannot be imported. Access the pool on a system that supports\n\tthe required \
              feature(s), or recreate the pool from backup."
-        }
-        _ if found.under_way.is_some() => {
-            "The pool cannot be imported before that has ended.  Let it end on the\n\tsystem that began it, \
-             then export the pool there."
         }
         (PoolHealth::Online, true) => {
             "The pool can be imported using its name or numeric identifier and\n\tthe '-f' flag."

@@ -286,7 +286,6 @@ impl Service for FakeService {
             foreign: false,
             unsupported_features: Vec::new(),
             readable: false,
-            under_way: None,
         };
         Ok(found.map(candidate).collect())
     }

@@ -4,7 +4,7 @@ use device::BoxFuture;
 use ondisk::Blkptr;
 use ondisk::zil::ZilHeader;
 use units::{ObjsetId, VdevOffset, ZilSeq};
-use vdev::TopKind;
+
 use zil::{LogLoss, LogWalk, loss_behind};
 
 use crate::Pool;
@@ -42,7 +42,7 @@ impl Pool {
         let (vdev, offset) = (place.dva(0).vdev, place.dva(0).offset.get());
         let top = self.vdevs.top(vdev).ok()?;
         // Where blocks have parity they do not lie in one piece: then only the header is asked.
-        let is_plain = matches!(top.kind(), TopKind::Leaf | TopKind::Mirror) && top.is_usable();
+        let is_plain = top.kind().holds_copies() && top.is_usable();
         let extent = if is_plain { top.asize_of_leaf() } else { 0 };
         let range = offset.saturating_sub(reach.bytes()).min(extent)
             ..offset.saturating_add(reach.bytes()).min(extent);

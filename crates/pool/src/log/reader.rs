@@ -23,7 +23,7 @@ use futures::future::Shared;
 use ondisk::{Blkptr, Dva};
 use parking_lot::Mutex;
 use units::{VdevId, VdevOffset};
-use vdev::{TopKind, VdevTree};
+use vdev::VdevTree;
 
 /// Bytes of a span.
 const SPAN_BYTES: u64 = 1 << 20;
@@ -105,7 +105,7 @@ impl LogReader {
     /// How far the vdev reaches, if any range of it can be read as it lies there.
     fn plain_extent(&self, vdev: VdevId) -> Option<u64> {
         let top = self.vdevs.top(vdev).ok()?;
-        matches!(top.kind(), TopKind::Leaf | TopKind::Mirror).then(|| top.asize_of_leaf())
+        top.kind().holds_copies().then(|| top.asize_of_leaf())
     }
 
     /// The span to take a block from; none for the first block of a place where nothing was read before.

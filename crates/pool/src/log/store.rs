@@ -11,7 +11,7 @@ use metaslab::Class;
 use ondisk::{Blkptr, Dva, ObjectType};
 use parking_lot::Mutex;
 use units::{ObjsetId, Txg, VdevId};
-use vdev::TopKind;
+use vdev::NodeKind;
 use zil::{LogEvent, LogStore, Placement, ZilError};
 use zio::{LogHint, Zio, ZioError};
 
@@ -223,7 +223,7 @@ impl LogStore for PoolLogStore {
         Box::pin(async move {
             let has_one_copy = |dva: Dva| {
                 let top = self.zio.vdevs().top(dva.vdev);
-                top.is_ok_and(|top| matches!(top.kind(), TopKind::Leaf))
+                top.is_ok_and(|top| top.kind() == NodeKind::Leaf)
             };
             if bp.dvas().all(has_one_copy) {
                 return;

@@ -44,7 +44,7 @@ use ondisk::dsl::scan::{ScanPhys, flags, func, state};
 use ondisk::mos::directory;
 use parking_lot::Mutex;
 use units::{Guid, ObjectId, Txg, VdevId};
-use vdev::{Leaf, TxgRanges};
+use vdev::{Dtl, Leaf};
 
 use crate::{Pool, PoolError};
 
@@ -211,7 +211,7 @@ impl Pool {
     /// Leaves in use that missed writes.
     fn behind(&self) -> Vec<Arc<Leaf>> {
         let leaves = self.vdevs.leaves().into_iter();
-        leaves.filter(|leaf| leaf.is_usable() && !leaf.missed().is_empty()).collect()
+        leaves.filter(|leaf| leaf.is_usable() && !leaf.dtl().is_empty()).collect()
     }
 
     /// Has the scrub wait until [`Self::scrub`] is called again, also after an export.
@@ -259,6 +259,10 @@ impl Pool {
         self.load_errors(scrubbing).await;
         if !self.read_only && !self.behind().is_empty() {
             return self.resilver().await;
+        }
+        if !self.read_only && self.vdevs.finished().is_some() {
+            // Its resilver ended, and the pool with it, before the old device was let go of.
+            self.in_sync(|pool, tx| async move { pool.detach_finished(&tx).await }).await?;
         }
         let (goes_on, is_over) = {
             let now = self.scrubs.now.lock();
@@ -331,7 +335,7 @@ impl Pool {
         phys.start_time.set(self.env.wall_clock().as_secs());
         phys.to_examine.set(to_examine);
         if what == func::RESILVER {
-            let missed = self.behind().into_iter().filter_map(|leaf| Some(*leaf.missed().bounds()?.start()));
+            let missed = self.behind().into_iter().filter_map(|leaf| Some(*leaf.dtl().bounds()?.start()));
             phys.min_txg.set(missed.min().unwrap_or(tx.txg()).prev().get());
         } else {
             self.begin_scrub_errors(tx).await?;
@@ -363,6 +367,7 @@ impl Pool {
         }
         if how == state::FINISHED {
             self.end_staleness();
+            self.detach_finished(tx).await?;
         }
         if is_scrub && how == state::FINISHED {
             let scrubbed = max_txg(&self.scrubs.now.lock().phys).get();
@@ -443,7 +448,7 @@ impl Pool {
 }
 
 /// The groups that leaves in use missed, by vdev, for a resilver.
-pub(crate) type Missed = BTreeMap<VdevId, Vec<TxgRanges>>;
+pub(crate) type Dtls = BTreeMap<VdevId, Vec<Dtl>>;
 
 /// The youngest blocks that a scrub reads.
 fn max_txg(phys: &ScanPhys) -> Txg {

@@ -9,8 +9,8 @@
 //!                      └─► space map: entries; bonus: length, bytes allocated, histogram
 //! ```
 
+mod dtl;
 mod log;
-mod missed;
 mod object;
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ use vdev::{Top, VdevTree};
 use zio::Zio;
 
 use crate::PoolError;
-pub(crate) use missed::{load as load_missed, record as record_missed};
+pub(crate) use dtl::{forget as forget_dtl, load as load_dtls, record as record_dtls};
 
 use log::Logs;
 use object::{Figures, Region};

@@ -28,7 +28,7 @@ use units::{Txg, VdevId};
 use vdev::{LabelSync, VdevError};
 use zerocopy::FromZeros;
 
-use crate::space::maps::{At, record_missed};
+use crate::space::maps::{At, record_dtls};
 use crate::{Pool, PoolError};
 
 /// Blocks put off that are read back at a time.
@@ -43,6 +43,7 @@ impl Pool {
         written?;
         self.zio.with_allocator(|allocator| allocator.sync_done(txg));
         self.use_joined();
+        impatient(self.let_go_of_detached()).await;
         // Who waits for the group sees its space when told.
         self.space.outdate();
         self.gate.finish(txg);
@@ -116,7 +117,7 @@ impl Pool {
         let at = At { dsl: &self.dsl, tx, zio: &self.zio, vdevs: &self.vdevs };
         for pass in 1..=PASSES_MAX {
             let config = self.config.lock().clone();
-            record_missed(&self.dsl, tx, &config, &self.vdevs).await?;
+            record_dtls(&self.dsl, tx, &config, &self.vdevs).await?;
             self.space_maps.record(&at, pass).await?;
             let Some(synced) = self.mos.sync(tx.txg()).await? else { return Ok(()) };
             *self.mos_delta.lock() += synced.delta;

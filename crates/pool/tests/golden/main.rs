@@ -54,4 +54,6 @@ golden! {
     g12_volumes: "g12-zvol";
     g18_version_28: "g18-v28";
     g20_special_and_dedup_vdevs: "g20-special-vdev";
+    g21_a_device_being_replaced: "g21-replacing";
+    g22_a_spare_at_work: "g22-spare";
 }

@@ -2,6 +2,7 @@
 //! not touched, snapshots above all, stays what it was.
 
 mod contents;
+mod nested;
 mod world;
 
 use std::collections::BTreeMap;

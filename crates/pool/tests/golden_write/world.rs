@@ -1,7 +1,7 @@
 //! A copy of a golden pool.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +28,15 @@ impl World {
         let dir = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap();
         let images = oracle::golden::copy(name, dir.path());
         Self { env: RealEnv::new(Options::default()), _dir: dir, images }
+    }
+
+    pub fn env(&self) -> &RealEnv {
+        &self.env
+    }
+
+    /// The directory of the images.
+    pub fn images(&self) -> &Path {
+        &self.images
     }
 
     pub fn run<T>(&self, future: impl Future<Output = T>) -> T {

@@ -9,10 +9,10 @@ use ondisk::label::{
     BOOT_ENV_OFFSET, CONFIG_BYTES, CONFIG_OFFSET, LABELS, UBERBLOCK_RING_BYTES, UBERBLOCK_RING_OFFSET,
     VdevPhys, empty_boot_env, label_verifier,
 };
-use units::{LeafOffset, Txg};
+use units::{Guid, LeafOffset, Txg};
 
 use crate::label::read::part_offset;
-use crate::label::seal_part;
+use crate::label::{LeafLabels, seal_part};
 use crate::{Leaf, PoolConfig, Top, VdevError, VdevTree};
 
 /// Writes labels of txg 0 to all leaves of a new vdev, and wipes what an earlier owner left in
@@ -21,13 +21,31 @@ use crate::{Leaf, PoolConfig, Top, VdevError, VdevTree};
 /// # Errors
 /// The first leaf's that cannot be written: a vdev must not start with a bad leaf.
 pub async fn init_labels(tree: &VdevTree, top: &Top, pool: &PoolConfig) -> Result<(), VdevError> {
-    let pool = PoolConfig { txg: Txg::ZERO, ..pool.clone() };
     for leaf in top.leaves() {
-        let mut config = pool.label(tree, top, leaf);
-        config.add_u64(crate::config::key::CREATE_TXG, top.config().create_txg);
-        init_leaf(leaf, &config).await?;
+        init_label(tree, top, leaf, pool).await?;
     }
     Ok(())
+}
+
+/// The same for one leaf that is about to join a vdev.
+///
+/// # Errors
+/// Those of the device.
+pub async fn init_label(tree: &VdevTree, top: &Top, leaf: &Leaf, pool: &PoolConfig) -> Result<(), VdevError> {
+    let pool = PoolConfig { txg: Txg::ZERO, ..pool.clone() };
+    let mut config = pool.label(tree, top, leaf);
+    config.add_u64(crate::config::key::CREATE_TXG, top.config().create_txg);
+    init_leaf(leaf, &config).await
+}
+
+/// Writes labels of txg 0 to a leaf that has been taken out of the pool, and wipes its rings: the device
+/// is not looked for any more, and free for another use. As OpenZFS does, the names stay for people to read.
+///
+/// # Errors
+/// Those of the device, which is then still taken for part of a pool that has no such leaf.
+pub async fn retire_label(pool_guid: Guid, leaf: &Arc<Leaf>, pool: &PoolConfig) -> Result<(), VdevError> {
+    let pool = PoolConfig { txg: Txg::ZERO, ..pool.clone() };
+    init_leaf(leaf, &pool.label_of_none(pool_guid, leaf)).await
 }
 
 async fn init_leaf(leaf: &Leaf, config: &NvList) -> Result<(), VdevError> {
@@ -45,7 +63,18 @@ async fn init_leaf(leaf: &Leaf, config: &NvList) -> Result<(), VdevError> {
     }
     let writes = parts.into_iter().map(|(at, slice)| leaf.write(at, vec![slice], Durability::Cached));
     join_all(writes).await.into_iter().collect::<Result<(), _>>()?;
-    leaf.flush().await
+    leaf.flush().await?;
+    check_written(leaf, config).await
+}
+
+/// Labels are what finds the pool again: what was written of them has to come back.
+async fn check_written(leaf: &Leaf, config: &NvList) -> Result<(), VdevError> {
+    let Some(device) = leaf.device() else { return Ok(()) };
+    let found = LeafLabels::read(&device).await;
+    match found.configs.iter().all(|label| label.as_ref() == Some(config)) {
+        true => Ok(()),
+        false => Err(VdevError::LabelsLost { vdev: leaf.vdev(), txg: Txg::ZERO }),
+    }
 }
 
 /// The configuration part of one label, and where it goes; nothing for a leaf without labels.

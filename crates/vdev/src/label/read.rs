@@ -86,6 +86,12 @@ impl LeafLabels {
         Txg::new(self.config(None).and_then(|config| config.get_u64(key::POOL_TXG)).unwrap_or(0))
     }
 
+    /// Whether some label says that it is this leaf.
+    #[must_use]
+    pub fn names(&self, leaf: Guid) -> bool {
+        self.configs.iter().flatten().any(|config| config.get_u64(key::GUID) == Some(leaf.get()))
+    }
+
     /// The leaf's guid, as the newest label has it.
     #[must_use]
     pub fn guid(&self) -> Option<Guid> {

@@ -155,7 +155,7 @@ fn uberblock_parts(sync: &LabelSync<'_>, top: &Top, leaf: &Leaf) -> Vec<(LeafOff
 /// unless the vdev cannot do without it, or the pool is to be found on no device any more.
 fn labelled_leaves(top: &Top, pool: &PoolConfig) -> Vec<Arc<Leaf>> {
     let is_left_out = |leaf: &Leaf| !leaf.may_have_labels();
-    let all = pool.state == PoolState::Destroyed || !top.tolerates(is_left_out);
+    let all = pool.state == PoolState::Destroyed || !top.survives(is_left_out);
     let leaves = top.leaves().iter().filter(|leaf| leaf.is_usable() && (all || leaf.may_have_labels()));
     leaves.cloned().collect()
 }

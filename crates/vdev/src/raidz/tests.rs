@@ -344,7 +344,7 @@ fn a_raidz_needs_more_devices_than_parity() {
         let spec = NewVdev { paths, parity, ..NewVdev::default() };
         block_on(VdevTree::create(world.env(), &[spec])).map(|tree| tree.tops()[0].kind())
     };
-    assert_eq!(create(&["a", "b"], 1).expect("two"), TopKind::Raidz { parity: 1 });
+    assert_eq!(create(&["a", "b"], 1).expect("two"), NodeKind::Raidz { parity: 1 });
     for (paths, parity) in [(&["a"][..], 1), (&["a", "b"], 2), (&["a", "b", "c", "d", "e"], 4)] {
         assert!(matches!(create(paths, parity), Err(VdevError::BadConfig { .. })));
     }

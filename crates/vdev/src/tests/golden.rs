@@ -56,7 +56,7 @@ fn a_pool_made_by_openzfs_is_found_with_its_uberblock() {
     assert_eq!(tree.state().0, VdevState::Online);
     assert_eq!(tree.guid_sum(), uberblock.guid_sum.get());
     let top = tree.top(VdevId::new(0)).expect("the mirror");
-    assert_eq!((top.kind(), top.ashift()), (TopKind::Mirror, Ashift::new(9)));
+    assert_eq!((top.kind(), top.ashift()), (NodeKind::Mirror, Ashift::new(9)));
     assert_eq!(leaf_asize(top.leaves()[0].psize()), top.config().asize);
     assert_eq!(u64::from(metaslab_shift(top.config().asize)), top.config().metaslab_shift);
     check_root_block(&tree, &uberblock);
@@ -84,7 +84,7 @@ fn a_raidz_made_by_openzfs_is_laid_out_as_we_lay_it_out() {
         let tree = block_on(VdevTree::open(world.env(), &spec)).expect("a sound configuration");
         assert_eq!((tree.state().0, tree.guid_sum()), (VdevState::Online, uberblock.guid_sum.get()));
         let top = tree.top(VdevId::new(0)).expect("the raidz");
-        assert_eq!((top.kind(), top.leaves().len()), (TopKind::Raidz { parity }, files.len()));
+        assert_eq!((top.kind(), top.leaves().len()), (NodeKind::Raidz { parity }, files.len()));
         assert_eq!(files.len() as u64 * leaf_asize(top.leaves()[0].psize()), top.config().asize);
         assert_eq!(u64::from(metaslab_shift(top.config().asize)), top.config().metaslab_shift);
         check_root_block(&tree, &uberblock);

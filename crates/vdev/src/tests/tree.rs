@@ -178,23 +178,19 @@ fn a_leaf_gets_labels_once_what_it_missed_is_recorded() {
     let world = World::with(&["a", "b", "c"], SIZE);
     let tree = made(&world);
     let leaf = tree.leaves()[1].clone();
-    tree.note_missed(Txg::new(5));
-    assert!(leaf.missed().is_empty(), "all are there");
+    tree.note_dtls(Txg::new(5));
+    assert!(leaf.dtl().is_empty(), "all are there");
     world.faults("b").disappear();
     tree.mark_all_changed();
     sync(&tree, 5).expect("a is there");
-    assert!(leaf.missed().is_empty(), "it failed when what was missed had been noted");
-    tree.note_missed(Txg::new(6));
-    tree.note_missed(Txg::new(7));
-    assert_eq!(leaf.missed().bounds(), Some(Txg::new(5)..=Txg::new(7)));
+    assert!(leaf.dtl().is_empty(), "it failed when what was missed had been noted");
+    tree.note_dtls(Txg::new(6));
+    tree.note_dtls(Txg::new(7));
+    assert_eq!(leaf.dtl().bounds(), Some(Txg::new(5)..=Txg::new(7)));
     world.faults("b").heal();
     block_on(tree.reopen(leaf.guid(), None, || Txg::new(9))).expect("back again");
-    tree.note_missed(Txg::new(10));
-    assert_eq!(
-        leaf.missed().bounds(),
-        Some(Txg::new(5)..=Txg::new(9)),
-        "what was open when it came back too"
-    );
+    tree.note_dtls(Txg::new(10));
+    assert_eq!(leaf.dtl().bounds(), Some(Txg::new(5)..=Txg::new(9)), "what was open when it came back too");
     let label_txg = |world: &Arc<World>| import(world, &["b"]).0.pool.txg;
     tree.mark_all_changed();
     sync(&tree, 8).expect("both are there");
@@ -208,10 +204,10 @@ fn a_leaf_gets_labels_once_what_it_missed_is_recorded() {
     let found = import(&world, &["a", "b", "c"]).1;
     let again = found.leaves()[1].clone();
     assert!(!again.is_stale());
-    again.load_missed(missed.clone());
-    assert!(again.is_stale() && again.missed() == missed && again.take_unrecorded().is_none());
+    again.load_dtl(missed.clone());
+    assert!(again.is_stale() && again.dtl() == missed && again.take_unrecorded().is_none());
     assert!(!found.resilvered(again.guid(), Txg::new(6)).expect("known"));
-    assert_eq!(again.missed().bounds(), Some(Txg::new(7)..=Txg::new(9)));
+    assert_eq!(again.dtl().bounds(), Some(Txg::new(7)..=Txg::new(9)));
     assert!(found.resilvered(again.guid(), Txg::new(9)).expect("known"));
     assert!(!again.is_stale() && again.take_unrecorded().is_some_and(|missed| missed.is_empty()));
 }

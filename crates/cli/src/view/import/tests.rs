@@ -11,7 +11,6 @@ fn found() -> ImportCandidate {
         foreign: false,
         unsupported_features: Vec::new(),
         readable: false,
-        under_way: None,
     }
 }
 

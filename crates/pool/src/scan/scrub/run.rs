@@ -21,10 +21,10 @@ use futures::future::join_all;
 use ondisk::Blkptr;
 use ondisk::dsl::scan::{ScanPhys, func, state};
 use units::{ObjectId, ObjsetId, Txg};
-use vdev::TxgRanges;
+use vdev::Dtl;
 use zio::{Bookmark, Scrubbed, ZioError};
 
-use super::{Missed, STORE_EVERY, max_txg};
+use super::{Dtls, STORE_EVERY, max_txg};
 use crate::{Pool, PoolError};
 
 /// Blocks looked up at a time.
@@ -138,7 +138,7 @@ impl Pool {
             Err(error) => return Err(error),
         };
         let phys = self.scrubs.now.lock().phys;
-        let missed = self.missed_by_vdev(&phys);
+        let dtls = self.dtls_by_vdev(&phys);
         let born_after = born_after.max(Txg::new(phys.min_txg.get()));
         let reach = Reach { from: work.place, born_after, limit: BATCH_BLOCKS };
         let Visited { blocks, lost, next } = Objset::visit(&self.zio, id, &root, reach).await;
@@ -150,7 +150,7 @@ impl Pool {
         }
         work.tries = 0;
         lost.iter().for_each(|lost| self.count_lost(lost));
-        let is_due = |bp: &Blkptr| bp.birth() <= max && missed.as_ref().is_none_or(|by| is_missed(bp, by));
+        let is_due = |bp: &Blkptr| bp.birth() <= max && dtls.as_ref().is_none_or(|by| is_missed(bp, by));
         let due: Vec<_> = blocks.into_iter().filter(|(_, bp)| is_due(bp)).collect();
         for some in due.chunks(AT_ONCE) {
             let reads = join_all(some.iter().map(|(bookmark, bp)| self.zio.scrub(bp, bookmark)));
@@ -175,15 +175,15 @@ impl Pool {
     }
 
     /// What a resilver is for; `None` for a scrub, which is for everything.
-    fn missed_by_vdev(&self, phys: &ScanPhys) -> Option<Missed> {
+    fn dtls_by_vdev(&self, phys: &ScanPhys) -> Option<Dtls> {
         if phys.func.get() != func::RESILVER {
             return None;
         }
-        let mut missed = Missed::new();
+        let mut dtls = Dtls::new();
         for leaf in self.behind() {
-            missed.entry(leaf.vdev()).or_default().push(leaf.missed());
+            dtls.entry(leaf.vdev()).or_default().push(leaf.dtl());
         }
-        Some(missed)
+        Some(dtls)
     }
 
     async fn root_of(&self, stage: Stage) -> Result<(ObjsetId, Blkptr, Txg), PoolError> {
@@ -257,11 +257,11 @@ fn is_absence(error: &ZioError) -> bool {
 
 /// Whether some leaf of a vdev where the block lies missed the group in which it was written. A gang's
 /// members may lie anywhere.
-fn is_missed(bp: &Blkptr, missed: &Missed) -> bool {
+fn is_missed(bp: &Blkptr, dtls: &Dtls) -> bool {
     let born = bp.physical_birth();
-    let any = |ranges: &Vec<TxgRanges>| ranges.iter().any(|ranges| ranges.contains(born));
+    let any = |some: &Vec<Dtl>| some.iter().any(|dtl| dtl.contains(born));
     match bp.is_gang() {
-        true => missed.values().any(any),
-        false => bp.dvas().any(|dva| missed.get(&dva.vdev).is_some_and(any)),
+        true => dtls.values().any(any),
+        false => bp.dvas().any(|dva| dtls.get(&dva.vdev).is_some_and(any)),
     }
 }

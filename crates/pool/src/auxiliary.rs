@@ -1,0 +1,94 @@
+//! Hot spares and cache devices: what the meta-objset lists of them.
+//!
+//! ```text
+//!  directory ─ "spares"  ─► packed list ─ "spares":  [ {type, guid, path, …}, … ]
+//!            ─ "l2cache" ─► packed list ─ "l2cache": [ {type, guid, path, …}, … ]
+//! ```
+//! They are in no vdev, and their labels name no pool, so that several pools may share a spare. A spare
+//! that is at work is a leaf of a vdev besides, with the same guid. Nothing here changes what is
+//! listed: a pool that OpenZFS made keeps its spares and caches, though no cache is used.
+//! (test: `a_pool_with_a_spare_at_work_is_worked_on`)
+
+use std::path::PathBuf;
+
+use ondisk::config::{GUID, L2CACHE, PATH, SPARES, TYPE, WHOLE_DISK, vdev_type};
+use ondisk::{NvList, mos};
+use units::{Guid, ObjectId};
+use vdev::Candidate;
+
+use crate::{Pool, PoolError, config};
+
+/// A device that is listed beside the vdevs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Auxiliary {
+    /// Its guid; that of a leaf, too, while it is at work.
+    pub guid: Guid,
+    /// Where it was found when the pool was imported, else where it was last seen.
+    pub path: PathBuf,
+    /// A block device, and no plain file.
+    pub is_disk: bool,
+    /// Whether the pool has the disk to itself.
+    pub whole_disk: bool,
+    /// Whether it was found when the pool was imported.
+    pub is_there: bool,
+}
+
+/// Both lists of a pool.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Auxiliaries {
+    spares: Vec<Auxiliary>,
+    caches: Vec<Auxiliary>,
+}
+
+impl Pool {
+    /// The hot spares, in their order.
+    #[must_use]
+    pub fn spares(&self) -> Vec<Auxiliary> {
+        self.auxiliaries.lock().spares.clone()
+    }
+
+    /// The cache devices, in their order.
+    #[must_use]
+    pub fn caches(&self) -> Vec<Auxiliary> {
+        self.auxiliaries.lock().caches.clone()
+    }
+
+    /// Reads both lists. A pool is sound without them, so that one that cannot be read is told of in the log.
+    pub(crate) async fn load_auxiliaries(&self, candidate: &Candidate) {
+        let load = async |object: &str, list: &str| {
+            let listed = self.auxiliary_list(object, list).await;
+            let listed = listed.inspect_err(|error| tracing::warn!(list, %error, "not read"));
+            let find = |from: &NvList| Some(found(parse(from)?, candidate));
+            listed.unwrap_or_default().iter().filter_map(find).collect()
+        };
+        let spares = load(mos::directory::SPARES, SPARES).await;
+        let caches = load(mos::directory::L2CACHE, L2CACHE).await;
+        *self.auxiliaries.lock() = Auxiliaries { spares, caches };
+    }
+
+    async fn auxiliary_list(&self, object: &str, list: &str) -> Result<Vec<NvList>, PoolError> {
+        let object = self.dsl.directory().lookup_u64(object.as_bytes()).await?;
+        let Some(object) = object.filter(|&object| object != 0) else { return Ok(Vec::new()) };
+        let listed = config::load_packed(&self.dsl, ObjectId::new(object)).await?;
+        Ok(listed.get_nvlist_array(list).unwrap_or_default().to_vec())
+    }
+}
+
+fn parse(from: &NvList) -> Option<Auxiliary> {
+    Some(Auxiliary {
+        guid: Guid::new(from.get_u64(GUID)?),
+        path: PathBuf::from(from.get_str(PATH)?),
+        is_disk: from.get_str(TYPE) == Some(vdev_type::DISK),
+        whole_disk: from.get_u64(WHOLE_DISK) == Some(1),
+        is_there: false,
+    })
+}
+
+/// The same where the search for the pool found it: as a spare or cache, or at work as a leaf.
+fn found(listed: Auxiliary, candidate: &Candidate) -> Auxiliary {
+    let places = [&candidate.auxiliaries, &candidate.paths];
+    match places.iter().find_map(|paths| paths.get(&listed.guid)) {
+        Some(path) => Auxiliary { path: path.clone(), is_there: true, ..listed },
+        None => listed,
+    }
+}

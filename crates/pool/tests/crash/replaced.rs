@@ -1,0 +1,182 @@
+//! The power is cut while a pool of OpenZFS goes on with a replacement: in its resilver, when the old device is
+//! let go of, and after that.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use oracle::golden;
+use oracle::needs::Need;
+use oracle::zdb::{Zdb, ZdbError};
+use pool::{ImportSpec, Pool};
+use sim::{CrashImage, DiskModel, DiskSpec, Sim};
+use tempfile::TempDir;
+use vdev::{NodeKind, PoolState};
+use zpl::{Cred, NewNode, WriteFlags, Zfs};
+
+use crate::shape::{POOL, brisk};
+use crate::story::{Tell, number, run, tell};
+
+const IMAGES: [&str; 5] = ["a.img", "b.img", "n.img", "l1.img", "l2.img"];
+const FS: &str = "whirl/fs";
+const PIECE: usize = 256 << 10;
+/// Crash states that are imported, and one in so many of these is judged by `zdb` when it is done.
+const CRASHES: usize = 120;
+const ZDB_ONE_IN: usize = 40;
+const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
+
+fn disk_of(image: &str) -> PathBuf {
+    Path::new("/").join(image)
+}
+
+/// The pool as OpenZFS left it, on disks of a world.
+fn replacing(seed: u64) -> Sim {
+    let sim = Sim::seed(seed);
+    sim.stop_recording();
+    for image in IMAGES {
+        let file = File::open(golden::path("g21-replacing").join(image)).expect("an image");
+        let size = file.metadata().expect("its size").len();
+        let disk = sim.add_disk(disk_of(image), DiskSpec::new(size, DiskModel::ssd()));
+        let mut piece = vec![0; PIECE];
+        for offset in (0..size).step_by(PIECE) {
+            file.read_exact_at(&mut piece, offset).expect("an image is read");
+            if piece.iter().any(|&byte| byte != 0) {
+                disk.rot(offset, &piece);
+            }
+        }
+    }
+    sim
+}
+
+async fn import(sim: &Sim, images: &[&str]) -> Arc<Pool> {
+    let paths = images.iter().map(|image| disk_of(image)).collect();
+    let spec = ImportSpec { paths, name: Some(POOL.into()), ..ImportSpec::default() };
+    Pool::import(sim.env(), &spec, brisk()).await.expect("every crash state imports")
+}
+
+fn is_replacing(pool: &Pool) -> bool {
+    let top = &pool.vdevs().tops()[0];
+    top.node().children().iter().any(|child| child.kind() == NodeKind::Replacing)
+}
+
+/// Waits until the new device is alone.
+async fn replaced(sim: &Sim, pool: &Pool) {
+    while is_replacing(pool) {
+        sim.env().sleep(Duration::from_millis(5)).await;
+    }
+    // The old one is let go of once that is stable.
+    pool.sync_now().await.expect("txgs turn");
+    assert_eq!(pool.vdevs().leaves().len(), 4);
+    assert!(pool.vdevs().leaves().iter().all(|leaf| leaf.dtl().is_empty() && !leaf.is_stale()));
+}
+
+/// Makes a file and says so once that is promised.
+async fn promise(sim: &Sim, zfs: &Zfs, number: u8) {
+    let name = format!("promised {number}");
+    let made = zfs.create(zfs.root(), name.as_bytes(), NewNode::File, 0o644, Cred::default()).await;
+    zfs.write(made.expect("create").object, 0, &[number + 1; 9_000], SYNC).await.expect("write");
+    sim.mark(name);
+}
+
+async fn check(zfs: &Zfs, number: u8) {
+    let name = format!("promised {number}");
+    let file = zfs.lookup(zfs.root(), name.as_bytes()).await.expect("it was promised").object;
+    let mut found = vec![0; 10_000];
+    assert_eq!(zfs.read(file, 0, &mut found).await.expect("read"), 9_000);
+    assert!(found[..9_000].iter().all(|&byte| byte == number + 1));
+}
+
+/// What OpenZFS wrote before: read from the new device and the one beside it, each alone.
+async fn read_bulk(zfs: &Zfs) -> Vec<u8> {
+    let file = zfs.lookup(zfs.root(), b"bulk").await.expect("it was there").object;
+    let mut bytes = vec![0; 4_000_000];
+    assert_eq!(zfs.read(file, 0, &mut bytes).await.expect("read"), bytes.len());
+    bytes
+}
+
+/// `zdb` on what the world's disks hold.
+fn by_zdb(sim: &Sim) {
+    let dir = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).expect("a directory for images");
+    for image in IMAGES {
+        let file = File::create(dir.path().join(image)).expect("a new file");
+        let size = File::open(golden::path("g21-replacing").join(image)).and_then(|file| file.metadata());
+        let size = size.expect("its size").len();
+        file.set_len(size).expect("a sparse file");
+        for offset in (0..size).step_by(PIECE) {
+            let bytes = sim.disk(disk_of(image)).peek(offset, PIECE);
+            if bytes.iter().any(|&byte| byte != 0) {
+                file.write_all_at(&bytes, offset).expect("a file is written");
+            }
+        }
+    }
+    match Zdb::new(dir.path(), POOL).check_blocks() {
+        Err(ZdbError::Missing(error)) => Need::Zdb.is_missing(&error.to_string()),
+        judged => drop(judged.unwrap_or_else(|error| panic!("{error}"))),
+    }
+}
+
+/// Imports what a power cut left, and lets the replacement end; says whether it was still under way.
+fn judge(image: &CrashImage, seed: u64, bulk: &[u8], with_zdb: bool) -> bool {
+    let sim = image.boot(seed);
+    sim.stop_recording();
+    let was_replacing = run(&sim, async {
+        let pool = import(&sim, &IMAGES).await;
+        let was_replacing = is_replacing(&pool);
+        assert!(!was_replacing || !image.is_after("replaced"), "it was done");
+        replaced(&sim, &pool).await;
+        let fs = pool.filesystem(FS).await.expect("its log is whole");
+        for number in (0..).take_while(|number| image.is_after(&format!("promised {number}"))) {
+            check(&fs.zfs, number).await;
+        }
+        drop(fs);
+        pool.close(PoolState::Exported).await.expect("it closes");
+        was_replacing
+    });
+    // The new device has everything: the other side of the mirror is not there any more.
+    run(&sim, async {
+        let pool = import(&sim, &["n.img", "l1.img"]).await;
+        let fs = pool.filesystem(FS).await.expect("it opens");
+        assert!(read_bulk(&fs.zfs).await == bulk);
+        drop(fs);
+        pool.close(PoolState::Exported).await.expect("it closes");
+    });
+    if with_zdb {
+        by_zdb(&sim);
+    }
+    was_replacing
+}
+
+#[test]
+fn a_crash_anywhere_in_a_replace_leaves_a_pool_that_goes_on() {
+    let _tell = Tell;
+    let seed = 41_000;
+    tell(format!("seed {seed}"));
+    let sim = replacing(seed);
+    let bulk = run(&sim, async {
+        sim.start_recording();
+        let pool = import(&sim, &IMAGES).await;
+        let fs = pool.filesystem(FS).await.expect("it opens");
+        for number in 0..3 {
+            promise(&sim, &fs.zfs, number).await;
+        }
+        replaced(&sim, &pool).await;
+        sim.mark("replaced");
+        promise(&sim, &fs.zfs, 3).await;
+        let bulk = read_bulk(&fs.zfs).await;
+        pool.sync_now().await.expect("txgs turn");
+        bulk
+    });
+    let recording = sim.recording();
+    let images: Vec<CrashImage> = recording.crash_images().collect();
+    let crashes = number("SAWMILL_CRASH_IMAGES").map_or(CRASHES, |count| count as usize);
+    let step = images.len().div_ceil(crashes);
+    let mut seen = [0, 0];
+    for (judged, image) in images.iter().step_by(step).enumerate() {
+        tell(format!("seed {seed}, {}", image.story()));
+        seen[usize::from(judge(image, seed, &bulk, judged % ZDB_ONE_IN == 0))] += 1;
+    }
+    println!("{seen:?} of {} crash states: done, and still under way", images.len());
+    assert!(seen[0] > 5 && seen[1] > 5, "{seen:?}: both were seen");
+}
