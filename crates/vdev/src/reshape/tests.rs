@@ -132,7 +132,7 @@ fn a_failure_in_the_old_shape_is_judged_by_the_new_one() {
     let alone = nested.top();
     let new = nested.put_beside(old.guid(), NodeKind::Mirror, 7);
     new.set_stale(false);
-    assert!(alone.settle(&[old.clone()], vec![Err(io())]).is_err(), "it is nowhere");
+    assert!(alone.settle(std::slice::from_ref(&old), vec![Err(io())]).is_err(), "it is nowhere");
     assert_ne!(old.state().0, VdevState::Faulted);
 }
 

@@ -1,7 +1,6 @@
 //! The socket, from both ends.
 #![forbid(unsafe_code)]
 
-#[path = "../../cli/tests/fake/mod.rs"]
 mod fake;
 
 use control::{Client, ClientError, DaemonStatusCall, DaemonStop, FailureKind, PoolExport, PoolList, Server};
