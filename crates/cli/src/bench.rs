@@ -2,22 +2,12 @@
 //!
 //! Their flags are `--name value …`: a list of values goes on to the next `--name`.
 
-mod beside;
-mod create;
-mod dice;
-mod file;
-mod latencies;
-mod names;
-mod replay;
-mod stream;
-mod usage;
 mod words;
-mod world;
-mod zil;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use bench::{Refusal, create, failed, file, names, replay, stream, zil};
 use control::{Failure, FailureKind};
 use device::{Options, RealEnv};
 
@@ -67,7 +57,7 @@ const ZIL: Command = Command::new(
         ],
         operands: "",
     },
-    |_, args| outcome(args, zil),
+    |_, args| outcome(args, run_zil),
 );
 
 const REPLAY: Command = Command::new(
@@ -89,7 +79,7 @@ const REPLAY: Command = Command::new(
         ],
         operands: "",
     },
-    |_, args| outcome(args, replay),
+    |_, args| outcome(args, run_replay),
 );
 
 const STREAM: Command = Command::new(
@@ -109,7 +99,7 @@ const STREAM: Command = Command::new(
         ],
         operands: "",
     },
-    |_, args| outcome(args, stream),
+    |_, args| outcome(args, run_stream),
 );
 
 const CREATE: Command = Command::new(
@@ -126,7 +116,7 @@ const CREATE: Command = Command::new(
         ],
         operands: "",
     },
-    |_, args| outcome(args, create),
+    |_, args| outcome(args, run_create),
 );
 
 const NAMES: Command = Command::new(
@@ -141,7 +131,7 @@ const NAMES: Command = Command::new(
         ],
         operands: "",
     },
-    |_, args| outcome(args, names),
+    |_, args| outcome(args, run_names),
 );
 
 const FILE: Command = Command::new(
@@ -160,7 +150,7 @@ const FILE: Command = Command::new(
         ],
         operands: "",
     },
-    |_, args| outcome(args, file),
+    |_, args| outcome(args, run_file),
 );
 
 const CHECK: Command = Command::new(
@@ -171,7 +161,7 @@ const CHECK: Command = Command::new(
         flags: &[PATH, ACKS],
         operands: "",
     },
-    |_, args| outcome(args, check),
+    |_, args| outcome(args, run_check),
 );
 
 const EXIT_FAILED: u8 = 1;
@@ -187,23 +177,7 @@ fn outcome(args: &Args, bench: fn(&Words<'_>) -> Result<u8, Refusal>) -> Outcome
     }
 }
 
-/// Why a bench did not run.
-enum Refusal {
-    Usage(String),
-    Failed(String),
-}
-
-fn failed(error: impl std::error::Error) -> Refusal {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    Refusal::Failed(text)
-}
-
-fn zil(words: &Words<'_>) -> Result<u8, Refusal> {
+fn run_zil(words: &Words<'_>) -> Result<u8, Refusal> {
     let plan = zil::Plan {
         threads: words.number("threads", 1)?,
         size: words.bytes("size", 8 << 10)? as usize,
@@ -214,6 +188,7 @@ fn zil(words: &Words<'_>) -> Result<u8, Refusal> {
         log: words.paths("log"),
         log_mirror: words.has("log-mirror"),
         idle_datasets: words.number("idle-datasets", 0)?,
+        cache: daemon::memory::default_bytes(),
     };
     if plan.main.is_empty() || plan.threads == 0 || plan.size == 0 {
         return Err(Refusal::Usage("--main FILE is needed, and --threads and --size above 0".into()));
@@ -223,7 +198,7 @@ fn zil(words: &Words<'_>) -> Result<u8, Refusal> {
     Ok(0)
 }
 
-fn replay(words: &Words<'_>) -> Result<u8, Refusal> {
+fn run_replay(words: &Words<'_>) -> Result<u8, Refusal> {
     let plan = replay::Plan {
         records: words.number("records", 1_000_000)?,
         files: words.number("files", 1_000)?,
@@ -232,7 +207,7 @@ fn replay(words: &Words<'_>) -> Result<u8, Refusal> {
         batch: words.number("batch", 32)?,
         main: words.paths("main"),
         log: words.paths("log"),
-        cache: words.bytes("cache", crate::memory::default_bytes())?,
+        cache: words.bytes("cache", daemon::memory::default_bytes())?,
     };
     if plan.main.is_empty() || [plan.records, plan.files, plan.size, plan.batch].contains(&0) {
         return Err(Refusal::Usage(
@@ -252,7 +227,7 @@ fn replay(words: &Words<'_>) -> Result<u8, Refusal> {
     Ok(0)
 }
 
-fn stream(words: &Words<'_>) -> Result<u8, Refusal> {
+fn run_stream(words: &Words<'_>) -> Result<u8, Refusal> {
     let compression = words.one("compression").unwrap_or("off");
     let plan = stream::Plan {
         main: words.paths("main"),
@@ -282,7 +257,7 @@ fn compression_number(word: &str) -> Result<u64, Refusal> {
     }
 }
 
-fn create(words: &Words<'_>) -> Result<u8, Refusal> {
+fn run_create(words: &Words<'_>) -> Result<u8, Refusal> {
     let plan = create::Plan {
         main: words.paths("main"),
         files: words.number("files", 100_000)?,
@@ -297,7 +272,7 @@ fn create(words: &Words<'_>) -> Result<u8, Refusal> {
     Ok(0)
 }
 
-fn names(words: &Words<'_>) -> Result<u8, Refusal> {
+fn run_names(words: &Words<'_>) -> Result<u8, Refusal> {
     let plan = names::Plan { path: words.path("path")?, files: words.number("files", 200_000)? };
     let report = names::run(&plan).map_err(failed)?;
     print_report(words, &report, report.text());
@@ -308,7 +283,7 @@ fn environment() -> Result<Arc<RealEnv>, Refusal> {
     Ok(RealEnv::new(Options::from_process_environment().map_err(failed)?))
 }
 
-fn file(words: &Words<'_>) -> Result<u8, Refusal> {
+fn run_file(words: &Words<'_>) -> Result<u8, Refusal> {
     let plan = file::Plan {
         path: words.path("path")?,
         threads: words.number("threads", 1)?,
@@ -330,7 +305,7 @@ fn file(words: &Words<'_>) -> Result<u8, Refusal> {
     Ok(0)
 }
 
-fn check(words: &Words<'_>) -> Result<u8, Refusal> {
+fn run_check(words: &Words<'_>) -> Result<u8, Refusal> {
     let acks = file::Acks::load(&words.path("acks")?).map_err(failed)?;
     let verdict = file::check(&words.path("path")?, &acks).map_err(failed)?;
     println!("{} acknowledged places checked, {} lost", verdict.checked, verdict.lost);

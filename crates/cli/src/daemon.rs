@@ -1,84 +1,201 @@
-//! `sawmill daemon`: what holds pools open between commands, as a kernel module would.
-//!
-//! ```text
-//!  first command ─► start: lock, run `sawmill daemon run` ─► waits for the socket
-//!                                   │ own session, no tty, log file; or has systemd start its unit
-//!                                   ▼
-//!             daemon lock ─► pools of the cache file ─► socket ─► requests … ─► stop: sync
-//! ```
-//!
-//! Crash-only: it may be killed at any instant. Pools it held are in the cache file, and
-//! the next start brings them back before it answers anything.
-//! That holds for its own mistakes, too: a panic of any thread ends the process ([`panics`]).
-//!
-//! Invariants
-//! - There is one daemon for a run-time directory: it holds `daemon.lock` while it lives
-//!   (test: `two_first_commands_start_one_daemon`).
-//! - A command's pipes are never held open by the daemon it started
-//!   (test: `a_pipe_behind_the_first_command_ends`).
+//! `sawmill daemon start|run|status|stop|logs`.
 
-mod commands;
-mod log;
-mod panics;
-mod run;
-mod start;
-mod systemd;
-mod threads;
-
-use crate::program::{Kind, Program};
-use control::RunPaths;
-use device::{RealEnv, RealMachine};
-use engine::{Engine, Ground, Options};
-use front_fuse::Fuse;
-use pool::Tuning;
-use std::sync::Arc;
-use std::time::Duration;
-use threads::OwnThreads;
-
-pub use run::DaemonError;
-use run::run;
-pub use start::{StartError, start, start_with};
+use crate::args::{Args, Flag, Spec};
+use crate::program::{Command, Kind, Program};
+use crate::session::{Outcome, Session, Stop, as_failure, usage};
+use control::{ClientError, DaemonStatusCall, DaemonStop, Failure, FailureKind};
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::time::{Duration, Instant};
 
 /// The commands.
 pub const PROGRAM: Program = Program {
     name: "daemon",
     about: "the process that holds pools open between commands",
     kind: Kind::Own,
-    commands: &[commands::START, commands::RUN, commands::STATUS, commands::STOP, commands::LOGS],
+    commands: &[START, RUN, STATUS, STOP, LOGS],
 };
 
-/// The daemon with the real engine, which takes so much memory.
-fn serve(paths: &RunPaths, memory_bytes: u64) -> Result<(), DaemonError> {
-    let options = device::Options::from_process_environment().map_err(DaemonError::Delays)?;
-    serve_over(paths, RealEnv::new(options), memory_bytes)
+const START: Command = Command::new(
+    Spec {
+        name: "start",
+        alias: None,
+        about: "starts the daemon, if none runs",
+        flags: &[MEMORY],
+        operands: "",
+    },
+    start,
+);
+
+const RUN: Command = Command::new(
+    Spec {
+        name: "run",
+        alias: None,
+        about: "is the daemon, until stopped",
+        flags: &[Flag::long("detach", "leave the terminal's session"), MEMORY],
+        operands: "",
+    },
+    run,
+);
+
+const STATUS: Command = Command::new(
+    Spec {
+        name: "status",
+        alias: None,
+        about: "tells whether the daemon runs, and what it holds",
+        flags: &[Flag::long("pid", "its process id only")],
+        operands: "",
+    },
+    status,
+);
+
+const STOP: Command = Command::new(
+    Spec {
+        name: "stop",
+        alias: None,
+        about: "syncs all pools and stops the daemon; the next command brings them back",
+        flags: &[],
+        operands: "",
+    },
+    stop,
+);
+
+const LOGS: Command = Command::new(
+    Spec {
+        name: "logs",
+        alias: None,
+        about: "shows what the daemon has to tell",
+        flags: &[Flag::switch('f', "and go on as more comes")],
+        operands: "",
+    },
+    logs,
+);
+
+/// How much memory it takes, in place of what suits the machine and its control group.
+const MEMORY: Flag =
+    Flag::value('m', "size", "memory for all pools together (SAWMILL_MEMORY), as in 512m").or("memory");
+
+const STOP_MAX: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+
+fn no_operands(args: &Args) -> Result<(), Stop> {
+    if args.operands.is_empty() { Ok(()) } else { usage("too many arguments") }
 }
 
-/// The daemon with the real engine over `env`, which takes so much memory, until it is stopped. It takes the process for its own: a panic of any
-/// thread ends it.
-///
-/// # Errors
-/// Why it cannot run; nothing was served then.
-pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, memory_bytes: u64) -> Result<(), DaemonError> {
-    panics::end_the_process();
-    run(paths, || {
-        let ground = Ground {
-            machine: Arc::new(RealMachine::default()),
-            front: Arc::new(Fuse::new(Arc::clone(&env))),
-            runner: Arc::new(OwnThreads::new(Arc::clone(&env))),
-            env,
-        };
-        let cache = Some(paths.pool_cache());
-        Engine::new(ground, Options { cache, memory_bytes, tuning: tuning(), pid: std::process::id() })
-    })
-}
-
-fn tuning() -> Tuning {
-    let default =
-        Tuning { host: sawmill::this_host(), end_program: || std::process::abort(), ..Tuning::default() };
-    match std::env::var("SAWMILL_TXG_TIMEOUT").ok().and_then(|secs| secs.parse::<f64>().ok()) {
-        Some(secs) if secs > 0.0 => {
-            Tuning { txg_timeout: Duration::from_secs_f64(secs.min(3600.0)), ..default }
+fn start(session: &mut Session, args: &Args) -> Outcome {
+    no_operands(args)?;
+    if let Some(size) = args.value('m') {
+        memory_bytes(args)?;
+        let started = daemon::start_with(session.paths(), &["--memory", size]);
+        if !started.map_err(|error| Stop::Failed(error.failure()))? {
+            let line = "the daemon runs already; its memory is set when it starts";
+            return Err(Failure::new(FailureKind::Busy, line).into());
         }
-        _ => default,
+    }
+    session.ask(&DaemonStatusCall {})?;
+    Ok(0)
+}
+
+fn memory_bytes(args: &Args) -> Result<u64, Stop> {
+    daemon::memory::wanted_bytes(args.value('m')).or_else(|word| usage(format!("'{word}' is no size")))
+}
+
+fn run(session: &mut Session, args: &Args) -> Outcome {
+    no_operands(args)?;
+    let memory_bytes = memory_bytes(args)?;
+    if args.has_long("detach") {
+        // Fails only for the leader of a session, which needs no new one.
+        _ = rustix::process::setsid();
+    }
+    daemon::init_log();
+    match daemon::serve(session.paths(), memory_bytes) {
+        Ok(()) => Ok(0),
+        Err(error) => {
+            let mut line = error.to_string();
+            let mut cause = std::error::Error::source(&error);
+            while let Some(next) = cause {
+                line = format!("{line}: {next}");
+                cause = next.source();
+            }
+            Err(Failure::new(FailureKind::Other, line).into())
+        }
+    }
+}
+
+fn status(session: &mut Session, args: &Args) -> Outcome {
+    no_operands(args)?;
+    let status = match session.ask_running(&DaemonStatusCall {}) {
+        Ok(status) => status,
+        Err(ClientError::Unreachable { .. }) => {
+            if !args.has_long("pid") {
+                writeln!(session.out(), "not running")?;
+            }
+            return Ok(1);
+        }
+        Err(error) => return Err(Stop::Failed(as_failure(error))),
+    };
+    if args.has_long("pid") {
+        writeln!(session.out(), "{}", status.pid)?;
+        return Ok(0);
+    }
+    let socket = session.paths().socket();
+    let out = session.out();
+    writeln!(out, "running: pid {}, version {}, up {} s", status.pid, status.version, status.uptime_secs)?;
+    writeln!(out, " socket: {}", socket.display())?;
+    writeln!(
+        out,
+        "  pools: {}",
+        if status.pools.is_empty() { "none".into() } else { status.pools.join(" ") }
+    )?;
+    for (pool, reason) in &status.failed {
+        writeln!(out, "missing: {pool}: {}", reason.join("\n         "))?;
+    }
+    for change in &status.under_way {
+        writeln!(out, " at work: {}: {} for {} s", change.pool, change.what, change.millis / 1000)?;
+    }
+    Ok(0)
+}
+
+fn stop(session: &mut Session, args: &Args) -> Outcome {
+    no_operands(args)?;
+    match session.ask_running(&DaemonStop {}) {
+        Ok(()) | Err(ClientError::Unreachable { .. }) => {}
+        Err(error) => return Err(Stop::Failed(as_failure(error))),
+    }
+    let lock = match File::open(session.paths().daemon_lock()) {
+        Ok(lock) => lock,
+        Err(_) => return Ok(0),
+    };
+    let started = Instant::now();
+    while lock.try_lock_shared().is_err() {
+        if started.elapsed() > STOP_MAX {
+            let line = "the daemon is still busy; it ends when its pools are synced";
+            return Err(Failure::new(FailureKind::Busy, line).into());
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(0)
+}
+
+fn logs(session: &mut Session, args: &Args) -> Outcome {
+    no_operands(args)?;
+    if daemon::show_journal(session.paths(), args.has('f')) {
+        return Ok(0);
+    }
+    let path = session.paths().log();
+    let Ok(mut file) = File::open(&path) else { return Ok(0) };
+    loop {
+        std::io::copy(&mut file, session.out())?;
+        session.out().flush()?;
+        if !args.has('f') {
+            return Ok(0);
+        }
+        std::thread::sleep(10 * POLL);
+        // A log made anew is shorter than what was read.
+        let read = file.stream_position()?;
+        if std::fs::metadata(&path)?.len() < read {
+            file = File::open(&path)?;
+            file.seek(SeekFrom::Start(0))?;
+        }
     }
 }

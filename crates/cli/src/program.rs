@@ -192,7 +192,6 @@ fn run_command(program: &Program, command: &Command, words: &[String]) -> u8 {
     let outcome = session.out().flush().map_err(Stop::from).and(outcome);
     match outcome {
         Ok(code) => code,
-        Err(Stop::Quiet(code)) => code,
         Err(Stop::Closed) => 1,
         Err(Stop::Failed(failure)) => session.complain(&failure),
         Err(Stop::Usage(reason)) => {

@@ -14,8 +14,6 @@ pub enum Stop {
     Usage(String),
     /// Refused, or went wrong.
     Failed(Failure),
-    /// All was said already.
-    Quiet(u8),
     /// Nobody reads what is printed.
     Closed,
 }
@@ -138,7 +136,7 @@ impl Session {
     fn look<C: Call>(&self, call: &C) -> Result<C::Answer, Stop> {
         match self.ask_running(call) {
             Err(ClientError::Unreachable { .. } | ClientError::Lost(_)) => {
-                crate::daemon::start(&self.paths).map_err(|e| Stop::Failed(e.failure()))?;
+                daemon::start(&self.paths).map_err(|e| Stop::Failed(e.failure()))?;
                 self.ask_running(call).map_err(failed)
             }
             answer => answer.map_err(failed),

@@ -69,7 +69,7 @@ fn the_daemon_that_other_tests_start() {
         let order = order_beside(&disk);
         env.register(disk, Arc::new(Fragile { device, order }));
     }
-    cli::daemon::serve_over(&RunPaths::under(run_dir), env, MEMORY_BYTES).expect("it serves");
+    daemon::serve_over(&RunPaths::under(run_dir), env, MEMORY_BYTES).expect("it serves");
 }
 
 /// Starts it for the pool of a world whose own daemon is gone.

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::Refusal;
 use crate::args::Args;
+use bench::Refusal;
 
 /// What was given, by name.
 pub(super) struct Words<'a>(pub &'a Args);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Times from call to return.
 #[derive(Default)]
-pub(super) struct Latencies(Vec<u64>);
+pub(crate) struct Latencies(Vec<u64>);
 
 impl Latencies {
     pub fn push(&mut self, time: Duration) {

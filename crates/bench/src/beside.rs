@@ -8,9 +8,9 @@ use pool::{Pool, PoolError};
 use units::ObjectId;
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
-use super::latencies::Latencies;
-use super::usage::resident_bytes;
-use super::world::{POOL, STABLE};
+use crate::latencies::Latencies;
+use crate::usage::resident_bytes;
+use crate::world::{POOL, STABLE};
 
 /// What many open datasets cost.
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -29,7 +29,7 @@ pub struct Beside {
 
 impl Beside {
     /// For people; there are `count` of them.
-    pub(super) fn text(&self, count: usize) -> String {
+    pub(crate) fn text(&self, count: usize) -> String {
         let sync = format!("a group's sync {:.1} ms", self.sync_ms);
         if count == 0 {
             return sync;
@@ -48,7 +48,7 @@ const MADE_AT_ONCE: usize = 256;
 const GROUPS_TO_REST: usize = 6;
 
 /// Makes so many datasets, opens each and writes to it once, stably. What they took.
-pub(super) async fn open(pool: &Arc<Pool>, count: usize) -> Result<Beside, PoolError> {
+pub(crate) async fn open(pool: &Arc<Pool>, count: usize) -> Result<Beside, PoolError> {
     let cached = || pool.zio().cache_stats().bytes;
     let (before, cached_before, begun) = (resident_bytes(), cached(), Instant::now());
     let numbers: Vec<usize> = (0..count).collect();
@@ -83,7 +83,7 @@ async fn open_other(pool: &Arc<Pool>, number: usize) -> Result<(), PoolError> {
 const SYNCS: usize = 21;
 
 /// Milliseconds from a small change until a group's sync has made it stable, median.
-pub(super) async fn time_of_sync(pool: &Arc<Pool>, zfs: &Zfs, file: ObjectId) -> Result<f64, PoolError> {
+pub(crate) async fn time_of_sync(pool: &Arc<Pool>, zfs: &Zfs, file: ObjectId) -> Result<f64, PoolError> {
     let mut times = Latencies::default();
     for n in 0..SYNCS {
         zfs.write(file, 0, &[n as u8], WriteFlags::default()).await?;

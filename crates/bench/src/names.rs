@@ -9,11 +9,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::latencies::Latencies;
+use crate::latencies::Latencies;
 
 /// What to do.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub struct Plan {
     /// The directory in which another one is made for the files, and removed at the end.
     pub path: PathBuf,
     /// How many files.
@@ -22,7 +22,7 @@ pub(super) struct Plan {
 
 /// What was measured, in microseconds an operation.
 #[derive(Clone, Debug, serde::Serialize)]
-pub(super) struct Report {
+pub struct Report {
     files: usize,
     create: Cost,
     stat: Cost,
@@ -32,7 +32,7 @@ pub(super) struct Report {
 
 /// What one kind of operation took, in microseconds.
 #[derive(Clone, Debug, serde::Serialize)]
-pub(super) struct Cost {
+pub struct Cost {
     mean_us: f64,
     p50_us: f64,
     p99_us: f64,
@@ -50,6 +50,7 @@ impl Cost {
 }
 
 impl Report {
+    /// For people.
     pub fn text(&self) -> String {
         let rows = [
             ("create", &self.create),
@@ -108,7 +109,7 @@ fn stat(name: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// That of the first operation that failed.
-pub(super) fn run(plan: &Plan) -> io::Result<Report> {
+pub fn run(plan: &Plan) -> io::Result<Report> {
     let names = Names::new(plan)?;
     Ok(Report {
         files: plan.files,

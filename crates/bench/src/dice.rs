@@ -1,7 +1,7 @@
 //! Random numbers of the benches.
 
 /// xorshift64: quick, and the same in every run.
-pub(super) struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
     pub fn new(seed: u64) -> Self {

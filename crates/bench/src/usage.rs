@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// A moment, and the CPU time used until then.
-pub(super) struct Usage {
+pub(crate) struct Usage {
     at: Instant,
     cpu: Duration,
 }
@@ -20,18 +20,18 @@ impl Usage {
 }
 
 /// User and system time of this process, all threads.
-pub(super) fn cpu_time() -> Duration {
+pub(crate) fn cpu_time() -> Duration {
     let clock = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(clock.tv_sec as u64, clock.tv_nsec as u32)
 }
 
 /// Most memory that this process ever had at once; 0 where the system does not tell.
-pub(super) fn peak_bytes() -> u64 {
+pub(crate) fn peak_bytes() -> u64 {
     status_bytes("VmHWM:")
 }
 
 /// Memory that this process has; 0 where the system does not tell.
-pub(super) fn resident_bytes() -> u64 {
+pub(crate) fn resident_bytes() -> u64 {
     status_bytes("VmRSS:")
 }
 

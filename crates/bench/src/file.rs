@@ -12,22 +12,27 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::dice::Dice;
-use super::latencies::Latencies;
+use crate::dice::Dice;
+use crate::latencies::Latencies;
 
 /// What to write.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub struct Plan {
+    /// The file.
     pub path: PathBuf,
+    /// Writers.
     pub threads: usize,
+    /// Bytes of each write.
     pub size: usize,
+    /// Bytes of the file.
     pub span: u64,
+    /// How long they write.
     pub time: Duration,
 }
 
 /// What was measured.
 #[derive(Clone, Debug, serde::Serialize)]
-pub(super) struct Report {
+pub struct Report {
     threads: usize,
     size_bytes: usize,
     acknowledged: u64,
@@ -41,30 +46,35 @@ pub(super) struct Report {
 
 /// What was acknowledged, by place: the version.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
-pub(super) struct Acks {
+pub struct Acks {
     size: usize,
     versions: BTreeMap<u64, u64>,
 }
 
-pub(super) struct Run {
+/// What came of writing.
+pub struct Run {
+    /// What was measured.
     pub report: Report,
+    /// What was acknowledged.
     pub acks: Acks,
 }
 
 /// What a check found.
-pub(super) struct Verdict {
+pub struct Verdict {
+    /// Places that were looked at.
     pub checked: u64,
+    /// Those that have less than was acknowledged.
     pub lost: u64,
 }
 
 /// Marks a block, then place and version.
-pub(super) const HEADER_BYTES: usize = 24;
+pub const HEADER_BYTES: usize = 24;
 const MAGIC: u64 = 0x0073_6177_6d69_6c6c;
 
 /// Errors with the file they are of.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", path.display())]
-pub(super) struct FileError {
+pub struct FileError {
     path: PathBuf,
     source: io::Error,
 }
@@ -81,7 +91,7 @@ struct Written {
 
 /// Writes until the time is up, or a write fails: then the server is gone, and that ends the run
 /// without being an error of it.
-pub(super) fn run(plan: &Plan) -> Result<Run, FileError> {
+pub fn run(plan: &Plan) -> Result<Run, FileError> {
     let file = open(&plan.path, plan.span).map_err(at(&plan.path))?;
     let stop = AtomicBool::new(false);
     let begun = Instant::now();
@@ -170,11 +180,19 @@ fn now_nanos() -> u64 {
 }
 
 impl Acks {
+    /// Writes it down, for [`Acks::load`] after a crash.
+    ///
+    /// # Errors
+    /// The file's.
     pub fn save(&self, path: &Path) -> Result<(), FileError> {
         let text = serde_json::to_vec(self).expect("acknowledgements are plain data");
         std::fs::write(path, text).map_err(at(path))
     }
 
+    /// Reads what was written down.
+    ///
+    /// # Errors
+    /// The file's.
     pub fn load(path: &Path) -> Result<Self, FileError> {
         let text = std::fs::read(path).map_err(at(path))?;
         serde_json::from_slice(&text).map_err(|e| FileError { path: path.to_owned(), source: e.into() })
@@ -182,7 +200,7 @@ impl Acks {
 }
 
 /// Reads every acknowledged place back.
-pub(super) fn check(path: &Path, acks: &Acks) -> Result<Verdict, FileError> {
+pub fn check(path: &Path, acks: &Acks) -> Result<Verdict, FileError> {
     let file = File::open(path).map_err(at(path))?;
     let mut header = [0; HEADER_BYTES];
     let mut verdict = Verdict { checked: 0, lost: 0 };

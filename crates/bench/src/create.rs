@@ -9,8 +9,8 @@ use pool::{Pool, PoolError, Tuning};
 use vdev::PoolState;
 use zpl::{Cred, NewNode, WriteFlags};
 
-use super::usage::{Usage, peak_bytes};
-use super::world::{self, POOL, Shape};
+use crate::usage::{Usage, peak_bytes};
+use crate::world::{self, POOL, Shape};
 
 /// What to measure.
 #[derive(Clone, Debug)]

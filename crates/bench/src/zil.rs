@@ -14,12 +14,11 @@ use units::ObjectId;
 use vdev::PoolState;
 use zpl::{Cred, NewNode, Zfs};
 
-use super::beside::{self, Beside};
-use super::dice::Dice;
-use super::latencies::Latencies;
-use super::usage::cpu_time;
-use super::world::{self, POOL, STABLE, Shape};
-use crate::memory;
+use crate::beside::{self, Beside};
+use crate::dice::Dice;
+use crate::latencies::Latencies;
+use crate::usage::cpu_time;
+use crate::world::{self, POOL, STABLE, Shape};
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -35,6 +34,8 @@ pub struct Plan {
     pub ramp: Duration,
     /// How long it is measured.
     pub time: Duration,
+    /// Memory for the cache.
+    pub cache: u64,
     /// Devices of the pool.
     pub main: Vec<PathBuf>,
     /// Log devices.
@@ -123,7 +124,7 @@ const FILL_BYTES: usize = 1 << 20;
 /// # Errors
 /// When the pool cannot be made or written to.
 pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
-    let tuning = Tuning { cache_bytes: memory::default_bytes(), ..Tuning::default() };
+    let tuning = Tuning { cache_bytes: plan.cache, ..Tuning::default() };
     let pool = world::make(env, &shape(plan), tuning.clone())?;
     let fs = env.block_on(pool.filesystem(POOL))?;
     let zfs = Arc::clone(&fs.zfs);

@@ -23,9 +23,9 @@ use vdev::PoolState;
 
 pub use make::{Made, make};
 
-use super::usage::{Usage, peak_bytes};
-use super::world::{self, POOL};
-use super::{Refusal, failed};
+use crate::usage::{Usage, peak_bytes};
+use crate::world::{self, POOL};
+use crate::{Refusal, failed};
 
 /// What to measure.
 #[derive(Clone, Debug)]

@@ -12,10 +12,10 @@ use units::ObjectId;
 use vdev::PoolState;
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
-use super::dice::Dice;
-use super::latencies::Latencies;
-use super::usage::{Usage, peak_bytes};
-use super::world::{self, POOL, Shape};
+use crate::dice::Dice;
+use crate::latencies::Latencies;
+use crate::usage::{Usage, peak_bytes};
+use crate::world::{self, POOL, Shape};
 
 /// What to measure.
 #[derive(Clone, Debug)]

@@ -10,14 +10,14 @@ use vdev::NewVdev;
 use zpl::WriteFlags;
 
 /// The name of all of them.
-pub(super) const POOL: &str = "sawmill-bench";
+pub(crate) const POOL: &str = "sawmill-bench";
 
 /// A write that returns when it is stable.
-pub(super) const STABLE: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
+pub(crate) const STABLE: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
 
 /// What a pool is made of.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// Devices of the pool, striped.
     pub main: Vec<PathBuf>,
     /// Log devices.
@@ -31,7 +31,7 @@ pub(super) struct Shape {
 }
 
 /// Makes a pool, whatever was on the devices.
-pub(super) fn make(env: &Arc<RealEnv>, shape: &Shape, tuning: Tuning) -> Result<Arc<Pool>, PoolError> {
+pub(crate) fn make(env: &Arc<RealEnv>, shape: &Shape, tuning: Tuning) -> Result<Arc<Pool>, PoolError> {
     let vdev = |paths: Vec<PathBuf>, is_log| NewVdev {
         paths,
         ashift: None,
@@ -55,7 +55,7 @@ pub(super) fn make(env: &Arc<RealEnv>, shape: &Shape, tuning: Tuning) -> Result<
 }
 
 /// Imports it again.
-pub(super) fn import(env: &Arc<RealEnv>, paths: &[PathBuf], tuning: Tuning) -> Result<Arc<Pool>, PoolError> {
+pub(crate) fn import(env: &Arc<RealEnv>, paths: &[PathBuf], tuning: Tuning) -> Result<Arc<Pool>, PoolError> {
     let spec = ImportSpec { paths: paths.to_vec(), name: Some(POOL.into()), ..ImportSpec::default() };
     env.block_on(Pool::import(Arc::clone(env) as Arc<dyn Env>, &spec, tuning))
 }

@@ -9,8 +9,8 @@ use units::ObjectId;
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
 use super::Plan;
-use crate::bench::dice::Dice;
-use crate::bench::world::{self, POOL, Shape};
+use crate::dice::Dice;
+use crate::world::{self, POOL, Shape};
 
 /// The log that was made.
 #[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]

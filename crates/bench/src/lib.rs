@@ -1,0 +1,35 @@
+//! What `sawmill bench` runs: measuring pools in process, and files of any mounted file system.
+//!
+//! Each way of measuring has a `Plan`, a `run` and a `Report`; who reads words and prints is the command.
+#![forbid(unsafe_code)]
+
+mod beside;
+pub mod create;
+mod dice;
+pub mod file;
+mod latencies;
+pub mod names;
+pub mod replay;
+pub mod stream;
+mod usage;
+mod world;
+pub mod zil;
+
+/// Why a bench did not run.
+pub enum Refusal {
+    /// The words make no sense.
+    Usage(String),
+    /// Something went wrong.
+    Failed(String),
+}
+
+/// An error and its causes, in one line.
+pub fn failed(error: impl std::error::Error) -> Refusal {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    Refusal::Failed(text)
+}

@@ -1,0 +1,83 @@
+//! The daemon: what holds pools open between commands, as a kernel module would. It is a process around an
+//! [`engine::Engine`], with a socket.
+//!
+//! ```text
+//!  first command ─► start: lock, run `sawmill daemon run` ─► waits for the socket
+//!                                   │ own session, no tty, log file; or has systemd start its unit
+//!                                   ▼
+//!             daemon lock ─► pools of the cache file ─► socket ─► requests … ─► stop: sync
+//! ```
+//!
+//! Crash-only: it may be killed at any instant. Pools it held are in the cache file, and
+//! the next start brings them back before it answers anything.
+//! That holds for its own mistakes, too: a panic of any thread ends the process ([`panics`]).
+//!
+//! Invariants
+//! - There is one daemon for a run-time directory: it holds `daemon.lock` while it lives
+//!   (test: `two_first_commands_start_one_daemon`).
+//! - A command's pipes are never held open by the daemon it started
+//!   (test: `a_pipe_behind_the_first_command_ends`).
+
+#![forbid(unsafe_code)]
+
+mod log;
+pub mod memory;
+mod panics;
+mod run;
+mod start;
+mod systemd;
+mod threads;
+
+use control::RunPaths;
+use device::{RealEnv, RealMachine};
+use engine::{Engine, Ground, Options};
+use front_fuse::Fuse;
+use pool::Tuning;
+use std::sync::Arc;
+use std::time::Duration;
+use threads::OwnThreads;
+
+pub use log::init as init_log;
+pub use run::DaemonError;
+use run::run;
+pub use start::{StartError, start, start_with};
+pub use systemd::show_journal;
+
+/// The daemon with the real engine, which takes so much memory.
+///
+/// # Errors
+/// Why it cannot run; nothing was served then.
+pub fn serve(paths: &RunPaths, memory_bytes: u64) -> Result<(), DaemonError> {
+    let options = device::Options::from_process_environment().map_err(DaemonError::Delays)?;
+    serve_over(paths, RealEnv::new(options), memory_bytes)
+}
+
+/// The daemon with the real engine over `env`, which takes so much memory, until it is stopped. It takes the process for its own: a panic of any
+/// thread ends it.
+///
+/// # Errors
+/// Why it cannot run; nothing was served then.
+pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, memory_bytes: u64) -> Result<(), DaemonError> {
+    panics::end_the_process();
+    run(paths, || {
+        let ground = Ground {
+            machine: Arc::new(RealMachine::default()),
+            front: Arc::new(Fuse::new(Arc::clone(&env))),
+            runner: Arc::new(OwnThreads::new(Arc::clone(&env))),
+            env,
+        };
+        let cache = Some(paths.pool_cache());
+        Engine::new(ground, Options { cache, memory_bytes, tuning: tuning(), pid: std::process::id() })
+    })
+}
+
+fn tuning() -> Tuning {
+    let default =
+        Tuning { host: sawmill::this_host(), end_program: || std::process::abort(), ..Tuning::default() };
+    match std::env::var("SAWMILL_TXG_TIMEOUT").ok().and_then(|secs| secs.parse::<f64>().ok()) {
+        Some(secs) if secs > 0.0 => {
+            Tuning { txg_timeout: Duration::from_secs_f64(secs.min(3600.0)), ..default }
+        }
+        _ => default,
+    }
+}
