@@ -81,6 +81,14 @@ impl SimEnv {
         }
     }
 
+    pub(crate) fn find_disk(&self, path: &Path) -> Option<SimDisk> {
+        self.disks.lock().get(path).map(|(disk, _)| disk.clone())
+    }
+
+    pub(crate) fn disk_paths(&self) -> Vec<PathBuf> {
+        self.disks.lock().keys().cloned().collect()
+    }
+
     /// Runs the world until `future` is ready. Tasks that have not ended stay, and go on
     /// at the next call.
     ///

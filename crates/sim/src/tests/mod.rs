@@ -4,6 +4,7 @@ mod crash;
 mod discards;
 mod disks;
 mod histories;
+mod hosts;
 mod pages;
 mod promises;
 mod running;
