@@ -5,7 +5,6 @@ use crate::program::Program;
 /// Commands of OpenZFS's `zpool` that there are not yet.
 const OF_ZPOOL: &[&str] = &[
     "attach",
-    "checkpoint",
     "ddtprune",
     "detach",
     "events",

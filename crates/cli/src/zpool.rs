@@ -1,6 +1,7 @@
 //! `zpool`: pools and their devices.
 
 mod add;
+mod checkpoint;
 mod create;
 mod devices;
 mod get;
@@ -35,6 +36,7 @@ pub const PROGRAM: Program = Program {
         create::COMMAND,
         pools::DESTROY,
         labelclear::COMMAND,
+        checkpoint::COMMAND,
         add::COMMAND,
         list::COMMAND,
         iostat::COMMAND,

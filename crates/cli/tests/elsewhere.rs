@@ -159,3 +159,59 @@ fn a_pool_with_sealed_datasets_is_imported() {
     place.ok("zfs unmount -a");
     place.ok("zpool export whirl");
 }
+
+/// A checkpoint that OpenZFS made: told of as it told, discarded, made anew, and returned to.
+#[test]
+fn a_pool_with_a_checkpoint_is_administrated() {
+    let place = Place::new();
+    let images = golden::copy("g24-checkpoint", place.directory.path());
+    let import = format!("zpool import -N -f -d {}", images.display());
+    let refused = |command: &str, words: &str| {
+        let done = place.run(command);
+        assert_eq!((done.code, done.err.as_str()), (1, words), "{command}");
+    };
+    place.ok(&format!("{import} -o readonly=on whirl"));
+    let listed = place.ok("zpool list -Hp -o checkpoint whirl");
+    let kept: u64 = listed.trim().parse().expect("bytes");
+    assert!((965 << 10..975 << 10).contains(&kept), "{listed}");
+    let status = place.ok("zpool status whirl");
+    assert!(status.contains("\ncheckpoint: created ") && status.contains(", consumes 9"), "{status}");
+    let verbose = place.ok("zpool list -Hpv whirl");
+    let vdev = verbose.lines().find(|line| line.starts_with("\tmirror-0")).expect("a row");
+    assert_eq!(vdev.split('\t').nth(5), Some(kept.to_string().as_str()), "{verbose}");
+    let json = place.ok("zpool status -j -p whirl");
+    let told = format!(
+        "\"checkpoint_stats\":{{\"state\":\"EXISTS\",\"start_time\":\"1795387792\",\"space\":\"{kept}\"}}"
+    );
+    assert!(json.contains(&told), "{json}");
+    assert_eq!(place.ok("zfs list -Ho name"), "whirl\nwhirl/fs\nwhirl/new\n");
+    place.ok("zpool export whirl");
+
+    place.ok(&format!("{import} -o readonly=on --rewind-to-checkpoint whirl"));
+    assert_eq!(place.ok("zfs list -Ho name"), "whirl\nwhirl/fs\nwhirl/gone\n");
+    place.ok("zpool export whirl");
+
+    place.ok(&format!("{import} whirl"));
+    assert_eq!(place.ok("zfs list -Ho name"), "whirl\nwhirl/fs\nwhirl/new\n");
+    refused("zpool checkpoint whirl", "cannot checkpoint 'whirl': checkpoint exists\n");
+    let scrubbed = place.ok("zpool scrub -w whirl");
+    assert_eq!(scrubbed, "warning: will not scrub state that belongs to the checkpoint of pool 'whirl'\n");
+    let status = place.ok("zpool status whirl");
+    let warning =
+        "\n    scan warning: skipped blocks that are only referenced by the checkpoint.\ncheckpoint: ";
+    assert!(status.contains(warning), "{status}");
+    place.ok("zpool checkpoint -d -w whirl");
+    assert_eq!(place.ok("zpool list -Ho checkpoint whirl"), "-\n");
+    refused("zpool checkpoint -d whirl", "cannot discard checkpoint in 'whirl': checkpoint does not exist\n");
+    place.ok("zpool checkpoint whirl");
+    place.ok("zfs destroy whirl/new");
+    place.ok("zpool export whirl");
+    place.ok(&format!("{import} --rewind-to-checkpoint whirl"));
+    assert_eq!(place.ok("zfs list -Ho name"), "whirl\nwhirl/fs\nwhirl/new\n");
+    assert!(!place.ok("zpool status whirl").contains("checkpoint:"));
+    place.ok("zpool export whirl");
+    refused(
+        &format!("{import} --rewind-to-checkpoint whirl"),
+        "cannot import 'whirl': checkpoint does not exist\n",
+    );
+}

@@ -187,6 +187,8 @@ calls! {
         no_mount: bool,
         /// Bring back a destroyed pool.
         destroyed: bool,
+        /// As it was when its checkpoint was made.
+        to_checkpoint: bool,
         /// Roll back to an earlier transaction group if that is what it takes.
         rewind: bool,
         /// Check whether that would work, change nothing.
@@ -241,6 +243,14 @@ calls! {
         pool: String,
         /// What to do.
         how: ScrubHow,
+    }
+
+    /// Keeps the state of a pool, or gives up the one that is kept.
+    change PoolCheckpoint at "/v1/pool/checkpoint" of pool to "checkpoint" pool gives () {
+        /// Pool.
+        pool: String,
+        /// Give it up.
+        discard: bool,
     }
 
     /// Sets error counters back, and tries failed devices again.

@@ -33,7 +33,7 @@ pub use client::{Client, ClientError, TOLD_AFTER};
 pub use dataset::{DatasetInfo, DatasetKind, MountInfo, pool_of};
 pub use failure::{Failure, FailureKind};
 pub use paths::{RunPaths, UntrustedDir};
-pub use pool::{ImportCandidate, PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState};
+pub use pool::{CheckpointInfo, ImportCandidate, PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState};
 pub use prop::{Prop, Props, Source, Value};
 pub use server::{ServeError, Server};
 pub use service::Service;

@@ -31,6 +31,9 @@ pub struct PoolInfo {
     /// The last or running scrub or resilver.
     #[serde(default)]
     pub scan: Option<ScanInfo>,
+    /// The checkpoint, or what is left of one that was given up.
+    #[serde(default)]
+    pub checkpoint: Option<CheckpointInfo>,
     /// Replays of intent logs that are under way.
     #[serde(default)]
     pub replays: Vec<ReplayInfo>,
@@ -118,6 +121,17 @@ impl ScanInfo {
     pub fn is_under_way(&self) -> bool {
         self.state == ScanState::Scanning
     }
+}
+
+/// The checkpoint of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointInfo {
+    /// When the state was made that is kept, in seconds since 1970; 0 once it was given up.
+    pub created_secs: u64,
+    /// Bytes that are kept for it.
+    pub kept_bytes: u64,
+    /// It was given up, and what was kept for it is being freed.
+    pub is_discarding: bool,
 }
 
 /// How far the replay of a dataset's intent log is.

@@ -3,9 +3,9 @@
 use crate::{
     DaemonStatus, DaemonStatusCall, DaemonStop, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit,
     DatasetList, DatasetRename, DatasetSet, Failure, ImportCandidate, ImportScan, Imported, LabelClear,
-    Mount, MountInfo, Mounts, PoolAdd, PoolClear, PoolCreate, PoolDestroy, PoolExport, PoolHistory,
-    PoolImport, PoolInfo, PoolList, PoolMissing, PoolNote, PoolScrub, PoolSet, PoolSync, PoolUpgrade,
-    Unmount,
+    Mount, MountInfo, Mounts, PoolAdd, PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolExport,
+    PoolHistory, PoolImport, PoolInfo, PoolList, PoolMissing, PoolNote, PoolScrub, PoolSet, PoolSync,
+    PoolUpgrade, Unmount,
 };
 use std::future::Future;
 
@@ -82,6 +82,8 @@ service! {
     pool_set(PoolSet) -> ();
     /// Starts, pauses or stops a scrub.
     pool_scrub(PoolScrub) -> ();
+    /// Makes or discards a checkpoint.
+    pool_checkpoint(PoolCheckpoint) -> ();
     /// Sets error counters back.
     pool_clear(PoolClear) -> ();
     /// Waits for a sync.

@@ -92,6 +92,8 @@ pub struct VdevStats {
     pub space_bytes: u64,
     /// The same without parity.
     pub deflated_bytes: u64,
+    /// Of what is allocated, kept for the pool's checkpoint alone (top-level vdevs).
+    pub checkpoint_bytes: u64,
     /// The smallest device that could replace it.
     pub replace_bytes: u64,
     /// Space that growing the device would bring.

@@ -189,6 +189,7 @@ fn spec_of(call: &PoolImport, settings: &Settings, paths: Vec<PathBuf>) -> Impor
         name: if guid.is_none() { Some(call.pool.clone()) } else { None },
         guid,
         new_name: call.new_name.clone(),
+        to_checkpoint: call.to_checkpoint,
         rewind: call.rewind,
         force: call.force,
         left: None,

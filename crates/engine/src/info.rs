@@ -3,9 +3,9 @@
 use crate::props::{Prop, Source, Value};
 use crate::upgrade::VERSION_FEATURES;
 use crate::{Held, features, settings, vdevs};
-use control::{PoolHealth, PoolInfo, ReplayInfo, VdevClass, VdevInfo, VdevState};
+use control::{CheckpointInfo, PoolHealth, PoolInfo, ReplayInfo, VdevClass, VdevInfo, VdevState};
 use device::Machine;
-use pool::{Pool, Replay};
+use pool::{CheckpointReport, Pool, Replay};
 
 /// Everything about a pool that is held.
 pub async fn pool_info(machine: &dyn Machine, held: &Held) -> PoolInfo {
@@ -55,6 +55,7 @@ pub async fn bare(pool: &Pool) -> PoolInfo {
         caches: vdevs::caches(pool),
         spares: vdevs::spares(pool),
         scan: None,
+        checkpoint: pool.checkpoint().map(checkpoint_info),
         replays: Vec::new(),
         error_count: 0,
         error_files: Vec::new(),
@@ -64,6 +65,11 @@ pub async fn bare(pool: &Pool) -> PoolInfo {
     };
     put_facts(&mut info, pool).await;
     info
+}
+
+fn checkpoint_info(report: CheckpointReport) -> CheckpointInfo {
+    let CheckpointReport { created_secs, kept_bytes, is_discarding } = report;
+    CheckpointInfo { created_secs, kept_bytes, is_discarding }
 }
 
 /// A pool that lost a log works on, degraded; one that lost data does not.
@@ -101,7 +107,7 @@ async fn put_facts(info: &mut PoolInfo, pool: &Pool) {
         ("freeing", known(told.freeing_bytes)),
         ("fragmentation", fragmentation),
         ("leaked", known(told.leaked_bytes)),
-        ("checkpoint", Value::Absent),
+        ("checkpoint", known(info.checkpoint.map(|kept| kept.kept_bytes).filter(|bytes| *bytes > 0))),
         ("bcloneused", known(told.cloned.map(|cloned| cloned.used_bytes))),
         ("bclonesaved", known(told.cloned.map(|cloned| cloned.saved_bytes))),
         ("bcloneratio", known(told.cloned.map(|cloned| cloned.ratio_hundredths()))),

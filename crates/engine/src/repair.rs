@@ -1,8 +1,9 @@
-//! Scrub and clear, and what they leave to tell.
+//! Scrub, clear and checkpoint, and what they leave to tell.
 
 use crate::{Held, Holder, refusal};
 use control::{
-    Failure, FailureKind, PoolClear, PoolInfo, PoolScrub, ScanFunction, ScanInfo, ScanState, ScrubHow,
+    Failure, FailureKind, PoolCheckpoint, PoolClear, PoolInfo, PoolScrub, ScanFunction, ScanInfo, ScanState,
+    ScrubHow,
 };
 use ondisk::dsl::scan::{func, state};
 use pool::{DamagedObject, ScanReport};
@@ -29,6 +30,18 @@ impl Holder {
                 Ok(())
             }
         }
+    }
+
+    /// Keeps the pool's state, or begins to give up the one that is kept.
+    pub(super) async fn checkpoint(&self, call: PoolCheckpoint) -> Result<(), Failure> {
+        let held = self.pool(&call.pool)?;
+        let (verb, done) = match call.discard {
+            false => ("checkpoint", held.pool.make_checkpoint().await),
+            true => ("discard checkpoint in", held.pool.discard_checkpoint().await),
+        };
+        done.map_err(|error| refusal::pool(verb, &call.pool, &error))?;
+        tracing::info!(pool = call.pool, "{verb}");
+        Ok(())
     }
 
     /// Counters back to zero; devices that failed are tried again, and what waits for them.

@@ -163,6 +163,10 @@ impl Service for Engine {
         self.run(async move |holder| holder.scrub(call).await).await
     }
 
+    async fn pool_checkpoint(&self, call: PoolCheckpoint) -> Done {
+        self.change("checkpoint", call, async |holder, call| holder.checkpoint(call).await).await
+    }
+
     async fn pool_clear(&self, call: PoolClear) -> Done {
         self.run(async move |holder| holder.clear(call).await).await
     }

@@ -21,7 +21,7 @@ pub fn root(pool: &Pool) -> VdevInfo {
         let deflated: SpaceFigures = classes.into_iter().map(|class| a.deflated_space(class)).sum();
         (raw, a.fragmentation_percent(Class::Normal), deflated)
     });
-    root.stats.allocated_bytes = space.0.allocated.get();
+    root.stats.allocated_bytes = in_use(&space.0);
     root.stats.space_bytes = space.0.capacity.get();
     root.stats.deflated_bytes = space.2.capacity.get();
     root.stats.fragmentation = space.1.map(u64::from);
@@ -123,12 +123,18 @@ fn put_space(pool: &Pool, top: &Top, info: &mut VdevInfo) {
         pool.zio().with_allocator(|a| (a.vdev_space(top.id()), a.vdev_fragmentation_percent(top.id())));
     // A vdev that could not be opened still has the size its configuration tells.
     let space = figures.map_or(top.config().asize, |figures| figures.capacity.get());
-    info.stats.allocated_bytes = figures.map_or(0, |figures| figures.allocated.get());
+    info.stats.allocated_bytes = figures.as_ref().map_or(0, in_use);
+    info.stats.checkpoint_bytes = figures.map_or(0, |figures| figures.kept.get());
     info.stats.space_bytes = space;
     info.stats.deflated_bytes = top.deflated(units::Asize::new(space)).get();
     info.stats.replace_bytes = if info.kind.is_leaf() { space + LABELS_BYTES } else { space };
     info.stats.fragmentation = fragmentation.map(u64::from);
     info.stats.expand_bytes = expand_bytes(top);
+}
+
+/// What the pool needs, for its checkpoint too.
+fn in_use(figures: &SpaceFigures) -> u64 {
+    figures.allocated.get() + figures.kept.get()
 }
 
 /// By how much its devices have become larger, in whole metaslabs.

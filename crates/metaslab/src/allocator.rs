@@ -60,6 +60,8 @@ pub struct Allocator {
     rotors: [Rotor; Class::ALL.len()],
     /// The last txg that is done.
     done: Txg,
+    /// The txg of the pool's checkpoint: what was born up to it is kept by all later txgs.
+    checkpoint: Option<Txg>,
 }
 
 impl Allocator {
@@ -263,6 +265,59 @@ impl Allocator {
     pub fn try_free(&mut self, txg: Txg, dva: &Dva) -> Result<(), SpaceError> {
         self.check_not_done(txg);
         self.vdev_mut(dva.vdev)?.free(txg, dva)
+    }
+
+    /// The txg of the pool's checkpoint, if it has one.
+    #[must_use]
+    pub fn checkpoint(&self) -> Option<Txg> {
+        self.checkpoint
+    }
+
+    /// The pool has a checkpoint as of that txg from now on, or none.
+    pub fn set_checkpoint(&mut self, checkpoint: Option<Txg>) {
+        self.checkpoint = checkpoint;
+    }
+
+    /// `txg`, which is being synced, no longer needs what `dva` names, of a block born in `birth`: it is free like any
+    /// other, or kept if the checkpoint needs it.
+    ///
+    /// # Panics
+    /// As [`Self::free`].
+    pub fn free_or_keep(&mut self, txg: Txg, birth: Txg, dva: &Dva) {
+        if !self.checkpoint.is_some_and(|checkpoint| birth <= checkpoint && checkpoint < txg) {
+            return self.free(txg, dva);
+        }
+        self.check_not_done(txg);
+        if let Err(error) = self.vdev_mut(dva.vdev).and_then(|vdev| vdev.keep(txg, dva)) {
+            panic!("txg {txg} keeps {dva:?} for the checkpoint: {error}");
+        }
+    }
+
+    /// What `txg`, which is being synced, kept for the checkpoint since this was last asked for it, by vdev: frees for
+    /// the maps of kept space. No run leaves its metaslab.
+    pub fn take_kept(&mut self, txg: Txg) -> BTreeMap<VdevId, Vec<Change>> {
+        let kept = self.vdevs.iter_mut().map(|(&id, vdev)| (id, vdev.take_kept(txg)));
+        kept.filter(|(_, runs)| !runs.is_empty()).collect()
+    }
+
+    /// Takes up what a vdev's map of kept space tells, after all its space maps.
+    ///
+    /// # Errors
+    /// If some of it is not allocated, or is kept already: the map is damaged.
+    pub fn load_kept(&mut self, vdev: VdevId, runs: &[Change]) -> Result<(), SpaceError> {
+        let vdev = self.vdev_mut(vdev)?;
+        runs.iter().try_for_each(|run| vdev.load_kept(run))
+    }
+
+    /// Frees in `txg` what was kept for a checkpoint that is given up.
+    ///
+    /// # Errors
+    /// If some of it is not kept. Nothing has changed then.
+    pub fn release(&mut self, txg: Txg, vdev: VdevId, runs: &[Change]) -> Result<(), SpaceError> {
+        self.check_not_done(txg);
+        let vdev = self.vdev_mut(vdev)?;
+        runs.iter().try_for_each(|run| vdev.check_kept(run))?;
+        runs.iter().try_for_each(|run| vdev.release(txg, run))
     }
 
     /// Whether `dva` is allocated, as seen in `txg`: [`Self::try_free`] would succeed.

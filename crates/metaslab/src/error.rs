@@ -84,6 +84,16 @@ pub enum SpaceError {
         /// How much.
         len: Asize,
     },
+    /// To be given up with a checkpoint, but some of it is not kept for one.
+    #[error("vdev {vdev}: {len} bytes at {offset} are not kept for a checkpoint")]
+    NotKept {
+        /// The vdev.
+        vdev: VdevId,
+        /// Where.
+        offset: VdevOffset,
+        /// How much.
+        len: Asize,
+    },
     /// A space map arrives for a metaslab that has already been allocated from.
     #[error("vdev {vdev}: metaslab {metaslab} is in use, a space map comes too late")]
     InUse {

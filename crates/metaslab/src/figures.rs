@@ -4,7 +4,7 @@ use std::ops::{Add, AddAssign};
 
 use units::{Ashift, Asize, Spread};
 
-/// Space of a metaslab, a vdev or a class: `free + allocated + resting` is `capacity`.
+/// Space of a metaslab, a vdev or a class: `free + allocated + resting + kept` is `capacity`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceFigures {
     /// All bytes that whole metaslabs cover.
@@ -15,6 +15,16 @@ pub struct SpaceFigures {
     pub allocated: Asize,
     /// Freed, but kept back while older uberblocks may need it. `zpool list` counts it as allocated.
     pub resting: Asize,
+    /// Freed, but kept for the pool's checkpoint. `zpool list` counts it as allocated.
+    pub kept: Asize,
+}
+
+impl SpaceFigures {
+    /// All that nobody can have now, for whatever reason.
+    #[must_use]
+    pub fn taken(&self) -> Asize {
+        Asize::new(self.allocated.get() + self.resting.get() + self.kept.get())
+    }
 }
 
 impl SpaceFigures {
@@ -27,6 +37,7 @@ impl SpaceFigures {
             free: swap(self.free, before.free, after.free),
             allocated: swap(self.allocated, before.allocated, after.allocated),
             resting: swap(self.resting, before.resting, after.resting),
+            kept: swap(self.kept, before.kept, after.kept),
         }
     }
 }
@@ -41,6 +52,7 @@ impl SpaceFigures {
             free: deflated(self.free),
             allocated: deflated(self.allocated),
             resting: deflated(self.resting),
+            kept: deflated(self.kept),
         }
     }
 }
@@ -55,6 +67,7 @@ impl Add for SpaceFigures {
             free: sum(self.free, other.free),
             allocated: sum(self.allocated, other.allocated),
             resting: sum(self.resting, other.resting),
+            kept: sum(self.kept, other.kept),
         }
     }
 }

@@ -10,6 +10,11 @@
 //!        ▲  ◄──── unalloc ──────      │ free(txg)
 //!        │                            ▼          take_changes
 //!        └──── sync_done(txg + 2) ── resting ─────────────► "free"
+//!
+//!       and while the pool has a checkpoint, of a block that was born before it:
+//!
+//!       allocated ──free_or_keep──► kept ──release(txg)──► resting
+//!                                    take_kept: "free" in the vdev's map of kept space, still "alloc" in its own
 //! ```
 //! ZFS never overwrites, so every txg allocates afresh and frees what it replaced. What a txg
 //! frees, the uberblocks of the txgs before it still point to: it rests until two more txgs
@@ -21,10 +26,12 @@
 //! again, as often as writing them allocates.
 //!
 //! Invariants
-//! - Every byte of a metaslab is in exactly one of: free, allocated, resting; the sums agree, and
+//! - Every byte of a metaslab is in exactly one of: free, allocated, resting, kept; the sums agree, and
 //!   nothing is handed out twice. (test: `any_history_keeps_space_in_exactly_one_place`)
 //! - What a txg freed is not handed out before the second txg after it is done.
 //!   (test: `freed_space_rests_until_two_more_txgs_are_done`)
+//! - What a checkpoint needs is kept, and is not handed out before it was released and has rested.
+//!   (tests: `any_history_keeps_space_in_exactly_one_place`, `what_a_checkpoint_needs_is_kept_until_it_is_released`)
 //! - The changes taken, in order, describe exactly the allocations that remain.
 //!   (test: `changes_taken_replay_to_what_is_allocated`)
 //! - What a log of changes said comes out the same when it is summed up.
@@ -41,6 +48,7 @@ mod error;
 mod figures;
 mod free_space;
 mod histogram;
+mod kept;
 mod metaslab;
 mod placement;
 mod range_tree;

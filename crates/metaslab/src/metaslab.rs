@@ -1,4 +1,4 @@
-//! One metaslab: which of its bytes are free, in use, or resting.
+//! One metaslab: which of its bytes are free, in use, resting, or kept for a checkpoint.
 //!
 //! Each txg that is not yet done keeps three sets of its own:
 //! - `allocs`: allocated by it and not yet taken for the space map;
@@ -20,6 +20,7 @@ use crate::{
     figures::SpaceFigures,
     free_space::FreeSpace,
     histogram::{HISTOGRAM_BUCKETS, Histogram},
+    kept::Kept,
     placement::{Placement, Streams},
     range_tree::RangeTree,
     rest,
@@ -47,6 +48,7 @@ pub struct Metaslab {
     pending: Vec<Pending>,
     /// Freed by txgs that are done, oldest first.
     resting: VecDeque<(Txg, RangeTree)>,
+    kept: Kept,
     allocated_bytes: u64,
     resting_bytes: u64,
     /// What the space map says is allocated, after all changes taken.
@@ -71,6 +73,7 @@ impl Metaslab {
             free: RangeTree::from_iter([bounds]).into(),
             pending: Vec::new(),
             resting: VecDeque::new(),
+            kept: Kept::default(),
             allocated_bytes: 0,
             resting_bytes: 0,
             recorded_bytes: 0,
@@ -95,6 +98,7 @@ impl Metaslab {
             free: Asize::new(self.free.bytes()),
             allocated: Asize::new(self.allocated_bytes),
             resting: Asize::new(self.resting_bytes),
+            kept: Asize::new(self.kept.bytes()),
         }
     }
 
@@ -185,7 +189,7 @@ impl Metaslab {
     /// Applies space map entries, oldest first, to a metaslab nobody has used yet. May be called
     /// again for the next part of the entries. After a refusal the metaslab offers no space.
     pub(crate) fn load(&mut self, entries: impl Iterator<Item = Change>) -> Result<(), SpaceError> {
-        if self.touched {
+        if self.touched || self.kept.bytes() > 0 {
             return Err(SpaceError::InUse { vdev: self.vdev, metaslab: self.id });
         }
         let mut free = self.free.tree().clone();
@@ -193,8 +197,8 @@ impl Metaslab {
         if result.is_err() {
             free = RangeTree::new();
         }
-        self.allocated_bytes = self.bounds.len() - free.bytes();
-        self.recorded_bytes = self.allocated_bytes;
+        self.recorded_bytes = self.bounds.len() - free.bytes();
+        self.allocated_bytes = self.recorded_bytes;
         self.recorded = true;
         self.free = free.into();
         result
@@ -249,6 +253,7 @@ impl Metaslab {
     /// Whether these bytes are all allocated, as seen in `txg`.
     pub(crate) fn check_allocated(&self, txg: Txg, segment: Segment) -> Result<(), SpaceError> {
         let free = self.free.tree().overlaps(segment)
+            || self.kept.overlaps(segment)
             || self.resting.iter().any(|(_, tree)| tree.overlaps(segment))
             || self.pending.iter().any(|pending| {
                 pending.frees.overlaps(segment)
@@ -273,6 +278,45 @@ impl Metaslab {
         self.resting_bytes += segment.len();
         self.touched = true;
         Ok(())
+    }
+
+    /// Keeps bytes for the checkpoint that `txg`, which is being synced, no longer needs.
+    pub(crate) fn keep(&mut self, txg: Txg, segment: Segment) -> Result<(), SpaceError> {
+        self.check_allocated(txg, segment)?;
+        self.kept.keep(segment);
+        self.allocated_bytes -= segment.len();
+        self.touched = true;
+        Ok(())
+    }
+
+    /// Takes up bytes that the vdev's map of kept space tells of; all space map entries are loaded.
+    pub(crate) fn load_kept(&mut self, segment: Segment) -> Result<(), SpaceError> {
+        self.check_allocated(Txg::ZERO, segment)?;
+        self.kept.load(segment);
+        self.allocated_bytes -= segment.len();
+        Ok(())
+    }
+
+    /// Whether the map of kept space has all these bytes.
+    pub(crate) fn check_kept(&self, segment: Segment) -> Result<(), SpaceError> {
+        let (offset, len) = (VdevOffset::new(segment.start), Asize::new(segment.len()));
+        let missing = SpaceError::NotKept { vdev: self.vdev, offset, len };
+        if self.kept.has_noted(segment) { Ok(()) } else { Err(missing) }
+    }
+
+    /// Frees kept bytes in `txg`, which gives up the checkpoint; they rest before they are used again.
+    pub(crate) fn release(&mut self, txg: Txg, segment: Segment) -> Result<(), SpaceError> {
+        self.check_kept(segment)?;
+        self.kept.release(segment);
+        self.pending_mut(txg).frees.add(segment);
+        self.resting_bytes += segment.len();
+        self.touched = true;
+        Ok(())
+    }
+
+    /// What the map of kept space is to be told: nothing in it overlaps.
+    pub(crate) fn take_kept(&mut self) -> Vec<Change> {
+        self.kept.take()
     }
 
     /// Gives back bytes that `txg` allocated and nothing was ever written to: they are free at
@@ -320,6 +364,11 @@ impl Metaslab {
                 self.resting.push_back((txg, done.freed));
             }
         }
+        assert!(
+            self.kept.is_all_noted(),
+            "txg {txg} is done, but what it kept at {:?} was not taken",
+            self.bounds
+        );
         while self.resting.front().is_some_and(|(freed, _)| freed.get() + rest::before_reuse() <= txg.get()) {
             let (_, rested) = self.resting.pop_front().expect("looked at it just now");
             self.resting_bytes -= rested.bytes();
@@ -350,11 +399,11 @@ impl Metaslab {
         let resting: u64 = self.resting.iter().map(|(_, tree)| tree.bytes()).sum();
         let kept_back = resting + pending(|p| p.frees.bytes() + p.freed.bytes());
         assert_eq!(kept_back, self.resting_bytes, "resting bytes of {:?}", self.bounds);
-        let all = self.free.bytes() + self.allocated_bytes + self.resting_bytes;
-        assert_eq!(all, self.bounds.len(), "free, allocated and resting bytes of {:?}", self.bounds);
+        let all = self.free.bytes() + self.allocated_bytes + self.resting_bytes + self.kept.bytes();
+        assert_eq!(all, self.bounds.len(), "free, allocated, resting and kept bytes of {:?}", self.bounds);
         assert_eq!(
             self.recorded_bytes + pending(|p| p.allocs.bytes()),
-            self.allocated_bytes + pending(|p| p.frees.bytes()),
+            self.allocated_bytes + self.kept.bytes() + pending(|p| p.frees.bytes()),
             "recorded bytes of {:?}",
             self.bounds
         );

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ondisk::Dva;
-use units::{Ashift, Asize, Psize, SECTOR_BYTES, Spread, Txg, VdevId};
+use units::{Ashift, Asize, Psize, SECTOR_BYTES, Spread, Txg, VdevId, VdevOffset};
 
 use crate::{
     MAX_COPIES, MetaslabId,
@@ -156,7 +156,7 @@ impl Vdev {
 
     /// Whether it can go: nothing allocated, nothing left to write.
     pub(crate) fn check_unused(&self) -> Result<(), VdevConfigError> {
-        let allocated = self.figures.allocated;
+        let allocated = Asize::new(self.figures.allocated.get() + self.figures.kept.get());
         if allocated.get() == 0 && self.metaslabs.iter().all(|metaslab| !metaslab.has_pending()) {
             return Ok(());
         }
@@ -208,6 +208,37 @@ impl Vdev {
         Ok(())
     }
 
+    pub(crate) fn keep(&mut self, txg: Txg, dva: &Dva) -> Result<(), SpaceError> {
+        let (index, segment) = self.locate(dva)?;
+        self.on(index, |metaslab| metaslab.keep(txg, segment))?;
+        self.mark_changed(txg, index);
+        Ok(())
+    }
+
+    /// Takes up what the map of kept space tells.
+    pub(crate) fn load_kept(&mut self, run: &Change) -> Result<(), SpaceError> {
+        let (index, segment) = self.locate_run(run.offset, run.len)?;
+        self.on(index, |metaslab| metaslab.load_kept(segment))
+    }
+
+    pub(crate) fn check_kept(&self, run: &Change) -> Result<(), SpaceError> {
+        let (index, segment) = self.locate_run(run.offset, run.len)?;
+        self.metaslabs[index].check_kept(segment)
+    }
+
+    pub(crate) fn release(&mut self, txg: Txg, run: &Change) -> Result<(), SpaceError> {
+        let (index, segment) = self.locate_run(run.offset, run.len)?;
+        self.on(index, |metaslab| metaslab.release(txg, segment))?;
+        self.mark_changed(txg, index);
+        Ok(())
+    }
+
+    /// What `txg`, which is being synced, kept since last asked.
+    pub(crate) fn take_kept(&mut self, txg: Txg) -> Vec<Change> {
+        let changed = self.changed.get(&txg).into_iter().flatten();
+        changed.flat_map(|&id| self.metaslabs[id.index()].take_kept()).collect()
+    }
+
     pub(crate) fn unalloc(&mut self, txg: Txg, dva: &Dva) -> Result<(), SpaceError> {
         let (index, segment) = self.locate(dva)?;
         self.on(index, |metaslab| metaslab.unalloc(txg, segment))?;
@@ -251,10 +282,14 @@ impl Vdev {
     fn locate(&self, dva: &Dva) -> Result<(usize, Segment), SpaceError> {
         let header = self.config.allocated(Psize::new(GANG_HEADER_BYTES));
         let len = if dva.gang { header } else { dva.asize };
-        let misplaced = SpaceError::Misplaced { vdev: self.config.id, offset: dva.offset, len };
-        let index = usize::try_from(dva.offset.get() >> self.config.ms_shift).map_err(|_| misplaced)?;
+        self.locate_run(dva.offset, len)
+    }
+
+    fn locate_run(&self, offset: VdevOffset, len: Asize) -> Result<(usize, Segment), SpaceError> {
+        let misplaced = SpaceError::Misplaced { vdev: self.config.id, offset, len };
+        let index = usize::try_from(offset.get() >> self.config.ms_shift).map_err(|_| misplaced)?;
         let metaslab = self.metaslabs.get(index).ok_or(misplaced)?;
-        Ok((index, metaslab.segment(dva.offset, len)?))
+        Ok((index, metaslab.segment(offset, len)?))
     }
 
     /// The metaslab for the next copy of `len` bytes: as far from the others as can be had.

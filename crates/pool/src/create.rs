@@ -13,6 +13,7 @@ use units::{ObjsetId, TXG_INITIAL};
 use vdev::{Bias, LabelUse, NewVdev, Top, VdevTree, init_labels, label_use};
 use zio::Zio;
 
+use crate::checkpoint::Checkpoint;
 use crate::config::{self, Config};
 use crate::memory::MemoryParts;
 use crate::pool::Parts;
@@ -110,6 +111,8 @@ impl Pool {
             brt: Brt::default(),
             ddt: Ddt::default(),
             deferred,
+            checkpoint: Checkpoint::default(),
+            returned_to: None,
             tuning,
             read_only: false,
             opened_at: (TXG_INITIAL.prev(), env_now),

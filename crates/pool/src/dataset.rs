@@ -103,8 +103,12 @@ impl Pool {
         }
         let store: Arc<dyn zil::LogStore> = self.log_store.clone();
         let found = IntentLog::found(objset.id(), header, store, Arc::clone(&self.env));
-        let claimed =
-            if without_missing { found.claim_what_answers(first).await? } else { found.claim(first).await? };
+        let is_old = |checkpoint: &Txg| header.claim_txg.get() == 0 && *checkpoint < first;
+        let claimed = match self.returned_to.filter(is_old) {
+            Some(checkpoint) => found.claim_without_records(first, checkpoint).await?,
+            None if without_missing => found.claim_what_answers(first).await?,
+            None => found.claim(first).await?,
+        };
         objset.set_zil_header(first, claimed.header());
         self.tell_loss(objset.id(), &header, &claimed).await;
         self.gate.add_dirty(first, 1);

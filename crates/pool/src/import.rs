@@ -24,13 +24,14 @@ use vdev::{OpenSpec, PoolConfig, PoolState, VdevAux, VdevState, VdevTree, candid
 use zio::Zio;
 
 use self::owner::Left;
+use crate::checkpoint::{self, Checkpoint};
 use crate::config::{self, Config};
 use crate::memory::MemoryParts;
 use crate::pool::Parts;
 use crate::shared::brt::Brt;
 use crate::shared::ddt::{self, Ddt};
 use crate::space::maps::{SpaceMaps, load_dtls};
-use crate::{MissingFeature, Pool, PoolError, Tuning};
+use crate::{CheckpointRefusal, MissingFeature, Pool, PoolError, Tuning};
 
 /// Which pool to import, and how.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +55,8 @@ pub struct ImportSpec {
     pub without_logs: bool,
     /// Also a pool that was destroyed.
     pub destroyed: bool,
+    /// As the pool was when its checkpoint was made, and what came after it is given up.
+    pub to_checkpoint: bool,
     /// Where the newest state cannot be opened, an older one, and what came after it is given up.
     pub rewind: bool,
     /// Is told of each log record that is replayed, at the import and later.
@@ -139,6 +142,7 @@ impl Pool {
             pool.config.lock().set_features(&needed_to_read);
             let config = pool.config.lock().clone();
             config::store(&pool.dsl, &tx, &config, &pool.vdevs).await?;
+            pool.note_return(&tx).await?;
             pool.note_version(&tx, "import").await
         })
         .await
@@ -170,7 +174,10 @@ async fn open_newest(
     spec: &ImportSpec,
     tuning: &Tuning,
 ) -> Result<Arc<Pool>, PoolError> {
-    let first = match open_at(env, candidate, spec, tuning, None).await {
+    if spec.to_checkpoint {
+        return open_checkpoint(env, candidate, spec, tuning).await;
+    }
+    let first = match open_at(env, candidate, spec, tuning, AsOf::Newest).await {
         Err(error) if spec.rewind && is_damage(&error) => error,
         opened => return opened,
     };
@@ -178,7 +185,7 @@ async fn open_newest(
     let mut max = newest;
     for _ in 0..REWIND_MAX {
         max = max.prev();
-        match open_at(env, candidate, spec, tuning, Some(max)).await {
+        match open_at(env, candidate, spec, tuning, AsOf::UpTo(max)).await {
             Ok(pool) => {
                 tracing::warn!(from = %newest, to = %pool.opened_txg, "rewound");
                 return Ok(pool);
@@ -191,6 +198,42 @@ async fn open_newest(
     Err(first)
 }
 
+/// Opens the state that the newest one notes as the pool's checkpoint. To be written to, the pool has it as its newest
+/// state from then on, before anything is written over that the state which is given up needs.
+async fn open_checkpoint(
+    env: &Arc<dyn Env>,
+    candidate: &Candidate,
+    spec: &ImportSpec,
+    tuning: &Tuning,
+) -> Result<Arc<Pool>, PoolError> {
+    let newest = open_mos(env, candidate, spec, tuning, AsOf::Newest).await?;
+    let noted = checkpoint::uberblock(&newest.dsl).await?;
+    let mut noted = noted.ok_or(PoolError::Checkpoint(CheckpointRefusal::None))?;
+    let last = newest.uberblock.txg();
+    if noted.txg() >= last {
+        return Err(PoolError::Damaged {
+            object: ObjectId::new(1),
+            what: "a checkpoint of the future".into(),
+        });
+    }
+    newest.vdevs.close();
+    if !spec.read_only {
+        noted.txg.set(last.next().get());
+        noted.timestamp.set(env.wall_clock().as_secs());
+    }
+    let opened = open_mos(env, candidate, spec, tuning, AsOf::Noted(&noted)).await?;
+    let pool = assemble(Arc::clone(env), opened, candidate, spec, tuning.clone()).await?;
+    if !spec.read_only {
+        tracing::warn!(from = %last, to = noted.checkpoint_txg.get(), "returned to the checkpoint");
+        pool.vdevs.mark_all_changed();
+        if let Err(error) = pool.make_stable(&noted).await {
+            pool.close_devices().await;
+            return Err(error);
+        }
+    }
+    Ok(pool)
+}
+
 /// What an older state may not have.
 fn is_damage(error: &PoolError) -> bool {
     use PoolError as E;
@@ -200,15 +243,34 @@ fn is_damage(error: &PoolError) -> bool {
     )
 }
 
-/// Opens the newest state of those not after `max`.
+/// Which of a pool's states to open.
+#[derive(Clone, Copy)]
+enum AsOf<'a> {
+    Newest,
+    /// The newest of those not after a txg.
+    UpTo(Txg),
+    /// That of an uberblock which labels do not have.
+    Noted(&'a UberblockPhys),
+}
+
+impl AsOf<'_> {
+    async fn uberblock(self, vdevs: &VdevTree) -> Option<UberblockPhys> {
+        match self {
+            Self::Newest => vdevs.uberblock_at_open(),
+            Self::UpTo(max) => vdevs.best_uberblock(Some(max)).await,
+            Self::Noted(uberblock) => Some(*uberblock),
+        }
+    }
+}
+
 async fn open_at(
     env: &Arc<dyn Env>,
     candidate: &Candidate,
     spec: &ImportSpec,
     tuning: &Tuning,
-    max: Option<Txg>,
+    as_of: AsOf<'_>,
 ) -> Result<Arc<Pool>, PoolError> {
-    let opened = open_mos(env, candidate, spec, tuning, max).await?;
+    let opened = open_mos(env, candidate, spec, tuning, as_of).await?;
     assemble(Arc::clone(env), opened, candidate, spec, tuning.clone()).await
 }
 
@@ -231,14 +293,14 @@ async fn open_mos(
     candidate: &Candidate,
     spec: &ImportSpec,
     tuning: &Tuning,
-    max: Option<Txg>,
+    as_of: AsOf<'_>,
 ) -> Result<Opened, PoolError> {
-    let first = open_tree(env, candidate, &candidate.vdev_tree, None, spec, tuning, max).await?;
+    let first = open_tree(env, candidate, &candidate.vdev_tree, None, spec, tuning, as_of).await?;
     let Some(tree) = first.config.get_nvlist("vdev_tree").cloned() else { return Ok(first) };
     if tree == candidate.vdev_tree {
         return Ok(first);
     }
-    open_tree(env, candidate, &tree, Some(&first.vdevs), spec, tuning, max).await
+    open_tree(env, candidate, &tree, Some(&first.vdevs), spec, tuning, as_of).await
 }
 
 async fn open_tree(
@@ -248,7 +310,7 @@ async fn open_tree(
     earlier: Option<&VdevTree>,
     spec: &ImportSpec,
     tuning: &Tuning,
-    max: Option<Txg>,
+    as_of: AsOf<'_>,
 ) -> Result<Opened, PoolError> {
     let mode = if spec.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
     let open = OpenSpec { vdev_tree, paths: &candidate.paths, mode };
@@ -256,15 +318,14 @@ async fn open_tree(
         Some(earlier) => earlier.open_as(&open).await?,
         None => VdevTree::open(Arc::clone(env), &open).await?,
     });
-    let newest = vdevs.uberblock_at_open();
-    let chosen = if max.is_none() { newest } else { vdevs.best_uberblock(max).await };
-    let Some(uberblock) = chosen else {
+    let Some(uberblock) = as_of.uberblock(&vdevs).await else {
         return Err(check_vdevs(&vdevs, spec).err().unwrap_or(PoolError::NoUberblock));
     };
     let zio = Arc::new(Zio::new(Arc::clone(&vdevs), MemoryParts::of(tuning).cache_bytes));
     // Groups go on behind the newest, also when an older one was opened: what is written now must
     // count for more than what was given up.
-    let last = newest.map_or(uberblock.txg(), |newest| newest.txg());
+    let newest = vdevs.uberblock_at_open().map_or(Txg::ZERO, |newest| newest.txg());
+    let last = newest.max(uberblock.txg());
     let gate = TxgGate::new(last, MemoryParts::of(tuning).dirty_bytes);
     let context = ObjsetContext {
         id: ObjsetId::MOS,
@@ -324,6 +385,8 @@ async fn assemble(
     mapped.retain(|top| !spec.read_only || top.config().metaslab_array != 0);
     space_maps.load(&dsl, &zio, &mapped).await?;
     load_dtls(&dsl, &vdevs).await?;
+    let checkpoint = Checkpoint::load(&dsl, &zio).await?;
+    let returned_to = Some(Txg::new(uberblock.checkpoint_txg.get())).filter(|&txg| txg != Txg::ZERO);
     let deferred = Bpobj::open(dsl.mos(), dsl.directory_object("sync_bplist").await?).await?;
     let read_only = spec.read_only;
     let brt = if read_only { Brt::default() } else { Brt::load(&dsl).await? };
@@ -340,6 +403,8 @@ async fn assemble(
         brt,
         ddt,
         deferred,
+        checkpoint,
+        returned_to,
         tuning,
         read_only,
         opened_at,
@@ -347,6 +412,7 @@ async fn assemble(
     };
     let pool = Pool::assemble(parts);
     pool.space.set_shared(saved_bytes);
+    pool.tell_space();
     Ok(pool)
 }
 

@@ -10,6 +10,7 @@
 
 mod add;
 mod auxiliary;
+mod checkpoint;
 mod config;
 mod create;
 mod dataset;
@@ -29,6 +30,7 @@ mod space;
 mod txg;
 
 pub use auxiliary::Auxiliary;
+pub use checkpoint::{CheckpointRefusal, CheckpointReport};
 pub use config::Host;
 pub use create::PoolSpec;
 pub use dataset::files::Filesystem;

@@ -13,12 +13,14 @@ use event_listener::Event;
 use futures::FutureExt;
 use futures::future::{Either, select};
 use futures::stream::{self, StreamExt, TryStreamExt};
+use ondisk::UberblockPhys;
 use parking_lot::{Mutex, RwLock};
 use units::{Guid, ObjsetId, Txg, VdevId};
 use vdev::{Leaf, PoolState, VdevTree};
 use zio::Zio;
 
 use crate::auxiliary::Auxiliaries;
+use crate::checkpoint::Checkpoint;
 use crate::config::{self, Config};
 use crate::dataset::open::OpenDataset;
 use crate::errlog::Errors;
@@ -96,6 +98,13 @@ pub struct Pool {
     /// What the last group did to the meta-objset's space; counted in the next.
     pub(crate) mos_delta: Mutex<SpaceDelta>,
     pub(crate) tasks: TaskQueue,
+    /// Tasks that come before anything else in a txg's sync.
+    pub(crate) early_tasks: TaskQueue,
+    pub(crate) checkpoint: Checkpoint,
+    /// The state that was opened is the checkpoint of that txg, and nothing was written since the pool returned to it.
+    pub(crate) returned_to: Option<Txg>,
+    /// Of the last txg that was synced since the pool was opened.
+    pub(crate) last_uberblock: Mutex<Option<UberblockPhys>>,
     pub(crate) space: Arc<SpaceGuard>,
     pub(crate) early: Arc<EarlyRoom>,
     pub(crate) log_store: Arc<PoolLogStore>,
@@ -147,6 +156,8 @@ pub(crate) struct Parts {
     pub brt: Brt,
     pub ddt: Ddt,
     pub deferred: Bpobj,
+    pub checkpoint: Checkpoint,
+    pub returned_to: Option<Txg>,
     pub tuning: Tuning,
     pub read_only: bool,
     pub opened_at: (Txg, u64),
@@ -185,6 +196,10 @@ impl Pool {
             deferred: parts.deferred,
             mos_delta: Mutex::default(),
             tasks: TaskQueue::default(),
+            early_tasks: TaskQueue::default(),
+            checkpoint: parts.checkpoint,
+            returned_to: parts.returned_to,
+            last_uberblock: Mutex::default(),
             datasets: RwLock::default(),
             tuning: parts.tuning,
             read_only: parts.read_only,
@@ -390,7 +405,7 @@ impl Pool {
     /// Until somebody waits, much is dirty, or the time is up and there is something to do.
     async fn wait_for_work(&self) {
         loop {
-            if self.has_destroyed.swap(false, Ordering::AcqRel) {
+            if self.has_destroyed.swap(false, Ordering::AcqRel) || self.checkpoint.has_work() {
                 return;
             }
             let timer = self.env.sleep(self.tuning.txg_timeout);
@@ -399,7 +414,8 @@ impl Pool {
                 return;
             }
             let has_found = self.zio.has_damaged() || self.zio.has_lost() || self.errors.has_unsaved();
-            if self.gate.open_is_dirty() || !self.tasks.is_empty() || has_found {
+            let has_tasks = !self.tasks.is_empty() || !self.early_tasks.is_empty();
+            if self.gate.open_is_dirty() || has_tasks || has_found {
                 return;
             }
         }

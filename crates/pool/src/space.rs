@@ -29,6 +29,10 @@ const SLOP_SHIFT: u32 = 5;
 const SLOP_MIN_BYTES: u64 = 128 << 20;
 /// At most so much (`spa_max_slop`).
 const SLOP_MAX_BYTES: u64 = 128 << 30;
+/// This part of what is kept back is left to who frees in the end.
+const FREEING_RESERVE: u64 = 2;
+/// This part of what is kept back must be free for destroyed datasets to be freed beside a checkpoint.
+const DESTROY_RESERVE: u64 = 4;
 /// What a byte written may come to with copies, indirect blocks and dnodes.
 pub(crate) const WORST_INFLATION: u64 = 2;
 
@@ -81,6 +85,10 @@ pub(crate) struct SpaceGuard {
     shared_bytes: AtomicU64,
     /// The next txg frees blocks of destroyed datasets.
     is_freeing: AtomicBool,
+    /// The next txg frees what was kept for a checkpoint.
+    is_discarding: AtomicBool,
+    /// There is a checkpoint: freeing does not bring room.
+    has_checkpoint: AtomicBool,
 }
 
 /// The pool's room in bytes, without logs; of special vdevs only what they hold.
@@ -88,17 +96,19 @@ pub(crate) struct SpaceGuard {
 pub struct Room {
     /// All of it.
     pub capacity: u64,
-    /// Taken, or freed so lately that it rests.
+    /// Taken, or freed so lately that it rests, or kept for the checkpoint.
     pub allocated: u64,
+    /// Of that, freed by the pool but kept for its checkpoint.
+    pub kept: u64,
     /// Kept back.
     pub slop: u64,
 }
 
 impl Room {
-    /// What datasets may use in all, used or not.
+    /// What datasets may use in all, used or not. What is kept is no dataset's any more, and is not to be had.
     #[must_use]
     pub fn usable(&self) -> u64 {
-        self.capacity.saturating_sub(self.slop)
+        self.capacity.saturating_sub(self.slop).saturating_sub(self.kept)
     }
 }
 
@@ -112,6 +122,8 @@ impl SpaceGuard {
             round: AtomicU64::new(0),
             shared_bytes: AtomicU64::new(0),
             is_freeing: AtomicBool::new(false),
+            is_discarding: AtomicBool::new(false),
+            has_checkpoint: AtomicBool::new(false),
         })
     }
 
@@ -123,11 +135,12 @@ impl SpaceGuard {
     pub fn room(&self) -> Room {
         let (normal, special, dedup) =
             (self.figures(Class::Normal), self.figures(Class::Special), self.figures(Class::Dedup));
-        let taken = |figures: SpaceFigures| figures.allocated.get() + figures.resting.get();
         // What special vdevs have left is nobody's to count on: only what they hold counts, on both sides.
-        let beside = taken(special) + taken(dedup);
+        let beside = special.taken().get() + dedup.taken().get();
         let capacity = normal.capacity.get() + beside;
-        Room { capacity, allocated: taken(normal) + beside, slop: slop_bytes(normal.capacity.get()) }
+        let allocated = normal.taken().get() + beside;
+        let kept = normal.kept.get() + special.kept.get() + dedup.kept.get();
+        Room { capacity, allocated, kept, slop: slop_bytes(normal.capacity.get()) }
     }
 
     /// The pool's space as the dataset layer counts it.
@@ -144,6 +157,19 @@ impl SpaceGuard {
     /// Notes whether the next txg will free blocks of destroyed datasets.
     pub fn set_freeing(&self, is_freeing: bool) {
         self.is_freeing.store(is_freeing, Ordering::Release);
+    }
+
+    /// Notes whether there is a checkpoint, and whether the next txg will free what was kept for one.
+    pub fn set_checkpoint(&self, is_there: bool, is_discarding: bool) {
+        self.has_checkpoint.store(is_there, Ordering::Release);
+        self.is_discarding.store(is_discarding, Ordering::Release);
+    }
+
+    /// Whether so little is left beside a checkpoint that destroyed datasets are not freed until it is discarded: that
+    /// takes room to write down, and gives none back.
+    pub fn must_not_free(&self) -> bool {
+        let free = self.figures(Class::Normal).free.get();
+        self.has_checkpoint.load(Ordering::Acquire) && free < self.room().slop / DESTROY_RESERVE
     }
 
     fn inflight(&self) -> u64 {
@@ -239,8 +265,11 @@ impl SpaceGuard {
         let coming = inflight.saturating_add(estimate.write_bytes.saturating_mul(inflation));
         // Who frees in the end may use half of what is kept back, and quotas do not hinder.
         if estimate.frees {
-            let reserve = self.room().slop / 2;
-            return if free < coming.min(reserve) { Err(DmuError::NoSpace) } else { Ok(()) };
+            let reserve = self.room().slop / FREEING_RESERVE;
+            // What a checkpoint needs does not come back: then half of it stays.
+            let has_checkpoint = self.has_checkpoint.load(Ordering::Acquire);
+            let needed = if has_checkpoint { coming.saturating_add(reserve) } else { coming.min(reserve) };
+            return if free < needed { Err(DmuError::NoSpace) } else { Ok(()) };
         }
         match limits {
             _ if free < coming => Err(DmuError::NoSpace),
@@ -260,7 +289,8 @@ impl SpaceCheck for SpaceGuard {
     }
 
     fn may_fit_later(&self, objset: ObjsetId, estimate: &Estimate) -> bool {
-        if self.gate.has_frees() || self.is_freeing.load(Ordering::Acquire) {
+        let is_discarding = self.is_discarding.load(Ordering::Acquire);
+        if self.gate.has_frees() || self.is_freeing.load(Ordering::Acquire) || is_discarding {
             return true;
         }
         let figures = self.figures(Class::Normal);

@@ -80,6 +80,16 @@ impl Reach {
         self.clones |= record.txtype() == TxType::CloneRange.raw();
     }
 
+    /// That of a log of which only blocks count that were allocated up to a txg, and no record.
+    async fn of_blocks_up_to(mut walk: LogWalk<'_>, txg: Txg) -> Result<Self, ZilError> {
+        let mut reach = Self::default();
+        while let Some(block) = walk.next().await?.filter(|block| block.bp.birth() <= txg) {
+            reach.blk_seq = block.seq;
+            reach.blocks += 1;
+        }
+        Ok(reach)
+    }
+
     /// That of a log that was claimed before.
     async fn of(mut walk: LogWalk<'_>) -> Result<Self, ZilError> {
         let mut reach = Self::default();
@@ -156,6 +166,31 @@ impl IntentLog<Found> {
             state = Claimed::of(&reach);
         }
         Ok(IntentLog { core: self.core, state })
+    }
+
+    /// The same in a pool that has returned to the checkpoint of txg `checkpoint`, for a log that was not claimed by
+    /// then: its blocks up to that txg are allocated and are given back with the log, and nothing is replayed. What
+    /// lies behind them, or was written to them since, is of the state that was given up.
+    ///
+    /// # Errors
+    /// A log this code does not understand.
+    pub async fn claim_without_records(
+        self,
+        first_txg: Txg,
+        checkpoint: Txg,
+    ) -> Result<IntentLog<Claimed>, ZilError> {
+        let mut header = self.header();
+        if !header.log.is_hole() && header.claim_txg.get() == 0 {
+            let walk = LogWalk::giving_up_damaged(self.core.objset, &header, &*self.core.store);
+            let reach = Reach::of_blocks_up_to(walk, checkpoint).await?;
+            if reach.blocks > 0 {
+                header.claim_txg = first_txg.get().into();
+                self.note_reach(header, &reach);
+            } else {
+                self.core.state.lock().header = ZilHeader::default();
+            }
+        }
+        Ok(IntentLog { core: self.core, state: Claimed::default() })
     }
 
     fn note_reach(&self, mut header: ZilHeader, reach: &Reach) {

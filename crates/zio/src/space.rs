@@ -64,8 +64,8 @@ impl Zio {
         look(&mut self.allocator.lock())
     }
 
-    /// Frees all copies of a block in `txg`, and forgets its contents. Holes and embedded blocks
-    /// have nothing to free; of a gang, headers are read and all members freed.
+    /// Frees all copies of a block in `txg`, or keeps them for the pool's checkpoint, and forgets its contents. Holes
+    /// and embedded blocks have nothing to free; of a gang, headers are read and all members freed.
     ///
     /// # Errors
     /// When a copy is not allocated, or a gang's header cannot be read; nothing has changed then.
@@ -78,7 +78,7 @@ impl Zio {
         }
         for dva in &places {
             self.unstable.forget(dva);
-            allocator.free(txg, dva);
+            allocator.free_or_keep(txg, bp.physical_birth(), dva);
         }
         Ok(())
     }

@@ -5,7 +5,9 @@ use super::json::Json;
 use super::names::{NameStyle, vdev_name};
 use super::sections::sections;
 use super::status::state_word;
-use control::{PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, VdevClass, VdevInfo, VdevKind};
+use control::{
+    CheckpointInfo, PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, VdevClass, VdevInfo, VdevKind,
+};
 use engine::nice;
 
 /// How numbers and vdevs are shown.
@@ -33,6 +35,14 @@ impl JsonStyle {
             (true, _) => Json::Number(number),
             (_, true) => Json::text(number.to_string()),
             _ => Json::text(nice::bytes(number)),
+        }
+    }
+
+    fn time(self, secs: u64) -> Json {
+        match (self.as_int, self.exact) {
+            (true, _) => Json::Number(secs),
+            (_, true) => Json::text(secs.to_string()),
+            _ => Json::text(engine::props::ctime(secs)),
         }
     }
 
@@ -90,6 +100,9 @@ pub fn status(pool: &PoolInfo, style: JsonStyle) -> Json {
     }
     if let Some(scan) = pool.scan {
         json.put("scan_stats", scan_stats(scan, style));
+    }
+    if let Some(checkpoint) = pool.checkpoint {
+        json.put("checkpoint_stats", checkpoint_stats(checkpoint, style));
     }
     let json = json.with_some("replays", replays(pool, style));
     let json = if style.flat { flat(json, pool, style) } else { nested(json, pool, style) };
@@ -185,9 +198,20 @@ fn put_stats(json: &mut Json, vdev: &VdevInfo, style: JsonStyle) {
     json.put("read_errors", style.count(stats.read_errors));
     json.put("write_errors", style.count(stats.write_errors));
     json.put("checksum_errors", style.count(stats.checksum_errors));
+    if stats.checkpoint_bytes != 0 {
+        json.put("checkpoint_space", style.bytes(stats.checkpoint_bytes));
+    }
     if vdev.children.is_empty() && vdev.kind != VdevKind::Root {
         json.put("slow_ios", style.count(stats.slow_ios));
     }
+}
+
+fn checkpoint_stats(checkpoint: CheckpointInfo, style: JsonStyle) -> Json {
+    let state = if checkpoint.is_discarding { "DISCARDING" } else { "EXISTS" };
+    Json::object()
+        .with("state", Json::text(state))
+        .with("start_time", style.time(checkpoint.created_secs))
+        .with("space", style.bytes(checkpoint.kept_bytes))
 }
 
 fn scan_stats(scan: ScanInfo, style: JsonStyle) -> Json {
@@ -200,11 +224,7 @@ fn scan_stats(scan: ScanInfo, style: JsonStyle) -> Json {
         ScanState::Finished => "FINISHED",
         ScanState::Canceled => "CANCELED",
     };
-    let time = |secs| match (style.as_int, style.exact) {
-        (true, _) => Json::Number(secs),
-        (_, true) => Json::text(secs.to_string()),
-        _ => Json::text(engine::props::ctime(secs)),
-    };
+    let time = |secs| style.time(secs);
     Json::object()
         .with("function", Json::text(function))
         .with("state", Json::text(state))

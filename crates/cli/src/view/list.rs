@@ -201,6 +201,7 @@ fn vdev_cell(vdev: &VdevInfo, property: &str, exact: bool) -> String {
         "size" if whole != 0 => size(whole),
         "allocated" if has_space => size(stats.allocated_bytes),
         "free" if has_space => size(stats.space_bytes.saturating_sub(stats.allocated_bytes)),
+        "checkpoint" if stats.checkpoint_bytes != 0 => size(stats.checkpoint_bytes),
         "expandsize" if stats.expand_bytes != 0 => size(stats.expand_bytes),
         "fragmentation" if has_space => match (stats.fragmentation, exact) {
             (Some(percent), true) => percent.to_string(),

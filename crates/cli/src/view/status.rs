@@ -4,7 +4,8 @@ use super::condition::{Condition, PAGES, condition};
 use super::names::{NameStyle, vdev_name};
 use super::sections::{all_rows, flatten, heading, sections};
 use control::{
-    PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, VdevAux, VdevClass, VdevInfo, VdevState,
+    CheckpointInfo, PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, VdevAux, VdevClass, VdevInfo,
+    VdevState,
 };
 use engine::nice;
 use engine::props::ctime;
@@ -43,6 +44,10 @@ pub fn status(pool: &PoolInfo, style: StatusStyle) -> String {
     }
     if let Some(scan) = pool.scan {
         _ = writeln!(text, "  scan: {}", scan_line(scan));
+        text.push_str(scan_warning(pool, scan));
+    }
+    if let Some(checkpoint) = pool.checkpoint {
+        _ = writeln!(text, "checkpoint: {}", checkpoint_line(checkpoint));
     }
     if !pool.replays.is_empty() {
         let lines: Vec<String> = pool.replays.iter().map(replay_line).collect();
@@ -56,6 +61,24 @@ pub fn status(pool: &PoolInfo, style: StatusStyle) -> String {
     text.push('\n');
     text.push_str(&errors(pool, style.verbose));
     text
+}
+
+/// Scans pass over what is kept for a checkpoint.
+fn scan_warning(pool: &PoolInfo, scan: ScanInfo) -> &'static str {
+    let Some(checkpoint) = pool.checkpoint.filter(|checkpoint| !checkpoint.is_discarding) else { return "" };
+    match scan.is_under_way() {
+        true => "    scan warning: skipping blocks that are only referenced by the checkpoint.\n",
+        false if scan.end_secs < checkpoint.created_secs => "",
+        false => "    scan warning: skipped blocks that are only referenced by the checkpoint.\n",
+    }
+}
+
+fn checkpoint_line(checkpoint: CheckpointInfo) -> String {
+    let kept = nice::number(checkpoint.kept_bytes);
+    match checkpoint.is_discarding {
+        true => format!("discarding, {kept} remaining."),
+        false => format!("created {}, consumes {kept}", ctime(checkpoint.created_secs)),
+    }
 }
 
 /// No log of the pool's is usable.

@@ -119,6 +119,7 @@ pub fn p1() -> PoolInfo {
         caches: vec![cache],
         spares: vec![leaf("s1", 0, 7_480_303_256_425_706_180, VdevClass::Spare, 80)],
         scan: None,
+        checkpoint: None,
         replays: Vec::new(),
         error_count: 0,
         error_files: Vec::new(),

@@ -35,6 +35,10 @@ pub const COMMAND: Command = Command::new(
                 "replay-plan",
                 "tell what would be replayed from intent logs, and what lost; change nothing",
             ),
+            Flag::long(
+                "rewind-to-checkpoint",
+                "as the pool was when its checkpoint was made; what came later is given up",
+            ),
             Flag::switch('j', "with --replay-plan: as JSON").or("json"),
             Flag::value('R', "root", "a directory that all mount points are under, until export"),
         ],
@@ -102,6 +106,7 @@ fn read(args: &Args) -> Result<PoolImport, Stop> {
         no_mount: args.has('N'),
         destroyed: args.has('D'),
         rewind: args.has('F'),
+        to_checkpoint: args.has_long("rewind-to-checkpoint"),
         dry_run: args.has('n'),
         ..PoolImport::default()
     };

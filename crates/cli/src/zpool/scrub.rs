@@ -51,7 +51,13 @@ fn scrub(session: &mut Session, args: &Args) -> Outcome {
     for pool in &pools {
         match session.ask(&PoolScrub { pool: pool.name.clone(), how }) {
             Err(Stop::Failed(failure)) => code = session.complain(&failure),
-            result => result?,
+            result => {
+                result?;
+                if how == ScrubHow::Start && pool.checkpoint.is_some() {
+                    let words = "warning: will not scrub state that belongs to the checkpoint of pool";
+                    writeln!(session.out(), "{words} '{}'", pool.name)?;
+                }
+            }
         }
     }
     if args.has('w') && code == 0 {

@@ -25,6 +25,8 @@ pub const COMMAND: Command = Command::new(
 /// Work in the background of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
+    /// What was kept for a checkpoint is freed.
+    Discard,
     /// Blocks of what was destroyed are freed.
     Free,
     /// A device is brought up to date.
@@ -38,7 +40,7 @@ pub enum Activity {
 impl Activity {
     /// Every name that OpenZFS has.
     const NAMES: [(&str, Self); 10] = [
-        ("discard", Self::Absent),
+        ("discard", Self::Discard),
         ("free", Self::Free),
         ("initialize", Self::Absent),
         ("replace", Self::Resilver),
@@ -64,6 +66,7 @@ impl Activity {
             scan.is_some_and(|scan| scan.is_under_way())
         };
         match self {
+            Self::Discard => pool.checkpoint.is_some_and(|checkpoint| checkpoint.is_discarding),
             // Where it is not known, waiting would have no end.
             Self::Free => matches!(pool.props.get("freeing"), Some(Prop { value: Value::Number(1..), .. })),
             Self::Resilver => scans(ScanFunction::Resilver),

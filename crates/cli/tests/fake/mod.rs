@@ -179,6 +179,7 @@ impl FakeService {
             caches: Vec::new(),
             spares: Vec::new(),
             scan: None,
+            checkpoint: None,
             replays: Vec::new(),
             error_count: 0,
             error_files: Vec::new(),
@@ -317,6 +318,25 @@ impl Service for FakeService {
         let mut state = self.state();
         state.pool(&call.pool)?.props.insert(name, Prop { value, source: Source::Local });
         Ok(())
+    }
+    async fn pool_checkpoint(&self, call: PoolCheckpoint) -> Done {
+        let mut state = self.state();
+        let pool = state.pool(&call.pool)?;
+        let refuse = |verb: &str, why: &str| Err(Failure::cannot(FailureKind::Busy, verb, &call.pool, why));
+        match (call.discard, pool.checkpoint) {
+            (false, Some(_)) => refuse("checkpoint", "checkpoint exists"),
+            (true, None) => refuse("discard checkpoint in", "checkpoint does not exist"),
+            (true, Some(_)) => {
+                pool.checkpoint = None;
+                Ok(())
+            }
+            (false, None) => {
+                let created_secs = 1_795_288_708;
+                pool.checkpoint =
+                    Some(CheckpointInfo { created_secs, kept_bytes: 56_832, is_discarding: false });
+                Ok(())
+            }
+        }
     }
     async fn pool_scrub(&self, call: PoolScrub) -> Done {
         let mut state = self.state();

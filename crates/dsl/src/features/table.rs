@@ -164,7 +164,7 @@ pub static ZPOOL_CHECKPOINT: Feature = Feature::new(
     "com.delphix:zpool_checkpoint",
     "zpool_checkpoint",
     "The pool's state can be kept and returned to.",
-    Support::Read,
+    Support::Full,
 )
 .write_only();
 /// Space maps have shorter entries for long segments.

@@ -1,7 +1,7 @@
 use super::world::World;
 use crate::features::{
-    DEVICE_REMOVAL, EMBEDDED_DATA, ENABLED_TXG, FEATURES, HEAD_ERRLOG, HOLE_BIRTH, LZ4_COMPRESS,
-    SPACEMAP_HISTOGRAM, ZPOOL_CHECKPOINT, feature,
+    DEVICE_REMOVAL, EMBEDDED_DATA, ENABLED_TXG, FEATURES, FILESYSTEM_LIMITS, HEAD_ERRLOG, HOLE_BIRTH,
+    LZ4_COMPRESS, SPACEMAP_HISTOGRAM, feature,
 };
 
 #[test]
@@ -38,13 +38,13 @@ fn a_feature_that_is_not_supported_counts_once_it_is_active() {
     world.env.block_on(async {
         let dsl = &world.dsl;
         assert!(dsl.unsupported_features(true).await.unwrap().is_empty());
-        for feature in [&ZPOOL_CHECKPOINT, &DEVICE_REMOVAL] {
+        for feature in [&FILESYSTEM_LIMITS, &DEVICE_REMOVAL] {
             dsl.enable_feature(&world.tx(), feature).await.unwrap();
         }
         assert!(dsl.unsupported_features(true).await.unwrap().is_empty());
-        dsl.count_feature(&world.tx(), &ZPOOL_CHECKPOINT, 1).await.unwrap();
+        dsl.count_feature(&world.tx(), &FILESYSTEM_LIMITS, 1).await.unwrap();
         assert!(dsl.unsupported_features(false).await.unwrap().is_empty());
-        assert_eq!(dsl.unsupported_features(true).await.unwrap(), [ZPOOL_CHECKPOINT.guid]);
+        assert_eq!(dsl.unsupported_features(true).await.unwrap(), [FILESYSTEM_LIMITS.guid]);
         dsl.count_feature(&world.tx(), &DEVICE_REMOVAL, 1).await.unwrap();
         assert_eq!(dsl.unsupported_features(false).await.unwrap(), [DEVICE_REMOVAL.guid]);
         let table = dsl.zap(dsl.directory_object("features_for_read").await.unwrap().get()).await.unwrap();
@@ -59,6 +59,6 @@ fn a_feature_cannot_be_given_up_more_often_than_it_was_used() {
     let world = World::new();
     world.env.block_on(async {
         assert!(world.dsl.count_feature(&world.tx(), &SPACEMAP_HISTOGRAM, -1).await.is_err());
-        assert!(world.dsl.count_feature(&world.tx(), &ZPOOL_CHECKPOINT, 1).await.is_err());
+        assert!(world.dsl.count_feature(&world.tx(), &FILESYSTEM_LIMITS, 1).await.is_err());
     });
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{ChangeKind, RangeTree, Segment, SpaceFigures};
+use crate::{Change, ChangeKind, RangeTree, Segment, SpaceFigures};
 
 const SECTOR: u64 = 512;
 const VDEVS: u32 = 2;
@@ -13,10 +13,26 @@ const FIRST_TXG: u64 = 10;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    Allocate { sectors: u64, copies: usize, syncing: bool },
-    Free { pick: usize, syncing: bool },
+    Allocate {
+        sectors: u64,
+        copies: usize,
+        syncing: bool,
+    },
+    Free {
+        pick: usize,
+        syncing: bool,
+    },
+    /// The txg being synced frees what the checkpoint may need.
+    FreeOrKeep {
+        pick: usize,
+    },
+    Checkpoint,
+    Discard,
     Unalloc,
-    Claim { sector: u64, sectors: u64 },
+    Claim {
+        sector: u64,
+        sectors: u64,
+    },
     Take,
     OpenNext,
     SyncOldest,
@@ -26,8 +42,17 @@ enum Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sector {
     Free,
-    Allocated { by: u64 },
-    Freed { allocated: u64, freed: u64 },
+    Allocated {
+        by: u64,
+    },
+    Freed {
+        allocated: u64,
+        freed: u64,
+    },
+    /// Freed, and the checkpoint needs it.
+    Kept {
+        allocated: u64,
+    },
 }
 
 struct World {
@@ -35,6 +60,9 @@ struct World {
     sectors: [[Sector; VDEV_SECTORS]; VDEVS as usize],
     /// What the space maps on disk say is allocated.
     disk: [RangeTree; VDEVS as usize],
+    /// What the maps of kept space on disk say.
+    kept: [RangeTree; VDEVS as usize],
+    checkpoint: Option<u64>,
     live: Vec<Dva>,
     open: u64,
     oldest: u64,
@@ -53,6 +81,8 @@ impl World {
             space,
             sectors,
             disk: Default::default(),
+            kept: Default::default(),
+            checkpoint: None,
             live: Vec::new(),
             open: FIRST_TXG,
             oldest: FIRST_TXG,
@@ -89,6 +119,39 @@ impl World {
         self.live.swap_remove(pick);
     }
 
+    /// Frees in the txg being synced, what is older than the checkpoint stays.
+    fn free_or_keep(&mut self, pick: usize) {
+        let (by, pick) = (self.oldest, pick % self.live.len());
+        let dva = self.live[pick];
+        let Sector::Allocated { by: allocated } = self.of(&dva)[0] else { panic!("{dva:?} is live") };
+        if allocated > by {
+            return;
+        }
+        self.space.free_or_keep(txg(by), txg(allocated), &dva);
+        let is_kept = self.checkpoint.is_some_and(|checkpoint| allocated <= checkpoint);
+        let now = if is_kept { Sector::Kept { allocated } } else { Sector::Freed { allocated, freed: by } };
+        self.of(&dva).fill(now);
+        self.live.swap_remove(pick);
+        assert!(self.space.check_allocated(txg(by), &dva).is_err());
+    }
+
+    /// Frees what was kept, in the txg being synced, and has no checkpoint any more.
+    fn discard(&mut self) {
+        self.take(self.oldest);
+        self.checkpoint = None;
+        self.space.set_checkpoint(None);
+        for (vdev, kept) in std::mem::take(&mut self.kept).iter().enumerate() {
+            let runs: Vec<Change> = kept.iter().map(|run| Change::new(ChangeKind::Free, run)).collect();
+            self.space.release(txg(self.oldest), VdevId::new(vdev as u32), &runs).unwrap();
+        }
+        let freed = self.oldest;
+        for sector in self.sectors.iter_mut().flatten() {
+            if let Sector::Kept { allocated } = *sector {
+                *sector = Sector::Freed { allocated, freed };
+            }
+        }
+    }
+
     fn unalloc(&mut self) {
         let Some(dva) = self.live.last().copied() else { return };
         let own = Sector::Allocated { by: self.open };
@@ -121,6 +184,10 @@ impl World {
     }
 
     fn take(&mut self, at: u64) {
+        for (vdev, runs) in self.space.take_kept(txg(at)) {
+            let kept = &mut self.kept[vdev.get() as usize];
+            runs.iter().for_each(|run| kept.add(Segment::new(run.offset.get(), run.len.get()).unwrap()));
+        }
         for ((vdev, _), changes) in self.space.take_changes(txg(at)) {
             let disk = &mut self.disk[vdev.get() as usize];
             for change in changes {
@@ -155,6 +222,7 @@ impl World {
             Sector::Free => false,
             Sector::Allocated { by } => by <= done,
             Sector::Freed { allocated, freed } => allocated <= done && freed > done,
+            Sector::Kept { allocated } => allocated <= done,
         };
         for (vdev, disk) in self.disk.iter().enumerate() {
             let expected = (0..VDEV_SECTORS).filter(|&at| recorded(self.sectors[vdev][at]));
@@ -180,6 +248,7 @@ impl World {
             free: count(|sector| sector == Sector::Free),
             allocated: count(|sector| matches!(sector, Sector::Allocated { .. })),
             resting: count(|sector| matches!(sector, Sector::Freed { .. })),
+            kept: count(|sector| matches!(sector, Sector::Kept { .. })),
         };
         assert_eq!(self.space.space(Class::Normal), expected);
     }
@@ -193,7 +262,14 @@ impl World {
                 dvas.for_each(|dva| self.allocated(by, dva));
             }
             Op::Free { pick, syncing } if !self.live.is_empty() => self.free(self.txg(syncing), pick),
-            Op::Free { .. } => {}
+            Op::FreeOrKeep { pick } if !self.live.is_empty() => self.free_or_keep(pick),
+            Op::Free { .. } | Op::FreeOrKeep { .. } => {}
+            Op::Checkpoint if self.kept.iter().all(RangeTree::is_empty) => {
+                self.checkpoint = Some(self.oldest - 1);
+                self.space.set_checkpoint(self.checkpoint.map(txg));
+            }
+            Op::Checkpoint => {}
+            Op::Discard => self.discard(),
             Op::Unalloc => self.unalloc(),
             Op::Claim { sector, sectors } => self.claim(sector, sectors),
             Op::Take => self.take(self.oldest),
@@ -216,6 +292,9 @@ impl World {
             for (index, metaslab) in self.space.metaslabs(id).iter().enumerate() {
                 loaded.load(id, ms(index as u32), metaslab.condensed()).unwrap();
             }
+            let kept = self.kept[id.get() as usize].iter();
+            let kept: Vec<Change> = kept.map(|run| Change::new(ChangeKind::Free, run)).collect();
+            loaded.load_kept(id, &kept).unwrap();
             assert_eq!(loaded.vdev_space(id), self.space.vdev_space(id));
         }
         self.live.iter().for_each(|dva| loaded.free(txg(99), dva));
@@ -236,6 +315,9 @@ fn any_op() -> impl Strategy<Value = Op> {
         6 => (any::<usize>(), any::<bool>()).prop_map(|(pick, syncing)| Op::Free { pick, syncing }),
         1 => Just(Op::Unalloc),
         1 => (0u64..120, 1u64..8).prop_map(|(sector, sectors)| Op::Claim { sector, sectors }),
+        4 => any::<usize>().prop_map(|pick| Op::FreeOrKeep { pick }),
+        2 => Just(Op::Checkpoint),
+        1 => Just(Op::Discard),
         2 => Just(Op::Take),
         2 => Just(Op::OpenNext),
         2 => Just(Op::SyncOldest),
@@ -256,6 +338,9 @@ fn changes_taken_replay_to_what_is_allocated() {
         Op::Allocate { sectors: 3, copies: 1, syncing: false },
         Op::Free { pick: 0, syncing: false },
         Op::Free { pick: 0, syncing: true },
+        Op::FreeOrKeep { pick: 0 },
+        Op::Checkpoint,
+        Op::Discard,
         Op::Unalloc,
         Op::Claim { sector: 0, sectors: 2 },
         Op::Take,

@@ -240,3 +240,50 @@ fn a_done_txg_allocates_no_more() {
     space.finish(10);
     space.one(10, 512);
 }
+
+#[test]
+fn what_a_checkpoint_needs_is_kept_until_it_is_released() {
+    let mut space = tiny();
+    let (old, young) = (space.one(10, WHOLE / 2), space.one(11, WHOLE / 2));
+    (10..12).for_each(|at| space.finish(at));
+    space.set_checkpoint(Some(txg(10)));
+    for (block, birth) in [(&old, 10), (&young, 11)] {
+        space.free_or_keep(txg(12), txg(birth), block);
+    }
+    assert_eq!(
+        taken(&mut space, 12),
+        [change(ChangeKind::Free, &young)],
+        "the space map has the old one still"
+    );
+    let kept = space.take_kept(txg(12)).remove(&old.vdev).unwrap();
+    assert_eq!(kept, [change(ChangeKind::Free, &old)]);
+    (12..20).for_each(|at| space.finish(at));
+    assert_eq!(space.one(20, WHOLE / 2), young);
+    assert!(space.try_one(20, 512).is_err(), "the rest is kept");
+    assert!(space.check_allocated(txg(20), &old).is_err(), "and freed nevertheless");
+    space.set_checkpoint(None);
+    space.release(txg(20), old.vdev, &kept).unwrap();
+    assert!(matches!(space.release(txg(20), old.vdev, &kept), Err(SpaceError::NotKept { .. })));
+    (20..23).for_each(|at| {
+        assert!(space.try_one(at, 512).is_err(), "it rests in {at}");
+        space.finish(at);
+    });
+    assert_eq!(space.one(23, WHOLE / 2), old);
+}
+
+#[test]
+fn a_map_of_kept_space_that_contradicts_the_space_maps_is_refused() {
+    let mut space = tiny();
+    let run =
+        |start, len| Change { kind: ChangeKind::Free, offset: VdevOffset::new(start), len: Asize::new(len) };
+    let vdev = VdevId::new(0);
+    let allocated = Change { kind: ChangeKind::Alloc, ..run(0, 4096) };
+    space.load(vdev, ms(0), [allocated]).unwrap();
+    assert!(matches!(space.load_kept(vdev, &[run(4096, 512)]), Err(SpaceError::NotAllocated { .. })));
+    assert!(matches!(space.load_kept(vdev, &[run(0, 100)]), Err(SpaceError::Misplaced { .. })));
+    assert!(matches!(space.load_kept(vdev, &[run(WHOLE, 512)]), Err(SpaceError::Misplaced { .. })));
+    assert!(matches!(space.load_kept(VdevId::new(1), &[run(0, 512)]), Err(SpaceError::NoSuchVdev(_))));
+    space.load_kept(vdev, &[run(0, 1024)]).unwrap();
+    assert!(matches!(space.load_kept(vdev, &[run(512, 1024)]), Err(SpaceError::NotAllocated { .. })));
+    assert_eq!(space.space(Class::Normal).kept.get(), 1024);
+}

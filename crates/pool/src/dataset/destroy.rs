@@ -51,6 +51,10 @@ impl Pool {
         if !self.dsl.has_destroyed().await? {
             return Ok(());
         }
+        if self.space.must_not_free() {
+            self.space.set_freeing(false);
+            return Ok(());
+        }
         let listed = self.dsl.take_from_free_list(tx, FREED_AT_ONCE).await?;
         self.free_all(tx, &listed).await?;
         let mut room = FREED_AT_ONCE - listed.len();

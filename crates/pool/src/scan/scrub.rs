@@ -387,7 +387,8 @@ impl Pool {
             return;
         }
         let is_whole = |guid, misses| {
-            self.vdevs.leaf(guid).is_ok_and(|leaf| leaf.is_usable() && leaf.misses() == misses)
+            let is_up_to_date = |leaf: Arc<Leaf>| leaf.is_usable() && leaf.misses() == misses;
+            self.vdevs.leaf(guid).is_ok_and(|leaf| !self.may_miss_kept(&leaf.dtl()) && is_up_to_date(leaf))
         };
         for (guid, _) in stale.into_iter().filter(|(guid, misses)| errors == 0 && is_whole(*guid, *misses)) {
             if self.vdevs.resilvered(guid, up_to).unwrap_or_default() {

@@ -10,6 +10,7 @@
 //! ```
 
 mod dtl;
+mod kept;
 mod log;
 mod object;
 
@@ -55,6 +56,8 @@ struct VdevMaps {
     objects: BTreeMap<MetaslabId, ObjectId>,
     /// For each metaslab, since when the logs have something to say of it.
     unflushed: Option<Arc<Dnode>>,
+    /// What the pool's checkpoint needs, if there is any of that.
+    kept: Option<Arc<Dnode>>,
 }
 
 /// What a sync works with.
@@ -99,6 +102,7 @@ impl SpaceMaps {
             count: config.asize >> config.metaslab_shift,
             objects,
             unflushed,
+            kept: None,
         };
         self.vdevs.lock().insert(top.id(), maps);
     }
@@ -116,7 +120,7 @@ impl SpaceMaps {
             self.find(dsl, top, &mut logs).await?;
         }
         logs.read(dsl, self).await?;
-        try_join_all(tops.iter().map(|top| self.load_vdev(dsl, zio, top.id(), &logs))).await?;
+        try_join_all(tops.iter().map(|top| self.load_vdev(dsl, zio, top, &logs))).await?;
         Ok(())
     }
 
@@ -142,11 +146,13 @@ impl SpaceMaps {
         Ok(())
     }
 
-    async fn load_vdev(&self, dsl: &Dsl, zio: &Zio, vdev: VdevId, logs: &Logs) -> Result<(), PoolError> {
+    async fn load_vdev(&self, dsl: &Dsl, zio: &Zio, top: &Top, logs: &Logs) -> Result<(), PoolError> {
+        let vdev = top.id();
         let count = self.vdevs.lock().get(&vdev).map_or(0, |maps| maps.count);
         let places = (0..count).map(|index| (vdev, MetaslabId::new(index as u32)));
         let loads = places.map(|place| self.load_metaslab(dsl, zio, place, logs));
-        stream::iter(loads).buffer_unordered(LOADS_IN_FLIGHT).try_collect().await
+        stream::iter(loads).buffer_unordered(LOADS_IN_FLIGHT).try_collect::<()>().await?;
+        self.load_kept(dsl, zio, top).await
     }
 
     async fn load_metaslab(&self, dsl: &Dsl, zio: &Zio, place: Place, logs: &Logs) -> Result<(), PoolError> {
@@ -174,6 +180,7 @@ impl SpaceMaps {
                 logs.flush(at, self, all).await?;
             }
         }
+        self.record_kept(at).await?;
         let changes = at.zio.with_allocator(|allocator| allocator.take_changes(at.tx.txg()));
         if changes.is_empty() {
             return Ok(());

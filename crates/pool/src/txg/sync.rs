@@ -1,6 +1,7 @@
 //! Making a transaction group stable.
 //!
 //! ```text
+//!  0 early tasks  a checkpoint made, or given up
 //!  1 datasets   log headers, objects, trees     ─► roots, blocks let go
 //!  2 tasks      datasets made, properties set … ─► meta-objset
 //!  3 passes     what leaves missed, space maps ─► meta-objset ─► allocations ─► space maps …  until nothing is new
@@ -56,6 +57,9 @@ impl Pool {
 
     async fn write_group(self: &Arc<Self>, txg: Txg) -> Result<(), PoolError> {
         let tx = self.gate.syncing(txg);
+        for task in self.early_tasks.take() {
+            impatient(task(Arc::clone(self), self.gate.syncing(txg))).await;
+        }
         // What a txg does beside its own work is not worth waiting for a bad place to become good.
         impatient(self.heal()).await;
         self.sync_logs(&tx).await;
@@ -70,6 +74,7 @@ impl Pool {
         // A task may have made a dataset, or changed one's objset.
         self.sync_datasets(&tx).await?;
         self.free_some(&tx).await?;
+        self.discard_some(&tx).await?;
         self.sync_mos(&tx).await?;
         self.sync_labels(txg).await
     }
@@ -163,6 +168,7 @@ impl Pool {
         uberblock.mmp_magic.set(ondisk::MMP_MAGIC);
         uberblock.software_version.set(crate::config::POOL_VERSION);
         self.make_stable(&uberblock).await?;
+        *self.last_uberblock.lock() = Some(uberblock);
         self.zio.forget_unstable();
         Ok(())
     }
@@ -170,7 +176,7 @@ impl Pool {
     /// Flushes what the txg wrote, and writes its labels; the same again until devices have done all of it.
     /// A flush says nothing of what a device was given before it was opened anew, so that a try
     /// counts only if none was meanwhile.
-    async fn make_stable(&self, uberblock: &UberblockPhys) -> Result<(), PoolError> {
+    pub(crate) async fn make_stable(&self, uberblock: &UberblockPhys) -> Result<(), PoolError> {
         let (mut written, mut dirty) = (BTreeSet::new(), BTreeSet::new());
         let mut tries = self.suspension().tries();
         loop {

@@ -62,6 +62,25 @@ impl Pool {
         F: Future<Output = Result<T, PoolError>> + Send + 'static,
         W: FnOnce(Arc<Pool>, Tx) -> F + Send + 'static,
     {
+        self.in_sync_by(&self.tasks, work).await
+    }
+
+    /// The same before anything else in that sync: nothing has been freed in its txg.
+    pub(crate) async fn in_early_sync<T, F, W>(self: &Arc<Self>, work: W) -> Result<T, PoolError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, PoolError>> + Send + 'static,
+        W: FnOnce(Arc<Pool>, Tx) -> F + Send + 'static,
+    {
+        self.in_sync_by(&self.early_tasks, work).await
+    }
+
+    async fn in_sync_by<T, F, W>(&self, queue: &TaskQueue, work: W) -> Result<T, PoolError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, PoolError>> + Send + 'static,
+        W: FnOnce(Arc<Pool>, Tx) -> F + Send + 'static,
+    {
         self.check_writable()?;
         let (sender, receiver) = oneshot::channel();
         let task: Task = Box::new(move |pool, tx| {
@@ -81,7 +100,7 @@ impl Pool {
                 let _nobody_waits = sender.send((txg, result));
             })
         });
-        self.tasks.0.lock().push_back(task);
+        queue.0.lock().push_back(task);
         // Whatever group is open now syncs after this; the task runs in it or in an earlier one.
         self.gate.wait_synced(self.gate.open_txg()).await?;
         let lost = PoolError::Suspended { txg: self.gate.synced_txg().next() };
@@ -114,7 +133,8 @@ fn is_refusal(error: &PoolError) -> bool {
         | PoolError::Encrypted { .. }
         | PoolError::NotFilesystem { .. }
         | PoolError::NotVolume { .. }
-        | PoolError::Scrub(_) => true,
+        | PoolError::Scrub(_)
+        | PoolError::Checkpoint(_) => true,
         _ => false,
     }
 }

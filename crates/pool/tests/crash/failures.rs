@@ -248,7 +248,7 @@ impl Trial {
 }
 
 /// Until every device that is in use has all it missed.
-async fn resilvered(pool: &Pool) {
+pub async fn resilvered(pool: &Pool) {
     for _ in 0..1000 {
         let scan = pool.scan().map(|scan| scan.phys);
         if scan.is_none_or(|phys| phys.state.get() != state::SCANNING) {

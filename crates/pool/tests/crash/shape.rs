@@ -94,9 +94,18 @@ impl Shape {
         tuning: Tuning,
         without_logs: bool,
     ) -> Result<Arc<Pool>, PoolError> {
+        self.import_as(sim, tuning, ImportSpec { without_logs, ..ImportSpec::default() }).await
+    }
+
+    /// Imports it in some way.
+    pub async fn import_as(
+        &self,
+        sim: &Sim,
+        tuning: Tuning,
+        how: ImportSpec,
+    ) -> Result<Arc<Pool>, PoolError> {
         let (paths, name) = (self.disks().collect(), Some(POOL.into()));
-        let spec = ImportSpec { paths, name, without_logs, ..ImportSpec::default() };
-        Pool::import(sim.env(), &spec, tuning).await
+        Pool::import(sim.env(), &ImportSpec { paths, name, ..how }, tuning).await
     }
 }
 

@@ -22,7 +22,7 @@ type Change = fn(Arc<Pool>) -> BoxFuture<'static, Result<(), PoolError>>;
 
 /// The pool's datasets with their properties, and its own.
 async fn look(pool: &Pool) -> Vec<String> {
-    let mut seen = vec![format!("{:?}", pool.comment())];
+    let mut seen = vec![format!("{:?}, checkpoint: {}", pool.comment(), pool.checkpoint().is_some())];
     for dataset in pool.dsl().list(POOL).await.expect("it lists") {
         let props = pool.dsl().props(&dataset).await.expect("it has properties");
         seen.push(format!("{}: {props:?}", dataset.name));
@@ -124,6 +124,7 @@ fn a_task_that_cannot_be_done_whole_is_not_done() {
         ("set", |pool| {
             Box::pin(async move { pool.set_prop(POOL, "atime", Some(PropValue::Number(0))).await })
         }),
+        ("checkpoint", |pool| Box::pin(async move { pool.make_checkpoint().await })),
         ("comment", |pool| Box::pin(async move { pool.set_comment(Some("a remark".into())).await })),
     ]);
 }

@@ -56,4 +56,5 @@ golden! {
     g20_special_and_dedup_vdevs: "g20-special-vdev";
     g21_a_device_being_replaced: "g21-replacing";
     g22_a_spare_at_work: "g22-spare";
+    g24_with_a_checkpoint: "g24-checkpoint";
 }

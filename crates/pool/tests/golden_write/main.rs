@@ -1,6 +1,7 @@
 //! Pools that OpenZFS made, imported for writing and worked on: `zdb` finds them sound, and what was
 //! not touched, snapshots above all, stays what it was.
 
+mod checkpoint;
 mod contents;
 mod nested;
 mod world;

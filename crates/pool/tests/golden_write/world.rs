@@ -43,8 +43,9 @@ impl World {
         self.env.block_on(future)
     }
 
-    fn opened(&self, read_only: bool) -> Arc<Pool> {
-        self.try_import(read_only).unwrap_or_else(|error| panic!("import: {error}"))
+    fn opened(&self, read_only: bool, to_checkpoint: bool) -> Arc<Pool> {
+        let opened = self.import_as(ImportSpec { read_only, to_checkpoint, ..ImportSpec::default() });
+        opened.unwrap_or_else(|error| panic!("import: {error}"))
     }
 
     /// All there is on the devices.
@@ -54,9 +55,12 @@ impl World {
     }
 
     pub fn try_import(&self, read_only: bool) -> Result<Arc<Pool>, PoolError> {
+        self.import_as(ImportSpec { read_only, ..ImportSpec::default() })
+    }
+
+    pub fn import_as(&self, spec: ImportSpec) -> Result<Arc<Pool>, PoolError> {
         let paths = std::fs::read_dir(&self.images).unwrap().map(|entry| entry.unwrap().path()).collect();
-        let spec =
-            ImportSpec { paths, name: Some(POOL.into()), read_only, force: true, ..ImportSpec::default() };
+        let spec = ImportSpec { paths, name: Some(POOL.into()), force: true, ..spec };
         // Groups sync when the test says so.
         let tuning = Tuning { txg_timeout: Duration::from_secs(3600), ..Tuning::default() };
         let env: Arc<dyn Env> = self.env.clone();
@@ -64,12 +68,26 @@ impl World {
     }
 
     pub fn import(&self) -> Arc<Pool> {
-        self.opened(false)
+        self.opened(false, false)
+    }
+
+    /// As the pool was when its checkpoint was made, and to stay so.
+    pub fn return_to_checkpoint(&self) -> Arc<Pool> {
+        self.opened(false, true)
     }
 
     /// Looks at the pool without changing it.
     pub fn read_only<R>(&self, look: impl FnOnce(&Arc<Pool>) -> R) -> R {
-        let pool = self.opened(true);
+        self.look(false, look)
+    }
+
+    /// Looks at the pool as it was when its checkpoint was made.
+    pub fn checkpointed<R>(&self, look: impl FnOnce(&Arc<Pool>) -> R) -> R {
+        self.look(true, look)
+    }
+
+    fn look<R>(&self, to_checkpoint: bool, look: impl FnOnce(&Arc<Pool>) -> R) -> R {
+        let pool = self.opened(true, to_checkpoint);
         let seen = look(&pool);
         self.run(pool.close(PoolState::Exported)).unwrap();
         seen
@@ -96,6 +114,14 @@ impl World {
     /// What `zdb` says when it is asked so.
     pub fn zdb(&self, flag: &str) -> String {
         Zdb::new(&self.images, POOL).run(&[flag], &[]).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// `zdb` finds that there is a checkpoint, that all its blocks are kept, and that each of them reads.
+    pub fn check_checkpoint(&self, when: &str) {
+        let zdb = Zdb::new(&self.images, POOL);
+        let found = zdb.check_blocks().unwrap_or_else(|error| panic!("{when}: {error}"));
+        assert!(found.contains("Checkpointed uberblock found"), "{when}: {found}");
+        zdb.run(&["-k", "-bcc"], &[]).unwrap_or_else(|error| panic!("{when}: {error}"));
     }
 
     /// `zdb` finds every block, no leak, and every object in order.

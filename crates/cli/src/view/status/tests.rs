@@ -209,3 +209,31 @@ fn damaged_files_are_listed_when_asked() {
     let text = status(&pool, StatusStyle { verbose: true, ..style() });
     assert!(text.ends_with("in the following files:\n\n        p1:<0x1>\n"));
 }
+
+#[test]
+fn a_checkpoint_is_told_of_and_that_scans_pass_over_it() {
+    let created_secs = 1_795_288_708;
+    let mut pool = p1();
+    pool.scan = None;
+    pool.checkpoint = Some(CheckpointInfo { created_secs, kept_bytes: 987_648, is_discarding: false });
+    let line =
+        format!(" state: ONLINE\ncheckpoint: created {}, consumes 964K\nconfig:\n", ctime(created_secs));
+    let text = status(&pool, style());
+    assert!(text.contains(&line), "{text}");
+    let skips = |pool: &PoolInfo| {
+        let text = status(pool, style());
+        let line = text.lines().find_map(|line| line.strip_prefix("    scan warning: ")).map(str::to_owned);
+        line.map(|line| line.split(' ').next().unwrap_or_default().to_owned())
+    };
+    pool.scan = Some(scanned());
+    assert_eq!(skips(&pool).as_deref(), Some("skipping"));
+    let ended = |end_secs| Some(ScanInfo { state: ScanState::Finished, end_secs, ..scanned() });
+    pool.scan = ended(created_secs);
+    assert_eq!(skips(&pool).as_deref(), Some("skipped"));
+    pool.scan = ended(created_secs - 1);
+    assert_eq!(skips(&pool), None, "there was none then");
+    pool.checkpoint = Some(CheckpointInfo { created_secs: 0, kept_bytes: 2048, is_discarding: true });
+    pool.scan = ended(created_secs);
+    assert!(status(&pool, style()).contains("\ncheckpoint: discarding, 2K remaining.\nconfig:\n"));
+    assert_eq!(skips(&pool), None);
+}

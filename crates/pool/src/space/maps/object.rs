@@ -1,5 +1,6 @@
 //! One space map object: its entries, and the header in its bonus.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use dmu::{Dnode, DnodeSpec, Tx};
@@ -106,14 +107,29 @@ pub(super) fn header(dnode: &Dnode) -> Result<SpaceMapPhys, PoolError> {
 
 /// All runs of a map, in order.
 pub(super) async fn read(dnode: &Dnode) -> Result<Vec<Run>, PoolError> {
-    let damaged = |what: String| PoolError::Damaged { object: dnode.object(), what };
-    let phys = header(dnode)?;
+    read_part(dnode, 0..length(dnode)?).await
+}
+
+/// The runs in the last block of a map, and where it begins.
+pub(super) async fn read_last_block(dnode: &Dnode) -> Result<(u64, Vec<Run>), PoolError> {
+    let (end, block) = (length(dnode)?, u64::from(dnode.block_bytes()));
+    let start = end.saturating_sub(1) / block * block;
+    Ok((start, read_part(dnode, start..end).await?))
+}
+
+/// Bytes of entries, no more than there are.
+fn length(dnode: &Dnode) -> Result<u64, PoolError> {
+    let length = header(dnode)?.length.get();
     let limit = (dnode.max_block().get() + 1) * u64::from(dnode.block_bytes());
-    if phys.length.get() > limit {
-        return Err(damaged(format!("space map of {} bytes", phys.length)));
-    }
-    let mut bytes = vec![0; phys.length.get() as usize];
-    dnode.read(0, &mut bytes).await?;
+    let what = || format!("space map of {length} bytes");
+    if length > limit { Err(PoolError::Damaged { object: dnode.object(), what: what() }) } else { Ok(length) }
+}
+
+/// The runs in some bytes of a map, which begin where a block does.
+async fn read_part(dnode: &Dnode, part: Range<u64>) -> Result<Vec<Run>, PoolError> {
+    let damaged = |what: String| PoolError::Damaged { object: dnode.object(), what };
+    let mut bytes = vec![0; (part.end - part.start) as usize];
+    dnode.read(part.start, &mut bytes).await?;
     let mut runs = Vec::new();
     for entry in space_map::decode(&bytes) {
         if let SpaceMapEntry::Run(run) = entry.map_err(|e| damaged(e.to_string()))? {
@@ -160,6 +176,41 @@ pub(super) async fn append_to_log(
     phys.length.set(start + write_runs(tx, dnode, start, true, runs).await?);
     phys.allocated.set(phys.allocated.get().wrapping_add(allocated_bytes));
     set_header(tx, dnode, phys)
+}
+
+/// Appends frees to a map that has nothing but frees: its sum goes below zero.
+pub(super) async fn append_frees(
+    dsl: &Dsl,
+    tx: &Tx,
+    dnode: &Dnode,
+    region: Region,
+    frees: &[Change],
+) -> Result<(), PoolError> {
+    let mut phys = header(dnode)?;
+    let start = phys.length.get();
+    let two_words = dsl.feature_count(&SPACEMAP_V2).await?.is_some();
+    let runs: Vec<Run> = frees.iter().map(|free| region.run(free)).collect();
+    phys.length.set(start + write_runs(tx, dnode, start, two_words, &runs).await?);
+    phys.allocated.set(phys.allocated.get().wrapping_sub(sum(frees)));
+    set_header(tx, dnode, phys)
+}
+
+/// Takes the last entries from such a map: `frees`, which begin at byte `start`, where a block begins.
+pub(super) async fn truncate_frees(
+    tx: &Tx,
+    dnode: &Dnode,
+    start: u64,
+    frees: &[Change],
+) -> Result<(), PoolError> {
+    let mut phys = header(dnode)?;
+    dnode.free_range(tx, start, u64::MAX).await?;
+    phys.length.set(start);
+    phys.allocated.set(phys.allocated.get().wrapping_add(sum(frees)));
+    set_header(tx, dnode, phys)
+}
+
+fn sum(changes: &[Change]) -> i64 {
+    changes.iter().map(|change| change.len.get() as i64).sum()
 }
 
 /// Replaces all that a map says.
