@@ -75,6 +75,8 @@ const HARMLESS: &[&str] = &[
     // Descriptions of features, in the meta-objset.
     "Support for per-dataset on-disk error logs.",
     "persistent error log",
+    // Where the last scrub or resilver of errors is noted, in the object directory.
+    "error_scrub = ",
     // A file that lost the last of several names it was given: its parent is then one that it was
     // in earlier, with OpenZFS as well.
     "path not found, possibly leaked",

@@ -129,7 +129,14 @@ impl PoolConfig {
         if top.is_log() {
             out.add_u64(key::IS_LOG, 1);
         }
-        self.tail(out, tree, top_nvlist(top, Target::Label))
+        let vdevs = top_nvlist(top, Target::Label);
+        assert_eq!(
+            guid_sum(&vdevs),
+            top.node().guid_sum(),
+            "every node of vdev {} is in its label",
+            top.id()
+        );
+        self.tail(out, tree, vdevs)
     }
 
     /// What the label says of a leaf that is in no vdev of the pool any more.
@@ -147,6 +154,13 @@ impl PoolConfig {
         out.add_flag(key::HAS_PER_VDEV_ZAPS);
         self.tail(out, tree, tree.to_nvlist())
     }
+}
+
+/// Sum of the guids of a vdev and all below it, as a configuration has them.
+fn guid_sum(vdev: &NvList) -> u64 {
+    let own = vdev.get_u64(key::GUID).unwrap_or(0);
+    let children = vdev.get_nvlist_array(key::CHILDREN).unwrap_or_default();
+    children.iter().map(guid_sum).fold(own, u64::wrapping_add)
 }
 
 pub(crate) fn number(from: &NvList, name: &str) -> Result<u64, VdevError> {

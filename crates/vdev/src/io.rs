@@ -253,6 +253,7 @@ impl Top {
         asked: &[Arc<Leaf>],
         results: Vec<Result<(), VdevError>>,
     ) -> Result<(), VdevError> {
+        assert_eq!(asked.len(), results.len(), "each leaf that was asked answers once");
         let current = self.ledger.settling.lock();
         let node = current.node.as_ref().unwrap_or(&self.node);
         let failed: Vec<_> = asked.iter().zip(results).filter_map(|(l, r)| Some((l, r.err()?))).collect();

@@ -319,6 +319,7 @@ impl Leaf {
         health.stale = !health.dtl.is_empty() || health.owes;
         health.unrecorded = true;
         let is_whole = !health.stale;
+        assert!(!health.dtl.contains(txg), "a leaf does not lack txg {txg}, which it has everything of");
         drop(health);
         if is_whole {
             self.config.lock().resilver_txg = 0;

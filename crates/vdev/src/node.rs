@@ -26,6 +26,8 @@
 //! Invariants
 //! - The predicate says of every tree and every set of lost leaves what reading says.
 //!   (test: `a_block_is_readable_exactly_while_the_predicate_says_so`)
+//! - A copy of a column that is wrong does not stand in the way of one that is right.
+//!   (test: `another_copy_of_a_column_is_believed_where_the_first_is_wrong`)
 //! - A leaf that the rest cannot do without is known to be required.
 //!   (test: `a_leaf_is_required_when_without_it_a_txg_is_nowhere_whole`)
 

@@ -125,6 +125,8 @@ fn judge(image: &CrashImage, seed: u64, bulk: &[u8], with_zdb: bool) -> bool {
         let pool = import(&sim, &IMAGES).await;
         let was_replacing = is_replacing(&pool);
         assert!(!was_replacing || !image.is_after("replaced"), "it was done");
+        // What is still part of the pool has not been let go of.
+        assert!(pool.vdevs().leaves().iter().all(|leaf| leaf.is_usable()));
         replaced(&sim, &pool).await;
         let fs = pool.filesystem(FS).await.expect("its log is whole");
         for number in (0..).take_while(|number| image.is_after(&format!("promised {number}"))) {

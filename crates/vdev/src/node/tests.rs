@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use device::{BufSlice, Durability, IoBuf};
+use device::{BufSlice, Device, Durability, IoBuf};
 use futures::executor::block_on;
 use units::{Guid, Txg, VdevId, VdevOffset};
 
@@ -161,4 +161,25 @@ fn a_leaf_is_required_when_without_it_a_txg_is_nowhere_whole() {
         }
     }
     assert!(required > 100 && others > 100, "{required} {others}");
+}
+
+/// One column is wrong, and the better copy of another: parity alone cannot make up for both.
+#[test]
+fn another_copy_of_a_column_is_believed_where_the_first_is_wrong() {
+    let mut nested = Nested::new(3, 1);
+    let block = [0x3c; 1024];
+    nested.write(0, &block).expect("all are there");
+    let new = nested.put_beside(nested.guid("b"), NodeKind::Replacing, 7);
+    nested.scrub(0, &block).expect("the new one gets its column");
+    new.set_stale(false);
+    for path in ["a", "b"] {
+        let noise = vec![BufSlice::from(IoBuf::copy_of(&[0xee; 4096]))];
+        let at = VdevOffset::new(0).on_leaf().expect("behind the labels");
+        block_on(nested.world.ram(path).write(at, noise, Durability::Cached)).expect("in range");
+    }
+    nested.read(0, &block).expect("two columns are whole, one of them on the new device");
+    assert_eq!(nested.scrub(0, &block).expect("it was healed"), 0);
+    let blamed: Vec<_> =
+        nested.tree.leaves().iter().map(|leaf| leaf.stats().snapshot().checksum_errors).collect();
+    assert_eq!(blamed, [1, 1, 0, 0], "a, b, the new one, c");
 }

@@ -232,6 +232,8 @@ pub(super) fn encode(columns: &[Column], parity: usize, block: BufSlice) -> Vec<
         start - column.len..start
     });
     let ranges: Vec<_> = ranges.collect();
+    let columns_end = ranges.last().map_or(0, |range| range.end);
+    assert_eq!(columns_end, block.bytes().len(), "the data columns are the block");
     let data: Vec<&[u8]> = ranges.iter().map(|range| &block.bytes()[range.clone()]).collect();
     let mut sums: Vec<IoBuf> = columns[..parity].iter().map(|column| IoBuf::zeroed(column.len)).collect();
     generate(&mut sums.iter_mut().map(|sum| &mut sum[..]).collect::<Vec<_>>(), &data);
