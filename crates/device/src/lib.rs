@@ -15,6 +15,7 @@ mod part;
 mod queue;
 mod ram;
 mod real;
+mod sync;
 mod system;
 
 pub use buf::{BufSlice, IO_ALIGN_BYTES, IoBuf};

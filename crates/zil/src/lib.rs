@@ -35,6 +35,7 @@ mod log;
 mod replay;
 mod stats;
 mod store;
+mod sync;
 
 pub use chain::loss::{LogLoss, loss_behind};
 pub use chain::scan::{FoundBlock, ReadRange, scan};

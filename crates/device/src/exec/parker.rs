@@ -7,16 +7,17 @@
 //! ```
 //! Only the owner leaves RUNNING for PARKED or IN_RING, by compare-and-swap, so a wake
 //! that came first turns the wait into a no-op.
+//! (tests of every order of the threads' steps: `crates/models`, `a_wake_is_never_missed`)
 //!
 //! Sleeping in a futex and being woken from it costs more than many waits are long: see
 //! [`Patience`] and `docs/decisions/2026-11-21-executor.md`.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Wake;
-use std::thread::Thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::sync::{AtomicU8, AtomicU32, Instant, Ordering, thread};
 
 const RUNNING: u8 = 0;
 const NOTIFIED: u8 = 1;
@@ -26,7 +27,7 @@ const IN_RING: u8 = 3;
 /// Wakes one thread, from anywhere.
 pub(crate) struct Parker {
     state: AtomicU8,
-    thread: Thread,
+    thread: thread::Thread,
     /// Readable when the thread must leave its ring. Set when the thread gets a ring.
     eventfd: OnceLock<Arc<OwnedFd>>,
     patience: Patience,
@@ -37,7 +38,7 @@ pub(crate) struct Parker {
 /// It does while that is what its waits are like. Where it was in vain it sleeps at once, twice as
 /// often each time, up to [`SKIPS_MAX`] waits; one that ends in time makes it patient again.
 #[derive(Default)]
-struct Patience {
+pub(crate) struct Patience {
     /// Waits to be slept through at once, until the next attempt.
     left: AtomicU32,
     /// What `left` was set to last.
@@ -45,7 +46,7 @@ struct Patience {
 }
 
 /// What it spends on that: about half of what a sleep and a wake across threads cost.
-const ATTEMPT: Duration = Duration::from_micros(25);
+pub(crate) const ATTEMPT: Duration = Duration::from_micros(25);
 /// What it costs to let another thread run.
 const SWITCH: Duration = Duration::from_micros(2);
 /// One attempt in so many waits costs a thousandth of a wait for a disk.
@@ -53,13 +54,13 @@ const SKIPS_MAX: u32 = 64;
 
 impl Patience {
     /// Whether this wait is to be attempted. Like all of this only for the thread that waits.
-    fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         let left = self.left.load(Ordering::Relaxed);
         self.left.store(left.saturating_sub(1), Ordering::Relaxed);
         left == 0
     }
 
-    fn learn(&self, was_in_time: bool) {
+    pub(crate) fn learn(&self, was_in_time: bool) {
         let skips = self.skips.load(Ordering::Relaxed);
         let skips = if was_in_time { 0 } else { (skips * 2).clamp(1, SKIPS_MAX) };
         self.skips.store(skips, Ordering::Relaxed);
@@ -72,7 +73,7 @@ impl Parker {
     pub(crate) fn new() -> Self {
         Self {
             state: AtomicU8::new(RUNNING),
-            thread: std::thread::current(),
+            thread: thread::current(),
             eventfd: OnceLock::new(),
             patience: Patience::default(),
         }
@@ -107,8 +108,8 @@ impl Parker {
             return;
         }
         match timeout {
-            Some(span) => std::thread::park_timeout(span),
-            None => std::thread::park(),
+            Some(span) => thread::park_timeout(span),
+            None => thread::park(),
         }
         self.leave(PARKED);
     }
@@ -121,7 +122,7 @@ impl Parker {
             if spent > ATTEMPT {
                 return false;
             }
-            std::thread::yield_now();
+            thread::yield_now();
             let now = Instant::now();
             spent += (now - since).min(SWITCH);
             since = now;
@@ -177,46 +178,5 @@ impl Wake for Parker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.notify();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waits_that_are_long_are_attempted_ever_less_and_one_that_is_short_changes_that() {
-        let patience = Patience::default();
-        let mut skipped = 0;
-        let skips: Vec<u32> = std::iter::repeat_with(|| {
-            while !patience.is_due() {
-                skipped += 1;
-            }
-            patience.learn(false);
-            std::mem::take(&mut skipped)
-        })
-        .take(9)
-        .collect();
-        assert_eq!(skips, [0, 1, 2, 4, 8, 16, 32, 64, 64]);
-        while !patience.is_due() {}
-        patience.learn(true);
-        assert!(patience.is_due() && patience.is_due());
-    }
-
-    #[test]
-    fn a_wake_is_seen_whether_it_comes_before_in_time_or_late() {
-        let parker = Arc::new(Parker::new());
-        for pause in [Duration::ZERO, ATTEMPT / 2, ATTEMPT * 100] {
-            parker.begin_poll();
-            let waker = Arc::clone(&parker);
-            let other = std::thread::spawn(move || {
-                std::thread::sleep(pause);
-                waker.notify();
-            });
-            while !parker.is_notified() {
-                parker.park(None);
-            }
-            other.join().expect("a thread that only wakes");
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod exec;
 mod files;
+mod parker;
 mod stable;
 mod wrappers;
 

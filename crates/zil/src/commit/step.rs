@@ -1,15 +1,17 @@
 //! Work that any waiting task may poll, and none owns: cancelling a task cancels none of it.
+//! (tests of every order of the threads' steps: `crates/models`, `whoever_waits_for_a_step_is_told`)
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use device::BoxFuture;
-use parking_lot::Mutex;
+
+use crate::sync::{AtomicBool, Mutex, Ordering};
 
 /// A future shared by all who wait for it. Whoever polls it moves it on; who does not, is woken
-/// when it has ended. Unlike other shared futures it does not wake the task that ends it: that
+/// when it has ended. Who has polled it and leaves has to rouse another, as [`super::seats::Seats`] does: the work
+/// may have become ready while that one polled, when nobody else could. Unlike other shared futures it does not wake the task that ends it: that
 /// one knows.
 #[derive(Clone)]
 pub struct Step(Arc<Shared>);
