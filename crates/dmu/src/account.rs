@@ -118,7 +118,8 @@ impl Charge {
         if self.flags & dnode_flags::USERUSED_ACCOUNTED == 0 {
             return 0;
         }
-        (self.used_bytes + DNODE_SLOT_BYTES as u64) as i64
+        // Of a damaged dnode it may be anything.
+        self.used_bytes.saturating_add(DNODE_SLOT_BYTES as u64) as i64
     }
 
     fn objects(&self) -> i64 {

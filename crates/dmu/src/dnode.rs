@@ -616,6 +616,30 @@ impl Dnode {
         read.map(Some).map_err(|source| name.io_error(block, source))
     }
 
+    /// The first `len` bytes, as [`Self::read_part`] reads them.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn read_first(&self, len: u64) -> Result<Vec<u8>, DmuError> {
+        self.read_part(0..len).await
+    }
+
+    /// Some bytes of an object for which something else on disk says how long it is.
+    ///
+    /// # Errors
+    /// When that is more than the object, or all of the pool, can hold; when a block cannot be read.
+    pub async fn read_part(&self, part: std::ops::Range<u64>) -> Result<Vec<u8>, DmuError> {
+        let own = (self.max_block().get() + 1).saturating_mul(self.block_bytes().into());
+        let pool =
+            self.shared.zio.vdevs().tops().iter().map(|top| top.config().asize).fold(0, u64::saturating_add);
+        let len = part.end.checked_sub(part.start).and_then(|len| usize::try_from(len).ok());
+        let len = len.filter(|_| part.end <= own.min(pool));
+        let len = len.ok_or_else(|| self.name().damaged("a length beyond its end"))?;
+        let mut bytes = vec![0; len];
+        self.read(part.start, &mut bytes).await?;
+        Ok(bytes)
+    }
+
     /// Fills `into` from byte `offset`; holes, and all beyond the last block, read as zeros.
     ///
     /// # Errors

@@ -50,6 +50,10 @@ pub const INDIRECT_SHIFT_MIN: u8 = 12;
 pub const INDIRECT_SHIFT_MAX: u8 = 17;
 /// Largest indirect block that is read: the format's largest block.
 const INDIRECT_SHIFT_READ_MAX: u8 = 24;
+/// Smallest one that is read.
+const INDIRECT_SHIFT_READ_MIN: u8 = 10;
+/// The end of the longest object: offsets are signed to users.
+const OBJECT_BYTES_MAX: u128 = 1 << 63;
 /// Most levels an object can need: 2^64 bytes of 512-byte blocks under 4 KiB indirects.
 pub const LEVELS_MAX: u8 = 12;
 /// Object numbers are below 2^48.
@@ -329,8 +333,7 @@ fn check_header(header: &DnodePhys) -> Result<(), OndiskError> {
     if !(1..=LEVELS_MAX).contains(&header.levels) {
         return Err(bad("dnode", "levels", header.levels));
     }
-    let has_indirects = header.levels > 1;
-    if has_indirects && !(10..=INDIRECT_SHIFT_READ_MAX).contains(&header.indirect_shift) {
+    if !(INDIRECT_SHIFT_READ_MIN..=INDIRECT_SHIFT_READ_MAX).contains(&header.indirect_shift) {
         return Err(bad("dnode", "indirect shift", header.indirect_shift));
     }
     if !(1..=NBLKPTR_MAX).contains(&usize::from(header.nblkptr)) {
@@ -342,7 +345,21 @@ fn check_header(header: &DnodePhys) -> Result<(), OndiskError> {
     if header.data_block_sectors.get() == 0 {
         return Err(bad("dnode", "data block size", 0_u64));
     }
+    if !reaches(header) {
+        return Err(bad("dnode", "max block id", header.max_block_id.get()));
+    }
     Ok(())
+}
+
+/// Whether the tree is high enough for the highest block, and that block ends within the largest of files.
+fn reaches(header: &DnodePhys) -> bool {
+    let fan_shift = u32::from(header.indirect_shift).saturating_sub(crate::BLKPTR_SHIFT);
+    let shift = fan_shift.saturating_mul(u32::from(header.levels).saturating_sub(1));
+    let capacity = u128::from(header.nblkptr).checked_shl(shift).filter(|_| shift < u64::BITS);
+    let blocks = u128::from(header.max_block_id.get()).saturating_add(1);
+    let sectors = blocks.saturating_mul(u128::from(header.data_block_sectors.get()));
+    let bytes = sectors.saturating_mul(u128::from(SECTOR_BYTES));
+    capacity.is_none_or(|capacity| blocks <= capacity) && bytes <= OBJECT_BYTES_MAX
 }
 
 fn decode_spill<'a>(header: &DnodePhys, tail: &'a [u8]) -> Result<(Option<Blkptr>, &'a [u8]), OndiskError> {

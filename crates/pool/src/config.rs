@@ -145,10 +145,8 @@ pub(crate) async fn load_packed(dsl: &Dsl, object: ObjectId) -> Result<NvList, P
     let dnode = dsl.mos().hold(object).await?;
     let bonus = dnode.bonus();
     let size = bonus.get(..8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
-    let limit = (dnode.max_block().get() + 1) * u64::from(dnode.block_bytes());
-    let size = size.filter(|&size| size <= limit).ok_or_else(|| damaged("size of a packed list"))?;
-    let mut packed = vec![0; size as usize];
-    dnode.read(0, &mut packed).await?;
+    let size = size.ok_or_else(|| damaged("size of a packed list"))?;
+    let packed = dnode.read_first(size).await?;
     NvList::decode(&packed).map_err(|e| damaged(&e.to_string()))
 }
 

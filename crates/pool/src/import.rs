@@ -346,6 +346,9 @@ async fn open_tree(
 }
 
 async fn open_dsl(context: ObjsetContext, uberblock: UberblockPhys) -> Result<Arc<Dsl>, PoolError> {
+    if uberblock.rootbp.birth() > uberblock.txg() {
+        return Err(PoolError::Damaged { object: ObjectId::new(0), what: "a root of a later txg".into() });
+    }
     let mos = Objset::open(context, uberblock.rootbp).await?;
     Ok(Arc::new(Dsl::open(mos).await?))
 }

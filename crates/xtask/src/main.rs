@@ -4,6 +4,7 @@
 //!  histories [STEPS [PARTS]]   every crash state of every history of up to STEPS (3) operations,
 //!                              the longest ones in so many PARTS (1), each said when it is done
 //!  kills                       the golden pools' logs: replay killed after every record
+//!  hostile [SECONDS]           blocks changed and sealed again, each pool for so long (600)
 //!  memory [MIB [PERCENT]]      a daemon in a control group of MIB (256): PERCENT (100) of 2 GB written and
 //!                              read, 100,000 files, a scrub; needs root, /dev/fuse
 //! ```
@@ -11,8 +12,7 @@
 
 use std::process::{Command, ExitCode};
 
-const USAGE: &str =
-    "usage: xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask memory [MIB [PERCENT]]";
+const USAGE: &str = "usage: xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask memory [MIB [PERCENT]]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -23,6 +23,8 @@ fn main() -> ExitCode {
         (Some(&"histories"), Some(&[steps])) => histories(steps, 1),
         (Some(&"histories"), Some(&[steps, parts])) => histories(steps, parts),
         (Some(&"kills"), Some([])) => kills(),
+        (Some(&"hostile"), Some([])) => hostile(600),
+        (Some(&"hostile"), Some(&[seconds])) => hostile(seconds),
         (Some(&"memory"), Some([])) => memory(256, 100),
         (Some(&"memory"), Some(&[mib])) => memory(mib, 100),
         (Some(&"memory"), Some(&[mib, percent])) => memory(mib, percent),
@@ -54,6 +56,14 @@ fn part_of_histories(steps: u32, part: u32, parts: u32) -> bool {
 fn kills() -> ExitCode {
     let passed = lane("sawmill-pool", "golden", "killed", |cargo| {
         cargo.env("SAWMILL_KILL_EVERY", "1").env("CI", "true");
+    });
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Hostile images of each pool, for so long.
+fn hostile(seconds: u32) -> ExitCode {
+    let passed = lane("sawmill-pool", "hostile", "sealed_again", |cargo| {
+        cargo.env("SAWMILL_HOSTILE_SECONDS", seconds.to_string());
     });
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

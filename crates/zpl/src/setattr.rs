@@ -168,7 +168,8 @@ impl Zfs {
 
     /// `image` with other entries in its ACL, if it has one there.
     async fn with_aces(&self, znode: &Znode, mut image: SaImage, acl: &Acl) -> Result<SaImage> {
-        if image.get(ZplAttr::DaclAces).is_none() {
+        // One without the other is damage, and no ACL.
+        if image.get(ZplAttr::DaclAces).is_none() || image.get(ZplAttr::DaclCount).is_none() {
             return Ok(image);
         }
         let aces = acl.bytes();

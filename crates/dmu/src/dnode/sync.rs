@@ -99,8 +99,8 @@ impl Dnode {
         let before = Charge::of(&old).filter(|_| on_disk);
         let image = image.map(|mut image| {
             image.flags = self.shared.counts().flag(self.object, image.flags);
-            image.used_bytes =
-                image.used_bytes.checked_add_signed(outcome.delta.used).expect("used bytes below zero");
+            // What was on disk before may have been wrong.
+            image.used_bytes = image.used_bytes.saturating_add_signed(outcome.delta.used);
             image
         });
         self.finish_sync(image.as_ref());

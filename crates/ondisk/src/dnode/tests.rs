@@ -9,6 +9,12 @@ fn blkptr() -> impl Strategy<Value = Blkptr> {
     })
 }
 
+/// What a tree of 1,024 pointers a block can hold, within 2^63 bytes.
+fn blocks_max(levels: u8, sectors: u16, nblkptr: usize) -> u64 {
+    let below = 1_u64.checked_shl(10 * (u32::from(levels) - 1)).unwrap_or(u64::MAX);
+    below.saturating_mul(nblkptr as u64).min((1 << 63) / (512 * u64::from(sectors)))
+}
+
 fn image() -> impl Strategy<Value = DnodeImage> {
     let shape = (0_u8..32, 1_usize..=3, any::<bool>());
     shape.prop_flat_map(|(extra_slots, nblkptr, has_spill)| {
@@ -33,7 +39,7 @@ fn image() -> impl Strategy<Value = DnodeImage> {
                     flags: flags::USED_BYTES | spill_flag,
                     data_block_sectors: n.3,
                     extra_slots,
-                    max_block_id: BlockId::new(n.4),
+                    max_block_id: BlockId::new(n.4 % blocks_max(n.1, n.3, blkptrs.len())),
                     used_bytes: n.5,
                     blkptrs,
                     bonus,
@@ -101,6 +107,19 @@ fn fields_that_cannot_be_are_errors() {
         assert!(DnodeImage::decode(&slot).is_ok());
         slot[offset] = value;
         assert!(DnodeImage::decode(&slot).is_err(), "{value} at {offset}");
+    }
+}
+
+#[test]
+fn a_tree_that_cannot_hold_its_blocks_is_an_error() {
+    for (levels, last) in [(1, 2), (2, 3 * 1024 - 1), (12, (1 << 50) - 1)] {
+        let mut image = DnodeImage { levels, ..DnodeImage::new(ObjectType::PLAIN_FILE_CONTENTS, 16, 3) };
+        for (block, is_good) in [(last, true), (last + 1, false), (u64::MAX, false)] {
+            image.max_block_id = BlockId::new(block);
+            let mut bytes = vec![0; DNODE_SLOT_BYTES];
+            image.encode(&mut bytes);
+            assert_eq!(DnodeImage::decode(&bytes).is_ok(), is_good, "block {block} of {levels} levels");
+        }
     }
 }
 

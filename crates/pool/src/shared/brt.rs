@@ -103,16 +103,13 @@ impl Table {
         let damaged = |what: &str| PoolError::Damaged { object, what: what.into() };
         let dnode = dsl.mos().hold(object).await?;
         let phys = BrtVdevPhys::decode(&dnode.bonus()).map_err(|e| damaged(&e.to_string()))?;
-        let limit = (dnode.max_block().get() + 1) * u64::from(dnode.block_bytes());
-        let bytes = phys.counts.get().saturating_mul(COUNT_BYTES as u64);
-        if bytes > limit || phys.range_bytes.get() == 0 {
+        if phys.range_bytes.get() == 0 {
             return Err(damaged("header of a block reference table"));
         }
         if phys.byte_order.get() != LITTLE_ENDIAN {
             return Err(damaged("a block reference table in big-endian order"));
         }
-        let mut raw = vec![0; bytes as usize];
-        dnode.read(0, &mut raw).await?;
+        let raw = dnode.read_first(phys.counts.get().saturating_mul(COUNT_BYTES as u64)).await?;
         let counts =
             raw.as_chunks::<COUNT_BYTES>().0.iter().map(|count| u16::from_le_bytes(*count)).collect();
         let entries = Zap::hold(dsl.mos(), ObjectId::new(phys.entries.get())).await?;

@@ -107,29 +107,20 @@ pub(super) fn header(dnode: &Dnode) -> Result<SpaceMapPhys, PoolError> {
 
 /// All runs of a map, in order.
 pub(super) async fn read(dnode: &Dnode) -> Result<Vec<Run>, PoolError> {
-    read_part(dnode, 0..length(dnode)?).await
+    runs_of(dnode, 0..header(dnode)?.length.get()).await
 }
 
 /// The runs in the last block of a map, and where it begins.
 pub(super) async fn read_last_block(dnode: &Dnode) -> Result<(u64, Vec<Run>), PoolError> {
-    let (end, block) = (length(dnode)?, u64::from(dnode.block_bytes()));
+    let (end, block) = (header(dnode)?.length.get(), u64::from(dnode.block_bytes()));
     let start = end.saturating_sub(1) / block * block;
-    Ok((start, read_part(dnode, start..end).await?))
-}
-
-/// Bytes of entries, no more than there are.
-fn length(dnode: &Dnode) -> Result<u64, PoolError> {
-    let length = header(dnode)?.length.get();
-    let limit = (dnode.max_block().get() + 1) * u64::from(dnode.block_bytes());
-    let what = || format!("space map of {length} bytes");
-    if length > limit { Err(PoolError::Damaged { object: dnode.object(), what: what() }) } else { Ok(length) }
+    Ok((start, runs_of(dnode, start..end).await?))
 }
 
 /// The runs in some bytes of a map, which begin where a block does.
-async fn read_part(dnode: &Dnode, part: Range<u64>) -> Result<Vec<Run>, PoolError> {
+async fn runs_of(dnode: &Dnode, part: Range<u64>) -> Result<Vec<Run>, PoolError> {
     let damaged = |what: String| PoolError::Damaged { object: dnode.object(), what };
-    let mut bytes = vec![0; (part.end - part.start) as usize];
-    dnode.read(part.start, &mut bytes).await?;
+    let bytes = dnode.read_part(part).await?;
     let mut runs = Vec::new();
     for entry in space_map::decode(&bytes) {
         if let SpaceMapEntry::Run(run) = entry.map_err(|e| damaged(e.to_string()))? {

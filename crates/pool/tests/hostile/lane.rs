@@ -1,0 +1,160 @@
+//! Image after image of one pool, for as long as a lane goes on.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use oracle::golden;
+use sim::{CrashImage, DiskSpec, Sim};
+
+use crate::forge::{Forge, Patches};
+use crate::mutate::mutate;
+use crate::ours;
+use crate::work::{Came, exercise};
+
+/// How long a lane goes on in `cargo test`.
+const SECONDS: u64 = 20;
+/// An image that keeps a processor busy for longer is a loop without an end.
+const IMAGE_LIMIT: Duration = Duration::from_secs(90);
+
+pub const PATH: &str = "/a";
+
+/// A pool on one disk, at rest.
+pub struct Victim {
+    pub lane: &'static str,
+    pub pool: &'static str,
+    pub image: CrashImage,
+    pub disk_bytes: u64,
+}
+
+impl Victim {
+    fn golden(lane: &'static str) -> Self {
+        let bytes = std::fs::read(&golden::images(lane)[0]).expect("an image can be read");
+        let disk_bytes = bytes.len() as u64;
+        let sim = Sim::seed(1);
+        sim.stop_recording();
+        let disk = sim.add_disk(PATH, DiskSpec::instant(disk_bytes));
+        for (n, page) in bytes.chunks(4096).enumerate().filter(|(_, page)| page.iter().any(|&byte| byte != 0))
+        {
+            disk.rot(n as u64 * 4096, page);
+        }
+        Self { lane, pool: "whirl", image: sim.power_cut(0), disk_bytes }
+    }
+
+    fn boot(&self, seed: u64, patches: &Patches) -> Sim {
+        let sim = self.image.boot(seed);
+        sim.stop_recording();
+        let disk = sim.disk(PATH);
+        patches.iter().for_each(|(at, bytes)| disk.rot(*at, bytes));
+        sim
+    }
+}
+
+/// Ends the program when an image takes too long: a loop that never waits ends no other way.
+struct Watch(Arc<AtomicU64>);
+
+impl Watch {
+    fn new(lane: &'static str) -> Self {
+        let beats = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&beats);
+        std::thread::spawn(move || {
+            let mut last = 0;
+            loop {
+                std::thread::sleep(IMAGE_LIMIT);
+                match seen.load(SeqCst) {
+                    u64::MAX => return,
+                    now if now == last => {
+                        eprintln!("{lane}: image {now} never ends");
+                        std::process::abort();
+                    }
+                    now => last = now,
+                }
+            }
+        });
+        Self(beats)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.store(u64::MAX, SeqCst);
+    }
+}
+
+/// A change by this seed: of a block of a kind drawn first, so that rare kinds come as often as others.
+fn forged(forge: &Forge, kinds: &BTreeMap<(u8, u8), Vec<usize>>, seed: u64) -> Option<((u8, u8), Patches)> {
+    let mut dice = Rng::with_seed(seed);
+    let (&kind, blocks) = kinds.iter().nth(dice.usize(..kinds.len()))?;
+    let block = blocks[dice.usize(..blocks.len())];
+    let mut data = forge.blocks[block].data.clone();
+    mutate(&mut dice, forge.blocks[block].kind().0, &mut data);
+    Some((kind, forge.seal(block, data)?))
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+fn check(victim: &Victim) {
+    let forge = Forge::new(&victim.image, PATH, victim.disk_bytes);
+    let mut kinds: BTreeMap<(u8, u8), Vec<usize>> = BTreeMap::new();
+    for (n, block) in forge.blocks.iter().enumerate() {
+        let (kind, level) = block.kind();
+        kinds.entry((kind.raw(), level)).or_default().push(n);
+    }
+    let untouched = victim.boot(0, &forge.seal(0, forge.blocks[0].data.clone()).expect("it fits"));
+    assert_eq!(exercise(&untouched, victim.pool, PATH), Came::Exported, "nothing is wrong with it");
+    drop(untouched);
+    let watch = Watch::new(victim.lane);
+    let end = Instant::now() + Duration::from_secs(number("SAWMILL_HOSTILE_SECONDS").unwrap_or(SECONDS));
+    let only = number("SAWMILL_HOSTILE_SEED");
+    let mut came: BTreeMap<String, usize> = BTreeMap::new();
+    let (mut seed, mut panics) = (only.unwrap_or(1), Vec::new());
+    while Instant::now() < end {
+        watch.0.store(seed, SeqCst);
+        let note = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("hostile-{}.txt", victim.lane));
+        let _ = std::fs::write(note, seed.to_string());
+        if let Some((kind, patches)) = forged(&forge, &kinds, seed) {
+            let sim = victim.boot(seed, &patches);
+            match catch_unwind(AssertUnwindSafe(|| exercise(&sim, victim.pool, PATH))) {
+                Ok(how) => *came.entry(format!("{how:?}")).or_default() += 1,
+                Err(_) => panics.push((seed, kind)),
+            }
+        }
+        seed += 1;
+        if only.is_some() {
+            break;
+        }
+    }
+    println!(
+        "{}: {} blocks of {} kinds; {came:?} by seed {seed}",
+        victim.lane,
+        forge.blocks.len(),
+        kinds.len()
+    );
+    assert!(panics.is_empty(), "{}: seeds and kinds that panic: {panics:?}", victim.lane);
+}
+
+#[test]
+fn a_pool_of_ours_sealed_again_is_an_error_or_can_be_used() {
+    check(&ours::victim());
+}
+
+#[test]
+fn g02_sealed_again_is_an_error_or_can_be_used() {
+    check(&Victim::golden("g02-single-default"));
+}
+
+#[test]
+fn g10_sealed_again_is_an_error_or_can_be_used() {
+    check(&Victim::golden("g10-snapshots-clones"));
+}
+
+#[test]
+fn g15_sealed_again_is_an_error_or_can_be_used() {
+    check(&Victim::golden("g15-dirty-zil-nolog"));
+}

@@ -1,0 +1,30 @@
+//! Hostile images: a block of a pool is changed and sealed again, with right checksums up to the uberblock.
+//!
+//! ```text
+//!   uberblock ─► objset ─► dnodes ─► a block of an object
+//!       ▲           ▲         ▲          │ changed
+//!       └─ sealed ──┴─ sealed ┴─ sealed ─┘
+//! ```
+//! Checksums find nothing then, and what is read is somebody's intent. Whatever it is: an error, or something that can be
+//! worked with; never a panic, an allocation of more than the pool's size, or a loop without an end. Each image is
+//! imported for writing, walked, scrubbed, written to and exported, in a simulated world.
+//!
+//! `SAWMILL_HOSTILE_SECONDS` is how long each lane goes on; `SAWMILL_HOSTILE_SEED` tries one image again. A lane that
+//! is ended by the allocator or by the watch leaves the seed of its image in the build directory, `hostile-LANE.txt`.
+#![forbid(unsafe_code)]
+
+mod forge;
+mod lane;
+mod mutate;
+mod ours;
+mod work;
+
+use std::alloc::System;
+
+use cap::Cap;
+
+/// What all lanes together may have in memory: their pools' size, and their images.
+const MEMORY_MAX: usize = 1 << 30;
+
+#[global_allocator]
+static MEMORY: Cap<System> = Cap::new(System, MEMORY_MAX);
