@@ -329,6 +329,7 @@ impl TreeSync<'_> {
     async fn write_data(&self, index: u64, data: &Arc<IoBuf>, old: &Blkptr) -> Result<Blkptr, DmuError> {
         let class = self.policy.data;
         if let Some(bp) = self.changes.early.taken(index) {
+            assert!(bp.birth() <= self.txg, "a block of txg {} in a tree of txg {}", bp.birth(), self.txg);
             if class.keep {
                 self.zio.keep(&bp, data);
             }

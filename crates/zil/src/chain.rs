@@ -101,6 +101,7 @@ impl Chain {
             through = Some(block.through);
             self.acked += 1;
         }
+        assert!(self.acked <= self.blocks.len(), "more blocks are acknowledged than there are");
         through
     }
 

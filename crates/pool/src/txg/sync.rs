@@ -16,6 +16,7 @@
 //! - Nothing of the last stable group is overwritten or reused before this one is stable.
 //! - A request that its devices do not do waits, and is done again when they work: see [`zio::Suspension`].
 //!   (test: `a_txg_whose_devices_fail_at_any_request_is_complete_once_they_work`)
+//! - An uberblock is of the txg after the last stable one, and its root of no later one: asserted before labels are written.
 //! - A crash anywhere here leaves the last stable group; after step 4, this one.
 
 use std::collections::BTreeSet;
@@ -125,6 +126,11 @@ impl Pool {
             record_dtls(&self.dsl, tx, &config, &self.vdevs).await?;
             self.space_maps.record(&at, pass).await?;
             let Some(synced) = self.mos.sync(tx.txg()).await? else { return Ok(()) };
+            assert_eq!(
+                self.mos.root().birth(),
+                tx.txg(),
+                "the root of a meta-objset that has changed is of its txg"
+            );
             *self.mos_delta.lock() += synced.delta;
             self.let_go(tx, pass, &synced.killed).await?;
         }
@@ -157,6 +163,9 @@ impl Pool {
 
     async fn sync_labels(&self, txg: Txg) -> Result<(), PoolError> {
         let root = self.mos.root();
+        let last = self.gate.synced_txg();
+        assert_eq!(txg, last.next(), "txgs become stable one after the other");
+        assert!(root.birth() <= txg, "a root of txg {} in the uberblock of txg {txg}", root.birth());
         let mut uberblock = UberblockPhys::new_zeroed();
         uberblock.magic.set(ondisk::UBERBLOCK_MAGIC);
         let version = self.config.lock().version();

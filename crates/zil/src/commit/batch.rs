@@ -124,8 +124,14 @@ impl Batch {
         let (id, tail, lr_seq) = (chain.id, chain.tail.expect("a chain that goes on"), chain.lr_seq);
         state.in_hand = Some(state.assembled());
         let (mut records, mut bytes) = (Vec::new(), 0);
+        let mut last: Option<u64> = None;
         while bytes < BATCH_BYTES_MAX {
             let Some(record) = state.wanted.pop_front() else { break };
+            assert!(
+                last.is_none_or(|last| last + 1 == record.position),
+                "positions of a batch follow each other"
+            );
+            last = Some(record.position);
             if record.txg > stable {
                 bytes += record.weight();
                 records.push(record);

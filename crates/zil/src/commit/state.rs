@@ -177,6 +177,10 @@ impl State {
                     *of = of.max(goal);
                 }
             }
+            assert!(
+                self.wanted.back().is_none_or(|last| last.position < position),
+                "records stand in their order"
+            );
             self.wanted.push_back(Wanted {
                 position,
                 txg: entry.txg,
@@ -388,6 +392,16 @@ impl State {
         if chain.acked == chain.blocks.len() {
             self.stable = self.stable.max(assembled);
         }
+        self.check_order();
+    }
+
+    /// The order drawn in the module's head.
+    fn check_order(&self) {
+        let (stable, assembled, next) = (self.stable, self.assembled(), self.next_position);
+        assert!(
+            stable <= assembled && assembled <= next,
+            "stable {stable}, assembled {assembled}, next {next}"
+        );
     }
 
     /// Learns that `txg` is stable; whom to wake for it.
