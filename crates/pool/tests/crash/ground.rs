@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use device::BoxFuture;
 use pool::{Filesystem, Pool, Tuning};
 use sim::{CrashImage, DiskModel, Sim};
 use vdev::PoolState;
@@ -39,6 +40,18 @@ impl Ground {
             prepared
         });
         Self { shape, seed, image: sim.power_cut(seed), prepared }
+    }
+
+    /// The same pool after something was done to it.
+    pub fn with(self, change: fn(Arc<Pool>) -> BoxFuture<'static, ()>) -> Self {
+        let sim = self.boot();
+        sim.stop_recording();
+        run(&sim, async {
+            let pool = self.shape.import(&sim, quiet(), false).await.expect("a sound pool imports");
+            change(Arc::clone(&pool)).await;
+            pool.close(PoolState::Exported).await.expect("a pool closes");
+        });
+        Self { image: sim.power_cut(self.seed), ..self }
     }
 
     pub fn story(&self) -> String {

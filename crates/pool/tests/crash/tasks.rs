@@ -91,7 +91,9 @@ impl Trial<'_> {
 }
 
 fn every_read_fails(changes: &[(&str, Change)]) {
-    let ground = Ground::new(&SINGLE, 5, DiskModel::instant());
+    let ground = Ground::new(&SINGLE, 5, DiskModel::instant()).with(|pool| {
+        Box::pin(async move { pool.create_filesystem("whirl/old", Vec::new()).await.expect("created") })
+    });
     for (name, change) in changes {
         let sim = ground.boot();
         let after = run(&sim, async {
@@ -125,6 +127,8 @@ fn a_task_that_cannot_be_done_whole_is_not_done() {
             Box::pin(async move { pool.set_prop(POOL, "atime", Some(PropValue::Number(0))).await })
         }),
         ("checkpoint", |pool| Box::pin(async move { pool.make_checkpoint().await })),
+        ("rename", |pool| Box::pin(async move { pool.rename_dataset("whirl/old", "whirl/other").await })),
+        ("destroy", |pool| Box::pin(async move { pool.destroy_filesystem("whirl/old").await })),
         ("comment", |pool| Box::pin(async move { pool.set_comment(Some("a remark".into())).await })),
     ]);
 }
