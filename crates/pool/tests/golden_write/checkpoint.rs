@@ -67,7 +67,7 @@ fn a_checkpoint_stays_whole_while_the_pool_is_worked_on() {
     let pool = world.import();
     assert_eq!(kept_bytes(&pool), told.kept_bytes);
     work_on(&world, &pool);
-    assert!(kept_bytes(&pool) > told.kept_bytes + (300 << 10), "{} bytes kept", kept_bytes(&pool));
+    assert!(kept_bytes(&pool) > told.kept_bytes + (64 << 10), "{} bytes kept", kept_bytes(&pool));
     let (now, kept) = (all(&world, &pool), kept_bytes(&pool));
     world.export(&pool);
     drop(pool);
