@@ -9,6 +9,7 @@ use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrTruncate;
 use units::ObjectId;
 
+use crate::access::Want;
 use crate::error::{Result, ZplError};
 use crate::file_io::FILE_BYTES_MAX;
 use crate::mode::FileKind;
@@ -87,6 +88,7 @@ impl Zfs {
         let _lock = znode.lock.whole().await;
         znode.check_alive()?;
         znode.check_mutable()?;
+        self.check(origin, &znode, Want::WRITE).await?;
         let size = znode.size();
         let Some(change) = decide(size) else { return Ok(znode.attributes()) };
         let SpaceChange { offset, length } = change;
@@ -176,6 +178,7 @@ impl Zfs {
             return Err(ZplError::Invalid("only files have holes"));
         }
         let _shared = znode.lock.shared(Span::ALL).await;
+        self.check(Origin::Client, &znode, Want::READ).await?;
         let size = znode.size();
         if offset >= size {
             return Err(ZplError::NoSuchOffset);

@@ -10,6 +10,7 @@ use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrCreate;
 use units::ObjectId;
 
+use crate::access::Want;
 use crate::acl::Acl;
 use crate::dirent::Dirent;
 use crate::error::{Result, ZplError};
@@ -135,7 +136,9 @@ impl Zfs {
         permissions: u32,
         cred: Cred,
     ) -> Result<(Birth, NewAcls)> {
+        self.check_maker(cred, node.device())?;
         let inherits = parent.mode() & MODE_SETGID != 0;
+        let gid = if inherits { parent.word(ZplAttr::Gid) as u32 } else { cred.gid };
         let default_acl = match node.kind() {
             FileKind::Symlink => None,
             _ => self.default_acl(parent).await?,
@@ -148,7 +151,8 @@ impl Zfs {
         let permissions = match node.kind() {
             FileKind::Symlink => MODE_ALL,
             FileKind::Directory if inherits => masked | MODE_SETGID,
-            _ => masked,
+            FileKind::Directory => masked,
+            _ => self.permissions_of_new(masked, gid),
         };
         let default = default_acl.filter(|_| node.kind() == FileKind::Directory);
         let default = default.map(|default| (posix_acl::DEFAULT, default.encode()));
@@ -158,7 +162,7 @@ impl Zfs {
         let (xattrs, acls) = if self.are_system(&acls) { (acls, Vec::new()) } else { (Vec::new(), acls) };
         let birth = Birth {
             uid: cred.uid,
-            gid: if inherits { parent.word(ZplAttr::Gid) as u32 } else { cred.gid },
+            gid,
             permissions,
             born: self.now(),
             slots: self.options().dnode_slots,
@@ -193,6 +197,9 @@ impl Zfs {
         let _parent_lock = parent.lock.whole().await;
         parent.check_linked()?;
         parent.check_mutable()?;
+        if !parent.is_hidden() {
+            self.check(origin, parent, Want::add(node.kind())).await?;
+        }
         if parent.zap()?.lookup_u64(name).await?.is_some() {
             return Err(ZplError::Exists);
         }

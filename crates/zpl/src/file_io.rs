@@ -18,6 +18,7 @@ use journal::{LogWrite, Origin, Piece, RangeGuard, Span, Stored};
 use ondisk::zil::LogRecord;
 use units::{ObjectId, SECTOR_BYTES, round_up};
 
+use crate::access::Want;
 use crate::error::{Result, ZplError};
 use crate::mode::{FileKind, MODE_EXECUTE, MODE_PERMISSIONS, MODE_SETGID, MODE_SETUID};
 use crate::options::AtimePolicy;
@@ -52,8 +53,9 @@ impl Zfs {
     /// reading.
     pub async fn read(&self, object: ObjectId, offset: u64, into: &mut [u8]) -> Result<usize> {
         let znode = self.file(object).await?;
-        let _shared = znode.lock.shared(Span::new(offset, into.len() as u64)).await;
+        let _shared = znode.lock.shared(Span::new(offset, into.len().max(1) as u64)).await;
         znode.check_alive()?;
+        self.check(Origin::Client, &znode, Want::READ).await?;
         let there = znode.size().saturating_sub(offset).min(into.len() as u64) as usize;
         self.note_access(&znode);
         znode.dnode.read(offset, &mut into[..there]).await?;
@@ -72,6 +74,7 @@ impl Zfs {
             return Ok(offset);
         }
         let commits = self.options().sync.commits(how.sync);
+        let how = WriteFlags { drop_setid: how.drop_setid || self.drops_setid(), ..how };
         let offset = self.write_locked(&znode, offset, data, how, commits).await?;
         if commits {
             self.journal.commit(Some(object)).await?;
@@ -90,6 +93,7 @@ impl Zfs {
         let (_lock, growing, before) = self.lock_for_write(znode, offset, data.len() as u64, how).await;
         let offset = if how.append { before.size } else { offset };
         znode.check_write(before, offset)?;
+        self.check(Origin::Client, znode, Want::WRITE).await?;
         let end = offset.checked_add(data.len() as u64).filter(|&end| end <= FILE_BYTES_MAX);
         end.ok_or(ZplError::TooBig)?;
         let mut done = 0;

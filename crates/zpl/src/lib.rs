@@ -6,7 +6,8 @@
 //!      ──► create, rename, write, …  ─► lock ─► plan: Dnode, Zap, attributes ─► applied, log record
 //!      ◄── replay                    ◄─ log
 //! ```
-//! Requests come with rights already checked: a front lets the kernel do that.
+//! A handle on a file system is used on somebody's behalf ([`Asker`]): its operations ask the rules of permission
+//! ([`access`](Zfs::check_access)) about a user, and nothing about those whom a front's kernel has checked.
 //!
 //! Invariants
 //! - An operation that fails, or whose future is dropped, has happened whole or not at all. What is too much for
@@ -14,6 +15,7 @@
 //!   (tests: `whole_or_not`)
 #![forbid(unsafe_code)]
 
+mod access;
 mod acl;
 mod allocation;
 mod cache;
@@ -42,6 +44,7 @@ mod xvattr;
 mod zfs;
 mod znode;
 
+pub use access::{Asker, Powers, User, Want};
 pub use allocation::Allocate;
 pub use create::NewNode;
 pub use dmu::SeekTo;

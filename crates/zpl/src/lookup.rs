@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use dmu::zap::{Cursor, ZapEntry};
-use journal::Span;
+use journal::{Origin, Span};
 use units::ObjectId;
 
+use crate::access::Want;
 use crate::dirent::{Dirent, LONG_NAME_MAX, NAME_MAX};
 use crate::error::{Result, ZplError};
 use crate::mode::FileKind;
@@ -39,15 +40,16 @@ impl Zfs {
     /// What `name` in `dir` refers to; `.` and `..` too.
     ///
     /// # Errors
-    /// [`ZplError::NotFound`], [`ZplError::NotDirectory`].
+    /// [`ZplError::NotFound`], [`ZplError::NotDirectory`]; [`ZplError::AccessDenied`].
     pub async fn lookup(&self, dir: ObjectId, name: &[u8]) -> Result<Attributes> {
         let parent = self.directory(dir).await?;
+        let _shared = parent.lock.shared(Span::ALL).await;
+        self.check(Origin::Client, &parent, Want::EXECUTE).await?;
         match name {
             b"." => return Ok(parent.attributes()),
             b".." => return self.attributes(parent.attributes().parent).await,
             _ => {}
         }
-        let _shared = parent.lock.shared(Span::ALL).await;
         parent.check_linked()?;
         let (_, child) = self.existing(&parent, name).await?;
         Ok(child.attributes())
@@ -123,6 +125,7 @@ impl Zfs {
     pub async fn list(&self, dir: ObjectId, cookie: u64, limit: usize) -> Result<Vec<ListEntry>> {
         let znode = self.directory(dir).await?;
         let _shared = znode.lock.shared(Span::ALL).await;
+        self.check(Origin::Client, &znode, Want::READ).await?;
         if znode.check_linked().is_err() {
             return Ok(Vec::new());
         }

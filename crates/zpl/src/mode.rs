@@ -29,6 +29,10 @@ pub const MODE_RWX: u32 = 0o777;
 pub const MODE_SETUID: u32 = 0o4000;
 /// Set-group-id.
 pub const MODE_SETGID: u32 = 0o2000;
+/// Sticky: only owners take names away.
+pub const MODE_STICKY: u32 = 0o1000;
+/// Read, write and execute, for the group.
+pub const MODE_GROUP: u32 = 0o070;
 /// Execute, for anybody.
 pub const MODE_EXECUTE: u32 = 0o111;
 /// Execute, for the group.

@@ -47,6 +47,8 @@ pub struct ZfsOptions {
     pub xattr: XattrPolicy,
     /// Files have POSIX ACLs (`acltype=posix`).
     pub posix_acls: bool,
+    /// NFSv4 ACLs that say more than the mode count (`acltype=nfsv4`).
+    pub nfs4_acls: bool,
 }
 
 impl Default for ZfsOptions {
@@ -62,6 +64,7 @@ impl Default for ZfsOptions {
             log_xattrs: true,
             xattr: XattrPolicy::System,
             posix_acls: false,
+            nfs4_acls: false,
         }
     }
 }
@@ -74,7 +77,7 @@ impl ZfsOptions {
     }
 }
 
-/// Whose request it is: owner of what is created. Rights have been checked by the caller.
+/// Owner of what is created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cred {
     /// User.

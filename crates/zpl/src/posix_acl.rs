@@ -8,7 +8,7 @@
 //! The access ACL and the mode say the same about the owner, the mask (where there is none, the
 //! owning group) and others: who changes one changes the other. What says no more than a mode is
 //! not stored. A directory's default ACL becomes the ACL of what is made in it, in place of the
-//! umask. Rights themselves are the kernel's to check.
+//! umask. What they allow, [`crate::access`] says.
 
 use crate::error::{Result, ZplError};
 
@@ -41,6 +41,17 @@ struct Entry {
     tag: u16,
     rights: u16,
     id: u32,
+}
+
+/// Whom an entry is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tag {
+    Owner,
+    User(u32),
+    OwningGroup,
+    Group(u32),
+    Mask,
+    Other,
 }
 
 /// A valid ACL.
@@ -111,6 +122,12 @@ impl PosixAcl {
         self.classes().iter().fold(0, |bits, &(tag, shift)| bits | u32::from(acl.entry(tag).rights) << shift)
     }
 
+    /// The rights of the entries with such tags, in order.
+    pub fn rights_where(&self, is_one: impl Fn(Tag) -> bool) -> impl Iterator<Item = u32> {
+        let found = self.entries.iter().filter(move |entry| entry.whom().is_some_and(&is_one));
+        found.map(|entry| entry.rights.into())
+    }
+
     /// The same ACL for other permission bits.
     pub fn with_permissions(mut self, permissions: u32) -> Self {
         for (tag, shift) in self.classes() {
@@ -128,6 +145,18 @@ impl PosixAcl {
 }
 
 impl Entry {
+    fn whom(&self) -> Option<Tag> {
+        Some(match self.tag {
+            OWNER => Tag::Owner,
+            USER => Tag::User(self.id),
+            OWNING_GROUP => Tag::OwningGroup,
+            GROUP => Tag::Group(self.id),
+            MASK => Tag::Mask,
+            OTHER => Tag::Other,
+            _ => return None,
+        })
+    }
+
     fn decode(bytes: &[u8]) -> Self {
         let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let tag = half(0);

@@ -16,6 +16,7 @@ use ondisk::zil::LogRecord;
 use ondisk::zil::record::{LrRename, LrRenameWhiteout};
 use units::ObjectId;
 
+use crate::access::Want;
 use crate::create::{Birth, NewNode, entry_added, entry_removed};
 use crate::dirent::Dirent;
 use crate::error::{Result, ZplError};
@@ -94,6 +95,7 @@ impl Zfs {
     /// As there.
     pub async fn rename_leaving_whiteout(&self, from: Place<'_>, to: Place<'_>, cred: Cred) -> Result<()> {
         self.check_writable()?;
+        self.check_maker(cred, None)?;
         let birth = Birth {
             uid: cred.uid,
             gid: cred.gid,
@@ -190,10 +192,13 @@ impl Zfs {
         };
         related.check(&moved, taken.as_deref(), mode)?;
         let _locks = lock_children(&moved, taken.as_deref()).await;
-        moved.check_mutable()?;
+        dirs.source.check_gives_up_names(origin)?;
+        moved.check_loses_name(origin)?;
         if let Some(taken) = &taken {
-            taken.check_mutable()?;
+            dirs.target.check_gives_up_names(origin)?;
+            taken.check_loses_name(origin)?;
         }
+        self.check_rename(origin, dirs, &moved, taken.as_deref(), mode).await?;
         let logged = self.is_logged();
         let record = || LrRename {
             source_dir: from.dir,
@@ -249,6 +254,38 @@ impl Zfs {
                 Ok(taken.filter(|_| orphan))
             }
         }
+    }
+
+    /// Whether names may go and come so. Directories and what they name are locked.
+    async fn check_rename(
+        &self,
+        origin: Origin<'_>,
+        dirs: &Dirs,
+        moved: &Znode,
+        taken: Option<&Znode>,
+        mode: RenameMode,
+    ) -> Result<()> {
+        self.check_removal(origin, &dirs.source, moved).await?;
+        self.check(origin, &dirs.target, Want::add(moved.kind())).await?;
+        if let Some(taken) = taken {
+            self.check_removal(origin, &dirs.target, taken).await?;
+        }
+        self.check_moves(origin, dirs, moved).await?;
+        match taken {
+            Some(taken) if mode == RenameMode::Exchange => {
+                self.check(origin, &dirs.source, Want::add(taken.kind())).await?;
+                self.check_moves(origin, dirs, taken).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A directory that comes to lie in another is changed: its `..` is another.
+    async fn check_moves(&self, origin: Origin<'_>, dirs: &Dirs, moved: &Znode) -> Result<()> {
+        if moved.kind() != FileKind::Directory || dirs.same() {
+            return Ok(());
+        }
+        self.check(origin, moved, Want::MOVE).await
     }
 
     /// Plans that `moved` gets its new name, where `loss` is what that name stood for; `left` is the kind of what

@@ -26,7 +26,7 @@ use crate::dirent::Dirent;
 use crate::error::{Result, ZplError};
 use crate::mode::{DeviceNumber, FileKind, MODE_PERMISSIONS};
 use crate::rename::{Place, RenameMode};
-use crate::setattr::Decided;
+use crate::setattr::{Change, Decided};
 use crate::unlink::Victim;
 use crate::xattr::XattrMode;
 use crate::xvattr::Extra;
@@ -175,7 +175,7 @@ impl Zfs {
             mtime: has(attr_mask::MTIME | attr_mask::SIZE).then(|| lr.mtime.into()),
             extra: lr.attr.as_ref().map(Extra::of_log),
         };
-        self.set_attributes_by(origin, lr.object, |_, _| change).await?;
+        self.set_attributes_by(origin, lr.object, Change::Decided(change)).await?;
         Ok(())
     }
 

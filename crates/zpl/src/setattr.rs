@@ -6,6 +6,7 @@ use ondisk::zil::record::LrSetattr;
 use ondisk::zil::record::body::attr_mask;
 use units::ObjectId;
 
+use crate::access::check_flags_allow;
 use crate::acl::{ACL_FLAGS, Acl, Owners, with_rwx};
 use crate::error::{Result, ZplError};
 use crate::flags;
@@ -71,12 +72,20 @@ pub(crate) struct Decided {
     pub extra: Option<Extra>,
 }
 
+/// A change that is to be made.
+pub(crate) enum Change {
+    /// By somebody who wishes this.
+    Wished(SetAttributes),
+    /// As it was decided before.
+    Decided(Decided),
+}
+
 impl Zfs {
     /// Changes attributes, all or none; returns the new ones.
     ///
     /// # Errors
     /// [`ZplError::IsDirectory`] and [`ZplError::Invalid`] for the size of what is no file;
-    /// [`ZplError::NotPermitted`] for an immutable object; [`ZplError::Unsupported`] for a project in
+    /// [`ZplError::NotPermitted`] for an immutable object, or for who may not; [`ZplError::AccessDenied`]; [`ZplError::Unsupported`] for a project in
     /// a pool without `project_quota`.
     pub async fn set_attributes(&self, object: ObjectId, set: SetAttributes) -> Result<Attributes> {
         self.check_writable()?;
@@ -93,21 +102,27 @@ impl Zfs {
     }
 
     pub(crate) async fn change_attributes(&self, object: ObjectId, set: SetAttributes) -> Result<Attributes> {
-        self.set_attributes_by(Origin::Client, object, |znode, now| decide(znode, set, now)).await
+        self.set_attributes_by(Origin::Client, object, Change::Wished(set)).await
     }
 
-    /// Changes what `decide` says once the object is locked.
+    /// Makes a change, decided once the object is locked.
     pub(crate) async fn set_attributes_by(
         &self,
         origin: Origin<'_>,
         object: ObjectId,
-        decide: impl FnOnce(&Znode, Timestamp) -> Decided,
+        change: Change,
     ) -> Result<Attributes> {
         let znode = self.znode(object).await?;
         let _lock = znode.lock.whole().await;
         znode.check_alive()?;
         let now = self.now();
-        let change = decide(&znode, now);
+        let change = match change {
+            Change::Wished(set) => {
+                check_flags_allow(znode.word(ZplAttr::Flags), &set)?;
+                decide(&znode, self.permitted(&znode, set).await?, now)
+            }
+            Change::Decided(change) => change,
+        };
         if change.size.is_some() {
             check_can_resize(&znode)?;
         }

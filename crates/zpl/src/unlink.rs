@@ -16,6 +16,7 @@ use ondisk::zil::LogRecord;
 use ondisk::zil::record::{LrLink, LrRemove};
 use units::ObjectId;
 
+use crate::access::Want;
 use crate::create::{entry_added, entry_removed};
 use crate::delete_queue::QueueTurn;
 use crate::dirent::Dirent;
@@ -111,7 +112,8 @@ impl Zfs {
         parent.check_linked()?;
         znode.check_linkable()?;
         parent.check_mutable()?;
-        znode.check_mutable()?;
+        znode.check_linking(origin)?;
+        self.check(origin, &parent, Want::ADD_FILE).await?;
         let is_first = znode.life() == Life::Unlinked;
         let turn = if is_first { Some(self.queue.turn().await) } else { None };
         let mut image = znode.image();
@@ -200,7 +202,9 @@ impl Zfs {
                 _ => {}
             }
             let _lock = znode.lock.whole().await;
-            znode.check_mutable()?;
+            parent.check_gives_up_names(origin)?;
+            znode.check_loses_name(origin)?;
+            self.check_removal(origin, &parent, &znode).await?;
             let loss = self.plan_loss(&znode).await?;
             let plan = self.plan_freeing(loss.freed_blocks()).await?;
             let now = self.now();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use units::ObjectId;
 
+use crate::access::Want;
 use crate::create::{Birth, NewNode};
 use crate::error::Result;
 use crate::options::Cred;
@@ -18,10 +19,11 @@ impl Zfs {
     /// Makes a file that has no name, and opens it; it inherits from `dir` what a file there would.
     ///
     /// # Errors
-    /// Those of the layers below.
+    /// [`crate::ZplError::AccessDenied`], and those of the layers below.
     pub async fn create_unnamed(&self, dir: ObjectId, permissions: u32, cred: Cred) -> Result<Attributes> {
         self.check_writable()?;
         let parent = self.directory(dir).await?;
+        self.check_access(dir, Want::ADD_FILE).await?;
         let (birth, acls) = self.birth_in(&parent, NewNode::File, permissions, cred).await?;
         let made = self.bring_up_unnamed(&parent, &birth).await?;
         self.hand_on(made.object, &acls).await?;

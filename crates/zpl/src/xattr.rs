@@ -18,6 +18,7 @@ use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrSetSaXattr;
 use units::{ObjectId, Txg};
 
+use crate::access::Want;
 use crate::error::{Result, ZplError};
 use crate::mode::{FileKind, MODE_PERMISSIONS};
 use crate::options::XattrPolicy;
@@ -75,6 +76,7 @@ impl Zfs {
         let znode = self.znode(object).await?;
         let _shared = znode.lock.shared(Span::ALL).await;
         znode.check_alive()?;
+        self.check_xattr(Origin::Client, &znode, name, Want::READ_XATTR).await?;
         self.xattr_of(&znode, name).await?.ok_or(ZplError::NoAttribute)
     }
 
@@ -108,6 +110,7 @@ impl Zfs {
                 }
             }
         }
+        names.retain(|name| self.shows_xattr(name));
         Ok(names)
     }
 
@@ -213,6 +216,7 @@ impl Zfs {
         let _lock = znode.lock.whole().await;
         znode.check_alive()?;
         znode.check_mutable()?;
+        self.check_xattr(origin, &znode, name, Want::WRITE_XATTR).await?;
         let homes = self.homes(&znode, name).await?;
         homes.check(mode)?;
         let Some(value) = value else { return self.remove_from(origin, &znode, name, homes).await };

@@ -7,6 +7,7 @@
 //!                          └─ SA_ATTRS       registry and layouts of attributes
 //! ```
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use device::Env;
@@ -18,6 +19,7 @@ use parking_lot::RwLock;
 use units::ObjectId;
 use zil::{Claimed, IntentLog, Live, ReplayReport, ReplayStopped};
 
+use crate::access::Asker;
 use crate::cache::ZnodeCache;
 use crate::delete_queue::DeleteQueue;
 use crate::error::{Result, ZplError};
@@ -99,8 +101,22 @@ pub struct ZfsParts {
     pub space: Arc<dyn SpaceReport>,
 }
 
-/// See the module.
+/// A handle on a mounted file system, used on somebody's behalf.
 pub struct Zfs {
+    shared: Arc<Shared>,
+    asker: Asker,
+}
+
+impl Deref for Zfs {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+/// What all handles on a file system have in common.
+pub struct Shared {
     pub(crate) os: Arc<Objset>,
     pub(crate) journal: Journal,
     pub(crate) sa: SaStore,
@@ -166,7 +182,7 @@ impl Zfs {
         Ok(root)
     }
 
-    /// Opens a file system. Next comes [`Zfs::replay`], or [`Zfs::start_log`]; without a log,
+    /// Opens a file system, for the engine itself. Next comes [`Zfs::replay`], or [`Zfs::start_log`]; without a log,
     /// durability means waiting for the group to sync. Then [`Zfs::purge`].
     ///
     /// # Errors
@@ -187,7 +203,7 @@ impl Zfs {
         };
         let folds = master.lookup_u64(NORMALIZATION).await?.unwrap_or(0) != 0
             || master.lookup_u64(CASE_SENSITIVITY).await?.unwrap_or(0) != 0;
-        Ok(Arc::new(Self {
+        let shared = Shared {
             journal: Journal::new(Arc::clone(&os)),
             sa,
             cache: ZnodeCache::new(Arc::clone(&os)),
@@ -200,7 +216,20 @@ impl Zfs {
             utf8_only: master.lookup_u64(UTF8_ONLY).await?.unwrap_or(0) != 0,
             read_only_format: version < ZPL_VERSION || folds,
             os,
-        }))
+        };
+        Ok(Arc::new(Self { shared: Arc::new(shared), asker: Asker::Engine }))
+    }
+
+    /// The same file system, used on behalf of `asker`.
+    #[must_use]
+    pub fn asked_by(&self, asker: Asker) -> Self {
+        Self { shared: Arc::clone(&self.shared), asker }
+    }
+
+    /// On whose behalf it is used.
+    #[must_use]
+    pub fn asker(&self) -> &Asker {
+        &self.asker
     }
 
     /// Replays the log, before anybody else uses the file system, and uses it from then on.

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use dmu::zap::Zap;
 use dmu::{Dnode, Plan, Step, Transaction};
-use journal::{RangeLock, Target};
+use journal::{Origin, RangeLock, Target};
 use ondisk::{NvList, ObjectType};
 use parking_lot::Mutex;
 use units::{ObjectId, Txg};
@@ -308,6 +308,37 @@ impl Znode {
     /// [`ZplError::NotPermitted`].
     pub(crate) fn check_mutable(&self) -> Result<()> {
         check_flags(self.word(ZplAttr::Flags))
+    }
+
+    /// Refuses another name where the flags forbid it. What the log does again was allowed.
+    ///
+    /// # Errors
+    /// [`ZplError::NotPermitted`].
+    pub(crate) fn check_linking(&self, origin: Origin<'_>) -> Result<()> {
+        self.check_mutable()?;
+        self.refuse(origin, flags::APPENDONLY, "append-only")
+    }
+
+    /// Refuses that a directory gives up names.
+    ///
+    /// # Errors
+    /// [`ZplError::NotPermitted`].
+    pub(crate) fn check_gives_up_names(&self, origin: Origin<'_>) -> Result<()> {
+        self.refuse(origin, flags::APPENDONLY, "append-only directory")
+    }
+
+    /// Refuses that an object loses a name.
+    ///
+    /// # Errors
+    /// [`ZplError::NotPermitted`].
+    pub(crate) fn check_loses_name(&self, origin: Origin<'_>) -> Result<()> {
+        self.check_mutable()?;
+        self.refuse(origin, flags::APPENDONLY | flags::NOUNLINK, "append-only or nounlink")
+    }
+
+    fn refuse(&self, origin: Origin<'_>, which: u64, what: &'static str) -> Result<()> {
+        let binds = !origin.is_replay() && self.word(ZplAttr::Flags) & which != 0;
+        if binds { Err(ZplError::NotPermitted(what)) } else { Ok(()) }
     }
 
     /// Whether a write at `offset` is allowed, of a file that is `now` like this.

@@ -17,7 +17,7 @@ use std::time::Duration;
 use device::RealEnv;
 use engine::{Front, MountError, MountFlags, MountOptions, Mounted};
 use rustix::mount::{UnmountFlags, unmount};
-use zpl::Zfs;
+use zpl::{Asker, Zfs};
 
 use crate::files::Files;
 use crate::handshake::shake_hands;
@@ -165,6 +165,8 @@ impl Front for Fuse {
         };
         let device = Arc::new(device);
         let served = shake_hands(&device, zfs.options().posix_acls).and_then(|()| {
+            // Mounted with `default_permissions`, whichever way.
+            let zfs = Arc::new(zfs.asked_by(Asker::Kernel));
             let files = Files::new(Arc::clone(&self.env), zfs, Notifier::new(Arc::clone(&device)));
             Session::start(device, files, path)
         });

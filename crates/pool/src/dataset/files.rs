@@ -95,6 +95,7 @@ fn options(terms: &Terms<'_>) -> ZfsOptions {
         log_xattrs: allowed.log_xattrs,
         xattr: props.xattr,
         posix_acls: props.posix_acls,
+        nfs4_acls: props.nfs4_acls,
     }
 }
 

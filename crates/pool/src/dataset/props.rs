@@ -12,6 +12,8 @@ pub(crate) const RECORD_MAX_BYTES: u32 = 16 << 20;
 const DNODE_AUTO: u64 = 1;
 /// `acltype=posix`, as it is stored.
 const ACLTYPE_POSIX: u64 = 1;
+/// `acltype=nfsv4`, as it is stored.
+const ACLTYPE_NFS4: u64 = 2;
 /// Slots of a dnode by `dnodesize=auto`.
 const DNODE_AUTO_SLOTS: u8 = 2;
 
@@ -72,6 +74,8 @@ pub struct DatasetProps {
     pub xattr: XattrPolicy,
     /// Files have POSIX ACLs.
     pub posix_acls: bool,
+    /// NFSv4 ACLs count.
+    pub nfs4_acls: bool,
     /// Whether it may be mounted: 0 off, 1 on, 2 not by itself.
     pub canmount: u64,
 }
@@ -118,6 +122,7 @@ impl DatasetProps {
                 _ => XattrPolicy::System,
             },
             posix_acls: number("acltype") == Some(ACLTYPE_POSIX),
+            nfs4_acls: number("acltype") == Some(ACLTYPE_NFS4),
             canmount: number("canmount").unwrap_or(1),
         }
     }

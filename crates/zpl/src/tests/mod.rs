@@ -3,6 +3,8 @@
 mod accounts;
 mod basics;
 mod huge;
+mod judged;
+mod kernel;
 mod logged;
 mod model;
 mod openzfs;

@@ -19,6 +19,7 @@ const SYSTEM: ZfsOptions = ZfsOptions {
     log_xattrs: true,
     xattr: XattrPolicy::System,
     posix_acls: true,
+    nfs4_acls: false,
 };
 const DIRECTORY: ZfsOptions = ZfsOptions { xattr: XattrPolicy::Directory, ..SYSTEM };
 
