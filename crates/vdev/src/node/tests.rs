@@ -37,7 +37,7 @@ impl Nested {
     }
 
     pub(crate) fn guid(&self, path: &str) -> Guid {
-        let leaf = self.tree.leaves().into_iter().find(|leaf| leaf.path() == path);
+        let leaf = self.tree.leaves().into_iter().find(|leaf| leaf.path() == *path);
         leaf.unwrap_or_else(|| panic!("no {path} in the tree")).guid()
     }
 
