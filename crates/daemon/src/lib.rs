@@ -62,7 +62,7 @@ pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, memory_bytes: u64) -> Res
     run(paths, || {
         let ground = Ground {
             machine: Arc::new(RealMachine::default()),
-            front: Arc::new(Fuse::new(Arc::clone(&env))),
+            front: Some(Arc::new(Fuse::new(Arc::clone(&env)))),
             runner: Arc::new(OwnThreads::new(Arc::clone(&env))),
             env,
         };

@@ -46,8 +46,8 @@ pub struct LeafFacts {
     pub size_bytes: u64,
     /// A block device, as against a file.
     pub is_block_device: bool,
-    /// What makes two paths the same device.
-    pub identity: (u64, u64),
+    /// What makes two paths the same device, where that is known.
+    pub identity: Option<(u64, u64)>,
     /// The pool that claims it, if one does.
     pub claim: Option<(Claim, String)>,
     /// What else it holds, as far as that can be told: `ext4`, `xfs`, ….
@@ -148,7 +148,7 @@ pub fn check_devices(purpose: Purpose, pool: &str, specs: &[VdevSpec], facts: &F
     let verb = if purpose == Purpose::Create { "create" } else { "add to" };
     let mut seen = Vec::new();
     for facts in specs.iter().flat_map(|s| &s.devices).filter_map(|d| facts.get(d)) {
-        if seen.contains(&facts.identity) {
+        if facts.identity.is_some() && seen.contains(&facts.identity) {
             return Err(same_device(purpose, verb, pool));
         }
         seen.push(facts.identity);

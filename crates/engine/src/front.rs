@@ -155,19 +155,3 @@ pub struct Short {
     /// How to have more.
     pub remedy: &'static str,
 }
-
-/// No front: nothing can be mounted, for programs that have the files themselves.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoFront;
-
-impl Front for NoFront {
-    fn mount(&self, _: Arc<Zfs>, place: &Path, _: &MountOptions) -> Result<Box<dyn Mounted>, MountError> {
-        Err(MountError::Refused { path: place.to_owned(), source: io::ErrorKind::Unsupported.into() })
-    }
-
-    fn is_free(&self, _: &Path) -> bool {
-        true
-    }
-
-    fn forget(&self, _: &Path) {}
-}

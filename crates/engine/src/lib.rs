@@ -27,6 +27,7 @@ pub mod compat;
 mod create;
 mod datasets;
 mod destroy;
+mod embed;
 mod features;
 pub mod foreign;
 mod front;
@@ -59,7 +60,7 @@ mod vdevs;
 
 pub use cache::{CacheError, CachedPool, PoolCache};
 pub use candidates::paths;
-pub use front::{AccessTimes, Front, MountError, MountFlags, MountOptions, Mounted, NoFront, Short};
+pub use front::{AccessTimes, Front, MountError, MountFlags, MountOptions, Mounted, Short};
 pub use runner::{OnTheSpot, Runner};
 
 use control::Failure;
@@ -82,8 +83,8 @@ pub struct Ground {
     pub env: Arc<dyn Env>,
     /// Small files, and what devices there are.
     pub machine: Arc<dyn Machine>,
-    /// What shows file systems to programs.
-    pub front: Arc<dyn Front>,
+    /// What shows file systems to programs; without one nothing is ever mounted.
+    pub front: Option<Arc<dyn Front>>,
     /// Where the work of requests is done.
     pub runner: Arc<dyn Runner>,
 }

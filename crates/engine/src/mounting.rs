@@ -50,6 +50,9 @@ impl Holder {
     /// Mounts every file system of a pool that is to be mounted by itself, parents first.
     /// The first that fails is told; others are still mounted.
     pub(super) async fn mount_automatic(&self, held: &Held) -> Result<(), Failure> {
+        if !self.mounts.has_front() {
+            return Ok(());
+        }
         // Side by side, before they are mounted one by one. A log that fails is told of by its mount.
         if let Err(error) = held.pool.replay_logs().await {
             tracing::warn!(%error, "a log was not replayed");
@@ -101,6 +104,9 @@ impl Holder {
     }
 
     async fn mount_one(&self, held: &Held, dataset: &str, asked: Asked) -> Result<(), Failure> {
+        if !self.mounts.has_front() {
+            return Ok(());
+        }
         let info = self.dataset_info(held, dataset).await?;
         let Some(mountpoint) = place(&info, asked)? else { return Ok(()) };
         let fs = held.pool.filesystem(dataset).await.map_err(|e| refusal::pool("mount", dataset, &e))?;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// What is mounted, in order of mounting.
 pub struct MountTable {
-    front: Arc<dyn Front>,
+    front: Option<Arc<dyn Front>>,
     mounted: Mutex<Vec<Arc<Entry>>>,
 }
 
@@ -33,7 +33,7 @@ pub struct Entry {
 
 impl MountTable {
     /// Nothing yet; what will be is shown by `front`.
-    pub fn new(front: Arc<dyn Front>) -> Self {
+    pub fn new(front: Option<Arc<dyn Front>>) -> Self {
         Self { front, mounted: Mutex::default() }
     }
 
@@ -79,10 +79,9 @@ impl MountTable {
             return Err(Failure::cannot(FailureKind::Busy, "mount", dataset, "filesystem already mounted"));
         }
         let path = Path::new(mountpoint);
-        let mounted = self
-            .front
-            .mount(Arc::clone(&fs.zfs), path, options)
-            .map_err(|e| refusal::mount("mount", dataset, &e))?;
+        let Some(front) = &self.front else { return Ok(()) };
+        let mounted = front.mount(Arc::clone(&fs.zfs), path, options);
+        let mounted = mounted.map_err(|e| refusal::mount("mount", dataset, &e))?;
         let (dataset, mountpoint) = (dataset.to_owned(), mountpoint.to_owned());
         let flags = Mutex::new(options.flags);
         self.mounted.lock().push(Arc::new(Entry { dataset, mountpoint, given, flags, mounted }));
@@ -123,12 +122,19 @@ impl MountTable {
     /// Takes away directories that mounting made, the deepest first. Those with something in them, or
     /// that are not there, stay as they are.
     pub fn forget(&self, places: &[PathBuf]) {
-        places.iter().rev().for_each(|place| self.front.forget(place));
+        if let Some(front) = &self.front {
+            places.iter().rev().for_each(|place| front.forget(place));
+        }
+    }
+
+    /// Whether anything can be mounted at all.
+    pub fn has_front(&self) -> bool {
+        self.front.is_some()
     }
 
     /// Whether nothing is at a place that a mount there would hide.
     pub fn is_free(&self, place: &Path) -> bool {
-        self.front.is_free(place)
+        self.front.as_ref().is_none_or(|front| front.is_free(place))
     }
 
     /// In the reverse order of mounting; whether there was anything. What refuses stays, and is told.

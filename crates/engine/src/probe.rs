@@ -35,7 +35,7 @@ impl Holder {
         Ok(LeafFacts {
             size_bytes: info.size_bytes,
             is_block_device: info.is_block_device,
-            identity: self.machine.identity(path).unwrap_or_default(),
+            identity: self.machine.identity(path),
             claim,
             foreign: foreign(&device).await.map(str::to_owned),
         })

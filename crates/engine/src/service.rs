@@ -4,7 +4,7 @@ use crate::names;
 use crate::restore::Absent;
 use crate::{Engine, Held, Holder, info, refusal, repair};
 use control::*;
-use device::impatient;
+use device::{BoxFuture, impatient};
 use futures::channel::oneshot;
 use std::future::Future;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ type Done<T = ()> = Result<T, Failure>;
 
 impl Engine {
     /// Has `work` done to its end, whoever waits for it.
-    async fn run<T, F>(&self, work: impl FnOnce(Arc<Holder>) -> F + Send + 'static) -> T
+    fn run<T, F>(&self, work: impl FnOnce(Arc<Holder>) -> F + Send + 'static) -> BoxFuture<'static, T>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send,
@@ -26,8 +26,11 @@ impl Engine {
             // Whoever asked may have gone away.
             _ = tell.send(impatient(work(holder)).await);
         };
-        self.0.runner.run(Box::pin(work)).await;
-        told.await.expect("work is done to its end, and then tells")
+        let done = self.0.runner.run(Box::pin(work));
+        Box::pin(async move {
+            done.await;
+            told.await.expect("work is done to its end, and then tells")
+        })
     }
 }
 

@@ -4,16 +4,19 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use device::{Env, Options, RamDevice, RealEnv};
-use pool::{PoolSpec, Tuning};
+use control::{PoolCreate, Service};
+use device::{Env, Options, RamDevice, RealEnv, RealMachine};
+use engine::{Ground, OnTheSpot, memory};
+use pool::Tuning;
 
 use crate::{Error, Import, Pool, Vdev, this_host};
 
-/// Threads, clocks and I/O for any number of pools. Clones are the same engine.
+/// Threads, clocks and I/O for any number of pools, and the rules by which they are made and opened: those of
+/// the daemon, whose engine this is, without its socket and its mounts. Clones are the same engine.
 #[derive(Clone)]
 pub struct Engine {
     env: Arc<RealEnv>,
-    tuning: Tuning,
+    inner: engine::Engine,
 }
 
 impl Engine {
@@ -24,10 +27,21 @@ impl Engine {
         Self::with(RealEnv::new(Options::default()), tuning)
     }
 
-    /// On an environment, and with a tuning, that are there already.
+    /// On an environment, and with a tuning, that are there already. Pools share the memory that the tuning
+    /// says, or what suits the machine.
     #[must_use]
     pub fn with(env: Arc<RealEnv>, tuning: Tuning) -> Self {
-        Self { env, tuning }
+        let machine = RealMachine::default();
+        let of_machine = || memory::part(machine.memory_bytes(), machine.limit_bytes());
+        let memory_bytes = tuning.memory_bytes.unwrap_or_else(of_machine);
+        let options = engine::Options { cache: None, memory_bytes, tuning, pid: std::process::id() };
+        let ground = Ground {
+            env: Arc::clone(&env) as Arc<dyn Env>,
+            machine: Arc::new(machine),
+            front: None,
+            runner: Arc::new(OnTheSpot),
+        };
+        Self { inner: engine::Engine::new(ground, options), env }
     }
 
     /// Polls `future` on this thread until it is ready.
@@ -43,19 +57,15 @@ impl Engine {
         path
     }
 
-    /// Makes a pool and opens it. Devices that carry the labels of another pool are refused.
+    /// Makes a pool and opens it. Devices that carry the labels of another pool, or a file system, are refused.
     ///
     /// # Errors
-    /// When a device is in use, too small or cannot be opened, or a write fails.
+    /// [`Error::Refused`] when a device is in use, too small or cannot be opened, or a write fails.
     pub async fn create(&self, name: &str, vdevs: &[Vdev]) -> Result<Pool, Error> {
-        let spec = PoolSpec {
-            name: name.to_owned(),
-            vdevs: vdevs.iter().map(Vdev::spec).collect(),
-            root_props: Vec::new(),
-            comment: None,
-            force: false,
-        };
-        Ok(Pool::new(pool::Pool::create(self.env(), spec, self.tuning.clone()).await?))
+        let vdevs = vdevs.iter().map(Vdev::spec).collect::<Result<_, _>>()?;
+        let call = PoolCreate { name: name.to_owned(), vdevs, ..PoolCreate::default() };
+        self.inner.pool_create(call).await?;
+        Ok(self.opened(name))
     }
 
     /// Opens a pool that lies on these devices, to be changed.
@@ -69,14 +79,20 @@ impl Engine {
     /// Opens a pool. Intent logs are replayed when their datasets are first used.
     ///
     /// # Errors
-    /// When it is not found, in use, damaged, or needs what is not supported.
+    /// [`Error::Refused`] when it is not found, in use, damaged, or needs what is not supported.
     pub async fn import_as(&self, how: &Import) -> Result<Pool, Error> {
-        Ok(Pool::new(pool::Pool::import(self.env(), how.spec(), self.tuning.clone()).await?))
+        let imported = self.inner.pool_import(how.call()?).await?;
+        Ok(self.opened(&imported.name))
     }
 
     /// The environment below.
     #[must_use]
     pub fn env(&self) -> Arc<dyn Env> {
         Arc::clone(&self.env) as Arc<dyn Env>
+    }
+
+    fn opened(&self, name: &str) -> Pool {
+        let pool = self.inner.pool(name).expect("it was opened just now");
+        Pool::held(self.inner.clone(), pool)
     }
 }

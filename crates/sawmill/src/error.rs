@@ -1,11 +1,15 @@
 //! What can go wrong.
 
+use control::Failure;
 use pool::PoolError;
 use zpl::ZplError;
 
 /// An error, with the place it befell; causes are linked ([`std::error::Error::source`]).
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
+    /// What was asked for is against the rules, or went wrong, in the words of the commands.
+    #[error(transparent)]
+    Refused(#[from] Failure),
     /// A pool or dataset could not be used.
     #[error(transparent)]
     Pool(#[from] PoolError),

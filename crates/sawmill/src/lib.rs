@@ -36,8 +36,9 @@ mod host;
 mod pool;
 mod vdev;
 
+pub use self::engine::Engine;
 pub use ::pool::{Host, Volume};
-pub use engine::Engine;
+pub use control::{Failure, FailureKind};
 pub use error::Error;
 pub use files::{Files, Spot};
 pub use host::this_host;

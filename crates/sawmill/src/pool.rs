@@ -1,9 +1,11 @@
 //! An open pool.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pool::{ImportSpec, Volume};
+use control::{Failure, FailureKind, PoolExport, PoolImport, Service};
+use engine::Engine;
+use pool::Volume;
 use vdev::PoolState;
 
 use crate::{Error, Files};
@@ -11,34 +13,52 @@ use crate::{Error, Files};
 /// Which pool to open, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Import {
-    spec: ImportSpec,
+    name: String,
+    devices: Vec<PathBuf>,
+    read_only: bool,
+    force: bool,
 }
 
 impl Import {
     /// The pool of this name on these devices.
     #[must_use]
     pub fn named(name: &str, devices: &[impl AsRef<Path>]) -> Self {
-        let paths = devices.iter().map(|path| path.as_ref().to_owned()).collect();
-        Self { spec: ImportSpec { paths, name: Some(name.to_owned()), ..ImportSpec::default() } }
+        let devices = devices.iter().map(|path| path.as_ref().to_owned()).collect();
+        Self { name: name.to_owned(), devices, ..Self::default() }
     }
 
     /// For reading: nothing is changed, no log replayed.
     #[must_use]
     pub fn read_only(mut self) -> Self {
-        self.spec.read_only = true;
+        self.read_only = true;
         self
     }
 
     /// Though its labels say that another system has it open.
     #[must_use]
     pub fn force(mut self) -> Self {
-        self.spec.force = true;
+        self.force = true;
         self
     }
 
-    pub(crate) fn spec(&self) -> &ImportSpec {
-        &self.spec
+    /// As it is asked for. An engine looks for all pools where it is told nothing: nobody is meant by that here.
+    pub(crate) fn call(&self) -> Result<PoolImport, Error> {
+        let search = self.devices.iter().map(|path| text(path)).collect::<Result<Vec<_>, _>>()?;
+        if search.is_empty() {
+            return Err(Failure::no_such_pool(&self.name).into());
+        }
+        let props = if self.read_only { vec![("readonly".into(), "on".into())] } else { Vec::new() };
+        let (pool, force) = (self.name.clone(), self.force);
+        Ok(PoolImport { pool, search, props, force, ..PoolImport::default() })
     }
+}
+
+/// A path as requests have it.
+pub(crate) fn text(path: &Path) -> Result<String, Failure> {
+    let refuse = || {
+        Failure::new(FailureKind::Invalid, format!("cannot use '{}': the path is not text", path.display()))
+    };
+    path.to_str().map(str::to_owned).ok_or_else(refuse)
 }
 
 /// A pool, its devices held. Dropped without [`Pool::export`] it is left as a crash would leave
@@ -46,13 +66,32 @@ impl Import {
 #[derive(Clone)]
 pub struct Pool {
     inner: Arc<pool::Pool>,
+    /// Where an engine has it open.
+    holder: Option<Arc<Holder>>,
+}
+
+/// The engine that has a pool open; lets go of it when the last clone is dropped.
+struct Holder {
+    engine: Engine,
+    pool: Arc<pool::Pool>,
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        self.engine.drop_pool(&self.pool);
+    }
 }
 
 impl Pool {
-    /// From the layer below.
+    /// From the layer below: a pool that no engine has open.
     #[must_use]
     pub fn new(inner: Arc<pool::Pool>) -> Self {
-        Self { inner }
+        Self { inner, holder: None }
+    }
+
+    pub(crate) fn held(engine: Engine, inner: Arc<pool::Pool>) -> Self {
+        let holder = Arc::new(Holder { engine, pool: Arc::clone(&inner) });
+        Self { inner, holder: Some(holder) }
     }
 
     /// The layer below: datasets, space, vdevs.
@@ -117,6 +156,12 @@ impl Pool {
     /// # Errors
     /// When it cannot be made stable; the pool stays open then.
     pub async fn export(&self) -> Result<(), Error> {
-        Ok(self.inner.close(PoolState::Exported).await?)
+        match &self.holder {
+            Some(holder) => {
+                let call = PoolExport { pool: self.inner.name(), ..PoolExport::default() };
+                Ok(holder.engine.pool_export(call).await?)
+            }
+            None => Ok(self.inner.close(PoolState::Exported).await?),
+        }
     }
 }

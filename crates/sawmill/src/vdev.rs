@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use vdev::NewVdev;
+use control::{Failure, Layout, VdevClass, VdevSpec};
 
-/// Transaction group in which a new pool's vdevs are born.
-const FIRST_TXG: u64 = 4;
+use crate::pool::text;
 
 /// A vdev to be made: a device, or several that stand in for each other.
 #[derive(Clone, Debug)]
@@ -43,13 +42,14 @@ impl Vdev {
         self
     }
 
-    pub(crate) fn spec(&self) -> NewVdev {
-        NewVdev {
-            paths: self.paths.clone(),
-            parity: self.parity,
-            ashift: None,
-            bias: vdev::Bias::log(self.is_log),
-            create_txg: FIRST_TXG,
-        }
+    pub(crate) fn spec(&self) -> Result<VdevSpec, Failure> {
+        let layout = match (self.parity, self.paths.len()) {
+            (0, 1) => Layout::Single,
+            (0, _) => Layout::Mirror,
+            (parity, _) => Layout::Raidz { parity },
+        };
+        let class = if self.is_log { VdevClass::Log } else { VdevClass::Normal };
+        let devices = self.paths.iter().map(|path| text(path)).collect::<Result<_, _>>()?;
+        Ok(VdevSpec { class, layout, devices })
     }
 }

@@ -7,6 +7,7 @@ use zpl::ZplError;
 /// What went wrong, as strerror(3) would say it where it can.
 pub fn reason(error: &Error) -> String {
     match error {
+        Error::Refused(failure) => failure.to_string(),
         Error::File { source, .. } => file(source),
         Error::LeadsOut { .. } => "symbolic link leads out of the dataset".into(),
         Error::TooManyLinks { .. } => "Too many levels of symbolic links".into(),

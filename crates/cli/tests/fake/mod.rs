@@ -64,7 +64,13 @@ impl State {
         let exported = self.exported.iter().filter(|e| !e.destroyed).map(|e| &e.pool).find(holds);
         let claim = active.or_else(|| exported.map(|p| (Claim::Exported, p.name.clone())));
         let identity = (meta.dev(), meta.ino());
-        Some(LeafFacts { size_bytes: meta.len(), is_block_device: false, identity, claim, foreign: None })
+        Some(LeafFacts {
+            size_bytes: meta.len(),
+            is_block_device: false,
+            identity: Some(identity),
+            claim,
+            foreign: None,
+        })
     }
 
     fn vdev(&mut self, id: u64, spec: &VdevSpec) -> VdevInfo {

@@ -11,20 +11,29 @@ fn facts() -> Facts {
     let mut all = Facts::new();
     for (number, (name, mib)) in sizes.into_iter().enumerate() {
         let identity = (1, number as u64);
-        all.insert(name.into(), LeafFacts { size_bytes: mib * MIB, identity, ..LeafFacts::default() });
+        all.insert(
+            name.into(),
+            LeafFacts { size_bytes: mib * MIB, identity: Some(identity), ..LeafFacts::default() },
+        );
     }
     for (number, (name, claim)) in claims.into_iter().enumerate() {
         let claim = Some((claim, "p1".to_owned()));
         let identity = (2, number as u64);
         all.insert(
             name.into(),
-            LeafFacts { size_bytes: 160 * MIB, is_block_device: false, identity, claim, foreign: None },
+            LeafFacts {
+                size_bytes: 160 * MIB,
+                is_block_device: false,
+                identity: Some(identity),
+                claim,
+                foreign: None,
+            },
         );
     }
     let disk = LeafFacts {
         size_bytes: 160 * MIB,
         is_block_device: true,
-        identity: (3, 0),
+        identity: Some((3, 0)),
         claim: None,
         foreign: None,
     };

@@ -49,7 +49,7 @@ impl Node {
         let ground = Ground {
             env: host.env(),
             machine: host.machine(),
-            front: Arc::new(front.clone()),
+            front: Some(Arc::new(front.clone())),
             runner: Arc::new(OnTheSpot),
         };
         let of = Host { id, name: format!("host-{id:x}"), ..Host::default() };
