@@ -33,6 +33,7 @@ mod error;
 pub mod feature;
 pub mod gang;
 pub mod history;
+pub mod indirect;
 pub mod label;
 pub mod mos;
 pub mod nvlist;

@@ -75,6 +75,10 @@ pub mod directory {
 pub mod vdev_zap {
     /// Top-level: space map of what was freed of a removed vdev's blocks.
     pub const INDIRECT_OBSOLETE_SM: &str = "com.delphix:indirect_obsolete_sm";
+    /// Top-level: value 1, a removed vdev's obsolete bytes were counted from the beginning.
+    pub const OBSOLETE_COUNTS_ARE_PRECISE: &str = "com.delphix:obsolete_counts_are_precise";
+    /// Top-level: value 1, a raidz's expansion has finished.
+    pub const RAIDZ_EXPAND_STATE: &str = "org.openzfs:raidz_expand_state";
     /// Top-level: space map of what the checkpoint needs.
     pub const POOL_CHECKPOINT_SM: &str = "com.delphix:pool_checkpoint_sm";
     /// Top-level: object of words, for each metaslab the txg up to which it was flushed.
