@@ -65,7 +65,8 @@ impl Psize {
         let rows = data.div_ceil(spread.data_columns());
         let parity = spread.parity as u64;
         let sectors = data.saturating_add(rows.saturating_mul(parity));
-        let whole = sectors.div_ceil(parity + 1).saturating_mul(parity + 1);
+        let unit = if spread.has_whole_rows { spread.children as u64 } else { parity + 1 };
+        let whole = sectors.div_ceil(unit).saturating_mul(unit);
         Asize::new(whole.saturating_mul(ashift.sector_bytes()))
     }
 }
@@ -75,11 +76,15 @@ impl Psize {
 pub struct Spread {
     children: u8,
     parity: u8,
+    /// As many as there were when the vdev was made.
+    first_children: u8,
+    /// Blocks take whole rows.
+    has_whole_rows: bool,
 }
 
 impl Spread {
     /// Not at all: a leaf, or a mirror, whose children all hold the same.
-    pub const PLAIN: Self = Self { children: 1, parity: 0 };
+    pub const PLAIN: Self = Self { children: 1, parity: 0, first_children: 1, has_whole_rows: false };
     /// Most parity sectors of a row.
     pub const PARITY_MAX: u8 = 3;
 
@@ -89,7 +94,33 @@ impl Spread {
         if parity == 0 || parity > Self::PARITY_MAX || children <= parity as usize || children > 255 {
             return None;
         }
-        Some(Self { children: children as u8, parity })
+        let children = children as u8;
+        Some(Self { children, parity, first_children: children, has_whole_rows: false })
+    }
+
+    /// A stripe of a draid; `None` for one that cannot be.
+    #[must_use]
+    pub const fn draid(data: usize, parity: u8) -> Option<Self> {
+        match Self::raidz(data.saturating_add(parity as usize), parity) {
+            Some(raidz) => Some(Self { has_whole_rows: true, ..raidz }),
+            None => None,
+        }
+    }
+
+    /// The same of a raidz that had fewer children when it was made: its space goes on being charged as it
+    /// was then. `None` when it cannot have been so.
+    #[must_use]
+    pub const fn widened_from(self, first_children: usize) -> Option<Self> {
+        if first_children > self.children as usize || first_children <= self.parity as usize {
+            return None;
+        }
+        Some(Self { first_children: first_children as u8, ..self })
+    }
+
+    /// As it was when the vdev was made.
+    #[must_use]
+    pub const fn first(self) -> Self {
+        Self { children: self.first_children, ..self }
     }
 
     /// Children that share a block.
@@ -104,6 +135,12 @@ impl Spread {
         self.parity as usize
     }
 
+    /// What all places on such a vdev are multiples of: a draid's blocks begin with a row, others with any sector.
+    #[must_use]
+    pub const fn unit_bytes(self, ashift: Ashift) -> u64 {
+        if self.has_whole_rows { self.children as u64 * ashift.sector_bytes() } else { ashift.sector_bytes() }
+    }
+
     /// Data sectors of a full row.
     #[must_use]
     pub const fn data_columns(self) -> u64 {
@@ -113,11 +150,12 @@ impl Spread {
 
 impl Asize {
     /// What datasets are charged for so much space on such a vdev: nothing for the parity that a
-    /// block of 128 KiB brings. Blocks of other sizes bring more or less; the format has it so.
+    /// block of 128 KiB brings. Blocks of other sizes bring more or less; the format has it so. On a raidz that was
+    /// widened it is the parity that such a block brought at first.
     #[must_use]
     pub const fn deflated_over(self, ashift: Ashift, spread: Spread) -> Self {
         const USUAL_BYTES: u64 = 128 << 10;
-        let usual = Psize::new(USUAL_BYTES).allocated_over(ashift, spread).get();
+        let usual = Psize::new(USUAL_BYTES).allocated_over(ashift, spread.first()).get();
         // Rounded down twice, as the format does: a mirror comes out even.
         let charged_of_sector = USUAL_BYTES / (usual / SECTOR_BYTES);
         Self::new((self.get() / SECTOR_BYTES).saturating_mul(charged_of_sector))
