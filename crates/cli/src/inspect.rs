@@ -17,6 +17,7 @@ mod object;
 mod report;
 mod space;
 mod zil;
+use vdev::Address;
 
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
@@ -220,7 +221,7 @@ async fn datasets(pool: &Arc<Pool>) -> Result<Report, PoolError> {
 }
 
 async fn block(pool: &Arc<Pool>, vdev: VdevId, at: VdevOffset, size: usize) -> Result<Report, PoolError> {
-    let bytes = pool.vdevs().read(vdev, at, size, &|_| true).await?;
+    let bytes = pool.vdevs().read(Address::now(vdev, at), size, &|_| true).await?;
     let mut report = Report::default();
     report.value("vdev", u64::from(vdev.get()), "top-level vdev");
     report.value("offset", at.get(), "in its allocatable space");

@@ -16,6 +16,17 @@ pub enum VdevKind {
         /// How many children may fail.
         parity: u8,
     },
+    /// Parity over some of the children, and room for spares on all.
+    Draid {
+        /// How many children may fail; 1 to 3.
+        parity: u8,
+        /// Data columns of a stripe.
+        data: u8,
+        /// Children.
+        children: u8,
+        /// How many children's room is left for spares.
+        spares: u8,
+    },
     /// A mirror while one child takes over from another.
     Replacing,
     /// A mirror while a hot spare stands in.
@@ -39,6 +50,7 @@ impl VdevKind {
             Self::Root => "root",
             Self::Mirror => "mirror",
             Self::Raidz { .. } => "raidz",
+            Self::Draid { .. } => "draid",
             Self::Replacing => "replacing",
             Self::Spare => "spare",
             Self::File => "file",

@@ -166,11 +166,18 @@ fn from_labels(candidate: &Candidate) -> PoolInfo {
 }
 
 fn label_vdev(vdev: &ondisk::NvList, candidate: &Candidate) -> VdevInfo {
+    let small = |name| vdev.get_u64(name).and_then(|number| u8::try_from(number).ok());
     let kind = match vdev.get_str("type") {
         Some("mirror") => VdevKind::Mirror,
-        Some("raidz") => {
-            let parity = vdev.get_u64("nparity").and_then(|p| u8::try_from(p).ok());
-            VdevKind::Raidz { parity: parity.unwrap_or(1) }
+        Some("raidz") => VdevKind::Raidz { parity: small("nparity").unwrap_or(1) },
+        Some("draid") => {
+            let children = vdev.get_nvlist_array("children").map_or(0, <[_]>::len);
+            VdevKind::Draid {
+                parity: small("nparity").unwrap_or(1),
+                data: small("draid_ndata").unwrap_or(0),
+                children: u8::try_from(children).unwrap_or(u8::MAX),
+                spares: small("draid_nspares").unwrap_or(0),
+            }
         }
         Some("file") => VdevKind::File,
         Some("disk") => VdevKind::Disk,

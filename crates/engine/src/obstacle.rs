@@ -15,9 +15,8 @@ pub fn obstacle(error: &PoolError) -> Option<String> {
         Some(format!("{} ({})", info.guid, info.description))
     };
     match kind.as_str() {
-        "draid" | "dspare" => feature(Feature::Draid),
-        "indirect" => feature(Feature::DeviceRemoval),
-        "widened raidz" => feature(Feature::RaidzExpansion),
+        "dspare" | "draid with failure domains" => feature(Feature::Draid),
+        "raidz being widened" => feature(Feature::RaidzExpansion),
         _ => None,
     }
 }

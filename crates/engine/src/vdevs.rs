@@ -4,7 +4,7 @@ use control::{IoCounters, VdevAux, VdevClass, VdevInfo, VdevKind, VdevState, Vde
 use metaslab::{Class, SpaceFigures};
 use pool::{Auxiliary, Pool};
 use std::sync::Arc;
-use vdev::{Bias, Leaf, LeafKind, Node, NodeKind, StatsSnapshot, Top};
+use vdev::{Bias, Leaf, LeafKind, Node, NodeKind, Shape, StatsSnapshot, Top};
 
 /// Labels and boot area: what a device is larger by than its space.
 const LABELS_BYTES: u64 = units::LABEL_START_BYTES + units::LABEL_END_BYTES;
@@ -46,6 +46,7 @@ fn top_info(pool: &Pool, top: &Arc<Top>) -> VdevInfo {
     let class = class_of(top.config().bias);
     let mut info = match top.node() {
         Node::Hole => return VdevInfo::new(VdevKind::Hole, id, top.guid().get(), VdevClass::Normal),
+        Node::Indirect(_) => return VdevInfo::new(VdevKind::Indirect, id, top.guid().get(), class),
         Node::Leaf(leaf) => leaf_info(leaf, id, class),
         group @ Node::Group(_) => {
             VdevInfo { stats: counters(&top.stats().snapshot()), ..group_info(group, id, class) }
@@ -59,13 +60,15 @@ fn top_info(pool: &Pool, top: &Arc<Top>) -> VdevInfo {
 fn node_info(node: &Node, id: u64, class: VdevClass) -> VdevInfo {
     match node {
         Node::Leaf(leaf) => leaf_info(leaf, id, class),
-        Node::Hole | Node::Group(_) => group_info(node, id, class),
+        Node::Hole | Node::Indirect(_) | Node::Group(_) => group_info(node, id, class),
     }
 }
 
 fn group_info(node: &Node, id: u64, class: VdevClass) -> VdevInfo {
     let kind = match node.kind() {
         NodeKind::Raidz { parity } => VdevKind::Raidz { parity },
+        NodeKind::Draid(shape) => draid(&shape),
+        NodeKind::Indirect => VdevKind::Indirect,
         NodeKind::Replacing => VdevKind::Replacing,
         NodeKind::Spare => VdevKind::Spare,
         NodeKind::Leaf | NodeKind::Mirror | NodeKind::Hole => VdevKind::Mirror,
@@ -107,6 +110,16 @@ fn auxiliary_info(auxiliary: &Auxiliary, place: u64, class: VdevClass) -> VdevIn
         (info.state, info.aux) = (VdevState::CantOpen, VdevAux::OpenFailed);
     }
     info
+}
+
+fn draid(shape: &Shape) -> VdevKind {
+    let small = |number: usize| u8::try_from(number).unwrap_or(u8::MAX);
+    VdevKind::Draid {
+        parity: small(shape.parity()),
+        data: small(shape.data()),
+        children: small(shape.children()),
+        spares: small(shape.spares()),
+    }
 }
 
 fn class_of(bias: Bias) -> VdevClass {

@@ -79,8 +79,12 @@ impl VdevConfig {
         Err(VdevConfigError::Geometry { vdev, ashift, ms_shift: self.ms_shift, asize: self.asize })
     }
 
+    /// A metaslab begins where a block can, and ends where one can.
     fn metaslab_bounds(&self, index: u64) -> Segment {
-        Segment { start: index << self.ms_shift, end: (index + 1) << self.ms_shift }
+        let unit = self.spread.unit_bytes(self.ashift);
+        let start = (index << self.ms_shift).next_multiple_of(unit);
+        let whole = ((index + 1) << self.ms_shift).saturating_sub(start) / unit * unit;
+        Segment { start, end: start + whole }
     }
 }
 

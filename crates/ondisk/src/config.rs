@@ -125,6 +125,16 @@ pub const INDIRECT_BIRTHS: &str = "com.delphix:indirect_births";
 pub const PREV_INDIRECT_VDEV: &str = "com.delphix:prev_indirect_vdev";
 /// Whether a raidz is being widened.
 pub const RAIDZ_EXPANDING: &str = "raidz_expanding";
+/// When a top-level vdev was last enlarged: seconds since 1970.
+pub const EXPANSION_TIME: &str = "expansion_time";
+/// Data columns of a draid's groups.
+pub const DRAID_NDATA: &str = "draid_ndata";
+/// Children's space that a draid leaves for spares.
+pub const DRAID_NSPARES: &str = "draid_nspares";
+/// Groups of a draid's slices.
+pub const DRAID_NGROUPS: &str = "draid_ngroups";
+/// Children of one of a draid's failure domains.
+pub const DRAID_NCHILDREN: &str = "draid_nchildren";
 /// Txgs in which a raidz was widened.
 pub const RAIDZ_EXPAND_TXGS: &str = "raidz_expand_txgs";
 

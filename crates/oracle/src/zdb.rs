@@ -77,6 +77,8 @@ const HARMLESS: &[&str] = &[
     "persistent error log",
     // Where the last scrub or resilver of errors is noted, in the object directory.
     "error_scrub = ",
+    // Objects that it has no words for: obsolete bytes of each run of a removed vdev.
+    "\tUNKNOWN OBJECT TYPE",
     // A file that lost the last of several names it was given: its parent is then one that it was
     // in earlier, with OpenZFS as well.
     "path not found, possibly leaked",

@@ -29,7 +29,7 @@ pub struct Auxiliary {
     pub is_disk: bool,
     /// Whether the pool has the disk to itself.
     pub whole_disk: bool,
-    /// Whether it was found when the pool was imported.
+    /// Whether it was found when the pool was imported, or is a part of vdevs that were.
     pub is_there: bool,
 }
 
@@ -80,7 +80,8 @@ fn parse(from: &NvList) -> Option<Auxiliary> {
         path: PathBuf::from(from.get_str(PATH)?),
         is_disk: from.get_str(TYPE) == Some(vdev_type::DISK),
         whole_disk: from.get_u64(WHOLE_DISK) == Some(1),
-        is_there: false,
+        // The spare room of a draid is no device.
+        is_there: from.get_str(TYPE) == Some(vdev_type::DRAID_SPARE),
     })
 }
 

@@ -31,6 +31,7 @@ use crate::pool::Parts;
 use crate::shared::brt::Brt;
 use crate::shared::ddt::{self, Ddt};
 use crate::space::maps::{SpaceMaps, load_dtls};
+use crate::space::removed;
 use crate::{CheckpointRefusal, MissingFeature, Pool, PoolError, Tuning};
 
 /// Which pool to import, and how.
@@ -338,6 +339,8 @@ async fn open_tree(
         // What cannot be read may just not be there.
         Err(error) => return Err(check_vdevs(&vdevs, spec).err().unwrap_or(error)),
     };
+    // Before anything is read that may lie on one of them.
+    removed::load(&dsl, &vdevs).await?;
     // A pool of before there was a salt gets one, see `write_config`.
     let salt = dsl.checksum_salt().await?.unwrap_or_else(|| random_salt(env));
     zio.set_salt(salt);
@@ -380,7 +383,7 @@ async fn assemble(
     config.adopt(&PoolConfig::from_nvlist(&found)?);
     config::load_biases(&dsl, &vdevs).await?;
     let space_maps = SpaceMaps::default();
-    let mut mapped = vdevs.tops();
+    let mut mapped = vdevs.tops_with_devices();
     for top in &mapped {
         zio.add_vdev(top)
             .map_err(|e| PoolError::Damaged { object: ObjectId::new(1), what: e.to_string() })?;
@@ -425,6 +428,7 @@ async fn unsupported(dsl: &Dsl, to_write: bool) -> Result<Vec<String>, PoolError
     let mut found = dsl.unsupported_features(to_write).await?;
     if to_write {
         found.extend(ddt::obstacle(dsl).await?);
+        found.extend(removed::obstacle(dsl).await?);
     }
     Ok(found)
 }

@@ -9,6 +9,7 @@ pub(crate) mod early_room;
 pub(crate) mod expand;
 pub(crate) mod free;
 pub(crate) mod maps;
+pub(crate) mod removed;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -24,7 +24,7 @@ impl Top {
     fn share_of_leaves(&self, offset: VdevOffset, len: u64) -> Option<(VdevOffset, u64)> {
         let sector = 1_u64 << self.ashift().get();
         let row = match self.kind() {
-            NodeKind::Hole => return None,
+            NodeKind::Hole | NodeKind::Indirect | NodeKind::Draid(_) => return None,
             kind if kind.holds_copies() => return Some((offset, len)),
             _ => self.spread().children() as u64 * sector,
         };

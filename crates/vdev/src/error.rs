@@ -75,6 +75,16 @@ pub enum VdevError {
         /// How many bytes.
         len: u64,
     },
+    /// On a removed vdev, and its mapping does not say where that is now.
+    #[error("vdev {vdev} at {offset}, {len} bytes: removed, and mapped to nowhere")]
+    Unmapped {
+        /// Top-level vdev.
+        vdev: VdevId,
+        /// Where on it.
+        offset: VdevOffset,
+        /// How many bytes.
+        len: u64,
+    },
     /// The pool is open for reading only.
     #[error("the pool is open for reading only")]
     ReadOnly,

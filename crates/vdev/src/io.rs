@@ -26,10 +26,10 @@ use std::time::Duration;
 
 use device::{BufSlice, DeviceError, Durability, IoBuf};
 use futures::future::join_all;
-use units::{LeafOffset, VdevOffset};
+use units::{LeafOffset, Txg, VdevOffset};
 
 use crate::leaf::padded;
-use crate::{IoKind, Leaf, NodeKind, Top, VdevAux, VdevError, VdevState};
+use crate::{Address, IoKind, Leaf, NodeKind, Top, VdevAux, VdevError, VdevState};
 
 /// Decides whether bytes that were read are those that were written.
 pub type Verify<'a> = &'a (dyn Fn(&[u8]) -> bool + Send + Sync);
@@ -38,6 +38,8 @@ pub type Verify<'a> = &'a (dyn Fn(&[u8]) -> bool + Send + Sync);
 #[derive(Clone, Copy)]
 pub(crate) struct Ask<'a> {
     pub(crate) offset: VdevOffset,
+    /// In which txg what belongs there was written.
+    pub(crate) born: Txg,
     /// Bytes wanted, and checked.
     pub(crate) len: usize,
     /// These in whole sectors.
@@ -82,18 +84,18 @@ impl Top {
     /// error, else [`VdevError::NoReplica`].
     pub async fn read(
         &self,
-        offset: VdevOffset,
+        at: Address,
         len: usize,
         verify: Verify<'_>,
         heal: bool,
     ) -> Result<IoBuf, VdevError> {
-        let asked = self.ask(self.question(offset, len, verify, heal)).await?;
+        let asked = self.ask(self.question(at, len, verify, heal)).await?;
         match asked.good {
             Some(buf) => Ok(buf),
             None if asked.doubtful.is_none() => Err(asked.error),
             None => {
                 asked.wrong.iter().for_each(|leaf| leaf.stats().bad_checksum());
-                Err(self.nobody_has_it(offset, len))
+                Err(self.nobody_has_it(at.offset, len))
             }
         }
     }
@@ -106,12 +108,12 @@ impl Top {
     /// When too few children answer.
     pub async fn probe(
         &self,
-        offset: VdevOffset,
+        at: Address,
         len: usize,
         verify: Verify<'_>,
         heal: bool,
     ) -> Result<IoBuf, VdevError> {
-        let asked = self.ask(self.question(offset, len, verify, heal)).await?;
+        let asked = self.ask(self.question(at, len, verify, heal)).await?;
         asked.good.or(asked.doubtful).ok_or(asked.error)
     }
 
@@ -123,28 +125,28 @@ impl Top {
     /// As [`Self::read`], when the right bytes are nowhere.
     pub async fn scrub(
         &self,
-        offset: VdevOffset,
+        at: Address,
         len: usize,
         verify: Verify<'_>,
         heal: bool,
     ) -> Result<usize, VdevError> {
-        let ask = self.question(offset, len, verify, heal);
+        let ask = self.question(at, len, verify, heal);
         match self.kind() {
-            NodeKind::Raidz { .. } => self.scrub_columns(ask).await,
+            NodeKind::Raidz { .. } | NodeKind::Draid(_) => self.scrub_columns(ask).await,
             _ => self.scrub_copies(ask).await,
         }
     }
 
-    fn question<'a>(&self, offset: VdevOffset, len: usize, verify: Verify<'a>, heal: bool) -> Ask<'a> {
+    fn question<'a>(&self, at: Address, len: usize, verify: Verify<'a>, heal: bool) -> Ask<'a> {
         let whole = usize::try_from(self.id.ashift.round_up(len as u64)).unwrap_or(usize::MAX);
-        Ask { offset, len, whole, verify, heal }
+        Ask { offset: at.offset, born: at.born, len, whole, verify, heal }
     }
 
     async fn ask(&self, ask: Ask<'_>) -> Result<Asked, VdevError> {
         let start = self.env.now();
         let _in_flight = self.ledger.stats.begin();
         let mut asked = match self.kind() {
-            NodeKind::Raidz { .. } => self.ask_columns(ask).await?,
+            NodeKind::Raidz { .. } | NodeKind::Draid(_) => self.ask_columns(ask).await?,
             _ => self.ask_copies(ask).await?,
         };
         asked.good.iter_mut().chain(&mut asked.doubtful).for_each(|buf| buf.truncate(ask.len));
@@ -187,7 +189,7 @@ impl Top {
     /// one's error.
     pub async fn write(
         &self,
-        offset: VdevOffset,
+        at: Address,
         slices: Vec<BufSlice>,
         durability: Durability,
     ) -> Result<(), VdevError> {
@@ -195,8 +197,10 @@ impl Top {
         let _in_flight = self.ledger.stats.begin();
         let (slices, bytes) = padded(slices, self.id.ashift);
         let result = match self.kind() {
-            NodeKind::Raidz { .. } => self.write_columns(offset, slices, bytes, durability).await,
-            _ => self.write_copies(offset, slices, bytes, durability).await,
+            NodeKind::Raidz { .. } | NodeKind::Draid(_) => {
+                self.write_columns(at, slices, bytes, durability).await
+            }
+            _ => self.write_copies(at.offset, slices, bytes, durability).await,
         };
         self.count(IoKind::Write, if result.is_ok() { bytes } else { 0 }, start, result.is_err());
         result

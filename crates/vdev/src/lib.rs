@@ -16,12 +16,15 @@
 //! something; if it was the last that has the rest, it stays, and the caller knows what it lacks.
 #![forbid(unsafe_code)]
 
+mod address;
 mod bias;
 mod config;
 mod discard;
+mod draid;
 mod dtl;
 mod error;
 mod heal;
+mod indirect;
 mod io;
 pub mod label;
 mod leaf;
@@ -42,10 +45,13 @@ mod whole_disk;
 #[cfg(test)]
 mod tests;
 
+pub use address::Address;
 pub use bias::Bias;
 pub use config::{PoolConfig, PoolState};
+pub use draid::Shape;
 pub use dtl::Dtl;
 pub use error::VdevError;
+pub use indirect::{Located, Mapping, Removed, RemovedConfig, Run};
 pub use io::Verify;
 pub use label::{
     FoundUberblock, LabelSync, LeafLabels, best_config, best_uberblock, clear_labels, init_label,

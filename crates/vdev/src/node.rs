@@ -33,9 +33,10 @@
 
 use std::sync::Arc;
 
-use units::{Guid, Spread};
+use units::{Guid, Spread, Txg};
 
-use crate::{Dtl, Leaf, VdevAux, VdevState};
+use crate::draid::permutation::Permutations;
+use crate::{Dtl, Leaf, Removed, Shape, VdevAux, VdevState};
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -52,12 +53,16 @@ pub enum NodeKind {
         /// How many children may be lost: 1 to 3.
         parity: u8,
     },
+    /// Blocks are spread over some of the children, with parity, and each block over others. Read only.
+    Draid(Shape),
     /// A mirror of an old device and the one that takes its place, until that is resilvered.
     Replacing,
     /// A mirror of a device and the hot spare that stands in for it, until somebody detaches either.
     Spare,
     /// Nothing: a log device was removed here. Only ever a top-level vdev.
     Hole,
+    /// Nothing any more, but its blocks are elsewhere ([`crate::Removed`]). Only ever a top-level vdev.
+    Indirect,
 }
 
 impl NodeKind {
@@ -79,6 +84,8 @@ impl NodeKind {
 pub enum Node {
     /// Nothing: see [`NodeKind::Hole`].
     Hole,
+    /// See [`NodeKind::Indirect`].
+    Indirect(Arc<Removed>),
     /// One device.
     Leaf(Arc<Leaf>),
     /// Nodes that make up for each other.
@@ -101,22 +108,74 @@ pub struct Group {
     kind: NodeKind,
     config: GroupConfig,
     children: Vec<Node>,
+    /// The txgs in which a raidz was given another child each, in order: what was written before the first
+    /// is spread over as many children less than there are.
+    widened: Arc<[Txg]>,
+    /// Which child of a draid takes which part of it.
+    permutations: Option<Arc<Permutations>>,
 }
 
 impl Group {
     /// A group of these children.
     ///
     /// # Panics
-    /// When the kind is no group's, or there is no child.
+    /// When the kind is no group's, or there is no child, or a draid has not as many as its shape says.
     pub(crate) fn new(kind: NodeKind, config: GroupConfig, children: Vec<Node>) -> Self {
-        assert!(!matches!(kind, NodeKind::Leaf | NodeKind::Hole), "a group is no {kind:?}");
+        let is_group = !matches!(kind, NodeKind::Leaf | NodeKind::Hole | NodeKind::Indirect);
+        assert!(is_group, "a group is no {kind:?}");
         assert!(!children.is_empty(), "a group has children");
-        Self { kind, config, children }
+        let permutations = match kind {
+            NodeKind::Draid(shape) => {
+                assert_eq!(shape.children(), children.len(), "children of a draid");
+                Permutations::of(shape.children()).map(Arc::new)
+            }
+            _ => None,
+        };
+        Self { kind, config, children, widened: Arc::default(), permutations }
     }
 
     /// The same group with other children.
     pub(crate) fn with_children(&self, children: Vec<Node>) -> Self {
-        Self::new(self.kind, self.config, children)
+        Self { widened: Arc::clone(&self.widened), ..Self::new(self.kind, self.config, children) }
+    }
+
+    /// The same raidz, to which children were added in these txgs, one after the other.
+    ///
+    /// # Panics
+    /// When it cannot have been as narrow as it was before.
+    pub(crate) fn widened_in(self, txgs: Vec<Txg>) -> Self {
+        let widened = Self { widened: txgs.into(), ..self };
+        assert!(widened.spread().is_some(), "a raidz of fewer children than it takes");
+        widened
+    }
+
+    /// The txgs in which a raidz was widened, by a child each.
+    #[must_use]
+    pub fn widened(&self) -> &[Txg] {
+        &self.widened
+    }
+
+    /// Over how many children its blocks are spread; `None` for what cannot be.
+    fn spread(&self) -> Option<Spread> {
+        match self.kind {
+            NodeKind::Raidz { parity } => {
+                let children = self.children.len();
+                Spread::raidz(children, parity)?.widened_from(children.checked_sub(self.widened.len())?)
+            }
+            NodeKind::Draid(shape) => Some(shape.spread()),
+            _ => Some(Spread::PLAIN),
+        }
+    }
+
+    /// How the blocks of a txg are spread.
+    fn spread_at(&self, born: Txg) -> Option<Spread> {
+        match self.kind {
+            NodeKind::Raidz { parity } => {
+                let later = self.widened.iter().filter(|txg| **txg > born).count();
+                Spread::raidz(self.children.len().checked_sub(later)?, parity)
+            }
+            _ => self.spread(),
+        }
     }
 
     /// What the configuration says of it.
@@ -137,6 +196,7 @@ impl Node {
     pub fn kind(&self) -> NodeKind {
         match self {
             Self::Hole => NodeKind::Hole,
+            Self::Indirect(_) => NodeKind::Indirect,
             Self::Leaf(_) => NodeKind::Leaf,
             Self::Group(group) => group.kind,
         }
@@ -147,6 +207,7 @@ impl Node {
     pub fn guid(&self) -> Guid {
         match self {
             Self::Hole => Guid::new(0),
+            Self::Indirect(removed) => removed.config().guid,
             Self::Leaf(leaf) => leaf.guid(),
             Self::Group(group) => group.config.guid,
         }
@@ -156,7 +217,7 @@ impl Node {
     #[must_use]
     pub fn children(&self) -> &[Self] {
         match self {
-            Self::Hole | Self::Leaf(_) => &[],
+            Self::Hole | Self::Indirect(_) | Self::Leaf(_) => &[],
             Self::Group(group) => &group.children,
         }
     }
@@ -165,7 +226,7 @@ impl Node {
     #[must_use]
     pub fn leaves(&self) -> Vec<Arc<Leaf>> {
         match self {
-            Self::Hole => Vec::new(),
+            Self::Hole | Self::Indirect(_) => Vec::new(),
             Self::Leaf(leaf) => vec![Arc::clone(leaf)],
             Self::Group(group) => group.children.iter().flat_map(Self::leaves).collect(),
         }
@@ -181,10 +242,30 @@ impl Node {
     /// Over how many children its blocks are spread.
     #[must_use]
     pub fn spread(&self) -> Spread {
-        match self.kind() {
-            NodeKind::Raidz { parity } => Spread::raidz(self.children().len(), parity)
-                .expect("the number of a raidz's children is checked when it is made or found"),
+        match self {
+            Self::Group(group) => {
+                group.spread().expect("a group's children are counted when it is made or found")
+            }
             _ => Spread::PLAIN,
+        }
+    }
+
+    /// How the blocks that were written in a txg are spread: a raidz may have been widened since.
+    #[must_use]
+    pub fn spread_at(&self, born: Txg) -> Spread {
+        match self {
+            Self::Group(group) => {
+                group.spread_at(born).expect("a group's children are counted when it is made or found")
+            }
+            _ => Spread::PLAIN,
+        }
+    }
+
+    /// Which child of a draid takes which part of it.
+    pub(crate) fn permutations(&self) -> Option<&Permutations> {
+        match self {
+            Self::Group(group) => group.permutations.as_deref(),
+            _ => None,
         }
     }
 
@@ -192,6 +273,7 @@ impl Node {
     fn spare_children(&self) -> usize {
         match self.kind() {
             NodeKind::Raidz { parity } => parity.into(),
+            NodeKind::Draid(shape) => shape.parity(),
             _ => self.children().len().saturating_sub(1),
         }
     }
@@ -201,6 +283,8 @@ impl Node {
     pub(crate) fn survives(&self, is_lost: &dyn Fn(&Leaf) -> bool) -> bool {
         match self {
             Self::Hole => false,
+            // What was there is elsewhere, and that is asked.
+            Self::Indirect(_) => true,
             Self::Leaf(leaf) => !is_lost(leaf),
             Self::Group(group) => {
                 let lost = group.children.iter().filter(|child| !child.survives(is_lost)).count();
@@ -213,6 +297,7 @@ impl Node {
     pub(crate) fn lacks(&self, is_lost: &dyn Fn(&Leaf) -> bool) -> Dtl {
         match self {
             Self::Hole => Dtl::everything(),
+            Self::Indirect(_) => Dtl::default(),
             Self::Leaf(leaf) if is_lost(leaf) => Dtl::everything(),
             Self::Leaf(leaf) => leaf.lacks(),
             Self::Group(group) => {
@@ -239,7 +324,7 @@ impl Node {
     #[must_use]
     pub fn state(&self) -> (VdevState, VdevAux) {
         match self {
-            Self::Hole => (VdevState::Online, VdevAux::None),
+            Self::Hole | Self::Indirect(_) => (VdevState::Online, VdevAux::None),
             Self::Leaf(leaf) => leaf.state(),
             Self::Group(group) => {
                 let is_whole = group.children.iter().all(|child| child.state().0 == VdevState::Online);

@@ -1,4 +1,4 @@
-//! I/O of a raidz: every block is spread over the children, with columns of parity.
+//! I/O of a raidz or draid: every block is spread over the children, with columns of parity.
 //!
 //! ```text
 //!   healthy         the data columns are read, and the block's checksum holds: done
@@ -17,23 +17,24 @@ use std::sync::Arc;
 
 use device::{BufSlice, Durability, IoBuf};
 use futures::future::join_all;
-use units::{LeafOffset, Psize, VdevOffset};
+use units::{LeafOffset, Psize, Txg, VdevOffset};
 
+use crate::draid;
 use crate::io::{Ask, Asked, Mend};
 use crate::leaf::block_on_leaf;
-use crate::{Leaf, Top, VdevError};
+use crate::{Address, Leaf, NodeKind, Top, VdevError};
 
 pub(crate) mod map;
 mod stripe;
 
-use map::Column;
-use stripe::{Held, Stripe, encode};
+use map::{Column, Layout};
+use stripe::{Held, Stripes, encode};
 
 impl Top {
     /// Asks as few children as will do, or else all of them.
     pub(crate) async fn ask_columns(&self, ask: Ask<'_>) -> Result<Asked, VdevError> {
-        let columns = self.columns(ask.offset, ask.whole as u64)?;
-        if let Some(good) = self.read_quickly(&columns, &ask).await {
+        let layout = self.layout(ask.offset, ask.whole as u64, ask.born)?;
+        if let Some(good) = self.read_quickly(&layout, &ask).await {
             return Ok(Asked {
                 good: Some(good),
                 doubtful: None,
@@ -41,13 +42,13 @@ impl Top {
                 error: self.no_replica(),
             });
         }
-        self.read_thoroughly(&columns, &ask).await.map(|(asked, _)| asked)
+        self.read_thoroughly(&layout, &ask).await.map(|(asked, _)| asked)
     }
 
     /// Reads and checks everything there is of a block; says how many columns were not right.
     pub(crate) async fn scrub_columns(&self, ask: Ask<'_>) -> Result<usize, VdevError> {
-        let columns = self.columns(ask.offset, ask.whole as u64)?;
-        let (asked, bad_columns) = self.read_thoroughly(&columns, &ask).await?;
+        let layout = self.layout(ask.offset, ask.whole as u64, ask.born)?;
+        let (asked, bad_columns) = self.read_thoroughly(&layout, &ask).await?;
         match (asked.good, asked.doubtful) {
             (Some(_), _) => Ok(bad_columns),
             (None, Some(_)) => Err(self.nobody_has_it(ask.offset, ask.len)),
@@ -55,20 +56,21 @@ impl Top {
         }
     }
 
-    /// Writes whole sectors as one stripe. Children out of use go without, as far as parity lets
-    /// them.
+    /// Writes whole sectors: as one stripe, unless they go where a block was that is older than the raidz is wide. Children
+    /// out of use go without, as far as parity lets them.
     pub(crate) async fn write_columns(
         &self,
-        offset: VdevOffset,
+        Address { offset, born, .. }: Address,
         slices: Vec<BufSlice>,
         bytes: u64,
         durability: Durability,
     ) -> Result<(), VdevError> {
-        let columns = self.columns(offset, bytes)?;
-        let parts = encode(&columns, self.spread().parity(), in_one_piece(slices));
-        let taken = self.taken(bytes);
+        let layout = self.layout(offset, bytes, born)?;
+        let parts = encode(&layout, &in_one_piece(slices));
+        let taken = self.taken(bytes, born);
         let _writing = self.ledger.places.write(offset.get()..offset.get() + taken).await;
-        let jobs = columns.iter().zip(parts).flat_map(|(column, part)| {
+        let jobs = layout.columns.iter().zip(parts).filter(|(column, _)| column.len > 0);
+        let jobs = jobs.flat_map(|(column, part)| {
             self.copies_of(column.child).iter().map(move |leaf| (leaf, column, part.clone()))
         });
         let jobs: Vec<_> = jobs.filter(|(leaf, ..)| leaf.is_usable()).collect();
@@ -80,15 +82,24 @@ impl Top {
         self.settle(&asked, results)
     }
 
-    /// The columns of a block, once it is known to lie on the vdev.
-    fn columns(&self, offset: VdevOffset, bytes: u64) -> Result<Vec<Column>, VdevError> {
-        block_on_leaf(self.id.id, offset, self.taken(bytes), self.config().asize)?;
-        Ok(map::columns(self.spread(), self.id.ashift, offset, bytes))
+    /// Where a block that was written in that txg lies, once it is known to lie on the vdev.
+    fn layout(&self, offset: VdevOffset, bytes: u64, born: Txg) -> Result<Layout, VdevError> {
+        let out_of_range = VdevError::OutOfRange { vdev: self.id.id, offset, len: bytes };
+        block_on_leaf(self.id.id, offset, self.taken(bytes, born), self.config().asize)?;
+        match (self.kind(), self.node.permutations()) {
+            (NodeKind::Draid(shape), Some(permutations)) => {
+                draid::map::layout(&shape, permutations, self.id.ashift, offset, bytes).ok_or(out_of_range)
+            }
+            _ => {
+                let (spread, children) = (self.node.spread_at(born), self.node.children().len());
+                Ok(map::layout(spread, children, self.id.ashift, offset, bytes))
+            }
+        }
     }
 
-    /// What a block takes, parity and padding included.
-    fn taken(&self, bytes: u64) -> u64 {
-        Psize::new(bytes).allocated_over(self.id.ashift, self.spread()).get()
+    /// What a block takes that was written in that txg, parity and padding included.
+    fn taken(&self, bytes: u64, born: Txg) -> u64 {
+        Psize::new(bytes).allocated_over(self.id.ashift, self.node.spread_at(born)).get()
     }
 
     /// The leaves in use that have a column, the best first: whole before stale, and the first of those
@@ -97,6 +108,7 @@ impl Top {
         let mut leaves: Vec<_> =
             self.copies_of(column.child).iter().filter(|leaf| leaf.is_usable()).collect();
         leaves.sort_by_key(|leaf| leaf.is_stale());
+        leaves.truncate(if column.len == 0 { 0 } else { leaves.len() });
         leaves
     }
 
@@ -111,43 +123,52 @@ impl Top {
 
     /// The block from its data columns, and as much parity as data columns are on children that
     /// are gone or stale. `None` when that is not the right block, or not to be had.
-    async fn read_quickly(&self, columns: &[Column], ask: &Ask<'_>) -> Option<IoBuf> {
-        let parity = self.spread().parity();
-        let is_sound = |column: &Column| self.sound_copy(column).is_some();
-        let (sums, data) = columns.split_at(parity.min(columns.len()));
-        let data_lost = data.iter().filter(|column| !is_sound(column)).count();
-        let spare = (0..parity).filter(|index| is_sound(&sums[*index])).take(data_lost);
-        let data = (parity..columns.len()).filter(|index| is_sound(&columns[*index]));
-        let wanted: Vec<usize> = spare.chain(data).collect();
-        if wanted.len() < columns.len() - sums.len() {
-            return None;
+    async fn read_quickly(&self, layout: &Layout, ask: &Ask<'_>) -> Option<IoBuf> {
+        let mut asked = Vec::with_capacity(layout.columns.len());
+        for stripe in layout.stripes() {
+            asked.extend(self.just_enough(stripe, layout.parity)?);
         }
-        let mut asked = vec![Vec::new(); columns.len()];
-        for index in wanted {
-            asked[index].extend(self.sound_copy(&columns[index]));
+        let stripes = self.held(layout, &asked).await;
+        stripes.without(&[]).filter(|block| ask.holds(block))
+    }
+
+    /// Who to ask for the columns of a stripe: for its data, and as much parity as it takes. `None` if that
+    /// is not to be had.
+    fn just_enough(&self, stripe: &[Column], parity: usize) -> Option<Vec<Vec<&Arc<Leaf>>>> {
+        let sound = |column: &Column| self.sound_copy(column).filter(|_| column.len > 0);
+        let mut asked: Vec<_> = stripe.iter().map(|column| Vec::from_iter(sound(column))).collect();
+        let (sums, data) = asked.split_at_mut(parity.min(stripe.len()));
+        let is_lost = |(asked, column): (&Vec<_>, &Column)| asked.is_empty() && column.len > 0;
+        let mut lost =
+            data.iter().zip(&stripe[sums.len()..]).filter(|pair| is_lost((pair.0, pair.1))).count();
+        for sum in sums.iter_mut().filter(|sum| !sum.is_empty()) {
+            match lost.checked_sub(1) {
+                Some(rest) => lost = rest,
+                None => sum.clear(),
+            }
         }
-        let stripe = self.held(columns, &asked).await;
-        stripe.without(&[]).filter(|block| ask.holds(block))
+        (lost == 0).then_some(asked)
     }
 
     /// The block from all columns there are. Repairs those that are wrong, and says how many
     /// these were.
-    async fn read_thoroughly(&self, columns: &[Column], ask: &Ask<'_>) -> Result<(Asked, usize), VdevError> {
-        let taken = self.taken(ask.whole as u64);
+    async fn read_thoroughly(&self, layout: &Layout, ask: &Ask<'_>) -> Result<(Asked, usize), VdevError> {
+        let (columns, taken) = (&layout.columns, self.taken(ask.whole as u64, ask.born));
         let claim = self.ledger.places.claim(ask.offset.get()..ask.offset.get() + taken);
         let copies: Vec<_> = columns.iter().map(|column| self.usable_copies(column)).collect();
-        let mut stripe = self.held(columns, &copies).await;
+        let mut stripes = self.held(layout, &copies).await;
         let is_stale =
-            |index: &usize| stripe.chosen(*index).is_some_and(|copy: usize| copies[*index][copy].is_stale());
-        let stale: Vec<_> = (0..columns.len()).filter(is_stale).collect();
+            |index: &usize| stripes.chosen(*index).is_some_and(|copy: usize| copies[*index][copy].is_stale());
+        let stale = (0..columns.len()).filter(is_stale).map(|index| columns[index].child);
+        let stale: Vec<_> = stale.collect();
         let mut asked = Asked { good: None, doubtful: None, wrong: Vec::new(), error: self.no_replica() };
-        let Some(block) = stripe.search(&stale, |block| ask.holds(block)) else {
-            asked.doubtful = stripe.without(&[]);
-            asked.error = stripe.take_error().unwrap_or(asked.error);
+        let Some(block) = stripes.search(&stale, |block| ask.holds(block)) else {
+            asked.doubtful = stripes.without(&[]);
+            asked.error = stripes.take_error().unwrap_or(asked.error);
             return Ok((asked, 0));
         };
         let block = Arc::new(block);
-        let judgement = stripe.judge(BufSlice::from(block.clone()));
+        let judgement = stripes.judge(BufSlice::from(block.clone()));
         let guilty = judgement.wrong.iter().map(|(index, copy)| copies[*index][*copy]);
         guilty.filter(|leaf| !leaf.is_stale()).for_each(|leaf| leaf.stats().bad_checksum());
         let bad: Vec<_> = judgement.wrong.iter().chain(&judgement.silent).copied().collect();
@@ -164,8 +185,8 @@ impl Top {
     }
 
     /// What the leaves in `asked` say, of which there are some for each column.
-    async fn held<'a>(&self, columns: &'a [Column], asked: &[Vec<&Arc<Leaf>>]) -> Stripe<'a> {
-        let wanted = columns.iter().zip(asked).flat_map(|(column, leaves)| {
+    async fn held<'a>(&self, layout: &'a Layout, asked: &[Vec<&Arc<Leaf>>]) -> Stripes<'a> {
+        let wanted = layout.columns.iter().zip(asked).flat_map(|(column, leaves)| {
             leaves.iter().map(move |leaf| async move { leaf.read(self.place(column)?, column.len).await })
         });
         let mut reads = join_all(wanted).await.into_iter().map(|read| match read {
@@ -174,12 +195,12 @@ impl Top {
             Err(error) => Held::Silence(error),
         });
         let held = asked.iter().map(|leaves| reads.by_ref().take(leaves.len()).collect()).collect();
-        Stripe::new(columns, self.spread().parity(), held)
+        Stripes::new(layout, held)
     }
 }
 
 /// The bytes of all slices, without a copy if there is just one.
-fn in_one_piece(slices: Vec<BufSlice>) -> BufSlice {
+pub(crate) fn in_one_piece(slices: Vec<BufSlice>) -> BufSlice {
     if let [only] = slices.as_slice() {
         return only.clone();
     }

@@ -176,7 +176,7 @@ impl Node {
                 let config = GroupConfig { guid: old.guid(), ..group.config() };
                 return Self::group(self.kind(), config, self.children().to_vec());
             }
-            Self::Hole => {}
+            Self::Hole | Self::Indirect(_) => {}
         }
         self
     }

@@ -3,6 +3,7 @@
 mod golden;
 mod mirror;
 mod nested;
+mod shapes;
 mod sizes;
 pub(crate) mod tree;
 pub(crate) mod world;

@@ -30,7 +30,7 @@ use units::{Ashift, Asize, Guid, LABEL_END_BYTES, LABEL_START_BYTES, Spread, Vde
 
 use crate::heal::Places;
 use crate::size::leaf_asize;
-use crate::{Bias, Leaf, Node, NodeKind, VdevAux, VdevState, VdevStats};
+use crate::{Bias, Leaf, Node, NodeKind, Removed, VdevAux, VdevState, VdevStats};
 
 /// What the configuration says of a top-level vdev, beside its nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub struct TopConfig {
     pub create_txg: u64,
     /// Object of its own properties; 0 for none.
     pub top_zap: u64,
+    /// When it was last enlarged, as OpenZFS noted it: seconds since 1970; 0 for never.
+    pub expansion_secs: u64,
 }
 
 /// Who a top-level vdev is, whatever its shape.
@@ -152,6 +154,21 @@ impl Top {
         self.node.kind()
     }
 
+    /// What is left of it, if it was removed and its blocks are elsewhere.
+    #[must_use]
+    pub fn removed(&self) -> Option<&Removed> {
+        match &self.node {
+            Node::Indirect(removed) => Some(removed),
+            _ => None,
+        }
+    }
+
+    /// Whether it was removed, and its blocks are elsewhere.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        self.removed().is_some()
+    }
+
     /// The tree of it.
     #[must_use]
     pub fn node(&self) -> &Node {
@@ -172,7 +189,11 @@ impl Top {
     /// What each leaf must have room for.
     #[must_use]
     pub fn asize_of_leaf(&self) -> u64 {
-        self.config().asize / self.spread().children() as u64
+        let asize = self.config().asize;
+        match self.kind() {
+            NodeKind::Draid(shape) => shape.asize_of_child(asize),
+            _ => asize / self.spread().children() as u64,
+        }
     }
 
     /// How large each leaf's device must be, labels included.
@@ -181,9 +202,13 @@ impl Top {
         self.asize_of_leaf() + LABEL_START_BYTES + LABEL_END_BYTES
     }
 
-    /// What could be allocated on its devices as they are; none unless all are in use.
+    /// What could be allocated on its devices as they are; none unless all are in use, and of a draid, which is
+    /// not enlarged.
     #[must_use]
     pub fn possible_asize(&self) -> Option<u64> {
+        if matches!(self.kind(), NodeKind::Draid(_)) {
+            return None;
+        }
         let is_whole = self.leaves.iter().all(|leaf| leaf.state().0 == VdevState::Online);
         let smallest = self.leaves.iter().map(|leaf| leaf_asize(leaf.psize())).min();
         smallest.filter(|_| is_whole).map(|asize| asize * self.spread().children() as u64)

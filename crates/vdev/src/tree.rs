@@ -14,9 +14,10 @@ use parking_lot::{Mutex, RwLock};
 use units::{Ashift, Guid, Txg, VdevId, VdevOffset};
 
 use crate::open::{Expected, open_leaf};
+use crate::raidz::in_one_piece;
 use crate::spec::draw_guid;
 use crate::top::{TopConfig, TopId};
-use crate::{Leaf, LeafLabels, NewVdev, Node, NodeKind, Top, VdevAux, VdevError, VdevState, Verify};
+use crate::{Address, Leaf, LeafLabels, NewVdev, Node, NodeKind, Top, VdevAux, VdevError, VdevState, Verify};
 
 /// What the configuration says of the pool's root, beside its children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -214,6 +215,12 @@ impl VdevTree {
         self.all_tops().into_iter().filter(|top| top.kind() != NodeKind::Hole).collect()
     }
 
+    /// All top-level vdevs by number that have devices: neither holes nor removed vdevs.
+    #[must_use]
+    pub fn tops_with_devices(&self) -> Vec<Arc<Top>> {
+        self.tops().into_iter().filter(|top| !top.is_removed()).collect()
+    }
+
     /// All top-level vdevs by number, holes included.
     #[must_use]
     pub fn all_tops(&self) -> Vec<Arc<Top>> {
@@ -300,32 +307,33 @@ impl VdevTree {
         }
     }
 
+    /// Whether what is found bad may be repaired.
+    pub(crate) fn heals(&self) -> bool {
+        self.mode == OpenMode::ReadWrite
+    }
+
     /// Reads `len` bytes that satisfy `verify`; see [`Top::read`].
     ///
     /// # Errors
     /// As [`Top::read`], and [`VdevError::NoSuchVdev`].
-    pub async fn read(
-        &self,
-        vdev: VdevId,
-        offset: VdevOffset,
-        len: usize,
-        verify: Verify<'_>,
-    ) -> Result<IoBuf, VdevError> {
-        self.top(vdev)?.read(offset, len, verify, self.mode == OpenMode::ReadWrite).await
+    pub async fn read(&self, at: Address, len: usize, verify: Verify<'_>) -> Result<IoBuf, VdevError> {
+        let top = self.top(at.vdev)?;
+        match top.is_removed() {
+            true => self.read_removed(&top, at, len, verify).await,
+            false => top.read(at, len, verify, self.heals()).await,
+        }
     }
 
     /// Reads what may never have been written; see [`Top::probe`].
     ///
     /// # Errors
     /// As [`Top::probe`], and [`VdevError::NoSuchVdev`].
-    pub async fn probe(
-        &self,
-        vdev: VdevId,
-        offset: VdevOffset,
-        len: usize,
-        verify: Verify<'_>,
-    ) -> Result<IoBuf, VdevError> {
-        self.top(vdev)?.probe(offset, len, verify, self.mode == OpenMode::ReadWrite).await
+    pub async fn probe(&self, at: Address, len: usize, verify: Verify<'_>) -> Result<IoBuf, VdevError> {
+        let top = self.top(at.vdev)?;
+        match top.is_removed() {
+            true => self.probe_removed(&top, at, len, verify).await,
+            false => top.probe(at, len, verify, self.heals()).await,
+        }
     }
 
     /// Says that nobody wants these bytes any more; see [`Top::discard`].
@@ -340,14 +348,12 @@ impl VdevTree {
     ///
     /// # Errors
     /// As [`Top::scrub`], and [`VdevError::NoSuchVdev`].
-    pub async fn scrub(
-        &self,
-        vdev: VdevId,
-        offset: VdevOffset,
-        len: usize,
-        verify: Verify<'_>,
-    ) -> Result<usize, VdevError> {
-        self.top(vdev)?.scrub(offset, len, verify, self.mode == OpenMode::ReadWrite).await
+    pub async fn scrub(&self, at: Address, len: usize, verify: Verify<'_>) -> Result<usize, VdevError> {
+        let top = self.top(at.vdev)?;
+        match top.is_removed() {
+            true => self.scrub_removed(&top, at, len, verify).await,
+            false => top.scrub(at, len, verify, self.heals()).await,
+        }
     }
 
     /// Writes slices one after another; see [`Top::write`].
@@ -356,15 +362,18 @@ impl VdevTree {
     /// As [`Top::write`], [`VdevError::NoSuchVdev`], and [`VdevError::ReadOnly`].
     pub async fn write(
         &self,
-        vdev: VdevId,
-        offset: VdevOffset,
+        at: Address,
         slices: Vec<BufSlice>,
         durability: Durability,
     ) -> Result<(), VdevError> {
         if self.mode == OpenMode::ReadOnly {
             return Err(VdevError::ReadOnly);
         }
-        self.top(vdev)?.write(offset, slices, durability).await
+        let top = self.top(at.vdev)?;
+        match top.is_removed() {
+            true => self.write_removed(&top, at, in_one_piece(slices), durability).await,
+            false => top.write(at, slices, durability).await,
+        }
     }
 
     /// Makes completed writes to these vdevs stable, all at once. A vdev that is gone for good

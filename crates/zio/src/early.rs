@@ -14,6 +14,7 @@ use std::sync::Arc;
 use device::{BufSlice, Durability, IoBuf};
 use ondisk::{Blkptr, Dva};
 use units::{SECTOR_BYTES, Txg};
+use vdev::Address;
 
 use crate::pack::Ready;
 use crate::write::{Placing, parts_of};
@@ -115,7 +116,7 @@ impl Zio {
         durability: Durability,
     ) -> Result<(), ZioError> {
         let slices = vec![BufSlice::from(Arc::clone(&block.bytes))];
-        let result = self.vdevs().write(place.vdev, place.offset, slices, durability).await;
+        let result = self.vdevs().write(Address::of(&place, block.bp.birth()), slices, durability).await;
         if durability == Durability::Cached {
             self.note_unflushed(place.vdev);
         }

@@ -110,6 +110,15 @@ pub enum ZioError {
     /// A vdev could not make its writes stable.
     #[error("flush failed")]
     Flush(#[source] VdevError),
+    /// A block pointer names space of a removed vdev, and its mapping does not say where that is now.
+    #[error("space at {dva}")]
+    Removed {
+        /// Which copy.
+        dva: Dva,
+        /// What is missing.
+        #[source]
+        source: VdevError,
+    },
     /// A block pointer names space that is not what it says.
     #[error("space at {dva}")]
     Space {

@@ -43,15 +43,15 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use codec::Salt;
 use metaslab::Allocator;
 use parking_lot::Mutex;
-use units::VdevId;
-use vdev::VdevTree;
+use units::{Txg, VdevId};
+use vdev::{Run, VdevTree};
 
 use crate::cache::Cache;
 use crate::flights::Flights;
@@ -89,6 +89,8 @@ pub struct Zio {
     forms: Mutex<PointerForms>,
     suspension: Suspension,
     unstable: Unstable,
+    /// What was freed on removed vdevs, by txg.
+    obsolete: Mutex<BTreeMap<Txg, Vec<Run>>>,
 }
 
 impl Zio {
@@ -112,6 +114,7 @@ impl Zio {
             forms: Mutex::default(),
             suspension: Suspension::default(),
             unstable: Unstable::default(),
+            obsolete: Mutex::default(),
         }
     }
 

@@ -10,6 +10,7 @@ use device::{BufSlice, Durability, IoBuf};
 use metaslab::{AllocError, Class, Hint};
 use ondisk::{Blkptr, BlkptrParts, ChecksumKind, CompressionKind, Dva, ObjectType};
 use units::{Lsize, Psize, Txg, VdevId};
+use vdev::Address;
 
 use crate::embedded::verify_log_block;
 use crate::stats::one_more;
@@ -83,7 +84,7 @@ impl Zio {
         let bytes: u64 = slices.iter().map(|slice| slice.bytes().len() as u64).sum();
         assert!(bytes <= bp.psize().get(), "{bytes} bytes in a log block of {}", bp.psize());
         let dva = bp.dva(0);
-        let result = self.vdevs.write(dva.vdev, dva.offset, slices, durability).await;
+        let result = self.vdevs.write(Address::of(&dva, bp.birth()), slices, durability).await;
         if durability == Durability::Cached {
             self.note_unflushed(dva.vdev);
         }
@@ -99,7 +100,7 @@ impl Zio {
         let dva = bp.dva(0);
         let len = usize::try_from(bp.psize().get()).unwrap_or(usize::MAX);
         let verify = |block: &[u8]| verify_log_block(block, bp);
-        let read = self.vdevs.probe(dva.vdev, dva.offset, len, &verify).await;
+        let read = self.vdevs.probe(Address::of(&dva, bp.birth()), len, &verify).await;
         read.map_err(|source| ZioError::Log { dva, source })
     }
 
@@ -112,7 +113,7 @@ impl Zio {
         let dva = bp.dva(0);
         let len = usize::try_from(bp.psize().get()).unwrap_or(usize::MAX);
         let verify = |block: &[u8]| verify_log_block(block, bp);
-        let scrubbed = self.vdevs.scrub(dva.vdev, dva.offset, len, &verify).await;
+        let scrubbed = self.vdevs.scrub(Address::of(&dva, bp.birth()), len, &verify).await;
         if scrubbed.map_err(|source| ZioError::Log { dva, source })? > 0 {
             self.note_unflushed(dva.vdev);
         }

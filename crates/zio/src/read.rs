@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use codec::Salt;
 use device::{IoBuf, impatient};
 use ondisk::{Blkptr, ByteOrder, ChecksumKind, CompressionKind, OndiskError, swap::swap_block};
-use vdev::VdevError;
+use vdev::{Address, VdevError};
 
 use crate::cache::Found;
 use crate::pack::unpack;
@@ -232,7 +232,7 @@ impl Zio {
         let mut is_damaged = false;
         let mut last: Option<VdevError> = None;
         for dva in bp.dvas() {
-            match self.vdevs.read(dva.vdev, dva.offset, len, verify).await {
+            match self.vdevs.read(Address::of(&dva, bp.physical_birth()), len, verify).await {
                 Ok(buf) => {
                     if last.is_some() {
                         self.damage.note(bp, bookmark);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use device::{BufSlice, Durability, OpenMode};
 use ondisk::Blkptr;
 use parking_lot::Mutex;
-use vdev::VdevError;
+use vdev::{Address, VdevError};
 
 use crate::embedded::{GANG_HEADER_BYTES, verify_gang_header};
 use crate::gang::DEPTH_MAX;
@@ -135,12 +135,12 @@ impl Zio {
         bytes: u64,
         verify: &(dyn Fn(&[u8]) -> bool + Send + Sync),
     ) -> Result<Scrubbed, ZioError> {
-        let len = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let (len, born) = (usize::try_from(bytes).unwrap_or(usize::MAX), bp.physical_birth());
         let (mut found, mut lost, mut is_good, mut is_damaged) =
             (Scrubbed::default(), Vec::new(), false, false);
         let mut last: Option<VdevError> = None;
         for dva in bp.dvas() {
-            match self.vdevs.scrub(dva.vdev, dva.offset, len, verify).await {
+            match self.vdevs.scrub(Address::of(&dva, born), len, verify).await {
                 Ok(bad) => {
                     is_good = true;
                     found.bad_copies += bad;
@@ -178,15 +178,15 @@ impl Zio {
         if lost.is_empty() || self.vdevs.mode() == OpenMode::ReadOnly {
             return Ok(());
         }
-        let len = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let (len, born) = (usize::try_from(bytes).unwrap_or(usize::MAX), bp.physical_birth());
         let mut good = None;
         for dva in bp.dvas().filter(|dva| !lost.contains(dva)) {
-            good = good.or(self.vdevs.read(dva.vdev, dva.offset, len, verify).await.ok());
+            good = good.or(self.vdevs.read(Address::of(&dva, born), len, verify).await.ok());
         }
         let good = Arc::new(good.ok_or(ZioError::Checksum { bookmark: *bookmark })?);
         for dva in lost {
             let slices = vec![BufSlice::from(good.clone())];
-            if self.vdevs.write(dva.vdev, dva.offset, slices, Durability::Cached).await.is_ok() {
+            if self.vdevs.write(Address::of(dva, born), slices, Durability::Cached).await.is_ok() {
                 self.note_unflushed(dva.vdev);
                 one_more(&self.counters.repaired_copies);
             }

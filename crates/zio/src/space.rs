@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use metaslab::{Allocator, Class, VdevConfig, VdevConfigError};
 use ondisk::{Blkptr, Dva};
 use units::{Asize, Txg, VdevId};
-use vdev::{Bias, Top};
+use vdev::{Bias, Located, Run, Top, VdevError};
 
+use crate::embedded::GANG_HEADER_BYTES;
 use crate::{Bookmark, Zio, ZioError};
 
 fn space_config(top: &Top) -> VdevConfig {
@@ -65,13 +66,14 @@ impl Zio {
     }
 
     /// Frees all copies of a block in `txg`, or keeps them for the pool's checkpoint, and forgets its contents. Holes
-    /// and embedded blocks have nothing to free; of a gang, headers are read and all members freed.
+    /// and embedded blocks have nothing to free; of a gang, headers are read and all members freed. A copy on a vdev
+    /// that was removed is freed where it is now, and noted as obsolete there ([`Self::take_obsolete`]).
     ///
     /// # Errors
     /// When a copy is not allocated, or a gang's header cannot be read; nothing has changed then.
     pub async fn free(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZioError> {
         self.cache.forget(bp);
-        let places = self.places_of(bp).await?;
+        let Taken { places, obsolete } = self.taken(bp).await?;
         let mut allocator = self.allocator.lock();
         for &dva in &places {
             allocator.check_allocated(txg, &dva).map_err(|source| ZioError::Space { dva, source })?;
@@ -80,15 +82,33 @@ impl Zio {
             self.unstable.forget(dva);
             allocator.free_or_keep(txg, bp.physical_birth(), dva);
         }
+        if !obsolete.is_empty() {
+            self.obsolete.lock().entry(txg).or_default().extend(obsolete);
+        }
         Ok(())
     }
 
-    async fn places_of(&self, bp: &Blkptr) -> Result<Vec<Dva>, ZioError> {
+    /// Runs of removed vdevs' space that nothing refers to any more, of all that was freed in `txg` since this was
+    /// last asked.
+    pub fn take_obsolete(&self, txg: Txg) -> Vec<Run> {
+        self.obsolete.lock().remove(&txg).unwrap_or_default()
+    }
+
+    /// What a block takes.
+    async fn taken(&self, bp: &Blkptr) -> Result<Taken, ZioError> {
+        let mut taken = Taken::default();
         if bp.is_hole() || bp.is_embedded() {
-            Ok(Vec::new())
-        } else {
-            self.places(bp, &Bookmark::default()).await
+            return Ok(taken);
         }
+        for dva in self.places(bp, &Bookmark::default()).await? {
+            match self.vdevs.top(dva.vdev) {
+                Ok(top) if top.is_removed() => taken.add_removed(self, &top, dva)?,
+                // The allocator knows all the others, and says so of those that it does not know.
+                _ => taken.places.push(dva),
+            }
+        }
+        taken.check_apart()?;
+        Ok(taken)
     }
 
     /// Gives back a block of this very txg that nothing refers to, as a log block that was
@@ -105,7 +125,7 @@ impl Zio {
     /// When one is not free, copies before it stay claimed, for the import fails; when a gang's
     /// header cannot be read.
     pub async fn claim(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZioError> {
-        let places = self.places_of(bp).await?;
+        let Taken { places, .. } = self.taken(bp).await?;
         let mut allocator = self.allocator.lock();
         for dva in places {
             allocator.claim(txg, &dva).map_err(|source| ZioError::Space { dva, source })?;
@@ -128,7 +148,49 @@ impl Zio {
     }
 
     pub(crate) fn note_unflushed(&self, vdev: VdevId) {
-        self.unflushed.lock().insert(vdev);
+        self.unflushed.lock().extend(self.vdevs.behind(vdev));
+    }
+}
+
+/// The space of a block.
+#[derive(Default)]
+struct Taken {
+    /// On vdevs in use.
+    places: Vec<Dva>,
+    /// On vdevs that were removed.
+    obsolete: Vec<Run>,
+}
+
+impl Taken {
+    /// Adds a copy on a removed vdev. Of a gang that is only the header: its members are copies of their own.
+    fn add_removed(&mut self, zio: &Zio, top: &Top, dva: Dva) -> Result<(), ZioError> {
+        let header = top.ashift().round_up(GANG_HEADER_BYTES as u64);
+        let len = if dva.gang { header } else { dva.asize.get() };
+        let located = zio.vdevs.locate(Run { vdev: dva.vdev, offset: dva.offset, len });
+        let Located { pieces, passed } = located.map_err(|source| ZioError::Removed { dva, source })?;
+        self.places.extend(pieces.into_iter().map(Run::dva));
+        self.obsolete.extend(passed);
+        Ok(())
+    }
+
+    /// No mapping may lead two pieces of a block to one place: it cannot be freed twice.
+    fn check_apart(&self) -> Result<(), ZioError> {
+        if self.obsolete.is_empty() {
+            return Ok(());
+        }
+        let mut places: Vec<&Dva> = self.places.iter().filter(|dva| !dva.gang).collect();
+        places.sort_unstable();
+        let end = |dva: &Dva| dva.offset.get().saturating_add(dva.asize.get());
+        let overlap =
+            places.windows(2).find(|two| two[0].vdev == two[1].vdev && end(two[0]) > two[1].offset.get());
+        match overlap {
+            Some(two) => {
+                let (vdev, offset, len) = (two[1].vdev, two[1].offset, two[1].asize.get());
+                let source = VdevError::Unmapped { vdev, offset, len };
+                Err(ZioError::Removed { dva: *two[1], source })
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -139,5 +201,29 @@ const fn class_of(bias: Bias) -> Class {
         Bias::Log => Class::Log,
         Bias::Special => Class::Special,
         Bias::Dedup => Class::Dedup,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::VdevOffset;
+
+    use super::*;
+
+    fn run(vdev: u32, offset: u64, len: u64) -> Run {
+        Run { vdev: VdevId::new(vdev), offset: VdevOffset::new(offset), len }
+    }
+
+    #[test]
+    fn pieces_of_a_block_that_a_mapping_leads_to_one_place_are_not_freed_twice() {
+        let taken = |pieces: &[Run]| Taken {
+            places: pieces.iter().map(|piece| piece.dva()).collect(),
+            obsolete: vec![run(1, 0, 0x400)],
+        };
+        assert!(taken(&[run(0, 0x200, 0x200), run(0, 0, 0x200), run(2, 0, 0x400)]).check_apart().is_ok());
+        for twice in [run(0, 0, 0x200), run(0, 0x1e00, 0x400), run(0, 0x2000, 0x200)] {
+            let overlapping = taken(&[run(0, 0, 0x200), run(0, 0x2000, 0x200), twice]).check_apart();
+            assert!(matches!(overlapping, Err(ZioError::Removed { .. })), "{twice:?}: {overlapping:?}");
+        }
     }
 }

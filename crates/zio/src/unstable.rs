@@ -32,7 +32,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use ondisk::{Blkptr, Dva};
 use parking_lot::Mutex;
 use units::{VdevId, VdevOffset};
-use vdev::VdevError;
+use vdev::{Address, VdevError};
 
 use crate::Zio;
 use crate::cache::Key;
@@ -159,7 +159,7 @@ impl Zio {
     async fn write_kept(&self, dva: Dva, kept: Kept, bytes: &Arc<IoBuf>) -> Result<(), VdevError> {
         let written = Written { kept, len: bytes.len(), reopened: self.reopened(dva.vdev) };
         let slices = vec![BufSlice::from(Arc::clone(bytes))];
-        let result = self.vdevs.write(dva.vdev, dva.offset, slices, Durability::Cached).await;
+        let result = self.vdevs.write(Address::now(dva.vdev, dva.offset), slices, Durability::Cached).await;
         self.note_unflushed(dva.vdev);
         if result.is_ok() {
             self.unstable.note((dva.vdev, dva.offset), written);

@@ -23,6 +23,9 @@ pub fn vdev_name(vdev: &VdevInfo, style: NameStyle) -> String {
         (VdevKind::Disk, Some(path)) => disk_name(path, vdev.whole_disk, style),
         (VdevKind::File, Some(path)) => path.clone(),
         (VdevKind::Raidz { parity }, _) => format!("raidz{parity}-{}", vdev.id),
+        (VdevKind::Draid { parity, data, children, spares }, _) => {
+            format!("draid{parity}:{data}d:{children}c:{spares}s-{}", vdev.id)
+        }
         (kind, _) => format!("{}-{}", kind.word(), vdev.id),
     }
 }

@@ -62,7 +62,9 @@ fn value(pool: &PoolInfo, vdev: &VdevInfo, property: &str, exact: bool) -> Optio
         "expandsize" => fact(size(stats.expand_bytes)),
         "fragmentation" => fact(stats.fragmentation.map_or("-".to_owned(), percent)),
         "parity" => fact(match vdev.kind {
-            control::VdevKind::Raidz { parity } => parity.to_string(),
+            control::VdevKind::Raidz { parity } | control::VdevKind::Draid { parity, .. } => {
+                parity.to_string()
+            }
             _ => "0".to_owned(),
         }),
         "path" => fact(vdev.path.clone().unwrap_or_else(|| "-".to_owned())),

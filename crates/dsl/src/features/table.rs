@@ -295,7 +295,7 @@ pub static DEVICE_REMOVAL: Feature = Feature::new(
     "com.delphix:device_removal",
     "device_removal",
     "Top-level vdevs may have been removed.",
-    Support::None,
+    Support::Full,
 )
 .in_label();
 /// Maps of removed vdevs shrink as blocks are freed.
@@ -303,7 +303,7 @@ pub static OBSOLETE_COUNTS: Feature = Feature::new(
     "com.delphix:obsolete_counts",
     "obsolete_counts",
     "Maps of removed vdevs shrink as blocks are freed.",
-    Support::Read,
+    Support::Full,
 )
 .write_only()
 .needs(&["com.delphix:extensible_dataset", "com.delphix:device_removal"]);
@@ -371,7 +371,7 @@ pub static ZSTD_COMPRESS: Feature = Feature::new(
 .needs(&["com.delphix:extensible_dataset"]);
 /// Vdevs may be of type dRAID.
 pub static DRAID: Feature =
-    Feature::new("org.openzfs:draid", "draid", "Vdevs may be of type dRAID.", Support::None).in_label();
+    Feature::new("org.openzfs:draid", "draid", "Vdevs may be of type dRAID.", Support::Read).in_label();
 /// dRAID vdevs may have failure domains.
 pub static DRAID_FAILURE_DOMAINS: Feature = Feature::new(
     "com.seagate:draid_failure_domains",
@@ -433,7 +433,7 @@ pub static RAIDZ_EXPANSION: Feature = Feature::new(
     "org.openzfs:raidz_expansion",
     "raidz_expansion",
     "RAID-Z vdevs may have been widened.",
-    Support::None,
+    Support::Full,
 )
 .in_label();
 /// Deduplication keeps a log and prunes.

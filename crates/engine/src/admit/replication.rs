@@ -28,7 +28,7 @@ impl Redundancy {
     fn of_vdev(vdev: &VdevInfo) -> Option<Self> {
         Some(match vdev.kind {
             VdevKind::Mirror => Self::Mirror(vdev.children.len() as u64),
-            VdevKind::Raidz { parity } => Self::Raidz(u64::from(parity)),
+            VdevKind::Raidz { parity } | VdevKind::Draid { parity, .. } => Self::Raidz(u64::from(parity)),
             VdevKind::File => Self::Single("file"),
             VdevKind::Disk => Self::Single("disk"),
             VdevKind::Replacing | VdevKind::Spare => return vdev.children.first().and_then(Self::of_vdev),

@@ -47,7 +47,8 @@ fn a_run_of_no_length_is_damage() {
 
 #[test]
 fn an_old_mapping_has_no_counts() {
-    let new = MappingPhys { end: 1.into(), bytes_mapped: 2.into(), entries: 3.into(), counts_object: 4.into() };
+    let new =
+        MappingPhys { end: 1.into(), bytes_mapped: 2.into(), entries: 3.into(), counts_object: 4.into() };
     assert_eq!(MappingPhys::decode(new.as_bytes()), Ok(new));
     let old = MappingPhys::decode(&new.as_bytes()[..MAPPING_BYTES_V0]);
     assert_eq!(old, Ok(MappingPhys { counts_object: 0.into(), ..new }));

@@ -5,6 +5,7 @@ use ondisk::Blkptr;
 use ondisk::zil::ZilHeader;
 use units::{ObjsetId, VdevOffset, ZilSeq};
 
+use vdev::Address;
 use zil::{LogLoss, LogWalk, loss_behind};
 
 use crate::Pool;
@@ -47,7 +48,8 @@ impl Pool {
         let range = offset.saturating_sub(reach.bytes()).min(extent)
             ..offset.saturating_add(reach.bytes()).min(extent);
         let read = |from: u64, len: usize| {
-            let read = async move { self.vdevs.read(vdev, VdevOffset::new(from), len, &|_| true).await.ok() };
+            let at = Address::now(vdev, VdevOffset::new(from));
+            let read = async move { self.vdevs.read(at, len, &|_| true).await.ok() };
             Box::pin(read) as BoxFuture<'_, _>
         };
         loss_behind(&read, range, place, newest, header).await

@@ -23,7 +23,7 @@ use futures::future::Shared;
 use ondisk::{Blkptr, Dva};
 use parking_lot::Mutex;
 use units::{VdevId, VdevOffset};
-use vdev::VdevTree;
+use vdev::{Address, VdevTree};
 
 /// Bytes of a span.
 const SPAN_BYTES: u64 = 1 << 20;
@@ -135,7 +135,7 @@ impl LogReader {
         let len = SPAN_BYTES.min(extent - start) as usize;
         let vdevs = Arc::clone(&self.vdevs);
         let read = async move {
-            let read = vdevs.read(vdev, VdevOffset::new(start), len, &|_| true).await;
+            let read = vdevs.read(Address::now(vdev, VdevOffset::new(start)), len, &|_| true).await;
             read.ok().map(Arc::new)
         };
         let reading = (Box::pin(read) as BoxFuture<'static, _>).shared();

@@ -12,7 +12,7 @@
 mod dtl;
 mod kept;
 mod log;
-mod object;
+pub(super) mod object;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,6 +51,8 @@ type Place = (VdevId, MetaslabId);
 struct VdevMaps {
     array: Arc<Dnode>,
     ashift: Ashift,
+    /// What all places on the vdev are multiples of.
+    unit_bytes: u64,
     ms_shift: u32,
     count: u64,
     objects: BTreeMap<MetaslabId, ObjectId>,
@@ -98,6 +100,7 @@ impl SpaceMaps {
         let maps = VdevMaps {
             array,
             ashift: top.ashift(),
+            unit_bytes: top.spread().unit_bytes(top.ashift()),
             ms_shift: config.metaslab_shift as u32,
             count: config.asize >> config.metaslab_shift,
             objects,
@@ -216,7 +219,7 @@ impl SpaceMaps {
     fn place(&self, (vdev, metaslab): Place) -> (Region, Option<ObjectId>) {
         let maps = self.vdevs.lock();
         let maps = maps.get(&vdev).expect("a vdev that allocates has its maps");
-        let start = u64::from(metaslab.get()) << maps.ms_shift;
+        let start = (u64::from(metaslab.get()) << maps.ms_shift).next_multiple_of(maps.unit_bytes);
         (Region { start, ashift: maps.ashift, named: None }, maps.objects.get(&metaslab).copied())
     }
 

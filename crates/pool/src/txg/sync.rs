@@ -31,6 +31,7 @@ use vdev::{LabelSync, VdevError};
 use zerocopy::FromZeros;
 
 use crate::space::maps::{At, record_dtls};
+use crate::space::removed;
 use crate::{Pool, PoolError};
 
 /// Blocks put off that are read back at a time.
@@ -124,6 +125,7 @@ impl Pool {
         for pass in 1..=PASSES_MAX {
             let config = self.config.lock().clone();
             record_dtls(&self.dsl, tx, &config, &self.vdevs).await?;
+            removed::record(&self.dsl, tx, &self.zio, &self.vdevs).await?;
             self.space_maps.record(&at, pass).await?;
             let Some(synced) = self.mos.sync(tx.txg()).await? else { return Ok(()) };
             assert_eq!(

@@ -145,6 +145,11 @@ fn g02_damaged_reads_right_or_not_at_all() {
 }
 
 #[test]
+fn g23_damaged_reads_right_or_not_at_all() {
+    rounds("g23-removed", 9);
+}
+
+#[test]
 fn g10_damaged_reads_right_or_not_at_all() {
     rounds("g10-snapshots-clones", 18);
 }

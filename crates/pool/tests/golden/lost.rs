@@ -91,6 +91,22 @@ fn g06_without_three_devices_is_refused_by_the_name_of_its_vdev() {
 }
 
 #[test]
+fn g25_reads_without_any_one_of_its_devices_or_when_it_is_noise() {
+    for bad in ["a", "b", "c", "d"] {
+        reads_without("g25-expanded", &[bad]);
+        reads_over_noise("g25-expanded", &[bad]);
+    }
+}
+
+#[test]
+fn g26_reads_without_any_one_of_its_devices_or_when_it_is_noise() {
+    for bad in ["a", "b", "c", "d", "e", "f"] {
+        reads_without("g26-draid", &[bad]);
+        reads_over_noise("g26-draid", &[bad]);
+    }
+}
+
+#[test]
 fn g03_reads_from_either_side_of_the_mirror_and_without_its_log() {
     for missing in [["a"].as_slice(), &["b"], &["log"], &["a", "log"]] {
         reads_without("g03-mirror-log", missing);

@@ -30,6 +30,17 @@ fn reads_as_its_manifest_says(name: &str) {
     props::check(&world);
 }
 
+/// What OpenZFS says of a removed vdev is said again key for key.
+#[test]
+fn the_configuration_of_a_removed_vdev_is_kept() {
+    let world = World::golden("g23-removed");
+    let pool = world.import(true).expect("sound");
+    let stored = world.env.block_on(pool.stored_config()).expect("readable");
+    let vdev = |tree: &ondisk::NvList| tree.get_nvlist_array("children").expect("three vdevs")[1].encode();
+    let stored = stored.get_nvlist("vdev_tree").expect("a tree");
+    assert_eq!(vdev(&pool.vdevs().to_nvlist()), vdev(stored));
+}
+
 macro_rules! golden {
     ($($test:ident: $pool:literal;)*) => {
         $(
@@ -56,5 +67,8 @@ golden! {
     g20_special_and_dedup_vdevs: "g20-special-vdev";
     g21_a_device_being_replaced: "g21-replacing";
     g22_a_spare_at_work: "g22-spare";
+    g23_a_vdev_that_was_removed: "g23-removed";
     g24_with_a_checkpoint: "g24-checkpoint";
+    g25_a_raidz_that_was_widened: "g25-expanded";
+    g26_a_draid: "g26-draid";
 }

@@ -23,7 +23,7 @@ async fn scrub(pool: &Pool, id: ObjsetId, root: &ondisk::Blkptr) -> u64 {
 
 #[test]
 fn every_column_of_every_block_is_what_we_compute_and_charges_are_those_of_openzfs() {
-    for name in ["g05-raidz1", "g06-raidz2"] {
+    for name in ["g05-raidz1", "g06-raidz2", "g25-expanded", "g26-draid"] {
         let world = World::golden(name);
         let pool = world.import(true).expect("sound");
         world.env.block_on(async {

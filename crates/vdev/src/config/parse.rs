@@ -7,7 +7,7 @@ use std::sync::Arc;
 use device::Env;
 use ondisk::NvList;
 use ondisk::config::vdev_type;
-use units::{Ashift, Guid, VdevId};
+use units::{Ashift, Guid, ObjectId, Spread, Txg, VdevId};
 
 use super::{OTHER_NAMES, bad, key, missing, number, small};
 use crate::leaf::{LeafConfig, LeafId};
@@ -15,8 +15,15 @@ use crate::node::GroupConfig;
 use crate::spec::raidz;
 use crate::top::{TopConfig, TopId};
 use crate::tree::RootConfig;
-use crate::{Bias, Leaf, LeafKind, Node, NodeKind, Top, VdevAux, VdevError, VdevState};
+use crate::{
+    Bias, Group, Leaf, LeafKind, Node, NodeKind, Removed, RemovedConfig, Shape, Top, VdevAux, VdevError,
+    VdevState,
+};
 
+/// What is told of a raidz that children are being added to: parts of it are dealt out one way, parts the other.
+const RAIDZ_BEING_WIDENED: &str = "raidz being widened";
+/// What is told of a draid that is made of several.
+const DRAID_WITH_DOMAINS: &str = "draid with failure domains";
 /// How deep groups may be nested below a top-level vdev: the deepest that commands make is a spare in a
 /// replacing in a spare in a raidz, and a little more.
 const DEPTH_MAX: usize = 6;
@@ -56,6 +63,7 @@ fn parse_top(env: &Arc<dyn Env>, from: &NvList) -> Result<Top, VdevError> {
     let is_log = from.get_u64(key::IS_LOG).unwrap_or(0) != 0;
     let node = match from.get_str(key::TYPE) {
         Some(vdev_type::HOLE) => Node::Hole,
+        Some(vdev_type::INDIRECT) => Node::Indirect(Arc::new(removed(from)?)),
         _ => Below { env, vdev: id, is_log }.node(from, 0)?,
     };
     let ashift = Ashift::new(small(from, key::ASHIFT)?);
@@ -69,13 +77,23 @@ fn parse_top(env: &Arc<dyn Env>, from: &NvList) -> Result<Top, VdevError> {
         bias: Bias::log(is_log),
         create_txg: from.get_u64(key::CREATE_TXG).unwrap_or(0),
         top_zap: from.get_u64(key::VDEV_TOP_ZAP).unwrap_or(0),
+        expansion_secs: from.get_u64(key::EXPANSION_TIME).unwrap_or(0),
     };
     Ok(Top::new(env.clone(), TopId { id, guid, ashift }, config, node))
 }
 
-/// What the configuration of a raidz has to which children were added: its old blocks are laid out
-/// as if these were not there.
-const WIDENED: [&str; 2] = [key::RAIDZ_EXPANDING, key::RAIDZ_EXPAND_TXGS];
+fn removed(from: &NvList) -> Result<Removed, VdevError> {
+    let previous = from.get_u64(key::PREV_INDIRECT_VDEV).filter(|id| *id != u64::MAX);
+    let previous = previous.map(|id| u32::try_from(id).map_err(|_| bad(format!("vdev {id} was removed"))));
+    Ok(Removed::new(RemovedConfig {
+        guid: Guid::new(number(from, key::GUID)?),
+        mapping: ObjectId::new(number(from, key::INDIRECT_OBJECT)?),
+        births: ObjectId::new(number(from, key::INDIRECT_BIRTHS)?),
+        previous: previous.transpose()?.map(VdevId::new),
+        whole_disk: from.get_u64(key::WHOLE_DISK),
+        non_allocating: from.get_u64(key::NONALLOCATING),
+    }))
+}
 
 /// Reads the nodes of one top-level vdev.
 struct Below<'a> {
@@ -90,9 +108,11 @@ impl Below<'_> {
         let children = match kind {
             vdev_type::FILE => return self.leaf(from, LeafKind::File),
             vdev_type::DISK => return self.leaf(from, LeafKind::Disk),
-            vdev_type::MIRROR | vdev_type::RAIDZ | vdev_type::REPLACING | vdev_type::SPARE => {
-                self.children(from, depth)?
-            }
+            vdev_type::MIRROR
+            | vdev_type::RAIDZ
+            | vdev_type::DRAID
+            | vdev_type::REPLACING
+            | vdev_type::SPARE => self.children(from, depth)?,
             other => return Err(VdevError::UnsupportedKind { kind: other.to_owned() }),
         };
         // The groups that a pool is made of stand at its top, and only there.
@@ -100,7 +120,8 @@ impl Below<'_> {
             vdev_type::REPLACING => NodeKind::Replacing,
             vdev_type::SPARE => NodeKind::Spare,
             _ if depth > 0 => return Err(bad(format!("vdev {} has a {kind} below its top", self.vdev))),
-            vdev_type::RAIDZ => self.raidz(from, children.len())?,
+            vdev_type::RAIDZ => raidz_of(from, children.len())?,
+            vdev_type::DRAID => NodeKind::Draid(draid(from, children.len())?),
             _ => NodeKind::Mirror,
         };
         let config = GroupConfig {
@@ -108,16 +129,8 @@ impl Below<'_> {
             create_txg: from.get_u64(key::CREATE_TXG).unwrap_or(0),
             whole_disk: from.get_u64(key::WHOLE_DISK),
         };
-        Ok(Node::group(kind, config, children))
-    }
-
-    fn raidz(&self, from: &NvList, children: usize) -> Result<NodeKind, VdevError> {
-        if WIDENED.iter().any(|key| from.contains(key)) {
-            return Err(VdevError::UnsupportedKind { kind: "widened raidz".into() });
-        }
-        // Pools older than the key have single parity.
-        let parity = from.get_u64(key::NPARITY).unwrap_or(1);
-        raidz(children, u8::try_from(parity).unwrap_or(u8::MAX))
+        let widened = widened(from, kind, children.len())?;
+        Ok(Node::Group(Arc::new(Group::new(kind, config, children).widened_in(widened))))
     }
 
     fn children(&self, from: &NvList, depth: usize) -> Result<Vec<Node>, VdevError> {
@@ -155,6 +168,42 @@ impl Below<'_> {
         }
         Ok(Node::Leaf(Arc::new(leaf)))
     }
+}
+
+fn raidz_of(from: &NvList, children: usize) -> Result<NodeKind, VdevError> {
+    if from.contains(key::RAIDZ_EXPANDING) {
+        return Err(VdevError::UnsupportedKind { kind: RAIDZ_BEING_WIDENED.into() });
+    }
+    // Pools older than the key have single parity.
+    let parity = from.get_u64(key::NPARITY).unwrap_or(1);
+    raidz(children, u8::try_from(parity).unwrap_or(u8::MAX))
+}
+
+/// The txgs in which children were added to a raidz.
+fn widened(from: &NvList, kind: NodeKind, children: usize) -> Result<Vec<Txg>, VdevError> {
+    let txgs = from.get_u64_array(key::RAIDZ_EXPAND_TXGS).unwrap_or_default();
+    let impossible = || bad(format!("a {kind:?} of {children} children was widened {} times", txgs.len()));
+    match kind {
+        _ if txgs.is_empty() => Ok(Vec::new()),
+        NodeKind::Raidz { parity } => {
+            let spread = Spread::raidz(children, parity).zip(children.checked_sub(txgs.len()));
+            let is_possible = spread.is_some_and(|(spread, first)| spread.widened_from(first).is_some());
+            let is_possible = is_possible && txgs.is_sorted();
+            is_possible.then(|| txgs.iter().copied().map(Txg::new).collect()).ok_or_else(impossible)
+        }
+        _ => Err(impossible()),
+    }
+}
+
+fn draid(from: &NvList, children: usize) -> Result<Shape, VdevError> {
+    if from.contains(key::DRAID_NCHILDREN) {
+        return Err(VdevError::UnsupportedKind { kind: DRAID_WITH_DOMAINS.into() });
+    }
+    let [data, parity, spares, groups] =
+        [key::DRAID_NDATA, key::NPARITY, key::DRAID_NSPARES, key::DRAID_NGROUPS].map(|key| number(from, key));
+    let (data, parity, spares, groups) = (data?, parity?, spares?, groups?);
+    let shape = Shape::new(children as u64, data, parity, spares, groups);
+    shape.ok_or_else(|| bad(format!("draid{parity}:{data}d:{children}c:{spares}s of {groups} groups")))
 }
 
 /// Whose errors took a device out of use may be another system's: it is tried again. Not so a log:

@@ -7,7 +7,7 @@ use ondisk::config::vdev_type;
 
 use super::{OTHER_NAMES, key};
 use crate::leaf::LeafConfig;
-use crate::{Group, Leaf, Node, NodeKind, Top, VdevState, VdevTree};
+use crate::{Group, Leaf, Node, NodeKind, Removed, Shape, Top, VdevState, VdevTree};
 
 /// For which place a configuration is made.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,15 +49,19 @@ fn node_nvlist(node: &Node, id: u64, target: Target, top: Option<&Top>) -> NvLis
     out.add_str(key::TYPE, type_name(node)).add_u64(key::ID, id).add_u64(key::GUID, guid.get());
     let leaf = match node {
         Node::Leaf(leaf) => Some(leaf.config()),
-        Node::Group(_) | Node::Hole => None,
+        Node::Group(_) | Node::Hole | Node::Indirect(_) => None,
     };
     match (node, &leaf) {
         (Node::Group(group), _) => add_group(&mut out, node.kind(), group),
         (_, Some(leaf)) => add_names(&mut out, leaf),
+        (Node::Indirect(removed), _) => add_whole_disk(&mut out, removed.config().whole_disk),
         _ => {}
     }
     if let Some(top) = top {
         add_sizes(&mut out, top);
+    }
+    if let Node::Indirect(removed) = node {
+        add_removed(&mut out, removed);
     }
     add_nonzero(&mut out, key::DTL, leaf.as_ref().map_or(0, |leaf| leaf.dtl_object));
     let create_txg = match node {
@@ -66,12 +70,14 @@ fn node_nvlist(node: &Node, id: u64, target: Target, top: Option<&Top>) -> NvLis
         _ => leaf.as_ref().map_or(0, |leaf| leaf.create_txg),
     };
     add_nonzero(&mut out, key::CREATE_TXG, create_txg);
+    add_nonzero(&mut out, key::EXPANSION_TIME, top.map_or(0, |top| top.config().expansion_secs));
     if target == Target::Mos {
         add_nonzero(&mut out, key::VDEV_LEAF_ZAP, leaf.as_ref().map_or(0, |leaf| leaf.leaf_zap));
         add_nonzero(&mut out, key::VDEV_TOP_ZAP, top.map_or(0, |top| top.config().top_zap));
     }
     match node {
         Node::Hole => _ = out.add_u64(key::IS_HOLE, 1),
+        Node::Indirect(_) => _ = out.add_nvlist_array(key::CHILDREN, Vec::new()),
         Node::Leaf(leaf) => add_health(&mut out, leaf),
         Node::Group(_) => {
             let children = node.children().iter().zip(0..);
@@ -87,6 +93,8 @@ fn type_name(node: &Node) -> &'static str {
         (Node::Leaf(leaf), _) => leaf.kind().name(),
         (_, NodeKind::Mirror) => vdev_type::MIRROR,
         (_, NodeKind::Raidz { .. }) => vdev_type::RAIDZ,
+        (_, NodeKind::Draid(_)) => vdev_type::DRAID,
+        (_, NodeKind::Indirect) => vdev_type::INDIRECT,
         (_, NodeKind::Replacing) => vdev_type::REPLACING,
         (_, NodeKind::Spare) => vdev_type::SPARE,
         (_, NodeKind::Hole | NodeKind::Leaf) => vdev_type::HOLE,
@@ -94,10 +102,39 @@ fn type_name(node: &Node) -> &'static str {
 }
 
 fn add_group(out: &mut NvList, kind: NodeKind, group: &Group) {
-    if let NodeKind::Raidz { parity } = kind {
-        out.add_u64(key::NPARITY, parity.into());
+    match kind {
+        NodeKind::Raidz { parity } => _ = out.add_u64(key::NPARITY, parity.into()),
+        NodeKind::Draid(shape) => add_draid(out, &shape),
+        _ => {}
     }
-    if let Some(whole_disk) = group.config().whole_disk {
+    if !group.widened().is_empty() {
+        let txgs = group.widened().iter().map(|txg| txg.get()).collect();
+        out.add_u64_array(key::RAIDZ_EXPAND_TXGS, txgs);
+    }
+    add_whole_disk(out, group.config().whole_disk);
+}
+
+fn add_draid(out: &mut NvList, shape: &Shape) {
+    out.add_u64(key::NPARITY, shape.parity() as u64)
+        .add_u64(key::DRAID_NDATA, shape.data() as u64)
+        .add_u64(key::DRAID_NSPARES, shape.spares() as u64)
+        .add_u64(key::DRAID_NGROUPS, shape.groups());
+}
+
+fn add_removed(out: &mut NvList, removed: &Removed) {
+    let config = removed.config();
+    if let Some(non_allocating) = config.non_allocating {
+        out.add_u64(key::NONALLOCATING, non_allocating);
+    }
+    out.add_u64(key::INDIRECT_OBJECT, config.mapping.get())
+        .add_u64(key::INDIRECT_BIRTHS, config.births.get());
+    if let Some(previous) = config.previous {
+        out.add_u64(key::PREV_INDIRECT_VDEV, previous.get().into());
+    }
+}
+
+fn add_whole_disk(out: &mut NvList, whole_disk: Option<u64>) {
+    if let Some(whole_disk) = whole_disk {
         out.add_u64(key::WHOLE_DISK, whole_disk);
     }
 }
@@ -116,9 +153,7 @@ fn add_names(out: &mut NvList, config: &LeafConfig) {
     for (name, value) in OTHER_NAMES.iter().zip(&config.other_names) {
         add_text(out, name, value.as_deref());
     }
-    if let Some(whole_disk) = config.whole_disk {
-        out.add_u64(key::WHOLE_DISK, whole_disk);
-    }
+    add_whole_disk(out, config.whole_disk);
     add_nonzero(out, key::IS_SPARE, config.is_spare.into());
 }
 

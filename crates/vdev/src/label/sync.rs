@@ -53,7 +53,7 @@ impl VdevTree {
         let dirty = sync.dirty.union(&self.changed()).copied().collect::<BTreeSet<_>>();
         let dirty: Vec<_> = dirty.iter().filter_map(|id| self.top(*id).ok()).collect();
         self.write_configs(sync, &dirty, Half::Even).await?;
-        let targets = if dirty.is_empty() { self.uberblock_targets(sync) } else { self.tops() };
+        let targets = if dirty.is_empty() { self.uberblock_targets(sync) } else { self.tops_with_devices() };
         write_uberblocks(sync, &targets).await?;
         self.write_configs(sync, &dirty, Half::Odd).await
     }
@@ -73,8 +73,8 @@ impl VdevTree {
 
     /// A few data vdevs, others each txg.
     fn uberblock_targets(&self, sync: &LabelSync<'_>) -> Vec<Arc<Top>> {
-        let mut data: Vec<_> =
-            self.tops().into_iter().filter(|top| !top.is_log() && top.state().0.is_usable()).collect();
+        let tops = self.tops_with_devices().into_iter();
+        let mut data: Vec<_> = tops.filter(|top| !top.is_log() && top.state().0.is_usable()).collect();
         if !data.is_empty() {
             let turn = usize::try_from(sync.uberblock.txg().get() % data.len() as u64).unwrap_or(0);
             data.rotate_left(turn);

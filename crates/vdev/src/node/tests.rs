@@ -53,17 +53,17 @@ impl Nested {
 
     pub(crate) fn write(&self, at: u64, bytes: &[u8]) -> Result<(), VdevError> {
         let slices = vec![BufSlice::from(IoBuf::copy_of(bytes))];
-        block_on(self.tree.write(VDEV, VdevOffset::new(at), slices, Durability::Cached))
+        block_on(self.tree.write(Address::now(VDEV, VdevOffset::new(at)), slices, Durability::Cached))
     }
 
     pub(crate) fn read(&self, at: u64, bytes: &[u8]) -> Result<IoBuf, VdevError> {
         let is_right = |read: &[u8]| read == bytes;
-        block_on(self.tree.read(VDEV, VdevOffset::new(at), bytes.len(), &is_right))
+        block_on(self.tree.read(Address::now(VDEV, VdevOffset::new(at)), bytes.len(), &is_right))
     }
 
     pub(crate) fn scrub(&self, at: u64, bytes: &[u8]) -> Result<usize, VdevError> {
         let is_right = |read: &[u8]| read == bytes;
-        block_on(self.tree.scrub(VDEV, VdevOffset::new(at), bytes.len(), &is_right))
+        block_on(self.tree.scrub(Address::now(VDEV, VdevOffset::new(at)), bytes.len(), &is_right))
     }
 }
 

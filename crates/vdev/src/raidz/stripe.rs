@@ -9,6 +9,7 @@
 //! ```
 //! A child that is a mirror while a device is replaced or a spare stands in has several copies of its
 //! column. One is believed at a time, the best first; the others come into play where they differ.
+//! A block of several stripes ([`Layout`]) is doubted child by child: whoever is left out of one is left out of all.
 //!
 //! Only the checksum of the whole block tells right from wrong, so a column that is wrong and does
 //! not say so is found by leaving out each in turn. Once the block is right, so is every column
@@ -23,7 +24,7 @@ use std::collections::BTreeSet;
 use codec::parity::{Known, Lost, PARITIES_MAX, generate, reconstruct};
 use device::{BufSlice, IoBuf};
 
-use super::map::Column;
+use super::map::{Column, Layout};
 use crate::VdevError;
 
 /// What is known of a column.
@@ -52,32 +53,33 @@ impl Held {
 const CHOICES_MAX: usize = 64;
 
 /// The columns of a block and what was found in them.
-pub(super) struct Stripe<'a> {
-    columns: &'a [Column],
-    /// How many of the first of them are parity.
-    parity: usize,
+pub(super) struct Stripes<'a> {
+    layout: &'a Layout,
     /// For each column what the copies of it say, the best first.
     held: Vec<Vec<Held>>,
     /// Which copy of each column is believed.
     chosen: Vec<usize>,
 }
 
-impl<'a> Stripe<'a> {
-    pub(super) fn new(columns: &'a [Column], parity: usize, held: Vec<Vec<Held>>) -> Self {
-        assert_eq!(columns.len(), held.len(), "something is known of each column, be it nothing");
+impl<'a> Stripes<'a> {
+    pub(super) fn new(layout: &'a Layout, held: Vec<Vec<Held>>) -> Self {
+        assert_eq!(layout.columns.len(), held.len(), "something is known of each column, be it nothing");
         let first_there = |copies: &Vec<Held>| copies.iter().position(|held| held.bytes().is_some());
         let chosen = held.iter().map(|copies| first_there(copies).unwrap_or(0)).collect();
-        Self { columns, parity, held, chosen }
+        Self { layout, held, chosen }
     }
 
     /// What the copy of a column says that is believed.
     fn bytes(&self, column: usize) -> Option<&[u8]> {
+        if self.layout.columns[column].len == 0 {
+            return Some(&[]);
+        }
         self.held[column].get(self.chosen[column]).and_then(Held::bytes)
     }
 
     /// Which copy of a column is believed; `None` when there is none.
     pub(super) fn chosen(&self, column: usize) -> Option<usize> {
-        self.bytes(column).map(|_| self.chosen[column])
+        self.bytes(column).map(|_| self.chosen[column]).filter(|copy| *copy < self.held[column].len())
     }
 
     /// For each column the copies that say different things, the one that is believed now first.
@@ -93,7 +95,7 @@ impl<'a> Stripe<'a> {
             }
             different
         };
-        (0..self.columns.len()).map(of).collect()
+        (0..self.held.len()).map(of).collect()
     }
 
     /// Believes the next set of copies, with `at` as odometer; false when all have been believed.
@@ -108,8 +110,8 @@ impl<'a> Stripe<'a> {
         false
     }
 
-    /// The first block that `is_right`: with the best copy of each column, leaving out those in `first`, then
-    /// nothing, then ever more; then with other copies.
+    /// The first block that `is_right`: with the best copy of each column, leaving out the children in `first`, then
+    /// nobody, then ever more; then with other copies.
     pub(super) fn search(&mut self, first: &[usize], is_right: impl Fn(&[u8]) -> bool) -> Option<IoBuf> {
         let alternatives = self.alternatives();
         let mut at = vec![0; alternatives.len()];
@@ -124,40 +126,54 @@ impl<'a> Stripe<'a> {
         None
     }
 
-    /// The block if the columns in `doubted` are left out; `None` when the rest is too little.
+    /// The block if the children in `doubted` are left out; `None` when the rest is too little.
     pub(super) fn without(&self, doubted: &[usize]) -> Option<IoBuf> {
-        let believed = |index: &usize| !doubted.contains(index) && self.bytes(*index).is_some();
-        let lost: Vec<_> = (self.parity..self.columns.len()).filter(|index| !believed(index)).collect();
-        let known = (0..self.parity).filter(believed);
-        let known = known.map(|parity| Known { parity, bytes: self.bytes(parity).unwrap_or_default() });
-        let known: Vec<_> = known.take(lost.len()).collect();
-        if known.len() < lost.len() {
-            return None;
-        }
-        Some(self.assembled(&lost, &known))
-    }
-
-    fn assembled(&self, lost: &[usize], known: &[Known<'_>]) -> IoBuf {
-        let mut block = IoBuf::zeroed(self.columns[self.parity..].iter().map(|column| column.len).sum());
-        let mut places = Vec::with_capacity(lost.len());
-        let mut data: Vec<&[u8]> = Vec::with_capacity(self.columns.len());
-        let mut rest: &mut [u8] = &mut block;
-        for (index, column) in self.columns.iter().enumerate().skip(self.parity) {
-            let (bytes, behind) = rest.split_at_mut(column.len);
-            rest = behind;
-            match self.bytes(index).filter(|_| !lost.contains(&index)) {
-                Some(held) => {
-                    bytes.copy_from_slice(held);
-                    data.push(held);
-                }
-                None => {
-                    places.push(Lost { index: index - self.parity, bytes });
-                    data.push(&[]);
+        let mut block = IoBuf::zeroed(self.layout.data_bytes());
+        for start in (0..self.held.len()).step_by(self.layout.width) {
+            let (lost, known) = self.used(start, doubted)?;
+            let found = self.lost(start, &lost, &known);
+            for (index, column) in self.layout.data_of(start) {
+                let place = &mut block[column.at..column.at + column.len];
+                match lost.iter().position(|lost| *lost == index) {
+                    Some(at) => place.copy_from_slice(&found[at]),
+                    None => place.copy_from_slice(self.bytes(index).unwrap_or_default()),
                 }
             }
         }
-        reconstruct(&mut places, &data, known);
-        block
+        Some(block)
+    }
+
+    /// The data columns of the stripe from `start` on that are missing if the children in `doubted` are left out, and
+    /// the parity that makes up for them; `None` when there is too little.
+    fn used(&self, start: usize, doubted: &[usize]) -> Option<(Vec<usize>, Vec<usize>)> {
+        let believed = |index: &usize| {
+            let column = &self.layout.columns[*index];
+            column.len == 0 || (!doubted.contains(&column.child) && self.bytes(*index).is_some())
+        };
+        let data = self.layout.data_of(start).map(|(index, _)| index);
+        let lost: Vec<usize> = data.filter(|index| !believed(index)).collect();
+        let known = (start..start + self.layout.parity).filter(believed);
+        let known: Vec<usize> = known.take(lost.len()).collect();
+        (known.len() == lost.len()).then_some((lost, known))
+    }
+
+    /// The lost columns of a stripe, computed.
+    fn lost(&self, start: usize, lost: &[usize], known: &[usize]) -> Vec<Vec<u8>> {
+        let mut found: Vec<_> = lost.iter().map(|index| vec![0; self.layout.columns[*index].len]).collect();
+        let first = start + self.layout.parity;
+        let held = |(index, _): (usize, &Column)| match lost.contains(&index) {
+            true => &[],
+            false => self.bytes(index).unwrap_or_default(),
+        };
+        let data: Vec<&[u8]> = self.layout.data_of(start).map(held).collect();
+        let known = known
+            .iter()
+            .map(|index| Known { parity: index - start, bytes: self.bytes(*index).unwrap_or_default() });
+        let places = lost.iter().zip(&mut found);
+        let mut places: Vec<_> =
+            places.map(|(index, bytes)| Lost { index: index - first, bytes: &mut bytes[..] }).collect();
+        reconstruct(&mut places, &data, &known.collect::<Vec<_>>());
+        found
     }
 
     /// What the last of the silent children said instead.
@@ -172,8 +188,7 @@ impl<'a> Stripe<'a> {
         let mut tried = BTreeSet::new();
         let mut attempt = |doubted: &[usize]| {
             // Which parity is left out does not matter where none of it is used.
-            let essential: Vec<_> = self.essential(doubted);
-            if !tried.insert(essential) {
+            if !tried.insert(self.essential(doubted)?) {
                 return None;
             }
             self.without(doubted).filter(|block| is_right(block))
@@ -181,25 +196,32 @@ impl<'a> Stripe<'a> {
         if let Some(block) = attempt(first) {
             return Some(block);
         }
-        let there: Vec<_> = (0..self.columns.len()).filter(|index| self.bytes(*index).is_some()).collect();
-        let spare = (there.len() + self.parity).saturating_sub(self.columns.len());
-        (0..=spare.min(PARITIES_MAX)).find_map(|size| choose(&there, size, &mut Vec::new(), &mut attempt))
+        let there: BTreeSet<usize> = self.there().map(|(_, column)| column.child).collect();
+        let there: Vec<usize> = there.into_iter().collect();
+        let at_most = self.layout.parity.min(PARITIES_MAX);
+        (0..=at_most).find_map(|size| choose(&there, size, &mut Vec::new(), &mut attempt))
     }
 
-    /// What makes one attempt differ from another: the data columns left out, and the parity used.
-    fn essential(&self, doubted: &[usize]) -> Vec<usize> {
-        let believed = |index: &usize| !doubted.contains(index) && self.bytes(*index).is_some();
-        let mut essential: Vec<_> =
-            (self.parity..self.columns.len()).filter(|index| !believed(index)).collect();
-        let lost = essential.len();
-        essential.extend((0..self.parity).filter(believed).take(lost));
-        essential
+    /// The columns that somebody says something of.
+    fn there(&self) -> impl Iterator<Item = (usize, &Column)> {
+        self.layout.columns.iter().enumerate().filter(|(index, _)| self.bytes(*index).is_some())
+    }
+
+    /// What makes one attempt differ from another: the data columns left out, and the parity used. `None` when
+    /// there is too little.
+    fn essential(&self, doubted: &[usize]) -> Option<Vec<usize>> {
+        let mut essential = Vec::new();
+        for start in (0..self.held.len()).step_by(self.layout.width) {
+            let (lost, known) = self.used(start, doubted)?;
+            essential.extend(lost.into_iter().chain(known));
+        }
+        Some(essential)
     }
 
     /// Copies of columns that do not hold what the right block puts there: those that say something
     /// else, and those that say nothing though they were asked.
     pub(super) fn judge(&self, block: BufSlice) -> Judgement {
-        let right = encode(self.columns, self.parity, block);
+        let right = encode(self.layout, &block);
         let mut judgement = Judgement { wrong: Vec::new(), silent: Vec::new(), right };
         for (column, (copies, right)) in self.held.iter().zip(&judgement.right).enumerate() {
             for (copy, held) in copies.iter().enumerate() {
@@ -225,19 +247,18 @@ pub(super) struct Judgement {
 }
 
 /// What a block puts into its columns.
-pub(super) fn encode(columns: &[Column], parity: usize, block: BufSlice) -> Vec<BufSlice> {
-    let mut start = 0;
-    let ranges = columns[parity..].iter().map(|column| {
-        start += column.len;
-        start - column.len..start
-    });
-    let ranges: Vec<_> = ranges.collect();
-    let columns_end = ranges.last().map_or(0, |range| range.end);
-    assert_eq!(columns_end, block.bytes().len(), "the data columns are the block");
-    let data: Vec<&[u8]> = ranges.iter().map(|range| &block.bytes()[range.clone()]).collect();
-    let mut sums: Vec<IoBuf> = columns[..parity].iter().map(|column| IoBuf::zeroed(column.len)).collect();
-    generate(&mut sums.iter_mut().map(|sum| &mut sum[..]).collect::<Vec<_>>(), &data);
-    let data = ranges.into_iter().map(|range| block.part(range));
+pub(super) fn encode(layout: &Layout, block: &BufSlice) -> Vec<BufSlice> {
+    assert_eq!(layout.data_bytes(), block.bytes().len(), "the data columns are the block");
+    layout.stripes().flat_map(|columns| encode_stripe(columns, layout.parity, block)).collect()
+}
+
+fn encode_stripe(columns: &[Column], parity: usize, block: &BufSlice) -> Vec<BufSlice> {
+    let (sums, data) = columns.split_at(parity);
+    let range = |column: &Column| column.at..column.at + column.len;
+    let held: Vec<&[u8]> = data.iter().map(|column| &block.bytes()[range(column)]).collect();
+    let mut sums: Vec<IoBuf> = sums.iter().map(|column| IoBuf::zeroed(column.len)).collect();
+    generate(&mut sums.iter_mut().map(|sum| &mut sum[..]).collect::<Vec<_>>(), &held);
+    let data = data.iter().map(|column| block.part(range(column)));
     sums.into_iter().map(BufSlice::from).chain(data).collect()
 }
 

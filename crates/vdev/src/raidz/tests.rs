@@ -5,7 +5,7 @@ use device::{BufSlice, Device, Durability, FaultOp, IoBuf};
 use futures::executor::block_on;
 use units::{Ashift, LeafOffset, Psize, Spread, VdevId, VdevOffset};
 
-use super::map::{Column, columns};
+use super::map::{Column, Layout, layout};
 use crate::tests::world::World;
 use crate::*;
 
@@ -35,23 +35,23 @@ impl Case {
 
     fn write(&self) -> Result<(), VdevError> {
         let slices = vec![BufSlice::from(IoBuf::copy_of(&self.block))];
-        block_on(self.tree.write(VDEV, self.offset, slices, Durability::Cached))
+        block_on(self.tree.write(Address::now(VDEV, self.offset), slices, Durability::Cached))
     }
 
     fn read(&self) -> Result<IoBuf, VdevError> {
         let verify = |bytes: &[u8]| bytes == self.block;
-        block_on(self.tree.read(VDEV, self.offset, self.block.len(), &verify))
+        block_on(self.tree.read(Address::now(VDEV, self.offset), self.block.len(), &verify))
     }
 
     fn scrub(&self) -> Result<usize, VdevError> {
         let verify = |bytes: &[u8]| bytes == self.block;
-        block_on(self.tree.scrub(VDEV, self.offset, self.block.len(), &verify))
+        block_on(self.tree.scrub(Address::now(VDEV, self.offset), self.block.len(), &verify))
     }
 
     fn columns(&self) -> Vec<Column> {
         let top = &self.tree.tops()[0];
         let whole = top.ashift().round_up(self.block.len() as u64);
-        columns(top.spread(), top.ashift(), self.offset, whole)
+        layout(top.spread(), top.leaves().len(), top.ashift(), self.offset, whole).columns
     }
 
     /// Writes noise over a child's column; says whether it has one.
@@ -102,27 +102,75 @@ fn cases() -> impl Iterator<Item = Case> {
 #[test]
 fn a_block_is_dealt_out_as_the_theory_draws_it() {
     let spread = Spread::raidz(5, 1).expect("possible");
-    let found = columns(spread, Ashift::new(9), VdevOffset::new(12 << 9), 7 << 9);
-    let expected = [(2, 2, 2), (3, 2, 2), (4, 2, 2), (0, 3, 2), (1, 3, 1)];
-    let expected = expected.map(|(child, row, sectors): (usize, u64, usize)| Column {
-        child,
-        offset: VdevOffset::new(row << 9),
-        len: sectors << 9,
-    });
-    assert_eq!(found, expected);
+    let at = |children| layout(spread, children, Ashift::new(9), VdevOffset::new(12 << 9), 7 << 9);
+    let column = |(child, row, sectors, at): (usize, u64, usize, usize)| {
+        let offset = VdevOffset::new(row << 9);
+        Column { child, offset, len: sectors << 9, at: at << 9 }
+    };
+    let one = [(2, 2, 2, 0), (3, 2, 2, 0), (4, 2, 2, 2), (0, 3, 2, 4), (1, 3, 1, 6)];
+    assert_eq!(at(5), Layout { columns: one.map(column).to_vec(), width: 5, parity: 1 });
+    let first = [(0, 2, 1, 0), (1, 2, 1, 0), (2, 2, 1, 2), (3, 2, 1, 4), (4, 2, 1, 6)];
+    let second = [(5, 2, 1, 1), (0, 3, 1, 1), (1, 3, 1, 3), (2, 3, 1, 5), (3, 3, 0, 7)];
+    let widened = first.into_iter().chain(second).map(column).collect();
+    assert_eq!(at(6), Layout { columns: widened, width: 5, parity: 1 });
 }
 
 #[test]
 fn parity_and_first_data_change_places_in_every_second_mib_of_single_parity() {
     let at = |parity, offset| {
         let spread = Spread::raidz(4, parity).expect("possible");
-        let found = columns(spread, Ashift::new(12), VdevOffset::new(offset), 3 << 12);
-        found.iter().map(|column| column.child).collect::<Vec<_>>()
+        let found = layout(spread, 4, Ashift::new(12), VdevOffset::new(offset), 3 << 12);
+        found.columns.iter().map(|column| column.child).collect::<Vec<_>>()
     };
     assert_eq!(at(1, 0), [0, 1, 2, 3]);
     assert_eq!(at(1, 1 << 20), [1, 0, 2, 3]);
     assert_eq!(at(1, 2 << 20), [0, 1, 2, 3]);
     assert_eq!(at(2, 1 << 20), [0, 1, 2, 3]);
+}
+
+/// Raidz of several widths, what they were widened to, and blocks on them.
+fn widened() -> impl Iterator<Item = (Spread, usize, VdevOffset, u64)> {
+    let shapes = [(2, 1, 3), (3, 1, 4), (3, 1, 7), (4, 2, 5), (5, 3, 6), (200, 3, 255)];
+    shapes.into_iter().flat_map(|(before, parity, children)| {
+        let spread = Spread::raidz(before, parity).expect("possible");
+        let blocks = [(0, 1), (7, 2), (11, 3), (2048 + 5, 8), (5, 13), (4095, 256), (77, 601)];
+        blocks
+            .into_iter()
+            .map(move |(at, sectors): (u64, u64)| (spread, children, VdevOffset::new(at << 9), sectors << 9))
+    })
+}
+
+#[test]
+fn a_widened_raidz_has_every_sector_where_it_was_in_their_order() {
+    // Each sector by its number in the order of all, with what it holds of the block; parity holds nothing.
+    let sectors = |found: &Layout, children: usize| -> BTreeSet<(u64, Option<usize>)> {
+        let numbered = found.columns.iter().enumerate().flat_map(|(index, column)| {
+            (0..column.len >> 9).map(move |row| {
+                let number =
+                    ((column.offset.get() >> 9) + row as u64) * children as u64 + column.child as u64;
+                (number, (index % found.width >= found.parity).then_some((column.at >> 9) + row))
+            })
+        });
+        numbered.collect()
+    };
+    let ashift = Ashift::new(9);
+    for (spread, children, offset, len) in widened() {
+        let before = layout(spread, spread.children(), ashift, offset, len);
+        let after = layout(spread, children, ashift, offset, len);
+        let (before, after) = (sectors(&before, spread.children()), sectors(&after, children));
+        assert_eq!(before, after, "{spread:?} to {children} at {offset}, {len} bytes");
+    }
+}
+
+#[test]
+fn no_child_has_two_columns_of_a_stripe() {
+    for (spread, children, offset, len) in widened() {
+        let found = layout(spread, children, Ashift::new(9), offset, len);
+        for stripe in found.stripes() {
+            let on: BTreeSet<_> = stripe.iter().map(|column| column.child).collect();
+            assert_eq!(on.len(), stripe.len(), "{spread:?} to {children} at {offset}, {len} bytes");
+        }
+    }
 }
 
 #[test]
@@ -131,7 +179,8 @@ fn columns_of_neighbours_meet_without_overlap() {
         let (spread, ashift) = (Spread::raidz(children, parity).expect("possible"), Ashift::new(9));
         let (mut sector, mut taken) = (1_000_u64, BTreeSet::new());
         for sectors in 1..70 {
-            let columns = columns(spread, ashift, VdevOffset::new(sector << 9), sectors << 9);
+            let columns =
+                layout(spread, children, ashift, VdevOffset::new(sector << 9), sectors << 9).columns;
             let data: usize = columns[usize::from(parity)..].iter().map(|column| column.len).sum();
             assert_eq!(data as u64, sectors << 9);
             let on: BTreeSet<_> = columns.iter().map(|column| column.child).collect();
@@ -293,7 +342,8 @@ fn a_child_that_was_away_is_read_last_and_healed_without_blame() {
     case.write().expect("degraded");
     away.set_state(VdevState::Online, VdevAux::None);
     // Nobody checks: still the new bytes come, not the child's old ones.
-    let blindly = block_on(case.tree.read(VDEV, case.offset, old.len(), &|_| true)).expect("three");
+    let blindly =
+        block_on(case.tree.read(Address::now(VDEV, case.offset), old.len(), &|_| true)).expect("three");
     assert_eq!(&blindly[..], &case.block);
     assert_eq!(case.scrub().expect("three are right"), 1);
     assert_eq!(case.scrub().expect("all are right"), 0);
@@ -303,7 +353,8 @@ fn a_child_that_was_away_is_read_last_and_healed_without_blame() {
 #[test]
 fn a_probe_gives_what_there_is_and_blames_nobody() {
     let case = Case::new(3, 1, 12, 0, 12 << 10);
-    let probe = |right: bool| block_on(case.tree.probe(VDEV, case.offset, 12 << 10, &|_| right));
+    let probe =
+        |right: bool| block_on(case.tree.probe(Address::now(VDEV, case.offset), 12 << 10, &|_| right));
     assert_eq!(&probe(false).expect("any bytes")[..], &case.block);
     case.leaf(1).set_state(VdevState::Unavail, VdevAux::OpenFailed);
     assert_eq!(&probe(false).expect("computed")[..], &case.block);
@@ -317,7 +368,8 @@ fn slices_are_joined_and_stable_writes_pass_through() {
     let case = Case::new(4, 2, 12, 40 << 12, 9000);
     let halves = [&case.block[..5000], &case.block[5000..]].map(|half| BufSlice::from(IoBuf::copy_of(half)));
     let case = Case { offset: VdevOffset::new(80 << 12), ..case };
-    block_on(case.tree.write(VDEV, case.offset, halves.to_vec(), Durability::Stable)).expect("all children");
+    block_on(case.tree.write(Address::now(VDEV, case.offset), halves.to_vec(), Durability::Stable))
+        .expect("all children");
     assert_eq!(&case.read().expect("healthy")[..], &case.block);
     assert_eq!(case.scrub().expect("healthy"), 0);
 }
@@ -327,7 +379,8 @@ fn the_end_of_a_raidz_is_guarded() {
     let case = Case::new(3, 1, 9, 0, 512);
     let asize = case.tree.tops()[0].config().asize;
     assert_eq!(asize, 3 * leaf_asize(SIZE));
-    let read = |offset, len| block_on(case.tree.read(VDEV, VdevOffset::new(offset), len, &|_| true));
+    let read =
+        |offset, len| block_on(case.tree.read(Address::now(VDEV, VdevOffset::new(offset)), len, &|_| true));
     read(asize - 1024, 512).expect("the last block there can be");
     for (offset, len) in [(asize - 1024, 513), (asize - 512, 512), (asize, 512), (u64::MAX, 1 << 20)] {
         assert!(matches!(read(offset, len), Err(VdevError::OutOfRange { .. })), "{offset}, {len}");

@@ -103,7 +103,8 @@ fn a_write_in_the_old_shape_forbids_a_repair_in_the_new_one() {
     let claim = old_shape.ledger.places.claim(0..2048);
     assert!(claim.begin());
     let slices = vec![BufSlice::from(IoBuf::copy_of(&BLOCK))];
-    let mut write = Box::pin(nested.tree.write(VDEV, VdevOffset::new(0), slices, Durability::Cached));
+    let mut write =
+        Box::pin(nested.tree.write(Address::now(VDEV, VdevOffset::new(0)), slices, Durability::Cached));
     assert!((&mut write).now_or_never().is_none(), "the repair is under way");
     drop(claim);
     block_on(write).expect("all are there");

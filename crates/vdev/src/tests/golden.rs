@@ -70,8 +70,11 @@ fn check_root_block(tree: &VdevTree, uberblock: &ondisk::UberblockPhys) {
     for dva in bp.dvas() {
         let verify =
             |bytes: &[u8]| codec::checksum(ondisk::ChecksumKind::Fletcher4, bytes, None) == Ok(bp.checksum());
-        block_on(tree.read(dva.vdev, dva.offset, len, &verify)).expect("the MOS");
-        assert_eq!(block_on(tree.scrub(dva.vdev, dva.offset, len, &verify)).expect("all of it"), 0);
+        block_on(tree.read(Address::now(dva.vdev, dva.offset), len, &verify)).expect("the MOS");
+        assert_eq!(
+            block_on(tree.scrub(Address::now(dva.vdev, dva.offset), len, &verify)).expect("all of it"),
+            0
+        );
     }
 }
 
@@ -94,7 +97,10 @@ fn a_raidz_made_by_openzfs_is_laid_out_as_we_lay_it_out() {
 #[test]
 fn a_label_made_by_openzfs_is_generated_again_key_for_key() {
     let raidz = RAIDZ.iter().map(|(name, files, _)| super::golden::pool(name, files));
-    std::iter::once(mirror_log()).chain(raidz).for_each(|(world, pool)| check_labels(&world, &pool));
+    let widened = pool("g25-expanded", &["a.img", "b.img", "c.img", "d.img"]);
+    let draid = pool("g26-draid", &["a.img", "b.img", "c.img", "d.img", "e.img", "f.img", "l.img"]);
+    let all = [mirror_log(), widened, draid].into_iter().chain(raidz);
+    all.for_each(|(world, pool)| check_labels(&world, &pool));
 }
 
 fn check_labels(world: &Arc<World>, pool: &Candidate) {

@@ -25,17 +25,17 @@ fn mirror() -> (Arc<World>, VdevTree) {
 
 fn write(tree: &VdevTree, byte: u8) -> Result<(), VdevError> {
     let slices = vec![BufSlice::from(IoBuf::copy_of(&[byte; 4096]))];
-    block_on(tree.write(VdevId::new(0), PLACE, slices, Durability::Cached))
+    block_on(tree.write(Address::now(VdevId::new(0), PLACE), slices, Durability::Cached))
 }
 
 fn read(tree: &VdevTree, byte: u8) -> Result<IoBuf, VdevError> {
     let verify = |bytes: &[u8]| bytes.iter().all(|found| *found == byte);
-    block_on(tree.read(VdevId::new(0), PLACE, 4096, &verify))
+    block_on(tree.read(Address::now(VdevId::new(0), PLACE), 4096, &verify))
 }
 
 /// Reads without asking what it is.
 fn read_blindly(tree: &VdevTree) -> u8 {
-    block_on(tree.read(VdevId::new(0), PLACE, 4096, &|_| true)).expect("a child")[0]
+    block_on(tree.read(Address::now(VdevId::new(0), PLACE), 4096, &|_| true)).expect("a child")[0]
 }
 
 fn on_disk(world: &World, path: &str) -> u8 {
@@ -211,13 +211,13 @@ fn short_blocks_fill_whole_sectors_and_ends_are_guarded() {
     };
     let tree = block_on(VdevTree::create(world.env(), &[spec])).expect("a device");
     let slices = vec![BufSlice::from(IoBuf::copy_of(&[5; 512])), BufSlice::from(IoBuf::copy_of(&[6; 512]))];
-    block_on(tree.write(VdevId::new(0), PLACE, slices, Durability::Stable)).expect("written");
-    let got = block_on(tree.read(VdevId::new(0), PLACE, 1024, &|_| true)).expect("read");
+    block_on(tree.write(Address::now(VdevId::new(0), PLACE), slices, Durability::Stable)).expect("written");
+    let got = block_on(tree.read(Address::now(VdevId::new(0), PLACE), 1024, &|_| true)).expect("read");
     assert_eq!((got.len(), got[511], got[512]), (1024, 5, 6));
     assert_eq!(tree.leaves()[0].stats().snapshot().write.bytes, 4096);
     let end = VdevOffset::new(tree.tops()[0].config().asize);
     for offset in [end, VdevOffset::new(u64::MAX)] {
-        let outside = block_on(tree.read(VdevId::new(0), offset, 512, &|_| true));
+        let outside = block_on(tree.read(Address::now(VdevId::new(0), offset), 512, &|_| true));
         assert!(matches!(outside, Err(VdevError::OutOfRange { .. })));
     }
 }
@@ -227,7 +227,7 @@ fn a_probe_prefers_the_right_copy_and_blames_nobody_when_there_is_none() {
     let (world, tree) = mirror();
     let probe = |byte: u8| {
         let verify = move |bytes: &[u8]| bytes.iter().all(|found| *found == byte);
-        block_on(tree.probe(VdevId::new(0), PLACE, 4096, &verify)).map(|buf| buf[0])
+        block_on(tree.probe(Address::now(VdevId::new(0), PLACE), 4096, &verify)).map(|buf| buf[0])
     };
     assert_eq!(probe(9).expect("zeros"), 0);
     write(&tree, 9).expect("both");
@@ -248,7 +248,7 @@ fn a_scrub_looks_at_every_child_and_repairs_it() {
     write(&tree, 4).expect("both");
     let scrub = || {
         let verify = |bytes: &[u8]| bytes.iter().all(|found| *found == 4);
-        block_on(tree.scrub(VdevId::new(0), PLACE, 4096, &verify))
+        block_on(tree.scrub(Address::now(VdevId::new(0), PLACE), 4096, &verify))
     };
     assert_eq!(scrub().expect("both are right"), 0);
     for path in ["a", "b"] {

@@ -355,12 +355,12 @@ fn unknown_kinds_of_vdevs_are_refused_by_name() {
     let tree = made(&world);
     let mut config = tree.to_nvlist();
     let mut children = config.get_nvlist_array("children").expect("children").to_vec();
-    children[0].add_str("type", "draid");
+    children[0].add_str("type", "dspare");
     config.add_nvlist_array("children", children);
     let paths = BTreeMap::new();
     let spec = OpenSpec { vdev_tree: &config, paths: &paths, mode: OpenMode::ReadOnly };
     match block_on(VdevTree::open(world.env(), &spec)) {
-        Err(VdevError::UnsupportedKind { kind }) => assert_eq!(kind, "draid"),
+        Err(VdevError::UnsupportedKind { kind }) => assert_eq!(kind, "dspare"),
         other => panic!("{:?}", other.map(|_| ())),
     }
 }

@@ -9,6 +9,8 @@ use units::{Asize, BlockId, Level, Lsize, ObjectId, ObjsetId, Psize, Txg, VdevId
 use zerocopy::IntoBytes;
 
 use super::world::World;
+use vdev::Address;
+
 use crate::embedded::{GANG_HEADER_BYTES, gang_verifier};
 use crate::*;
 
@@ -334,7 +336,8 @@ fn a_gang_block_is_read_in_one_piece() {
         }
         vdev::label::seal_part(&mut header, gang_verifier(&bp));
         let slices = vec![BufSlice::from(header)];
-        block_on(zio.vdevs().write(dva.vdev, dva.offset, slices, Durability::Cached)).expect("written");
+        block_on(zio.vdevs().write(Address::now(dva.vdev, dva.offset), slices, Durability::Cached))
+            .expect("written");
         bp
     };
     let inner = gang(&[member(4096..6144), member(6144..8192)], &data[4096..]);
@@ -365,7 +368,8 @@ fn a_gang_that_names_itself_ends_in_an_error() {
     header[..128].copy_from_slice(bp.as_bytes());
     vdev::label::seal_part(&mut header, gang_verifier(&bp));
     let slices = vec![BufSlice::from(header)];
-    block_on(zio.vdevs().write(dva.vdev, dva.offset, slices, Durability::Cached)).expect("written");
+    block_on(zio.vdevs().write(Address::now(dva.vdev, dva.offset), slices, Durability::Cached))
+        .expect("written");
     assert!(matches!(read(&zio, &bp), Err(ZioError::Checksum { .. })));
 }
 

@@ -142,7 +142,7 @@ impl Logs {
             let region = Region { start: 0, ashift: LOG_SHIFT, named: Some(vdev) };
             runs.extend(changes.iter().map(|change| region.run(change)));
         }
-        object::append_to_log(at.tx, &log, &runs, allocated_bytes).await
+        object::append_runs(at.tx, &log, &runs, true, allocated_bytes).await
     }
 
     /// From this group on the metaslab has something in the logs, if it had nothing before. One of

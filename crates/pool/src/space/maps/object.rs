@@ -23,7 +23,7 @@ const ENTRY_BYTES: u64 = 8;
 
 /// What a space map's entries are about: they count from `start`, in units of `ashift`.
 #[derive(Clone, Copy)]
-pub(super) struct Region {
+pub(in crate::space) struct Region {
     pub start: u64,
     pub ashift: Ashift,
     /// Each entry names the vdev that this region is of: as in maps over all vdevs.
@@ -78,7 +78,7 @@ impl Figures {
 }
 
 /// A new, empty map.
-pub(super) async fn create(dsl: &Dsl, tx: &Tx, block_bytes: u32) -> Result<Arc<Dnode>, PoolError> {
+pub(in crate::space) async fn create(dsl: &Dsl, tx: &Tx, block_bytes: u32) -> Result<Arc<Dnode>, PoolError> {
     let counted = dsl.feature_count(&SPACEMAP_HISTOGRAM).await?.is_some();
     let bonus_bytes = if counted { size_of::<SpaceMapPhys>() } else { SPACE_MAP_BYTES_V0 };
     let spec = DnodeSpec::new(ObjectType::SPACE_MAP, block_bytes)
@@ -155,16 +155,17 @@ pub(super) async fn append(
     set_header(tx, dnode, phys)
 }
 
-/// Appends runs to a log, a map over all vdevs.
-pub(super) async fn append_to_log(
+/// Appends runs to a map that is no metaslab's: a log over all vdevs, or what is obsolete of a removed one.
+pub(in crate::space) async fn append_runs(
     tx: &Tx,
     dnode: &Dnode,
     runs: &[Run],
+    two_words: bool,
     allocated_bytes: i64,
 ) -> Result<(), PoolError> {
     let mut phys = header(dnode)?;
     let start = phys.length.get();
-    phys.length.set(start + write_runs(tx, dnode, start, true, runs).await?);
+    phys.length.set(start + write_runs(tx, dnode, start, two_words, runs).await?);
     phys.allocated.set(phys.allocated.get().wrapping_add(allocated_bytes));
     set_header(tx, dnode, phys)
 }

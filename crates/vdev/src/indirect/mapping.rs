@@ -1,0 +1,57 @@
+//! Where a removed vdev's space was copied to.
+
+use ondisk::indirect::Entry;
+use units::VdevOffset;
+
+use super::Run;
+
+/// The mapping of a removed vdev: runs of its space in order, none of which overlaps another.
+#[derive(Clone, Debug, Default)]
+pub struct Mapping {
+    entries: Vec<Entry>,
+}
+
+/// The end of a run on the removed vdev.
+fn end(entry: &Entry) -> Option<u64> {
+    entry.source.get().checked_add(entry.target.asize.get())
+}
+
+impl Mapping {
+    /// From the entries of a vdev of that size. `None` when they are out of order, overlap, or lie beyond its end.
+    #[must_use]
+    pub fn new(entries: Vec<Entry>, asize: u64) -> Option<Self> {
+        let mut mapped_to = 0;
+        for entry in &entries {
+            let end = end(entry).filter(|end| *end <= asize)?;
+            if entry.source.get() < mapped_to || entry.target.asize.get() == 0 {
+                return None;
+            }
+            mapped_to = end;
+        }
+        Some(Self { entries })
+    }
+
+    /// Its runs, in the order of where they were.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Where `len` bytes were copied to, in order. `None` unless all of them were.
+    pub(crate) fn pieces(&self, offset: VdevOffset, len: u64) -> Option<Vec<Run>> {
+        let (mut from, to) = (offset.get(), offset.get().checked_add(len)?);
+        let mut pieces = Vec::new();
+        let first = self.entries.partition_point(|entry| end(entry).is_some_and(|end| end <= from));
+        for entry in &self.entries[first..] {
+            if from == to {
+                break;
+            }
+            let within = from.checked_sub(entry.source.get())?;
+            let here = (to - from).min(entry.target.asize.get() - within);
+            let target = entry.target.offset.get().checked_add(within)?;
+            pieces.push(Run { vdev: entry.target.vdev, offset: VdevOffset::new(target), len: here });
+            from += here;
+        }
+        (from == to).then_some(pieces)
+    }
+}
