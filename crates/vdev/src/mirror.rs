@@ -44,7 +44,9 @@ impl Top {
             }
         }
         if let Some(good) = asked.good.take() {
-            asked.wrong.iter().for_each(|leaf| leaf.stats().bad_checksum());
+            // Old bytes of a child that was away, or of a new one, are no error of its own.
+            let guilty = asked.wrong.iter().filter(|leaf| !leaf.is_stale());
+            guilty.for_each(|leaf| leaf.stats().bad_checksum());
             silent.append(&mut asked.wrong);
             asked.good = Some(match claim {
                 Some(claim) => self.heal(claim, place, good, silent).await,

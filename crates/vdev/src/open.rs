@@ -167,6 +167,10 @@ async fn open_if_allowed(
     earlier: Option<&VdevTree>,
 ) -> Option<(Guid, LeafLabels)> {
     if leaf.state().0 != VdevState::Closed {
+        // It is not opened, and may be elsewhere all the same.
+        if let Some(path) = spec.paths.get(&leaf.guid()) {
+            leaf.set_config(|config| config.path.clone_from(path));
+        }
         return None;
     }
     if let Some(labels) = earlier.and_then(|earlier| taken_over(&leaf, expected, earlier)) {

@@ -23,8 +23,8 @@ const IMAGES: [&str; 5] = ["a.img", "b.img", "n.img", "l1.img", "l2.img"];
 const FS: &str = "whirl/fs";
 const PIECE: usize = 256 << 10;
 /// Crash states that are imported, and one in so many of these is judged by `zdb` when it is done.
-const CRASHES: usize = 120;
-const ZDB_ONE_IN: usize = 40;
+const CRASHES: usize = 60;
+const ZDB_ONE_IN: usize = 20;
 const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
 
 fn disk_of(image: &str) -> PathBuf {
