@@ -24,7 +24,7 @@ use metaslab::{Change, ChangeKind};
 use ondisk::indirect::{ENTRY_BYTES, MappingPhys, RemovingPhys, entries};
 use ondisk::mos::directory::REMOVING;
 use ondisk::mos::vdev_zap::INDIRECT_OBSOLETE_SM;
-use units::{Asize, ObjectId, SECTOR_BYTES, VdevId};
+use units::{Ashift, Asize, ObjectId, SECTOR_BYTES, VdevId};
 use vdev::{Mapping, Removed, Run, Top, VdevTree};
 use zio::Zio;
 
@@ -33,6 +33,9 @@ use crate::PoolError;
 
 /// Data block of a space map of what is obsolete. Small, because each txg rewrites the last one.
 const BLOCK_BYTES: u32 = 16 << 10;
+
+/// Such a map counts bytes, and not sectors as those of metaslabs do.
+const BYTES: Ashift = Ashift::new(0);
 
 /// Reads the mappings of all vdevs that were removed.
 pub(crate) async fn load(dsl: &Dsl, vdevs: &VdevTree) -> Result<(), PoolError> {
@@ -124,7 +127,7 @@ pub(crate) async fn record(dsl: &Dsl, tx: &Tx, zio: &Zio, vdevs: &VdevTree) -> R
 
 async fn record_of(dsl: &Dsl, tx: &Tx, top: &Top, runs: &[Run]) -> Result<(), PoolError> {
     let dnode = dsl.mos().hold(obsolete_map(dsl, tx, top).await?).await?;
-    let region = Region { start: 0, ashift: top.ashift(), named: None };
+    let region = Region { start: 0, ashift: BYTES, named: None };
     let change = |run: &Run| Change { kind: ChangeKind::Alloc, offset: run.offset, len: Asize::new(run.len) };
     let entries: Vec<_> = runs.iter().map(|run| region.run(&change(run))).collect();
     let bytes: u64 = runs.iter().map(|run| run.len).sum();
