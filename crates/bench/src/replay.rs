@@ -15,7 +15,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::{Device, Env, OpenMode, RealEnv};
+use device::RealEnv;
+use env::{Device, Env, OpenMode};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use pool::{PoolError, Tuning};
 use units::LeafOffset;
@@ -147,7 +148,7 @@ fn read_raw(env: &Arc<RealEnv>, logs: &[PathBuf], bytes: u64) -> Result<Duration
     Ok(reading.since().0)
 }
 
-async fn read_device(device: &Arc<dyn Device>, bytes: u64) -> Result<(), device::DeviceError> {
+async fn read_device(device: &Arc<dyn Device>, bytes: u64) -> Result<(), env::DeviceError> {
     let end = bytes.min(device.info().size_bytes);
     let places = (0..end / RAW_BYTES as u64).map(|n| LeafOffset::new(n * RAW_BYTES as u64));
     let reads = stream::iter(places).map(|place| device.read(place, RAW_BYTES));

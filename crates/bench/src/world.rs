@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use device::{Env, RealEnv};
+use device::RealEnv;
 use dsl::PropValue;
+use env::Env;
 use pool::{ImportSpec, Pool, PoolError, PoolSpec, Tuning};
 use vdev::NewVdev;
 use zpl::WriteFlags;

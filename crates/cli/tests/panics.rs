@@ -4,9 +4,8 @@
 mod mounted;
 
 use control::{Client, RunPaths};
-use device::{
-    BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, Env, IoBuf, OpenMode, Options, RealEnv,
-};
+use device::{Options, RealEnv};
+use env::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, Env, IoBuf, OpenMode};
 use mounted::World;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;

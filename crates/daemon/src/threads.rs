@@ -1,8 +1,9 @@
 //! Every request on a thread of its own, so that its I/O is polled by the thread that asked for it, on that
 //! thread's ring.
 
-use device::{BoxFuture, RealEnv};
+use device::RealEnv;
 use engine::Runner;
+use env::BoxFuture;
 use std::sync::Arc;
 
 /// Threads that may block, one for each request at work.

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use device::{BufSlice, Device, Durability, Env, IoBuf, OpenMode, Options, RamDevice, RealEnv};
+use device::{Options, RealEnv};
+use env::{BufSlice, Device, Durability, Env, IoBuf, OpenMode, RamDevice};
 use futures::channel::{mpsc, oneshot};
 use futures::future::{Either, join, select};
 use futures::{SinkExt, StreamExt};

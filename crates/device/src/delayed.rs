@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use units::LeafOffset;
 
 use crate::exec::timer;
-use crate::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, IoBuf};
+use env::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, IoBuf};
 
 /// A device with one arm: each stable write and each flush takes the delay, one after
 /// another; cached writes and reads, which a disk's own memory serves, take none.

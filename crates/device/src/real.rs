@@ -11,7 +11,8 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::exec::worker::Worker;
 use crate::exec::{keeper, local, ring, timer};
-use crate::{BoxFuture, Delayed, Delays, DelaysError, Device, DeviceError, Env, FileDevice, OpenMode, Shelf};
+use crate::{Delayed, Delays, DelaysError, FileDevice};
+use env::{BoxFuture, Device, DeviceError, Env, OpenMode, Shelf};
 
 /// Worker threads at most, unless asked for otherwise: tasks are few.
 const WORKERS_MAX: usize = 4;

@@ -12,7 +12,7 @@
 //! - However often it pauses, every block is given once (test: `an_objset_is_taken_apart_in_any_steps`).
 //! - Blocks that older snapshots have are passed over whole.
 
-use device::BoxFuture;
+use env::BoxFuture;
 use ondisk::Blkptr;
 use ondisk::dnode::{DnodeImage, dnodes_of_block};
 use ondisk::objset::{GROUPUSED_OBJECT, ObjsetPhys, PROJECTUSED_OBJECT, USERUSED_OBJECT};

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use device::{BoxFuture, Durability, IoBuf};
+use env::{BoxFuture, Durability, IoBuf};
 use ondisk::{Blkptr, Dva};
 use zio::{Placed, Zio};
 

@@ -16,7 +16,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
-use device::IoBuf;
+use env::IoBuf;
 use futures::future::try_join_all;
 use ondisk::{Blkptr, DnodeImage, ObjectType};
 use parking_lot::Mutex;

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use device::IoBuf;
+use env::IoBuf;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use ondisk::dnode::{
     DNODE_BLOCK_BYTES, DNODE_SLOT_BYTES, DNODES_PER_BLOCK, DnodeImage, DnodePhys, dnodes_of_block,

@@ -25,7 +25,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use device::IoBuf;
+use env::IoBuf;
 use ondisk::ObjectType;
 use parking_lot::Mutex;
 use units::Txg;

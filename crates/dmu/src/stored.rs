@@ -17,7 +17,7 @@
 
 use std::sync::Arc;
 
-use device::IoBuf;
+use env::IoBuf;
 use ondisk::Blkptr;
 use units::ObjectId;
 use zio::Zio;

@@ -18,7 +18,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use device::{BoxFuture, IoBuf};
+use env::{BoxFuture, IoBuf};
 use futures::stream::{FuturesUnordered, TryStreamExt};
 use ondisk::{BLKPTR_BYTES, Blkptr, CompressionKind, ObjectType};
 use parking_lot::Mutex;

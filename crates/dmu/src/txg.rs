@@ -93,7 +93,7 @@ struct GateState {
 /// What becomes of those who would begin a change, or wait for a txg, while the pool is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhileSuspended {
-    /// They wait, if they can ([`device::impatient`]).
+    /// They wait, if they can ([`env::impatient`]).
     Wait,
     /// They get an error.
     Refuse,
@@ -104,7 +104,7 @@ impl GateState {
     fn check_goes_on(&self) -> Result<(), DmuError> {
         let is_refused = match self.suspended {
             None => false,
-            Some(WhileSuspended::Wait) => device::is_impatient(),
+            Some(WhileSuspended::Wait) => env::is_impatient(),
             Some(WhileSuspended::Refuse) => true,
         };
         match self.failed.or(is_refused.then(|| self.synced.next())) {

@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use device::{BoxFuture, IoBuf};
+use env::{BoxFuture, IoBuf};
 use ondisk::Blkptr;
 use ondisk::dnode::{DnodeImage, dnodes_of_block};
 use ondisk::objset::{GROUPUSED_OBJECT, ObjsetPhys, PROJECTUSED_OBJECT, USERUSED_OBJECT};

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use device::{Durability, Env, IoBuf, Options, RamDevice, RealEnv};
+use device::{Options, RealEnv};
 use dmu::{Dnode, DnodeSpec, EarlyBlock, EarlyWrite, Objset, ObjsetContext, ObjsetProps, Tx, TxgGate};
+use env::{Durability, Env, IoBuf, RamDevice};
 use metaslab::Class;
 use ondisk::objset::ObjsetType;
 use ondisk::{Blkptr, ObjectType};

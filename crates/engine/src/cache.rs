@@ -1,7 +1,7 @@
 //! The cache file: which pools to bring back. A whole new file takes the old one's place,
 //! so that a crash leaves either.
 
-use device::{Machine, Readers};
+use env::{Machine, Readers};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;

@@ -7,7 +7,7 @@
 use crate::Holder;
 use crate::props::Value;
 use control::{Failure, FailureKind};
-use device::Readers;
+use env::Readers;
 use ondisk::NvList;
 use std::collections::BTreeMap;
 use std::io;

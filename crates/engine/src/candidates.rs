@@ -6,7 +6,7 @@ use control::{
     Failure, ImportCandidate, ImportScan, PoolHealth, PoolInfo, VdevAux, VdevClass, VdevInfo, VdevKind,
     VdevState,
 };
-use device::Machine;
+use env::Machine;
 use pool::{Candidate, ImportSpec, Pool, PoolError, find_pools};
 use std::collections::BTreeSet;
 use std::ffi::OsString;

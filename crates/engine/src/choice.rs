@@ -3,9 +3,9 @@
 
 use crate::compat::{self, Allowed};
 use crate::settings::Settings;
-use device::Machine;
 use dsl::features::{Support, feature};
 use dsl::{Feature, NEW_POOL_FEATURES};
+use env::Machine;
 use std::collections::BTreeMap;
 
 /// The features of a new pool.

@@ -8,7 +8,7 @@
 mod releases;
 
 use crate::props::is_feature;
-use device::Machine;
+use env::Machine;
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -4,7 +4,7 @@ use crate::props::{Prop, Source, Value};
 use crate::upgrade::VERSION_FEATURES;
 use crate::{Held, features, settings, vdevs};
 use control::{CheckpointInfo, PoolHealth, PoolInfo, ReplayInfo, VdevClass, VdevInfo, VdevState};
-use device::Machine;
+use env::Machine;
 use pool::{CheckpointReport, Pool, Replay};
 
 /// Everything about a pool that is held.

@@ -3,7 +3,7 @@
 use crate::admit::Claim;
 use crate::{Holder, refusal};
 use control::{Failure, FailureKind, LabelClear};
-use device::OpenMode;
+use env::OpenMode;
 use std::path::Path;
 use vdev::clear_labels;
 

@@ -64,7 +64,7 @@ pub use front::{AccessTimes, Front, MountError, MountFlags, MountOptions, Mounte
 pub use runner::{OnTheSpot, Runner};
 
 use control::Failure;
-use device::{Env, Machine};
+use env::{Env, Machine};
 use held::Held;
 use memory::Budget;
 use mounts::MountTable;

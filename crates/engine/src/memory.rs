@@ -19,7 +19,7 @@
 
 mod keeper;
 
-use device::{Env, Machine};
+use env::{Env, Machine};
 use parking_lot::Mutex;
 use pool::Pool;
 use std::collections::BTreeMap;

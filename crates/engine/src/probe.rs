@@ -4,7 +4,7 @@ use crate::Holder;
 use crate::admit::{Claim, Facts, LeafFacts};
 use crate::spec::VdevSpec;
 use control::{Failure, FailureKind};
-use device::{Device, DeviceError, OpenMode};
+use env::{Device, DeviceError, OpenMode};
 use futures::future::join_all;
 use std::path::Path;
 use std::sync::Arc;

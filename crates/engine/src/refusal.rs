@@ -2,9 +2,9 @@
 
 use crate::front::MountError;
 use control::{Failure, FailureKind};
-use device::DeviceError;
 use dmu::DmuError;
 use dsl::DslError;
+use env::DeviceError;
 use pool::{PoolError, ScrubRefusal};
 use std::error::Error;
 use std::fmt::Write;

@@ -1,7 +1,7 @@
 //! Replays are told of in the daemon's log: that they have ended, and of long ones before that how far they are
 //! and how long they will go on.
 
-use device::BoxFuture;
+use env::BoxFuture;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Where the work of a request is done.
 
-use device::BoxFuture;
+use env::BoxFuture;
 
 /// Takes the work of a request to its end.
 ///

@@ -4,7 +4,7 @@ use crate::names;
 use crate::restore::Absent;
 use crate::{Engine, Held, Holder, info, refusal, repair};
 use control::*;
-use device::{BoxFuture, impatient};
+use env::{BoxFuture, impatient};
 use futures::channel::oneshot;
 use std::future::Future;
 use std::sync::Arc;

@@ -14,7 +14,7 @@
 
 use async_lock::{Mutex as AsyncMutex, MutexGuardArc, RwLock, RwLockReadGuardArc, RwLockWriteGuardArc};
 use control::UnderWay;
-use device::Env;
+use env::Env;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -25,7 +25,8 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use device::{Env, RealEnv};
+use device::RealEnv;
+use env::Env;
 use parking_lot::{Condvar, Mutex};
 use rustix::fs::statfs;
 use rustix::io::Errno;

@@ -21,8 +21,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use device::BufSlice;
 use dmu::Dnode;
+use env::BufSlice;
 use units::Txg;
 use zil::{LoggedWrite, WriteData, WriteSource};
 

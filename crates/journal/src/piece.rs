@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use device::IoBuf;
 use dmu::{DmuError, Dnode, Plan};
+use env::IoBuf;
 use units::BlockId;
 
 /// Bytes to write.

@@ -10,8 +10,8 @@
 
 use std::sync::Arc;
 
-use device::{BoxFuture, BufSlice, Durability, IoBuf};
 use dmu::{EarlyBlock, EarlyWrite, Objset};
+use env::{BoxFuture, BufSlice, Durability, IoBuf};
 use ondisk::{Blkptr, Dva};
 use units::{BlockId, ObjectId, Txg};
 use zil::{DataBlock, DataPlace, Fetched, WriteSource, ZilError};

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use device::{Env, Options, RealEnv};
+use device::{Options, RealEnv};
 use dsl::PropValue;
+use env::Env;
 use pool::{ImportSpec, Pool, PoolSpec, Tuning};
 use vdev::{NewVdev, PoolState};
 use zpl::{Cred, NewNode, WriteFlags};

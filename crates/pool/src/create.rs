@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use device::{Env, OpenMode};
 use dmu::{Objset, ObjsetContext, ObjsetProps, Tx, TxgGate};
 use dsl::features::ALLOCATION_CLASSES;
 use dsl::{Birth, Bpobj, Dsl, PropValue};
+use env::{Env, OpenMode};
 use ondisk::objset::ObjsetType;
 use units::{ObjsetId, TXG_INITIAL};
 use vdev::{Bias, LabelUse, NewVdev, Top, VdevTree, init_labels, label_use};

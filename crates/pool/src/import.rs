@@ -13,9 +13,9 @@ pub(crate) mod owner;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use device::{Env, OpenMode};
 use dmu::{Objset, ObjsetContext, ObjsetProps, TxgGate};
 use dsl::{Bpobj, Dsl};
+use env::{Env, OpenMode};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use ondisk::{ByteOrder, NvList, UberblockPhys};
 use units::{Guid, ObjectId, ObjsetId, Txg};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use device::{BoxFuture, Env, IoClass, in_class};
 use dmu::{Objset, SpaceDelta, TxgGate};
 use dsl::{Bpobj, Dsl};
+use env::{BoxFuture, Env, IoClass, in_class};
 use event_listener::Event;
 use futures::FutureExt;
 use futures::future::{Either, select};

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use device::{Env, Options, RealEnv};
+use device::{Options, RealEnv};
+use env::Env;
 use futures::future::try_join_all;
 use oracle::zdb::Zdb;
 use pool::{ImportSpec, Pool, PoolError, PoolSpec, Tuning};

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use control::{PoolCreate, Service};
-use device::{Env, Options, RamDevice, RealEnv, RealMachine};
+use device::{Options, RealEnv, RealMachine};
 use engine::{Ground, OnTheSpot, memory};
+use env::{Env, RamDevice};
 use pool::Tuning;
 
 use crate::{Error, Import, Pool, Vdev, this_host};

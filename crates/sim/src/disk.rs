@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use device::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, FaultOp, Faults, IoBuf};
+use env::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, FaultOp, Faults, IoBuf};
 use parking_lot::Mutex;
 use units::LeafOffset;
 
@@ -77,7 +77,7 @@ struct Drive {
 }
 
 /// A simulated disk, and the handle by which a test makes it misbehave. Clones are the
-/// same disk. As a [`Device`] it takes no lock; [`device::Env::open`] does.
+/// same disk. As a [`Device`] it takes no lock; [`env::Env::open`] does.
 #[derive(Clone)]
 pub struct SimDisk(Arc<Drive>);
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::{BoxFuture, Device, DeviceError, Env, OpenMode, Shelf};
+use env::{BoxFuture, Device, DeviceError, Env, OpenMode, Shelf};
 use parking_lot::Mutex;
 
 use crate::disk::{DiskSpec, SimDisk};

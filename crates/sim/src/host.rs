@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use device::{
+use env::{
     BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, Env, IoBuf, Machine, MemoryNow,
     OpenMode, Readers, Shelf,
 };

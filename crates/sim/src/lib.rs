@@ -5,7 +5,7 @@
 //! What a device of this world may do, and so what everything above must stand:
 //!
 //! - **Lose** any write that has not become stable when the power is cut. A write becomes
-//!   stable when it was asked to be ([`device::Durability::Stable`]) and is done; when a
+//!   stable when it was asked to be ([`env::Durability::Stable`]) and is done; when a
 //!   flush is done that began after the write was done; or, without a volatile cache, when
 //!   it is done. A flush says nothing of writes still under way when it began.
 //! - **Reorder**: of the writes not yet stable, any subset may survive.
@@ -42,7 +42,7 @@
 //! of its moments could have left, to be booted as a new world.
 //!
 //! ```
-//! use device::{BufSlice, Durability, Env, IoBuf, OpenMode};
+//! use env::{BufSlice, Durability, Env, IoBuf, OpenMode};
 //! use sim::{DiskSpec, Sim};
 //!
 //! let sim = Sim::seed(7);

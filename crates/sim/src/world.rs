@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use device::BoxFuture;
+use env::BoxFuture;
 use parking_lot::Mutex;
 
 use crate::rng::Rng;

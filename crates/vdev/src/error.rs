@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use device::DeviceError;
+use env::DeviceError;
 use units::{Guid, Txg, VdevId, VdevOffset};
 
 use crate::VdevState;

@@ -24,7 +24,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::{BufSlice, DeviceError, Durability, IoBuf};
+use env::{BufSlice, DeviceError, Durability, IoBuf};
 use futures::future::join_all;
 use units::{LeafOffset, Txg, VdevOffset};
 

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use device::{Bounds, BufSlice, Device, DeviceError, Durability, Env, IoBuf, Queued};
+use env::{Bounds, BufSlice, Device, DeviceError, Durability, Env, IoBuf, Queued};
 use parking_lot::Mutex;
 use units::{Ashift, Guid, LeafOffset, Txg, VdevId, VdevOffset};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::{Device, DeviceError, Env, OpenMode};
+use env::{Device, DeviceError, Env, OpenMode};
 use futures::future::join_all;
 use ondisk::{NvList, UberblockPhys};
 use units::{Guid, Txg};

@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use device::{BufSlice, Durability, IoBuf};
+use env::{BufSlice, Durability, IoBuf};
 use futures::future::join_all;
 use units::{LeafOffset, Psize, Txg, VdevOffset};
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use device::{Device, DeviceError, Env, OpenMode};
+use env::{Device, DeviceError, Env, OpenMode};
 use futures::future::join_all;
 use ondisk::{NvList, UberblockPhys};
 use tracing::Instrument as _;

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use device::DeviceInfo;
+use env::DeviceInfo;
 use units::{Ashift, LABEL_BYTES, LABEL_END_BYTES, LABEL_START_BYTES};
 
 use crate::VdevError;

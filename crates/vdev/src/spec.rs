@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use device::{DeviceInfo, Env, OpenMode};
+use env::{DeviceInfo, Env, OpenMode};
 use units::{Ashift, Guid, Spread, VdevId};
 
 use crate::leaf::{LeafConfig, LeafId};

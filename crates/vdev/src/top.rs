@@ -24,7 +24,7 @@ use std::sync::atomic::{
     Ordering::{Relaxed, SeqCst},
 };
 
-use device::Env;
+use env::Env;
 use parking_lot::Mutex;
 use units::{Ashift, Asize, Guid, LABEL_END_BYTES, LABEL_START_BYTES, Spread, VdevId};
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{
     Ordering::{Relaxed, SeqCst},
 };
 
-use device::{BufSlice, Durability, Env, IoBuf, OpenMode};
+use env::{BufSlice, Durability, Env, IoBuf, OpenMode};
 use futures::future::join_all;
 use parking_lot::{Mutex, RwLock};
 use units::{Ashift, Guid, Txg, VdevId, VdevOffset};

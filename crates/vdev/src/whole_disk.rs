@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::pod_read_unaligned;
-use device::{Device, Part};
+use env::{Device, Part};
 use gpt_disk_types::{Crc32, GptHeader, GptPartitionEntry, Guid, guid};
 use units::LeafOffset;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use device::{BoxFuture, BufSlice, Device, DeviceError, Durability, Env, IoBuf, OpenMode};
+use env::{BoxFuture, BufSlice, Device, DeviceError, Durability, Env, IoBuf, OpenMode};
 use futures::FutureExt;
 use ondisk::{Blkptr, BlkptrParts, ChecksumKind, Dva, ObjectType};
 use units::{Asize, Lsize, ObjectId, ObjsetId, Psize, Txg, VdevId, VdevOffset};

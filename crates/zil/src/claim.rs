@@ -19,7 +19,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use device::Env;
+use env::Env;
 use ondisk::zil::{TxType, ZilHeader, flags};
 use ondisk::{Blkptr, Dva};
 use units::{ObjsetId, Txg, VdevId, VdevOffset, ZilSeq};

@@ -7,7 +7,7 @@ pub(crate) mod pending;
 use std::fmt;
 use std::sync::Arc;
 
-use device::{BoxFuture, BufSlice};
+use env::{BoxFuture, BufSlice};
 use ondisk::{Blkptr, LogRecord};
 use units::{ObjectId, Txg};
 

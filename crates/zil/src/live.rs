@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use device::Env;
+use env::Env;
 use ondisk::zil::ZilHeader;
 use units::{ObjectId, ObjsetId, Txg, VdevId};
 

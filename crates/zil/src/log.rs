@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use device::Env;
+use env::Env;
 use ondisk::zil::ZilHeader;
 use parking_lot::Mutex;
 use units::{ObjsetId, ZilSeq};

@@ -33,7 +33,7 @@ pub(crate) mod progress;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use device::{BoxFuture, IoBuf};
+use env::{BoxFuture, IoBuf};
 use futures::stream::{self, StreamExt};
 use ondisk::OndiskError;
 use ondisk::zil::{LogRecord, RecordHead};

@@ -3,7 +3,7 @@
 //! `pool` implements [`LogStore`] over zio and the txg engine. The log itself never sees a
 //! device, so that it can be tested over memory with every order of completions and failures.
 
-use device::{BoxFuture, BufSlice, Durability, IoBuf};
+use env::{BoxFuture, BufSlice, Durability, IoBuf};
 use ondisk::Blkptr;
 use units::{ObjsetId, Txg, VdevId, ZilSeq};
 

@@ -38,7 +38,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use device::{IO_ALIGN_BYTES, IoBuf};
+use env::{IO_ALIGN_BYTES, IoBuf};
 use ondisk::Blkptr;
 use parking_lot::Mutex;
 

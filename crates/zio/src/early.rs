@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use device::{BufSlice, Durability, IoBuf};
+use env::{BufSlice, Durability, IoBuf};
 use ondisk::{Blkptr, Dva};
 use units::{SECTOR_BYTES, Txg};
 use vdev::Address;

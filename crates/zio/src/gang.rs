@@ -18,7 +18,7 @@
 
 use std::sync::Arc;
 
-use device::{BoxFuture, IoBuf};
+use env::{BoxFuture, IoBuf};
 use ondisk::gang::GANG_BLKPTRS;
 use ondisk::{Blkptr, BlkptrParts, Dva, GangHeaderPhys, ObjectType};
 use units::{Asize, Lsize, Psize};

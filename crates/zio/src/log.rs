@@ -6,7 +6,7 @@
 //! (tests: `log_blocks_go_to_log_vdevs_first_and_to_the_main_pool_when_those_are_full`,
 //! `a_failed_log_vdev_is_left_out`)
 
-use device::{BufSlice, Durability, IoBuf};
+use env::{BufSlice, Durability, IoBuf};
 use metaslab::{AllocError, Class, Hint};
 use ondisk::{Blkptr, BlkptrParts, ChecksumKind, CompressionKind, Dva, ObjectType};
 use units::{Lsize, Psize, Txg, VdevId};

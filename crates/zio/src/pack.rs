@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use codec::{CodecError, Salt};
-use device::IoBuf;
+use env::IoBuf;
 use ondisk::blkptr::embedded::{EmbeddedParts, PAYLOAD_MAX_BYTES};
 use ondisk::{Blkptr, ChecksumKind, Compression, CompressionKind};
 use units::{Ashift, Txg};

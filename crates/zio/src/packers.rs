@@ -17,7 +17,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use device::Env;
+use env::Env;
 use futures::channel::oneshot;
 use parking_lot::Mutex;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use codec::Salt;
-use device::{IoBuf, impatient};
+use env::{IoBuf, impatient};
 use ondisk::{Blkptr, ByteOrder, ChecksumKind, CompressionKind, OndiskError, swap::swap_block};
 use vdev::{Address, VdevError};
 

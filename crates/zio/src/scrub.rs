@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use device::{BufSlice, Durability, OpenMode};
+use env::{BufSlice, Durability, OpenMode};
 use ondisk::Blkptr;
 use parking_lot::Mutex;
 use vdev::{Address, VdevError};

@@ -22,7 +22,7 @@
 use std::error::Error;
 use std::sync::OnceLock;
 
-use device::{IoClass, is_impatient};
+use env::{IoClass, is_impatient};
 use event_listener::Event;
 use parking_lot::Mutex;
 

@@ -27,7 +27,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use device::{BufSlice, Durability, IoBuf};
+use env::{BufSlice, Durability, IoBuf};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use ondisk::{Blkptr, Dva};
 use parking_lot::Mutex;

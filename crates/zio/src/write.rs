@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use device::{BoxFuture, IoBuf, IoClass};
+use env::{BoxFuture, IoBuf, IoClass};
 use futures::future::join_all;
 use metaslab::{AllocError, Class, Hint};
 use ondisk::{Blkptr, BlkptrParts, ChecksumKind, CompressionKind, Dva};

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use device::BoxFuture;
+use env::BoxFuture;
 use journal::{Origin, cloned_blocks, logged_bytes};
 use ondisk::LogRecord;
 use ondisk::zil::record::body::attr_mask;

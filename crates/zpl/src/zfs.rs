@@ -10,9 +10,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use device::Env;
 use dmu::zap::Zap;
 use dmu::{DnodeSpec, Estimate, Objset, Plan, Tx};
+use env::Env;
 use journal::{Journal, SyncPolicy};
 use ondisk::ObjectType;
 use parking_lot::RwLock;

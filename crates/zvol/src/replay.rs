@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use device::BoxFuture;
 use dmu::Estimate;
+use env::BoxFuture;
 use journal::{cloned_blocks, logged_bytes};
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::{LrCloneRange, LrWrite};

@@ -7,8 +7,8 @@
 
 use super::report::Report;
 use super::zil::record_with_state;
-use device::{BoxFuture, Device, IoBuf};
 use engine::refusal;
+use env::{BoxFuture, Device, IoBuf};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use units::{LABEL_END_BYTES, LABEL_START_BYTES, VdevOffset};

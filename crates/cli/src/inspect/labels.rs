@@ -1,7 +1,7 @@
 //! What the labels of a device say.
 
 use super::report::Report;
-use device::Device;
+use env::Device;
 use ondisk::describe::Describe;
 use ondisk::label::{LABELS, label_offset};
 use std::sync::Arc;

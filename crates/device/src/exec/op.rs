@@ -8,7 +8,7 @@ use io_uring::{opcode, squeue, types};
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::{BufSlice, IoBuf};
+use env::{BufSlice, IoBuf};
 
 /// The most bytes one system call moves (Linux's `MAX_RW_COUNT`, 2 GiB less a page).
 const CALL_MAX_BYTES: usize = 0x7fff_f000;

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::local::{self, Inside, Lone};
 use super::parker::Parker;
-use crate::BoxFuture;
+use env::BoxFuture;
 
 /// Tasks run before the worker looks at its ring again.
 const TASKS_PER_TURN_MAX: usize = 64;

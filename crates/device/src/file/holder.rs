@@ -32,7 +32,8 @@ fn holder(locks: &str, place: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FileDevice, OpenMode};
+    use crate::FileDevice;
+    use env::OpenMode;
 
     #[test]
     fn a_file_that_is_open_for_writing_is_held_by_its_process() {

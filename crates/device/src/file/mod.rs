@@ -30,7 +30,7 @@ use units::LeafOffset;
 
 use crate::exec::flight::{IoFuture, Route};
 use crate::exec::op::{GATHER_MAX, Op, Work};
-use crate::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, IoBuf};
+use env::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, IoBuf};
 
 /// A regular file or a block device.
 pub struct FileDevice(Arc<Inner>);

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::{Direct, FileDevice, Inner};
 use crate::exec::flight::Route;
-use crate::{DeviceError, DeviceInfo, IO_ALIGN_BYTES, IoBuf, OpenMode};
+use env::{DeviceError, DeviceInfo, IO_ALIGN_BYTES, IoBuf, OpenMode};
 
 /// Sector size of a plain file, whatever disk it lies on.
 const FILE_SECTOR_BYTES: u32 = 512;

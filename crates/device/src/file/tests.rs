@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 use oracle::needs::Need;
 
 use super::*;
-use crate::{Env, OpenMode, Options, RealEnv};
+use crate::{Options, RealEnv};
+use env::{Env, OpenMode};
 
 /// A temporary file of 1 MiB on the disk that holds the build.
 fn file_on_disk() -> tempfile::NamedTempFile {

@@ -8,7 +8,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::{Machine, MemoryNow, Readers, held_by};
+use crate::held_by;
+use env::{Machine, MemoryNow, Readers};
 use groups::{Group, stalled_micros};
 
 /// The [`Machine`] that this process runs on.

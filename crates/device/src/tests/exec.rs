@@ -10,7 +10,8 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, SinkExt, StreamExt};
 
 use super::{at, env, filled, holds, plain_env};
-use crate::{Device, Durability, Env, OpenMode, RealEnv};
+use crate::RealEnv;
+use env::{Device, Durability, Env, OpenMode};
 
 /// A file of 4 MiB on a real file system (where the target directory lies), opened.
 async fn open_file(env: &RealEnv) -> (tempfile::NamedTempFile, Arc<dyn Device>) {

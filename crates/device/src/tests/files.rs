@@ -6,7 +6,8 @@ use oracle::needs::Need;
 use units::LeafOffset;
 
 use super::{at, env, filled, holds, plain_env};
-use crate::{BufSlice, Device, DeviceError, Durability, Env, FileDevice, IoBuf, OpenMode};
+use crate::FileDevice;
+use env::{BufSlice, Device, DeviceError, Durability, Env, IoBuf, OpenMode};
 
 /// A directory on the disk that holds the build: unlike /tmp, hardly ever a tmpfs.
 fn disk_dir() -> PathBuf {
@@ -223,11 +224,11 @@ fn discarded_room_is_given_back_and_the_size_stays() {
 
 #[test]
 fn a_part_has_its_own_numbers_and_ends() {
-    let ram: Arc<dyn Device> = Arc::new(crate::RamDevice::new(1 << 20));
-    assert!(crate::Part::new(Arc::clone(&ram), 4096..(1 << 20) + 512).is_none(), "beyond the end");
-    assert!(crate::Part::new(Arc::clone(&ram), 4096..4096).is_none(), "nothing");
-    assert!(crate::Part::new(Arc::clone(&ram), 100..4096).is_none(), "not in sectors");
-    let part = crate::Part::new(Arc::clone(&ram), 4096..12288).expect("on the device");
+    let ram: Arc<dyn Device> = Arc::new(env::RamDevice::new(1 << 20));
+    assert!(env::Part::new(Arc::clone(&ram), 4096..(1 << 20) + 512).is_none(), "beyond the end");
+    assert!(env::Part::new(Arc::clone(&ram), 4096..4096).is_none(), "nothing");
+    assert!(env::Part::new(Arc::clone(&ram), 100..4096).is_none(), "not in sectors");
+    let part = env::Part::new(Arc::clone(&ram), 4096..12288).expect("on the device");
     assert_eq!(part.info().size_bytes, 8192);
     env().block_on(async {
         part.write(at(0), filled(7, 8192), Durability::Cached).await.expect("written");

@@ -3,6 +3,7 @@
 mod exec;
 mod files;
 mod parker;
+mod queue;
 mod stable;
 mod wrappers;
 
@@ -10,7 +11,8 @@ use std::sync::Arc;
 
 use units::LeafOffset;
 
-use crate::{BufSlice, Device, IoBuf, Options, RealEnv};
+use crate::{Options, RealEnv};
+use env::{BufSlice, Device, IoBuf};
 
 /// An environment with two workers.
 fn env() -> Arc<RealEnv> {

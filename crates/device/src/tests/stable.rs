@@ -9,7 +9,7 @@ use seccompiler::{
 
 use super::files::file_on_disk;
 use super::{at, env, filled, holds, plain_env};
-use crate::{Durability, Env, OpenMode};
+use env::{Durability, Env, OpenMode};
 
 #[cfg(target_arch = "x86_64")]
 const FDATASYNC: i64 = 75;

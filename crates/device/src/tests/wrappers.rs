@@ -5,10 +5,8 @@ use std::time::{Duration, Instant};
 use futures::future::join;
 
 use super::{at, env, filled, holds};
-use crate::{
-    Delayed, Delays, Device, DeviceError, Durability, Env, FaultOp, Faults, Faulty, OpenMode, Options,
-    RamDevice, RealEnv,
-};
+use crate::{Delayed, Delays, Options, RealEnv};
+use env::{Device, DeviceError, Durability, Env, FaultOp, Faults, Faulty, OpenMode, RamDevice};
 
 /// Long enough that a busy machine does not take it for nothing.
 const DELAY: Duration = Duration::from_millis(300);

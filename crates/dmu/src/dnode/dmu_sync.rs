@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use device::IoBuf;
+use env::IoBuf;
 use ondisk::{Blkptr, CompressionKind};
 use units::{BlockId, Level, Lsize, Txg};
 use zio::{PackedEarly, Unplaced};

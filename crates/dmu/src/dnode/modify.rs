@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use device::IoBuf;
+use env::IoBuf;
 use ondisk::ObjectType;
 use units::{BlockId, Txg};
 

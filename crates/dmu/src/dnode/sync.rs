@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use device::IoBuf;
+use env::IoBuf;
 use ondisk::{Blkptr, DnodeImage, ObjectType};
 use parking_lot::Mutex;
 use units::{BlockId, Level, SECTOR_BYTES, Txg};

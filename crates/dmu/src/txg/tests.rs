@@ -89,9 +89,9 @@ fn while_a_pool_is_suspended_who_can_wait_waits() {
     assert!(beginning.as_mut().now_or_never().is_none());
     let mut waiting = Box::pin(gate.wait_synced(Txg::new(10)));
     assert!(waiting.as_mut().now_or_never().is_none());
-    let refused = device::impatient(gate.admit()).now_or_never().expect("it does not wait");
+    let refused = env::impatient(gate.admit()).now_or_never().expect("it does not wait");
     assert!(matches!(refused, Err(DmuError::Suspended { txg }) if txg == Txg::new(10)));
-    assert!(device::impatient(gate.wait_synced(Txg::new(10))).now_or_never().expect("told").is_err());
+    assert!(env::impatient(gate.wait_synced(Txg::new(10))).now_or_never().expect("told").is_err());
     assert!(gate.join().is_ok(), "what makes others stable goes on");
     gate.resume();
     assert!(beginning.now_or_never().expect("it goes on").is_ok());

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use device::IoBuf;
+use env::IoBuf;
 use units::{BlockId, ObjectId};
 
 use super::{Guard, Shared};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use device::IoBuf;
+use env::IoBuf;
 use units::BlockId;
 
 use super::Blocks;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_lock::RwLockReadGuard;
-use device::IoBuf;
+use env::IoBuf;
 use ondisk::zap::{BLOCK_HEADER, BLOCK_MICRO, FAT_BLOCK_SHIFT, MICRO_MAX_BYTES, MZAP_NAME_BYTES};
 use units::BlockId;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use device::{BufSlice, Device, Durability, IoBuf};
 use dmu::{DmuError, Dnode, DnodeSpec, Estimate, Objset};
+use env::{BufSlice, Device, Durability, IoBuf};
 use units::{BlockId, LeafOffset, ObjectId};
 
 use super::world::{World, file};

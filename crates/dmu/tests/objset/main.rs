@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use device::{BoxFuture, IoBuf};
 use dmu::{DmuError, Dnode, DnodeSpec, Objset, SeekTo, Tx};
+use env::{BoxFuture, IoBuf};
 use ondisk::ObjectType;
 use ondisk::zil::ZilHeader;
 use proptest::prelude::*;

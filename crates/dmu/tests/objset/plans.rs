@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use device::IoBuf;
 use dmu::zap::Zap;
 use dmu::{DmuError, DnodeSpec, Estimate, Plan};
+use env::IoBuf;
 use futures::FutureExt;
 use ondisk::ObjectType;
 use units::{BlockId, ObjectId};

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use device::{Env, Options, RamDevice, RealEnv};
+use device::{Options, RealEnv};
 use dmu::{DnodeSpec, Objset, ObjsetContext, ObjsetProps, TxgGate};
+use env::{Env, RamDevice};
 use metaslab::Class;
 use ondisk::ObjectType;
 use ondisk::objset::ObjsetType;

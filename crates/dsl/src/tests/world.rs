@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use device::{Env, Options, RamDevice, RealEnv};
+use device::{Options, RealEnv};
 use dmu::{Objset, ObjsetContext, ObjsetProps, Tx, TxgGate};
+use env::{Env, RamDevice};
 use ondisk::objset::ObjsetType;
 use units::{ObjectId, ObjsetId, TXG_INITIAL};
 use vdev::{NewVdev, VdevTree};

@@ -6,7 +6,7 @@
 //! (tests: `the_budget_shrinks_by_what_is_missing`, `the_budget_comes_back_slowly`)
 
 use super::{BUDGET_MIN_BYTES, Budget};
-use device::{Env, Machine, MemoryNow};
+use env::{Env, Machine, MemoryNow};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -3,10 +3,10 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use device::BoxFuture;
 use dmu::Objset;
 use dsl::features::{PROJECT_QUOTA, USEROBJ_ACCOUNTING, ZILSAXATTR};
 use dsl::{DatasetName, PropValue};
+use env::BoxFuture;
 use ondisk::objset::ObjsetType;
 use zil::{Claimed, IntentLog, Live, LogHandle, ReplayStopped};
 use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts};

@@ -12,7 +12,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use device::BoxFuture;
+use env::BoxFuture;
 use ondisk::objset::ObjsetType;
 use zil::{Claimed, IntentLog, Live, ReplayStopped};
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use device::BoxFuture;
+use env::BoxFuture;
 use journal::Journal;
 use ondisk::objset::ObjsetType;
 use zil::{Claimed, IntentLog, Live, ReplayStopped};

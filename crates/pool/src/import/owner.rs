@@ -20,7 +20,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::Env;
+use env::Env;
 use ondisk::UberblockPhys;
 use units::Txg;
 use vdev::{Candidate, PoolState};

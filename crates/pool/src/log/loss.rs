@@ -1,6 +1,6 @@
 //! Logs that break off: what lies behind the place is looked for, and told.
 
-use device::BoxFuture;
+use env::BoxFuture;
 use ondisk::Blkptr;
 use ondisk::zil::ZilHeader;
 use units::{ObjsetId, VdevOffset, ZilSeq};

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use device::{BoxFuture, Env, IoBuf};
+use env::{BoxFuture, Env, IoBuf};
 use futures::FutureExt;
 use futures::future::Shared;
 use ondisk::{Blkptr, Dva};

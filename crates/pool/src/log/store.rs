@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use device::{BoxFuture, BufSlice, Durability, Env, IoBuf};
 use dmu::{DmuError, TxgGate};
+use env::{BoxFuture, BufSlice, Durability, Env, IoBuf};
 use futures::future::try_join_all;
 use metaslab::Class;
 use ondisk::{Blkptr, Dva, ObjectType};

@@ -96,20 +96,17 @@ async fn mapping(dsl: &Dsl, top: &Top, removed: &Removed) -> Result<Mapping, Poo
     let dnode = dsl.mos().hold(object).await?;
     let phys = MappingPhys::decode(&dnode.bonus()).map_err(|error| damaged(error.to_string()))?;
     let asize = top.config().asize;
-    let bytes = mapping_bytes(&phys, asize, &dnode);
+    let bytes = mapping_bytes(&phys, asize);
     let bytes = bytes.ok_or_else(|| damaged(format!("mapping of {} entries", phys.entries)))?;
-    let mut packed = vec![0; bytes];
-    dnode.read(0, &mut packed).await?;
+    let packed = dnode.read_first(bytes).await?;
     let entries = entries(&packed).collect::<Result<Vec<_>, _>>().map_err(|e| damaged(e.to_string()))?;
     Mapping::new(entries, asize).ok_or_else(|| damaged("mapping out of order, or beyond its vdev".into()))
 }
 
-/// How long a mapping's entries are, if there can be so many of a vdev of that size, and in the object.
-fn mapping_bytes(phys: &MappingPhys, asize: u64, dnode: &Dnode) -> Option<usize> {
+/// How long a mapping's entries are in bytes, if a vdev of that size can have so many.
+fn mapping_bytes(phys: &MappingPhys, asize: u64) -> Option<u64> {
     let entries = Some(phys.entries.get()).filter(|entries| *entries <= asize / SECTOR_BYTES)?;
-    let bytes = entries.checked_mul(ENTRY_BYTES as u64)?;
-    let limit = (dnode.max_block().get() + 1) * u64::from(dnode.block_bytes());
-    usize::try_from(bytes).ok().filter(|_| bytes <= limit)
+    entries.checked_mul(ENTRY_BYTES as u64)
 }
 
 /// Notes what was let go on removed vdevs since this was last called.

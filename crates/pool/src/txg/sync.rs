@@ -22,8 +22,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use device::impatient;
 use dmu::{SpaceDelta, Tx};
+use env::impatient;
 use futures::future::{join, try_join_all};
 use ondisk::{Blkptr, UberblockPhys};
 use units::{Txg, VdevId};

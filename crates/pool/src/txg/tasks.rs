@@ -11,9 +11,9 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
 
-use device::BoxFuture;
 use dmu::Tx;
 use dsl::DslError;
+use env::BoxFuture;
 use futures::channel::oneshot;
 use parking_lot::Mutex;
 use units::Txg;

@@ -14,8 +14,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use device::{IoClass, in_class};
 use dsl::PropValue;
+use env::{IoClass, in_class};
 use futures::stream::{self, StreamExt};
 use units::{Txg, VdevId, VdevOffset};
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use device::FaultOp;
 use dsl::PropValue;
+use env::FaultOp;
 use metaslab::Class;
 use oracle::needs::Need;
 use oracle::zdb::ZdbError;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use device::FaultOp;
+use env::FaultOp;
 use oracle::needs::Need;
 use oracle::zdb::ZdbError;
 use pool::{CheckpointRefusal, ImportSpec, Pool, PoolError};

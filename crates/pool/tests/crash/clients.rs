@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::Env;
+use env::Env;
 use futures::channel::oneshot;
 use futures::future::join_all;
 use parking_lot::Mutex;

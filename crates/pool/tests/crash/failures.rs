@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::{Env, FaultOp};
+use env::{Env, FaultOp};
 use ondisk::dsl::scan::state;
 use parking_lot::Mutex;
 use pool::{Filesystem, Pool};

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use device::{Env, FaultOp};
+use env::{Env, FaultOp};
 use pool::{PoolError, Tuning};
 use sim::{CrashImage, CrashPlan, DiskModel, DiskSpec, Recording, Sim};
 use units::VdevId;

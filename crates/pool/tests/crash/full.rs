@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use device::{Env, FaultOp, Faults, Faulty, Options, RamDevice, RealEnv};
+use device::{Options, RealEnv};
+use env::{Env, FaultOp, Faults, Faulty, RamDevice};
 use futures::channel::oneshot;
 use futures::future::{Either, join_all, select};
 use parking_lot::Mutex;

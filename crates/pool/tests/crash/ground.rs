@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::BoxFuture;
+use env::BoxFuture;
 use pool::{Filesystem, Pool, Tuning};
 use sim::{CrashImage, DiskModel, Sim};
 use vdev::PoolState;

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::FaultOp;
+use env::FaultOp;
 use futures::FutureExt;
 use futures::future::{Either, join_all, select};
 use pool::{ImportSpec, Pool, Replay};

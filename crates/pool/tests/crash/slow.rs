@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::{Env, FaultOp};
+use env::{Env, FaultOp};
 use futures::FutureExt;
 use futures::future::{Either, join, select};
 use pool::Pool;

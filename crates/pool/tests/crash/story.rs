@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use device::Env;
+use env::Env;
 use futures::future::{Either, select};
 use sim::Sim;
 

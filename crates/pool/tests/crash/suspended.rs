@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use device::{FaultOp, impatient};
 use dmu::DmuError;
 use dsl::PropValue;
+use env::{FaultOp, impatient};
 use futures::FutureExt;
 use futures::future::{Either, join, select};
 use pool::{FailMode, Pool, PoolError, Tuning};

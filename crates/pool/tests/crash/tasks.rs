@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use device::{BoxFuture, FaultOp};
 use dsl::PropValue;
+use env::{BoxFuture, FaultOp};
 use pool::{Pool, PoolError};
 use sim::{DiskModel, Sim};
 use vdev::PoolState;

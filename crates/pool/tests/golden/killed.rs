@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use device::{BoxFuture, Env};
+use env::{BoxFuture, Env};
 use event_listener::Event;
 use futures::future::{Either, select};
 use pool::{ImportSpec, Pool, PoolError, Tuning};

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use device::{Env, Options, RealEnv};
+use device::{Options, RealEnv};
+use env::Env;
 use oracle::golden;
 use pool::{ImportSpec, Pool, PoolError, Tuning};
 

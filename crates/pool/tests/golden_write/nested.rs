@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use device::{Env, OpenMode};
+use env::{Env, OpenMode};
 use pool::Pool;
 use units::Txg;
 use vdev::{LeafLabels, NodeKind, VdevState};

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::{Env, Options, RealEnv};
+use device::{Options, RealEnv};
+use env::Env;
 use oracle::zdb::Zdb;
 use pool::{ImportSpec, Pool, PoolError, Tuning};
 use tempfile::TempDir;

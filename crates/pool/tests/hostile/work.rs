@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::Env;
 use dsl::PropValue;
+use env::Env;
 use futures::future::{Either, select};
 use pool::{ImportSpec, Pool, Tuning};
 use sim::Sim;

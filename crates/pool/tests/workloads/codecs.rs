@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use device::{Env, Options, RealEnv};
+use device::{Options, RealEnv};
 use dmu::{Objset, ObjsetContext, ObjsetProps};
 use dsl::PropValue;
 use dsl::features::{BLAKE3, EDONR, EXTENSIBLE_DATASET, SHA512, SKEIN, ZSTD_COMPRESS};
+use env::Env;
 use ondisk::{ChecksumKind, CompressionKind, props};
 use oracle::zdb::Zdb;
 use pool::{ImportSpec, Pool, Tuning};

@@ -4,8 +4,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use device::{Env, Options, RealEnv};
+use device::{Options, RealEnv};
 use dsl::PropValue;
+use env::Env;
 use oracle::zdb::Zdb;
 use pool::{ImportSpec, Pool, PoolSpec, Tuning};
 use vdev::{NewVdev, PoolState};

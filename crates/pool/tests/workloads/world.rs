@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use device::{Env, Options, RealEnv};
+use device::{Options, RealEnv};
 use dsl::PropValue;
+use env::Env;
 use oracle::zdb::Zdb;
 use pool::{ImportSpec, Pool, PoolError, PoolSpec, Tuning};
 use tempfile::TempDir;

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
-use device::Durability::{Cached, Stable};
-use device::{Env, FaultOp};
+use env::Durability::{Cached, Stable};
+use env::{Env, FaultOp};
 use futures::future::join;
 use futures::join;
 

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use device::{Durability, FaultOp};
+use env::{Durability, FaultOp};
 use futures::future::join;
 use units::LeafOffset;
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use device::{Device, DeviceError, Durability, Env, FaultOp, OpenMode};
+use env::{Device, DeviceError, Durability, Env, FaultOp, OpenMode};
 use units::LeafOffset;
 
 use super::{SECTOR, open, put, sectors, world};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use device::{Device, Durability};
+use env::{Device, Durability};
 
 use super::{SECTOR, open, put, sectors, world};
 use crate::{CrashPlan, Cuts};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use device::{Durability, IoBuf, Machine, OpenMode, Readers};
+use env::{Durability, IoBuf, Machine, OpenMode, Readers};
 use units::LeafOffset;
 
 use crate::{DiskModel, DiskSpec, Sim, SimHost};

@@ -12,7 +12,7 @@ mod timing;
 
 use std::sync::Arc;
 
-use device::{BufSlice, Device, DeviceError, Durability, Env, IoBuf, OpenMode};
+use env::{BufSlice, Device, DeviceError, Durability, Env, IoBuf, OpenMode};
 use units::LeafOffset;
 
 use crate::{DiskSpec, Sim};

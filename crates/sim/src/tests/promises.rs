@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::{Durability, Env};
+use env::{Durability, Env};
 use futures::channel::oneshot;
 use futures::future::join_all;
 

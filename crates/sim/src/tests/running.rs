@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use device::{Durability, Env};
+use env::{Durability, Env};
 use futures::channel::oneshot;
 use futures::future::{Either, join_all, select};
 use parking_lot::Mutex;
@@ -134,7 +134,7 @@ fn busy_world(seed: u64) -> (u64, Vec<u64>) {
         let (sender, receiver) = oneshot::channel();
         let task = async move {
             let path = ["/a", "/b", "/c"][n as usize % 3];
-            let disk = env.open(path.as_ref(), device::OpenMode::ReadOnly).await.expect("there is one");
+            let disk = env.open(path.as_ref(), env::OpenMode::ReadOnly).await.expect("there is one");
             for round in 0..10 {
                 let byte = env.random_u64() as u8;
                 put(&*disk, n * 16 + round, 1, byte, Durability::Cached).await.expect("written");

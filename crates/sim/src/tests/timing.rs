@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use device::{Durability, Env};
+use env::{Durability, Env};
 use futures::future::join_all;
 
 use super::{open, put};

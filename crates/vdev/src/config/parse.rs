@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use device::Env;
+use env::Env;
 use ondisk::NvList;
 use ondisk::config::vdev_type;
 use units::{Ashift, Guid, ObjectId, Spread, Txg, VdevId};

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use device::OpenMode;
+use env::OpenMode;
 use futures::executor::block_on;
 use ondisk::NvList;
 

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use device::{BufSlice, Durability, IoBuf};
+use env::{BufSlice, Durability, IoBuf};
 use futures::future::try_join_all;
 use parking_lot::Mutex;
 use units::VdevId;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use device::{BufSlice, Device, DeviceError, Durability, IoBuf};
+use env::{BufSlice, Device, DeviceError, Durability, IoBuf};
 use ondisk::label::{LABELS, label_offset};
 use units::LABEL_BYTES;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use device::{Device, IoBuf};
+use env::{Device, IoBuf};
 use futures::future::join_all;
 use ondisk::label::{
     CONFIG_BYTES, CONFIG_OFFSET, LABELS, UBERBLOCK_RING_BYTES, UBERBLOCK_RING_OFFSET, UBERBLOCK_SHIFT_MAX,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use device::{BufSlice, Durability, IoBuf};
+use env::{BufSlice, Durability, IoBuf};
 use futures::future::{join, join_all};
 use ondisk::UberblockPhys;
 use ondisk::label::{LABELS, label_verifier, uberblock_slot_bytes, uberblock_slot_offset};

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use device::{BufSlice, Device, Durability, IoBuf, RamDevice};
+use env::{BufSlice, Device, Durability, IoBuf, RamDevice};
 use futures::executor::block_on;
 use ondisk::{NvList, UberblockPhys};
 use units::Txg;
@@ -157,7 +157,7 @@ fn recovered(world: &Arc<World>) -> Txg {
     let pool = candidates(&found).remove(0);
     assert_eq!(pool.uberblock, Some(best));
     assert!(pool.pool.txg <= best.txg(), "the pool as of a txg that never happened");
-    let spec = OpenSpec { vdev_tree: &pool.vdev_tree, paths: &pool.paths, mode: device::OpenMode::ReadWrite };
+    let spec = OpenSpec { vdev_tree: &pool.vdev_tree, paths: &pool.paths, mode: env::OpenMode::ReadWrite };
     let tree = block_on(VdevTree::open(world.env(), &spec)).expect("a sound configuration");
     assert_eq!(tree.state().0, VdevState::Online);
     assert!(tree.leaves().iter().all(|leaf| !leaf.is_stale()), "nobody was away");

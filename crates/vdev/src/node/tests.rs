@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use device::{BufSlice, Device, Durability, IoBuf};
+use env::{BufSlice, Device, Durability, IoBuf};
 use futures::executor::block_on;
 use units::{Guid, Txg, VdevId, VdevOffset};
 

@@ -22,7 +22,7 @@
 use std::collections::BTreeSet;
 
 use codec::parity::{Known, Lost, PARITIES_MAX, generate, reconstruct};
-use device::{BufSlice, IoBuf};
+use env::{BufSlice, IoBuf};
 
 use super::map::{Column, Layout};
 use crate::VdevError;

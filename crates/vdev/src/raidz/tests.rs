@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use device::{BufSlice, Device, Durability, FaultOp, IoBuf};
+use env::{BufSlice, Device, Durability, FaultOp, IoBuf};
 use futures::executor::block_on;
 use units::{Ashift, LeafOffset, Psize, Spread, VdevId, VdevOffset};
 

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use device::{BufSlice, DeviceError, Durability, FaultOp, IoBuf};
+use env::{BufSlice, DeviceError, Durability, FaultOp, IoBuf};
 use futures::FutureExt;
 use futures::executor::block_on;
 use units::{Txg, VdevOffset};

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use device::{OpenMode, Options, RealEnv};
+use device::{Options, RealEnv};
+use env::OpenMode;
 use futures::executor::block_on;
 use oracle::needs::Need;
 use units::{Ashift, Guid, Txg, VdevId};

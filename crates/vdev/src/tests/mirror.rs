@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use device::{BufSlice, Device, Durability, FaultOp, IoBuf};
+use env::{BufSlice, Device, Durability, FaultOp, IoBuf};
 use futures::executor::block_on;
 use units::{LeafOffset, VdevId, VdevOffset};
 

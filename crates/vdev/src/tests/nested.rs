@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use device::FaultOp;
+use env::FaultOp;
 use futures::executor::block_on;
 use units::Txg;
 

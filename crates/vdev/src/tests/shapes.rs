@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use device::{BufSlice, Device, Durability, IoBuf, OpenMode};
+use env::{BufSlice, Device, Durability, IoBuf, OpenMode};
 use futures::executor::block_on;
 use ondisk::indirect::Entry;
 use ondisk::{Dva, NvList};
@@ -116,7 +116,7 @@ fn a_block_on_a_draid_is_read_and_repaired_whichever_children_are_lost() {
     for (children, data, parity, spares, groups) in [(6, 2, 1, 1, 5), (5, 3, 2, 0, 1), (6, 4, 1, 0, 6)] {
         let shape = Shape::new(children, data, parity, spares, groups).expect("possible");
         for (row, sectors) in [(0, 1), (3, 2), (7, 5), (11, 13)] {
-            let offset = row * (data + parity) << 9;
+            let offset = (row * (data + parity)) << 9;
             let tree = reshaped(children as usize, 1, NodeKind::Draid(shape), &[]);
             let case = Case::new(tree, offset, 5, sectors);
             case.is_redundant(parity as u32, &format!("{shape:?}, {sectors} sectors at {offset:#x}"));

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use device::DeviceInfo;
+use env::DeviceInfo;
 use units::Ashift;
 
 use crate::*;

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use device::{Env, FaultOp, OpenMode, RamDevice};
+use env::{Env, FaultOp, OpenMode, RamDevice};
 use futures::executor::block_on;
 use ondisk::{NvList, UberblockPhys};
 use units::{Ashift, Txg, VdevId};

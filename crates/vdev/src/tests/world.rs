@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use device::{
+use env::{
     BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, Env, Faults, Faulty, IoBuf, OpenMode,
     RamDevice,
 };

@@ -1,5 +1,5 @@
 use bytemuck::bytes_of;
-use device::{BufSlice, Durability, IoBuf, RamDevice};
+use env::{BufSlice, Durability, IoBuf, RamDevice};
 use futures::executor::block_on;
 use gpt_disk_types::{GptPartitionType, LbaLe, U32Le};
 

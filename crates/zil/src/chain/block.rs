@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use device::IoBuf;
+use env::IoBuf;
 use ondisk::zil::record::{LrWrite, swap_record};
 use ondisk::zil::{ChainForm, ChainSeed, LrCommon, RecordHead, ZIL_CHAIN_BYTES, ZilChain};
 use ondisk::{Blkptr, ByteOrder, OndiskError};

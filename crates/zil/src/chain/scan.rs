@@ -8,7 +8,7 @@
 //! Blocks of the old form, with the structure at their end, do not say where they begin, and are not found.
 //! (tests: `a_block_is_found_by_itself`, `damaged_blocks_are_not_found`)
 
-use device::{BoxFuture, IoBuf};
+use env::{BoxFuture, IoBuf};
 use ondisk::zil::{ChainForm, ChainSeed, ZIL_MIN_BLOCK_BYTES, ZilChain};
 use ondisk::{BlkptrParts, ChecksumKind, OndiskError};
 use units::{ObjsetId, SECTOR_BYTES, ZilSeq};

@@ -9,7 +9,7 @@ use ondisk::Blkptr;
 use ondisk::zil::{RecordHead, ZIL_CHAIN_BYTES};
 use units::{Txg, VdevId, ZilSeq};
 
-use device::IoBuf;
+use env::IoBuf;
 
 use crate::ZilError;
 use crate::chain::HeaderState;

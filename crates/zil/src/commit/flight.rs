@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::{BoxFuture, BufSlice, Durability, Env};
+use env::{BoxFuture, BufSlice, Durability, Env};
 use futures::future::{join, join_all};
 use units::VdevId;
 

@@ -6,7 +6,7 @@
 //!
 //! A log that nobody uses keeps none: there may be ten thousand of them.
 
-use device::IoBuf;
+use env::IoBuf;
 use parking_lot::Mutex;
 
 /// Buffers kept at most.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use device::BoxFuture;
+use env::BoxFuture;
 
 use crate::sync::{AtomicBool, Mutex, Ordering};
 

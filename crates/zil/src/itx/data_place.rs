@@ -16,7 +16,7 @@
 
 use std::fmt;
 
-use device::{BoxFuture, Durability};
+use env::{BoxFuture, Durability};
 use ondisk::zil::record::LrWrite;
 use ondisk::{Blkptr, Dva, LogRecord};
 

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::BoxFuture;
+use env::BoxFuture;
 use parking_lot::Mutex;
 use units::ObjsetId;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::{BoxFuture, BufSlice, IoBuf};
+use env::{BoxFuture, BufSlice, IoBuf};
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrSetSaXattr;
 use units::{ObjectId, Txg, VdevId};

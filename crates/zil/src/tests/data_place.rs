@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-use device::{BoxFuture, BufSlice, Durability, IoBuf};
+use env::{BoxFuture, BufSlice, Durability, IoBuf};
 use ondisk::zil::{LogRecord, TxType};
 use ondisk::{Blkptr, Dva};
 use units::{ObjectId, Txg, VdevId};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use device::{BoxFuture, DeviceError};
+use env::{BoxFuture, DeviceError};
 use ondisk::Blkptr;
 use ondisk::zil::record::{LrCloneRange, LrWrite};
 use ondisk::zil::{LogRecord, flags};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use device::{BoxFuture, IoBuf};
+use env::{BoxFuture, IoBuf};
 use ondisk::Blkptr;
 use ondisk::zil::ZilHeader;
 use units::ZilSeq;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use device::{BoxFuture, DeviceError};
+use env::{BoxFuture, DeviceError};
 use event_listener::Event;
 use ondisk::zil::LogRecord;
 use parking_lot::Mutex;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
 
-use device::BoxFuture;
+use env::BoxFuture;
 
 struct Flag(AtomicBool);
 

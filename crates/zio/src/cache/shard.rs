@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use device::IoBuf;
+use env::IoBuf;
 use ondisk::Blkptr;
 
 /// New blocks may take this part of the room before the oldest of them has to prove itself.

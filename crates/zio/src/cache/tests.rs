@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use device::IoBuf;
+use env::IoBuf;
 use ondisk::{Blkptr, BlkptrParts, Dva};
 use units::{Asize, Txg, VdevId, VdevOffset};
 

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use device::{BufSlice, Durability, FaultOp, IoBuf};
+use env::{BufSlice, Durability, FaultOp, IoBuf};
 use futures::executor::block_on;
 use metaslab::{Class, Hint};
 use ondisk::blkptr::embedded::EmbeddedParts;

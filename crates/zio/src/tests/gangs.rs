@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use device::{FaultOp, IoBuf};
+use env::{FaultOp, IoBuf};
 use futures::executor::block_on;
 use metaslab::Class;
 use ondisk::{Blkptr, CompressionKind, ObjectType};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use device::{BufSlice, Device, Durability, IoBuf, OpenMode, RamDevice};
+use env::{BufSlice, Device, Durability, IoBuf, OpenMode, RamDevice};
 use futures::executor::block_on;
 use ondisk::ObjsetPhys;
 use units::{BlockId, LeafOffset, Level, ObjectId, ObjsetId};
@@ -31,7 +31,7 @@ fn the_mos_of_a_pool_made_by_openzfs_is_read() {
     let folder = oracle::golden::path("g03-mirror-log");
     let paths = ["a.img", "b.img", "log.img"].map(|file| folder.join(file));
     let world = World::new(paths.iter().map(|path| (path.clone(), ram_of_file(path).expect("an image"))));
-    let found = block_on(scan(&(world.clone() as Arc<dyn device::Env>), &paths));
+    let found = block_on(scan(&(world.clone() as Arc<dyn env::Env>), &paths));
     let pool = candidates(&found).remove(0);
     let spec = OpenSpec { vdev_tree: &pool.vdev_tree, paths: &pool.paths, mode: OpenMode::ReadOnly };
     let tree = block_on(VdevTree::open(world, &spec)).expect("a sound configuration");

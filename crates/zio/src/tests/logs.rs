@@ -1,4 +1,4 @@
-use device::{BufSlice, Durability, FaultOp, IoBuf};
+use env::{BufSlice, Durability, FaultOp, IoBuf};
 use futures::executor::block_on;
 use metaslab::Class;
 use ondisk::zil::{ChainSeed, ZilChain};

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use device::{FaultOp, IoBuf, IoClass, impatient, in_class};
+use env::{FaultOp, IoBuf, IoClass, impatient, in_class};
 use futures::FutureExt;
 use futures::executor::block_on;
 use units::Txg;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::Env;
+use env::Env;
 use futures::channel::oneshot;
 use futures::future::join_all;
 use units::ObjectId;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::Env;
+use env::Env;
 
 use super::basics::{CRED, contents, file};
 use super::world::{World, run, run_with};

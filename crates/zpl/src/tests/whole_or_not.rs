@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use device::{BoxFuture, FaultOp};
+use env::{BoxFuture, FaultOp};
 use futures::poll;
 use units::ObjectId;
 
@@ -259,7 +259,7 @@ async fn until_await<T>(world: &World, work: impl Future<Output = T>, nth: usize
         if let Poll::Ready(done) = poll!(work.as_mut()) {
             return Some(done);
         }
-        device::Env::sleep(&*world.env, std::time::Duration::from_millis(20)).await;
+        env::Env::sleep(&*world.env, std::time::Duration::from_millis(20)).await;
     }
     None
 }

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use device::{BoxFuture, BufSlice, Durability, Env, IoBuf};
 use dmu::{Objset, ObjsetContext, ObjsetProps, TxgGate};
+use env::{BoxFuture, BufSlice, Durability, Env, IoBuf};
 use ondisk::zil::RecordHead;
 use ondisk::{Blkptr, LogRecord, ObjsetType};
 use parking_lot::Mutex;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use device::IoBuf;
+use env::IoBuf;
 use parking_lot::Mutex;
 use units::{BlockId, ObjectId, Txg};
 

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use device::{Durability, Env, Options, RealEnv};
+use device::{Options, RealEnv};
 use dmu::{Dnode, EarlyBlock};
+use env::{Durability, Env};
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::{LrCloneRange, LrTruncate, LrWrite};
 use ondisk::{Blkptr, ObjectType};

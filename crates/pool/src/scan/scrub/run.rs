@@ -14,9 +14,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use device::{IoClass, in_class};
 use dmu::{DmuError, Lost, Objset, Place, Reach, Visited};
 use dsl::DslError;
+use env::{IoClass, in_class};
 use futures::future::join_all;
 use ondisk::Blkptr;
 use ondisk::dsl::scan::{ScanPhys, func, state};

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use device::BufSlice;
+use env::BufSlice;
 use ondisk::zil::LogRecord;
 use units::{ObjectId, VdevId};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use device::{BoxFuture, Device, DeviceError, Env, OpenMode};
+use env::{BoxFuture, Device, DeviceError, Env, OpenMode};
 use parking_lot::Mutex;
 
 /// Time that a test moves on.

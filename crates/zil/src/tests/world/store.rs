@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use device::{BoxFuture, BufSlice, DeviceError, Durability, IoBuf};
+use env::{BoxFuture, BufSlice, DeviceError, Durability, IoBuf};
 use futures::FutureExt;
 use ondisk::zil::ZilHeader;
 use ondisk::{Blkptr, BlkptrParts, ChecksumKind, CompressionKind, Dva, ObjectType};

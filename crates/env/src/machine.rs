@@ -1,7 +1,7 @@
 //! The machine beside its devices, as the engine sees it: small files, what devices there are, memory.
 //!
 //! As with [`crate::Env`], nothing above `device` opens a file on its own: in production
-//! [`crate::RealMachine`] answers, in simulation a world has a machine for each of its hosts.
+//! `device::RealMachine` answers, in simulation a world has a machine for each of its hosts.
 
 use std::ffi::OsString;
 use std::io;

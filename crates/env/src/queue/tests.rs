@@ -311,44 +311,6 @@ fn a_class_holds_for_all_that_a_future_polls_and_ends_with_it() {
 }
 
 #[test]
-fn a_queue_changes_nothing_of_what_is_read() {
-    let env = crate::RealEnv::new(crate::Options { workers: 1, ..crate::Options::default() });
-    let file = tempfile::NamedTempFile::new_in(".").expect("a file");
-    file.as_file().set_len(4 << 20).expect("room");
-    let device = env.block_on(crate::Env::open(&*env, file.path(), crate::OpenMode::ReadWrite));
-    let queued = Queued::new(device.expect("opened"), bounds(2, 1, 2));
-    let mut seed = 1_u64;
-    let mut next = move || {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        seed >> 33
-    };
-    let mut model = vec![0; 4 << 20];
-    env.block_on(async {
-        for _ in 0..20 {
-            let blocks: std::collections::BTreeSet<u64> = (0..64).map(|_| next() % 1024).collect();
-            let writes = blocks.iter().map(|block| {
-                let byte = next() as u8;
-                let at = (block * 4096) as usize;
-                model[at..at + 4096].fill(byte);
-                let mut buf = IoBuf::zeroed(4096);
-                buf.fill(byte);
-                queued.write(LeafOffset::new(block * 4096), vec![buf.into()], Durability::Cached)
-            });
-            join_all(writes.collect::<Vec<_>>())
-                .await
-                .into_iter()
-                .for_each(|result| result.expect("written"));
-            let reads: Vec<_> = (0..64).map(|_| next() % 1000 * 4096).collect();
-            let answers = join_all(reads.iter().map(|&at| queued.read(LeafOffset::new(at), 8192))).await;
-            for (at, answer) in reads.into_iter().zip(answers) {
-                assert_eq!(answer.expect("read")[..], model[at as usize..at as usize + 8192]);
-            }
-        }
-    });
-    assert!(queued.merged() > 0);
-}
-
-#[test]
 fn requests_of_other_kinds_are_no_neighbours() {
     let mut lanes: Lanes<()> = Lanes::new(bounds(1, 1, 1));
     assert!(lanes.try_start(IoClass::Async));

@@ -1,7 +1,7 @@
 //! The world as everything above this crate sees it.
 //!
 //! Nothing above `device` starts a thread, reads a clock, draws a random number or opens
-//! a file on its own. In production [`crate::RealEnv`] answers; in simulation one thread,
+//! a file on its own. In production `device::RealEnv` answers; in simulation one thread,
 //! one seed and a virtual clock do, with the very same code above.
 
 use std::future::Future;
