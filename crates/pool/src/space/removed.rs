@@ -17,7 +17,7 @@
 //!   (test: `what_is_freed_of_a_removed_vdev_is_free_where_it_is_and_obsolete_where_it_was`)
 
 use dmu::zap::Zap;
-use dmu::{Dnode, Tx};
+use dmu::Tx;
 use dsl::Dsl;
 use dsl::features::{DEVICE_REMOVAL, OBSOLETE_COUNTS, SPACEMAP_V2};
 use metaslab::{Change, ChangeKind};
