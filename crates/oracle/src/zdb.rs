@@ -39,6 +39,8 @@ const TIME_LIMIT_SECS: &str = "100";
 
 /// Lines shown before and after one that tells of damage.
 const CONTEXT_LINES: usize = 30;
+/// What `zdb` says of an object of numbers before their words.
+const LINES_OF_OBJECT: usize = 3;
 
 /// Words of complaint, in lower case. Some stand in lines that do not change the exit status:
 /// a file's attributes that make no sense, a block pointer of another type, a dataset that cannot be held.
@@ -77,8 +79,6 @@ const HARMLESS: &[&str] = &[
     "persistent error log",
     // Where the last scrub or resilver of errors is noted, in the object directory.
     "error_scrub = ",
-    // Objects that it has no words for: obsolete bytes of each run of a removed vdev.
-    "\tUNKNOWN OBJECT TYPE",
     // A file that lost the last of several names it was given: its parent is then one that it was
     // in earlier, with OpenZFS as well.
     "path not found, possibly leaked",
@@ -170,7 +170,8 @@ fn judge(command: String, output: &Output) -> Result<String, ZdbError> {
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = stdout.lines().chain(stderr.lines()).collect();
-    let damage = lines.iter().position(|line| tells_of_damage(line));
+    let tells = |at: &usize| tells_of_damage(lines[*at]) && !is_of_counts(&lines[..=*at]);
+    let damage = (0..lines.len()).find(tells);
     let verdict = match damage {
         Some(at) => lines[at].to_owned(),
         None if !output.status.success() => output.status.to_string(),
@@ -191,6 +192,14 @@ fn tells_of_damage(line: &str) -> bool {
     }
     let lower = line.to_lowercase();
     DAMAGE.iter().any(|word| lower.contains(word)) && !HARMLESS.iter().any(|known| line.contains(known))
+}
+
+/// Whether the last of the lines is what `zdb` says of an object of type `uint32`, for which it has no words: obsolete
+/// bytes of each run of a removed vdev. The object's type ends the first line about it, two or three lines before.
+fn is_of_counts(lines: &[&str]) -> bool {
+    let before = lines.iter().rev().skip(1).take(LINES_OF_OBJECT);
+    lines.last().is_some_and(|line| line.trim() == "UNKNOWN OBJECT TYPE")
+        && before.filter(|line| !line.starts_with('\t')).any(|line| line.ends_with("  uint32"))
 }
 
 /// An entry of a directory, or the path of a file: what users call their files says nothing.

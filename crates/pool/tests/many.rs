@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use device::{Options, RealEnv};
 use env::Env;
@@ -48,7 +49,9 @@ impl World {
             force: false,
         };
         let env: Arc<dyn Env> = self.env.clone();
-        self.env.block_on(Pool::create(env, spec, Tuning::default())).unwrap()
+        // Txgs come when a test asks for them: a copy taken while one is written would be of no moment that ever was.
+        let tuning = Tuning { txg_timeout: Duration::from_secs(3600), ..Tuning::default() };
+        self.env.block_on(Pool::create(env, spec, tuning)).unwrap()
     }
 
     fn import(&self) -> Arc<Pool> {

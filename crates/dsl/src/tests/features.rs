@@ -1,6 +1,6 @@
 use super::world::World;
 use crate::features::{
-    DEVICE_REMOVAL, EMBEDDED_DATA, ENABLED_TXG, FEATURES, FILESYSTEM_LIMITS, HEAD_ERRLOG, HOLE_BIRTH,
+    DYNAMIC_GANG_HEADER, EMBEDDED_DATA, ENABLED_TXG, FEATURES, FILESYSTEM_LIMITS, HEAD_ERRLOG, HOLE_BIRTH,
     LZ4_COMPRESS, SPACEMAP_HISTOGRAM, feature,
 };
 
@@ -38,15 +38,15 @@ fn a_feature_that_is_not_supported_counts_once_it_is_active() {
     world.env.block_on(async {
         let dsl = &world.dsl;
         assert!(dsl.unsupported_features(true).await.unwrap().is_empty());
-        for feature in [&FILESYSTEM_LIMITS, &DEVICE_REMOVAL] {
+        for feature in [&FILESYSTEM_LIMITS, &DYNAMIC_GANG_HEADER] {
             dsl.enable_feature(&world.tx(), feature).await.unwrap();
         }
         assert!(dsl.unsupported_features(true).await.unwrap().is_empty());
         dsl.count_feature(&world.tx(), &FILESYSTEM_LIMITS, 1).await.unwrap();
         assert!(dsl.unsupported_features(false).await.unwrap().is_empty());
         assert_eq!(dsl.unsupported_features(true).await.unwrap(), [FILESYSTEM_LIMITS.guid]);
-        dsl.count_feature(&world.tx(), &DEVICE_REMOVAL, 1).await.unwrap();
-        assert_eq!(dsl.unsupported_features(false).await.unwrap(), [DEVICE_REMOVAL.guid]);
+        dsl.count_feature(&world.tx(), &DYNAMIC_GANG_HEADER, 1).await.unwrap();
+        assert_eq!(dsl.unsupported_features(false).await.unwrap(), [DYNAMIC_GANG_HEADER.guid]);
         let table = dsl.zap(dsl.directory_object("features_for_read").await.unwrap().get()).await.unwrap();
         table.update_u64(&world.tx(), b"org.example:from_the_future", 1).await.unwrap();
         let unsupported = dsl.unsupported_features(false).await.unwrap();

@@ -73,6 +73,15 @@ fn span(dva: &Dva) -> std::ops::Range<usize> {
     start..start + (dva.asize.get() / SECTOR) as usize
 }
 
+/// The parts of a run in each metaslab: maps of kept space have runs of one metaslab each, which the model puts together.
+fn by_metaslab(run: Segment) -> impl Iterator<Item = Segment> {
+    let size = 1 << MS_SHIFT;
+    (run.start / size..run.end.div_ceil(size)).filter_map(move |metaslab| {
+        let (start, end) = (run.start.max(metaslab * size), run.end.min((metaslab + 1) * size));
+        Segment::new(start, end - start)
+    })
+}
+
 impl World {
     fn new() -> Self {
         let space = normal(VDEVS, VDEV_SECTORS as u64 * SECTOR, MS_SHIFT);
@@ -141,7 +150,8 @@ impl World {
         self.checkpoint = None;
         self.space.set_checkpoint(None);
         for (vdev, kept) in std::mem::take(&mut self.kept).iter().enumerate() {
-            let runs: Vec<Change> = kept.iter().map(|run| Change::new(ChangeKind::Free, run)).collect();
+            let runs: Vec<Change> =
+                kept.iter().flat_map(by_metaslab).map(|run| Change::new(ChangeKind::Free, run)).collect();
             self.space.release(txg(self.oldest), VdevId::new(vdev as u32), &runs).unwrap();
         }
         let freed = self.oldest;
@@ -292,7 +302,7 @@ impl World {
             for (index, metaslab) in self.space.metaslabs(id).iter().enumerate() {
                 loaded.load(id, ms(index as u32), metaslab.condensed()).unwrap();
             }
-            let kept = self.kept[id.get() as usize].iter();
+            let kept = self.kept[id.get() as usize].iter().flat_map(by_metaslab);
             let kept: Vec<Change> = kept.map(|run| Change::new(ChangeKind::Free, run)).collect();
             loaded.load_kept(id, &kept).unwrap();
             assert_eq!(loaded.vdev_space(id), self.space.vdev_space(id));

@@ -59,6 +59,19 @@ fn the_name_of_a_file_is_no_complaint() {
 }
 
 #[test]
+fn numbers_of_obsolete_bytes_are_no_complaint() {
+    let of = |kind: &str| {
+        format!(
+            "       142    1   128K   128K     3K     512   128K  100.00  {kind}\n\tdnode flags: USED_BYTES \n\tdnode maxblkid: 0\n\tUNKNOWN OBJECT TYPE\n"
+        )
+    };
+    assert!(judge("zdb".into(), &output(0, &of("uint32"))).is_ok());
+    for kind in ["UNKNOWN", "ZFS plain file"] {
+        assert!(judge("zdb".into(), &output(0, &of(kind))).is_err(), "{kind}");
+    }
+}
+
+#[test]
 fn an_account_whose_number_reads_like_a_word_is_no_complaint() {
     for line in ["\t\tobj-968b6bad = 1 ", "\t\t968b6bad = 512 "] {
         assert!(judge("zdb".into(), &output(0, line)).is_ok(), "{line}");
