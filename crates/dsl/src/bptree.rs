@@ -1,11 +1,11 @@
 //! DestroyedObjset datasets whose blocks are freed bit by bit (feature `async_destroy`).
 //!
 //! ```text
-//!  destroy ─► entry in the bptree, space moves to $FREE ─► each group frees some blocks, notes where
+//!  destroy ─► entry in the bptree, space moves to $FREE ─► each txg frees some blocks, notes where
 //!  it stopped ─► … ─► entry gone ─► last entry gone: no bptree, feature not in use
 //! ```
-//! What a group frees and how far it came are stable together, so a crash anywhere only means that the
-//! same blocks are freed by the next group again.
+//! What a txg frees and how far it came are stable together, so a crash anywhere only means that the
+//! same blocks are freed by the next txg again.
 //!
 //! (test: `destroyed_datasets_are_freed_in_order_and_leave_nothing`)
 

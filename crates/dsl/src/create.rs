@@ -29,7 +29,7 @@ pub struct Birth {
 impl Birth {
     /// A dataset's numbers, as far as they follow from its birth.
     pub(crate) fn phys(&self, dir: ObjectId, tx: &Tx) -> DslDatasetPhys {
-        // What the pool begins with is older than its first group, so that all blocks are
+        // What the pool begins with is older than its first txg, so that all blocks are
         // younger than the origin snapshot.
         let txg = if tx.txg() == TXG_INITIAL { 1 } else { tx.txg().get() };
         DslDatasetPhys {

@@ -46,7 +46,7 @@ impl Dsl {
 
     /// Destroys a dataset that [`Dsl::check_removable`] approves of. Its blocks are freed later
     /// ([`Dsl::next_destroyed`]); where the pool cannot put that off ([`Dsl::frees_later`]) they are the
-    /// caller's to free, in the same group.
+    /// caller's to free, in the same txg.
     ///
     /// # Errors
     /// As [`Dsl::check_removable`], and those of changing the MOS.

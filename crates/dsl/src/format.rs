@@ -33,9 +33,9 @@ use crate::{Bpobj, Dsl, DslError};
 const VERSION_FEATURES: u64 = 5000;
 /// Where the salt lies in the directory.
 const CHECKSUM_SALT: &[u8] = b"org.illumos:checksum_salt";
-/// Block size of the list of frees that are put off to the next group.
+/// Block size of the list of frees that are put off to the next txg.
 const SYNC_BPLIST_BLOCK_BYTES: u32 = 16 << 10;
-/// The group in which the origin snapshot is said to have been made: before every other.
+/// The txg in which the origin snapshot is said to have been made: before every other.
 const ORIGIN_TXG: u64 = 1;
 
 /// The features that new pools have: just those that are supported whole and of use. The first

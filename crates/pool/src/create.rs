@@ -134,7 +134,7 @@ pub(crate) fn check_classes(vdevs: &[NewVdev], enabled: bool) -> Result<(), Pool
 
 /// Whose transaction a dataset is formatted in.
 pub(crate) enum TxSource<'a> {
-    /// The open group's.
+    /// The open txg's.
     Open,
     /// That of a sync under way.
     Syncing(&'a Tx),

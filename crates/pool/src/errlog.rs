@@ -4,7 +4,7 @@
 //!   read fails ─► is it alive? ─► last ◄───────┐ the scrub ends: what it did not find again is well
 //!                     └────► this scrub's ─────┘
 //! ```
-//! An error stays until a scrub has read everything and did not meet it again. The next group stores
+//! An error stays until a scrub has read everything and did not meet it again. The next txg stores
 //! what is new ([`dsl::ErrorLog`]), so that errors outlive an export.
 //!
 //! A reader may hold a blkptr longer than its block lives; it then reads something else, and starts

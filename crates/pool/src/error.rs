@@ -90,10 +90,10 @@ pub enum PoolError {
     /// The pool was opened for reading only.
     #[error("pool is read-only")]
     ReadOnly,
-    /// A group could not be made stable: nothing can be changed any more.
+    /// A txg could not be made stable: nothing can be changed any more.
     #[error("pool suspended at txg {txg}")]
     Suspended {
-        /// The group.
+        /// The txg.
         txg: Txg,
     },
     /// A dataset is in use and cannot be taken away.

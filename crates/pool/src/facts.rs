@@ -32,7 +32,7 @@ pub struct Facts {
     pub cloned: Option<SharedSpace>,
     /// Blocks that were written once.
     pub dedup: Option<DedupFacts>,
-    /// Blocks up to this group were read by the last scrub that went to its end: 0 before the first.
+    /// Blocks up to this txg were read by the last scrub that went to its end: 0 before the first.
     pub last_scrubbed_txg: Option<u64>,
 }
 

@@ -40,7 +40,7 @@ impl Pool {
         Ok(self.dsl.history().await?)
     }
 
-    /// Notes what a group did, to a dataset or to the pool.
+    /// Notes what a txg did, to a dataset or to the pool.
     pub(crate) async fn note_event(
         &self,
         tx: &Tx,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  labels ─► candidate ─► vdevs open ─► uberblock ─► meta-objset ─► true configuration
-//!    ─► features known? ─► space maps ─► logs claimed ─► first group ─► in use
+//!    ─► features known? ─► space maps ─► logs claimed ─► first txg ─► in use
 //! ```
 //! Labels only lead to the uberblock; what counts is the configuration in the meta-objset it
 //! points to. A log's blocks are claimed before anything is allocated: until then their space
@@ -66,7 +66,7 @@ pub struct ImportSpec {
 
 /// Logs claimed at the same time.
 const CLAIMS_AT_ONCE: usize = 8;
-/// So many groups are gone back at most: a ring of uberblocks holds no more.
+/// So many txgs are gone back at most: a ring of uberblocks holds no more.
 const REWIND_MAX: usize = 256;
 
 impl ImportSpec {
@@ -168,7 +168,7 @@ fn choose(found: Vec<Candidate>, spec: &ImportSpec) -> Result<Candidate, PoolErr
 
 /// Opens the newest state; with [`ImportSpec::rewind`], and if that is damaged, the newest that is
 /// not. Blocks that were freed since may have been used again, so that an old state that opens is not
-/// sure to be whole: only what was freed within the last groups is left alone.
+/// sure to be whole: only what was freed within the last txgs is left alone.
 async fn open_newest(
     env: &Arc<dyn Env>,
     candidate: &Candidate,
@@ -323,7 +323,7 @@ async fn open_tree(
         return Err(check_vdevs(&vdevs, spec).err().unwrap_or(PoolError::NoUberblock));
     };
     let zio = Arc::new(Zio::new(Arc::clone(&vdevs), MemoryParts::of(tuning).cache_bytes));
-    // Groups go on behind the newest, also when an older one was opened: what is written now must
+    // Txgs go on behind the newest, also when an older one was opened: what is written now must
     // count for more than what was given up.
     let newest = vdevs.uberblock_at_open().map_or(Txg::ZERO, |newest| newest.txg());
     let last = newest.max(uberblock.txg());

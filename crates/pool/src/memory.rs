@@ -23,7 +23,7 @@ const IN_FLIGHT_FRACTION: u64 = 16;
 const IN_FLIGHT_MAX_BYTES: u64 = dmu::IN_FLIGHT_BYTES;
 /// And so much for what is dirty beside the cache, up to [`zio::DIRTY_BESIDE_CACHE_BYTES`].
 const BESIDE_FRACTION: u64 = 4;
-/// What may be dirty with hardly any cache: a stream's groups are large enough then that flushes and
+/// What may be dirty with hardly any cache: a stream's txgs are large enough then that flushes and
 /// labels at their ends take a tenth of the time, see `docs/decisions/2026-11-22-dirty-data.md`.
 const DIRTY_BASE_BYTES: u64 = 192 << 20;
 /// And more with a larger cache: this part of it,

@@ -38,7 +38,7 @@ use crate::{Host, PoolError};
 /// How a pool runs; the defaults are OpenZFS's.
 #[derive(Clone, Debug)]
 pub struct Tuning {
-    /// A group is synced at least so often (`zfs_txg_timeout`).
+    /// A txg is synced at least so often (`zfs_txg_timeout`).
     pub txg_timeout: Duration,
     /// Changes not yet on disk, at most; `None` for what suits the cache.
     pub dirty_limit_bytes: Option<u64>,
@@ -46,7 +46,7 @@ pub struct Tuning {
     pub cache_bytes: u64,
     /// Memory for all of that together, in place of [`Self::cache_bytes`]; see [`Pool::set_memory`].
     pub memory_bytes: Option<u64>,
-    /// A group is synced early once its log blocks have taken this much of the room for them.
+    /// A txg is synced early once its log blocks have taken this much of the room for them.
     pub log_share_percent: u64,
     /// Without log devices, what is written and made stable at once goes to its place in the file from
     /// this length on, and the log names it (`zfs_immediate_write_sz`).
@@ -66,7 +66,7 @@ impl Default for Tuning {
             dirty_limit_bytes: None,
             cache_bytes: 1 << 30,
             memory_bytes: None,
-            // Four groups have log blocks at a time, and one may take longer than another.
+            // Four txgs have log blocks at a time, and one may take longer than another.
             log_share_percent: 20,
             immediate_write_bytes: journal::IMMEDIATE_WRITE_BYTES,
             host: Host::default(),
@@ -93,9 +93,9 @@ pub struct Pool {
     pub(crate) brt: Brt,
     /// Blocks that were found to be written already.
     pub(crate) ddt: Ddt,
-    /// The bpobj of blocks that the next group frees.
+    /// The bpobj of blocks that the next txg frees.
     pub(crate) deferred: Bpobj,
-    /// What the last group did to the meta-objset's space; counted in the next.
+    /// What the last txg did to the meta-objset's space; counted in the next.
     pub(crate) mos_delta: Mutex<SpaceDelta>,
     pub(crate) tasks: TaskQueue,
     /// Tasks that come before anything else in a txg's sync.
@@ -113,7 +113,7 @@ pub struct Pool {
     pub(crate) read_only: bool,
     pub(crate) opened_at: Duration,
     pub(crate) replay_watch: Option<Arc<dyn zil::ReplayWatch>>,
-    /// The group that it was opened at, and when that was made (seconds since 1970).
+    /// The txg that it was opened at, and when that was made (seconds since 1970).
     pub(crate) opened_txg: Txg,
     opened_secs: u64,
     pub(crate) scrubs: Scrubs,
@@ -125,7 +125,7 @@ pub struct Pool {
     pub(crate) opening: async_lock::Mutex<()>,
     /// Freed room is discarded.
     pub(crate) autotrim: AtomicBool,
-    /// The next group has blocks of destroyed datasets to free.
+    /// The next txg has blocks of destroyed datasets to free.
     pub(crate) has_destroyed: AtomicBool,
     attended: AtomicU64,
     /// Held while devices are opened anew, or closed for good.
@@ -306,7 +306,7 @@ impl Pool {
         self.opened_secs
     }
 
-    /// The group of the state that it was opened at.
+    /// The txg of the state that it was opened at.
     #[must_use]
     pub fn opened_txg(&self) -> Txg {
         self.opened_txg
@@ -344,7 +344,7 @@ impl Pool {
         self.datasets.read().values().cloned().collect()
     }
 
-    /// Those of `objsets` that are open datasets, for a group to attend to.
+    /// Those of `objsets` that are open datasets, for a txg to attend to.
     pub(crate) fn open_ones(&self, objsets: &BTreeSet<ObjsetId>) -> Vec<Arc<OpenDataset>> {
         let open = self.datasets.read();
         let found: Vec<_> = objsets.iter().filter_map(|objset| open.get(objset).cloned()).collect();
@@ -352,7 +352,7 @@ impl Pool {
         found
     }
 
-    /// How often a group has had anything to do with an open dataset: what its sync costs beside what
+    /// How often a txg has had anything to do with an open dataset: what its sync costs beside what
     /// it writes, and so not to grow with the datasets that are open and not in use.
     #[must_use]
     pub fn datasets_attended(&self) -> u64 {
@@ -373,7 +373,7 @@ impl Pool {
         let task = async move {
             if AssertUnwindSafe(turning).catch_unwind().await.is_err() {
                 // Something that we computed ourselves was wrong: nothing more may be written, and
-                // nobody may wait for a group that never comes.
+                // nobody may wait for a txg that never comes.
                 tracing::error!("pool stopped: a transaction group ended in a panic");
                 pool.gate.fail(pool.gate.synced_txg().next());
             }
@@ -432,7 +432,7 @@ impl Pool {
             return Ok(());
         }
         self.leave_scrub().await?;
-        // Side by side: closing a log takes some groups, and they are the same for all.
+        // Side by side: closing a log takes some txgs, and they are the same for all.
         let unloaded = stream::iter(self.open_datasets())
             .map(|dataset| async move { self.unload(&dataset).await })
             .buffer_unordered(CLOSED_AT_ONCE);

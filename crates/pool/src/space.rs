@@ -1,8 +1,8 @@
 //! How much room there is, for whom.
 //!
-//! Each synced group changes what every dataset may still take, for all share the pool. With ten
+//! Each synced txg changes what every dataset may still take, for all share the pool. With ten
 //! thousand datasets open only those that are written to should pay for that: limits are worked out
-//! when a dataset asks first after a group, and stand until the next.
+//! when a dataset asks first after a txg, and stand until the next.
 //! (test: `a_group_costs_what_is_used_and_not_what_is_open`)
 
 pub(crate) mod early_room;
@@ -42,7 +42,7 @@ pub(crate) fn slop_bytes(capacity: u64) -> u64 {
     (capacity >> SLOP_SHIFT).min(SLOP_MAX_BYTES).max(SLOP_MIN_BYTES.min(capacity >> 1))
 }
 
-/// What one dataset may still take, in bytes, as of a synced group.
+/// What one dataset may still take, in bytes, as of a synced txg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Within quotas and the pool's room.
@@ -80,7 +80,7 @@ pub(crate) struct SpaceGuard {
     zio: Arc<Zio>,
     gate: Arc<TxgGate>,
     limits: RwLock<AllLimits>,
-    /// Counts synced groups: limits of an older round are worked out anew.
+    /// Counts synced txgs: limits of an older round are worked out anew.
     round: AtomicU64,
     /// What datasets count more than once, for files share it.
     shared_bytes: AtomicU64,
@@ -196,7 +196,7 @@ impl SpaceGuard {
         all.of.insert(objset, Watched { room, record_bytes, copies, limits: None });
     }
 
-    /// A group has synced: from now on all limits are to be worked out anew.
+    /// A txg has synced: from now on all limits are to be worked out anew.
     pub fn outdate(&self) {
         self.round.fetch_add(1, Ordering::AcqRel);
     }
@@ -242,7 +242,7 @@ impl SpaceGuard {
         (blocks * u64::from(copies) + 1).max(WORST_INFLATION)
     }
 
-    /// What all changes under way may come to. Too much only means that a group syncs early when
+    /// What all changes under way may come to. Too much only means that a txg syncs early when
     /// little room is left.
     fn inflight_at_worst(&self) -> u64 {
         self.gate.bytes_to_write().saturating_mul(self.limits.read().worst_inflation)

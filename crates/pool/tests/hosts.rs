@@ -19,7 +19,7 @@ const B: u64 = 0xb;
 const INTERVAL_MS: u32 = 1000;
 const FAIL_INTERVALS: u16 = 10;
 
-/// Groups end when the test says so.
+/// Txgs end when the test says so.
 fn host(id: u64) -> Tuning {
     let host = Host { id, name: format!("host-{id:x}"), ..Host::default() };
     Tuning { host, txg_timeout: Duration::from_secs(100_000), ..Tuning::default() }

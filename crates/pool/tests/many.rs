@@ -16,7 +16,7 @@ use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
 const NAME: &str = "throng";
 const DATASETS: usize = 300;
-/// A log rests a few groups after its last use.
+/// A log rests a few txgs after its last use.
 const GROUPS_TO_REST: usize = 6;
 
 struct World {
@@ -150,7 +150,7 @@ fn datasets_that_come_back_from_rest_lose_nothing() {
         for round in 1..40 {
             let (pool, made) = (&pool, &made);
             let joined: Vec<usize> = (0..DATASETS).filter(|&number| joins(number, round)).collect();
-            // Half of the rounds have their groups turn while they write.
+            // Half of the rounds have their txgs turn while they write.
             let turning = async {
                 for _ in 0..if round % 2 == 0 { 4 } else { 0 } {
                     pool.sync_now().await?;
@@ -167,7 +167,7 @@ fn datasets_that_come_back_from_rest_lose_nothing() {
                 pool.sync_now().await.unwrap();
             }
         }
-        // What was not written stably must only have its group.
+        // What was not written stably must only have its txg.
         pool.sync_now().await.unwrap();
         for number in (0..DATASETS).step_by(3) {
             let (zfs, file) = &made[number];

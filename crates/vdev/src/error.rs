@@ -136,7 +136,7 @@ pub enum VdevError {
     LabelsLost {
         /// Top-level vdev.
         vdev: VdevId,
-        /// For which group.
+        /// For which txg.
         txg: Txg,
     },
     /// The uberblock reached no device, or none made it stable.

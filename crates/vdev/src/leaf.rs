@@ -54,7 +54,7 @@ pub struct LeafConfig {
     pub whole_disk: Option<u64>,
     /// Space map object of what it missed ("dirty time log"); 0 for none.
     pub dtl_object: u64,
-    /// Group in which it joined.
+    /// Txg in which it joined.
     pub create_txg: u64,
     /// Object of its own properties; 0 for none.
     pub leaf_zap: u64,
@@ -73,7 +73,7 @@ struct Health {
     aux: VdevAux,
     /// Missed writes since it was last whole: read only when nothing else answers.
     stale: bool,
-    /// In which groups, as far as they were noted.
+    /// In which txgs, as far as they were noted.
     dtl: Dtl,
     /// What it missed is not in the configuration, or no longer what is there.
     unrecorded: bool,
@@ -288,7 +288,7 @@ impl Leaf {
         }
     }
 
-    /// The groups in which it missed writes.
+    /// The txgs in which it missed writes.
     #[must_use]
     pub fn dtl(&self) -> Dtl {
         self.health.lock().dtl.clone()
@@ -303,7 +303,7 @@ impl Leaf {
         }
     }
 
-    /// Adds to the groups in which it missed writes.
+    /// Adds to the txgs in which it missed writes.
     pub(crate) fn add_to_dtl(&self, txgs: RangeInclusive<Txg>) {
         let mut health = self.health.lock();
         let before = health.dtl.clone();
@@ -327,7 +327,7 @@ impl Leaf {
         is_whole
     }
 
-    /// Takes up what the configuration says of the groups that it missed. What its labels told
+    /// Takes up what the configuration says of the txgs that it missed. What its labels told
     /// beyond that is still to be recorded.
     pub fn load_dtl(&self, recorded: Dtl) {
         let mut health = self.health.lock();

@@ -31,7 +31,7 @@ pub enum ZilError {
     /// The txg engine has stopped (pool suspended): what was asked for may not be stable.
     #[error("txg {txg} cannot be synced")]
     TxgStopped {
-        /// Which group was waited for.
+        /// Which txg was waited for.
         txg: Txg,
         /// Why.
         #[source]

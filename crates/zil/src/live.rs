@@ -109,7 +109,7 @@ impl LogHandle {
     }
 
     /// Lets the log come to rest, if nothing is left to do for it: [`LogStore::leave`] is called then,
-    /// and [`LogStore::attend`] as soon as there is. For the sync loop alone, once a group is stable.
+    /// and [`LogStore::attend`] as soon as there is. For the sync loop alone, once a txg is stable.
     pub fn rest(&self) {
         self.0.rest();
     }

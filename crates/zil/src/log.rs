@@ -26,7 +26,7 @@ pub struct Core {
     pub(crate) stats: Stats,
     pub(crate) meter: Meter,
     pub(crate) shelf: Arc<Shelf>,
-    /// Groups do not attend to the log: see [`crate::chain::rest`].
+    /// Txgs do not attend to the log: see [`crate::chain::rest`].
     pub(crate) rests: AtomicBool,
 }
 

@@ -110,12 +110,12 @@ pub trait LogStore: Send + Sync + 'static {
     /// [`ZilError::TxgStopped`].
     fn wait_synced(&self, txg: Txg) -> BoxFuture<'_, Result<(), ZilError>>;
 
-    /// Groups have to attend to the log of this dataset from now on: [`crate::LogHandle::sync`] before
+    /// Txgs have to attend to the log of this dataset from now on: [`crate::LogHandle::sync`] before
     /// each is written, [`crate::LogHandle::clean`] when it is stable. A new log has it so.
     /// Called with locks held by the log: it may not be called from there.
     fn attend(&self, objset: ObjsetId);
 
-    /// Groups need not attend to the log until the next [`LogStore::attend`].
+    /// Txgs need not attend to the log until the next [`LogStore::attend`].
     fn leave(&self, objset: ObjsetId);
 
     /// How many batches one log may have in flight: the number of log devices it can use.

@@ -8,7 +8,7 @@ use crate::dataset::Dataset;
 use crate::space::available::available;
 use crate::{DatasetName, Dsl, DslError, PoolSpace};
 
-/// A head, and the pool's root, whose room is the whole pool's. As of the newest change: of a group
+/// A head, and the pool's root, whose room is the whole pool's. As of the newest change: of a txg
 /// that is being synced, part may be counted already.
 #[derive(Clone)]
 pub struct HeadRoom {

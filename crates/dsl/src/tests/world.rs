@@ -56,12 +56,12 @@ impl World {
         ObjsetContext { id: ObjsetId::MOS, zio: Arc::clone(zio), gate: Arc::clone(gate), props }
     }
 
-    /// A transaction of the open group.
+    /// A transaction of the open txg.
     pub(super) fn tx(&self) -> Tx {
         self.gate.join().unwrap()
     }
 
-    /// Makes the open group stable.
+    /// Makes the open txg stable.
     pub(super) async fn sync(&self) {
         let txg = self.gate.quiesce().await;
         if let Some(synced) = self.dsl.mos().sync(txg).await.unwrap() {

@@ -1,8 +1,8 @@
 //! Destroying datasets.
 //!
-//! A dataset goes at once; its blocks are freed by this and the next groups, so many in each, and a
+//! A dataset goes at once; its blocks are freed by this and the next txgs, so many in each, and a
 //! crash in between only delays that. Pools without the feature `async_destroy` free them all in the
-//! group that destroys the dataset.
+//! txg that destroys the dataset.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use ondisk::Blkptr;
 
 use crate::{Pool, PoolError, Sealed};
 
-/// Blocks freed by one group, about.
+/// Blocks freed by one txg, about.
 const FREED_AT_ONCE: usize = 20_000;
 
 impl Pool {

@@ -1,4 +1,4 @@
-//! What a dataset held at one moment: snapshots, and heads as their last group left them.
+//! What a dataset held at one moment: snapshots, and heads as their last txg left them.
 //!
 //! Nothing here takes part in transaction groups: the objset is opened beside the one that
 //! changes (if there is one), and no log is replayed into it.
@@ -23,7 +23,7 @@ pub enum Sealed {
 }
 
 impl Pool {
-    /// The objset of a dataset or snapshot as its last synced group left it, for looking only.
+    /// The objset of a dataset or snapshot as its last synced txg left it, for looking only.
     /// `None` when it never had anything in it.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use zil::{LogStore, LogWalk, WalkedRecord};
 
 use crate::{Pool, PoolError};
 
-/// The log of a dataset, as the last synced group left its header.
+/// The log of a dataset, as the last synced txg left its header.
 pub struct DatasetLog {
     /// The dataset.
     pub name: String,
@@ -18,7 +18,7 @@ pub struct DatasetLog {
     pub objset: ObjsetId,
     /// Where its log begins, and how far it has been replayed.
     pub header: ZilHeader,
-    /// The newest group that is stable: what records of it and older ones say needs no replay.
+    /// The newest txg that is stable: what records of it and older ones say needs no replay.
     pub synced: Txg,
     store: Arc<dyn LogStore>,
 }

@@ -26,7 +26,7 @@ pub struct ReplayPlan {
     pub block_bytes: u64,
     /// Records that would be replayed.
     pub records: u64,
-    /// Records that have been replayed, or whose group was synced.
+    /// Records that have been replayed, or whose txg was synced.
     pub done: u64,
     /// Changes of names, by kind.
     pub names: BTreeMap<&'static str, u64>,
@@ -48,7 +48,7 @@ const DEPTH_MAX: usize = 1024;
 /// What would be replayed into one object.
 #[derive(Debug, Default)]
 pub struct ObjectPlan {
-    /// Its path, as the records or the last synced group have it.
+    /// Its path, as the records or the last synced txg have it.
     pub path: Option<Vec<u8>>,
     /// Changes by kind.
     pub changes: BTreeMap<&'static str, u64>,

@@ -1,15 +1,15 @@
-//! How much of the room for log blocks the open group has taken.
+//! How much of the room for log blocks the open txg has taken.
 //!
-//! A log block is free again with the group that holds its records, and in use again two groups
-//! later: four groups have some at a time. A group that took more than its share is
+//! A log block is free again with the txg that holds its records, and in use again two txgs
+//! later: four txgs have some at a time. A txg that took more than its share is
 //! synced early, so that the next ones still find room on the log vdevs; the share is of what nobody
-//! has, and so becomes smaller while groups take longer than expected.
+//! has, and so becomes smaller while txgs take longer than expected.
 //! (test: `a_busy_log_has_groups_synced_before_it_is_full`)
 
 use parking_lot::Mutex;
 use units::Txg;
 
-/// The open group's part of the room.
+/// The open txg's part of the room.
 #[derive(Debug)]
 pub(crate) struct LogShare {
     percent: u64,
@@ -24,13 +24,13 @@ struct Taken {
 }
 
 impl LogShare {
-    /// Of groups that may take so much of the room each.
+    /// Of txgs that may take so much of the room each.
     pub fn new(percent: u64) -> Self {
         Self { percent, taken: Mutex::default() }
     }
 
     /// Notes a block of `txg`; `room` tells how many bytes such blocks could have, and is asked once
-    /// a group. Whether the group should be synced now: said once.
+    /// a txg. Whether the txg should be synced now: said once.
     pub fn take(&self, txg: Txg, bytes: u64, room: impl FnOnce() -> u64) -> bool {
         let mut taken = self.taken.lock();
         if taken.txg < txg {

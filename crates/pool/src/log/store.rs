@@ -28,7 +28,7 @@ pub(crate) struct PoolLogStore {
     awake: Mutex<BTreeSet<ObjsetId>>,
     /// The last events, for `status`.
     events: Mutex<Vec<LogEvent>>,
-    /// The newest group in which a block went past the log vdevs.
+    /// The newest txg in which a block went past the log vdevs.
     spilled_in: AtomicU64,
     share: LogShare,
     reader: LogReader,
@@ -75,7 +75,7 @@ impl PoolLogStore {
         has_choice.then(|| self.homes.begin(vdev, self.env.now()))
     }
 
-    /// Datasets whose logs every group has to attend to.
+    /// Datasets whose logs every txg has to attend to.
     pub fn awake(&self) -> BTreeSet<ObjsetId> {
         self.awake.lock().clone()
     }
@@ -93,7 +93,7 @@ impl PoolLogStore {
         self.zio.vdevs().top(bp.dva(0).vdev).is_ok_and(|top| !top.is_log())
     }
 
-    /// Whether a log block has taken room in the main pool that groups may need.
+    /// Whether a log block has taken room in the main pool that txgs may need.
     fn eats_reserve(&self, bp: &Blkptr) -> bool {
         if !self.is_in_main(bp) {
             return false;
@@ -102,7 +102,7 @@ impl PoolLogStore {
         !leaves_reserve(figures.free.get(), figures.capacity.get(), &self.gate)
     }
 
-    /// Has the group synced soon once log blocks have taken its share of the room.
+    /// Has the txg synced soon once log blocks have taken its share of the room.
     fn note_share(&self, bp: &Blkptr) {
         let room = || {
             let class = if self.is_in_main(bp) { Class::Normal } else { Class::Log };
@@ -114,7 +114,7 @@ impl PoolLogStore {
         }
     }
 
-    /// Says, once a group, that log vdevs could not take a block.
+    /// Says, once a txg, that log vdevs could not take a block.
     fn note_place(&self, bp: &Blkptr) {
         let has_logs = self.logs.load(Relaxed) > 0;
         let txg = bp.birth().get();

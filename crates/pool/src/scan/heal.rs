@@ -1,9 +1,9 @@
 //! Repairing blocks of which a read found a bad copy.
 //!
 //! A reader may hold a blkptr longer than its block lives, and must not write to where it leads. So
-//! reads only note the block ([`zio::Zio::take_damaged`]), and the next group, before it changes
+//! reads only note the block ([`zio::Zio::take_damaged`]), and the next txg, before it changes
 //! anything, looks whether the block is still the one of that name. If it is, its places are its own
-//! until that group has synced, and the good copy is written over the bad ones.
+//! until that txg has synced, and the good copy is written over the bad ones.
 //! (test: `a_bad_copy_that_a_read_met_is_repaired_with_the_next_group`)
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use zio::Damaged;
 use crate::Pool;
 
 impl Pool {
-    /// Repairs what reads found since the last group. What cannot be repaired now will be found
+    /// Repairs what reads found since the last txg. What cannot be repaired now will be found
     /// again.
     pub(crate) async fn heal(&self) {
         self.gather_errors().await;

@@ -1,5 +1,5 @@
 //! Scans: every block of the pool read, from all its places, and repaired where it can be (scrub);
-//! or only those born in groups that some leaf missed (resilver).
+//! or only those born in txgs that some leaf missed (resilver).
 //!
 //! ```text
 //!   NONE ──start──► SCANNING ──────── end ───► FINISHED ──start──► SCANNING …
@@ -23,7 +23,7 @@
 //! - Only blocks are repaired that were alive when the scrub began and are alive now.
 //!   (see [`run`]; test: `a_scrub_beside_writers_damages_nothing`)
 //! - A leaf is whole again once a scan that began with it, and ended without errors, has seen all
-//!   blocks of the groups that it missed. (test: `a_returned_device_is_resilvered_and_holds_all`)
+//!   blocks of the txgs that it missed. (test: `a_returned_device_is_resilvered_and_holds_all`)
 //! - A block that datasets and snapshots share is read once.
 //!   (test: `every_block_of_a_pool_is_scrubbed_once`)
 
@@ -195,7 +195,7 @@ impl Pool {
                 tracing::warn!(name = open.name().name, %error, "its log holds what a device misses");
             }
         }
-        // All groups that were missed in part are older than the scan then.
+        // All txgs that were missed in part are older than the scan then.
         self.sync_now().await?;
         self.in_sync(|pool, tx| async move {
             if pool.scrubs.now.lock().is_scanning() {
@@ -448,7 +448,7 @@ impl Pool {
     }
 }
 
-/// The groups that leaves in use missed, by vdev, for a resilver.
+/// The txgs that leaves in use missed, by vdev, for a resilver.
 pub(crate) type Dtls = BTreeMap<VdevId, Vec<Dtl>>;
 
 /// The youngest blocks that a scrub reads.

@@ -107,7 +107,7 @@ impl Ddt {
         self.0.lock().await.space()
     }
 
-    /// The same, and what the tables take, as of the last synced group.
+    /// The same, and what the tables take, as of the last synced txg.
     pub async fn facts(&self, mos: &Arc<Objset>) -> Result<DedupFacts, PoolError> {
         let tables = self.0.lock().await;
         let mut table_bytes = 0;

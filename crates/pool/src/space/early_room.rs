@@ -1,7 +1,7 @@
 //! Room for what is written before its txg: blocks of intent logs, and blocks of files that those name.
 //!
-//! Blocks of a file that change after they were written early take room twice in their group, however
-//! little is dirty. So both kinds leave groups what those need, and a group that took much of the room
+//! Blocks of a file that change after they were written early take room twice in their txg, however
+//! little is dirty. So both kinds leave txgs what those need, and a txg that took much of the room
 //! for them is synced soon.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use zio::Zio;
 use crate::log::share::LogShare;
 use crate::space::{WORST_INFLATION, slop_bytes};
 
-/// Whether so much free room is enough for what groups under way have to write: without it none could
+/// Whether so much free room is enough for what txgs under way have to write: without it none could
 /// be made stable any more, and only one that is frees log blocks.
 /// (test: `small_commits_that_fill_a_pool_with_log_blocks_leave_groups_their_room`)
 pub(crate) fn leaves_reserve(free: u64, capacity: u64, gate: &TxgGate) -> bool {

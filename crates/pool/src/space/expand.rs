@@ -1,9 +1,9 @@
 //! Devices that have become larger: the property `autoexpand`.
 //!
 //! ```text
-//!   import, or the property set: devices are larger ─► a group says so (configuration, labels) ─► more metaslabs
+//!   import, or the property set: devices are larger ─► a txg says so (configuration, labels) ─► more metaslabs
 //! ```
-//! Space is handed out only once the group that tells of it is stable: a log block there would
+//! Space is handed out only once the txg that tells of it is stable: a log block there would
 //! otherwise lie outside of its vdev after a crash. New metaslabs are all free, and have no space
 //! map until something is allocated in them. (test: `a_pool_grows_with_its_devices`)
 

@@ -6,7 +6,7 @@ use ondisk::Blkptr;
 use crate::{Pool, PoolError};
 
 impl Pool {
-    /// Frees a block in the group being synced, unless a file that was cloned still needs it, or it
+    /// Frees a block in the txg being synced, unless a file that was cloned still needs it, or it
     /// is deduplicated and referred to from elsewhere. Every block of a dataset goes this way.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! Space maps on disk: one object for each metaslab that was ever used.
 //!
-//! A space map is a log of what was allocated and freed. Each group appends what it changed;
+//! A space map is a log of what was allocated and freed. Each txg appends what it changed;
 //! when the log has grown far beyond what it says, it is written anew (condensed). A pool with the
-//! feature `log_spacemap` does so for a few metaslabs in each group only, see [`log`].
+//! feature `log_spacemap` does so for a few metaslabs in each txg only, see [`log`].
 //!
 //! ```text
 //!  vdev config ─► metaslab_array: object numbers, 0 where nothing was allocated yet
@@ -76,7 +76,7 @@ pub(crate) struct At<'a> {
 pub(crate) struct SpaceMaps {
     vdevs: Mutex<BTreeMap<VdevId, VdevMaps>>,
     logs: async_lock::Mutex<Logs>,
-    /// The next group leaves nothing in the logs.
+    /// The next txg leaves nothing in the logs.
     flush_all: AtomicBool,
 }
 
@@ -172,8 +172,8 @@ impl SpaceMaps {
             .map_err(|source| PoolError::SpaceMap { vdev: place.0, source })
     }
 
-    /// Records what the group changed since this was last called; in the first pass of a sync
-    /// also what older groups left in the logs only, in part.
+    /// Records what the txg changed since this was last called; in the first pass of a sync
+    /// also what older txgs left in the logs only, in part.
     pub async fn record(&self, at: &At<'_>, pass: usize) -> Result<(), PoolError> {
         let mut logs = self.logs.lock().await;
         let logging = at.dsl.feature_count(&LOG_SPACEMAP).await?.is_some();
@@ -200,7 +200,7 @@ impl SpaceMaps {
         Ok(())
     }
 
-    /// Has the next group leave nothing in the logs, so that the next import has little to read.
+    /// Has the next txg leave nothing in the logs, so that the next import has little to read.
     pub fn flush_all_next(&self) {
         self.flush_all.store(true, Ordering::Relaxed);
     }
@@ -243,7 +243,7 @@ impl SpaceMaps {
         Ok(array.write(at.tx, u64::from(place.1.get()) * 8, &object.get().to_le_bytes()).await?)
     }
 
-    /// From this group on the logs tell of a metaslab what its own map does not.
+    /// From this txg on the logs tell of a metaslab what its own map does not.
     async fn set_unflushed_since(&self, at: &At<'_>, place: Place) -> Result<(), PoolError> {
         let known = self.with_vdev(place.0, |maps| maps.unflushed.clone());
         let array = match known {

@@ -8,16 +8,16 @@
 //!  4 labels     flush, even labels, uberblock, odd labels
 //! ```
 //! Space maps are objects of the meta-objset, and writing it allocates: the knot of the format.
-//! It is untied by rewriting. From the second pass on a block born in this group is written
-//! again in place, and blocks of older groups are not freed but put on a list (`sync_bplist`)
-//! that the next group's first pass frees; so each pass changes less than the one before.
+//! It is untied by rewriting. From the second pass on a block born in this txg is written
+//! again in place, and blocks of older txgs are not freed but put on a list (`sync_bplist`)
+//! that the next txg's first pass frees; so each pass changes less than the one before.
 //!
 //! Invariants
-//! - Nothing of the last stable group is overwritten or reused before this one is stable.
+//! - Nothing of the last stable txg is overwritten or reused before this one is stable.
 //! - A request that its devices do not do waits, and is done again when they work: see [`zio::Suspension`].
 //!   (test: `a_txg_whose_devices_fail_at_any_request_is_complete_once_they_work`)
 //! - An uberblock is of the txg after the last stable one, and its root of no later one: asserted before labels are written.
-//! - A crash anywhere here leaves the last stable group; after step 4, this one.
+//! - A crash anywhere here leaves the last stable txg; after step 4, this one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Pool {
         self.zio.with_allocator(|allocator| allocator.sync_done(txg));
         self.use_joined();
         impatient(self.let_go_of_detached()).await;
-        // Who waits for the group sees its space when told.
+        // Who waits for the txg sees its space when told.
         self.space.outdate();
         self.gate.finish(txg);
         self.zio.make_room_for(self.gate.dirty_bytes());
@@ -81,7 +81,7 @@ impl Pool {
         self.sync_labels(txg).await
     }
 
-    /// Every log that is not at rest says, once a group, from where its chain is still needed.
+    /// Every log that is not at rest says, once a txg, from where its chain is still needed.
     async fn sync_logs(&self, tx: &Tx) {
         for dataset in self.open_ones(&self.log_store.awake()) {
             if let Some(header) = dataset.sync_log(tx.txg()).await {
@@ -139,7 +139,7 @@ impl Pool {
         panic!("txg {} does not converge in {PASSES_MAX} passes", tx.txg());
     }
 
-    /// Frees blocks of the meta-objset; late in a group, older ones are put off to the next.
+    /// Frees blocks of the meta-objset; late in a txg, older ones are put off to the next.
     async fn let_go(&self, tx: &Tx, pass: usize, killed: &[Blkptr]) -> Result<(), PoolError> {
         let (now, later): (Vec<&Blkptr>, Vec<&Blkptr>) =
             killed.iter().partition(|bp| pass == 1 || bp.birth() == tx.txg());

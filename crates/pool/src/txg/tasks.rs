@@ -37,7 +37,7 @@ impl TaskQueue {
 }
 
 impl Pool {
-    /// Runs `work` in the sync of the next group. Nobody waits for it: that it failed is only told.
+    /// Runs `work` in the sync of the next txg. Nobody waits for it: that it failed is only told.
     pub(crate) fn in_next_sync<F, W>(self: &Arc<Self>, what: &'static str, work: W) -> Result<(), PoolError>
     where
         F: Future<Output = Result<(), PoolError>> + Send + 'static,
@@ -55,7 +55,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Runs `work` in the sync of the next group, and returns when that is stable.
+    /// Runs `work` in the sync of the next txg, and returns when that is stable.
     pub(crate) async fn in_sync<T, F, W>(self: &Arc<Self>, work: W) -> Result<T, PoolError>
     where
         T: Send + 'static,
@@ -101,7 +101,7 @@ impl Pool {
             })
         });
         queue.0.lock().push_back(task);
-        // Whatever group is open now syncs after this; the task runs in it or in an earlier one.
+        // Whatever txg is open now syncs after this; the task runs in it or in an earlier one.
         self.gate.wait_synced(self.gate.open_txg()).await?;
         let lost = PoolError::Suspended { txg: self.gate.synced_txg().next() };
         let (txg, result) = receiver.await.map_err(|_| lost)?;

@@ -1,7 +1,7 @@
 //! Telling devices which room nobody needs: the property `autotrim`.
 //!
 //! ```text
-//!   freed in group T-2 ─► rests ─► discarded while T is written ─► T is stable: free again
+//!   freed in txg T-2 ─► rests ─► discarded while T is written ─► T is stable: free again
 //! ```
 //! What rests cannot be allocated before T is stable, and no uberblock from T-2 on leads to it: so
 //! it can be discarded without a lock, beside the writing of T, and a crash at any point leaves

@@ -1,7 +1,7 @@
 //! Devices that fail while files are written.
 //!
 //! A log that fails, or fills, holds nobody up: its chain goes on in another log or in the rest
-//! of the pool, and what the dead one vouched for is made stable by the next group. From then on
+//! of the pool, and what the dead one vouched for is made stable by the next txg. From then on
 //! the pool can do without it. A mirror can do without a child at any time; and once that is back
 //! and brought up to date, without the other one.
 
@@ -29,7 +29,7 @@ use crate::story::{Tell, number, run, tell};
 const LOAD: Load = Load { clients: 3, operations: 15, pause: Duration::from_millis(2), large: false };
 /// Images of each trial that are imported.
 const IMAGES_PER_TRIAL: usize = 2;
-/// Said when a group has become stable since the device began to fail.
+/// Said when a txg has become stable since the device began to fail.
 const A_GROUP_LATER: &str = "a group later";
 
 /// In which way a disk fails.
@@ -201,7 +201,7 @@ impl Trial {
     }
 
     /// Without its victim a pool is complete at any time if that is mirrored; a log that was
-    /// alone must have had time for a group to sync.
+    /// alone must have had time for a txg to sync.
     fn may_miss_victim(&self, image: &CrashImage) -> bool {
         let is_mirrored = self.shape.name == MIRROR.name || self.shape.name == MIRRORED_LOG.name;
         is_mirrored || image.is_after(A_GROUP_LATER)
@@ -239,7 +239,7 @@ impl Trial {
             let fs = pool.filesystem(POOL).await.expect("the log replays");
             model.check(&fs.zfs, promise).await;
             drop(fs);
-            // Before it has ended, groups may turn while blocks are counted.
+            // Before it has ended, txgs may turn while blocks are counted.
             resilvered(&pool).await;
             space::check(&pool).await;
             pool.close(PoolState::Exported).await.expect("a pool closes");

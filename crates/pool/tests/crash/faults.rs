@@ -24,7 +24,7 @@ use crate::space;
 use crate::steps::{Op, Step};
 use crate::story::{Tell, run, tell};
 
-/// A failure holds the history up for at most so long; a group takes less than that.
+/// A failure holds the history up for at most so long; a txg takes less than that.
 const DELAY_MAX: Duration = Duration::from_millis(500);
 
 const fn stable(op: Op) -> Step {
@@ -35,7 +35,7 @@ const fn loose(op: Op) -> Step {
     Step { op, fsync: false }
 }
 
-/// Before a group, and after it: lone blocks, many blocks at once, names and contents.
+/// Before a txg, and after it: lone blocks, many blocks at once, names and contents.
 const WORK: [&[Step]; 2] = [
     &[
         stable(Op::Create),
@@ -78,7 +78,7 @@ struct Done {
     model: Model,
     /// Requests of the victim: writes, flushes.
     requests: [u64; 2],
-    /// Those before the first group: commits' alone.
+    /// Those before the first txg: commits' alone.
     of_commits: [u64; 2],
     took: Duration,
 }
@@ -294,7 +294,7 @@ fn any_request_of_a_side_of_a_mirrored_log_may_fail() {
 }
 
 /// Blocks of the log, and data that a commit writes in their place, for there is no log device. A flush
-/// that fails is another matter: nobody knows what it lost of a group, and of this vdev there is one.
+/// that fails is another matter: nobody knows what it lost of a txg, and of this vdev there is one.
 #[test]
 fn any_write_of_a_commit_to_the_main_pool_may_fail_once() {
     let _tell = Tell;
@@ -330,7 +330,7 @@ enum Spoil {
     Nothing,
     Fails(FaultOp),
     Gone,
-    /// So much is written, and no group ends.
+    /// So much is written, and no txg ends.
     Fills(u64),
 }
 

@@ -25,7 +25,7 @@ use crate::story::{Tell, run, tell};
 const CHUNK_BYTES: usize = 256 << 10;
 const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
 
-/// No group ends by itself.
+/// No txg ends by itself.
 fn patient() -> Tuning {
     Tuning {
         txg_timeout: Duration::from_secs(100_000),
@@ -61,7 +61,7 @@ impl Rewriting {
                 let zeros = chunk(writer, at, 0);
                 zfs.write(file, at * CHUNK_BYTES as u64, &zeros, WriteFlags::default()).await.expect("write");
             }
-            // From here on there is a chain, and with the next group it can be used.
+            // From here on there is a chain, and with the next txg it can be used.
             zfs.fsync(file, false).await.expect("fsync");
         }
         pool.sync_now().await.expect("sync");

@@ -14,7 +14,7 @@ use crate::shape::{POOL, Shape, brisk};
 use crate::steps::{self, Hand};
 use crate::story::{run, tell};
 
-/// No group ends by itself.
+/// No txg ends by itself.
 pub fn quiet() -> Tuning {
     Tuning { txg_timeout: Duration::from_secs(100_000), ..brisk() }
 }

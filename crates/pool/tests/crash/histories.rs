@@ -43,7 +43,7 @@ const TWICE_ONE_IN: u64 = 16;
 /// What was found in images is kept for so many of them.
 const FOUND_KEPT: usize = 64;
 
-/// When groups are synced.
+/// When txgs are synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Groups {
     /// Not while the history lasts.
@@ -202,7 +202,7 @@ fn check_all(shape: &'static Shape, seed: u64) {
     }
 }
 
-/// Those with fewer steps, and those of one step with groups around it.
+/// Those with fewer steps, and those of one step with txgs around it.
 fn check_shorter(lane: &mut Lane, all_of: u32, plan: CrashPlan) {
     for steps in 1..all_of {
         for at in 0..STEPS.pow(steps) {

@@ -4,9 +4,9 @@
 //!  before ─► labels 0, 2 ─► uberblock ─► labels 1, 3 ─► after
 //!              torn at        torn at       torn at
 //! ```
-//! A group that changes the configuration writes in this order, with flushes between. Of each
+//! A txg that changes the configuration writes in this order, with flushes between. Of each
 //! step every prefix of sectors is tried, on all disks at once, with and without a sector of noise
-//! where the prefix ends. The pool must be there, as of this group once its uberblock is whole, as
+//! where the prefix ends. The pool must be there, as of this txg once its uberblock is whole, as
 //! of the last one before.
 
 use std::cmp::Ordering;
@@ -31,7 +31,7 @@ const MIDDLE_STEP: usize = 24;
 const OLD: &[u8] = b"as it was";
 const NEW: &[u8] = b"as it is.";
 
-/// Groups end when the test says so.
+/// Txgs end when the test says so.
 fn patient() -> Tuning {
     Tuning { txg_timeout: Duration::from_secs(100_000), ..Tuning::default() }
 }
@@ -90,7 +90,7 @@ impl Labels {
     }
 }
 
-/// What a group did, and the states of the labels on either side of it.
+/// What a txg did, and the states of the labels on either side of it.
 struct Group {
     shape: &'static Shape,
     after_image: CrashImage,

@@ -1,4 +1,4 @@
-//! Readers while a group's sync goes over the meta-objset again and again.
+//! Readers while a txg's sync goes over the meta-objset again and again.
 
 use std::time::Duration;
 

@@ -104,7 +104,7 @@ fn logs_of_many_datasets_are_replayed_at_once() {
         check(&early.expect("it opens").zfs, FEW).await;
         for dataset in datasets {
             let fs = pool.filesystem(dataset).await.expect("it opens");
-            // The first ones were made stable by a group.
+            // The first ones were made stable by a txg.
             assert!(fs.log.as_ref().expect("a log").stats().replayed > FEW, "{dataset}");
             check(&fs.zfs, FEW).await;
             drop(fs);

@@ -109,7 +109,7 @@ impl Shape {
     }
 }
 
-/// Groups turn often, so that short runs see many; caches are small, so that blocks are read.
+/// Txgs turn often, so that short runs see many; caches are small, so that blocks are read.
 pub fn brisk() -> Tuning {
     Tuning { txg_timeout: Duration::from_millis(20), cache_bytes: 1 << 20, ..Tuning::default() }
 }

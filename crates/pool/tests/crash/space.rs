@@ -41,7 +41,7 @@ pub async fn check(pool: &Arc<Pool>) {
     assert_eq!(normal, sum, "allocated, and reachable from the roots");
 }
 
-/// All blocks there are, and what is allocated of normal vdevs and logs; both as one group left them,
+/// All blocks there are, and what is allocated of normal vdevs and logs; both as one txg left them,
 /// for a resilver may go on and have the next one written.
 async fn between_groups(pool: &Pool) -> (Vec<Blkptr>, [u64; 2]) {
     let gate = pool.txgs();

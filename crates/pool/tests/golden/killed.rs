@@ -4,8 +4,8 @@
 //! ```text
 //!  images ─► disks in memory ─► import, replay ─ record k is done ─► power cut ─► import, replay ─► manifest
 //!                                               │ at once: nothing of it is stable
-//!                                               │ groups have synced: the header says how far it got
-//!                                               └ at any moment of a group's sync
+//!                                               │ txgs have synced: the header says how far it got
+//!                                               └ at any moment of a txg's sync
 //! ```
 //! The worlds are simulated, so that each costs no more than what it writes. `SAWMILL_KILL_EVERY=1` tries every
 //! record; by itself the test takes some of them, others in each world.
@@ -31,7 +31,7 @@ use crate::world::{World, judge};
 
 const PAGE_BYTES: usize = 4096;
 const TXG_TIMEOUT: Duration = Duration::from_secs(1);
-/// Groups sync by themselves well within this.
+/// Txgs sync by themselves well within this.
 const LONG: Duration = Duration::from_secs(10);
 
 /// When the power goes, counted from the moment at which a record is done.

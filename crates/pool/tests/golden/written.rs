@@ -47,7 +47,7 @@ impl Writable {
         self.world.check(expected, leave);
     }
 
-    /// Many groups of files that come and go again.
+    /// Many txgs of files that come and go again.
     fn work(&self, pool: &Arc<Pool>, dataset: &str) {
         self.world.env.block_on(async {
             let zfs = Arc::clone(&pool.filesystem(dataset).await.expect("is there").zfs);

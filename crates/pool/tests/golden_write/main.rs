@@ -58,7 +58,7 @@ async fn work(zfs: &Zfs, old: &BTreeMap<String, File>) -> Touched {
     touched
 }
 
-/// Removes half of what [`work`] made, so that blocks of several groups go.
+/// Removes half of what [`work`] made, so that blocks of several txgs go.
 async fn second_work(zfs: &Zfs) {
     let dir: ObjectId = zfs.lookup(zfs.root(), b"new dir").await.unwrap().object;
     for number in (0..40).step_by(2) {

@@ -62,7 +62,7 @@ impl World {
     pub fn import_as(&self, spec: ImportSpec) -> Result<Arc<Pool>, PoolError> {
         let paths = std::fs::read_dir(&self.images).unwrap().map(|entry| entry.unwrap().path()).collect();
         let spec = ImportSpec { paths, name: Some(POOL.into()), force: true, ..spec };
-        // Groups sync when the test says so.
+        // Txgs sync when the test says so.
         let tuning = Tuning { txg_timeout: Duration::from_secs(3600), ..Tuning::default() };
         let env: Arc<dyn Env> = self.env.clone();
         self.run(Pool::import(env, &spec, tuning))

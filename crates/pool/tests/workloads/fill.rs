@@ -46,7 +46,7 @@ async fn is_full(zfs: &Zfs, file: ObjectId, len: usize) {
 }
 
 fn allocated(world: &World, pool: &Arc<Pool>) -> u64 {
-    // What was freed rests for two groups more.
+    // What was freed rests for two txgs more.
     for _ in 0..4 {
         world.run(pool.sync_now()).unwrap();
     }

@@ -1,4 +1,4 @@
-//! A destroyed dataset is freed by several groups, and the pool tells how much is left.
+//! A destroyed dataset is freed by several txgs, and the pool tells how much is left.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use zpl::{Cred, NewNode, WriteFlags};
 use crate::world::{Layout, World};
 
 const SINGLE: Layout = Layout { device_mib: 128, ..Layout::new(&[&["a"]], &[], 9) };
-/// A group frees about 20,000 of them.
+/// A txg frees about 20,000 of them.
 const BLOCKS: usize = 50_000;
 const BLOCK_BYTES: usize = 512;
 
-/// Does `work`, and lets no group behind the one that ends it be synced while the [`Tx`] lives: there is
-/// always somebody in the newest group.
+/// Does `work`, and lets no txg behind the one that ends it be synced while the [`Tx`] lives: there is
+/// always somebody in the newest txg.
 async fn and_no_further<T>(pool: &Arc<Pool>, work: impl Future<Output = T>) -> (T, Tx) {
     let begin = || pool.txgs().join().unwrap();
     let mut work = pin!(work);
     let mut held = begin();
     loop {
-        // Looked at first: a group that follows is opened after `work` was told of its own.
+        // Looked at first: a txg that follows is opened after `work` was told of its own.
         let is_old = pool.txgs().open_txg() > held.txg();
         if let std::task::Poll::Ready(done) = poll!(work.as_mut()) {
             return (done, held);
@@ -84,7 +84,7 @@ fn a_destroyed_dataset_is_freeing_until_its_last_block_is_free() {
     crashed.check("freed after a crash");
 }
 
-/// Groups that have something to free follow one another by themselves.
+/// Txgs that have something to free follow one another by themselves.
 fn until_freed(world: &World, pool: &Pool) {
     for _ in 0..20 {
         if freeing(world, pool) == 0 {

@@ -1,6 +1,6 @@
 //! Pools that have seen all kinds of work, judged by `zdb` and against a model.
 //!
-//! Groups sync only when a test says so; a crash is a copy of the devices' files while the pool is
+//! Txgs sync only when a test says so; a crash is a copy of the devices' files while the pool is
 //! open. Random work comes from a seed, which a failure names; `SAWMILL_SEEDS=100-200` tries others.
 
 mod classes;

@@ -97,7 +97,7 @@ impl Life {
         })
     }
 
-    /// How many leaves have a list of groups that they missed, as `zdb` sees it.
+    /// How many leaves have a list of txgs that they missed, as `zdb` sees it.
     fn lists(&self) -> usize {
         let config = self.world.zdb().run(&["-C"], &[]).unwrap();
         config.lines().filter(|line| line.trim().starts_with("DTL: ")).count()
@@ -264,7 +264,7 @@ fn what_a_log_holds_is_replayed_before_a_device_is_whole() {
     let zfs = life.world.zfs(&pool, "whirl/fs");
     life.world.run(async {
         let file = zfs.create(zfs.root(), b"file", NewNode::File, 0o644, Cred::default()).await.unwrap();
-        // The first one waits for the group that tells where the log begins.
+        // The first one waits for the txg that tells where the log begins.
         for promise in [b"whatever", b"promised"] {
             zfs.write(file.object, 0, promise, WriteFlags::default()).await.unwrap();
             zfs.fsync(file.object, false).await.unwrap();

@@ -41,7 +41,7 @@ async fn finished(pool: &Arc<Pool>) -> ScanReport {
             return report(pool);
         }
         let waiting = pool.env().sleep(Duration::from_millis(50));
-        // The groups of this pool turn only when somebody waits for one.
+        // The txgs of this pool turn only when somebody waits for one.
         pool.sync_now().await.unwrap();
         waiting.await;
     }

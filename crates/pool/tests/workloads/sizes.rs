@@ -119,7 +119,7 @@ fn every_sector_size_has_its_ring_of_uberblocks() {
         let pool = world.create();
         let mut tree = world.run(Tree::of_empty(&world.zfs(&pool, "whirl")));
         work(&world, &pool, &mut tree, &mut dice);
-        // More groups than the smallest ring has slots.
+        // More txgs than the smallest ring has slots.
         for _ in 0..20 {
             world.run(pool.sync_now()).unwrap();
         }

@@ -1,4 +1,4 @@
-//! Space maps over many groups: logs, flushes, features, judged by `zdb` in between.
+//! Space maps over many txgs: logs, flushes, features, judged by `zdb` in between.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::dice::Dice;
 use crate::tree::Tree;
 use crate::world::{Layout, World};
 
-/// Logs that there may be: a round of flushes, and the group under way.
+/// Logs that there may be: a round of flushes, and the txg under way.
 const LOGS_MAX: u64 = 34;
 
 fn logs(world: &World, pool: &Pool) -> u64 {

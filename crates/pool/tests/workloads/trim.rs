@@ -43,7 +43,7 @@ async fn write(pool: &Arc<Pool>, name: &[u8], byte: u8) {
 async fn remove(pool: &Arc<Pool>, name: &[u8]) {
     let zfs = Arc::clone(&pool.filesystem("whirl").await.expect("the root dataset").zfs);
     zfs.unlink(zfs.root(), name).await.expect("removed");
-    // Freed by a group, rested for two more, and discarded with the next.
+    // Freed by a txg, rested for two more, and discarded with the next.
     for n in 0..8 {
         let name = format!("tick{n}");
         let new = zfs.create(zfs.root(), name.as_bytes(), NewNode::File, 0o600, Cred::default()).await;

@@ -177,7 +177,7 @@ impl Verdict {
     }
 }
 
-/// Groups sync when a test says so.
+/// Txgs sync when a test says so.
 fn tuning() -> Tuning {
     Tuning { txg_timeout: Duration::from_secs(3600), ..Tuning::default() }
 }

@@ -80,7 +80,7 @@ impl LeafLabels {
         best_uberblock(self.uberblocks.iter().map(|found| &found.uberblock), max)
     }
 
-    /// The group of the newest label; zero when there is none.
+    /// The txg of the newest label; zero when there is none.
     #[must_use]
     pub fn txg(&self) -> Txg {
         Txg::new(self.config(None).and_then(|config| config.get_u64(key::POOL_TXG)).unwrap_or(0))

@@ -49,7 +49,7 @@ impl VdevTree {
     /// and errors in the odd labels.
     pub async fn sync_labels(&self, sync: &LabelSync<'_>) -> Result<(), VdevError> {
         self.flush_written(sync).await?;
-        // Who failed just now has labels older than its siblings' from this very group on.
+        // Who failed just now has labels older than its siblings' from this very txg on.
         let dirty = sync.dirty.union(&self.changed()).copied().collect::<BTreeSet<_>>();
         let dirty: Vec<_> = dirty.iter().filter_map(|id| self.top(*id).ok()).collect();
         self.write_configs(sync, &dirty, Half::Even).await?;

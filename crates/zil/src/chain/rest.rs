@@ -1,16 +1,16 @@
-//! Logs at rest: those that groups need not look at.
+//! Logs at rest: those that txgs need not look at.
 //!
 //! Of ten thousand logs few are in use. One that has no record to drop, no block to free and no
-//! header to move is at rest, and costs a group nothing.
+//! header to move is at rest, and costs a txg nothing.
 //!
 //! ```text
 //!            assign, prime, close, evacuate: attend, and learn what has become stable meanwhile
 //!  at rest ──────────────────────────────────────────────────────────────────────────────────► awake
-//!     ▲                          group stable, nothing left to do: leave                          │
+//!     ▲                          txg stable, nothing left to do: leave                            │
 //!     └───────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
-//! A log wakes before anything of it can belong to a group: a record is assigned by somebody who
-//! holds the group open, and a block is allocated by a stage, which only begins for such a record
+//! A log wakes before anything of it can belong to a txg: a record is assigned by somebody who
+//! holds the txg open, and a block is allocated by a stage, which only begins for such a record
 //! or under the lock under which the log was woken.
 //!
 //! Going to rest races with waking. So the log leaves first, then says that it rests, then looks,
@@ -19,7 +19,7 @@
 //! that is awake is not attended to; only the sync loop would notice, and it is the one that is here.
 //!
 //! Invariants
-//! - A log with something to do for a group is attended to in that group: the world of all tests
+//! - A log with something to do for a txg is attended to in that txg: the world of all tests
 //!   syncs a log only if it is (test: `an_idle_log_comes_to_rest_and_wakes`).
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ use crate::commit::state::State;
 use crate::log::Core;
 
 impl Core {
-    /// Sees to it that groups attend to the log; whether it was at rest, and so has to learn what has
+    /// Sees to it that txgs attend to the log; whether it was at rest, and so has to learn what has
     /// become stable since ([`Core::catch_up`]).
     pub(crate) fn awaken(&self) -> bool {
         if !self.rests.load(Acquire) {
@@ -86,7 +86,7 @@ impl State {
         let has_records = works || !self.flights.is_empty() || !self.wanted.is_empty();
         let has_to_end = self.closing && self.chain.is_some();
         let has_to_free = has_to_end || !self.retired.is_empty() || !self.orphans.is_empty();
-        // Commits that come now find themselves done without being told of any group.
+        // Commits that come now find themselves done without being told of any txg.
         let is_awaited = self.lost.is_some() || self.namespace.txg > self.synced || !self.objects.is_empty();
         !(has_records || has_to_free || is_awaited) && self.header_stays()
     }

@@ -340,7 +340,7 @@ impl Wanted {
         is_given || self.place.is_some()
     }
 
-    /// The group that a block of data was placed in for it.
+    /// The txg that a block of data was placed in for it.
     fn placed_in(&self) -> Option<Txg> {
         match &self.place {
             Some(DataPlace::Block(block)) => Some(block.bp().birth()),

@@ -47,7 +47,7 @@ impl Shelf {
         self.0.lock().bufs.is_empty()
     }
 
-    /// Lets all go if none was asked for since the last call: once a group.
+    /// Lets all go if none was asked for since the last call: once a txg.
     pub fn tidy(&self) {
         let mut kept = self.0.lock();
         if !std::mem::take(&mut kept.used) {

@@ -1,4 +1,4 @@
-//! Logs that groups pass by, and what brings them back.
+//! Logs that txgs pass by, and what brings them back.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ fn a_record_that_nobody_asked_for_is_dropped_before_the_log_rests_again() {
     assert_eq!(world.log.stats().itxs, 2, "its group made it stable");
 }
 
-/// A group becomes stable while the next one has a record: its log has something to do then.
+/// A txg becomes stable while the next one has a record: its log has something to do then.
 #[test]
 fn a_log_with_a_record_of_the_open_group_does_not_rest() {
     let mut world = at_rest();

@@ -1,12 +1,12 @@
 //! The work of a scrub, in small batches.
 //!
 //! ```text
-//!   join a group ─► down from the root to the place ─► 64 blocks ─► scrub ─► leave ─► rest
+//!   join a txg ─► down from the root to the place ─► 64 blocks ─► scrub ─► leave ─► rest
 //! ```
 //! A pointer may be trusted for as long as its block lives. Pointers are looked up anew in each
-//! batch while it takes part in the open group: until that group has synced nothing that was
+//! batch while it takes part in the open txg: until that txg has synced nothing that was
 //! freed is used again. Blocks younger than the scrub's beginning are left alone, for the sync
-//! loop may write those of its own group again in place.
+//! loop may write those of its own txg again in place.
 //!
 //! When others have I/O under way after a batch, the scrub rests as long as the batch took.
 
@@ -31,7 +31,7 @@ use crate::{Pool, PoolError};
 const BATCH_BLOCKS: usize = 64;
 /// Blocks read at a time.
 const AT_ONCE: usize = 8;
-/// A young block that cannot be read may just be written: so many more groups are waited for.
+/// A young block that cannot be read may just be written: so many more txgs are waited for.
 const PATIENCE: u32 = 3;
 /// What the format's bookmark names when no dataset is under way.
 const NO_DATASET: u64 = u64::MAX;
@@ -255,7 +255,7 @@ fn is_absence(error: &ZioError) -> bool {
     matches!(error, ZioError::Read { source, .. } if source.is_absence())
 }
 
-/// Whether some leaf of a vdev where the block lies missed the group in which it was written. A gang's
+/// Whether some leaf of a vdev where the block lies missed the txg in which it was written. A gang's
 /// members may lie anywhere.
 fn is_missed(bp: &Blkptr, dtls: &Dtls) -> bool {
     let born = bp.physical_birth();

@@ -1,7 +1,7 @@
-//! Logs of space maps: one map for all metaslabs and vdevs in each group.
+//! Logs of space maps: one map for all metaslabs and vdevs in each txg.
 //!
-//! A group changes a few bytes in a great many metaslabs. Writing each one's own map costs some
-//! blocks for each; one log costs a block or two. So a group writes all its changes to a log of
+//! A txg changes a few bytes in a great many metaslabs. Writing each one's own map costs some
+//! blocks for each; one log costs a block or two. So a txg writes all its changes to a log of
 //! its own, and brings the own maps of a few metaslabs, in turn, up to date ("flushes" them).
 //!
 //! ```text
@@ -11,12 +11,12 @@
 //!  truth of a metaslab = its own map + its entries in the logs of `since` and all later txgs
 //! ```
 //! 0 says that no log counts. A flush in txg *t* brings a map up to the end of *t* − 1, for it
-//! comes first in the group: `since` becomes *t*. Logs older than every `since` go. A metaslab of
+//! comes first in the txg: `since` becomes *t*. Logs older than every `since` go. A metaslab of
 //! which the logs say nothing new is moved on without a flush.
 //!
 //! Invariants
 //! - There is a log for every txg that is some metaslab's `since`. (OpenZFS refuses the pool otherwise.)
-//! - Each metaslab is flushed within [`ROUND_TXGS`] groups after its first change: so
+//! - Each metaslab is flushed within [`ROUND_TXGS`] txgs after its first change: so
 //!   many logs are kept at most, and so much is in memory and read at import.
 //!   (test: `logs_are_few_and_an_export_leaves_hardly_any`)
 //! - At any crash, own maps and logs tell the truth. (tests: `crash`, all shapes)
@@ -36,9 +36,9 @@ use super::object::{self, Region};
 use super::{At, Place, SpaceMaps};
 use crate::PoolError;
 
-/// Groups in which every metaslab that changes is flushed once.
+/// Txgs in which every metaslab that changes is flushed once.
 const ROUND_TXGS: usize = 32;
-/// Runs in memory from which on more is flushed in each group.
+/// Runs in memory from which on more is flushed in each txg.
 const RUNS_MAX: usize = 1 << 20;
 /// Data block of a log.
 const LOG_BLOCK_BYTES: u32 = 1 << ondisk::space_map::SPACE_MAP_BLOCK_SHIFT;
@@ -49,7 +49,7 @@ const LOG_SHIFT: Ashift = Ashift::new(9);
 #[derive(Default)]
 struct Tracked {
     since: Txg,
-    /// The newest group whose log has something of it.
+    /// The newest txg whose log has something of it.
     logged: Txg,
     unflushed: Unflushed,
 }
@@ -118,7 +118,7 @@ impl Logs {
         Ok(())
     }
 
-    /// Writes what the group changed to its log.
+    /// Writes what the txg changed to its log.
     pub async fn append(
         &mut self,
         at: &At<'_>,
@@ -145,8 +145,8 @@ impl Logs {
         object::append_runs(at.tx, &log, &runs, true, allocated_bytes).await
     }
 
-    /// From this group on the metaslab has something in the logs, if it had nothing before. One of
-    /// which this group's log tells already is left as it is, though the logs' entries may have come to
+    /// From this txg on the metaslab has something in the logs, if it had nothing before. One of
+    /// which this txg's log tells already is left as it is, though the logs' entries may have come to
     /// nothing by now: half of those may be in an older log.
     /// (test: `changes_that_cancel_out_in_one_pass_leave_older_logs_in_use_for_the_next`)
     async fn enter(&mut self, at: &At<'_>, maps: &SpaceMaps, place: Place) -> Result<(), PoolError> {
@@ -161,7 +161,7 @@ impl Logs {
     }
 
     /// Brings the own maps of some metaslabs up to date, or of all; then drops the logs that
-    /// nobody needs any more. To be done before the group's own changes are taken.
+    /// nobody needs any more. To be done before the txg's own changes are taken.
     pub async fn flush(&mut self, at: &At<'_>, maps: &SpaceMaps, all: bool) -> Result<(), PoolError> {
         let txg = at.tx.txg();
         let mut budget = if all { usize::MAX } else { self.share_of_a_group() };
@@ -191,7 +191,7 @@ impl Logs {
     }
 
     async fn drop_old(&mut self, at: &At<'_>) -> Result<(), PoolError> {
-        // A metaslab just flushed needs the log of this group, though that may stay empty.
+        // A metaslab just flushed needs the log of this txg, though that may stay empty.
         if self.order.iter().next_back().is_some_and(|&(since, _)| since == at.tx.txg()) {
             self.log_of(at).await?;
         }
@@ -209,7 +209,7 @@ impl Logs {
         Ok(())
     }
 
-    /// The log of the group, made if need be.
+    /// The log of the txg, made if need be.
     async fn log_of(&mut self, at: &At<'_>) -> Result<Arc<Dnode>, PoolError> {
         let txg = at.tx.txg();
         if let Some(&log) = self.by_txg.get(&txg) {

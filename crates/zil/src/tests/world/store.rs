@@ -73,7 +73,7 @@ pub struct Inner {
     /// Before this operation all devices are opened anew, without what they had in their caches.
     pub reopen_before: Option<u64>,
     pub reopened: u64,
-    /// Groups attend to the log.
+    /// Txgs attend to the log.
     pub is_attended: bool,
 }
 

@@ -40,7 +40,7 @@ async fn pool_without_logs(sim: &Sim) -> Arc<Pool> {
     pool
 }
 
-/// A group that logs such changes, pass by pass.
+/// A txg that logs such changes, pass by pass.
 async fn group(pool: &Arc<Pool>, logs: &Shared, passes: Vec<Vec<Change>>) {
     let logs = Arc::clone(logs);
     let logged = pool.in_sync(move |pool, tx| async move {
@@ -85,7 +85,7 @@ fn changes_that_cancel_out_in_one_pass_leave_older_logs_in_use_for_the_next() {
         // What the older log allocated is freed; the logs say nothing in sum, for a pass.
         group(&pool, &logs, vec![vec![free(one)], vec![alloc(other)]]).await;
         assert_eq!(read_back(&pool).await, [alloc(other)]);
-        // With a pass to itself, and nothing in sum after that: the next group begins anew.
+        // With a pass to itself, and nothing in sum after that: the next txg begins anew.
         group(&pool, &logs, vec![vec![free(other)]]).await;
         assert_eq!(read_back(&pool).await, []);
         group(&pool, &logs, vec![vec![alloc(one)], vec![free(one)], vec![alloc(other)]]).await;
