@@ -16,8 +16,8 @@
 //! - What is obsolete is just what no block refers to, at each txg's end.
 //!   (test: `what_is_freed_of_a_removed_vdev_is_free_where_it_is_and_obsolete_where_it_was`)
 
-use dmu::zap::Zap;
 use dmu::Tx;
+use dmu::zap::Zap;
 use dsl::Dsl;
 use dsl::features::{DEVICE_REMOVAL, OBSOLETE_COUNTS, SPACEMAP_V2};
 use metaslab::{Change, ChangeKind};
