@@ -7,13 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use env::OpenMode;
 use oracle::golden;
 use oracle::needs::Need;
 use oracle::zdb::{Zdb, ZdbError};
 use pool::{ImportSpec, Pool};
 use sim::{CrashImage, DiskModel, DiskSpec, Sim};
 use tempfile::TempDir;
-use vdev::{NodeKind, PoolState};
+use units::Txg;
+use vdev::{LeafLabels, NodeKind, PoolState};
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
 use crate::shape::{POOL, brisk};
@@ -22,8 +24,9 @@ use crate::story::{Tell, number, run, tell};
 const IMAGES: [&str; 5] = ["a.img", "b.img", "n.img", "l1.img", "l2.img"];
 const FS: &str = "whirl/fs";
 const PIECE: usize = 256 << 10;
-/// Crash states that are imported, and one in so many of these is judged by `zdb` when it is done.
-const CRASHES: usize = 60;
+/// Crash states that are imported, beside those about the end of the replacement; one in so many of these is judged by
+/// `zdb` when it is done.
+const CRASHES: usize = 40;
 const ZDB_ONE_IN: usize = 20;
 const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
 
@@ -59,6 +62,12 @@ async fn import(sim: &Sim, images: &[&str]) -> Arc<Pool> {
 fn is_replacing(pool: &Pool) -> bool {
     let top = &pool.vdevs().tops()[0];
     top.node().children().iter().any(|child| child.kind() == NodeKind::Replacing)
+}
+
+/// Whether the old device has labels of a member, and not those of one that was let go of.
+async fn old_is_a_member(sim: &Sim) -> bool {
+    let device = sim.env().open(&disk_of("b.img"), OpenMode::ReadOnly).await.expect("it is there");
+    LeafLabels::read(&device).await.txg() != Txg::ZERO
 }
 
 /// Waits until the new device is alone.
@@ -122,8 +131,10 @@ fn judge(image: &CrashImage, seed: u64, bulk: &[u8], with_zdb: bool) -> bool {
     let sim = image.boot(seed);
     sim.stop_recording();
     let was_replacing = run(&sim, async {
+        let is_member = old_is_a_member(&sim).await;
         let pool = import(&sim, &IMAGES).await;
         let was_replacing = is_replacing(&pool);
+        assert!(!was_replacing || is_member, "it was let go of while the pool still led to it");
         assert!(!was_replacing || !image.is_after("replaced"), "it was done");
         // What is still part of the pool has not been let go of.
         assert!(pool.vdevs().leaves().iter().all(|leaf| leaf.is_usable()));
@@ -175,9 +186,23 @@ fn a_crash_anywhere_in_a_replace_leaves_a_pool_that_goes_on() {
     let crashes = number("SAWMILL_CRASH_IMAGES").map_or(CRASHES, |count| count as usize);
     let step = images.len().div_ceil(crashes);
     let mut seen = [0, 0];
-    for (judged, image) in images.iter().step_by(step).enumerate() {
+    let mut was_replacing = |at: usize, with_zdb: bool| {
+        let image: &CrashImage = &images[at];
         tell(format!("seed {seed}, {}", image.story()));
-        seen[usize::from(judge(image, seed, &bulk, judged % ZDB_ONE_IN == 0))] += 1;
+        let was_replacing = judge(image, seed, &bulk, with_zdb);
+        seen[usize::from(was_replacing)] += 1;
+        was_replacing
+    };
+    let last = (0..images.len())
+        .step_by(step)
+        .enumerate()
+        .filter(|&(judged, at)| was_replacing(at, judged % ZDB_ONE_IN == 0))
+        .map(|(_, at)| at)
+        .max();
+    // The old device must be whole up to the very state in which nothing leads to it any more: none is left out there.
+    let last = last.expect("the first state is before the end");
+    for at in last.saturating_sub(step)..(last + step).min(images.len()) {
+        was_replacing(at, false);
     }
     println!("{seen:?} of {} crash states: done, and still under way", images.len());
     assert!(seen[0] > 5 && seen[1] > 5, "{seen:?}: both were seen");
