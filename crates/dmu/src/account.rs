@@ -30,7 +30,7 @@ use crate::dnode::{Dnode, DnodeSpec};
 use crate::objset::Shared;
 use crate::tree::TreeName;
 use crate::zap::{Zap, ZapError};
-use crate::{DmuError, Objset};
+use crate::{DmuError, Objset, Tx};
 
 /// Names of all accounting objects.
 pub(crate) const ACCOUNTS: [ObjectId; 3] = [USERUSED_OBJECT, GROUPUSED_OBJECT, PROJECTUSED_OBJECT];
@@ -233,7 +233,7 @@ impl Objset {
     }
 
     async fn enter_in(&self, txg: Txg, account: ObjectId, bill: &Bill) -> Result<(), ZapError> {
-        let tx = self.txgs().syncing(txg);
+        let tx = Tx::new(txg);
         let zap = match self.account_dnode(account) {
             Some(dnode) => Zap::open(dnode).await?,
             None => {

@@ -41,5 +41,5 @@ pub use kinds::BlockKinds;
 pub use objset::{EarlyCheck, Objset, ObjsetContext, SpaceCheck, SyncedObjset};
 pub use plan::{AnyTransaction, Plan, Step, Transaction};
 pub use space::{BlockClass, ObjsetProps, SpaceDelta};
-pub use txg::{Estimate, Footprint, Tx, TxgGate, WhileSuspended};
+pub use txg::{Estimate, Footprint, Hold, Quiet, Tx, TxgGate, WhileSuspended};
 pub use visit::{Lost, Place, Reach, Visited};

@@ -10,8 +10,8 @@
 //! itself ([`Plan::block_of`]) has them in it. The contents that a step starts from are kept with it, so
 //! applying it reads nothing. ZAPs that a plan changes are locked from then until its end.
 //!
-//! A [`Tx`] takes each step at once instead, in a txg that cannot go away meanwhile: what the sync of a txg does
-//! itself. [`Transaction`] is what both have in common.
+//! A [`Tx`] takes each step at once instead, in a txg that cannot go away meanwhile. The sync has one for what it does
+//! itself, and nobody else does ([`crate::Quiet`]). [`Transaction`] is what both have in common.
 //!
 //! Invariants
 //! - A plan that is dropped has changed nothing, at whatever await or error that was.
@@ -232,12 +232,12 @@ impl Plan {
     /// # Errors
     /// As [`Self::apply`].
     pub fn apply_with<R>(self, last: impl FnOnce(Txg) -> R) -> Result<R, DmuError> {
-        let tx = self.gate.join()?;
+        let held = self.gate.join()?;
         let Staged { steps, zaps } = std::mem::take(&mut *self.staged.lock());
         for step in steps {
-            step.carry_out(tx.txg());
+            step.carry_out(held.txg());
         }
-        let done = last(tx.txg());
+        let done = last(held.txg());
         drop(zaps);
         Ok(done)
     }

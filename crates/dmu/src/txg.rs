@@ -8,21 +8,24 @@
 //! How writers are throttled is told in [`delay`]. What is made of a plan is told in [`crate::plan`]; it joins a txg
 //! for as long as it is applied.
 //!
-//! A [`Tx`] keeps its txg from being synced. The pool's sync loop calls [`TxgGate::quiesce`],
-//! which opens the next txg and waits for the last `Tx` of the old one, and
-//! [`TxgGate::finish`] once the uberblock is stable.
+//! A [`Hold`] keeps its txg from being synced. The pool's sync loop calls [`TxgGate::quiesce`],
+//! which opens the next txg and waits for the last `Hold` of the old one, and
+//! [`TxgGate::finish`] once the uberblock is stable. Between the two it has a [`Quiet`], and with that alone come
+//! handles that change objects at once ([`Tx`]).
 //!
 //! Invariants
-//! - A txg is handed to the sync loop only when no `Tx` of it is alive.
-//!   (test: `a_group_is_quiet_only_when_its_last_tx_is_gone`)
+//! - A txg is handed to the sync loop only when no `Hold` of it is alive.
+//!   (test: `a_txg_is_quiet_only_when_its_last_hold_is_gone`)
 //! - `synced` grows by one at a time, and who waits for a txg is told.
-//! - Whoever changes an objset in a txg enters it in that txg's list before its `Tx` is gone, so
+//! - Whoever changes an objset in a txg enters it in that txg's list before its `Hold` is gone, so
 //!   that a sync finds all changes without looking at every objset there is.
 //!   (test: `every_changed_objset_is_on_the_list_of_its_group`)
-//! - A txg in which a `Tx` was dropped by a panic may hold half a change, and is never written: the gate has failed
+//! - A txg in which a `Hold` was dropped by a panic may hold half a change, and is never written: the gate has failed
 //!   before anybody can find that txg quiet. What was promised is in the intent log, or in an older txg.
 //!   (test: `a_transaction_that_a_panic_leaves_half_done_is_never_written`)
-//! - Whoever holds a `Tx` waits for no lock that may be held while somebody waits for a txg: locks first, the `Tx` last.
+//! - In a pool that is in use only plans change objects in an open txg; a [`Tx`] is of the txg being synced.
+//!   (test: `nobody_changes_objects_of_a_pool_in_use_at_once`)
+//! - Whoever has a `Hold` waits for no lock that may be held while somebody waits for a txg: locks first, the `Hold` last.
 
 mod delay;
 
@@ -72,6 +75,7 @@ pub struct TxgGate {
     changed: Event,
     /// Somebody wants the open txg synced now.
     kicked: Event,
+    is_in_use: AtomicBool,
 }
 
 struct GateState {
@@ -139,6 +143,7 @@ impl TxgGate {
             in_flight: InFlight::new(),
             changed: Event::new(),
             kicked: Event::new(),
+            is_in_use: AtomicBool::new(false),
         })
     }
 
@@ -214,27 +219,27 @@ impl TxgGate {
     ///
     /// # Errors
     /// [`DmuError::Suspended`] when the pool has stopped syncing.
-    pub fn join(self: &Arc<Self>) -> Result<Tx, DmuError> {
+    pub fn join(self: &Arc<Self>) -> Result<Hold, DmuError> {
         let mut state = self.state.lock();
         if let Some(txg) = state.failed {
             return Err(DmuError::Suspended { txg });
         }
         let txg = state.open;
         state.holds[txg.slot()] += 1;
-        Ok(Tx { gate: Some(Arc::clone(self)), txg, footprint: None })
+        Ok(Hold { gate: Arc::clone(self), txg })
     }
 
     /// Joins a txg that others are in, or that new changes join; none that is being synced, or
     /// about to be.
     #[must_use]
-    pub fn try_join(self: &Arc<Self>, txg: Txg) -> Option<Tx> {
+    pub fn try_join(self: &Arc<Self>, txg: Txg) -> Option<Hold> {
         let mut state = self.state.lock();
         let is_held = state.open == txg.next() && state.holds[txg.slot()] > 0;
         if state.failed.is_some() || !(state.open == txg || is_held) {
             return None;
         }
         state.holds[txg.slot()] += 1;
-        Some(Tx { gate: Some(Arc::clone(self)), txg, footprint: None })
+        Some(Hold { gate: Arc::clone(self), txg })
     }
 
     fn admits(&self) -> Result<bool, DmuError> {
@@ -298,13 +303,28 @@ impl TxgGate {
         state.dirty[state.open.slot()] > 0
     }
 
-    /// Opens the next txg and waits until the old one has no [`Tx`] left; gives the
+    /// A handle to change things in the open txg, for whoever makes a pool that nobody else can reach yet.
+    ///
+    /// # Panics
+    /// When the pool is [in use](Self::put_in_use).
+    #[must_use]
+    pub fn forming(&self) -> Tx {
+        assert!(!self.is_in_use.load(Ordering::Acquire), "objects of a pool in use are changed by plans");
+        Tx::new(self.open_txg())
+    }
+
+    /// The pool is made: from now on [plans](crate::Plan) change it, and the sync.
+    pub fn put_in_use(&self) {
+        self.is_in_use.store(true, Ordering::Release);
+    }
+
+    /// Opens the next txg and waits until the old one has no [`Hold`] left; gives the
     /// old one, now to be synced, unless the gate has [`failed`](Self::failed) by then. Only the sync loop calls
     /// this, one txg at a time.
-    pub async fn quiesce(&self) -> Txg {
+    pub async fn quiesce(&self) -> Quiet {
         let txg = {
             let mut state = self.state.lock();
-            assert_eq!(state.synced.next(), state.open, "one group at a time");
+            assert_eq!(state.synced.next(), state.open, "one txg at a time");
             let txg = state.open;
             state.open = txg.next();
             txg
@@ -312,20 +332,15 @@ impl TxgGate {
         loop {
             let listener = self.changed.listen();
             if self.state.lock().holds[txg.slot()] == 0 {
-                return txg;
+                return Quiet { txg };
             }
             listener.await;
         }
     }
 
-    /// A handle to change things in the txg being synced; holds nothing.
-    #[must_use]
-    pub fn syncing(&self, txg: Txg) -> Tx {
-        Tx { gate: None, txg, footprint: Some(Footprint::default()) }
-    }
-
-    /// `txg` is stable: its dirty bytes are gone, and who waited is told.
-    pub fn finish(&self, txg: Txg) {
+    /// A txg is stable: its dirty bytes are gone, and who waited is told.
+    pub fn finish(&self, quiet: Quiet) {
+        let Quiet { txg } = quiet;
         {
             let mut state = self.state.lock();
             assert_eq!(state.synced.next(), txg);
@@ -440,18 +455,61 @@ impl TxgGate {
     }
 }
 
-/// Membership in one transaction group. Everything changed with it becomes stable
-/// together. Dropping it, or [`Tx::commit`], leaves the txg. When a panic drops it, the txg can never be
-/// synced: the change may be half done.
-pub struct Tx {
-    /// `None` in syncing context, where the txg cannot move on anyway.
-    gate: Option<Arc<TxgGate>>,
+/// Membership in an open txg: it is not synced before this is dropped. When a panic drops it, the txg can
+/// never be synced: a change may be half done.
+#[must_use = "the txg is held no longer than this lives"]
+pub struct Hold {
+    gate: Arc<TxgGate>,
     txg: Txg,
-    /// Of one in syncing context.
-    footprint: Option<Footprint>,
 }
 
-/// Tells whether anything has been changed in a [`Tx`] of the txg being synced, also when that is gone.
+impl Hold {
+    /// The txg.
+    #[must_use]
+    pub fn txg(&self) -> Txg {
+        self.txg
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.gate.fail(self.txg);
+        }
+        self.gate.release(self.txg);
+    }
+}
+
+/// A txg that nobody is in any more, between [`TxgGate::quiesce`] and [`TxgGate::finish`]: there is one at a time,
+/// and the sync loop has it.
+#[derive(Debug)]
+pub struct Quiet {
+    txg: Txg,
+}
+
+impl Quiet {
+    /// The txg.
+    #[must_use]
+    pub fn txg(&self) -> Txg {
+        self.txg
+    }
+
+    /// A handle to change things in it.
+    #[must_use]
+    pub fn tx(&self) -> Tx {
+        Tx::new(self.txg)
+    }
+}
+
+/// Leave to change objects of a txg at once, without a [plan](crate::Plan): the sync has it, of the txg that it
+/// writes, and who makes a pool. Nobody else can get one, so that in a txg that is open there is nothing but
+/// whole changes.
+pub struct Tx {
+    txg: Txg,
+    footprint: Footprint,
+}
+
+/// Tells whether anything has been changed with a [`Tx`], also when that is gone.
 #[derive(Clone, Debug, Default)]
 pub struct Footprint(Arc<AtomicBool>);
 
@@ -464,37 +522,31 @@ impl Footprint {
 }
 
 impl Tx {
+    pub(crate) fn new(txg: Txg) -> Self {
+        Self { txg, footprint: Footprint::default() }
+    }
+
+    /// Another handle for the same txg, which tells of its own changes only.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        Self::new(self.txg)
+    }
+
     /// The txg.
     #[must_use]
     pub fn txg(&self) -> Txg {
         self.txg
     }
 
-    /// Leaves the txg: no more changes come.
-    pub fn commit(self) {}
-
-    /// What tells whether anything has been changed; of others than those in syncing context it tells nothing.
+    /// What tells whether anything has been changed.
     #[must_use]
     pub fn footprint(&self) -> Footprint {
-        self.footprint.clone().unwrap_or_default()
+        self.footprint.clone()
     }
 
-    /// Something is changed that is not an object's: space is given back.
+    /// Something is changed.
     pub fn note_change(&self) {
-        if let Some(footprint) = &self.footprint {
-            footprint.0.store(true, Ordering::Relaxed);
-        }
-    }
-}
-
-impl Drop for Tx {
-    fn drop(&mut self) {
-        if let Some(gate) = &self.gate {
-            if std::thread::panicking() {
-                gate.fail(self.txg);
-            }
-            gate.release(self.txg);
-        }
+        self.footprint.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -51,7 +51,7 @@ impl World {
     }
 
     async fn begin(&self) -> Tx {
-        self.objset.txgs().join().unwrap()
+        self.gate.forming()
     }
 
     /// A file with one block of noise in the open txg.
@@ -90,7 +90,8 @@ impl World {
 
     /// One txg, with what the pool's sync loop does for an objset.
     async fn sync(&self) {
-        let txg = self.gate.quiesce().await;
+        let quiet = self.gate.quiesce().await;
+        let txg = quiet.txg();
         if let Some(synced) = self.objset.sync(txg).await.unwrap() {
             for bp in synced.killed.iter().chain(&synced.unused) {
                 self.zio.free(txg, bp).await.unwrap();
@@ -100,7 +101,7 @@ impl World {
             allocator.take_changes(txg);
             allocator.sync_done(txg);
         });
-        self.gate.finish(txg);
+        self.gate.finish(quiet);
     }
 
     /// What is allocated is what can be reached.
@@ -256,7 +257,7 @@ fn each_of_two_groups_has_its_own_bytes_written_early() {
         let dnode = world.file(1).await;
         let first = world.gate.open_txg();
         // Holds the txg while the next one opens.
-        let held = world.begin().await;
+        let held = world.gate.join().unwrap();
         let mut quiesce = Box::pin(world.gate.quiesce());
         assert!(futures::poll!(quiesce.as_mut()).is_pending());
         let tx = world.begin().await;
@@ -273,7 +274,7 @@ fn each_of_two_groups_has_its_own_bytes_written_early() {
         assert_ne!(older.bp().checksum(), newer.bp().checksum());
         older.ended(true);
         drop(held);
-        assert_eq!(quiesce.await, first);
+        assert_eq!(quiesce.await.txg(), first);
         let late = world.objset.place_early(&dnode, first, BlockId::new(0));
         assert!(matches!(late, Some(EarlyBlock::Before(_))), "what is placed stays named");
     });
@@ -284,7 +285,7 @@ fn a_group_that_nobody_is_in_any_more_takes_no_block() {
     let world = World::new();
     world.env.block_on(async {
         let dnode = world.file(1).await;
-        let txg = world.gate.quiesce().await;
+        let txg = world.gate.quiesce().await.txg();
         let before = world.allocated();
         assert!(world.objset.place_early(&dnode, txg, BlockId::new(0)).is_none());
         assert!(world.objset.place_early(&dnode, txg.next(), BlockId::new(0)).is_none(), "no change there");

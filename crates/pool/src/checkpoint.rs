@@ -272,7 +272,7 @@ impl Pool {
         if !self.checkpoint.has_work() {
             return Ok(());
         }
-        let tx = self.gate.syncing(tx.txg());
+        let tx = tx.again();
         let at = At { dsl: &self.dsl, tx: &tx, zio: &self.zio, vdevs: &self.vdevs };
         let footprint = tx.footprint();
         match self.space_maps.release_some(&at).await {

@@ -76,7 +76,7 @@ impl Pool {
             props: ObjsetProps::mos(),
         };
         let mos = Objset::create(context, ObjsetType::Meta);
-        let tx = gate.join()?;
+        let tx = gate.forming();
         let births = [birth(&env), birth(&env), birth(&env)];
         let dsl = Arc::new(Dsl::format_with(mos, &tx, births, features).await?);
         if let Some(salt) = dsl.checksum_salt().await? {
@@ -97,7 +97,6 @@ impl Pool {
         for (name, value) in &spec.root_props {
             dsl.set_prop(&tx, root.dir, name, value).await?;
         }
-        tx.commit();
         let deferred = Bpobj::open(dsl.mos(), dsl.directory_object("sync_bplist").await?).await?;
         let env_now = env.wall_clock().as_secs();
         let pool = Self::assemble(Parts {
@@ -118,7 +117,7 @@ impl Pool {
             opened_at: (TXG_INITIAL.prev(), env_now),
             replay_watch: None,
         });
-        pool.format_dataset(&root, &TxSource::Open).await?;
+        pool.format_dataset(&root, &pool.gate.forming()).await?;
         pool.start();
         pool.in_sync(|pool, tx| async move { pool.note_version(&tx, "create").await }).await?;
         pool.engage_suspension().await?;
@@ -130,14 +129,6 @@ impl Pool {
 pub(crate) fn check_classes(vdevs: &[NewVdev], enabled: bool) -> Result<(), PoolError> {
     let wanted = vdevs.iter().any(|vdev| matches!(vdev.bias, Bias::Special | Bias::Dedup));
     if wanted && !enabled { Err(PoolError::NeedsFeature { name: ALLOCATION_CLASSES.name }) } else { Ok(()) }
-}
-
-/// Whose transaction a dataset is formatted in.
-pub(crate) enum TxSource<'a> {
-    /// The open txg's.
-    Open,
-    /// That of a sync under way.
-    Syncing(&'a Tx),
 }
 
 /// Gives a new vdev its metaslabs, and from then on blocks may go there.

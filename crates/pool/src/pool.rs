@@ -369,6 +369,7 @@ impl Pool {
 
     /// Starts the turning of transaction groups.
     pub(crate) fn start(self: &Arc<Self>) {
+        self.gate.put_in_use();
         let (pool, turning) = (Arc::clone(self), Arc::clone(self).turn());
         let task = async move {
             if AssertUnwindSafe(turning).catch_unwind().await.is_err() {
@@ -389,12 +390,13 @@ impl Pool {
             if self.gate.failed().is_some() {
                 break;
             }
-            let txg = self.gate.quiesce().await;
+            let quiet = self.gate.quiesce().await;
+            let txg = quiet.txg();
             if let Some(txg) = self.gate.failed() {
                 tracing::error!(%txg, "pool suspended: a panic left a transaction half done");
                 break;
             }
-            if let Err(error) = in_class(IoClass::Async, self.sync(txg)).await {
+            if let Err(error) = in_class(IoClass::Async, self.sync(quiet)).await {
                 tracing::error!(%txg, %error, "pool stopped");
                 self.gate.fail(txg);
                 break;

@@ -30,11 +30,10 @@ async fn read(objset: &Arc<Objset>, object: ObjectId, offset: u64, len: usize) -
 fn what_a_group_wrote_is_read_before_during_and_after_its_sync() {
     let world = World::new();
     world.env.block_on(async {
-        let tx = world.objset.txgs().join().unwrap();
+        let tx = world.objset.txgs().forming();
         let dnode = world.objset.allocate(&tx, &file(4096)).await.unwrap();
         dnode.write(&tx, 1000, &[7; 10_000]).await.unwrap();
         dnode.set_bonus(&tx, ObjectType::SA, b"attributes").unwrap();
-        tx.commit();
         let object = dnode.object();
         drop(dnode);
         assert_eq!(read(&world.objset, object, 1000, 10_000).await, vec![7; 10_000]);
@@ -52,7 +51,7 @@ fn a_sparse_file_of_many_levels_finds_every_byte_again() {
     let world = World::new();
     world.env.block_on(async {
         let offsets = [0u64, 5 << 20, 1 << 32, (1 << 40) - 3, 1 << 50];
-        let tx = world.objset.txgs().join().unwrap();
+        let tx = world.objset.txgs().forming();
         let dnode = world.objset.allocate(&tx, &file(128 << 10)).await.unwrap();
         for (i, &offset) in offsets.iter().enumerate() {
             dnode.write(&tx, offset, &[i as u8 + 1; 5]).await.unwrap();
@@ -60,7 +59,6 @@ fn a_sparse_file_of_many_levels_finds_every_byte_again() {
                 drop(world.gate.join());
             }
         }
-        tx.commit();
         world.sync().await;
         let disk = world.reopened().await;
         for (i, &offset) in offsets.iter().enumerate() {
@@ -80,12 +78,11 @@ fn a_sparse_file_of_many_levels_finds_every_byte_again() {
 fn a_freed_object_gives_back_all_its_space_and_its_number() {
     let world = World::new();
     world.env.block_on(async {
-        let tx = world.objset.txgs().join().unwrap();
+        let tx = world.objset.txgs().forming();
         let keep = world.objset.allocate(&tx, &file(4096)).await.unwrap();
-        tx.commit();
         world.sync().await;
         let before = world.allocated();
-        let tx = world.objset.txgs().join().unwrap();
+        let tx = world.objset.txgs().forming();
         let big = world.objset.allocate(&tx, &file(4096)).await.unwrap();
         let mut word = 1u64;
         let noise: Vec<u8> = std::iter::repeat_with(|| {
@@ -97,16 +94,14 @@ fn a_freed_object_gives_back_all_its_space_and_its_number() {
         .take(3_000_000)
         .collect();
         big.write(&tx, 0, &noise).await.unwrap();
-        tx.commit();
         world.sync().await;
         assert!(world.allocated() > before + 2_000_000);
-        let tx = world.objset.txgs().join().unwrap();
+        let tx = world.objset.txgs().forming();
         world.objset.free_object(&tx, big.object()).await.unwrap();
-        tx.commit();
         assert!(matches!(world.objset.hold(big.object()).await, Err(DmuError::NoSuchObject { .. })));
         world.sync().await;
         assert_eq!(world.allocated(), before);
-        let tx = world.objset.txgs().join().unwrap();
+        let tx = world.objset.txgs().forming();
         let again = world.objset.allocate_at(&tx, big.object(), &file(512)).await.unwrap();
         assert_eq!(again.block_bytes(), 512);
         assert!(world.objset.allocate_at(&tx, keep.object(), &file(512)).await.is_err());
@@ -140,12 +135,11 @@ proptest! {
         world.env.block_on(async {
             let mut model = vec![0u8; 2_100_000];
             let mut spill: Option<Vec<u8>> = None;
-            let tx = world.objset.txgs().join().unwrap();
+            let tx = world.objset.txgs().forming();
             let spec = DnodeSpec { indirect_shift: 12, ..file(1 << shift) };
             let dnode = world.objset.allocate(&tx, &spec).await.unwrap();
-            tx.commit();
             for op in &ops {
-                let tx = world.objset.txgs().join().unwrap();
+                let tx = world.objset.txgs().forming();
                 match *op {
                     Op::Write { offset, len, byte } => {
                         dnode.write(&tx, offset, &vec![byte; len]).await.unwrap();
@@ -178,9 +172,8 @@ proptest! {
             let blocks: BTreeMap<_, _> = disk.all_blocks().await.unwrap().iter().map(|bp| (format!("{:?}", bp.dva(0)), bp.asize_total().get())).collect();
             assert_eq!(blocks.values().sum::<u64>(), world.allocated());
             // And goes with the object.
-            let tx = world.objset.txgs().join().unwrap();
+            let tx = world.objset.txgs().forming();
             world.objset.free_object(&tx, dnode.object()).await.unwrap();
-            tx.commit();
             world.sync().await;
             let left: u64 = world.objset.all_blocks().await.unwrap().iter().map(|bp| bp.asize_total().get()).sum();
             assert_eq!(left, world.allocated());
@@ -193,7 +186,7 @@ fn visits_of_any_size_see_every_block_once() {
     let world = World::new();
     world.env.block_on(async {
         for (object, blocks) in [(1_u64, 3_u64), (2, 300), (40, 1), (70, 40)] {
-            let tx = world.gate.join().unwrap();
+            let tx = world.gate.forming();
             let spec = DnodeSpec { indirect_shift: 12, ..file(4096) };
             let dnode = world.objset.allocate_at(&tx, ObjectId::new(object), &spec).await.unwrap();
             for block in 0..blocks {
@@ -242,20 +235,18 @@ fn a_hole_that_was_punched_tells_when() {
     world.zio.set_pointer_forms(PointerForms { hole_births: true, ..PointerForms::default() });
     world.env.block_on(async {
         const BLOCK: u64 = 4096;
-        let tx = world.objset.txgs().join().unwrap();
+        let tx = world.objset.txgs().forming();
         let dnode = world.objset.allocate(&tx, &file(BLOCK as u32)).await.unwrap();
         dnode.write(&tx, 0, &vec![7; 100 * BLOCK as usize]).await.unwrap();
-        tx.commit();
         world.sync().await;
         assert_eq!(hole(&dnode, 5).await, None);
         assert_eq!(hole(&dnode, 200).await, Some((Txg::ZERO, 512, 0)), "never written");
 
-        let tx = world.objset.txgs().join().unwrap();
+        let tx = world.objset.txgs().forming();
         let punched = tx.txg();
         dnode.free_range(&tx, 10 * BLOCK, 10 * BLOCK).await.unwrap();
         dnode.write(&tx, 30 * BLOCK, &[0; BLOCK as usize]).await.unwrap();
         dnode.write(&tx, 300 * BLOCK, &[0; BLOCK as usize]).await.unwrap();
-        tx.commit();
         world.sync().await;
         for block in [10, 19, 30] {
             assert_eq!(hole(&dnode, block).await, Some((punched, BLOCK, 0)), "block {block}");
@@ -263,24 +254,21 @@ fn a_hole_that_was_punched_tells_when() {
         assert_eq!(hole(&dnode, 300).await, Some((Txg::ZERO, 512, 0)), "zeros where nothing was");
         assert_eq!(hole(&dnode, 20).await, None);
 
-        let tx = world.objset.txgs().join().unwrap();
+        let tx = world.objset.txgs().forming();
         let emptied = tx.txg();
         dnode.free_range(&tx, 5 * BLOCK, 1000 * BLOCK).await.unwrap();
-        tx.commit();
         world.sync().await;
         assert_eq!(hole(&dnode, 10).await, Some((punched, BLOCK, 0)), "a hole stays as old as it was");
         assert_eq!(hole(&dnode, 50).await, Some((emptied, BLOCK, 0)));
 
-        let tx = world.objset.txgs().join().unwrap();
+        let tx = world.objset.txgs().forming();
         let gone = tx.txg();
         dnode.free_range(&tx, 0, u64::MAX).await.unwrap();
-        tx.commit();
         world.sync().await;
-        let tx = world.objset.txgs().join().unwrap();
+        let tx = world.objset.txgs().forming();
         dnode.write(&tx, 70 * BLOCK, &[1; 5]).await.unwrap();
         // Higher by a level: what is below it keeps its births.
         dnode.write(&tx, 5000 * BLOCK, &[2; 5]).await.unwrap();
-        tx.commit();
         world.sync().await;
         for block in [0, 10, 69, 71] {
             assert_eq!(hole(&dnode, block).await, Some((gone, BLOCK, 0)), "block {block}");
@@ -299,7 +287,7 @@ fn an_objset_is_taken_apart_in_any_steps() {
     let world = World::new();
     world.env.block_on(async {
         for (object, blocks) in [(1_u64, 3_u64), (2, 300), (40, 1), (70, 40)] {
-            let tx = world.gate.join().unwrap();
+            let tx = world.gate.forming();
             let spec = DnodeSpec { indirect_shift: 12, ..file(4096) };
             let dnode = world.objset.allocate_at(&tx, ObjectId::new(object), &spec).await.unwrap();
             for block in 0..blocks {
@@ -364,13 +352,13 @@ const CHANGES: [(&str, Change); 9] = [
 fn every_changed_objset_is_on_the_list_of_its_group() {
     let world = World::new();
     world.env.block_on(async {
-        let tx = world.gate.join().unwrap();
+        let tx = world.gate.forming();
         let dnode = world.objset.allocate(&tx, &file(4096)).await.unwrap();
         dnode.write(&tx, 0, &[5; 3 * 4096]).await.unwrap();
         drop(tx);
         world.sync().await;
         for (what, change) in CHANGES {
-            let tx = world.gate.join().unwrap();
+            let tx = world.gate.forming();
             // What an older sync entered while it was under way.
             drop(world.gate.take_changed(tx.txg()));
             change(&world, &tx, &dnode).await;

@@ -11,7 +11,7 @@ use super::world::{World, file};
 /// Numbers from 1 on.
 async fn make(world: &World, count: u64) {
     for first in (0..count).step_by(10_000) {
-        let tx = world.objset.txgs().join().unwrap();
+        let tx = world.objset.txgs().forming();
         for _ in first..count.min(first + 10_000) {
             world.objset.allocate(&tx, &file(512)).await.unwrap();
         }
@@ -21,7 +21,7 @@ async fn make(world: &World, count: u64) {
 }
 
 async fn remove(world: &World, numbers: impl IntoIterator<Item = u64>) {
-    let tx = world.objset.txgs().join().unwrap();
+    let tx = world.objset.txgs().forming();
     for number in numbers {
         world.objset.free_object(&tx, ObjectId::new(number)).await.unwrap();
     }
@@ -30,7 +30,7 @@ async fn remove(world: &World, numbers: impl IntoIterator<Item = u64>) {
 }
 
 async fn take(objset: &Arc<Objset>, count: usize) -> Vec<u64> {
-    let tx = objset.txgs().join().unwrap();
+    let tx = objset.txgs().forming();
     let mut numbers = Vec::new();
     let mut held = Vec::new();
     for _ in 0..count {
@@ -81,7 +81,7 @@ fn many_numbers_that_were_given_back_are_found_again() {
     world.env.block_on(async {
         make(&world, 80_000).await;
         remove(&world, 1..=80_000).await;
-        let tx = world.objset.txgs().join().unwrap();
+        let tx = world.objset.txgs().forming();
         let mut taken = BTreeSet::new();
         for _ in 0..80_000 {
             taken.insert(world.objset.allocate(&tx, &file(512)).await.unwrap().object().get());
@@ -123,7 +123,7 @@ fn objects_that_nobody_holds_take_little_memory() {
 fn slots_of_large_new_objects_are_nobody_elses() {
     let world = World::new();
     world.env.block_on(async {
-        let tx = world.objset.txgs().join().unwrap();
+        let tx = world.objset.txgs().forming();
         let mut held = Vec::new();
         let mut slots = BTreeSet::new();
         for turn in 0..2000 {

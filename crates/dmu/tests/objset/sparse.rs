@@ -10,17 +10,16 @@ const FAR: [u64; 5] = [0, 1 << 20, 1 << 33, 1 << 45, (1 << 46) - 1];
 
 /// Writes blocks of one object and syncs them.
 async fn write_blocks(world: &World, dnode: &Dnode, blocks: impl IntoIterator<Item = u64>) {
-    let tx = world.gate.join().unwrap();
+    let tx = world.gate.forming();
     let bytes = u64::from(dnode.block_bytes());
     for block in blocks {
         dnode.write(&tx, block * bytes, &[block as u8 | 1; 100]).await.unwrap();
     }
-    tx.commit();
     world.sync().await;
 }
 
 async fn new_file(world: &World, block_bytes: u32) -> std::sync::Arc<Dnode> {
-    let tx = world.gate.join().unwrap();
+    let tx = world.gate.forming();
     world.objset.allocate(&tx, &file(block_bytes)).await.unwrap()
 }
 
@@ -35,7 +34,7 @@ fn a_hole_of_any_size_costs_no_more_than_what_is_beside_it() {
             let found = dnode.seek((pair[0] + 1) * BLOCK, SeekTo::Data).await.unwrap();
             assert_eq!(found, Some(pair[1] * BLOCK));
         }
-        let tx = world.gate.join().unwrap();
+        let tx = world.gate.forming();
         dnode.free_range(&tx, BLOCK, u64::MAX).await.unwrap();
         // Known to be freed, and not yet synced.
         assert_eq!(dnode.seek(BLOCK, SeekTo::Data).await.unwrap(), None);
@@ -89,7 +88,7 @@ fn what_is_not_yet_synced_counts_in_a_piece_too() {
     let world = World::new();
     world.env.block_on(async {
         let dnode = new_file(&world, 512).await;
-        let tx = world.gate.join().unwrap();
+        let tx = world.gate.forming();
         dnode.write(&tx, 1 << 40, &vec![7; 50_000 * 512]).await.unwrap();
         let piece = dnode.last_piece(0, u64::MAX).await.unwrap();
         assert!(piece.offset > 1 << 40, "{piece:?}");

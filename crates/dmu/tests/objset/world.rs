@@ -54,7 +54,8 @@ impl World {
 
     /// One txg, with what the pool's sync loop does for an objset.
     pub async fn sync(&self) {
-        let txg = self.gate.quiesce().await;
+        let quiet = self.gate.quiesce().await;
+        let txg = quiet.txg();
         if let Some(synced) = self.objset.sync(txg).await.unwrap() {
             for bp in synced.killed.iter().chain(&synced.unused) {
                 self.zio.free(txg, bp).await.unwrap();
@@ -65,7 +66,7 @@ impl World {
             allocator.sync_done(txg);
         });
         self.zio.forget_unstable();
-        self.gate.finish(txg);
+        self.gate.finish(quiet);
     }
 
     /// What is on disk, opened anew.

@@ -21,7 +21,7 @@ fn history_keeps_the_first_record_and_the_newest() {
             record.add_str(names::COMMAND, text(number)).add_u64(names::WHO, number as u64);
             world.dsl.add_history(&tx, &record, 0).await.unwrap();
         }
-        let dsl = world.reopened_after(tx).await;
+        let dsl = world.reopened().await;
         let records = dsl.history().await.unwrap();
         let numbers: Vec<usize> =
             records.iter().map(|record| record.get_u64(names::WHO).unwrap() as usize).collect();

@@ -29,7 +29,7 @@ fn a_property_is_inherited_until_it_is_set_nearer() {
         world.dsl.clear_prop(&tx, a.dir, "sync").await.unwrap();
         assert_eq!(get(&world.dsl, &b, "sync").await, None);
         set(&a, "org.example:by", PropValue::Text("hand".into())).await;
-        let dsl = world.reopened_after(tx).await;
+        let dsl = world.reopened().await;
         assert_eq!(get(&dsl, &b, "org.example:by").await.unwrap().value, PropValue::Text("hand".into()));
     });
 }

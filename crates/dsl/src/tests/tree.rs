@@ -180,7 +180,6 @@ fn a_block_that_a_snapshot_has_goes_on_the_deadlist() {
         let freed =
             world.dsl.apply_sync(&tx, dataset.dataset, Blkptr::default(), both.negated(), killed).await;
         assert_eq!(freed.unwrap(), [new]);
-        tx.commit();
 
         let dsl = world.reopened().await;
         let phys = dsl.dataset(dataset.dataset).await.unwrap();

@@ -45,9 +45,8 @@ impl World {
         zio.add_vdev(&tree.tops()[0]).unwrap();
         let gate = TxgGate::new(TXG_INITIAL.prev(), 64 << 20);
         let mos = Objset::create(Self::context(&zio, &gate), ObjsetType::Meta);
-        let tx = gate.join().unwrap();
+        let tx = gate.forming();
         let dsl = env.block_on(Dsl::format(mos, &tx, [birth(1), birth(2), birth(3)])).unwrap();
-        drop(tx);
         Self { env, dsl, zio, gate }
     }
 
@@ -58,12 +57,13 @@ impl World {
 
     /// A transaction of the open txg.
     pub(super) fn tx(&self) -> Tx {
-        self.gate.join().unwrap()
+        self.gate.forming()
     }
 
     /// Makes the open txg stable.
     pub(super) async fn sync(&self) {
-        let txg = self.gate.quiesce().await;
+        let quiet = self.gate.quiesce().await;
+        let txg = quiet.txg();
         if let Some(synced) = self.dsl.mos().sync(txg).await.unwrap() {
             for bp in &synced.killed {
                 self.zio.free(txg, bp).await.unwrap();
@@ -73,7 +73,7 @@ impl World {
             allocator.take_changes(txg);
             allocator.sync_done(txg);
         });
-        self.gate.finish(txg);
+        self.gate.finish(quiet);
     }
 
     /// What is on disk, opened anew.
@@ -81,12 +81,6 @@ impl World {
         self.sync().await;
         let mos = Objset::open(Self::context(&self.zio, &self.gate), self.dsl.mos().root()).await.unwrap();
         Dsl::open(mos).await.unwrap()
-    }
-
-    /// The same once a transaction is over.
-    pub(super) async fn reopened_after(&self, tx: Tx) -> Dsl {
-        tx.commit();
-        self.reopened().await
     }
 
     pub(super) async fn create(&self, name: &str) -> DatasetName {

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use dmu::Objset;
+use dmu::{Objset, Tx};
 use dsl::features::{PROJECT_QUOTA, USEROBJ_ACCOUNTING, ZILSAXATTR};
 use dsl::{DatasetName, PropValue};
 use env::BoxFuture;
@@ -11,7 +11,7 @@ use ondisk::objset::ObjsetType;
 use zil::{Claimed, IntentLog, Live, LogHandle, ReplayStopped};
 use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts};
 
-use crate::create::{TxSource, birth};
+use crate::create::birth;
 use crate::dataset::frozen::check_filesystem;
 use crate::dataset::kind::{Dataset, Terms};
 use crate::dataset::open::{OpenDataset, State};
@@ -144,7 +144,7 @@ impl Pool {
                 pool.dsl.set_prop(&tx, made.dir, prop, value).await?;
             }
             pool.note_event(&tx, "create", Some(&made), "").await?;
-            pool.format_dataset(&made, &TxSource::Syncing(&tx)).await
+            pool.format_dataset(&made, &tx).await
         })
         .await
     }
@@ -153,7 +153,7 @@ impl Pool {
     pub(crate) async fn format_dataset(
         self: &Arc<Self>,
         dataset: &DatasetName,
-        tx: &TxSource<'_>,
+        tx: &Tx,
     ) -> Result<(), PoolError> {
         let props = self.effective_props(dataset).await?;
         let objset = Objset::create(self.objset_context(dataset, &props), ObjsetType::Zfs);
@@ -167,14 +167,6 @@ impl Pool {
             now: Timestamp::from(self.env.wall_clock()),
             salt: self.env.random_u64(),
             utf8_only: false,
-        };
-        let open;
-        let tx = match tx {
-            TxSource::Open => {
-                open = self.gate.join()?;
-                &open
-            }
-            TxSource::Syncing(tx) => *tx,
         };
         Zfs::format(&objset, tx, &spec).await?;
         // Its log may hold changes of extended attributes from the first commit on.

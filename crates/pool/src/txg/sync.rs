@@ -22,7 +22,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dmu::{SpaceDelta, Tx};
+use dmu::{Quiet, SpaceDelta, Tx};
 use env::impatient;
 use futures::future::{join, try_join_all};
 use ondisk::{Blkptr, UberblockPhys};
@@ -40,16 +40,17 @@ const DEFERRED_AT_ONCE: usize = 4096;
 const PASSES_MAX: usize = 50;
 
 impl Pool {
-    /// Makes `txg`, which nobody is in any more, stable.
-    pub(crate) async fn sync(self: &Arc<Self>, txg: Txg) -> Result<(), PoolError> {
-        let ((), written) = join(self.trim(txg), self.write_group(txg)).await;
+    /// Makes a txg that nobody is in any more stable.
+    pub(crate) async fn sync(self: &Arc<Self>, quiet: Quiet) -> Result<(), PoolError> {
+        let txg = quiet.txg();
+        let ((), written) = join(self.trim(txg), self.write_txg(quiet.tx())).await;
         written?;
         self.zio.with_allocator(|allocator| allocator.sync_done(txg));
         self.use_joined();
         impatient(self.let_go_of_detached()).await;
         // Who waits for the txg sees its space when told.
         self.space.outdate();
-        self.gate.finish(txg);
+        self.gate.finish(quiet);
         self.zio.make_room_for(self.gate.dirty_bytes());
         for dataset in self.open_ones(&self.log_store.awake()) {
             dataset.synced(txg);
@@ -57,17 +58,17 @@ impl Pool {
         Ok(())
     }
 
-    async fn write_group(self: &Arc<Self>, txg: Txg) -> Result<(), PoolError> {
-        let tx = self.gate.syncing(txg);
+    async fn write_txg(self: &Arc<Self>, tx: Tx) -> Result<(), PoolError> {
+        let txg = tx.txg();
         for task in self.early_tasks.take() {
-            impatient(task(Arc::clone(self), self.gate.syncing(txg))).await;
+            impatient(task(Arc::clone(self), tx.again())).await;
         }
         // What a txg does beside its own work is not worth waiting for a bad place to become good.
         impatient(self.heal()).await;
         self.sync_logs(&tx).await;
         self.sync_datasets(&tx).await?;
         for task in self.tasks.take() {
-            impatient(task(Arc::clone(self), self.gate.syncing(txg))).await;
+            impatient(task(Arc::clone(self), tx.again())).await;
         }
         if let Some(failed) = self.gate.failed().filter(|&failed| failed <= txg) {
             return Err(PoolError::Suspended { txg: failed });

@@ -9,7 +9,7 @@ mod world;
 use std::collections::BTreeMap;
 
 use dmu::zap::Zap;
-use dmu::{Objset, Place, Reach};
+use dmu::{Estimate, Objset, Place, Reach};
 use ondisk::ObjectType;
 use pool::{DedupFacts, PoolError, SharedSpace};
 use units::{ObjectId, Txg, VdevId};
@@ -285,8 +285,9 @@ fn a_table_whose_log_was_not_written_out_keeps_the_pool_from_being_changed() {
         let log = mos.hold(ObjectId::new(log)).await.unwrap();
         let mut bonus = log.bonus();
         bonus[9] = 2;
-        let tx = pool.txgs().join().unwrap();
-        log.set_bonus(&tx, ObjectType::OTN_UINT64_METADATA, &bonus).unwrap();
+        let plan = mos.plan(Estimate::default()).await.unwrap();
+        log.set_bonus(&plan, ObjectType::OTN_UINT64_METADATA, &bonus).unwrap();
+        plan.apply().unwrap();
     });
     world.export(&pool);
     drop(pool);

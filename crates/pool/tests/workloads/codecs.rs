@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use device::{Options, RealEnv};
-use dmu::{Objset, ObjsetContext, ObjsetProps};
+use dmu::{Estimate, Objset, ObjsetContext, ObjsetProps};
 use dsl::PropValue;
 use dsl::features::{BLAKE3, EDONR, EXTENSIBLE_DATASET, SHA512, SKEIN, ZSTD_COMPRESS};
 use env::Env;
@@ -168,10 +168,10 @@ fn a_value_whose_feature_is_not_enabled_is_refused() {
     // As a pool has it that was made before there was zstd.
     world.run(async {
         let table = pool.dsl().directory_object("features_for_read").await.unwrap();
-        let tx = pool.txgs().join().unwrap();
+        let plan = pool.dsl().mos().plan(Estimate::default()).await.unwrap();
         let table = dmu::zap::Zap::hold(pool.dsl().mos(), table).await.unwrap();
-        table.remove(&tx, ZSTD_COMPRESS.guid.as_bytes()).await.unwrap();
-        tx.commit();
+        table.remove(&plan, ZSTD_COMPRESS.guid.as_bytes()).await.unwrap();
+        plan.apply().unwrap();
     });
     let zstd = PropValue::Number(word("compression", "zstd-3"));
     let error = world.run(pool.set_prop("whirl", "compression", Some(zstd.clone()))).unwrap_err();

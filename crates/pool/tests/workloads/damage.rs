@@ -3,6 +3,7 @@
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use dmu::Estimate;
 use oracle::zdb::ZdbError;
 use pool::Pool;
 use zio::LogHint;
@@ -77,8 +78,9 @@ fn a_dataset_that_is_gone_is_found() {
     world.create_filesystem(&pool, "whirl/gone", &[]);
     world.run(async {
         let gone = pool.dsl().resolve("whirl/gone").await.unwrap();
-        let tx = pool.txgs().join().unwrap();
-        pool.dsl().mos().free_object(&tx, gone.dataset).await.unwrap();
+        let plan = pool.dsl().mos().plan(Estimate::default()).await.unwrap();
+        pool.dsl().mos().free_object(&plan, gone.dataset).await.unwrap();
+        plan.apply().unwrap();
     });
     world.export(&pool);
     let verdict = verdict(&world);

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dmu::Tx;
+use dmu::Hold;
 use futures::poll;
 use pool::Pool;
 use zpl::{Cred, NewNode, WriteFlags};
@@ -16,9 +16,9 @@ const SINGLE: Layout = Layout { device_mib: 128, ..Layout::new(&[&["a"]], &[], 9
 const BLOCKS: usize = 50_000;
 const BLOCK_BYTES: usize = 512;
 
-/// Does `work`, and lets no txg behind the one that ends it be synced while the [`Tx`] lives: there is
+/// Does `work`, and lets no txg behind the one that ends it be synced while the [`Hold`] lives: there is
 /// always somebody in the newest txg.
-async fn and_no_further<T>(pool: &Arc<Pool>, work: impl Future<Output = T>) -> (T, Tx) {
+async fn and_no_further<T>(pool: &Arc<Pool>, work: impl Future<Output = T>) -> (T, Hold) {
     let begin = || pool.txgs().join().unwrap();
     let mut work = pin!(work);
     let mut held = begin();

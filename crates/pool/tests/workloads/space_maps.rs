@@ -84,10 +84,5 @@ fn a_root_zap_is_made_at_the_import_after_its_feature_was_enabled() {
 }
 
 fn enable(world: &World, pool: &Arc<Pool>, feature: &'static dsl::features::Feature) {
-    world.run(async {
-        let tx = pool.txgs().join().unwrap();
-        pool.dsl().enable_feature(&tx, feature).await.unwrap();
-        drop(tx);
-        pool.sync_now().await.unwrap();
-    });
+    world.run(pool.enable_feature(feature)).unwrap();
 }

@@ -176,7 +176,7 @@ impl World {
         let gate = TxgGate::new(Txg::new(4), DIRTY_LIMIT_BYTES);
         let os = Objset::create(world.context(&gate), ObjsetType::Zfs);
         os.account_from_birth(true, true);
-        let tx = gate.join().expect("the gate is open");
+        let tx = gate.forming();
         let spec = FormatSpec {
             uid: 0,
             gid: 0,
@@ -186,10 +186,10 @@ impl World {
             utf8_only: false,
         };
         Zfs::format(&os, &tx, &spec).await.expect("formats");
-        drop(tx);
         let store: Arc<dyn LogStore> = Arc::new(Store { zio, gate: gate.clone() });
         let log = IntentLog::<Live>::empty(OBJSET, store, env.clone());
         let zfs = world.open(&os, options).await;
+        gate.put_in_use();
         world.run(&os, log.handle());
         zfs.start_log(log);
         gate.wait_synced(gate.open_txg()).await.expect("syncs");
@@ -233,7 +233,8 @@ impl World {
     }
 
     async fn sync_once(&self, os: &Arc<Objset>, log: &LogHandle) {
-        let txg = os.txgs().quiesce().await;
+        let quiet = os.txgs().quiesce().await;
+        let txg = quiet.txg();
         if let Some(header) = log.sync(txg).await {
             os.set_zil_header(txg, header);
         }
@@ -248,7 +249,7 @@ impl World {
             allocator.sync_done(txg);
         });
         self.zio.forget_unstable();
-        os.txgs().finish(txg);
+        os.txgs().finish(quiet);
         log.clean(txg);
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use device::{Options, RealEnv};
-use dmu::{Dnode, EarlyBlock};
+use dmu::{Dnode, EarlyBlock, Estimate};
 use env::{Durability, Env};
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::{LrCloneRange, LrTruncate, LrWrite};
@@ -103,9 +103,11 @@ impl Writer {
 
     /// A block that the log only names.
     async fn write_block(&self, block: u64, bytes: &[u8]) {
-        let tx = self.open.objset.txgs().join().expect("it is open");
         let offset = block * BLOCK as u64;
-        self.data.write(&tx, offset, bytes).await.expect("it is written");
+        let plan = self.open.objset.plan(Estimate::default()).await.expect("it may");
+        self.data.write(&plan, offset, bytes).await.expect("it is written");
+        let tx = self.open.objset.txgs().join().expect("it is open");
+        assert_eq!(plan.apply().expect("it is made"), tx.txg());
         let placed = self.open.objset.place_early(&self.data, tx.txg(), BlockId::new(block));
         let Some(EarlyBlock::Placed(write)) = placed else { panic!("there is room") };
         for dva in write.bp().dvas() {
