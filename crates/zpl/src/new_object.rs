@@ -51,7 +51,7 @@ pub(crate) fn new_attributes(tables: &SaTables, new: &NewAttributes<'_>) -> SaAt
     };
     let links = if is_directory { 2 } else { 1 };
     let born = new.born.encode();
-    let mut attrs = SaAttrs::default();
+    let mut attrs = SaAttrs::with_room();
     attrs.set_word(tables, ZplAttr::Mode, u64::from(new.kind.mode_bits() | permissions));
     attrs.set_word(tables, ZplAttr::Size, size);
     attrs.set_word(tables, ZplAttr::Gen, new.generation);

@@ -1,5 +1,6 @@
 //! From a list of attributes to the bytes of a bonus and a spill block.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use ondisk::sa::{SPILL_MAX_BYTES, SaHeader};
@@ -11,12 +12,33 @@ use crate::error::{Result, ZplError};
 const SPILL_POINTER_BYTES: usize = 128;
 /// Spill blocks are whole sectors.
 const SPILL_UNIT_BYTES: usize = 512;
+/// Attributes of a usual file, and the bytes of their values.
+const USUAL: usize = 18;
+const USUAL_BYTES: usize = 256;
 
-/// The attributes of one object in the order in which they are stored.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The attributes of one object in the order in which they are stored. Their values lie in one piece of memory,
+/// for a file that is made has sixteen of them.
+#[derive(Clone, Debug, Default)]
 pub struct SaAttrs {
-    list: Vec<(u16, Vec<u8>)>,
+    list: Vec<Attr>,
+    /// Values, and what values that were replaced have left.
+    values: Vec<u8>,
 }
+
+/// An attribute, and where its value lies.
+#[derive(Clone, Debug)]
+struct Attr {
+    number: u16,
+    value: Range<usize>,
+}
+
+impl PartialEq for SaAttrs {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for SaAttrs {}
 
 /// What [`SaAttrs::build`] made.
 #[derive(Debug)]
@@ -33,18 +55,44 @@ pub enum Built {
 }
 
 impl SaAttrs {
+    /// An empty list with room for those of a usual file.
+    #[must_use]
+    pub fn with_room() -> Self {
+        Self { list: Vec::with_capacity(USUAL), values: Vec::with_capacity(USUAL_BYTES) }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u16, &[u8])> {
+        self.list.iter().map(|attr| (attr.number, self.value(attr)))
+    }
+
+    fn value(&self, attr: &Attr) -> &[u8] {
+        &self.values[attr.value.clone()]
+    }
+
     /// The value of attribute `number`.
     #[must_use]
     pub fn get(&self, number: u16) -> Option<&[u8]> {
-        self.list.iter().find(|(n, _)| *n == number).map(|(_, value)| value.as_slice())
+        self.list.iter().find(|attr| attr.number == number).map(|attr| self.value(attr))
     }
 
     /// Sets attribute `number`: in its place if it is there, else at the end.
     pub fn set(&mut self, number: u16, value: &[u8]) {
-        match self.list.iter_mut().find(|(n, _)| *n == number) {
-            Some((_, old)) => *old = value.to_vec(),
-            None => self.list.push((number, value.to_vec())),
+        match self.list.iter().position(|attr| attr.number == number) {
+            Some(at) if self.list[at].value.len() == value.len() => {
+                self.values[self.list[at].value.clone()].copy_from_slice(value);
+            }
+            Some(at) => self.list[at].value = self.keep(value),
+            None => {
+                let value = self.keep(value);
+                self.list.push(Attr { number, value });
+            }
         }
+    }
+
+    fn keep(&mut self, value: &[u8]) -> Range<usize> {
+        let at = self.values.len();
+        self.values.extend_from_slice(value);
+        at..self.values.len()
     }
 
     /// Sets one of ours.
@@ -61,9 +109,10 @@ impl SaAttrs {
     /// by project look for it in a fixed place.)
     pub fn set_word_after(&mut self, tables: &SaTables, before: ZplAttr, attr: ZplAttr, value: u64) {
         let (before, number) = (tables.number(before), tables.number(attr));
-        match self.list.iter().position(|(n, _)| *n == before) {
+        match self.list.iter().position(|attr| attr.number == before) {
             Some(at) if self.get(number).is_none() => {
-                self.list.insert(at + 1, (number, value.to_le_bytes().to_vec()));
+                let value = self.keep(&value.to_le_bytes());
+                self.list.insert(at + 1, Attr { number, value });
             }
             _ => self.set(number, &value.to_le_bytes()),
         }
@@ -76,7 +125,7 @@ impl SaAttrs {
     pub fn build(&self, tables: &SaTables, capacity: usize) -> Result<Built> {
         let whole = Extent::of(tables, &self.list);
         if whole.end() <= capacity {
-            return Ok(finish(tables, &self.list, None, whole.end()));
+            return Ok(self.finish(tables, &self.list, None, whole.end()));
         }
         let limit = capacity.saturating_sub(SPILL_POINTER_BYTES);
         let split = (0..=self.list.len())
@@ -88,7 +137,48 @@ impl SaAttrs {
             return Err(ZplError::TooBig);
         }
         // The format's writer declares the bonus as long as its attributes would make it.
-        Ok(finish(tables, kept, Some(spilled), limit.min(whole.end())))
+        Ok(self.finish(tables, kept, Some(spilled), limit.min(whole.end())))
+    }
+
+    fn finish(
+        &self,
+        tables: &SaTables,
+        kept: &[Attr],
+        spilled: Option<&[Attr]>,
+        bonus_bytes: usize,
+    ) -> Built {
+        let mut missing = Vec::new();
+        let mut bonus = self.encode(tables, kept, &mut missing);
+        let spill = spilled.map(|list| self.encode(tables, list, &mut missing));
+        if !missing.is_empty() {
+            return Built::NeedsLayouts(missing);
+        }
+        bonus.resize(bonus_bytes.max(bonus.len()), 0);
+        let spill = spill.map(|mut bytes| {
+            bytes.resize(bytes.len().next_multiple_of(SPILL_UNIT_BYTES), 0);
+            bytes
+        });
+        Built::Ready { bonus, spill }
+    }
+
+    fn encode(&self, tables: &SaTables, list: &[Attr], missing: &mut Vec<Arc<[u16]>>) -> Vec<u8> {
+        let attrs: Vec<u16> = list.iter().map(|attr| attr.number).collect();
+        let Some(layout) = tables.layout_number(&attrs) else {
+            missing.push(attrs.into());
+            return Vec::new();
+        };
+        let lengths: Vec<u16> = list
+            .iter()
+            .filter(|attr| is_variable(tables, attr.number))
+            .map(|attr| u16::try_from(attr.value.len()).expect("attribute lengths are bounded when set"))
+            .collect();
+        let mut bytes = Vec::with_capacity(Extent::of(tables, list).end());
+        bytes.extend_from_slice(&SaHeader { layout, lengths }.encode());
+        for attr in list {
+            bytes.resize(bytes.len().next_multiple_of(8), 0);
+            bytes.extend_from_slice(self.value(attr));
+        }
+        bytes
     }
 }
 
@@ -99,9 +189,9 @@ struct Extent {
 }
 
 impl Extent {
-    fn of(tables: &SaTables, list: &[(u16, Vec<u8>)]) -> Self {
-        let variable = list.iter().filter(|(number, _)| is_variable(tables, *number)).count();
-        let values = list.iter().fold(0, |end: usize, (_, value)| end.next_multiple_of(8) + value.len());
+    fn of(tables: &SaTables, list: &[Attr]) -> Self {
+        let variable = list.iter().filter(|attr| is_variable(tables, attr.number)).count();
+        let values = list.iter().fold(0, |end: usize, attr| end.next_multiple_of(8) + attr.value.len());
         Self { header: SaHeader::bytes_for(variable), values }
     }
 
@@ -112,44 +202,4 @@ impl Extent {
 
 fn is_variable(tables: &SaTables, number: u16) -> bool {
     tables.length(number).unwrap_or(0) == 0
-}
-
-fn finish(
-    tables: &SaTables,
-    kept: &[(u16, Vec<u8>)],
-    spilled: Option<&[(u16, Vec<u8>)]>,
-    bonus_bytes: usize,
-) -> Built {
-    let mut missing = Vec::new();
-    let bonus = encode(tables, kept, &mut missing);
-    let spill = spilled.map(|list| encode(tables, list, &mut missing));
-    if !missing.is_empty() {
-        return Built::NeedsLayouts(missing);
-    }
-    let mut bonus = bonus;
-    bonus.resize(bonus_bytes.max(bonus.len()), 0);
-    let spill = spill.map(|mut bytes| {
-        bytes.resize(bytes.len().next_multiple_of(SPILL_UNIT_BYTES), 0);
-        bytes
-    });
-    Built::Ready { bonus, spill }
-}
-
-fn encode(tables: &SaTables, list: &[(u16, Vec<u8>)], missing: &mut Vec<Arc<[u16]>>) -> Vec<u8> {
-    let attrs: Arc<[u16]> = list.iter().map(|(number, _)| *number).collect();
-    let Some(layout) = tables.layout_number(&attrs) else {
-        missing.push(attrs);
-        return Vec::new();
-    };
-    let lengths: Vec<u16> = list
-        .iter()
-        .filter(|(number, _)| is_variable(tables, *number))
-        .map(|(_, value)| u16::try_from(value.len()).expect("attribute lengths are bounded when set"))
-        .collect();
-    let mut bytes = SaHeader { layout, lengths }.encode();
-    for (_, value) in list {
-        bytes.resize(bytes.len().next_multiple_of(8), 0);
-        bytes.extend_from_slice(value);
-    }
-    bytes
 }

@@ -27,6 +27,13 @@ struct Slot {
 pub struct SaImage {
     bonus: Vec<u8>,
     spill: Option<Vec<u8>>,
+    /// Shared by all states of the object, until its attributes are built anew.
+    places: Arc<Places>,
+}
+
+/// Where each attribute lies.
+#[derive(Debug)]
+struct Places {
     /// Every attribute in stored order, bonus first.
     order: Vec<(u16, Slot)>,
     slots: [Option<Slot>; ZplAttr::COUNT],
@@ -49,30 +56,29 @@ impl SaImage {
         if let Some(spill) = &mut spill {
             tables.canonical(spill)?;
         }
-        let mut image = Self { bonus, spill, order: Vec::new(), slots: [None; ZplAttr::COUNT] };
-        let found = if kind == ObjectType::ZNODE {
-            znode_slots(tables, &image.bonus)?
+        let mut order = if kind == ObjectType::ZNODE {
+            znode_slots(tables, &bonus)?
         } else if kind == ObjectType::SA {
-            header_slots(tables, &image.bonus, ByteOrder::Little, false)?
+            header_slots(tables, &bonus, ByteOrder::Little, false)?
         } else {
             return Err(OndiskError::BadValue { what: WHAT, field: "bonus type", value: kind.raw().into() });
         };
-        image.order.extend(found);
-        if let Some(spill) = &image.spill {
-            image.order.extend(header_slots(tables, spill, ByteOrder::Little, true)?);
+        if let Some(spill) = &spill {
+            order.extend(header_slots(tables, spill, ByteOrder::Little, true)?);
         }
-        for (number, slot) in &image.order {
+        let mut slots = [None; ZplAttr::COUNT];
+        for (number, slot) in &order {
             if let Some(attr) = tables.known(*number) {
-                image.slots[attr.index()] = Some(*slot);
+                slots[attr.index()] = Some(*slot);
             }
         }
-        Ok(image)
+        Ok(Self { bonus, spill, places: Arc::new(Places { order, slots }) })
     }
 
     /// The value of `attr`.
     #[must_use]
     pub fn get(&self, attr: ZplAttr) -> Option<&[u8]> {
-        self.slots[attr.index()].map(|slot| self.bytes(slot))
+        self.places.slots[attr.index()].map(|slot| self.bytes(slot))
     }
 
     /// The value of `attr`, a word; 0 where it is absent.
@@ -95,7 +101,7 @@ impl SaImage {
     /// the attributes must be built anew.
     #[must_use]
     pub fn patch(&mut self, attr: ZplAttr, value: &[u8]) -> bool {
-        let Some(slot) = self.slots[attr.index()] else { return false };
+        let Some(slot) = self.places.slots[attr.index()] else { return false };
         if slot.length as usize != value.len() {
             return false;
         }
@@ -130,8 +136,8 @@ impl SaImage {
     /// All values, to be changed and built anew.
     #[must_use]
     pub fn to_attrs(&self) -> SaAttrs {
-        let mut attrs = SaAttrs::default();
-        for (number, slot) in &self.order {
+        let mut attrs = SaAttrs::with_room();
+        for (number, slot) in &self.places.order {
             attrs.set(*number, self.bytes(*slot));
         }
         attrs
