@@ -5,6 +5,7 @@ mod files;
 mod parker;
 mod queue;
 mod stable;
+mod told;
 mod wrappers;
 
 use std::sync::Arc;

@@ -1,7 +1,6 @@
 //! What makes bytes stable is really asked of the kernel: where the kernel refuses just that, nobody says that it was done.
 //!
-//! Nothing else would notice if it were left out. A process that is killed leaves its bytes to the kernel, and the
-//! simulator has disks of its own.
+//! A filter of system calls does not see what goes through a ring: what the kernel passes on of both is in [`super::told`].
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
