@@ -434,6 +434,15 @@ impl Pool {
             return Ok(());
         }
         self.leave_scrub().await?;
+        let closed = self.store_closed(state).await;
+        self.or_go_on(closed)?;
+        self.stop().await;
+        self.close_devices().await;
+        Ok(())
+    }
+
+    /// Closes the datasets, and makes labels and configuration say in which state the pool is left.
+    async fn store_closed(self: &Arc<Self>, state: PoolState) -> Result<(), PoolError> {
         // Side by side: closing a log takes some txgs, and they are the same for all.
         let unloaded = stream::iter(self.open_datasets())
             .map(|dataset| async move { self.unload(&dataset).await })
@@ -441,15 +450,14 @@ impl Pool {
         unloaded.try_collect::<()>().await?;
         self.space_maps.flush_all_next();
         self.in_sync(move |pool, tx| async move {
+            let mut config = pool.config.lock().clone();
+            config.set_state(state);
+            config::store(&pool.dsl, &tx, &config, &pool.vdevs).await?;
             pool.config.lock().set_state(state);
             pool.vdevs.mark_all_changed();
-            let config = pool.config.lock().clone();
-            config::store(&pool.dsl, &tx, &config, &pool.vdevs).await
+            Ok(())
         })
-        .await?;
-        self.stop().await;
-        self.close_devices().await;
-        Ok(())
+        .await
     }
 
     /// Makes everything stable and lets go of the devices, without a word in the labels: what a

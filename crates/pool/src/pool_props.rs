@@ -58,21 +58,21 @@ impl Pool {
                     object
                 }
             };
-            match name.as_str() {
-                AUTOTRIM => pool.note_autotrim(value.as_ref()),
-                FAILMODE => pool.note_failmode(value.as_ref()),
-                _ => {}
-            }
             let zap = Zap::hold(&pool.mos, object).await?;
-            match value {
-                Some(PropValue::Number(number)) => zap.update_u64(&tx, name.as_bytes(), number).await?,
+            match &value {
+                Some(PropValue::Number(number)) => zap.update_u64(&tx, name.as_bytes(), *number).await?,
                 Some(PropValue::Text(text)) => {
-                    zap.update(&tx, name.as_bytes(), &ZapValue::text(&text)).await?
+                    zap.update(&tx, name.as_bytes(), &ZapValue::text(text)).await?
                 }
                 None if zap.lookup(name.as_bytes()).await?.is_some() => {
                     zap.remove(&tx, name.as_bytes()).await?
                 }
                 None => {}
+            }
+            match name.as_str() {
+                AUTOTRIM => pool.note_autotrim(value.as_ref()),
+                FAILMODE => pool.note_failmode(value.as_ref()),
+                _ => {}
             }
             Ok(())
         })

@@ -24,6 +24,8 @@
 //!   (see [`run`]; test: `a_scrub_beside_writers_damages_nothing`)
 //! - A leaf is whole again once a scan that began with it, and ended without errors, has seen all
 //!   blocks of the txgs that it missed. (test: `a_returned_device_is_resilvered_and_holds_all`)
+//! - A scan that cannot be told to pause, to end or to be left goes on.
+//!   (tests: `a_scrub_that_cannot_be_told_to_is_as_it_was`, `a_pool_that_cannot_be_exported_whole_stays_open`)
 //! - A block that datasets and snapshots share is read once.
 //!   (test: `every_block_of_a_pool_is_scrubbed_once`)
 
@@ -123,6 +125,14 @@ impl Now {
         self.phys.flags.get() & flags::SCRUB_PAUSED != 0
     }
 
+    fn end(&mut self, how: u64, at: u64) {
+        self.phys.state.set(how);
+        self.phys.end_time.set(at);
+        self.phys.queue_object.set(0);
+        self.set_paused(None);
+        self.ready.clear();
+    }
+
     fn set_paused(&mut self, at: Option<u64>) {
         let others = self.phys.flags.get() & !flags::SCRUB_PAUSED;
         self.phys.flags.set(others | at.map_or(0, |_| flags::SCRUB_PAUSED));
@@ -150,23 +160,15 @@ impl Pool {
         self.vdevs.look_for_absent().await;
         let now = self.scrubs.now.lock().clone();
         match now.phys.func.get() {
-            _ if now.is_scrubbing() && !now.is_paused() => Err(ScrubRefusal::Running.into()),
-            func::RESILVER if now.is_scanning() => Err(ScrubRefusal::Resilvering.into()),
+            _ if now.is_scrubbing() && now.running => return Err(ScrubRefusal::Running.into()),
+            func::RESILVER if now.is_scanning() => return Err(ScrubRefusal::Resilvering.into()),
             _ if now.is_scrubbing() => {
-                self.in_sync(|pool, tx| async move {
-                    pool.scrubs.now.lock().set_paused(None);
-                    pool.store_scan(&tx).await
-                })
-                .await?;
-                self.run_scrub();
-                Ok(())
+                self.in_sync(|pool, tx| async move { pool.store_pause(&tx, None).await }).await?
             }
-            _ => {
-                self.in_sync(|pool, tx| async move { pool.begin_scan(&tx, func::SCRUB).await }).await?;
-                self.run_scrub();
-                Ok(())
-            }
+            _ => self.in_sync(|pool, tx| async move { pool.begin_scan(&tx, func::SCRUB).await }).await?,
         }
+        self.run_scrub();
+        Ok(())
     }
 
     /// Opens a leaf's device anew, at `path` or where it was, and begins to bring it up to date.
@@ -227,12 +229,11 @@ impl Pool {
         }
         self.halt_scrub().await;
         self.check_scrubbing()?;
-        self.in_sync(|pool, tx| async move {
+        let paused = self.in_sync(|pool, tx| async move {
             let at = pool.env.wall_clock().as_secs();
-            pool.scrubs.now.lock().set_paused(Some(at));
-            pool.store_scan(&tx).await
-        })
-        .await
+            pool.store_pause(&tx, Some(at)).await
+        });
+        self.or_go_on(paused.await)
     }
 
     /// Stops the scrub for good.
@@ -245,7 +246,8 @@ impl Pool {
         self.check_scrubbing()?;
         self.halt_scrub().await;
         self.check_scrubbing()?;
-        self.in_sync(|pool, tx| async move { pool.end_scan(&tx, state::CANCELED).await }).await
+        let canceled = self.in_sync(|pool, tx| async move { pool.end_scan(&tx, state::CANCELED).await });
+        self.or_go_on(canceled.await)
     }
 
     fn check_scrubbing(&self) -> Result<(), PoolError> {
@@ -283,9 +285,22 @@ impl Pool {
         let _one_at_a_time = self.scrubs.deciding.lock().await;
         self.halt_scrub().await;
         if self.scrubs.now.lock().is_scanning() {
-            self.in_sync(|pool, tx| async move { pool.store_scan(&tx).await }).await?;
+            let stored = self.in_sync(|pool, tx| async move { pool.store_scan(&tx).await });
+            return self.or_go_on(stored.await);
         }
         Ok(())
+    }
+
+    /// A scan was halted for something. If that has failed the scan goes on.
+    pub(crate) fn or_go_on<T>(self: &Arc<Self>, done: Result<T, PoolError>) -> Result<T, PoolError> {
+        let goes_on = {
+            let now = self.scrubs.now.lock();
+            now.is_scanning() && !now.is_paused() && !now.running
+        };
+        if done.is_err() && goes_on && self.stopped().is_none() {
+            self.run_scrub();
+        }
+        done
     }
 
     fn run_scrub(self: &Arc<Self>) {
@@ -348,19 +363,11 @@ impl Pool {
     }
 
     async fn end_scan(&self, tx: &Tx, how: u64) -> Result<(), PoolError> {
-        let queue = {
-            let mut now = self.scrubs.now.lock();
-            now.phys.state.set(how);
-            now.phys.end_time.set(self.env.wall_clock().as_secs());
-            now.set_paused(None);
-            now.ready.clear();
-            let queue = now.phys.queue_object.get();
-            now.phys.queue_object.set(0);
-            queue
-        };
+        let queue = self.scrubs.now.lock().phys.queue_object.get();
         if queue != 0 {
             self.mos.free_object(tx, ObjectId::new(queue)).await?;
         }
+        self.scrubs.now.lock().end(how, self.env.wall_clock().as_secs());
         let is_scrub = self.scrubs.now.lock().phys.func.get() == func::SCRUB;
         if is_scrub {
             self.end_scrub_errors(tx, how == state::FINISHED).await?;
@@ -397,9 +404,22 @@ impl Pool {
         }
     }
 
+    /// Writes that the scrub is paused since then, or not any more.
+    async fn store_pause(&self, tx: &Tx, since: Option<u64>) -> Result<(), PoolError> {
+        let mut now = self.scrubs.now.lock().clone();
+        now.set_paused(since);
+        self.store(tx, &now).await?;
+        self.scrubs.now.lock().set_paused(since);
+        Ok(())
+    }
+
     /// Writes the state, and the queue of datasets that may be next.
     async fn store_scan(&self, tx: &Tx) -> Result<(), PoolError> {
         let now = self.scrubs.now.lock().clone();
+        self.store(tx, &now).await
+    }
+
+    async fn store(&self, tx: &Tx, now: &Now) -> Result<(), PoolError> {
         let value = ZapValue::U64(now.phys.to_words());
         self.dsl.directory().update(tx, directory::SCAN.as_bytes(), &value).await?;
         if now.phys.queue_object.get() == 0 {

@@ -29,6 +29,7 @@ mod labels;
 mod memory;
 mod model;
 mod numbers;
+mod outlook;
 mod passes;
 mod promise;
 mod replaced;

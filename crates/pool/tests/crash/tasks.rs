@@ -8,26 +8,35 @@ use std::sync::Arc;
 use dsl::PropValue;
 use env::{BoxFuture, FaultOp};
 use pool::{Pool, PoolError};
-use sim::{DiskModel, Sim};
+use sim::{DiskModel, DiskSpec, Sim};
 use vdev::PoolState;
 
 use crate::ground::{Ground, quiet};
-use crate::shape::{POOL, SINGLE};
+use crate::outlook::{end_scrub, label_state, look};
+use crate::shape::{DISK_BYTES, GROWN, POOL, SINGLE};
 use crate::story::{run, tell};
 
 /// Reads that fail in a row: more than copies of any block, and few enough that what comes next is read.
 const READS: u64 = 12;
 
-type Change = fn(Arc<Pool>) -> BoxFuture<'static, Result<(), PoolError>>;
+type Do = fn(Arc<Pool>) -> BoxFuture<'static, Result<(), PoolError>>;
 
-/// The pool's datasets with their properties, and its own.
-async fn look(pool: &Pool) -> Vec<String> {
-    let mut seen = vec![format!("{:?}, checkpoint: {}", pool.comment(), pool.checkpoint().is_some())];
-    for dataset in pool.dsl().list(POOL).await.expect("it lists") {
-        let props = pool.dsl().props(&dataset).await.expect("it has properties");
-        seen.push(format!("{}: {props:?}", dataset.name));
+/// What is done to a pool while a disk's reads fail.
+struct Change {
+    name: &'static str,
+    /// Whose reads fail: the pool's, or one that is to join it.
+    disk: &'static str,
+    /// What was done just before.
+    before: Option<Do>,
+    act: Do,
+    /// There is no open pool after it.
+    closes: bool,
+}
+
+impl Change {
+    const fn new(name: &'static str, act: Do) -> Self {
+        Self { name, disk: "/a", before: None, act, closes: false }
     }
-    seen
 }
 
 /// How the changes of a lane went.
@@ -40,35 +49,62 @@ struct Seen {
 
 struct Trial<'a> {
     ground: &'a Ground,
-    change: Change,
+    change: &'a Change,
     nth: u64,
 }
 
 impl Trial<'_> {
+    /// A world with the pool, and with disks that may join it.
+    fn boot(ground: &Ground) -> Sim {
+        let sim = ground.boot();
+        for path in GROWN.disks().skip(1) {
+            sim.add_disk(path, DiskSpec::new(DISK_BYTES, DiskModel::instant()));
+        }
+        sim
+    }
+
+    /// The pool, which has all vdevs that it had when it was left.
     async fn import(sim: &Sim) -> Arc<Pool> {
-        let pool = SINGLE.import(sim, quiet(), false).await.expect("a sound pool imports");
+        let pool = GROWN.import(sim, quiet(), false).await.expect("a sound pool imports");
         pool.zio().set_cache_limit(0);
         pool
     }
 
+    /// Does it with none of its reads failing, and says what is there then.
+    fn unhindered(ground: &Ground, change: &Change) -> Vec<String> {
+        let sim = Self::boot(ground);
+        run(&sim, async {
+            let pool = Self::import(&sim).await;
+            if let Some(before) = change.before {
+                before(Arc::clone(&pool)).await.expect("nothing is in its way");
+            }
+            (change.act)(Arc::clone(&pool)).await.expect("nothing is in its way");
+            let pool = if change.closes { Self::import(&sim).await } else { pool };
+            let after = look(&pool).await;
+            pool.close(PoolState::Exported).await.expect("a pool closes");
+            after
+        })
+    }
+
     /// What was there before the change and is there after it, and whether that read so often that one failed.
     fn run(&self, after: &[String], seen: &mut Seen) -> bool {
-        let sim = self.ground.boot();
+        let sim = Self::boot(self.ground);
         let (before, done, is_stopped, met) = run(&sim, async {
             let pool = Self::import(&sim).await;
+            if let Some(before) = self.change.before {
+                before(Arc::clone(&pool)).await.expect("nothing is in its way");
+            }
             let before = look(&pool).await;
-            let disk = sim.disk("/a");
+            let disk = sim.disk(self.change.disk);
             let reads = disk.faults().seen(FaultOp::Read);
             disk.faults().fail_range(FaultOp::Read, self.nth, READS);
-            let done = (self.change)(Arc::clone(&pool)).await;
+            let done = (self.change.act)(Arc::clone(&pool)).await;
             disk.faults().heal();
             let met = disk.faults().seen(FaultOp::Read) - reads >= self.nth;
             let is_stopped = pool.stopped().is_some();
             if !is_stopped {
-                let now = look(&pool).await;
-                assert_eq!(now, if done.is_ok() { after } else { &before }, "read {}: {done:?}", self.nth);
-                pool.set_comment(Some("goes on".into())).await.expect("the pool goes on");
-                pool.close(PoolState::Exported).await.expect("a pool closes");
+                let now = if done.is_ok() { after } else { &before };
+                self.goes_on(&sim, pool, now, done.is_ok()).await;
             }
             (before, done, is_stopped, met)
         });
@@ -81,6 +117,7 @@ impl Trial<'_> {
         if is_stopped {
             let sim = sim.power_cut(self.nth).boot(1);
             run(&sim, async {
+                assert_eq!(label_state(&sim, &GROWN).await, Some(PoolState::Active), "read {}", self.nth);
                 let pool = Self::import(&sim).await;
                 assert_eq!(look(&pool).await, before, "read {}: after the next import", self.nth);
                 pool.close(PoolState::Exported).await.expect("a pool closes");
@@ -88,47 +125,116 @@ impl Trial<'_> {
         }
         met
     }
+
+    /// It is as expected, can be worked with, and is the same after an export.
+    async fn goes_on(&self, sim: &Sim, pool: Arc<Pool>, expected: &[String], is_done: bool) {
+        let pool = if self.change.closes && is_done {
+            assert_eq!(label_state(sim, &GROWN).await, Some(PoolState::Exported), "read {}", self.nth);
+            Self::import(sim).await
+        } else {
+            pool
+        };
+        assert_eq!(look(&pool).await, expected, "read {}, done: {is_done}", self.nth);
+        end_scrub(sim, &pool).await;
+        pool.set_comment(Some("goes on".into())).await.expect("the pool goes on");
+        assert_eq!(label_state(sim, &GROWN).await, Some(PoolState::Active), "read {}", self.nth);
+        pool.close(PoolState::Exported).await.expect("a pool closes");
+        assert_eq!(label_state(sim, &GROWN).await, Some(PoolState::Exported), "read {}", self.nth);
+    }
 }
 
-fn every_read_fails(changes: &[(&str, Change)]) {
-    let ground = Ground::new(&SINGLE, 5, DiskModel::instant()).with(|pool| {
+fn ground() -> Ground {
+    Ground::new(&SINGLE, 5, DiskModel::instant()).with(|pool| {
         Box::pin(async move { pool.create_filesystem("whirl/old", Vec::new()).await.expect("created") })
-    });
-    for (name, change) in changes {
-        let sim = ground.boot();
-        let after = run(&sim, async {
-            let pool = Trial::import(&sim).await;
-            change(Arc::clone(&pool)).await.expect("nothing is in its way");
-            let after = look(&pool).await;
-            pool.close(PoolState::Exported).await.expect("a pool closes");
-            after
-        });
+    })
+}
+
+fn every_read_fails(ground: &Ground, changes: &[Change]) {
+    for change in changes {
+        let after = Trial::unhindered(ground, change);
         let mut seen = Seen::default();
         let mut nth = 1;
-        while (Trial { ground: &ground, change: *change, nth }).run(&after, &mut seen) {
-            tell(format!("{name}, read {nth}"));
+        while (Trial { ground, change, nth }).run(&after, &mut seen) {
+            tell(format!("{}, read {nth} of {}", change.name, change.disk));
             nth += 1;
         }
-        println!("{name}: {seen:?}");
-        assert!(seen.refused + seen.stopped > 0, "{name}: no read of it failed");
+        println!("{}, reads of {}: {seen:?}", change.name, change.disk);
+        assert!(seen.refused + seen.stopped > 0, "{}: no read of it failed", change.name);
     }
 }
 
 #[test]
 fn a_task_that_cannot_be_done_whole_is_not_done() {
-    every_read_fails(&[
-        ("create", |pool| {
-            Box::pin(async move {
-                let props = vec![("compression".to_owned(), PropValue::Number(15))];
-                pool.create_filesystem("whirl/new", props).await
-            })
-        }),
-        ("set", |pool| {
-            Box::pin(async move { pool.set_prop(POOL, "atime", Some(PropValue::Number(0))).await })
-        }),
-        ("checkpoint", |pool| Box::pin(async move { pool.make_checkpoint().await })),
-        ("rename", |pool| Box::pin(async move { pool.rename_dataset("whirl/old", "whirl/other").await })),
-        ("destroy", |pool| Box::pin(async move { pool.destroy_filesystem("whirl/old").await })),
-        ("comment", |pool| Box::pin(async move { pool.set_comment(Some("a remark".into())).await })),
-    ]);
+    every_read_fails(
+        &ground(),
+        &[
+            Change::new("create", |pool| {
+                Box::pin(async move {
+                    let props = vec![("compression".to_owned(), PropValue::Number(15))];
+                    pool.create_filesystem("whirl/new", props).await
+                })
+            }),
+            Change::new("set", |pool| {
+                Box::pin(async move { pool.set_prop(POOL, "atime", Some(PropValue::Number(0))).await })
+            }),
+            Change::new("checkpoint", |pool| Box::pin(async move { pool.make_checkpoint().await })),
+            Change::new("rename", |pool| {
+                Box::pin(async move { pool.rename_dataset("whirl/old", "whirl/other").await })
+            }),
+            Change::new("destroy", |pool| {
+                Box::pin(async move { pool.destroy_filesystem("whirl/old").await })
+            }),
+            Change::new("pool property", |pool| {
+                Box::pin(async move { pool.set_pool_prop("autotrim", Some(PropValue::Number(1))).await })
+            }),
+            Change::new("feature", |pool| {
+                Box::pin(async move { pool.enable_feature(&dsl::features::HEAD_ERRLOG).await })
+            }),
+            Change::new("comment", |pool| {
+                Box::pin(async move { pool.set_comment(Some("a remark".into())).await })
+            }),
+        ],
+    );
+}
+
+#[test]
+fn vdevs_that_cannot_be_added_whole_are_not_added() {
+    let add: Do = |pool| Box::pin(async move { pool.add(GROWN.vdevs_from(1), false).await });
+    let of = |disk| Change { disk, ..Change::new("add", add) };
+    every_read_fails(&ground(), &[of("/a"), of("/b"), of("/l")]);
+}
+
+#[test]
+fn a_pool_that_cannot_be_exported_whole_stays_open() {
+    let export: Do = |pool| Box::pin(async move { pool.close(PoolState::Exported).await });
+    let scrub: Do = |pool| Box::pin(async move { pool.scrub().await });
+    every_read_fails(
+        &ground(),
+        &[
+            Change { closes: true, ..Change::new("export", export) },
+            Change { closes: true, before: Some(scrub), ..Change::new("export amid a scrub", export) },
+        ],
+    );
+}
+
+#[test]
+fn a_scrub_that_cannot_be_told_to_is_as_it_was() {
+    let scrub: Do = |pool| Box::pin(async move { pool.scrub().await });
+    let pause: Do = |pool| Box::pin(async move { pool.pause_scrub().await });
+    let cancel: Do = |pool| Box::pin(async move { pool.cancel_scrub().await });
+    every_read_fails(
+        &ground(),
+        &[
+            Change::new("scrub", scrub),
+            Change { before: Some(scrub), ..Change::new("pause", pause) },
+            Change { before: Some(scrub), ..Change::new("cancel", cancel) },
+        ],
+    );
+    let paused = ground().with(|pool| {
+        Box::pin(async move {
+            pool.scrub().await.expect("begun");
+            pool.pause_scrub().await.expect("paused");
+        })
+    });
+    every_read_fails(&paused, &[Change::new("go on", scrub), Change::new("cancel what is paused", cancel)]);
 }
