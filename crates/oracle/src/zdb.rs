@@ -79,11 +79,16 @@ const HARMLESS: &[&str] = &[
     "persistent error log",
     // Where the last scrub or resilver of errors is noted, in the object directory.
     "error_scrub = ",
+    // A property of the pool.
+    "\t\tfailmode = ",
     // A file that lost the last of several names it was given: its parent is then one that it was
-    // in earlier, with OpenZFS as well.
-    "path not found, possibly leaked",
+    // in earlier, with OpenZFS as well. Where there are no such files it is damage ([`Zdb::check_owned`]).
+    NO_PATH,
     "potentially leaked objects detected",
 ];
+
+/// A file whose parent has no name for it.
+const NO_PATH: &str = "path not found, possibly leaked";
 
 impl Zdb {
     /// Asks about `pool`, whose vdevs are files in `dir`.
@@ -114,6 +119,24 @@ impl Zdb {
     /// When either finds damage.
     pub fn check(&self) -> Result<(), ZdbError> {
         self.run(&["-bcc", "-dddd"], &[]).map(drop)
+    }
+
+    /// As [`Self::check`], and every file and directory has a name where it says that it has one: for pools in which no
+    /// file had several names. Slow where directories are large, for `zdb` searches each file's path.
+    ///
+    /// # Errors
+    /// When there is damage, or an object that nobody has.
+    pub fn check_owned(&self) -> Result<(), ZdbError> {
+        let said = self.run(&["-bcc", "-ddddd"], &[])?;
+        let lines: Vec<&str> = said.lines().collect();
+        match lines.iter().position(|line| line.contains(NO_PATH)) {
+            None => Ok(()),
+            Some(at) => Err(ZdbError::Unhappy {
+                command: "zdb -bcc -ddddd".to_owned(),
+                verdict: lines[at].to_owned(),
+                output: around(&lines, Some(at)),
+            }),
+        }
     }
 
     /// As [`Self::check`], and shows each block pointer, which must be of its object's type and
@@ -177,9 +200,13 @@ fn judge(command: String, output: &Output) -> Result<String, ZdbError> {
         None if !output.status.success() => output.status.to_string(),
         None => return Ok(stdout),
     };
-    let until = damage.map_or(lines.len(), |at| lines.len().min(at + CONTEXT_LINES));
-    let output = lines[until.saturating_sub(2 * CONTEXT_LINES)..until].join("\n");
-    Err(ZdbError::Unhappy { command, verdict, output })
+    Err(ZdbError::Unhappy { command, verdict, output: around(&lines, damage) })
+}
+
+/// What stands around a line, else at the end.
+fn around(lines: &[&str], at: Option<usize>) -> String {
+    let until = at.map_or(lines.len(), |at| lines.len().min(at + CONTEXT_LINES));
+    lines[until.saturating_sub(2 * CONTEXT_LINES)..until].join("\n")
 }
 
 fn tells_of_damage(line: &str) -> bool {

@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use dsl::PropValue;
 use env::FaultOp;
 use metaslab::Class;
-use oracle::needs::Need;
-use oracle::zdb::ZdbError;
 use pool::{Pool, Tuning};
 use sim::{CrashImage, DiskModel, Sim};
 use units::Ashift;
@@ -58,13 +56,6 @@ fn disks(seed: u64) -> Sim {
     sim
 }
 
-fn by_zdb(sim: &Sim) {
-    match space::check_by_zdb(&GROWN, |path, offset, len| sim.disk(path).peek(offset, len)) {
-        Err(ZdbError::Missing(error)) => Need::Zdb.is_missing(&error.to_string()),
-        judged => judged.unwrap_or_else(|error| panic!("{error}")),
-    }
-}
-
 #[test]
 fn added_vdevs_are_used_and_are_there_after_an_import() {
     let _tell = Tell;
@@ -94,7 +85,7 @@ fn added_vdevs_are_used_and_are_there_after_an_import() {
         space::check(&pool).await;
         pool.close(PoolState::Exported).await.expect("it closes");
     });
-    by_zdb(&sim);
+    space::judged_by_zdb(&GROWN, &sim);
     run(&sim, async {
         let pool = GROWN.import(&sim, brisk(), false).await.expect("all are there");
         assert_eq!(tops(&pool), 3);
@@ -167,7 +158,7 @@ fn an_add_that_fails_leaves_the_pool_as_it_was() {
             space::check(&pool).await;
             pool.close(PoolState::Exported).await.expect("it closes");
         });
-        by_zdb(&sim);
+        space::judged_by_zdb(&GROWN, &sim);
     }
 }
 
@@ -175,7 +166,7 @@ fn an_add_that_fails_leaves_the_pool_as_it_was() {
 fn judge(image: &CrashImage, seed: u64, with_zdb: bool) -> usize {
     let sim = image.boot(seed);
     if with_zdb && image.is_after("added") {
-        by_zdb(&sim);
+        space::judged_by_zdb(&GROWN, &sim);
     }
     sim.stop_recording();
     run(&sim, async {

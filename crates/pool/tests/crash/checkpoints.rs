@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use env::FaultOp;
-use oracle::needs::Need;
-use oracle::zdb::ZdbError;
 use pool::{CheckpointRefusal, ImportSpec, Pool, PoolError};
 use sim::{CrashImage, DiskModel, Sim};
 use units::ObjectId;
@@ -116,13 +114,6 @@ fn world(shape: &Shape, seed: u64) -> Sim {
     sim
 }
 
-fn by_zdb(shape: &Shape, sim: &Sim) {
-    match space::check_by_zdb(shape, |path, offset, len| sim.disk(path).peek(offset, len)) {
-        Err(ZdbError::Missing(error)) => Need::Zdb.is_missing(&error.to_string()),
-        judged => judged.unwrap_or_else(|error| panic!("{error}")),
-    }
-}
-
 /// Whether the pool has a checkpoint that can be read, which is then the first state.
 async fn has_checkpoint(shape: &Shape, sim: &Sim) -> bool {
     let pool = match shape.import_as(sim, brisk(), TO_CHECKPOINT(true)).await {
@@ -187,7 +178,7 @@ fn a_power_cut_leaves_a_checkpoint_whole_or_none() {
         let mut seen = [0; 2];
         each_image(&sim, seed, |image, sim, with_zdb| {
             if with_zdb {
-                by_zdb(shape, &sim);
+                space::judged_by_zdb(shape, &sim);
             }
             let is_kept = run(&sim, has_checkpoint(shape, &sim));
             assert!(is_kept || !image.is_after("kept"), "it was made");
@@ -230,7 +221,7 @@ fn a_power_cut_while_a_checkpoint_is_discarded_leaks_nothing() {
     let (mut kept, mut half) = (0, 0);
     each_image(&sim, seed, |image, sim, with_zdb| {
         if with_zdb {
-            by_zdb(shape, &sim);
+            space::judged_by_zdb(shape, &sim);
         }
         let is_kept = run(&sim, has_checkpoint(shape, &sim));
         assert!(!is_kept || !image.is_after("given up"), "it was given up");
@@ -277,7 +268,7 @@ fn a_power_cut_while_the_pool_returns_leaves_one_of_the_two_states() {
         let mut seen = [0; 2];
         each_image(&sim, seed, |image, sim, with_zdb| {
             if with_zdb {
-                by_zdb(shape, &sim);
+                space::judged_by_zdb(shape, &sim);
             }
             run(&sim, async {
                 let pool = shape.import(&sim, brisk(), false).await.expect("every crash state imports");
@@ -358,7 +349,7 @@ fn a_full_pool_with_a_checkpoint_refuses_writes_and_is_not_harmed() {
         sound(&pool).await;
         pool.close(PoolState::Exported).await.expect("it closes");
     });
-    by_zdb(shape, &sim);
+    space::judged_by_zdb(shape, &sim);
 }
 
 #[test]
@@ -414,7 +405,7 @@ fn vdevs_added_since_are_out_of_the_pool_after_a_return() {
         drop(fs);
         pool.close(PoolState::Exported).await.expect("it closes");
     });
-    by_zdb(&GROWN, &sim);
+    space::judged_by_zdb(&GROWN, &sim);
     run(&sim, async {
         let pool = GROWN.import_as(&sim, brisk(), TO_CHECKPOINT(false)).await.expect("it is whole");
         assert_eq!(tops(&pool), 1);
@@ -430,5 +421,5 @@ fn vdevs_added_since_are_out_of_the_pool_after_a_return() {
         assert_eq!(tops(&pool), 3);
         pool.close(PoolState::Exported).await.expect("it closes");
     });
-    by_zdb(&GROWN, &sim);
+    space::judged_by_zdb(&GROWN, &sim);
 }

@@ -1,12 +1,9 @@
 //! Recorded runs, and what a power cut could have left.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::time::Duration;
 
 use dsl::PropValue;
-use oracle::needs::Need;
-use oracle::zdb::ZdbError;
 use pool::Tuning;
 use sim::{CrashImage, CrashPlan, DiskModel, Recording, Sim};
 use vdev::PoolState;
@@ -122,26 +119,19 @@ impl Run {
         let sim = image.boot(self.seed);
         if by_zdb {
             tell(format!("{story}: zdb before replay"));
-            self.ask_zdb(|path, offset, len| image.peek(path, offset, len));
+            space::by_zdb(self.shape, |path, offset, len| image.peek(path, offset, len));
         }
         tell(story.clone());
         self.import(&sim, &promise);
         if by_zdb {
             tell(format!("{story}: zdb after replay"));
-            self.ask_zdb(|path, offset, len| sim.disk(path).peek(offset, len));
+            space::judged_by_zdb(self.shape, &sim);
         }
         if turn.is_multiple_of(EARLIER_ONE_IN) {
             earlier::check(image, self.shape, self.trims);
         }
         if turn.is_multiple_of(TWICE_ONE_IN) {
             self.check_twice(&sim.recording(), &promise, turn, &story);
-        }
-    }
-
-    fn ask_zdb(&self, peek: impl Fn(&Path, u64, usize) -> Vec<u8>) {
-        match space::check_by_zdb(self.shape, peek) {
-            Err(ZdbError::Missing(error)) => Need::Zdb.is_missing(&error.to_string()),
-            judged => judged.unwrap_or_else(|error| panic!("{error}")),
         }
     }
 

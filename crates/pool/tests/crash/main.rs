@@ -30,6 +30,7 @@ mod memory;
 mod model;
 mod numbers;
 mod outlook;
+mod owned;
 mod passes;
 mod promise;
 mod replaced;

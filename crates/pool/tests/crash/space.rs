@@ -1,4 +1,4 @@
-//! Whether every allocated sector belongs to somebody, and every block to one only.
+//! Whether every allocated sector belongs to somebody, every block to one only, and every object too.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -12,10 +12,13 @@ use dmu::{Objset, ObjsetContext, ObjsetProps};
 use dsl::Bpobj;
 use metaslab::Class;
 use ondisk::Blkptr;
+use oracle::needs::Need;
 use oracle::zdb::{Zdb, ZdbError};
 use pool::Pool;
+use sim::Sim;
 use tempfile::TempDir;
 
+use crate::owned;
 use crate::shape::{DISK_BYTES, POOL, Shape};
 
 /// Closes the file system and adds up. With its log gone, what is allocated is what can be
@@ -61,7 +64,7 @@ async fn between_groups(pool: &Pool) -> (Vec<Blkptr>, [u64; 2]) {
     panic!("groups leave no time between them");
 }
 
-/// All blocks there are.
+/// All blocks there are; no object of theirs is nobody's.
 pub async fn reachable(pool: &Pool) -> Result<Vec<Blkptr>, Box<dyn Error>> {
     let dsl = pool.dsl();
     let mut blocks = dsl.mos().all_blocks().await?;
@@ -75,6 +78,7 @@ pub async fn reachable(pool: &Pool) -> Result<Vec<Blkptr>, Box<dyn Error>> {
         };
         let objset = Objset::open(context, root).await?;
         assert!(pool.is_read_only() || objset.zil_header().log.is_hole(), "a closed log leaves no header");
+        owned::check(&objset).await?;
         blocks.extend(objset.all_blocks().await?);
     }
     let waiting = dsl.directory_object("sync_bplist").await?;
@@ -83,7 +87,21 @@ pub async fn reachable(pool: &Pool) -> Result<Vec<Blkptr>, Box<dyn Error>> {
     Ok(blocks)
 }
 
-/// Puts a pool's disks into files and has `zdb` read all blocks and account for all space.
+/// Has `zdb` judge what is on the disks of a world now.
+pub fn judged_by_zdb(shape: &Shape, sim: &Sim) {
+    by_zdb(shape, |path, offset, len| sim.disk(path).peek(offset, len));
+}
+
+/// Has `zdb` judge the pool whose disks hold that.
+pub fn by_zdb(shape: &Shape, peek: impl Fn(&Path, u64, usize) -> Vec<u8>) {
+    match check_by_zdb(shape, peek) {
+        Err(ZdbError::Missing(error)) => Need::Zdb.is_missing(&error.to_string()),
+        judged => judged.unwrap_or_else(|error| panic!("{error}")),
+    }
+}
+
+/// Puts a pool's disks into files and has `zdb` read all blocks, account for all space, and find the name of every
+/// object.
 pub fn check_by_zdb(shape: &Shape, peek: impl Fn(&Path, u64, usize) -> Vec<u8>) -> Result<(), ZdbError> {
     const STEP: usize = 256 << 10;
     let dir = TempDir::new().expect("a directory for images");
@@ -98,5 +116,5 @@ pub fn check_by_zdb(shape: &Shape, peek: impl Fn(&Path, u64, usize) -> Vec<u8>) 
             }
         }
     }
-    Zdb::new(dir.path(), POOL).check_blocks().map(drop)
+    Zdb::new(dir.path(), POOL).check_owned()
 }

@@ -1,0 +1,134 @@
+//! Whether every object of a file system is somebody's.
+//!
+//! ```text
+//!   master node ─┬─ ROOT ─► directory ─► names ─► directories, files …
+//!                ├─ DELETE_QUEUE ─► what lost its last name
+//!                └─ SA_ATTRS, FUID, … ─► tables
+//! ```
+//! Blocks alone do not tell: those of a file that no directory has any more can be reached from its dnode, and add up.
+//! Files whose attributes are directories of their own are not among those that the lanes make.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::sync::Arc;
+
+use dmu::zap::Zap;
+use dmu::{Estimate, Objset};
+use ondisk::ObjectType;
+use ondisk::dirent::Dirent;
+use ondisk::objset::ObjsetType;
+use ondisk::znode::{MASTER_NODE, master};
+use oracle::needs::Need;
+use oracle::zdb::ZdbError;
+use pool::Pool;
+use sim::{DiskModel, Sim};
+use units::ObjectId;
+use vdev::PoolState;
+use zpl::{Cred, NewNode};
+
+use crate::ground::quiet;
+use crate::shape::{POOL, SINGLE};
+use crate::space;
+use crate::story::run;
+
+/// Entries of the master node that are no objects.
+const NUMBERS: [&str; 5] =
+    [master::VERSION, master::FSID, master::NORMALIZATION, master::UTF8ONLY, master::CASESENSITIVITY];
+
+/// Walks the file system in an objset; panics for an object that nobody has, or a name that leads to none.
+pub async fn check(objset: &Arc<Objset>) -> Result<(), Box<dyn Error>> {
+    if objset.kind() != ObjsetType::Zfs {
+        return Ok(());
+    }
+    let mut owned = BTreeSet::from([MASTER_NODE]);
+    for entry in Zap::hold(objset, MASTER_NODE).await?.all().await? {
+        let name = String::from_utf8_lossy(&entry.name).into_owned();
+        let Some(object) = entry.value.as_u64().filter(|_| !NUMBERS.contains(&name.as_str())) else {
+            continue;
+        };
+        owned.insert(ObjectId::new(object));
+        match name.as_str() {
+            master::ROOT => tree(objset, ObjectId::new(object), &mut owned).await?,
+            master::DELETE_QUEUE | master::SA_ATTRS => {
+                owned.extend(numbers(objset, ObjectId::new(object)).await?);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(objects(objset).await?, owned, "objects that there are, and those that somebody has");
+    Ok(())
+}
+
+/// What is in a ZAP of objects.
+async fn numbers(objset: &Arc<Objset>, zap: ObjectId) -> Result<Vec<ObjectId>, Box<dyn Error>> {
+    let entries = Zap::hold(objset, zap).await?.all().await?;
+    Ok(entries.iter().filter_map(|entry| entry.value.as_u64()).map(ObjectId::new).collect())
+}
+
+async fn tree(
+    objset: &Arc<Objset>,
+    root: ObjectId,
+    owned: &mut BTreeSet<ObjectId>,
+) -> Result<(), Box<dyn Error>> {
+    let mut todo = vec![root];
+    while let Some(dir) = todo.pop() {
+        for word in numbers(objset, dir).await? {
+            let object = Dirent::from_word(word.get()).object;
+            let is_new = owned.insert(object);
+            if is_new && objset.hold(object).await?.object_type() == ObjectType::DIRECTORY_CONTENTS {
+                todo.push(object);
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn objects(objset: &Objset) -> Result<BTreeSet<ObjectId>, Box<dyn Error>> {
+    let (mut all, mut at) = (BTreeSet::new(), ObjectId::new(0));
+    while let Some(object) = objset.next_object(at).await? {
+        all.insert(object);
+        at = object;
+    }
+    Ok(all)
+}
+
+/// A pool whose root directory has lost the name of a file.
+async fn with_lost_file(sim: &Sim) -> Arc<Pool> {
+    let pool = SINGLE.create(sim, quiet()).await;
+    let fs = pool.filesystem(POOL).await.expect("it opens");
+    let (objset, root) = (fs.zfs.objset(), fs.zfs.root());
+    fs.zfs.create(root, b"lost", NewNode::File, 0o644, Cred::default()).await.expect("created");
+    pool.sync_now().await.expect("synced");
+    let plan = objset.plan(Estimate::default()).await.expect("planned");
+    let names = Zap::hold(objset, root).await.expect("a directory");
+    names.remove(&plan, b"lost").await.expect("it has that name");
+    plan.apply().expect("applied");
+    pool
+}
+
+fn world() -> Sim {
+    let sim = Sim::seed(9400);
+    SINGLE.add_disks(&sim, DiskModel::instant());
+    sim
+}
+
+#[test]
+#[should_panic(expected = "objects that there are, and those that somebody has")]
+fn a_planted_object_without_a_name_is_found() {
+    let sim = world();
+    run(&sim, async { space::check(&with_lost_file(&sim).await).await });
+}
+
+#[test]
+fn a_planted_object_without_a_name_is_found_by_zdb() {
+    let sim = world();
+    run(&sim, async {
+        let pool = with_lost_file(&sim).await;
+        pool.close(PoolState::Exported).await.expect("it closes");
+    });
+    match space::check_by_zdb(&SINGLE, |path, offset, len| sim.disk(path).peek(offset, len)) {
+        Err(ZdbError::Missing(error)) => Need::Zdb.is_missing(&error.to_string()),
+        Err(ZdbError::Unhappy { verdict, .. }) => assert!(verdict.contains("leaked"), "{verdict}"),
+        Ok(()) => panic!("zdb finds nothing"),
+    }
+}
