@@ -5,7 +5,10 @@
 //! children fail while files are written. `faults`: each request of a small history fails in its
 //! turn. `histories`: all short histories, and all states in which
 //! a power cut could leave them. `full`: logs fill, the only disk fails, threads go on.
-//! `checkpoints`: made, discarded and returned to. `replaced`: a device is replaced. `suspended`: disks fail in a txg's sync and work again. `tasks`: every read of a change of datasets fails. `earlier`: the txgs before the last. `labels`: labels and uberblocks torn at every sector. `memory`: what a dead world leaves there.
+//! `checkpoints`: made, discarded and returned to. `replaced`: a device is replaced. `suspended`: disks fail in a
+//! txg's sync and work again. `tasks`: every read of a change of datasets or of a pool fails. `administration`:
+//! the power is cut in such changes. `earlier`: the txgs before the last. `labels`: labels and uberblocks torn at
+//! every sector. `owned`: objects that nobody has. `memory`: what a dead world leaves there.
 //!
 //! A failure prints its seed and the image's story. `SAWMILL_CRASH_SEED` runs that seed only;
 //! `SAWMILL_CRASH_IMAGES` (images per run) and `SAWMILL_CRASH_RUNS` (runs per shape; of the first
@@ -13,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod adds;
+mod administration;
 mod checkpoints;
 mod clients;
 mod dice;
