@@ -19,6 +19,7 @@ mod machine;
 mod part;
 mod queue;
 mod ram;
+mod sync;
 
 pub use buf::{BufSlice, IO_ALIGN_BYTES, IoBuf};
 pub use env::{BoxFuture, Device, DeviceInfo, Durability, Env, OpenMode};

@@ -1,7 +1,7 @@
 //! Protocols between threads, tried in many orders of their steps.
 //!
 //! The simulator runs one thread and switches at awaits; what happens between two of them it cannot show. Here the very
-//! sources of `zil` and `device` are compiled a second time, with the locks, atomics and threads of shuttle in place of
+//! sources of `zil`, `env` and `device` are compiled a second time, with the locks, atomics and threads of shuttle in place of
 //! the system's (`sync.rs`): each is a point at which another thread may run, and a seed decides which. A wake that
 //! is lost is a deadlock then, and a thread that spins in vain exceeds its steps; both fail, with a schedule that
 //! `shuttle::replay` runs again.
@@ -9,14 +9,24 @@
 //! ```text
 //!   zil/commit/step.rs    whoever polls moves the work on, the others are woken    whoever_waits_for_a_step_is_told
 //!   device/exec/parker.rs RUNNING, NOTIFIED, PARKED, IN_RING                       a_wake_is_never_missed …
+//!   zil/chain/rests.rs    leave, say so, look again: or be woken                   a_log_with_something_to_do_is_attended_to
+//!   env/queue             places at a device, taken, waited for, given back        a_place_is_given_back_and_nobody_waits_for_ever
 //! ```
 //! What is under one lock has no orders to be tried: `zil`'s `Seats` are data of `State`, and a step is what its
 //! seats wait for.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
+use env::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, IoBuf};
+
+#[cfg(test)]
 #[path = "../../device/src/exec/parker.rs"]
 mod parker;
+#[cfg(test)]
+mod queue;
+#[cfg(test)]
+#[path = "../../zil/src/chain/rests.rs"]
+mod rests;
 #[cfg(test)]
 #[path = "../../zil/src/commit/step.rs"]
 mod step;

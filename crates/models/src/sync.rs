@@ -6,7 +6,7 @@ use std::sync::TryLockError;
 use std::time::Duration;
 
 use shuttle::sync::MutexGuard;
-pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 pub(crate) use shuttle::thread;
 
 /// A lock with the calls of `parking_lot`.

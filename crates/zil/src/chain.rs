@@ -17,6 +17,7 @@
 pub(crate) mod block;
 pub(crate) mod loss;
 pub(crate) mod rest;
+pub(crate) mod rests;
 pub(crate) mod scan;
 pub(crate) mod sync;
 pub(crate) mod walk;

@@ -1,13 +1,13 @@
 //! What the faces of one log share: the live log, its handle for the txg engine, its replay.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use env::Env;
 use ondisk::zil::ZilHeader;
 use parking_lot::Mutex;
 use units::{ObjsetId, ZilSeq};
 
+use crate::chain::rests::Rests;
 use crate::commit::shelf::Shelf;
 use crate::commit::state::State;
 use crate::itx::pending::Pending;
@@ -27,7 +27,7 @@ pub struct Core {
     pub(crate) meter: Meter,
     pub(crate) shelf: Arc<Shelf>,
     /// Txgs do not attend to the log: see [`crate::chain::rest`].
-    pub(crate) rests: AtomicBool,
+    pub(crate) rests: Rests,
 }
 
 impl Core {
@@ -48,7 +48,7 @@ impl Core {
             stats: Stats::default(),
             meter: Meter::default(),
             shelf: Arc::default(),
-            rests: AtomicBool::new(false),
+            rests: Rests::default(),
         })
     }
 }

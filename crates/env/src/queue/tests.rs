@@ -1,15 +1,18 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use futures::channel::oneshot;
 use futures::executor::{LocalPool, LocalSpawner};
 use futures::future::join_all;
 use futures::task::LocalSpawnExt;
+use parking_lot::Mutex;
+use units::LeafOffset;
 
 use super::lanes::*;
 use super::*;
-use crate::{RamDevice, in_class};
+use crate::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, IoBuf, RamDevice};
 
 const KIB: u64 = 1024;
 

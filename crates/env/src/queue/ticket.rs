@@ -6,11 +6,12 @@ use std::task::{Context, Poll, Waker};
 
 use futures::FutureExt;
 use futures::future::Shared;
-use parking_lot::Mutex;
 use units::LeafOffset;
 
+use super::class::IoClass;
 use super::lanes::{Job, Request};
-use super::{Inner, IoClass, Place};
+use super::queued::{Inner, Place};
+use crate::sync::Mutex;
 use crate::{BoxFuture, DeviceError, IoBuf};
 
 /// The answer to a group: its bytes if it was a read, empty otherwise.

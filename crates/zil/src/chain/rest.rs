@@ -23,7 +23,6 @@
 //!   syncs a log only if it is (test: `an_idle_log_comes_to_rest_and_wakes`).
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use crate::chain::{Chain, HeaderState};
 use crate::commit::state::State;
@@ -33,11 +32,7 @@ impl Core {
     /// Sees to it that txgs attend to the log; whether it was at rest, and so has to learn what has
     /// become stable since ([`Core::catch_up`]).
     pub(crate) fn awaken(&self) -> bool {
-        if !self.rests.load(Acquire) {
-            return false;
-        }
-        self.store.attend(self.objset);
-        self.rests.swap(false, AcqRel)
+        self.rests.awaken(|| self.store.attend(self.objset))
     }
 
     /// Learns what has become stable while the log was at rest.
@@ -47,17 +42,11 @@ impl Core {
 
     /// See [`crate::LogHandle::rest`].
     pub(crate) fn rest(&self) {
-        if !self.may_rest() {
-            return;
+        let leave = || self.store.leave(self.objset);
+        if self.rests.rest(|| self.may_rest(), leave, || self.store.attend(self.objset)) {
+            self.state.lock().let_go_of_room();
+            self.pending.lock().let_go_of_room();
         }
-        self.store.leave(self.objset);
-        self.rests.store(true, Release);
-        if !self.may_rest() {
-            self.awaken();
-            return;
-        }
-        self.state.lock().let_go_of_room();
-        self.pending.lock().let_go_of_room();
     }
 
     fn may_rest(&self) -> bool {
