@@ -1,12 +1,12 @@
-//! The blocks of a pool on one disk, and how one of them is replaced so that nobody can tell.
+//! The blocks of a pool, and how one of them is replaced so that nobody can tell.
 
 use ondisk::dnode::dnodes_of_block;
-use ondisk::label::{
-    LABELS, UBERBLOCK_RING_BYTES, UBERBLOCK_RING_OFFSET, ZioEck, label_offset, label_verifier,
-};
-use ondisk::{Blkptr, ByteOrder, ChecksumKind, CompressionKind, ObjectType, UberblockPhys};
-use sim::CrashImage;
-use units::LeafOffset;
+use ondisk::gang::{GANG_HEADER_BYTES, gang_verifier};
+use ondisk::zil::ZIL_CHAIN_BYTES;
+use ondisk::{Blkptr, ByteOrder, ChecksumKind, CompressionKind, ObjectType};
+
+use crate::disks::Disks;
+use crate::own::{self, Own};
 
 const BLKPTR_BYTES: usize = 128;
 /// Of the checksum in a blkptr.
@@ -19,49 +19,77 @@ const DNODE_CORE_BYTES: usize = 64;
 const DATASET_BP_AT: usize = 128;
 /// The dnodes that an objset holds itself, as far as its block goes.
 const OBJSET_DNODES_AT: [usize; 4] = [0, 1024, 1536, 2048];
+/// Of the log's first blkptr in an objset.
+const LOG_AT: usize = 512 + 16;
+/// Of the next block's blkptr in the chain structure of a log block.
+const NEXT_AT: usize = 8;
 const SPILL_FLAG: u8 = 4;
 /// Blocks of data that are taken along, of each file.
 const DATA_BLOCKS_MAX: usize = 2;
 
+/// What a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Uberblock,
+    Label,
+    GangHeader,
+    Log,
+    /// Of an object of that type, so far above its data.
+    Of(u8, u8),
+}
+
+impl Kind {
+    pub fn is_of_dnodes(self) -> bool {
+        self == Self::Of(ObjectType::DNODE.raw(), 0)
+    }
+}
+
+/// Where a block's checksum stands.
+enum Seal {
+    /// In another block, in the blkptr there.
+    Above { block: usize, at: usize },
+    /// In the block itself, at each of its places.
+    Own(Vec<Own>),
+}
+
 /// A block, unpacked.
 pub struct Block {
-    /// The block that points here, and where in it; the uberblock has none.
-    parent: Option<(usize, usize)>,
+    seal: Seal,
     bp: Blkptr,
+    pub kind: Kind,
     pub data: Vec<u8>,
 }
 
 impl Block {
-    pub fn kind(&self) -> (ObjectType, u8) {
-        (self.bp.object_type(), self.bp.level().get())
+    fn own(kind: Kind, (places, data): (Vec<Own>, Vec<u8>)) -> Self {
+        Self { seal: Seal::Own(places), bp: Blkptr::HOLE, kind, data }
     }
 }
 
-/// Bytes to be put on the disk.
-pub type Patches = Vec<(u64, Vec<u8>)>;
+/// Bytes to be put on disks.
+pub type Patches = Vec<(usize, u64, Vec<u8>)>;
 
 /// All blocks that can be reached; the first is the uberblock.
-pub struct Forge {
+pub struct Forge<'a> {
     pub blocks: Vec<Block>,
-    /// Where the newest uberblock is, in each label.
-    slots: Vec<(u64, usize)>,
+    disks: Disks<'a>,
 }
 
-impl Forge {
-    pub fn new(image: &CrashImage, path: &str, disk_bytes: u64) -> Self {
-        let peek = |at, len| image.peek(path, at, len);
-        let (slots, slot) = newest(&peek, disk_bytes);
-        let root = Block { parent: None, bp: Blkptr::HOLE, data: slot };
-        let mut forge = Self { blocks: vec![root], slots };
-        forge.dig(&peek, (0, ROOT_AT));
+impl<'a> Forge<'a> {
+    pub fn new(disks: Disks<'a>) -> Self {
+        let root = Block::own(Kind::Uberblock, own::newest_uberblock(&disks));
+        let labels = disks.numbers().map(|disk| Block::own(Kind::Label, own::label_config(&disks, disk)));
+        let blocks = [root].into_iter().chain(labels).collect();
+        let mut forge = Self { blocks, disks };
+        forge.dig((0, ROOT_AT));
         forge
     }
 
     /// Takes along the block whose blkptr is there, and all below it.
-    fn dig(&mut self, peek: &impl Fn(u64, usize) -> Vec<u8>, place: (usize, usize)) {
+    fn dig(&mut self, place: (usize, usize)) {
         let mut todo = vec![place];
         while let Some(place) = todo.pop() {
-            if let Some(block) = self.read(peek, place) {
+            if let Some(block) = self.read(place) {
                 let children = children(&block);
                 let number = self.blocks.len();
                 self.blocks.push(block);
@@ -70,40 +98,56 @@ impl Forge {
         }
     }
 
-    fn read(&self, peek: &impl Fn(u64, usize) -> Vec<u8>, place: (usize, usize)) -> Option<Block> {
-        let (parent, at) = place;
-        let bp = Blkptr::decode(self.blocks[parent].data.get(at..at + BLKPTR_BYTES)?).ok()?;
-        if bp.is_hole() || bp.is_embedded() || bp.is_gang() || bp.is_encrypted() || bp.dva(0).vdev.get() != 0
-        {
+    fn read(&self, (block, at): (usize, usize)) -> Option<Block> {
+        let bp = Blkptr::decode(self.blocks[block].data.get(at..at + BLKPTR_BYTES)?).ok()?;
+        if bp.is_hole() || bp.is_embedded() || bp.is_encrypted() {
             return None;
         }
-        let stored = peek(bp.dva(0).offset.on_leaf()?.get(), bp.psize().get() as usize);
-        let kind = bp.checksum_kind().ok()?;
-        let sum = codec::checksum_of(ByteOrder::Little, kind, &stored, None).ok()?;
+        let (places, sum) = (self.disks.places(&bp)?, bp.checksum_kind().ok()?);
+        let own = |seed, sum, len| {
+            let places = places.iter().map(|&(disk, at)| Own { disk, at, seed, sum });
+            own::sound(&self.disks, places.collect(), len)
+        };
+        if bp.is_gang() {
+            let header = own(gang_verifier(&bp), ChecksumKind::GangHeader, GANG_HEADER_BYTES)?;
+            return Some(Block::own(Kind::GangHeader, header));
+        }
+        let psize = bp.psize().get() as usize;
+        if let ChecksumKind::Zilog | ChecksumKind::Zilog2 = sum {
+            return Some(Block { bp, ..Block::own(Kind::Log, own(bp.checksum(), sum, psize)?) });
+        }
+        let stored = self.disks.peek(places[0].0, places[0].1, psize);
+        let found = codec::checksum_of(ByteOrder::Little, sum, &stored, None).ok()?;
         let data = codec::decompress(bp.compression().ok()?, &stored, bp.lsize().get() as usize).ok()?;
-        (sum == bp.checksum()).then_some(Block { parent: Some(place), bp, data })
+        let kind = Kind::Of(bp.object_type().raw(), bp.level().get());
+        (found == bp.checksum()).then_some(Block { seal: Seal::Above { block, at }, bp, kind, data })
     }
 
     /// What is to be written so that the block holds `data`; nothing when that does not fit its place.
     pub fn seal(&self, block: usize, data: Vec<u8>) -> Option<Patches> {
         let mut patches = Patches::new();
-        let (mut at, mut data) = (block, data);
-        while let Some((parent, place)) = self.blocks[at].parent {
-            let bp = &self.blocks[at].bp;
+        let (mut now, mut data) = (block, data);
+        loop {
+            let (parent, place) = match &self.blocks[now].seal {
+                Seal::Above { block, at } => (*block, *at),
+                Seal::Own(places) => {
+                    for own in places {
+                        patches.push((own.disk, own.at, own.sealed(data.clone())?));
+                    }
+                    return Some(patches);
+                }
+            };
+            let bp = &self.blocks[now].bp;
             let stored = pack(bp, &data)?;
             let sum = codec::checksum_of(ByteOrder::Little, bp.checksum_kind().ok()?, &stored, None).ok()?;
-            for dva in bp.dvas() {
-                patches.push((dva.offset.on_leaf()?.get(), stored.clone()));
-            }
+            patches.extend(self.disks.places(bp)?.into_iter().map(|(disk, at)| (disk, at, stored.clone())));
             let mut above = self.blocks[parent].data.clone();
             for (n, word) in sum.iter().enumerate() {
                 let from = place + CHECKSUM_AT + 8 * n;
                 above[from..from + 8].copy_from_slice(&word.to_le_bytes());
             }
-            (at, data) = (parent, above);
+            (now, data) = (parent, above);
         }
-        patches.extend(self.slots.iter().map(|&(at, _)| (at, sealed_slot(data.clone(), at))));
-        Some(patches)
     }
 }
 
@@ -119,7 +163,14 @@ fn pack(bp: &Blkptr, data: &[u8]) -> Option<Vec<u8>> {
 
 /// Places of blkptrs in a block.
 fn children(block: &Block) -> Vec<usize> {
-    let (kind, level) = block.kind();
+    let (kind, level) = match block.kind {
+        Kind::Log if block.bp.checksum_kind().is_ok_and(|sum| sum == ChecksumKind::Zilog2) => {
+            return vec![NEXT_AT];
+        }
+        Kind::Log => return vec![block.data.len() - ZIL_CHAIN_BYTES + NEXT_AT],
+        Kind::Of(..) => (block.bp.object_type(), block.bp.level().get()),
+        Kind::Uberblock | Kind::Label | Kind::GangHeader => return Vec::new(),
+    };
     if level > 0 {
         let all = (0..block.data.len()).step_by(BLKPTR_BYTES);
         let most = if is_data(kind) { DATA_BLOCKS_MAX } else { usize::MAX };
@@ -127,7 +178,8 @@ fn children(block: &Block) -> Vec<usize> {
     }
     if kind == ObjectType::OBJSET {
         let dnodes = OBJSET_DNODES_AT.iter().filter(|&&at| at + DNODE_BYTES <= block.data.len());
-        return dnodes.flat_map(|&at| of_dnode(at, &block.data[at..at + DNODE_BYTES])).collect();
+        let below = dnodes.flat_map(|&at| of_dnode(at, &block.data[at..at + DNODE_BYTES]));
+        return below.chain([LOG_AT]).collect();
     }
     if kind == ObjectType::DNODE {
         return dnodes_of_block(&block.data)
@@ -152,32 +204,4 @@ fn of_dnode(at: usize, dnode: &[u8]) -> Vec<usize> {
         places.push(at + bonus_at + DATASET_BP_AT);
     }
     places
-}
-
-/// The places of the newest uberblock, and its slot.
-fn newest(peek: &impl Fn(u64, usize) -> Vec<u8>, disk_bytes: u64) -> (Vec<(u64, usize)>, Vec<u8>) {
-    let mut found: Vec<(u64, u64, Vec<u8>)> = Vec::new();
-    for label in 0..LABELS {
-        let start = label_offset(disk_bytes, label).expect("there is room").get() + UBERBLOCK_RING_OFFSET;
-        for at in (start..start + UBERBLOCK_RING_BYTES).step_by(1024) {
-            let slots = [1024, 2048, 4096, 8192].map(|len| peek(at, len));
-            let sound = slots.into_iter().find(|slot| sealed_slot(slot.clone(), at) == *slot);
-            if let Some((slot, uberblock)) =
-                sound.and_then(|slot| UberblockPhys::decode(&slot).ok().map(|ub| (slot, ub)))
-            {
-                found.push((uberblock.txg().get(), at, slot));
-            }
-        }
-    }
-    let txg = found.iter().map(|(txg, ..)| *txg).max().expect("a pool has uberblocks");
-    found.retain(|(of, ..)| *of == txg);
-    let slots = found.iter().map(|(_, at, slot)| (*at, slot.len())).collect();
-    (slots, found.swap_remove(0).2)
-}
-
-fn sealed_slot(mut slot: Vec<u8>, at: u64) -> Vec<u8> {
-    ZioEck::seeded(label_verifier(LeafOffset::new(at))).put(&mut slot);
-    let sum = codec::checksum_of(ByteOrder::Little, ChecksumKind::Label, &slot, None);
-    ZioEck::seeded(sum.expect("known")).put(&mut slot);
-    slot
 }

@@ -11,7 +11,8 @@ use fastrand::Rng;
 use oracle::golden;
 use sim::{CrashImage, DiskSpec, Sim};
 
-use crate::forge::{Forge, Patches};
+use crate::disks::Disks;
+use crate::forge::{Forge, Kind, Patches};
 use crate::mutate::mutate;
 use crate::ours;
 use crate::work::{Came, exercise};
@@ -21,15 +22,19 @@ const SECONDS: u64 = 20;
 /// An image that keeps a processor busy for longer is a loop without an end.
 const IMAGE_LIMIT: Duration = Duration::from_secs(90);
 
-pub const PATH: &str = "/a";
-
-/// A pool on one disk, at rest.
+/// A pool at rest, each of its disks a vdev.
 pub struct Victim {
     pub lane: &'static str,
     pub pool: &'static str,
+    pub paths: &'static [&'static str],
     pub image: CrashImage,
     pub disk_bytes: u64,
+    /// Kinds of blocks for whose sake it is here.
+    pub has: &'static [Kind],
 }
+
+/// Of pools on one disk.
+const ONE: &[&str] = &["/a"];
 
 impl Victim {
     fn golden(lane: &'static str) -> Self {
@@ -37,20 +42,23 @@ impl Victim {
         let disk_bytes = bytes.len() as u64;
         let sim = Sim::seed(1);
         sim.stop_recording();
-        let disk = sim.add_disk(PATH, DiskSpec::instant(disk_bytes));
+        let disk = sim.add_disk(ONE[0], DiskSpec::instant(disk_bytes));
         for (n, page) in bytes.chunks(4096).enumerate().filter(|(_, page)| page.iter().any(|&byte| byte != 0))
         {
             disk.rot(n as u64 * 4096, page);
         }
-        Self { lane, pool: "whirl", image: sim.power_cut(0), disk_bytes }
+        Self { lane, pool: "whirl", paths: ONE, image: sim.power_cut(0), disk_bytes, has: &[] }
     }
 
     fn boot(&self, seed: u64, patches: &Patches) -> Sim {
         let sim = self.image.boot(seed);
         sim.stop_recording();
-        let disk = sim.disk(PATH);
-        patches.iter().for_each(|(at, bytes)| disk.rot(*at, bytes));
+        patches.iter().for_each(|(disk, at, bytes)| sim.disk(self.paths[*disk]).rot(*at, bytes));
         sim
+    }
+
+    fn exercise(&self, sim: &Sim) -> Came {
+        exercise(sim, self.pool, self.paths)
     }
 }
 
@@ -85,13 +93,16 @@ impl Drop for Watch {
     }
 }
 
+/// By kind, which of the blocks.
+type Kinds = BTreeMap<Kind, Vec<usize>>;
+
 /// A change by this seed: of a block of a kind drawn first, so that rare kinds come as often as others.
-fn forged(forge: &Forge, kinds: &BTreeMap<(u8, u8), Vec<usize>>, seed: u64) -> Option<((u8, u8), Patches)> {
+fn forged(forge: &Forge<'_>, kinds: &Kinds, seed: u64) -> Option<(Kind, Patches)> {
     let mut dice = Rng::with_seed(seed);
     let (&kind, blocks) = kinds.iter().nth(dice.usize(..kinds.len()))?;
     let block = blocks[dice.usize(..blocks.len())];
     let mut data = forge.blocks[block].data.clone();
-    mutate(&mut dice, forge.blocks[block].kind().0, &mut data);
+    mutate(&mut dice, kind, &mut data);
     Some((kind, forge.seal(block, data)?))
 }
 
@@ -100,14 +111,17 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 fn check(victim: &Victim) {
-    let forge = Forge::new(&victim.image, PATH, victim.disk_bytes);
-    let mut kinds: BTreeMap<(u8, u8), Vec<usize>> = BTreeMap::new();
+    let disks = Disks { image: &victim.image, paths: victim.paths, bytes: victim.disk_bytes };
+    let forge = Forge::new(disks);
+    let mut kinds = Kinds::new();
     for (n, block) in forge.blocks.iter().enumerate() {
-        let (kind, level) = block.kind();
-        kinds.entry((kind.raw(), level)).or_default().push(n);
+        kinds.entry(block.kind).or_default().push(n);
+    }
+    for kind in victim.has {
+        assert!(kinds.contains_key(kind), "{}: {kind:?} is not among {kinds:?}", victim.lane);
     }
     let untouched = victim.boot(0, &forge.seal(0, forge.blocks[0].data.clone()).expect("it fits"));
-    assert_eq!(exercise(&untouched, victim.pool, PATH), Came::Exported, "nothing is wrong with it");
+    assert_eq!(victim.exercise(&untouched), Came::Exported, "nothing is wrong with it");
     drop(untouched);
     let watch = Watch::new(victim.lane);
     let end = Instant::now() + Duration::from_secs(number("SAWMILL_HOSTILE_SECONDS").unwrap_or(SECONDS));
@@ -120,7 +134,7 @@ fn check(victim: &Victim) {
         let _ = std::fs::write(note, seed.to_string());
         if let Some((kind, patches)) = forged(&forge, &kinds, seed) {
             let sim = victim.boot(seed, &patches);
-            match catch_unwind(AssertUnwindSafe(|| exercise(&sim, victim.pool, PATH))) {
+            match catch_unwind(AssertUnwindSafe(|| victim.exercise(&sim))) {
                 Ok(how) => *came.entry(format!("{how:?}")).or_default() += 1,
                 Err(_) => panics.push((seed, kind)),
             }
@@ -145,6 +159,11 @@ fn a_pool_of_ours_sealed_again_is_an_error_or_can_be_used() {
 }
 
 #[test]
+fn gangs_and_logs_of_ours_on_two_disks_sealed_again_are_an_error_or_can_be_used() {
+    check(&ours::torn());
+}
+
+#[test]
 fn g02_sealed_again_is_an_error_or_can_be_used() {
     check(&Victim::golden("g02-single-default"));
 }
@@ -156,5 +175,5 @@ fn g10_sealed_again_is_an_error_or_can_be_used() {
 
 #[test]
 fn g15_sealed_again_is_an_error_or_can_be_used() {
-    check(&Victim::golden("g15-dirty-zil-nolog"));
+    check(&Victim { has: &[Kind::Log], ..Victim::golden("g15-dirty-zil-nolog") });
 }

@@ -5,7 +5,7 @@
 //!       ▲           ▲         ▲          │ changed
 //!       └─ sealed ──┴─ sealed ┴─ sealed ─┘
 //! ```
-//! Checksums find nothing then, and what is read is somebody's intent. Whatever it is: an error, or something that can be
+//! Labels, headers of gangs and blocks of logs, which carry their checksums themselves, are changed as well. Checksums find nothing then, and what is read is somebody's intent. Whatever it is: an error, or something that can be
 //! worked with; never a panic, an allocation of more than the pool's size, or a loop without an end. Each image is
 //! imported for writing, walked, scrubbed, written to and exported, in a simulated world.
 //!
@@ -13,10 +13,12 @@
 //! is ended by the allocator or by the watch leaves the seed of its image in the build directory, `hostile-LANE.txt`.
 #![forbid(unsafe_code)]
 
+mod disks;
 mod forge;
 mod lane;
 mod mutate;
 mod ours;
+mod own;
 mod work;
 
 use std::alloc::System;

@@ -1,7 +1,8 @@
 //! What somebody who means harm writes into a block.
 
 use fastrand::Rng;
-use ondisk::ObjectType;
+
+use crate::forge::Kind;
 
 const DNODE_BYTES: usize = 512;
 /// What comes before the bonus of a dnode with one blkptr.
@@ -26,7 +27,7 @@ const ODD: [u64; 14] = [
 ];
 
 /// Changes one to four things.
-pub fn mutate(dice: &mut Rng, kind: ObjectType, data: &mut [u8]) {
+pub fn mutate(dice: &mut Rng, kind: Kind, data: &mut [u8]) {
     for _ in 0..1 + dice.usize(..4) {
         let at = place(dice, kind, data);
         change(dice, data, at);
@@ -34,10 +35,10 @@ pub fn mutate(dice: &mut Rng, kind: ObjectType, data: &mut [u8]) {
 }
 
 /// Somewhere; where most is zeros, mostly where something is.
-fn place(dice: &mut Rng, kind: ObjectType, data: &[u8]) -> usize {
+fn place(dice: &mut Rng, kind: Kind, data: &[u8]) -> usize {
     for _ in 0..20 {
         let at = dice.usize(..data.len());
-        let at = if kind == ObjectType::DNODE && dice.usize(..3) > 0 {
+        let at = if kind.is_of_dnodes() && dice.usize(..3) > 0 {
             at / DNODE_BYTES * DNODE_BYTES + dice.usize(..DNODE_FIELDS_BYTES)
         } else {
             at

@@ -1,16 +1,22 @@
 //! A small pool of ours that has something of everything.
 
+use std::sync::Arc;
+
 use dsl::PropValue;
 use pool::{Pool, PoolSpec};
 use sim::{DiskSpec, Sim};
 use vdev::{Bias, NewVdev, PoolState};
 use zpl::{Cred, NewNode, WriteFlags, XattrMode, Zfs};
 
-use crate::lane::{PATH, Victim};
+use crate::forge::Kind;
+use crate::lane::Victim;
 use crate::work::tuning;
 
 const DISK_BYTES: u64 = 64 << 20;
 const POOL: &str = "whirl";
+const DATASETS: [&str; 3] = [POOL, "whirl/twice", "whirl/last"];
+/// Longer blocks of a pool become gangs.
+const GANG_BYTES: u64 = 8192;
 
 async fn fill(zfs: &Zfs) {
     let root = zfs.root();
@@ -32,32 +38,79 @@ async fn fill(zfs: &Zfs) {
     zfs.create(root, b"link", link, 0o777, Cred::default()).await.expect("symlink");
 }
 
-/// Exported, with freed space, deduplicated blocks and several datasets.
-pub fn victim() -> Victim {
+const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
+
+/// Made on these disks, with freed space, deduplicated blocks and several datasets.
+async fn make(sim: &Sim, paths: &[&str], longest_run: u64) -> Arc<Pool> {
+    let vdev = |path: &&str| NewVdev {
+        paths: vec![path.into()],
+        ashift: None,
+        bias: Bias::None,
+        create_txg: 4,
+        parity: 0,
+    };
+    let spec = PoolSpec {
+        name: POOL.into(),
+        vdevs: paths.iter().map(vdev).collect(),
+        root_props: Vec::new(),
+        comment: None,
+        force: false,
+    };
+    let pool = Pool::create(sim.env(), spec, tuning()).await.expect("created");
+    pool.zio().set_longest_run(longest_run);
+    let props = vec![("dedup".to_owned(), PropValue::Number(2))];
+    pool.create_filesystem("whirl/twice", props).await.expect("created");
+    pool.create_filesystem("whirl/last", Vec::new()).await.expect("created");
+    for name in DATASETS {
+        let fs = pool.filesystem(name).await.expect("it opens");
+        fill(&fs.zfs).await;
+        pool.sync_now().await.expect("synced");
+        fs.zfs.unlink(fs.zfs.root(), b"empty").await.expect("removed");
+    }
+    pool
+}
+
+fn world(paths: &[&str]) -> Sim {
     let sim = Sim::seed(1);
     sim.stop_recording();
-    sim.add_disk(PATH, DiskSpec::instant(DISK_BYTES));
+    for &path in paths {
+        sim.add_disk(path, DiskSpec::instant(DISK_BYTES));
+    }
+    sim
+}
+
+/// Exported.
+pub fn victim() -> Victim {
+    let paths = &["/a"];
+    let sim = world(paths);
     sim.run_until(async {
-        let vdev =
-            NewVdev { paths: vec![PATH.into()], ashift: None, bias: Bias::None, create_txg: 4, parity: 0 };
-        let spec = PoolSpec {
-            name: POOL.into(),
-            vdevs: vec![vdev],
-            root_props: Vec::new(),
-            comment: None,
-            force: false,
-        };
-        let pool = Pool::create(sim.env(), spec, tuning()).await.expect("created");
-        let props = vec![("dedup".to_owned(), PropValue::Number(2))];
-        pool.create_filesystem("whirl/twice", props).await.expect("created");
-        pool.create_filesystem("whirl/last", Vec::new()).await.expect("created");
-        for name in [POOL, "whirl/twice", "whirl/last"] {
-            let fs = pool.filesystem(name).await.expect("it opens");
-            fill(&fs.zfs).await;
-            pool.sync_now().await.expect("synced");
-            fs.zfs.unlink(fs.zfs.root(), b"empty").await.expect("removed");
-        }
+        let pool = make(&sim, paths, u64::MAX).await;
         pool.close(PoolState::Exported).await.expect("exported");
     });
-    Victim { lane: "ours", pool: POOL, image: sim.power_cut(0), disk_bytes: DISK_BYTES }
+    let image = sim.power_cut(0);
+    Victim { lane: "ours", pool: POOL, paths, image, disk_bytes: DISK_BYTES, has: &[Kind::Label] }
+}
+
+/// On two disks, with gangs, and logs that are to be replayed.
+pub fn torn() -> Victim {
+    let paths = &["/a", "/b"];
+    let sim = world(paths);
+    sim.run_until(async {
+        let pool = make(&sim, paths, GANG_BYTES).await;
+        for name in DATASETS {
+            let fs = pool.filesystem(name).await.expect("it opens");
+            let (zfs, root) = (&fs.zfs, fs.zfs.root());
+            pool.sync_now().await.expect("synced");
+            let made = zfs.create(root, b"logged", NewNode::File, 0o644, Cred::default()).await;
+            let made = made.expect("create").object;
+            zfs.write(made, 0, &[5; 20_000], SYNC).await.expect("write");
+            zfs.set_xattr(made, b"user.logged", &[6; 200], XattrMode::Set).await.expect("set");
+            zfs.unlink(root, b"small").await.expect("removed");
+            let link = NewNode::Symlink(b"somewhere");
+            zfs.create(root, b"logged link", link, 0o777, Cred::default()).await.expect("symlink");
+            zfs.write(made, 30_000, &[7; 100], SYNC).await.expect("write");
+        }
+    });
+    let has = &[Kind::Label, Kind::GangHeader, Kind::Log];
+    Victim { lane: "torn", pool: POOL, paths, image: sim.power_cut(0), disk_bytes: DISK_BYTES, has }
 }

@@ -43,10 +43,10 @@ async fn patiently<T>(sim: &Sim, work: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-pub fn exercise(sim: &Sim, name: &str, path: &str) -> Came {
+pub fn exercise(sim: &Sim, name: &str, paths: &[&str]) -> Came {
     sim.run_until(async {
         let spec = ImportSpec {
-            paths: vec![path.into()],
+            paths: paths.iter().map(Into::into).collect(),
             name: Some(name.into()),
             force: true,
             ..ImportSpec::default()
