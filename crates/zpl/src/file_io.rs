@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use dmu::Plan;
+use dmu::{Dnode, Plan};
 use journal::{LogWrite, Origin, Piece, RangeGuard, Span, Stored};
 use ondisk::zil::LogRecord;
 use units::{ObjectId, SECTOR_BYTES, round_up};
@@ -173,11 +173,17 @@ impl Zfs {
 
     /// Gives a file of at most one block the block size that suits a length of `end` bytes.
     pub(crate) async fn grow_block(&self, plan: &Plan, znode: &Znode, end: u64) -> Result<()> {
-        let now = znode.dnode.block_bytes();
+        let is_single =
+            znode.dnode.max_block().get() == 0 && znode.size() <= u64::from(znode.dnode.block_bytes());
+        if is_single { self.fit_block(plan, &znode.dnode, end).await } else { Ok(()) }
+    }
+
+    /// Makes the block of an object that has no second one large enough for `end` bytes, if a block may be.
+    pub(crate) async fn fit_block(&self, plan: &Plan, dnode: &Arc<Dnode>, end: u64) -> Result<()> {
+        let now = dnode.block_bytes();
         let wanted = block_bytes_for(now, self.options().record_bytes, end);
-        let single = znode.dnode.max_block().get() == 0 && znode.size() <= u64::from(now);
-        if single && wanted > now {
-            znode.dnode.set_block_bytes(plan, wanted).await?;
+        if wanted > now {
+            dnode.set_block_bytes(plan, wanted).await?;
         }
         Ok(())
     }

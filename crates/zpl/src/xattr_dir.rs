@@ -12,17 +12,19 @@
 
 use std::sync::Arc;
 
+use dmu::Plan;
 use journal::Origin;
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrTruncate;
-use units::ObjectId;
+use units::{ObjectId, Txg};
 use zil::{LoggedWrite, WriteData};
 
-use crate::create::{Birth, NewNode, create_body};
+use crate::create::{Birth, NewNode, create_body, entry_added};
 use crate::dirent::Dirent;
 use crate::error::{Result, ZplError};
 use crate::flags;
-use crate::sa::ZplAttr;
+use crate::mode::FileKind;
+use crate::sa::{SaImage, ZplAttr};
 use crate::unlink::Victim;
 use crate::zfs::Zfs;
 use crate::znode::{Znode, stamp_change, stamp_content};
@@ -33,6 +35,14 @@ pub(crate) const VALUE_MAX: usize = 64 << 10;
 const DIRECTORY_PERMISSIONS: u32 = 0o1777;
 /// Permissions of a file in it.
 const FILE_PERMISSIONS: u32 = 0o644;
+
+/// An attribute that gets a file.
+#[derive(Clone, Copy)]
+struct NewXattr<'a> {
+    name: &'a [u8],
+    value: &'a [u8],
+    birth: &'a Birth,
+}
 
 impl Zfs {
     /// The hidden directory, if there is one.
@@ -66,14 +76,8 @@ impl Zfs {
         owner: &Arc<Znode>,
         birth: Birth,
     ) -> Result<Arc<Znode>> {
-        let mut image = self.newborn(owner, NewNode::Directory, &birth).await?;
-        image.set_word(ZplAttr::Flags, image.word(ZplAttr::Flags) | flags::XATTR);
-        let mut owner_image = owner.image();
-        if !owner_image.patch(ZplAttr::Xattr, &0_u64.to_le_bytes()) {
-            let mut attrs = owner_image.to_attrs();
-            self.sa.with(|tables| attrs.set_word(tables, ZplAttr::Xattr, 0));
-            owner_image = self.sa.build(&attrs, owner.dnode.bonus_capacity()).await?;
-        }
+        let image = self.hidden_image(owner, NewNode::Directory, &birth).await?;
+        let mut owner_image = self.image_with_xattr(owner).await?;
         let plan = self.plan().await?;
         let dir = self.bring_up(&plan, NewNode::Directory, &birth, image).await?;
         owner_image.set_word(ZplAttr::Xattr, dir.object().get());
@@ -86,6 +90,24 @@ impl Zfs {
             });
         })?;
         Ok(dir)
+    }
+
+    /// The attributes of a new hidden object.
+    async fn hidden_image(&self, parent: &Znode, node: NewNode<'_>, birth: &Birth) -> Result<SaImage> {
+        let mut image = self.newborn(parent, node, birth).await?;
+        image.set_word(ZplAttr::Flags, image.word(ZplAttr::Flags) | flags::XATTR);
+        Ok(image)
+    }
+
+    /// The attributes of an object with a place for the number of its hidden directory.
+    async fn image_with_xattr(&self, owner: &Znode) -> Result<SaImage> {
+        let mut image = owner.image();
+        if !image.patch(ZplAttr::Xattr, &0_u64.to_le_bytes()) {
+            let mut attrs = image.to_attrs();
+            self.sa.with(|tables| attrs.set_word(tables, ZplAttr::Xattr, 0));
+            image = self.sa.build(&attrs, owner.dnode.bonus_capacity()).await?;
+        }
+        Ok(image)
     }
 
     fn xattr_birth(&self, owner: &Znode, permissions: u32) -> Birth {
@@ -101,22 +123,99 @@ impl Zfs {
 
     /// Stores a value in a file. The caller holds the owner's whole lock.
     pub(crate) async fn store_xattr_file(&self, owner: &Arc<Znode>, name: &[u8], value: &[u8]) -> Result<()> {
-        let dir = match self.xattr_dir(owner).await? {
-            Some(dir) => dir,
-            None => {
-                let birth = self.xattr_birth(owner, DIRECTORY_PERMISSIONS);
-                self.make_xattr_dir(Origin::Client, owner, birth).await?
-            }
+        let Some(dir) = self.xattr_dir(owner).await? else {
+            return self.make_first_xattr_file(owner, name, value).await;
         };
-        let file = match self.xattr_file(&dir, name).await? {
-            Some(file) => file,
-            None => {
-                let birth = self.xattr_birth(owner, FILE_PERMISSIONS);
-                let made = self.create_by(Origin::Client, &dir, name, NewNode::File, birth).await?;
-                self.znode(made.object).await?
-            }
-        };
-        self.replace_contents(owner, &file, value).await
+        match self.xattr_file(&dir, name).await? {
+            Some(file) => self.replace_contents(owner, &file, value).await,
+            None => self.make_xattr_file(owner, &dir, name, value).await,
+        }
+    }
+
+    /// Makes the hidden directory, and a value's file in it, in one change.
+    async fn make_first_xattr_file(&self, owner: &Arc<Znode>, name: &[u8], value: &[u8]) -> Result<()> {
+        self.check_entry_name(owner, name)?;
+        let birth = self.xattr_birth(owner, DIRECTORY_PERMISSIONS);
+        let mut dir_image = self.hidden_image(owner, NewNode::Directory, &birth).await?;
+        entry_added(&mut dir_image, FileKind::File);
+        let file_birth = self.xattr_birth(owner, FILE_PERMISSIONS);
+        let image = self.hidden_image(owner, NewNode::File, &file_birth).await?;
+        let mut owner_image = self.image_with_xattr(owner).await?;
+        stamp_change(&mut owner_image, birth.born);
+        let plan = self.plan_writing(value.len() as u64).await?;
+        let dir = self.bring_up(&plan, NewNode::Directory, &birth, dir_image).await?;
+        owner_image.set_word(ZplAttr::Xattr, dir.object().get());
+        owner.store(&plan, owner_image)?;
+        let new = NewXattr { name, value, birth: &file_birth };
+        let file = self.bring_up_xattr_file(&plan, &dir, new, image).await?;
+        let logged = self.is_logged() && owner.word(ZplAttr::Links) > 0;
+        Ok(plan.apply_with(|txg| {
+            self.cache.insert(Arc::clone(&dir));
+            self.journal.names(Origin::Client, txg, logged, || {
+                LogRecord::Mkxattr(create_body(owner.object(), b"", NewNode::Directory, &dir, &birth))
+            });
+            self.journal_xattr_file(txg, logged, &dir, &file, new);
+        })?)
+    }
+
+    /// Makes a value's file in the hidden directory, in one change.
+    async fn make_xattr_file(
+        &self,
+        owner: &Arc<Znode>,
+        dir: &Arc<Znode>,
+        name: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        self.check_entry_name(dir, name)?;
+        let _lock = dir.lock.whole().await;
+        dir.check_linked()?;
+        let birth = self.xattr_birth(owner, FILE_PERMISSIONS);
+        let image = self.hidden_image(dir, NewNode::File, &birth).await?;
+        let (mut dir_image, mut owner_image) = (dir.image(), owner.image());
+        entry_added(&mut dir_image, FileKind::File);
+        stamp_content(&mut dir_image, birth.born);
+        stamp_change(&mut owner_image, birth.born);
+        let plan = self.plan_writing(value.len() as u64).await?;
+        let new = NewXattr { name, value, birth: &birth };
+        let file = self.bring_up_xattr_file(&plan, dir, new, image).await?;
+        dir.store(&plan, dir_image)?;
+        owner.store(&plan, owner_image)?;
+        let logged = self.is_logged() && owner.word(ZplAttr::Links) > 0;
+        Ok(plan.apply_with(|txg| self.journal_xattr_file(txg, logged, dir, &file, new))?)
+    }
+
+    /// Plans a value's file with the value in it, and its name in the hidden directory.
+    async fn bring_up_xattr_file(
+        &self,
+        plan: &Plan,
+        dir: &Znode,
+        new: NewXattr<'_>,
+        mut image: SaImage,
+    ) -> Result<Arc<Znode>> {
+        let NewXattr { name, value, birth } = new;
+        image.set_word(ZplAttr::Parent, dir.object().get());
+        image.set_word(ZplAttr::Size, value.len() as u64);
+        let file = self.bring_up(plan, NewNode::File, birth, image).await?;
+        self.fit_block(plan, &file.dnode, value.len() as u64).await?;
+        file.dnode.write(plan, 0, value).await?;
+        let entry = Dirent { object: file.object(), kind: Some(FileKind::File) }.encode();
+        dir.zap()?.add_u64(plan, name, entry).await?;
+        Ok(file)
+    }
+
+    fn journal_xattr_file(&self, txg: Txg, logged: bool, dir: &Znode, file: &Arc<Znode>, new: NewXattr<'_>) {
+        self.cache.insert(Arc::clone(file));
+        self.journal.names(Origin::Client, txg, logged, || {
+            LogRecord::Create(create_body(dir.object(), new.name, NewNode::File, file, new.birth))
+        });
+        self.journal_value(txg, logged, file.object(), new.value);
+    }
+
+    fn journal_value(&self, txg: Txg, logged: bool, object: ObjectId, value: &[u8]) {
+        if !value.is_empty() {
+            let (data, length) = (WriteData::Bytes(Arc::from(value)), value.len() as u64);
+            self.journal.write_as_name(txg, logged, || LoggedWrite { object, offset: 0, length, data });
+        }
     }
 
     async fn replace_contents(&self, owner: &Arc<Znode>, file: &Arc<Znode>, value: &[u8]) -> Result<()> {
@@ -139,11 +238,7 @@ impl Zfs {
             self.journal.names(Origin::Client, txg, logged, || {
                 LogRecord::Truncate(LrTruncate { object, offset: 0, length: 0 })
             });
-            if !value.is_empty() {
-                let data = WriteData::Bytes(Arc::from(value));
-                let write = || LoggedWrite { object, offset: 0, length, data };
-                self.journal.write_as_name(txg, logged, write);
-            }
+            self.journal_value(txg, logged, object, value);
         })?)
     }
 

@@ -388,6 +388,15 @@ fn contents_and_attributes_change_whole_or_not() {
         operation!("an extended attribute", |zfs, of| {
             zfs.set_xattr(of.small, b"user.new", &[7; 500], XattrMode::Create)
         }),
+        operation!("a long one, the first in a file", |zfs, of| {
+            zfs.set_xattr(of.small, b"user.new", &[7; 50_000], XattrMode::Create)
+        }),
+        operation!("a long one beside others", |zfs, of| {
+            zfs.set_xattr(of.rich, b"user.new", &[7; 50_000], XattrMode::Create)
+        }),
+        operation!("a long one in place of another", |zfs, of| {
+            zfs.set_xattr(of.rich, b"user.long", &[7; 60_000], XattrMode::Replace)
+        }),
         operation!("one that goes", |zfs, of| zfs.remove_xattr(of.rich, b"user.short")),
     ]);
 }
