@@ -1,8 +1,10 @@
 //! `zpool`: pools and their devices.
 
 mod add;
+mod attach;
 mod checkpoint;
 mod create;
+mod detach;
 mod devices;
 mod get;
 mod history;
@@ -11,6 +13,7 @@ mod iostat;
 mod labelclear;
 mod list;
 mod pools;
+mod presence;
 mod repeat;
 mod scrub;
 mod set;
@@ -41,6 +44,12 @@ pub const PROGRAM: Program = Program {
         list::COMMAND,
         iostat::COMMAND,
         status::COMMAND,
+        attach::ATTACH,
+        detach::COMMAND,
+        attach::REPLACE,
+        presence::ONLINE,
+        presence::OFFLINE,
+        presence::REOPEN,
         scrub::CLEAR,
         scrub::SCRUB,
         history::COMMAND,

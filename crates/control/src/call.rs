@@ -86,6 +86,8 @@ macro_rules! calls {
     };
 }
 
+pub(crate) use calls;
+
 calls! {
     /// Makes a pool.
     found PoolCreate at "/v1/pool/create" of name to "create" name gives () {

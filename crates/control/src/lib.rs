@@ -19,6 +19,7 @@
 mod call;
 mod client;
 mod dataset;
+mod device;
 mod failure;
 mod paths;
 mod pool;
@@ -31,6 +32,7 @@ mod vdev;
 pub use call::*;
 pub use client::{Client, ClientError, TOLD_AFTER};
 pub use dataset::{DatasetInfo, DatasetKind, MountInfo, pool_of};
+pub use device::*;
 pub use failure::{Failure, FailureKind};
 pub use paths::{RunPaths, UntrustedDir};
 pub use pool::{CheckpointInfo, ImportCandidate, PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState};

@@ -2,10 +2,10 @@
 
 use crate::{
     DaemonStatus, DaemonStatusCall, DaemonStop, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit,
-    DatasetList, DatasetRename, DatasetSet, Failure, ImportCandidate, ImportScan, Imported, LabelClear,
-    Mount, MountInfo, Mounts, PoolAdd, PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolExport,
-    PoolHistory, PoolImport, PoolInfo, PoolList, PoolMissing, PoolNote, PoolScrub, PoolSet, PoolSync,
-    PoolUpgrade, Unmount,
+    DatasetList, DatasetRename, DatasetSet, DeviceState, Failure, ImportCandidate, ImportScan, Imported,
+    LabelClear, Mount, MountInfo, Mounts, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear, PoolCreate,
+    PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolList, PoolMissing, PoolNote,
+    PoolOffline, PoolOnline, PoolReopen, PoolScrub, PoolSet, PoolSync, PoolUpgrade, Unmount,
 };
 use std::future::Future;
 
@@ -58,8 +58,18 @@ service! {
     pool_create(PoolCreate) -> ();
     /// Adds vdevs to a pool.
     pool_add(PoolAdd) -> ();
+    /// Puts a device beside another.
+    pool_attach(PoolAttach) -> ();
+    /// Lets go of a device.
+    pool_detach(PoolDetach) -> ();
     /// Destroys a pool.
     pool_destroy(PoolDestroy) -> ();
+    /// Takes a device out of use.
+    pool_offline(PoolOffline) -> ();
+    /// Brings a device back.
+    pool_online(PoolOnline) -> DeviceState;
+    /// Looks for devices again.
+    pool_reopen(PoolReopen) -> ();
     /// Closes a pool.
     pool_export(PoolExport) -> ();
     /// Looks for pools to import.

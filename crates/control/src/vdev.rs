@@ -151,6 +151,9 @@ pub struct VdevInfo {
     /// The device was not there at import: shown by guid, `was PATH`.
     #[serde(default)]
     pub not_present: bool,
+    /// A leaf that is being brought up to date.
+    #[serde(default)]
+    pub resilvering: bool,
     /// Alignment of its blocks, as a power of two; 0 where unknown.
     #[serde(default)]
     pub ashift: u64,
@@ -175,6 +178,7 @@ impl VdevInfo {
             state: VdevState::Online,
             aux: VdevAux::None,
             not_present: false,
+            resilvering: false,
             ashift: 0,
             stats: VdevStats::default(),
             children: Vec::new(),

@@ -107,7 +107,11 @@ pub fn check_spec(
     Ok(())
 }
 
-fn check_in_use(specs: &[VdevSpec], facts: &Facts, allow: Allowance) -> Result<(), Failure> {
+/// The first check alone: devices in use.
+///
+/// # Errors
+/// The words to print.
+pub fn check_in_use(specs: &[VdevSpec], facts: &Facts, allow: Allowance) -> Result<(), Failure> {
     let devices = specs.iter().flat_map(|s| s.devices.iter().map(move |d| (s, d)));
     let lines: Vec<String> = devices
         .filter_map(|(spec, device)| {

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admit;
+mod attach;
 mod cache;
 mod cachefile;
 mod candidates;
@@ -42,6 +43,7 @@ mod mounts;
 pub mod names;
 pub mod nice;
 mod obstacle;
+mod presence;
 mod probe;
 pub mod props;
 pub mod refusal;

@@ -41,6 +41,20 @@ impl Holder {
         })
     }
 
+    /// The pool that the labels of a device name, open here or not.
+    pub(super) async fn claim_by_label(&self, path: &Path) -> Option<(Claim, String)> {
+        let device = self.env.open(path, OpenMode::ReadOnly).await.ok()?;
+        let used = label_use(&device).await;
+        let open = |guid| self.all().into_iter().find(|held| held.pool.guid() == guid);
+        match &used {
+            LabelUse::Pool { guid, .. } => match open(*guid) {
+                Some(held) => Some((Claim::Active, held.pool.name())),
+                None => claim_of(used),
+            },
+            _ => claim_of(used),
+        }
+    }
+
     /// The open pool that has this device.
     fn holder_of(&self, device: Option<(u64, u64)>) -> Option<String> {
         let device = device?;

@@ -65,6 +65,7 @@ fn pool_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::Busy { .. } => (K::Busy, "dataset is busy".into()),
         PoolError::Scrub(refusal) => (K::Busy, scrub_reason(*refusal).to_owned()),
         PoolError::Checkpoint(_) => (K::Busy, error.to_string()),
+        PoolError::Device(_) => (K::Invalid, error.to_string()),
         PoolError::NeedsFeature { .. } => (K::Unsupported, error.to_string()),
         PoolError::UnsupportedFeatures { .. } => (K::Unsupported, "unsupported version or feature".into()),
         PoolError::Encrypted { .. } => (K::Unsupported, whole()),

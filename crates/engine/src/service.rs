@@ -111,6 +111,27 @@ impl Service for Engine {
         self.change("add", call, async |holder, call| holder.add(call).await).await
     }
 
+    async fn pool_attach(&self, call: PoolAttach) -> Done {
+        let what = if call.replace { "replace" } else { "attach" };
+        self.change(what, call, async |holder, call| holder.attach(call).await).await
+    }
+
+    async fn pool_detach(&self, call: PoolDetach) -> Done {
+        self.change("detach", call, async |holder, call| holder.detach(call).await).await
+    }
+
+    async fn pool_offline(&self, call: PoolOffline) -> Done {
+        self.change("offline", call, async |holder, call| holder.offline(call).await).await
+    }
+
+    async fn pool_online(&self, call: PoolOnline) -> Done<DeviceState> {
+        self.change("online", call, async |holder, call| holder.online(call).await).await
+    }
+
+    async fn pool_reopen(&self, call: PoolReopen) -> Done {
+        self.change("reopen", call, async |holder, call| holder.reopen(call).await).await
+    }
+
     async fn pool_destroy(&self, call: PoolDestroy) -> Done {
         self.close(call.pool, PoolState::Destroyed, call.force, call.said).await
     }

@@ -2,7 +2,9 @@
 
 use control::{IoCounters, VdevAux, VdevClass, VdevInfo, VdevKind, VdevState, VdevStats};
 use metaslab::{Class, SpaceFigures};
+use ondisk::dsl::scan::{func, state};
 use pool::{Auxiliary, Pool};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use vdev::{Bias, Leaf, LeafKind, Node, NodeKind, Shape, StatsSnapshot, Top};
 
@@ -11,7 +13,12 @@ const LABELS_BYTES: u64 = units::LABEL_START_BYTES + units::LABEL_END_BYTES;
 
 /// The root with everything below it.
 pub fn root(pool: &Pool) -> VdevInfo {
-    let children: Vec<VdevInfo> = pool.vdevs().all_tops().iter().map(|top| top_info(pool, top)).collect();
+    let mut children: Vec<VdevInfo> = pool.vdevs().all_tops().iter().map(|top| top_info(pool, top)).collect();
+    if is_resilvering(pool) {
+        let leaves = pool.vdevs().leaves().into_iter().filter(|leaf| leaf.is_usable() && leaf.is_stale());
+        let behind: BTreeSet<u64> = leaves.map(|leaf| leaf.guid().get()).collect();
+        children.iter_mut().for_each(|child| note_resilvering(child, &behind));
+    }
     let mut root = VdevInfo::new(VdevKind::Root, 0, pool.guid().get(), VdevClass::Normal);
     let (state, aux) = pool.vdevs().state();
     (root.state, root.aux) = (state_of(state), aux_of(aux));
@@ -30,6 +37,17 @@ pub fn root(pool: &Pool) -> VdevInfo {
     root.stats.io = children.iter().fold(IoCounters::default(), |sum, child| add(sum, child.stats.io));
     root.children = children;
     root
+}
+
+fn is_resilvering(pool: &Pool) -> bool {
+    pool.scan().is_some_and(|scan| {
+        (scan.phys.func.get(), scan.phys.state.get()) == (func::RESILVER, state::SCANNING)
+    })
+}
+
+fn note_resilvering(vdev: &mut VdevInfo, behind: &BTreeSet<u64>) {
+    vdev.resilvering = vdev.kind.is_leaf() && behind.contains(&vdev.guid);
+    vdev.children.iter_mut().for_each(|child| note_resilvering(child, behind));
 }
 
 fn add(a: IoCounters, b: IoCounters) -> IoCounters {

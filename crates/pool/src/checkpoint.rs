@@ -222,7 +222,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`CheckpointRefusal::Exists`] and [`CheckpointRefusal::Discarding`].
-    fn check_no_checkpoint(&self) -> Result<(), CheckpointRefusal> {
+    pub(crate) fn check_no_checkpoint(&self) -> Result<(), CheckpointRefusal> {
         match self.checkpoint.stage() {
             Stage::None => Ok(()),
             Stage::Kept { .. } => Err(CheckpointRefusal::Exists),

@@ -1,44 +1,97 @@
-//! Devices whose work is done are let go of: old ones that were replaced, spares whose devices are back.
+//! Devices are let go of: by a command, and when their work is done: old ones that were replaced, spares whose devices
+//! are back.
 //!
 //! ```text
 //!  resilver ends ─► DTL empty ─► taken out of the vdev ─► configuration ─► stable ─► label wiped, closed
 //!                   └──────────── one txg ─────────────────────────────┘
+//!  detach ─► needed? ──────────► taken out of the vdev ─► configuration ─► stable ─► label wiped, closed
 //! ```
 //! The end of the resilver, the empty DTL and the vdev without the old device are of one txg: a crash before it
 //! is stable leaves a device that is being replaced, and the resilver is done again; a crash after it, one
 //! that was replaced. The old device's label is wiped last. A crash before that leaves a device whose
 //! label says that it is of the pool, and a pool that knows of no such device.
 //!
+//! Whether the others have all that a device has is asked as it is taken out: one of them may have failed just
+//! before.
+//!
 //! Invariants
 //! - A crash at any flush of a resilver and its end leaves a pool that imports and goes on with it.
 //!   (test: `a_crash_anywhere_in_a_replace_leaves_a_pool_that_goes_on`)
+//! - The only device that has something is not let go of.
+//!   (test: `devices_are_attached_and_detached_as_openzfs_says`)
+
+use std::sync::Arc;
 
 use dmu::Tx;
-use vdev::retire_label;
+use units::Guid;
+use vdev::{Leaf, NodeKind, VdevError, retire_label};
 
+use crate::attach::come_back;
 use crate::space::maps::forget_dtl;
-use crate::{Pool, PoolError, config};
+use crate::{DeviceRefusal, Pool, PoolError, config};
 
 impl Pool {
+    /// Lets go of a leaf that others are copies of.
+    ///
+    /// # Errors
+    /// [`PoolError::Device`]; [`PoolError::Checkpoint`]; when it cannot be made stable.
+    pub async fn detach(self: &Arc<Self>, leaf: Guid) -> Result<(), PoolError> {
+        self.check_writable()?;
+        let _alone = self.adding.lock().await;
+        self.in_sync(move |pool, tx| async move {
+            pool.check_no_checkpoint()?;
+            let standing = pool.standing(leaf)?;
+            if !standing.is_a_copy() {
+                return Err(DeviceRefusal::NoCopy.into());
+            }
+            if standing.parent == Some(NodeKind::Spare) && !standing.leaf.config().is_spare {
+                return Err(DeviceRefusal::StoodInFor.into());
+            }
+            pool.take_out(&tx, leaf).await?;
+            if standing.parent == Some(NodeKind::Replacing) {
+                come_back(&standing);
+            }
+            pool.store_config(&tx).await
+        })
+        .await
+    }
+
     /// Takes all leaves out of their vdevs that are not needed any more; see [`vdev::VdevTree::finished`].
     pub(crate) async fn detach_finished(&self, tx: &Tx) -> Result<(), PoolError> {
         let mut is_any = false;
         while let Some(leaf) = self.vdevs.finished() {
-            config::forget_leaf_zap(&self.dsl, tx, &leaf).await?;
-            forget_dtl(&self.dsl, tx, &leaf).await?;
-            self.vdevs.take_out(leaf.guid())?;
-            for back in
-                self.vdevs.leaves().iter().filter(|back| back.vdev() == leaf.vdev() && !back.is_stale())
-            {
-                back.set_config(|config| config.unspare = false);
-            }
-            tracing::info!(guid = leaf.guid().get(), path = %leaf.path().display(), "detached");
-            self.detached.lock().push(leaf);
+            self.take_out(tx, leaf.guid()).await?;
             is_any = true;
         }
-        if !is_any {
-            return Ok(());
+        if is_any { self.store_config(tx).await } else { Ok(()) }
+    }
+
+    /// Takes a leaf out of its vdev, and what the meta-objset has of it.
+    async fn take_out(&self, tx: &Tx, leaf: Guid) -> Result<(), PoolError> {
+        let leaf = self.vdevs.take_out(leaf).map_err(|error| match error {
+            VdevError::NoReplica { .. } => PoolError::from(DeviceRefusal::NoReplicas),
+            other => other.into(),
+        })?;
+        // From here on it is whole or never stable: nothing more is written to the leaf.
+        tx.note_change();
+        config::forget_leaf_zap(&self.dsl, tx, &leaf).await?;
+        forget_dtl(&self.dsl, tx, &leaf).await?;
+        self.end_standing_in(&leaf);
+        self.note_event(tx, "detach", None, &format!("vdev={}", leaf.path().display())).await?;
+        tracing::info!(guid = leaf.guid().get(), path = %leaf.path().display(), "detached");
+        self.detached.lock().push(leaf);
+        Ok(())
+    }
+
+    /// Nobody stands in any more for devices of the vdev that are whole.
+    fn end_standing_in(&self, gone: &Leaf) {
+        let whole = |back: &&Arc<Leaf>| back.vdev() == gone.vdev() && !back.is_stale();
+        for back in self.vdevs.leaves().iter().filter(whole) {
+            back.set_config(|config| config.unspare = false);
         }
+    }
+
+    pub(crate) async fn store_config(&self, tx: &Tx) -> Result<(), PoolError> {
         let config = self.config.lock().clone();
         config::store(&self.dsl, tx, &config, &self.vdevs).await
     }

@@ -157,6 +157,9 @@ pub enum PoolError {
     /// A checkpoint is in the way, or is not there.
     #[error(transparent)]
     Checkpoint(#[from] crate::CheckpointRefusal),
+    /// A device cannot come, go, or be taken out of use.
+    #[error(transparent)]
+    Device(#[from] crate::DeviceRefusal),
     /// From below.
     #[error(transparent)]
     Geometry(#[from] VdevConfigError),

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod add;
+mod attach;
 mod auxiliary;
 mod checkpoint;
 mod config;
@@ -24,11 +25,13 @@ mod log;
 mod memory;
 mod pool;
 mod pool_props;
+mod presence;
 mod scan;
 mod shared;
 mod space;
 mod txg;
 
+pub use attach::DeviceRefusal;
 pub use auxiliary::Auxiliary;
 pub use checkpoint::{CheckpointRefusal, CheckpointReport};
 pub use config::Host;
@@ -46,6 +49,7 @@ pub use log::look::DatasetLog;
 pub use log::replay_plan::{ObjectPlan, ReplayPlan, Stopped};
 pub use log::replays::Replay;
 pub use pool::{Pool, Tuning};
+pub use presence::Absence;
 pub use scan::scrub::{Pass, ScanReport, ScrubRefusal};
 pub use shared::SharedSpace;
 pub use space::Room;

@@ -62,6 +62,8 @@ pub struct LeafConfig {
     pub is_spare: bool,
     /// A device for which a hot spare does its work, and that takes it back once it is resilvered.
     pub unspare: bool,
+    /// That it is out of use is not kept: the next import opens it.
+    pub away_for_now: bool,
     /// The txg up to which a resilver that was begun brings it; 0 for none. OpenZFS knows by it what to
     /// resilver first.
     pub resilver_txg: u64,
@@ -269,6 +271,17 @@ impl Leaf {
     pub fn close(&self) {
         *self.device.lock() = None;
         self.set_state(VdevState::Closed, VdevAux::None);
+    }
+
+    /// Lets go of the device for the reason that is given; its lock ends with the last I/O.
+    pub fn take_out_of_use(&self, state: VdevState, aux: VdevAux) {
+        *self.device.lock() = None;
+        self.set_state(state, aux);
+    }
+
+    /// Says whether the configuration is silent about its being out of use.
+    pub fn set_away_for_now(&self, is_so: bool) {
+        self.config.lock().away_for_now = is_so;
     }
 
     pub(crate) fn set_state(&self, state: VdevState, aux: VdevAux) {

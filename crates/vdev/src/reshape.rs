@@ -42,8 +42,8 @@ const FIRST_TXG: Txg = Txg::new(1);
 mod tests;
 
 impl VdevTree {
-    /// Puts a new leaf beside the node `beside`, in a group of `kind`; beside a child of a mirror, and for
-    /// one more of the same, it is one more child of that. `open` tells the txg that is open.
+    /// Puts a new leaf beside the node `beside`, in a group of `kind`; beside a child of such a group it is one
+    /// more child of that, the last. `open` tells the txg that is open.
     ///
     /// # Errors
     /// [`VdevError::NoSuchLeaf`] when no node has that guid.
@@ -59,8 +59,11 @@ impl VdevTree {
     ) -> Result<Arc<Top>, VdevError> {
         assert!(kind.holds_copies() && kind != NodeKind::Leaf, "no new leaf is put into a {kind:?}");
         new.add_to_dtl(FIRST_TXG..=open());
-        let config =
-            GroupConfig { guid: draw_guid(self.env()), create_txg: open().get(), whole_disk: Some(0) };
+        let config = GroupConfig {
+            guid: draw_guid(self.env()),
+            create_txg: new.config().create_txg,
+            whole_disk: Some(0),
+        };
         let top = self.reshape(new.vdev(), |node| {
             let with = node.with_beside(beside, &Node::Leaf(Arc::clone(new)), kind, config);
             with.ok_or(VdevError::NoSuchLeaf { guid: beside })
@@ -130,9 +133,8 @@ impl Node {
         }
         let Self::Group(group) = self else { return None };
         let mut children = self.children().to_vec();
-        let at = children.iter().position(|child| child.guid() == beside);
-        match at {
-            Some(at) if kind == self.kind() => children.insert(at + 1, new.clone()),
+        match children.iter().any(|child| child.guid() == beside) {
+            true if kind == self.kind() => children.push(new.clone()),
             _ => {
                 let mut changed = children.iter().map(|child| child.with_beside(beside, new, kind, config));
                 let (at, child) = changed.by_ref().enumerate().find_map(|(at, child)| Some((at, child?)))?;

@@ -73,29 +73,36 @@ impl NewVdev {
     }
 }
 
+/// A device that is to join a vdev that there is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewLeaf {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its sector size as asked for; `None` for the vdev's.
+    pub ashift: Option<Ashift>,
+    /// The group that it joins in, or that of the device whose place it takes.
+    pub create_txg: u64,
+}
+
 impl VdevTree {
     /// Opens a device that is to be put beside one of a vdev's ([`VdevTree::put_beside`]). Nothing is written,
     /// and the vdev is as it was.
     ///
     /// # Errors
-    /// When it cannot be opened, is smaller than the vdev needs, or has larger sectors.
-    pub async fn plan_leaf(
-        &self,
-        vdev: VdevId,
-        path: &Path,
-        create_txg: u64,
-    ) -> Result<Arc<Leaf>, VdevError> {
+    /// When it cannot be opened, is smaller than the vdev needs ([`VdevError::TooSmall`]), or has larger
+    /// sectors ([`VdevError::BadAshift`]).
+    pub async fn plan_leaf(&self, vdev: VdevId, new: &NewLeaf) -> Result<Arc<Leaf>, VdevError> {
         if self.mode() == OpenMode::ReadOnly {
             return Err(VdevError::ReadOnly);
         }
         let top = self.top(vdev)?;
-        let (leaf, info) = open_new(self.env(), vdev, path, create_txg).await?;
+        let (leaf, info) = open_new(self.env(), vdev, &new.path, new.create_txg).await?;
         if leaf_asize(leaf.psize()) < top.asize_of_leaf() {
-            return Err(VdevError::TooSmall { path: path.to_owned(), size_bytes: info.size_bytes });
+            return Err(VdevError::TooSmall { path: new.path.clone(), size_bytes: info.size_bytes });
         }
-        let ashift = leaf_ashift(path, &info, Some(top.ashift()))?;
+        let ashift = leaf_ashift(&new.path, &info, new.ashift.or(Some(top.ashift())))?;
         if ashift > top.ashift() {
-            return Err(VdevError::BadAshift { path: path.to_owned(), ashift: ashift.get() });
+            return Err(VdevError::BadAshift { path: new.path.clone(), ashift: ashift.get() });
         }
         Ok(Arc::new(leaf))
     }

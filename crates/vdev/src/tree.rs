@@ -397,14 +397,27 @@ impl VdevTree {
     pub fn offline(&self, guid: Guid) -> Result<(), VdevError> {
         let leaf = self.leaf(guid)?;
         let top = self.top(leaf.vdev())?;
-        let is_lost = |other: &Leaf| other.guid() == guid || !other.is_usable();
-        if !top.is_log() && (!top.survives(is_lost) || top.node().requires(&leaf)) {
+        if !top.is_log() && !self.can_do_without(&leaf) {
             return Err(VdevError::NoReplica { vdev: top.id(), guid: top.guid() });
         }
         leaf.set_stale(true);
         leaf.set_state(VdevState::Offline, VdevAux::None);
         top.mark_changed();
         Ok(())
+    }
+
+    /// Whether a leaf's vdev has all without it that it has with it.
+    #[must_use]
+    pub fn can_do_without(&self, leaf: &Leaf) -> bool {
+        let is_lost = |other: &Leaf| other.guid() == leaf.guid() || !other.is_usable();
+        self.top(leaf.vdev()).is_ok_and(|top| top.survives(is_lost) && !top.node().requires(leaf))
+    }
+
+    /// Says that what the configuration has of a vdev is no longer so.
+    pub fn mark_changed(&self, vdev: VdevId) {
+        if let Ok(top) = self.top(vdev) {
+            top.mark_changed();
+        }
     }
 
     /// Notes which leaves miss the group `txg`, which is being written. Those that a vdev cannot

@@ -117,8 +117,7 @@ const fn words(
 impl Condition {
     /// The words for an open pool; none when healthy.
     pub fn words(self) -> Option<Words> {
-        // OpenZFS names commands here that are still to come: what can be done is told instead.
-        const ATTACH: &[&str] = &["Attach the missing device and bring it back using 'zpool clear'."];
+        const ATTACH: &[&str] = &["Attach the missing device and online it using 'zpool online'."];
         match self {
             Self::Healthy => None,
             Self::Missing => words(
@@ -140,7 +139,7 @@ impl Condition {
                     "invalid.  Sufficient replicas exist for the pool to continue",
                     "functioning in a degraded state.",
                 ],
-                &["Attach the right device and bring it back using 'zpool clear'."],
+                &["Replace the device using 'zpool replace'."],
                 Some("ZFS-8000-4J"),
             ),
             Self::BadLabelFatal => words(
@@ -154,7 +153,7 @@ impl Condition {
                     "Sufficient replicas exist for the pool to continue functioning in a",
                     "degraded state.",
                 ],
-                &["Mend the faulted device, then use 'zpool clear' to mark the device", "repaired."],
+                &["Replace the faulted device, or use 'zpool clear' to mark the device", "repaired."],
                 None,
             ),
             Self::FaultedFatal => words(
@@ -168,15 +167,12 @@ impl Condition {
                     "Sufficient replicas exist for the pool to continue functioning in a",
                     "degraded state.",
                 ],
-                &[
-                    "Export the pool and bring the device online where it was taken offline:",
-                    "that is not supported here yet.",
-                ],
+                &["Online the device using 'zpool online' or replace the device with", "'zpool replace'."],
                 None,
             ),
             Self::Removed => words(
                 &["A device was pulled out while in use.  The others hold all data."],
-                &["Put it back and run 'zpool clear'."],
+                &["Put it back and run 'zpool online'."],
                 None,
             ),
             Self::Failing => words(

@@ -240,6 +240,7 @@ impl Table {
         if let Some(reason) = reason(vdev) {
             _ = write!(text, "  {reason}");
         }
+        text.push_str(if vdev.resilvering { "  (resilvering)" } else { "" });
         if vdev.kind.is_leaf() {
             text.push_str(if self.style.initialized { "  (uninitialized)" } else { "" });
             text.push_str(if self.style.trimmed { "  (untrimmed)" } else { "" });

@@ -24,25 +24,6 @@ pub fn captured(command: &str) -> String {
     out.replace("^I", "\t")
 }
 
-/// What OpenZFS recommends and cannot be done here yet, and what is recommended instead.
-const OURS: [(&str, &str); 4] = [
-    ("and online it using 'zpool online'.", "and bring it back using 'zpool clear'."),
-    (
-        "Replace the device using 'zpool replace'.",
-        "Attach the right device and bring it back using 'zpool clear'.",
-    ),
-    ("Replace the faulted device, or use", "Mend the faulted device, then use"),
-    (
-        "Online the device using 'zpool online' or replace the device with\n\t'zpool replace'.",
-        "Export the pool and bring the device online where it was taken offline:\n\tthat is not supported here yet.",
-    ),
-];
-
-/// The captured status of a pool, with what can be done here.
-pub fn captured_status(command: &str) -> String {
-    OURS.iter().fold(captured(command), |text, (theirs, ours)| text.replace(theirs, ours))
-}
-
 fn leaf(name: &str, id: u64, guid: u64, class: VdevClass, mib: u64) -> VdevInfo {
     let mut vdev = VdevInfo::new(VdevKind::File, id, guid, class);
     vdev.path = Some(format!("/tmp/w/{name}"));

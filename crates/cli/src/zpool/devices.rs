@@ -21,7 +21,7 @@ fn refuse<T>(line: String) -> Result<T, Failure> {
 const SHORT_NAME_DIRS: [&str; 4] = ["/dev", "/dev/disk/by-id", "/dev/disk/by-path", "/dev/disk/by-label"];
 
 /// A full path as it is; a short name below `/dev`.
-fn resolve(word: &str) -> Result<String, Failure> {
+pub fn resolve(word: &str) -> Result<String, Failure> {
     let path = match word.starts_with('/') {
         true => word.to_owned(),
         false => match short_name(word) {

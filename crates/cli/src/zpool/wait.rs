@@ -4,7 +4,7 @@ use super::pools::{all, find};
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
-use control::{PoolInfo, ScanFunction};
+use control::{PoolInfo, ScanFunction, VdevInfo, VdevKind};
 use engine::props::{Prop, Value};
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ pub enum Activity {
     Discard,
     /// Blocks of what was destroyed are freed.
     Free,
+    /// A device takes the place of another.
+    Replace,
     /// A device is brought up to date.
     Resilver,
     /// Everything is read.
@@ -43,7 +45,7 @@ impl Activity {
         ("discard", Self::Discard),
         ("free", Self::Free),
         ("initialize", Self::Absent),
-        ("replace", Self::Resilver),
+        ("replace", Self::Replace),
         ("remove", Self::Absent),
         ("resilver", Self::Resilver),
         ("scrub", Self::Scrub),
@@ -69,11 +71,17 @@ impl Activity {
             Self::Discard => pool.checkpoint.is_some_and(|checkpoint| checkpoint.is_discarding),
             // Where it is not known, waiting would have no end.
             Self::Free => matches!(pool.props.get("freeing"), Some(Prop { value: Value::Number(1..), .. })),
+            Self::Replace => pool.root.walk().any(is_being_replaced),
             Self::Resilver => scans(ScanFunction::Resilver),
             Self::Scrub => scans(ScanFunction::Scrub),
             Self::Absent => false,
         }
     }
+}
+
+/// A spare that stands in for a device, and has all that the device had, is at its goal.
+fn is_being_replaced(vdev: &VdevInfo) -> bool {
+    vdev.kind == VdevKind::Replacing
 }
 
 fn run(session: &mut Session, args: &Args) -> Outcome {

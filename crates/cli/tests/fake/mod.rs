@@ -278,6 +278,21 @@ impl Service for FakeService {
     async fn pool_add(&self, call: PoolAdd) -> Done {
         self.add(call)
     }
+    async fn pool_attach(&self, call: PoolAttach) -> Done {
+        self.state().pool(&call.pool).map(|_| ())
+    }
+    async fn pool_detach(&self, call: PoolDetach) -> Done {
+        self.state().pool(&call.pool).map(|_| ())
+    }
+    async fn pool_offline(&self, call: PoolOffline) -> Done {
+        self.state().pool(&call.pool).map(|_| ())
+    }
+    async fn pool_online(&self, call: PoolOnline) -> Done<DeviceState> {
+        self.state().pool(&call.pool).map(|_| DeviceState { state: VdevState::Online })
+    }
+    async fn pool_reopen(&self, call: PoolReopen) -> Done {
+        self.state().pool(&call.pool).map(|_| ())
+    }
     async fn pool_destroy(&self, call: PoolDestroy) -> Done {
         self.state().close(&call.pool, true)
     }

@@ -134,7 +134,8 @@ fn is_refusal(error: &PoolError) -> bool {
         | PoolError::NotFilesystem { .. }
         | PoolError::NotVolume { .. }
         | PoolError::Scrub(_)
-        | PoolError::Checkpoint(_) => true,
+        | PoolError::Checkpoint(_)
+        | PoolError::Device(_) => true,
         _ => false,
     }
 }

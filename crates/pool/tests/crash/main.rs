@@ -5,6 +5,7 @@
 //! children fail while files are written. `faults`: each request of a small history fails in its
 //! turn. `histories`: all short histories, and all states in which
 //! a power cut could leave them. `full`: logs fill, the only disk fails, threads go on.
+//! `attached`: devices are attached, replaced and detached. `comings`: the same and more, at random.
 //! `checkpoints`: made, discarded and returned to. `replaced`: a device is replaced. `suspended`: disks fail in a
 //! txg's sync and work again. `tasks`: every read of a change of datasets or of a pool fails. `administration`:
 //! the power is cut in such changes. `earlier`: the txgs before the last. `labels`: labels and uberblocks torn at
@@ -17,8 +18,10 @@
 
 mod adds;
 mod administration;
+mod attached;
 mod checkpoints;
 mod clients;
+mod comings;
 mod dice;
 mod earlier;
 mod failures;

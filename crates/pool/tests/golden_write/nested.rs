@@ -133,3 +133,26 @@ fn a_pool_with_a_spare_at_work_is_worked_on() {
     std::fs::remove_file(world.images().join("a.img")).unwrap();
     world.read_only(|pool| assert!(world.contents(pool, "whirl/fs").len() > 20));
 }
+
+#[test]
+fn a_spare_that_is_detached_waits_again() {
+    let world = World::copy_of("g22-spare");
+    let pool = world.import();
+    let leaves = pool.vdevs().leaves();
+    let (old, spare) = (leaves[1].guid(), leaves[2].guid());
+    assert!(world.run(pool.detach(old)).is_err(), "nobody makes a device of a spare");
+    world.run(pool.detach(spare)).unwrap();
+    assert_eq!(kinds(&pool), [NodeKind::Leaf; 3]);
+    world.export(&pool);
+    drop(pool);
+    world.check("g22-spare");
+    let label = labels(&world, "s1.img");
+    let said = label.config(None).unwrap();
+    assert_eq!(
+        (label.guid(), said.get_u64("state"), said.get_u64("version")),
+        (Some(spare), Some(3), Some(5000))
+    );
+    let spares = world.read_only(|pool| pool.spares());
+    assert!(spares.len() == 2 && spares.iter().all(|spare| spare.is_there), "{spares:?}");
+    assert!(!configuration(&world).contains("is_spare"), "none is at work");
+}

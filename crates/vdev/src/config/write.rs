@@ -161,12 +161,13 @@ fn add_names(out: &mut NvList, config: &LeafConfig) {
 fn add_health(out: &mut NvList, leaf: &Leaf) {
     let (state, aux) = leaf.state();
     let config = leaf.config();
-    add_nonzero(out, key::OFFLINE, (state == VdevState::Offline).into());
+    let is_kept = |kept: VdevState| state == kept && !config.away_for_now;
+    add_nonzero(out, key::OFFLINE, is_kept(VdevState::Offline).into());
     add_nonzero(out, key::RESILVER_TXG, config.resilver_txg);
-    add_nonzero(out, key::FAULTED, (state == VdevState::Faulted).into());
+    add_nonzero(out, key::FAULTED, is_kept(VdevState::Faulted).into());
     add_nonzero(out, key::REMOVED, (state == VdevState::Removed).into());
     add_nonzero(out, key::UNSPARE, config.unspare.into());
-    if state == VdevState::Faulted {
+    if is_kept(VdevState::Faulted) {
         add_text(out, key::AUX_STATE, aux.stored_name());
     }
 }

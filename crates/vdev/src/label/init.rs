@@ -11,9 +11,10 @@ use ondisk::label::{
 };
 use units::{Guid, LeafOffset, Txg};
 
+use crate::config::key;
 use crate::label::read::part_offset;
 use crate::label::{LeafLabels, seal_part};
-use crate::{Leaf, PoolConfig, Top, VdevError, VdevTree};
+use crate::{Leaf, PoolConfig, PoolState, Top, VdevError, VdevTree};
 
 /// Writes labels of txg 0 to all leaves of a new vdev, and wipes what an earlier owner left in
 /// their rings. A crash before the next sync leaves devices that say they are not in use yet.
@@ -34,18 +35,31 @@ pub async fn init_labels(tree: &VdevTree, top: &Top, pool: &PoolConfig) -> Resul
 pub async fn init_label(tree: &VdevTree, top: &Top, leaf: &Leaf, pool: &PoolConfig) -> Result<(), VdevError> {
     let pool = PoolConfig { txg: Txg::ZERO, ..pool.clone() };
     let mut config = pool.label(tree, top, leaf);
-    config.add_u64(crate::config::key::CREATE_TXG, top.config().create_txg);
+    config.add_u64(key::CREATE_TXG, top.config().create_txg);
     init_leaf(leaf, &config).await
 }
 
 /// Writes labels of txg 0 to a leaf that has been taken out of the pool, and wipes its rings: the device
 /// is not looked for any more, and free for another use. As OpenZFS does, the names stay for people to read.
+/// A hot spare that was at work is a spare again, of no one pool.
 ///
 /// # Errors
 /// Those of the device, which is then still taken for part of a pool that has no such leaf.
 pub async fn retire_label(pool_guid: Guid, leaf: &Arc<Leaf>, pool: &PoolConfig) -> Result<(), VdevError> {
     let pool = PoolConfig { txg: Txg::ZERO, ..pool.clone() };
-    init_leaf(leaf, &pool.label_of_none(pool_guid, leaf)).await
+    let label = match leaf.config().is_spare {
+        true => spare_label(pool.version, leaf.guid()),
+        false => pool.label_of_none(pool_guid, leaf),
+    };
+    init_leaf(leaf, &label).await
+}
+
+/// What the label of a hot spare says that waits.
+fn spare_label(version: u64, guid: Guid) -> NvList {
+    let mut label = NvList::new();
+    label.add_u64(key::VERSION, version).add_u64(key::POOL_STATE, PoolState::Spare as u64);
+    label.add_u64(key::GUID, guid.get());
+    label
 }
 
 async fn init_leaf(leaf: &Leaf, config: &NvList) -> Result<(), VdevError> {

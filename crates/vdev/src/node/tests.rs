@@ -45,7 +45,8 @@ impl Nested {
     pub(crate) fn put_beside(&mut self, guid: Guid, kind: NodeKind, txg: u64) -> Arc<Leaf> {
         let path = PathBuf::from(PATHS[self.used]);
         self.used += 1;
-        let leaf = block_on(self.tree.plan_leaf(VDEV, &path, txg)).expect("in stock");
+        let new = NewLeaf { path, create_txg: txg, ..NewLeaf::default() };
+        let leaf = block_on(self.tree.plan_leaf(VDEV, &new)).expect("in stock");
         block_on(init_label(&self.tree, &self.top(), &leaf, &pool_config())).expect("its label");
         self.tree.put_beside(guid, &leaf, kind, || Txg::new(txg)).expect("beside a node");
         leaf

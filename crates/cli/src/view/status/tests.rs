@@ -1,5 +1,5 @@
 use super::*;
-use crate::view::testing::{captured, captured_status, p1, replays};
+use crate::view::testing::{captured, p1, replays};
 use control::{PoolHealth, VdevKind};
 
 fn style() -> StatusStyle {
@@ -113,7 +113,7 @@ fn one_side_of_each_mirror_offline_reads_as_captured() {
     for name in ["mirror-0", "mirror-1"] {
         vdev(&mut pool, name, set(VdevState::Degraded, VdevAux::None));
     }
-    assert_eq!(status(&pool, style()), captured_status("zpool status p1 #2"));
+    assert_eq!(status(&pool, style()), captured("zpool status p1 #2"));
 }
 
 /// The line of a log that is out of use: OpenZFS does not tell what becomes of the chain.
@@ -141,7 +141,7 @@ fn a_pool_that_lost_its_log_reads_as_captured() {
     }
     vdev(&mut pool, "mirror-1", set(VdevState::CantOpen, VdevAux::NoReplicas));
     vdev(&mut pool, "c1", set(VdevState::Offline, VdevAux::None));
-    let want = with_log_line(&captured_status("zpool status p1 #6"), NO_LOG);
+    let want = with_log_line(&captured("zpool status p1 #6"), NO_LOG);
     assert_eq!(without_dates(&status(&pool, style())), without_dates(&want));
 }
 
@@ -165,7 +165,7 @@ fn a_faulted_log_reads_as_captured() {
         repaired_bytes: 282 << 10,
         ..scanned()
     });
-    let want = with_log_line(&captured_status("second session: zpool status p1"), NO_LOG);
+    let want = with_log_line(&captured("second session: zpool status p1"), NO_LOG);
     assert_eq!(without_dates(&status(&pool, style())), without_dates(&want));
 }
 
@@ -185,7 +185,7 @@ fn a_log_without_label_and_a_bad_spare_read_as_captured() {
     pool.root.children.push(lone);
     vdev(&mut pool, "s1", set(VdevState::CantOpen, VdevAux::CorruptData));
     let line = "a log is out of use; the intent logs go on on the others";
-    let want = with_log_line(&captured_status("second session: zpool status p9"), line);
+    let want = with_log_line(&captured("second session: zpool status p9"), line);
     let want: Vec<&str> = want.lines().filter(|line| !line.starts_with("  scan:")).collect();
     let got = status(&pool, style());
     assert_eq!(got.lines().collect::<Vec<_>>(), want);
@@ -236,4 +236,13 @@ fn a_checkpoint_is_told_of_and_that_scans_pass_over_it() {
     pool.scan = ended(created_secs);
     assert!(status(&pool, style()).contains("\ncheckpoint: discarding, 2K remaining.\nconfig:\n"));
     assert_eq!(skips(&pool), None);
+}
+
+#[test]
+fn a_device_that_is_brought_up_to_date_is_marked() {
+    let mut pool = p1();
+    pool.root.children[0].children[1].resilvering = true;
+    let told = status(&pool, style());
+    let marked: Vec<&str> = told.lines().filter(|line| line.ends_with("  (resilvering)")).collect();
+    assert!(matches!(marked.as_slice(), [line] if line.contains("/tmp/w/d2 ")), "{told}");
 }

@@ -1,0 +1,311 @@
+//! Devices of real pools on files: attached, replaced, detached, taken out and brought back.
+#![forbid(unsafe_code)]
+
+mod place;
+
+use oracle::zdb::Zdb;
+use place::Place;
+
+const HEAD: &str = "invalid vdev specification\nuse '-f' to override the following errors:\n";
+
+/// Files for devices, and a pool of two of them: `d1`, and the log `l1`.
+fn with_pool(words: &str) -> Place {
+    let place = Place::with_files();
+    ["d3", "d4"].iter().for_each(|name| place.file(name, 96));
+    place.file("small", 65);
+    place.ok(&format!("zpool create -m none tank {words}"));
+    place.ok("zfs create -o mountpoint=none tank/fs");
+    place
+}
+
+/// Names and states of the vdevs, without what is the same everywhere.
+fn shape(place: &Place) -> Vec<String> {
+    let told = place.ok("zpool status tank");
+    let rows = told.lines().skip_while(|line| !line.contains("NAME")).skip(2);
+    let rows = rows.take_while(|line| !line.is_empty()).map(str::split_whitespace);
+    rows.map(|words| words.take(2).collect::<Vec<_>>().join(" ")).collect()
+}
+
+/// Exports the pool, has `zdb` add it up, and gives its configuration as OpenZFS reads it.
+fn judged(place: &Place) -> String {
+    place.ok("zpool export tank");
+    let zdb = Zdb::new(place.directory.path(), "tank");
+    zdb.check_blocks().unwrap_or_else(|error| panic!("{error}"));
+    let shown = std::process::Command::new("zdb")
+        .args(["-e", "-p"])
+        .arg(place.directory.path())
+        .args(["-C", "tank"])
+        .output();
+    let shown = shown.expect("zdb was there just now");
+    String::from_utf8_lossy(&shown.stdout).replace(&place.directory.path().display().to_string(), "W")
+}
+
+/// Each of these is refused in these words, with that exit code.
+fn refused(place: &Place, lines: &[(&str, i32, &str)]) {
+    for (line, code, want) in lines {
+        let printed = place.run(line);
+        assert_eq!((printed.err.as_str(), printed.code), (*want, *code), "{line}");
+    }
+}
+
+fn internal_history(place: &Place) -> Vec<String> {
+    let told = place.ok("zpool history -i tank");
+    let events = told.lines().filter_map(|line| line.split_once("] ").map(|(_, event)| event.to_owned()));
+    events.filter(|event| event.contains("vdev=")).collect()
+}
+
+#[test]
+fn devices_are_attached_and_detached_as_openzfs_says() {
+    let place = with_pool("W/d1 log W/l1");
+    place.ok("zpool attach -w tank W/d1 W/d2");
+    place.ok("zpool attach -w tank W/d2 W/d3");
+    place.ok("zpool attach -w -s tank W/l1 W/l2");
+    let all =
+        ["mirror-0", "W/d1", "W/d2", "W/d3", "logs", "mirror-1", "W/l1", "W/l2"].map(|name| match name {
+            "logs" => name.to_owned(),
+            name => format!("{name} ONLINE"),
+        });
+    assert_eq!(shape(&place), all);
+    let small = "cannot attach W/small to W/d1: device is too small\n";
+    let active = format!("{HEAD}W/l2 is part of active pool 'tank'\n");
+    refused(
+        &place,
+        &[
+            ("zpool attach tank W/d1 W/small", 255, small),
+            ("zpool attach tank W/nope W/d4", 255, "cannot attach W/d4 to W/nope: no such device in pool\n"),
+            (
+                "zpool attach tank mirror-0 W/d4",
+                255,
+                "cannot attach W/d4 to mirror-0: can only attach to mirrors and top-level disks\n",
+            ),
+            (
+                "zpool attach -o ashift=12 tank W/d1 W/d4",
+                255,
+                "cannot attach W/d4 to W/d1: The new device cannot have a higher alignment requirement \
+                 than the top-level vdev.\n",
+            ),
+            ("zpool attach tank W/d1 W/l2", 1, &active),
+            ("zpool attach tank W/d1 W/gone", 1, "cannot resolve path 'W/gone'\n"),
+            ("zpool attach nope W/d1 W/d4", 1, "cannot open 'nope': no such pool\n"),
+            ("zpool detach tank W/nope", 255, "cannot detach W/nope: no such device in pool\n"),
+            (
+                "zpool detach tank mirror-0",
+                255,
+                "cannot detach mirror-0: only applicable to mirror and replacing vdevs\n",
+            ),
+            ("zpool detach nope W/d1", 1, "cannot open 'nope': no such pool\n"),
+        ],
+    );
+    for (line, want) in [
+        ("zpool attach", "missing pool name argument\nusage:\n\tattach [-fsw]"),
+        ("zpool attach tank", "missing <device> specification\nusage:\n"),
+        ("zpool attach tank W/d1", "missing <new_device> specification\nusage:\n"),
+        ("zpool attach tank W/d1 W/d4 W/d4", "too many arguments\nusage:\n"),
+        ("zpool detach tank", "missing <device> specification\nusage:\n\tdetach <pool> <device>\n"),
+    ] {
+        let printed = place.run(line);
+        assert_eq!(printed.code, 2, "{line}");
+        assert!(printed.err.starts_with(want), "{line}: {}", printed.err);
+    }
+    place.ok("zpool detach tank W/d1");
+    place.ok("zpool detach tank W/d3");
+    place.ok("zpool detach tank W/l1");
+    refused(
+        &place,
+        &[
+            (
+                "zpool detach tank W/l2",
+                255,
+                "cannot detach W/l2: only applicable to mirror and replacing vdevs\n",
+            ),
+            (
+                "zpool detach tank W/d2",
+                255,
+                "cannot detach W/d2: only applicable to mirror and replacing vdevs\n",
+            ),
+        ],
+    );
+    let told = internal_history(&place);
+    let want = [
+        "vdev attach attach vdev=W/d2 to vdev=W/d1",
+        "vdev attach attach vdev=W/d3 to vdev=W/d2",
+        "vdev attach attach vdev=W/l2 to vdev=W/l1",
+        "detach vdev=W/d1",
+        "detach vdev=W/d3",
+        "detach vdev=W/l1",
+    ];
+    assert_eq!(told, want);
+    let said = judged(&place);
+    assert!(said.contains("path: 'W/d2'") && said.contains("path: 'W/l2'"), "{said}");
+    assert!(!said.contains("mirror") && !said.contains("DTL"), "{said}");
+    // What was detached is nobody's: other pools may have it.
+    place.ok("zpool create -m none other W/d1 W/d3 log W/l1");
+}
+
+#[test]
+fn a_device_is_attached_to_a_special_vdev_and_to_no_raidz() {
+    let place = with_pool("-f raidz W/d1 W/d2 W/d3 special W/l1");
+    place.ok("zpool attach -w tank W/l1 W/l2");
+    refused(
+        &place,
+        &[
+            (
+                "zpool attach tank raidz1-0 W/d4",
+                255,
+                "cannot attach W/d4 to raidz1-0: raidz expansion is not supported yet\n",
+            ),
+            (
+                "zpool attach tank W/d1 W/d4",
+                255,
+                "cannot attach W/d4 to W/d1: can only attach to mirrors and top-level disks\n",
+            ),
+            (
+                "zpool replace -s tank W/d1 W/d4",
+                255,
+                "cannot replace W/d1 with W/d4: only mirror and dRAID vdevs support sequential reconstruction\n",
+            ),
+            (
+                "zpool detach tank W/d1",
+                255,
+                "cannot detach W/d1: only applicable to mirror and replacing vdevs\n",
+            ),
+        ],
+    );
+    place.ok("zpool replace -w tank W/d2 W/d4");
+    let said = judged(&place);
+    assert!(said.contains("path: 'W/d4'") && said.contains("path: 'W/l2'"), "{said}");
+    assert!(!said.contains("path: 'W/d2'"), "{said}");
+}
+
+#[test]
+fn a_device_is_replaced_by_a_new_one_elsewhere_and_in_its_place() {
+    let place = with_pool("mirror W/d1 W/d2");
+    place.ok("zpool replace -w tank W/d1 W/d3");
+    assert_eq!(shape(&place), ["mirror-0 ONLINE", "W/d3 ONLINE", "W/d2 ONLINE"]);
+    // The device is still what it was.
+    let active = format!("{HEAD}W/d3 is part of active pool 'tank'\n");
+    refused(
+        &place,
+        &[
+            ("zpool replace tank W/d3", 1, &active),
+            (
+                "zpool replace tank W/d3 W/small",
+                255,
+                "cannot replace W/d3 with W/small: device is too small\n",
+            ),
+            (
+                "zpool replace tank W/nope W/d4",
+                255,
+                "cannot replace W/nope with W/d4: no such device in pool\n",
+            ),
+        ],
+    );
+    // Somebody puts another disk there.
+    std::fs::remove_file(place.path("d3")).expect("removed");
+    place.file("d3", 96);
+    place.ok("zpool replace -w tank W/d3");
+    assert_eq!(shape(&place), ["mirror-0 ONLINE", "W/d3 ONLINE", "W/d2 ONLINE"]);
+    // One that is gone is named by its guid, too.
+    place.ok("zpool export tank");
+    std::fs::remove_file(place.path("d2")).expect("removed");
+    place.ok("zpool import -N -d W/ tank");
+    let told = place.ok("zpool status -g tank");
+    let gone = told.lines().find(|line| line.contains("UNAVAIL")).expect("a device is gone");
+    let guid = gone.split_whitespace().next().expect("its guid").to_owned();
+    place.ok(&format!("zpool replace -w tank {guid} W/d4"));
+    assert_eq!(shape(&place), ["mirror-0 ONLINE", "W/d3 ONLINE", "W/d4 ONLINE"]);
+    let told = internal_history(&place);
+    assert!(told.contains(&"vdev attach replace vdev=W/d3 for vdev=W/d3/old".to_owned()), "{told:?}");
+    let said = judged(&place);
+    assert!(!said.contains("replacing") && !said.contains("/old"), "{said}");
+}
+
+#[test]
+fn devices_are_taken_out_and_brought_back_as_openzfs_says() {
+    let place = with_pool("mirror W/d1 W/d2 log W/l1");
+    let states = |place: &Place| -> Vec<String> {
+        let told = shape(place).into_iter().map(|row| row.replace("W/", ""));
+        told.filter(|row| row != "logs").collect()
+    };
+    let put = |name: &str| {
+        std::fs::write(place.path("bytes"), vec![7; 300_000]).expect("written");
+        place.ok("zpool export tank");
+        place.ok(&format!("cp W/bytes tank/fs:/{name} -d W/"));
+        place.ok("zpool import -N -d W/ tank");
+    };
+    place.ok("zpool offline tank W/d1");
+    assert_eq!(states(&place), ["mirror-0 DEGRADED", "d1 OFFLINE", "d2 ONLINE", "l1 ONLINE"]);
+    let told = place.ok("zpool status tank");
+    let action =
+        "action: Online the device using 'zpool online' or replace the device with\n\t'zpool replace'.\n";
+    assert!(told.contains(action), "{told}");
+    refused(
+        &place,
+        &[
+            ("zpool offline tank W/d2", 1, "cannot offline W/d2: no valid replicas\n"),
+            ("zpool offline -f tank W/d2", 1, "cannot fault W/d2: no valid replicas\n"),
+            ("zpool offline tank W/nope", 1, "cannot offline W/nope: no such device in pool\n"),
+            ("zpool online tank W/nope", 1, "couldn't find device \"W/nope\" in pool \"tank\"\n"),
+            ("zpool detach tank W/d2", 255, "cannot detach W/d2: no valid replicas\n"),
+            ("zpool offline nope W/d2", 1, "cannot open 'nope': no such pool\n"),
+            ("zpool reopen nope", 1, "cannot open 'nope': no such pool\n"),
+        ],
+    );
+    for line in ["zpool offline tank", "zpool online tank", "zpool offline", "zpool online"] {
+        assert_eq!(place.run(line).code, 2, "{line}");
+    }
+    // It is so after an import, too; what was written meanwhile is brought to it then.
+    put("missed");
+    assert_eq!(states(&place)[1], "d1 OFFLINE");
+    let said = {
+        let said = judged(&place);
+        place.ok("zpool import -N -d W/ tank");
+        said
+    };
+    assert!(said.contains("offline: 1") && said.contains("DTL:"), "{said}");
+    place.ok("zpool online tank W/d1");
+    place.ok("zpool wait -t resilver tank");
+    assert_eq!(states(&place), ["mirror-0 ONLINE", "d1 ONLINE", "d2 ONLINE", "l1 ONLINE"]);
+    assert!(place.ok("zpool status tank").contains("scan: resilvered "));
+    // For now only; and a log that is alone may go.
+    place.ok("zpool offline -t tank W/d2 W/l1");
+    assert_eq!(states(&place), ["mirror-0 DEGRADED", "d1 ONLINE", "d2 OFFLINE", "l1 OFFLINE"]);
+    place.ok("zpool export tank");
+    place.ok("zpool import -N -d W/ tank");
+    place.ok("zpool wait tank");
+    assert_eq!(states(&place), ["mirror-0 ONLINE", "d1 ONLINE", "d2 ONLINE", "l1 ONLINE"]);
+    place.ok("zpool offline -f tank W/d1");
+    assert_eq!(states(&place)[1], "d1 FAULTED");
+    put("again");
+    assert_eq!(states(&place)[1], "d1 FAULTED", "an import does not try it");
+    place.ok("zpool online tank W/d1");
+    place.ok("zpool wait tank");
+    place.ok("zpool offline tank W/l1");
+    place.ok("zpool online tank W/l1");
+    assert_eq!(states(&place), ["mirror-0 ONLINE", "d1 ONLINE", "d2 ONLINE", "l1 ONLINE"]);
+    // One that is gone is found out, and back when it is.
+    std::fs::rename(place.path("d2"), place.path("away")).expect("moved");
+    place.ok("zpool reopen tank");
+    assert!(states(&place)[2].ends_with(" UNAVAIL"), "it is called by its guid now");
+    let told = place.ok("zpool online tank W/d2");
+    assert_eq!(
+        told,
+        "warning: device 'W/d2' onlined, but remains in faulted state\n\
+         use 'zpool replace' to replace devices that are no longer present\n"
+    );
+    std::fs::rename(place.path("away"), place.path("d2")).expect("moved back");
+    place.ok("zpool reopen");
+    place.ok("zpool wait tank");
+    assert_eq!(states(&place)[2], "d2 ONLINE");
+    let said = judged(&place);
+    assert!(!said.contains("offline") && !said.contains("faulted") && !said.contains("DTL"), "{said}");
+    // Each side has everything alone.
+    for gone in ["d1", "d2"] {
+        std::fs::rename(place.path(gone), place.path("run/away")).expect("moved");
+        for name in ["missed", "again"] {
+            let bytes = place.ok(&format!("cat tank/fs:/{name} -d W/"));
+            assert_eq!(bytes.len(), 300_000, "{name} without {gone}");
+        }
+        std::fs::rename(place.path("run/away"), place.path(gone)).expect("moved back");
+    }
+}

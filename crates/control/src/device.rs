@@ -1,0 +1,78 @@
+//! The requests about one device of a pool.
+
+use crate::call::{Call, NameValue, calls};
+use crate::{Failure, FailureKind, VdevState};
+use serde::{Deserialize, Serialize};
+
+calls! {
+    /// Puts a device beside another, as its mirror or in its place.
+    change PoolAttach at "/v1/pool/attach" of pool to "attach to" pool gives () {
+        /// Pool.
+        pool: String,
+        /// The device that is there, as it was called.
+        device: String,
+        /// Which vdev that is, spares and caches too; none of the pool's when it is absent.
+        vdev: Option<u64>,
+        /// The new device, as it was called.
+        new_device: String,
+        /// Its full path.
+        path: String,
+        /// It takes the place of the other.
+        replace: bool,
+        /// Properties: only `ashift`.
+        props: Vec<NameValue>,
+        /// Take a device that only looks used.
+        force: bool,
+        /// Write to it in order of place, where that can be done.
+        sequential: bool,
+    }
+
+    /// Lets go of a device that others are copies of.
+    change PoolDetach at "/v1/pool/detach" of pool to "detach from" pool gives () {
+        /// Pool.
+        pool: String,
+        /// The device, as it was called.
+        device: String,
+        /// Which vdev that is, spares and caches too; none of the pool's when it is absent.
+        vdev: Option<u64>,
+    }
+
+    /// Takes a device out of use.
+    change PoolOffline at "/v1/pool/offline" of pool to "offline a device of" pool gives () {
+        /// Pool.
+        pool: String,
+        /// The device, as it was called.
+        device: String,
+        /// Which vdev that is, spares and caches too; none of the pool's when it is absent.
+        vdev: Option<u64>,
+        /// As if it had failed.
+        fault: bool,
+        /// Until the next import at most.
+        temporary: bool,
+    }
+
+    /// Brings a device back into use; says how it is then.
+    change PoolOnline at "/v1/pool/online" of pool to "online a device of" pool gives DeviceState {
+        /// Pool.
+        pool: String,
+        /// The device, as it was called.
+        device: String,
+        /// Which vdev that is, spares and caches too; none of the pool's when it is absent.
+        vdev: Option<u64>,
+        /// Use all of it, if it has become larger.
+        expand: bool,
+    }
+
+    /// Looks for all devices of a pool again.
+    change PoolReopen at "/v1/pool/reopen" of pool to "reopen" pool gives () {
+        /// Pool.
+        pool: String,
+    }
+}
+
+/// How a device is after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceState {
+    /// Its state.
+    pub state: VdevState,
+}

@@ -1,0 +1,52 @@
+//! Devices that are taken out of use and brought back.
+
+use crate::attach::target;
+use crate::{Holder, refusal, vdevs};
+use control::{DeviceState, Failure, FailureKind, PoolOffline, PoolOnline, PoolReopen};
+use env::BoxFuture;
+use pool::{Absence, PoolError};
+
+/// A group of devices is meant, and one device asked for.
+const NO_DEVICE: &str = "operation not supported on this type of pool";
+
+impl Holder {
+    pub(super) async fn offline(&self, call: PoolOffline) -> Result<(), Failure> {
+        let held = self.pool(&call.pool)?;
+        let verb = if call.fault { "fault" } else { "offline" };
+        let refuse = |reason: &str| refuse(verb, &call.device, reason);
+        let leaf = target(&held, call.vdev).map_err(refuse)?;
+        if held.pool.vdevs().leaf(leaf).is_err() {
+            return Err(refuse(NO_DEVICE));
+        }
+        let absence = if call.fault { Absence::Faulted } else { Absence::Offline };
+        let done = held.pool.take_offline(leaf, absence, call.temporary).await;
+        done.map_err(|error| refuse(&refusal::reason(&error)))
+    }
+
+    pub(super) async fn online(&self, call: PoolOnline) -> Result<DeviceState, Failure> {
+        let held = self.pool(&call.pool)?;
+        let verb = if call.expand { "expand" } else { "online" };
+        let refuse = |reason: &str| refuse(verb, &call.device, reason);
+        let leaf = target(&held, call.vdev).map_err(refuse)?;
+        if held.pool.vdevs().leaf(leaf).is_err() {
+            return Err(refuse(NO_DEVICE));
+        }
+        let brought: BoxFuture<'_, Result<_, PoolError>> = Box::pin(held.pool.bring_online(leaf));
+        let state = brought.await.map_err(|error| refuse(&refusal::reason(&error)))?;
+        if call.expand {
+            held.pool.expand().await.map_err(|error| refuse(&refusal::reason(&error)))?;
+        }
+        Ok(DeviceState { state: vdevs::state_of(state) })
+    }
+
+    pub(super) async fn reopen(&self, call: PoolReopen) -> Result<(), Failure> {
+        let held = self.pool(&call.pool)?;
+        let reopened: BoxFuture<'_, Result<_, PoolError>> = Box::pin(held.pool.reopen_devices());
+        reopened.await.map_err(|error| refusal::pool("reopen", &call.pool, &error))
+    }
+}
+
+/// These messages have no quotes.
+fn refuse(verb: &str, device: &str, reason: &str) -> Failure {
+    Failure::new(FailureKind::Invalid, format!("cannot {verb} {device}: {reason}"))
+}

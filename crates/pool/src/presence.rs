@@ -1,0 +1,142 @@
+//! Devices that are taken out of use and brought back: `offline`, `online`, `reopen`.
+//!
+//! ```text
+//!            refused: the rest cannot do without it (but for logs)
+//!   ONLINE ──offline──► chains leave a lone log ─► OFFLINE in memory ─► a txg: nothing there is needed
+//!      ▲                                                                    │
+//!      │                                                                    ▼
+//!      └──resilver ◄── DTL: what was missed ◄── opened anew ◄──online── OFFLINE in the configuration, closed
+//! ```
+//! The configuration says so last. A crash before that leaves a pool whose device is opened as ever, with a
+//! log's chain whole behind it; a crash after that, one that needs nothing of it. A device that is out for a
+//! time only (`-t`) is never so in the configuration: the next import opens it.
+//!
+//! What a device misses while it is out is noted by every txg ([`vdev::Dtl`]), for whoever has it back.
+//!
+//! Invariants
+//! - The only device that has something is not taken out, unless it is a log's: then what it has is in a
+//!   stable txg first.
+//!   (tests: `devices_are_taken_out_and_brought_back_as_openzfs_says`,
+//!   `devices_come_and_go_at_random_and_nothing_promised_is_lost`)
+
+use std::sync::Arc;
+
+use units::{Guid, VdevId};
+use vdev::{Leaf, VdevAux, VdevError, VdevState};
+
+use crate::{DeviceRefusal, Pool, PoolError};
+
+/// How a device is taken out of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absence {
+    /// Until somebody brings it back.
+    Offline,
+    /// As if it had failed, until somebody brings it back.
+    Faulted,
+}
+
+impl Pool {
+    /// Takes a leaf out of use; `for_now` until the next import at most.
+    ///
+    /// # Errors
+    /// [`PoolError::Device`]; when it cannot be made stable.
+    pub async fn take_offline(
+        self: &Arc<Self>,
+        leaf: Guid,
+        absence: Absence,
+        for_now: bool,
+    ) -> Result<(), PoolError> {
+        self.check_writable()?;
+        let _alone = self.adding.lock().await;
+        let leaf = self.standing(leaf)?.leaf;
+        self.leave_log(&leaf).await?;
+        self.vdevs.offline(leaf.guid()).map_err(|error| match error {
+            VdevError::NoReplica { .. } => PoolError::from(DeviceRefusal::NoReplicas),
+            // Its replacement was whole meanwhile.
+            VdevError::NoSuchLeaf { .. } => DeviceRefusal::NoSuchDevice.into(),
+            other => other.into(),
+        })?;
+        // What a log had is in a txg that is stable before the configuration says that it is out.
+        leaf.set_away_for_now(true);
+        self.sync_now().await?;
+        let kept = Arc::clone(&leaf);
+        self.in_sync(move |pool, tx| async move {
+            match absence {
+                Absence::Offline => kept.take_out_of_use(VdevState::Offline, VdevAux::None),
+                Absence::Faulted => kept.take_out_of_use(VdevState::Faulted, VdevAux::External),
+            }
+            kept.set_away_for_now(for_now);
+            pool.vdevs.mark_changed(kept.vdev());
+            pool.store_config(&tx).await
+        })
+        .await?;
+        tracing::info!(guid = leaf.guid().get(), path = %leaf.path().display(), ?absence, "out of use");
+        Ok(())
+    }
+
+    /// Has no intent log anything on a log vdev that ends with this leaf.
+    async fn leave_log(&self, leaf: &Arc<Leaf>) -> Result<(), PoolError> {
+        let top = self.vdevs.top(leaf.vdev())?;
+        if !top.is_log() || !leaf.is_usable() || self.vdevs.can_do_without(leaf) {
+            return Ok(());
+        }
+        if !self.with_claimed_logs().is_empty() {
+            return Err(DeviceRefusal::UnplayedLogs.into());
+        }
+        for dataset in self.open_datasets() {
+            if let Some(log) = dataset.log() {
+                log.evacuate(top.id()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a leaf anew that was out of use, and begins to bring it up to date; says how it is then.
+    ///
+    /// # Errors
+    /// [`PoolError::Device`]; when it cannot be made stable. That a device is not there is no error.
+    pub async fn bring_online(self: &Arc<Self>, leaf: Guid) -> Result<VdevState, PoolError> {
+        self.check_writable()?;
+        let _alone = self.adding.lock().await;
+        let leaf = self.standing(leaf)?.leaf;
+        if !leaf.is_usable() {
+            self.open_again(&leaf).await?;
+        }
+        Ok(leaf.state().0)
+    }
+
+    async fn open_again(self: &Arc<Self>, leaf: &Arc<Leaf>) -> Result<(), PoolError> {
+        leaf.set_away_for_now(false);
+        {
+            let _one_at_a_time = self.reopening.lock().await;
+            if let Err(error) = self.vdevs.reopen(leaf.guid(), None, || self.gate.open_txg()).await {
+                tracing::warn!(guid = leaf.guid().get(), %error, "not brought back");
+            }
+        }
+        self.trust_again(leaf.vdev());
+        let vdev = leaf.vdev();
+        self.in_sync(move |pool, tx| async move {
+            pool.vdevs.mark_changed(vdev);
+            pool.store_config(&tx).await
+        })
+        .await?;
+        self.begin_resilver().await
+    }
+
+    fn trust_again(&self, vdev: VdevId) {
+        if !self.vdevs.doubtful().contains(&vdev) {
+            self.open_datasets().iter().for_each(|dataset| dataset.trust_with_log(vdev));
+        }
+    }
+
+    /// Looks for all devices again where they are to be: those that are back are brought up to date, and
+    /// those that are gone are out of use.
+    ///
+    /// # Errors
+    /// When it cannot be made stable.
+    pub async fn reopen_devices(self: &Arc<Self>) -> Result<(), PoolError> {
+        self.check_writable()?;
+        self.vdevs.look_for_absent().await;
+        self.clear(&|leaf| leaf.has_failed() && leaf.state().1 != VdevAux::External).await
+    }
+}

@@ -1,0 +1,184 @@
+//! Devices come and go while clients write, and the power is cut meanwhile.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use pool::{ImportSpec, Pool};
+use sim::{CrashImage, DiskModel, DiskSpec, Sim};
+use units::Guid;
+use vdev::{NewLeaf, PoolState};
+use zpl::{Cred, NewNode, WriteFlags, Zfs};
+
+use crate::shape::{DISK_BYTES, LOG, POOL, brisk};
+use crate::space;
+use crate::story::{Tell, number, run, tell};
+
+const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
+/// Crash states of a run that are imported.
+const IMAGES_MAX: usize = 60;
+const CLIENTS: usize = 3;
+/// How long a client thinks before it writes again.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What is done, and the disks on which everything is once it is done.
+const STEPS: [(Step, [&str; 2]); 6] = [
+    (Step::Nothing, ["/a", "/l"]),
+    (Step::Attach("/a", "/b"), ["/b", "/l"]),
+    (Step::Attach("/l", "/m"), ["/b", "/m"]),
+    (Step::Detach("/l"), ["/a", "/m"]),
+    (Step::Replace("/b", "/c"), ["/c", "/m"]),
+    (Step::Detach("/a"), ["/c", "/m"]),
+];
+
+#[derive(Clone, Copy)]
+enum Step {
+    Nothing,
+    Attach(&'static str, &'static str),
+    Replace(&'static str, &'static str),
+    Detach(&'static str),
+}
+
+fn name(number: u64) -> Vec<u8> {
+    format!("file{number}").into_bytes()
+}
+
+fn bytes(number: u64) -> Vec<u8> {
+    vec![(number % 250) as u8 + 1; 5_000]
+}
+
+/// Makes a file and says so once that is promised.
+pub async fn promise(sim: &Sim, zfs: &Zfs, number: u64) {
+    let made = zfs.create(zfs.root(), &name(number), NewNode::File, 0o644, Cred::default()).await;
+    let file = made.expect("create").object;
+    zfs.write(file, 0, &bytes(number), SYNC).await.expect("write");
+    sim.mark(format!("promised {number}"));
+}
+
+pub async fn check(zfs: &Zfs, number: u64) {
+    let file = zfs.lookup(zfs.root(), &name(number)).await;
+    let file = file.unwrap_or_else(|error| panic!("{number} was promised: {error}")).object;
+    let mut found = vec![0; 6_000];
+    assert_eq!(zfs.read(file, 0, &mut found).await.expect("read"), 5_000);
+    assert_eq!(found[..5_000], bytes(number));
+}
+
+pub fn guid(pool: &Pool, path: &str) -> Guid {
+    let leaf = pool.vdevs().leaves().into_iter().find(|leaf| leaf.path() == *path);
+    leaf.unwrap_or_else(|| panic!("no {path}")).guid()
+}
+
+pub fn at(path: &str) -> NewLeaf {
+    NewLeaf { path: path.into(), ..NewLeaf::default() }
+}
+
+/// Waits until no leaf lacks anything, and that is stable.
+pub async fn whole(sim: &Sim, pool: &Pool) {
+    while pool.vdevs().leaves().iter().any(|leaf| leaf.is_stale()) {
+        sim.env().sleep(Duration::from_millis(2)).await;
+    }
+    pool.sync_now().await.expect("txgs turn");
+}
+
+async fn take(sim: &Sim, pool: &Arc<Pool>, step: Step) {
+    match step {
+        Step::Nothing => {}
+        Step::Attach(beside, new) => pool.attach(guid(pool, beside), &at(new)).await.expect("attached"),
+        Step::Replace(old, new) => pool.replace(guid(pool, old), &at(new)).await.expect("replaced"),
+        Step::Detach(leaf) => pool.detach(guid(pool, leaf)).await.expect("detached"),
+    }
+    whole(sim, pool).await;
+}
+
+/// A pool of a disk and a log, and disks that are still to come.
+pub fn disks(seed: u64) -> Sim {
+    let sim = Sim::seed(seed);
+    for path in ["/a", "/b", "/c", "/l", "/m"] {
+        sim.add_disk(path, DiskSpec::new(DISK_BYTES, DiskModel::ssd()));
+    }
+    sim
+}
+
+async fn import(sim: &Sim, paths: &[&str]) -> Arc<Pool> {
+    let paths = paths.iter().map(PathBuf::from).collect();
+    let spec = ImportSpec { paths, name: Some(POOL.into()), ..ImportSpec::default() };
+    Pool::import(sim.env(), &spec, brisk()).await.expect("every crash state imports")
+}
+
+async fn check_promises(pool: &Arc<Pool>, image: &CrashImage, promised: u64) {
+    let fs = pool.filesystem(POOL).await.expect("its log is whole");
+    for number in (0..promised).filter(|number| image.is_after(&format!("promised {number}"))) {
+        check(&fs.zfs, number).await;
+    }
+}
+
+/// Imports what a power cut left, from all disks, and from those that have everything.
+fn judge(image: &CrashImage, seed: u64, promised: u64, alone: &[&str]) {
+    let sim = image.boot(seed);
+    sim.stop_recording();
+    run(&sim, async {
+        let pool = import(&sim, alone).await;
+        check_promises(&pool, image, promised).await;
+    });
+    let sim = image.boot(seed);
+    sim.stop_recording();
+    run(&sim, async {
+        let pool = import(&sim, &["/a", "/b", "/c", "/l", "/m"]).await;
+        check_promises(&pool, image, promised).await;
+        whole(&sim, &pool).await;
+        assert!(
+            pool.vdevs().leaves().iter().all(|leaf| leaf.is_usable()),
+            "what is part of the pool is there"
+        );
+        space::check(&pool).await;
+        pool.close(PoolState::Exported).await.expect("it closes");
+    });
+}
+
+#[test]
+fn a_power_cut_while_devices_come_and_go_loses_nothing() {
+    let _tell = Tell;
+    let seeds = number("SAWMILL_CRASH_SEED").map_or(42_000..42_002, |seed| seed..seed + 1);
+    let mut seen = [0; STEPS.len()];
+    for seed in seeds {
+        tell(format!("seed {seed}"));
+        let sim = disks(seed);
+        let promised = AtomicU64::new(0);
+        run(&sim, async {
+            let pool = LOG.create(&sim, brisk()).await;
+            let fs = pool.filesystem(POOL).await.expect("it opens");
+            sim.start_recording();
+            let is_over = AtomicBool::new(false);
+            let client = async || {
+                while !is_over.load(SeqCst) {
+                    promise(&sim, &fs.zfs, promised.fetch_add(1, SeqCst)).await;
+                    sim.env().sleep(PAUSE).await;
+                }
+            };
+            let steps = async {
+                for (count, (step, _)) in STEPS.into_iter().enumerate() {
+                    take(&sim, &pool, step).await;
+                    sim.mark(format!("step {count}"));
+                }
+                sim.env().sleep(20 * PAUSE).await;
+                is_over.store(true, SeqCst);
+            };
+            let clients = futures::future::join_all((0..CLIENTS).map(|_| client()));
+            futures::join!(clients, steps);
+            pool.sync_now().await.expect("txgs turn");
+        });
+        let recording = sim.recording();
+        let images: Vec<CrashImage> = recording.crash_images().collect();
+        let images_max = number("SAWMILL_CRASH_IMAGES").map_or(IMAGES_MAX, |count| count as usize);
+        for image in images.iter().step_by(images.len().div_ceil(images_max)) {
+            tell(format!("seed {seed}, {}", image.story()));
+            let is_done = |count: &usize| image.is_after(&format!("step {count}"));
+            let Some(last) = (0..STEPS.len()).rev().find(is_done) else { continue };
+            seen[last] += 1;
+            judge(image, seed, promised.load(SeqCst), &STEPS[last].1);
+        }
+    }
+    println!("{seen:?} crash states after each step");
+    assert!(seen.iter().all(|count| *count > 0), "{seen:?}: each step was seen");
+}
