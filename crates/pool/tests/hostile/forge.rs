@@ -1,7 +1,7 @@
 //! The blocks of a pool, and how one of them is replaced so that nobody can tell.
 
 use ondisk::dnode::dnodes_of_block;
-use ondisk::gang::{GANG_HEADER_BYTES, gang_verifier};
+use ondisk::gang::{GANG_BLKPTRS, GANG_HEADER_BYTES, gang_verifier};
 use ondisk::zil::ZIL_CHAIN_BYTES;
 use ondisk::{Blkptr, ByteOrder, ChecksumKind, CompressionKind, ObjectType};
 
@@ -112,6 +112,10 @@ impl<'a> Forge<'a> {
             let header = own(gang_verifier(&bp), ChecksumKind::GangHeader, GANG_HEADER_BYTES)?;
             return Some(Block::own(Kind::GangHeader, header));
         }
+        if self.blocks[block].kind == Kind::GangHeader {
+            // A piece of a block: the checksum of the whole, above the header, would tell.
+            return None;
+        }
         let psize = bp.psize().get() as usize;
         if let ChecksumKind::Zilog | ChecksumKind::Zilog2 = sum {
             return Some(Block { bp, ..Block::own(Kind::Log, own(bp.checksum(), sum, psize)?) });
@@ -169,7 +173,8 @@ fn children(block: &Block) -> Vec<usize> {
         }
         Kind::Log => return vec![block.data.len() - ZIL_CHAIN_BYTES + NEXT_AT],
         Kind::Of(..) => (block.bp.object_type(), block.bp.level().get()),
-        Kind::Uberblock | Kind::Label | Kind::GangHeader => return Vec::new(),
+        Kind::GangHeader => return (0..GANG_BLKPTRS).map(|n| n * BLKPTR_BYTES).collect(),
+        Kind::Uberblock | Kind::Label => return Vec::new(),
     };
     if level > 0 {
         let all = (0..block.data.len()).step_by(BLKPTR_BYTES);

@@ -100,6 +100,10 @@ pub fn torn() -> Victim {
         for name in DATASETS {
             let fs = pool.filesystem(name).await.expect("it opens");
             let (zfs, root) = (&fs.zfs, fs.zfs.root());
+            let noise = zfs.create(root, b"noise", NewNode::File, 0o644, Cred::default()).await;
+            let mut bytes = vec![0; 200_000];
+            fastrand::Rng::with_seed(2).fill(&mut bytes);
+            zfs.write(noise.expect("create").object, 0, &bytes, WriteFlags::default()).await.expect("write");
             pool.sync_now().await.expect("synced");
             let made = zfs.create(root, b"logged", NewNode::File, 0o644, Cred::default()).await;
             let made = made.expect("create").object;
