@@ -77,6 +77,7 @@ const HARMLESS: &[&str] = &[
     // Descriptions of features, in the meta-objset.
     "Support for per-dataset on-disk error logs.",
     "persistent error log",
+    "Errors are logged by dataset.",
     // Where the last scrub or resilver of errors is noted, in the object directory.
     "error_scrub = ",
     // A property of the pool.
