@@ -15,6 +15,7 @@
 //! same txg's header names a new one ([`crate::chain::sync`]).
 
 pub(crate) mod block;
+pub(crate) mod leave;
 pub(crate) mod loss;
 pub(crate) mod rest;
 pub(crate) mod rests;

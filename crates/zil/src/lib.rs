@@ -37,6 +37,7 @@ mod stats;
 mod store;
 mod sync;
 
+pub use chain::leave::Leaving;
 pub use chain::loss::{LogLoss, loss_behind};
 pub use chain::scan::{FoundBlock, ReadRange, scan};
 pub use chain::walk::{LogWalk, WalkedBlock, WalkedRecord};

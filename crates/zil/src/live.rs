@@ -8,6 +8,7 @@ use units::{ObjectId, ObjsetId, Txg, VdevId};
 
 use crate::ZilError;
 use crate::chain::HeaderState;
+use crate::chain::leave::Leaving;
 use crate::itx::Itx;
 use crate::log::Core;
 use crate::replay::meter::ReplayProgress;
@@ -128,13 +129,19 @@ impl LogHandle {
         self.0.state.lock().avoid.retain(|&avoided| avoided != vdev);
     }
 
-    /// Leaves `vdev`, and returns once no block of the log is there.
+    /// Leaves `vdev`, and returns once no block of the log is there. It is avoided until it is trusted again.
     ///
     /// # Errors
     /// [`ZilError::TxgStopped`].
-    pub async fn evacuate(&self, vdev: VdevId) -> Result<(), ZilError> {
+    pub async fn evacuate(&self, vdev: VdevId, how: Leaving) -> Result<(), ZilError> {
         self.avoid(vdev);
-        self.0.evacuate(vdev).await
+        self.0.evacuate(vdev, how).await
+    }
+
+    /// Has the chain go on elsewhere if its next block is to lie on a vdev that is not one of the `good` ones: where the
+    /// store allocates now, a log vdev that was just added perhaps.
+    pub async fn move_on(&self, good: impl Fn(VdevId) -> bool + Sync) {
+        self.0.hop(&|tail| !good(tail.dva(0).vdev)).await;
     }
 
     /// Counters.

@@ -6,6 +6,7 @@ mod failure;
 mod golden;
 mod history;
 mod import;
+mod leave;
 mod loss;
 mod numbers;
 mod replay;

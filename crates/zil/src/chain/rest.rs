@@ -4,7 +4,7 @@
 //! header to move is at rest, and costs a txg nothing.
 //!
 //! ```text
-//!            assign, prime, close, evacuate: attend, and learn what has become stable meanwhile
+//!            assign, prime, close, move: attend, and learn what has become stable meanwhile
 //!  at rest ──────────────────────────────────────────────────────────────────────────────────► awake
 //!     ▲                          txg stable, nothing left to do: leave                            │
 //!     └───────────────────────────────────────────────────────────────────────────────────────────┘

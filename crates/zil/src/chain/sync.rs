@@ -31,7 +31,7 @@ use std::task::{Context, Waker};
 
 use ondisk::Blkptr;
 use ondisk::zil::ZilHeader;
-use units::{Txg, VdevId};
+use units::Txg;
 
 use crate::ZilError;
 use crate::chain::HeaderState;
@@ -107,29 +107,6 @@ impl Core {
             if self.is_closed() {
                 return Ok(());
             }
-            let txg = self.store.open_txg();
-            self.store.wait_synced(txg).await?;
-            self.clean(txg);
-        }
-    }
-
-    /// See [`crate::LogHandle::evacuate`].
-    pub(crate) async fn evacuate(self: &Arc<Self>, vdev: VdevId) -> Result<(), ZilError> {
-        let is_there = |bp: &Blkptr| bp.dvas().any(|dva| dva.vdev == vdev);
-        loop {
-            self.drain().await;
-            {
-                let mut state = self.state.lock();
-                if state.chain.as_ref().is_some_and(|chain| chain.places().any(|bp| is_there(&bp))) {
-                    state.retire();
-                    self.awaken();
-                }
-                if !state.places().any(|bp| is_there(&bp)) {
-                    return Ok(());
-                }
-            }
-            self.catch_up();
-            self.prime().await;
             let txg = self.store.open_txg();
             self.store.wait_synced(txg).await?;
             self.clean(txg);

@@ -54,6 +54,8 @@ pub struct Batch {
     counts: Counts,
     /// When the first of its records came, if it has any.
     first_came: Option<Duration>,
+    /// A block is written though there may be no record for it.
+    needs_block: bool,
 }
 
 /// A block ready to be written.
@@ -138,7 +140,24 @@ impl Batch {
         let (expected, avoid) = (state.sizes.expected(), state.avoid.clone());
         let (unloggable, counts, named) = (Vec::new(), Counts::default(), std::mem::take(&mut state.named));
         let first_came = records.first().map(|record| record.since);
-        Self { chain: id, tail, lr_seq, expected, avoid, records, unloggable, named, counts, first_came }
+        Self {
+            chain: id,
+            tail,
+            lr_seq,
+            expected,
+            avoid,
+            records,
+            unloggable,
+            named,
+            counts,
+            first_came,
+            needs_block: false,
+        }
+    }
+
+    /// The same with a block in any case.
+    pub fn with_a_block(self) -> Self {
+        Self { needs_block: true, ..self }
     }
 
     /// When the first of its records was asked for.
@@ -181,7 +200,7 @@ impl Batch {
         let shapes: Vec<Shape> =
             self.records.iter().zip(&encoded).map(|(r, e)| r.shape(e.as_deref())).collect();
         let mut plans = plan::plan(&shapes, self.tail.psize().get() - ZIL_CHAIN_BYTES as u64);
-        if self.records.is_empty() {
+        if self.records.is_empty() && !self.needs_block {
             plans.clear();
         }
         let allocated = self.allocate(store, &mut plans).await;

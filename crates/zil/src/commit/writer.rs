@@ -197,8 +197,18 @@ impl Core {
     }
 
     /// Puts what waits into blocks and sends them off.
-    pub(crate) fn assembler(self: &Arc<Self>, state: &mut State) -> impl Future<Output = ()> + Send + use<> {
+    fn assembler(self: &Arc<Self>, state: &mut State) -> impl Future<Output = ()> + Send + use<> {
         let batch = Batch::take(state);
+        self.assemble(batch)
+    }
+
+    /// The same, and a block without records if nothing waits: the chain's tail gets another place.
+    pub(crate) fn hopper(self: &Arc<Self>, state: &mut State) -> impl Future<Output = ()> + Send + use<> {
+        let batch = Batch::take(state).with_a_block();
+        self.assemble(batch)
+    }
+
+    fn assemble(self: &Arc<Self>, batch: Batch) -> impl Future<Output = ()> + Send + use<> {
         let (core, store) = (Arc::downgrade(self), Arc::clone(&self.store));
         let shelf = Arc::clone(&self.shelf);
         let begun = self.env.now();

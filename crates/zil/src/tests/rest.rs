@@ -5,6 +5,7 @@ use std::sync::Arc;
 use units::VdevId;
 
 use super::world::World;
+use crate::Leaving;
 
 /// A log that was used, and then left alone until it came to rest.
 fn at_rest() -> World {
@@ -80,7 +81,7 @@ fn a_log_at_rest_is_closed_and_leaves_a_vdev() {
         let log = Arc::clone(&world.log);
         let left = world.tasks.spawn(async move {
             if evacuates {
-                log.handle().evacuate(VdevId::new(0)).await.expect("txgs go on");
+                log.handle().evacuate(VdevId::new(0), Leaving::AfterItsTail).await.expect("txgs go on");
             } else {
                 log.close().await.expect("txgs go on");
             }

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use units::VdevId;
-
 use super::world::World;
 
 #[test]
@@ -94,24 +92,4 @@ fn closing_leaves_no_block_and_an_empty_header() {
     world.tasks.run();
     assert!(world.tasks.is_done(late), "a commit after the end goes through its txg");
     assert!(world.store.owned().is_empty());
-}
-
-#[test]
-fn evacuating_a_vdev_moves_the_chain_away() {
-    let mut world = World::primed(&[600, 64]);
-    world.inner().automatic = true;
-    world.name(1);
-    world.commit(None);
-    world.tasks.run();
-    let log = world.log.handle();
-    let moved = world.tasks.spawn(async move { log.evacuate(VdevId::new(0)).await.expect("txgs go on") });
-    world.tasks.run();
-    assert!(world.tasks.is_done(moved));
-    assert!(world.store.owned().iter().all(|(vdev, _)| *vdev == VdevId::new(1)));
-    world.name(2);
-    world.commit(None);
-    world.tasks.run();
-    assert!(world.is_promised(2));
-    world.check_promises();
-    world.check_space();
 }

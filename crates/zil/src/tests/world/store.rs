@@ -182,6 +182,11 @@ impl Inner {
         self.ops[&id].kind.clone()
     }
 
+    /// A vdev has so many slots from now on.
+    pub fn grow(&mut self, vdev: VdevId, slots: u64) {
+        self.vdevs[vdev.get() as usize] = slots;
+    }
+
     pub fn ops_begun(&self) -> u64 {
         self.ops_begun
     }
