@@ -14,6 +14,7 @@ mod labelclear;
 mod list;
 mod pools;
 mod presence;
+mod remove;
 mod repeat;
 mod scrub;
 mod set;
@@ -41,6 +42,7 @@ pub const PROGRAM: Program = Program {
         labelclear::COMMAND,
         checkpoint::COMMAND,
         add::COMMAND,
+        remove::COMMAND,
         list::COMMAND,
         iostat::COMMAND,
         status::COMMAND,

@@ -131,6 +131,16 @@ calls! {
         dry_run: bool,
     }
 
+    /// Takes a log, cache or spare device out of a pool.
+    change PoolRemove at "/v1/pool/remove" of pool to "remove" name gives () {
+        /// Pool.
+        pool: String,
+        /// Guid of the device, or of the mirror.
+        vdev: u64,
+        /// What it was called.
+        name: String,
+    }
+
     /// Destroys a pool.
     change PoolDestroy at "/v1/pool/destroy" to "destroy" pool gives () {
         /// Pool.

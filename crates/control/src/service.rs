@@ -5,7 +5,7 @@ use crate::{
     DatasetList, DatasetRename, DatasetSet, DeviceState, Failure, ImportCandidate, ImportScan, Imported,
     LabelClear, Mount, MountInfo, Mounts, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear, PoolCreate,
     PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolList, PoolMissing, PoolNote,
-    PoolOffline, PoolOnline, PoolReopen, PoolScrub, PoolSet, PoolSync, PoolUpgrade, Unmount,
+    PoolOffline, PoolOnline, PoolRemove, PoolReopen, PoolScrub, PoolSet, PoolSync, PoolUpgrade, Unmount,
 };
 use std::future::Future;
 
@@ -62,6 +62,8 @@ service! {
     pool_attach(PoolAttach) -> ();
     /// Lets go of a device.
     pool_detach(PoolDetach) -> ();
+    /// Takes a device out of a pool.
+    pool_remove(PoolRemove) -> ();
     /// Destroys a pool.
     pool_destroy(PoolDestroy) -> ();
     /// Takes a device out of use.

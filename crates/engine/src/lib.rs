@@ -47,6 +47,7 @@ mod presence;
 mod probe;
 pub mod props;
 pub mod refusal;
+mod remove;
 mod rename;
 mod repair;
 mod replay;

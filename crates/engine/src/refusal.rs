@@ -64,6 +64,7 @@ fn pool_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::Suspended { .. } => (K::Unavailable, SUSPENDED.into()),
         PoolError::Busy { .. } => (K::Busy, "dataset is busy".into()),
         PoolError::Scrub(refusal) => (K::Busy, scrub_reason(*refusal).to_owned()),
+        PoolError::Removal(_) => (K::Busy, whole()),
         PoolError::Checkpoint(_) => (K::Busy, error.to_string()),
         PoolError::Device(_) => (K::Invalid, error.to_string()),
         PoolError::NeedsFeature { .. } => (K::Unsupported, error.to_string()),

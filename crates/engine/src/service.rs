@@ -132,6 +132,10 @@ impl Service for Engine {
         self.change("reopen", call, async |holder, call| holder.reopen(call).await).await
     }
 
+    async fn pool_remove(&self, call: PoolRemove) -> Done {
+        self.change("remove", call, async |holder, call| holder.remove(call).await).await
+    }
+
     async fn pool_destroy(&self, call: PoolDestroy) -> Done {
         self.close(call.pool, PoolState::Destroyed, call.force, call.said).await
     }

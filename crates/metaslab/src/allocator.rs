@@ -105,6 +105,20 @@ impl Allocator {
         Ok(())
     }
 
+    /// Forgets a vdev that nothing in the pool refers to any more, whatever its maps say is allocated there: blocks of
+    /// logs that were given up at an import.
+    ///
+    /// # Errors
+    /// If there is none, or a change of it is not written.
+    pub fn forget_vdev(&mut self, id: VdevId) -> Result<(), VdevConfigError> {
+        let vdev = self.vdevs.get(&id).ok_or(VdevConfigError::NoSuchVdev(id))?;
+        vdev.check_written()?;
+        let class = vdev.config().class;
+        self.vdevs.remove(&id);
+        self.rotor_mut(class).remove(id);
+        Ok(())
+    }
+
     /// Whether new blocks may be put on a vdev: not on one that is failing, or to be removed.
     /// Unknown vdevs are ignored.
     pub fn set_allocating(&mut self, id: VdevId, allocating: bool) {
@@ -407,6 +421,11 @@ impl Allocator {
     #[must_use]
     pub fn vdevs(&self, class: Class) -> &[VdevId] {
         self.rotor(class).vdevs()
+    }
+
+    /// The vdevs of a class that new blocks may be put on, in order.
+    pub fn takers(&self, class: Class) -> impl Iterator<Item = VdevId> {
+        self.in_class(class).filter(|vdev| vdev.allocating).map(|vdev| vdev.config().id)
     }
 
     /// A vdev's metaslabs, in order; none if there is no such vdev.

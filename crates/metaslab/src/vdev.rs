@@ -167,6 +167,13 @@ impl Vdev {
         Err(VdevConfigError::InUse { vdev: self.config.id, allocated })
     }
 
+    /// Whether its maps say all that was done to it.
+    pub(crate) fn check_written(&self) -> Result<(), VdevConfigError> {
+        let is_written = self.metaslabs.iter().all(|metaslab| !metaslab.has_pending());
+        let (vdev, allocated) = (self.config.id, self.figures.allocated);
+        if is_written { Ok(()) } else { Err(VdevConfigError::InUse { vdev, allocated }) }
+    }
+
     /// Applies space map entries to a metaslab that has not been used yet.
     pub(crate) fn load(
         &mut self,

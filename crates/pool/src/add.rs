@@ -8,7 +8,8 @@
 //! writes the configuration that has them, and then labels and uberblock: after a crash the pool has all of them or none.
 //!
 //! Until that txg is stable no block goes to them. A log block there could be promised to a client before anybody could
-//! find the vdev after a crash.
+//! find the vdev after a crash. Then the chains of all logs move to a log vdev at once, also those that nobody commits to
+//! (test: `chains_move_to_a_log_that_is_added_within_a_second`).
 //!
 //! Invariants
 //! - A pool is as it was when an add fails (test: `an_add_that_fails_leaves_the_pool_as_it_was`).
@@ -59,13 +60,23 @@ impl Pool {
         for top in &tops {
             init_labels(&self.vdevs, top, &label).await?;
         }
-        self.in_sync(move |pool, tx| async move { pool.join_vdevs(&tx, &tops).await }).await
+        let has_logs = tops.iter().any(|top| top.is_log());
+        self.in_sync(move |pool, tx| async move { pool.join_vdevs(&tx, &tops).await }).await?;
+        if has_logs {
+            self.move_logs_on().await;
+        }
+        Ok(())
     }
 
     /// The txg is stable in which vdevs joined: blocks may go there.
     pub(crate) fn use_joined(&self) {
         let joined = std::mem::take(&mut *self.joined.lock());
-        joined.into_iter().for_each(|id| self.zio.use_vdev(id));
+        for &id in &joined {
+            // What was known of a vdev that had the number before is not true of this one.
+            self.log_store.forget_home(id);
+            self.zio.use_vdev(id);
+        }
+        self.trust_with_logs(&joined.into_iter().collect());
     }
 
     async fn join_vdevs(self: &Arc<Self>, tx: &Tx, tops: &[Arc<Top>]) -> Result<(), PoolError> {

@@ -62,9 +62,6 @@ pub enum DeviceRefusal {
     /// A hot spare stands in for it, which nobody makes a device of the pool.
     #[error("a hot spare stands in for it: detach the spare instead")]
     StoodInFor,
-    /// Logs that an import claimed are still to be replayed.
-    #[error("log device has unplayed intent logs")]
-    UnplayedLogs,
 }
 
 impl Pool {

@@ -5,18 +5,20 @@
 //!            ─ "l2cache" ─► packed list ─ "l2cache": [ {type, guid, path, …}, … ]
 //! ```
 //! They are in no vdev, and their labels name no pool, so that several pools may share a spare. A spare
-//! that is at work is a leaf of a vdev besides, with the same guid. Nothing here changes what is
-//! listed: a pool that OpenZFS made keeps its spares and caches, though no cache is used.
-//! (test: `a_pool_with_a_spare_at_work_is_worked_on`)
+//! that is at work is a leaf of a vdev besides, with the same guid. A pool that OpenZFS made keeps its spares and
+//! caches, though no cache is used (test: `a_pool_with_a_spare_at_work_is_worked_on`), until they are removed
+//! (test: `a_spare_is_removed_unless_it_is_at_work`).
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use dmu::Tx;
 use ondisk::config::{GUID, L2CACHE, PATH, SPARES, TYPE, WHOLE_DISK, vdev_type};
 use ondisk::{NvList, mos};
 use units::{Guid, ObjectId};
-use vdev::Candidate;
+use vdev::{Candidate, VdevError};
 
-use crate::{Pool, PoolError, config};
+use crate::{Pool, PoolError, RemovalRefusal, config};
 
 /// A device that is listed beside the vdevs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +73,45 @@ impl Pool {
         let Some(object) = object.filter(|&object| object != 0) else { return Ok(Vec::new()) };
         let listed = config::load_packed(&self.dsl, ObjectId::new(object)).await?;
         Ok(listed.get_nvlist_array(list).unwrap_or_default().to_vec())
+    }
+}
+
+impl Pool {
+    /// Strikes a spare or cache device off its list. Its label stays, which names no pool.
+    ///
+    /// # Errors
+    /// [`RemovalRefusal::InUse`] for a spare that is at work; [`VdevError::NoSuchLeaf`]; when it cannot be made stable.
+    pub async fn remove_auxiliary(self: &Arc<Self>, guid: Guid) -> Result<(), PoolError> {
+        self.check_writable()?;
+        self.check_no_checkpoint()?;
+        if self.vdevs.leaves().iter().any(|leaf| leaf.guid() == guid) {
+            return Err(RemovalRefusal::InUse.into());
+        }
+        self.in_sync(move |pool, tx| async move { pool.strike_auxiliary(&tx, guid).await }).await
+    }
+
+    async fn strike_auxiliary(&self, tx: &Tx, guid: Guid) -> Result<(), PoolError> {
+        let mut is_any = false;
+        for (object, list) in [(mos::directory::SPARES, SPARES), (mos::directory::L2CACHE, L2CACHE)] {
+            let listed = self.auxiliary_list(object, list).await?;
+            let is_meant = |entry: &NvList| entry.get_u64(GUID) == Some(guid.get());
+            if !listed.iter().any(is_meant) {
+                continue;
+            }
+            let mut kept = NvList::new();
+            kept.add_nvlist_array(list, listed.into_iter().filter(|entry| !is_meant(entry)).collect());
+            let object = self.dsl.directory_object(object).await?;
+            let dnode = self.dsl.mos().hold(object).await?;
+            config::store_packed(&dnode, tx, &kept).await?;
+            is_any = true;
+        }
+        if !is_any {
+            return Err(VdevError::NoSuchLeaf { guid }.into());
+        }
+        let mut auxiliaries = self.auxiliaries.lock();
+        auxiliaries.spares.retain(|spare| spare.guid != guid);
+        auxiliaries.caches.retain(|cache| cache.guid != guid);
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use ondisk::{NvList, ObjectType};
 use units::{Guid, ObjectId, Txg};
 use vdev::{Bias, Leaf, PoolConfig, PoolState, Top, VdevTree};
 
-use dmu::{DnodeSpec, Tx};
+use dmu::{Dnode, DnodeSpec, Tx};
 use dsl::Dsl;
 use dsl::features::{ALLOCATION_CLASSES, EMBEDDED_DATA, HOLE_BIRTH, LZ4_COMPRESS, VDEV_ZAPS_V2};
 use ondisk::mos::vdev_zap::ALLOCATION_BIAS;
@@ -118,7 +118,7 @@ impl Config {
 
 /// Stores the configuration in the meta-objset, in the object that the directory calls `config`.
 pub(crate) async fn store(dsl: &Dsl, tx: &Tx, config: &Config, vdevs: &VdevTree) -> Result<(), PoolError> {
-    let packed = config.at(tx.txg()).mos(vdevs).encode();
+    let packed = config.at(tx.txg()).mos(vdevs);
     let known = dsl.directory().lookup_u64(b"config").await?;
     let dnode = match known {
         Some(object) => dsl.mos().hold(ObjectId::new(object)).await?,
@@ -130,6 +130,12 @@ pub(crate) async fn store(dsl: &Dsl, tx: &Tx, config: &Config, vdevs: &VdevTree)
             dnode
         }
     };
+    store_packed(&dnode, tx, &packed).await
+}
+
+/// Writes a packed list to its object.
+pub(crate) async fn store_packed(dnode: &Dnode, tx: &Tx, list: &NvList) -> Result<(), PoolError> {
+    let packed = list.encode();
     dnode.write(tx, 0, &packed).await?;
     Ok(dnode.set_bonus(tx, ObjectType::PACKED_NVLIST_SIZE, &(packed.len() as u64).to_le_bytes())?)
 }
@@ -201,7 +207,13 @@ pub(crate) async fn make_vdev_zaps(dsl: &Dsl, tx: &Tx, vdevs: &VdevTree) -> Resu
 
 /// Takes away the object for the properties of a leaf that leaves the pool.
 pub(crate) async fn forget_leaf_zap(dsl: &Dsl, tx: &Tx, leaf: &Leaf) -> Result<(), PoolError> {
-    let object = leaf.config().leaf_zap;
+    forget_vdev_zap(dsl, tx, leaf.config().leaf_zap).await?;
+    leaf.set_config(|config| config.leaf_zap = 0);
+    Ok(())
+}
+
+/// Takes away the object for the properties of a vdev; of 0 there is none.
+pub(crate) async fn forget_vdev_zap(dsl: &Dsl, tx: &Tx, object: u64) -> Result<(), PoolError> {
     if object == 0 {
         return Ok(());
     }
@@ -209,9 +221,7 @@ pub(crate) async fn forget_leaf_zap(dsl: &Dsl, tx: &Tx, leaf: &Leaf) -> Result<(
         let map = Zap::hold(dsl.mos(), ObjectId::new(map)).await?;
         map.remove(tx, int_name(object).as_bytes()).await?;
     }
-    dsl.mos().free_object(tx, ObjectId::new(object)).await?;
-    leaf.set_config(|config| config.leaf_zap = 0);
-    Ok(())
+    Ok(dsl.mos().free_object(tx, ObjectId::new(object)).await?)
 }
 
 /// Notes in a new vdev's ZAP what it is for, and that the pool has such a vdev.

@@ -261,7 +261,7 @@ impl Pool {
     }
 
     /// Txgs attend to the log from now on, until it rests.
-    fn use_log(&self, open: &OpenDataset, log: LogHandle) {
+    pub(crate) fn use_log(&self, open: &OpenDataset, log: LogHandle) {
         open.use_log(log);
         self.log_store.attend(open.objset.id());
     }

@@ -154,6 +154,9 @@ pub enum PoolError {
     /// A scrub cannot be started, paused or stopped now.
     #[error(transparent)]
     Scrub(#[from] crate::ScrubRefusal),
+    /// A vdev cannot be removed.
+    #[error(transparent)]
+    Removal(#[from] crate::RemovalRefusal),
     /// A checkpoint is in the way, or is not there.
     #[error(transparent)]
     Checkpoint(#[from] crate::CheckpointRefusal),

@@ -75,18 +75,13 @@ impl Pool {
     }
 
     /// Has no intent log anything on a log vdev that ends with this leaf.
-    async fn leave_log(&self, leaf: &Arc<Leaf>) -> Result<(), PoolError> {
+    async fn leave_log(self: &Arc<Self>, leaf: &Arc<Leaf>) -> Result<(), PoolError> {
         let top = self.vdevs.top(leaf.vdev())?;
         if !top.is_log() || !leaf.is_usable() || self.vdevs.can_do_without(leaf) {
             return Ok(());
         }
-        if !self.with_claimed_logs().is_empty() {
-            return Err(DeviceRefusal::UnplayedLogs.into());
-        }
         for dataset in self.open_datasets() {
-            if let Some(log) = dataset.log() {
-                log.evacuate(top.id()).await?;
-            }
+            self.leave_with_log(&dataset, &top).await?;
         }
         Ok(())
     }

@@ -54,7 +54,7 @@ impl Zio {
         avoid.extend(self.vdevs.doubtful());
         let mut allocator = self.allocator.lock();
         let wish = Hint { prefer: hint.prefer, avoid: &avoid };
-        let has_logs = !allocator.vdevs(Class::Log).is_empty();
+        let has_logs = allocator.takers(Class::Log).next().is_some();
         if let Ok(dvas) = allocator.allocate(Class::Log, psize, 1, txg, wish) {
             return Ok(dvas);
         }

@@ -50,6 +50,11 @@ impl Zio {
         self.with_allocator(|allocator| allocator.set_allocating(id, true));
     }
 
+    /// From now on no block goes to a vdev.
+    pub fn rest_vdev(&self, id: VdevId) {
+        self.with_allocator(|allocator| allocator.set_allocating(id, false));
+    }
+
     /// What datasets are charged for all copies of a block, in bytes: without parity.
     #[must_use]
     pub fn charged_bytes(&self, bp: &Blkptr) -> u64 {

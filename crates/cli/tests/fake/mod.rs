@@ -293,6 +293,11 @@ impl Service for FakeService {
     async fn pool_reopen(&self, call: PoolReopen) -> Done {
         self.state().pool(&call.pool).map(|_| ())
     }
+    async fn pool_remove(&self, call: PoolRemove) -> Done {
+        let mut state = self.state();
+        state.pool(&call.pool)?.root.children.retain(|top| top.guid != call.vdev);
+        Ok(())
+    }
     async fn pool_destroy(&self, call: PoolDestroy) -> Done {
         self.state().close(&call.pool, true)
     }

@@ -115,6 +115,14 @@ impl OpenDataset {
         matches!(*self.state.lock(), State::Claimed(_))
     }
 
+    /// Where the log begins that was claimed and is not replayed yet.
+    pub fn claimed_header(&self) -> Option<ZilHeader> {
+        match &*self.state.lock() {
+            State::Claimed(log) => Some(log.header()),
+            State::Idle | State::Live(_) => None,
+        }
+    }
+
     /// Whether its log has something to replay.
     pub fn needs_replay(&self) -> bool {
         matches!(&*self.state.lock(), State::Claimed(log) if log.needs_replay())

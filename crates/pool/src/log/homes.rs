@@ -60,6 +60,13 @@ impl LogHomes {
         })
     }
 
+    /// Nothing is known of `vdev` any more: another takes its number.
+    pub fn forget(&self, vdev: VdevId) {
+        if let Some(home) = self.0.lock().get_mut(&vdev) {
+            *home = Home { under_way: home.under_way, ..Home::default() };
+        }
+    }
+
     /// A write or flush of `vdev` begins.
     pub fn begin(self: &Arc<Self>, vdev: VdevId, now: Duration) -> UnderWay {
         self.0.lock().entry(vdev).or_default().under_way += 1;

@@ -61,12 +61,25 @@ impl PoolLogStore {
     /// The log vdev that a block should go to, if there are several.
     fn best_home(&self, placement: &Placement) -> Option<VdevId> {
         self.zio.with_allocator(|allocator| {
-            let logs = allocator.vdevs(Class::Log);
-            self.logs.store(logs.len(), Relaxed);
-            let usable = logs.iter().copied().filter(|vdev| !placement.avoid.contains(vdev));
+            let count = allocator.takers(Class::Log).count();
+            self.logs.store(count, Relaxed);
+            let usable = allocator.takers(Class::Log).filter(|vdev| !placement.avoid.contains(vdev));
             let choose = || self.homes.choose(usable, &placement.planned, self.env.now());
-            (logs.len() > 1).then(choose).flatten()
+            (count > 1).then(choose).flatten()
         })
+    }
+
+    /// Log vdevs that blocks may go to and that are well.
+    pub fn good_homes(&self) -> BTreeSet<VdevId> {
+        let vdevs = self.zio.vdevs();
+        let (unusable, doubtful) = (vdevs.unusable(), vdevs.doubtful());
+        let is_well = |vdev: &VdevId| !unusable.contains(vdev) && !doubtful.contains(vdev);
+        self.zio.with_allocator(|allocator| allocator.takers(Class::Log).filter(is_well).collect())
+    }
+
+    /// Another vdev has this number from now on.
+    pub fn forget_home(&self, vdev: VdevId) {
+        self.homes.forget(vdev);
     }
 
     /// Notes that a vdev has something to do from now on, where that matters.
@@ -271,10 +284,7 @@ impl LogStore for PoolLogStore {
     }
 
     fn has_log_devices(&self) -> bool {
-        let vdevs = self.zio.vdevs();
-        let (unusable, doubtful) = (vdevs.unusable(), vdevs.doubtful());
-        let is_well = |vdev: &VdevId| !unusable.contains(vdev) && !doubtful.contains(vdev);
-        self.zio.with_allocator(|allocator| allocator.vdevs(Class::Log).iter().any(is_well))
+        !self.good_homes().is_empty()
     }
 
     fn reopened(&self) -> u64 {

@@ -110,6 +110,24 @@ impl SpaceMaps {
         self.vdevs.lock().insert(top.id(), maps);
     }
 
+    /// Takes away all maps of a vdev on which nothing is allocated any more, and what logs have to say of it. The txg is
+    /// to leave nothing in older logs ([`Self::flush_all_next`]): their entries name a number that another vdev may get.
+    pub async fn forget(&self, dsl: &Dsl, tx: &Tx, vdev: VdevId) -> Result<(), PoolError> {
+        let mut logs = self.logs.lock().await;
+        let maps = self.vdevs.lock().remove(&vdev).expect("a vdev that allocates has its maps");
+        logs.forget(vdev);
+        for &object in maps.objects.values() {
+            object::remove(dsl, tx, object).await?;
+        }
+        if let Some(kept) = maps.kept {
+            object::remove(dsl, tx, kept.object()).await?;
+        }
+        for array in maps.unflushed.iter().chain([&maps.array]) {
+            dsl.mos().free_object(tx, array.object()).await?;
+        }
+        Ok(())
+    }
+
     /// Takes note that a vdev has more metaslabs.
     pub fn grow(&self, top: &Top) {
         let config = top.config();

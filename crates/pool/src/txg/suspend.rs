@@ -147,7 +147,7 @@ impl Pool {
     }
 
     /// Logs may use these vdevs again, as far as they can be used.
-    fn trust_with_logs(&self, vdevs: &BTreeSet<VdevId>) {
+    pub(crate) fn trust_with_logs(&self, vdevs: &BTreeSet<VdevId>) {
         let doubtful = self.vdevs.doubtful();
         for dataset in self.open_datasets() {
             vdevs.difference(&doubtful).for_each(|vdev| dataset.trust_with_log(*vdev));

@@ -4,6 +4,7 @@
 mod checkpoint;
 mod contents;
 mod nested;
+mod removal;
 mod world;
 
 use std::collections::BTreeMap;

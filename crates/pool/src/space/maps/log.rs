@@ -30,7 +30,7 @@ use dsl::features::LOG_SPACEMAP;
 use metaslab::{Changes, Unflushed};
 use ondisk::ObjectType;
 use ondisk::mos::directory::LOG_SPACEMAP_ZAP;
-use units::{Ashift, ObjectId, Txg};
+use units::{Ashift, ObjectId, Txg, VdevId};
 
 use super::object::{self, Region};
 use super::{At, Place, SpaceMaps};
@@ -76,6 +76,12 @@ impl Logs {
         }
         self.order.insert((since, place));
         self.metaslabs.entry(place).or_default().since = since;
+    }
+
+    /// Forgets the metaslabs of a vdev that is removed.
+    pub fn forget(&mut self, vdev: VdevId) {
+        self.metaslabs.retain(|place, _| place.0 != vdev);
+        self.order.retain(|(_, place)| place.0 != vdev);
     }
 
     /// Reads all logs; every metaslab is tracked already.
