@@ -4,7 +4,7 @@ use crate::program::Program;
 
 /// Commands of OpenZFS's `zpool` that there are not yet.
 const OF_ZPOOL: &[&str] =
-    &["ddtprune", "events", "initialize", "prefetch", "reguid", "remove", "resilver", "split", "trim"];
+    &["ddtprune", "events", "initialize", "prefetch", "reguid", "resilver", "split", "trim"];
 /// Commands of OpenZFS's `zfs` that there are not yet.
 const OF_ZFS: &[&str] = &[
     "allow",

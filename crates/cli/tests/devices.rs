@@ -309,3 +309,70 @@ fn devices_are_taken_out_and_brought_back_as_openzfs_says() {
         std::fs::rename(place.path("run/away"), place.path(gone)).expect("moved back");
     }
 }
+
+/// Waits until the rows are so.
+fn becomes(place: &Place, want: &[&str]) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while shape(place) != want {
+        assert!(std::time::Instant::now() < deadline, "{:?} is not yet {want:?}", shape(place));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+/// The spares that `zpool status` lists.
+fn spares(place: &Place) -> Vec<String> {
+    let told = place.ok("zpool status tank");
+    let rows =
+        told.lines().skip_while(|line| *line != "\tspares").skip(1).take_while(|line| !line.is_empty());
+    rows.map(|row| row.split_whitespace().take(2).collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[test]
+fn hot_spares_stand_in_and_are_given_back_or_kept() {
+    let place = with_pool("mirror W/d1 W/d2 log W/l1 spare W/d3 W/d4");
+    assert_eq!(spares(&place), ["W/d3 AVAIL", "W/d4 AVAIL"]);
+    refused(
+        &place,
+        &[
+            (
+                "zpool replace tank W/l1 W/d3",
+                255,
+                "cannot replace W/l1 with W/d3: cannot replace a log with a spare\n",
+            ),
+            ("zpool detach tank W/d3", 255, "cannot detach W/d3: device is reserved as a hot spare\n"),
+        ],
+    );
+    place.ok("zpool replace tank W/d1 W/d3");
+    place.ok("zpool wait -t resilver tank");
+    let at_work = ["mirror-0 ONLINE", "spare-0 ONLINE", "W/d1 ONLINE", "W/d3 ONLINE", "W/d2 ONLINE"];
+    assert_eq!(shape(&place)[..5], at_work);
+    assert_eq!(spares(&place), ["W/d3 INUSE", "W/d4 AVAIL"]);
+    let said = judged(&place);
+    assert!(said.contains("type: 'spare'") && said.contains("is_spare: 1"), "{said}");
+    place.ok("zpool import -N -d W/ tank");
+    // The spare goes back.
+    place.ok("zpool detach tank W/d3");
+    assert_eq!(spares(&place), ["W/d3 AVAIL", "W/d4 AVAIL"]);
+    // The device goes, and the spare stays for good.
+    place.ok("zpool replace tank W/d1 W/d3");
+    place.ok("zpool wait -t resilver tank");
+    place.ok("zpool detach tank W/d1");
+    assert_eq!(shape(&place)[..3], ["mirror-0 ONLINE", "W/d3 ONLINE", "W/d2 ONLINE"]);
+    assert_eq!(spares(&place), ["W/d4 AVAIL"]);
+    let said = judged(&place);
+    assert!(!said.contains("spare"), "{said}");
+    place.ok("zpool import -N -d W/ tank");
+    // Pools share spares; the one that needs it first has it.
+    place.ok("zpool create -m none other W/l2 spare W/d4");
+    place.ok("zpool destroy other");
+    // A device that fails is stood in for by itself, and the spare goes when it is back and whole.
+    place.ok("zpool offline -f tank W/d2");
+    let stands_in = ["mirror-0 DEGRADED", "W/d3 ONLINE", "spare-1 DEGRADED", "W/d2 FAULTED", "W/d4 ONLINE"];
+    becomes(&place, &[&stands_in[..], &["logs", "W/l1 ONLINE", "spares", "W/d4 INUSE"]].concat());
+    place.ok("zpool wait -t resilver tank");
+    place.ok("zpool online tank W/d2");
+    let whole =
+        ["mirror-0 ONLINE", "W/d3 ONLINE", "W/d2 ONLINE", "logs", "W/l1 ONLINE", "spares", "W/d4 AVAIL"];
+    becomes(&place, &whole);
+    judged(&place);
+}

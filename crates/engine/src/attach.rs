@@ -29,24 +29,25 @@ impl Holder {
     pub(super) async fn attach(&self, call: PoolAttach) -> Result<(), Failure> {
         let _taking = self.taking.lock().await;
         let held = self.pool(&call.pool)?;
-        self.check_new(&call, &held).await?;
         let refuse = |reason: &str| refuse_attach(&call, reason);
+        let spare = self.spare_of(&held, Path::new(&call.path)).filter(|_| call.replace);
+        if spare.is_none() {
+            self.check_new(&call, &held).await?;
+        }
         let settings = Settings::read(&call.props, Occasion::Creation, &|reason| refuse(reason))?;
         let target = target(&held, call.vdev).map_err(refuse)?;
         check_target(&held, target, &call).map_err(refuse)?;
-        if self.is_spare_of(&held, Path::new(&call.path)) {
-            let is_log = held.pool.vdevs().leaf(target).and_then(|leaf| held.pool.vdevs().top(leaf.vdev()));
-            return Err(refuse(match is_log.is_ok_and(|top| top.is_log()) {
-                true => "cannot replace a log with a spare",
-                false => "putting a hot spare to work is not supported yet",
-            }));
+        let top = held.pool.vdevs().leaf(target).and_then(|leaf| held.pool.vdevs().top(leaf.vdev()));
+        if spare.is_some() && top.is_ok_and(|top| top.is_log()) {
+            return Err(refuse("cannot replace a log with a spare"));
         }
         let kept = held.pool.ashift().await.map_err(|e| refuse(&refusal::reason(&e)))?;
         let path = PathBuf::from(&call.path);
         let new = NewLeaf { path, ashift: settings.ashift.or(kept), ..NewLeaf::default() };
-        let put: BoxFuture<'_, Result<(), PoolError>> = match call.replace {
-            false => Box::pin(held.pool.attach(target, &new)),
-            true => Box::pin(held.pool.replace(target, &new)),
+        let put: BoxFuture<'_, Result<(), PoolError>> = match (call.replace, spare) {
+            (false, _) => Box::pin(held.pool.attach(target, &new)),
+            (true, None) => Box::pin(held.pool.replace(target, &new)),
+            (true, Some(spare)) => Box::pin(held.pool.stand_in(target, spare)),
         };
         put.await.map_err(|error| refuse(&reason(&error, &call)))?;
         tracing::info!(pool = call.pool, new = call.path, replace = call.replace, "attached");
@@ -83,11 +84,11 @@ impl Holder {
         admit::check_in_use(&specs, &facts, allow)
     }
 
-    /// Whether a device is on the pool's list of spares.
-    fn is_spare_of(&self, held: &Held, path: &Path) -> bool {
-        let identity = self.machine.identity(path);
-        let is_it = |spare: &pool::Auxiliary| self.machine.identity(&spare.path) == identity;
-        identity.is_some() && held.pool.spares().iter().any(is_it)
+    /// The guid of a device that is on the pool's list of spares.
+    fn spare_of(&self, held: &Held, path: &Path) -> Option<Guid> {
+        let identity = self.machine.identity(path)?;
+        let is_it = |spare: &pool::Auxiliary| self.machine.identity(&spare.path) == Some(identity);
+        held.pool.spares().into_iter().find(is_it).map(|spare| spare.guid)
     }
 
     /// A new disk may be where the one was that it replaces: then its labels tell whether it is the pool's.

@@ -8,7 +8,7 @@ use crate::spec::{Layout, VdevSpec};
 use crate::{Holder, choice, refusal, support};
 use control::{DatasetKind, Failure, FailureKind, PoolAdd, PoolCreate, PoolInfo, VdevClass};
 use dsl::PropValue;
-use pool::{Pool, PoolSpec};
+use pool::{Pool, PoolError, PoolSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use units::Ashift;
@@ -69,7 +69,7 @@ impl Holder {
             .map_err(|reason| cannot(&reason))?;
         let spec = PoolSpec {
             name: name.to_owned(),
-            vdevs: call.vdevs.iter().map(|v| new_vdev(v, settings.ashift)).collect(),
+            vdevs: call.vdevs.iter().filter(is_vdev).map(|v| new_vdev(v, settings.ashift)).collect(),
             root_props,
             comment: settings.comment.clone(),
             // What may be taken was decided above, from the same labels.
@@ -77,11 +77,13 @@ impl Holder {
         };
         let made = Pool::create_with(Arc::clone(&self.env), spec, &features, self.tuning()).await;
         let pool = made.map_err(|e| refusal::pool("create", name, &e))?;
+        let spared = add_spares(&pool, &call.vdevs).await;
         drop(taking);
         let altroot = call.altroot.clone().or(settings.altroot.clone());
         let cache_file = settings.cache_file_under(altroot.as_deref());
         let held = self.take_in(Held::new(pool, altroot, cache_file, self.env.random_u64()));
         tracing::info!(pool = name, "created");
+        spared.map_err(|e| refusal::pool("add spares to", name, &e))?;
         settings.keep(&held).await?;
         self.mount_automatic(&held).await
     }
@@ -108,8 +110,12 @@ impl Holder {
         check_ashift(&call, ashift, &now)?;
         admit::check_devices(Purpose::Add, name, &call.vdevs, &facts)?;
         admit::check_supported(&call.vdevs)?;
-        let vdevs = call.vdevs.iter().map(|v| new_vdev(v, ashift)).collect();
-        held.pool.add(vdevs, true).await.map_err(|e| refusal::pool("add to", name, &e))?;
+        let cannot = |error| refusal::pool("add to", name, &error);
+        let vdevs: Vec<_> = call.vdevs.iter().filter(is_vdev).map(|v| new_vdev(v, ashift)).collect();
+        if !vdevs.is_empty() {
+            held.pool.add(vdevs, true).await.map_err(cannot)?;
+        }
+        add_spares(&held.pool, &call.vdevs).await.map_err(cannot)?;
         tracing::info!(pool = name, "vdevs added");
         self.remember();
         Ok(())
@@ -130,6 +136,17 @@ impl Holder {
         let line = format!("mountpoint '{path}' exists and is not empty");
         Err(Failure::new(FailureKind::Busy, line).and("use '-m' option to provide a different default"))
     }
+}
+
+/// What becomes a top-level vdev.
+fn is_vdev(spec: &&VdevSpec) -> bool {
+    !matches!(spec.class, VdevClass::Spare | VdevClass::Cache)
+}
+
+async fn add_spares(pool: &Arc<Pool>, specs: &[VdevSpec]) -> Result<(), PoolError> {
+    let spares = specs.iter().filter(|spec| spec.class == VdevClass::Spare);
+    let paths: Vec<_> = spares.flat_map(|spec| &spec.devices).map(PathBuf::from).collect();
+    if paths.is_empty() { Ok(()) } else { pool.add_spares(&paths).await }
 }
 
 /// Vdevs of another sector size than those there are have to be asked for.

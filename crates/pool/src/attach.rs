@@ -59,9 +59,6 @@ pub enum DeviceRefusal {
     /// A hot spare stands in for it, or it does for another.
     #[error("already in replacing/spare config; wait for completion or use 'zpool detach'")]
     SpareAtWork,
-    /// A hot spare stands in for it, which nobody makes a device of the pool.
-    #[error("a hot spare stands in for it: detach the spare instead")]
-    StoodInFor,
 }
 
 impl Pool {
@@ -84,7 +81,12 @@ impl Pool {
         self.put_in(old, new, NodeKind::Replacing).await
     }
 
-    async fn put_in(self: &Arc<Self>, beside: Guid, new: &NewLeaf, kind: NodeKind) -> Result<(), PoolError> {
+    pub(crate) async fn put_in(
+        self: &Arc<Self>,
+        beside: Guid,
+        new: &NewLeaf,
+        kind: NodeKind,
+    ) -> Result<(), PoolError> {
         self.check_writable()?;
         self.check_no_checkpoint()?;
         let _alone = self.adding.lock().await;
@@ -113,6 +115,9 @@ impl Pool {
         match (kind, standing.parent) {
             (NodeKind::Mirror, None | Some(NodeKind::Mirror)) => Ok(standing),
             (NodeKind::Mirror, Some(_)) => Err(DeviceRefusal::NoMirror.into()),
+            (NodeKind::Spare, Some(NodeKind::Replacing)) => Err(DeviceRefusal::SpareAtWork.into()),
+            // A new device takes the place of one that a spare stands in for; the spare goes when it is whole.
+            (NodeKind::Replacing, Some(NodeKind::Spare)) if !standing.leaf.config().is_spare => Ok(standing),
             (_, Some(NodeKind::Spare)) => Err(DeviceRefusal::SpareAtWork.into()),
             _ => Ok(standing),
         }
@@ -134,7 +139,8 @@ impl Pool {
         // From here on it is whole or never stable: the leaf is written to.
         tx.note_change();
         make_way(&old, &new.path());
-        new.set_config(|config| config.resilver_txg = tx.txg().get());
+        let is_stood_in_for = self.standing_for(beside, kind)?.parent == Some(NodeKind::Spare);
+        new.set_config(|config| (config.resilver_txg, config.unspare) = (tx.txg().get(), is_stood_in_for));
         self.vdevs.put_beside(beside, new, kind, || self.gate.open_txg())?;
         config::make_vdev_zaps(&self.dsl, tx, &self.vdevs).await?;
         self.note_event(tx, "vdev attach", None, &attached(kind, &new.path(), &old.path())).await?;

@@ -5,7 +5,7 @@
 //!            ─ "l2cache" ─► packed list ─ "l2cache": [ {type, guid, path, …}, … ]
 //! ```
 //! They are in no vdev, and their labels name no pool, so that several pools may share a spare. A spare
-//! that is at work is a leaf of a vdev besides, with the same guid. A pool that OpenZFS made keeps its spares and
+//! that is at work is a leaf of a vdev besides, with the same guid ([`crate::spares`]). A pool that OpenZFS made keeps its spares and
 //! caches, though no cache is used (test: `a_pool_with_a_spare_at_work_is_worked_on`), until they are removed
 //! (test: `a_spare_is_removed_unless_it_is_at_work`).
 
@@ -38,7 +38,7 @@ pub struct Auxiliary {
 /// Both lists of a pool.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Auxiliaries {
-    spares: Vec<Auxiliary>,
+    pub(crate) spares: Vec<Auxiliary>,
     caches: Vec<Auxiliary>,
 }
 
@@ -68,7 +68,7 @@ impl Pool {
         *self.auxiliaries.lock() = Auxiliaries { spares, caches };
     }
 
-    async fn auxiliary_list(&self, object: &str, list: &str) -> Result<Vec<NvList>, PoolError> {
+    pub(crate) async fn auxiliary_list(&self, object: &str, list: &str) -> Result<Vec<NvList>, PoolError> {
         let object = self.dsl.directory().lookup_u64(object.as_bytes()).await?;
         let Some(object) = object.filter(|&object| object != 0) else { return Ok(Vec::new()) };
         let listed = config::load_packed(&self.dsl, ObjectId::new(object)).await?;
@@ -90,7 +90,7 @@ impl Pool {
         self.in_sync(move |pool, tx| async move { pool.strike_auxiliary(&tx, guid).await }).await
     }
 
-    async fn strike_auxiliary(&self, tx: &Tx, guid: Guid) -> Result<(), PoolError> {
+    pub(crate) async fn strike_auxiliary(&self, tx: &Tx, guid: Guid) -> Result<(), PoolError> {
         let mut is_any = false;
         for (object, list) in [(mos::directory::SPARES, SPARES), (mos::directory::L2CACHE, L2CACHE)] {
             let listed = self.auxiliary_list(object, list).await?;

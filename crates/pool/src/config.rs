@@ -16,7 +16,7 @@ use crate::{Pool, PoolError};
 /// Version of a pool with feature flags.
 pub(crate) const POOL_VERSION: u64 = 5000;
 /// Data block of the object that holds the configuration.
-const CONFIG_BLOCK_BYTES: u32 = 16 << 10;
+pub(crate) const CONFIG_BLOCK_BYTES: u32 = 16 << 10;
 
 /// Who runs this program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -44,10 +44,12 @@ impl Pool {
             if !standing.is_a_copy() {
                 return Err(DeviceRefusal::NoCopy.into());
             }
-            if standing.parent == Some(NodeKind::Spare) && !standing.leaf.config().is_spare {
-                return Err(DeviceRefusal::StoodInFor.into());
-            }
             pool.take_out(&tx, leaf).await?;
+            if standing.parent == Some(NodeKind::Spare) && !standing.leaf.config().is_spare {
+                for spare in standing.siblings().filter(|spare| spare.config().is_spare) {
+                    pool.keep_spare(&tx, spare).await?;
+                }
+            }
             if standing.parent == Some(NodeKind::Replacing) {
                 come_back(&standing);
             }

@@ -30,6 +30,7 @@ mod remove;
 mod scan;
 mod shared;
 mod space;
+mod spares;
 mod txg;
 
 pub use attach::DeviceRefusal;

@@ -138,6 +138,8 @@ pub struct Pool {
     pub(crate) detached: Mutex<Vec<Arc<Leaf>>>,
     /// Hot spares and cache devices.
     pub(crate) auxiliaries: Mutex<Auxiliaries>,
+    /// A hot spare is being put to work.
+    pub(crate) standing_in: AtomicBool,
     stopping: AtomicBool,
     /// No txg turns any more.
     has_stopped: AtomicBool,
@@ -216,6 +218,7 @@ impl Pool {
             joined: Mutex::default(),
             detached: Mutex::default(),
             auxiliaries: Mutex::default(),
+            standing_in: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             has_stopped: AtomicBool::new(parts.read_only),
             stopped: Event::new(),
@@ -401,6 +404,7 @@ impl Pool {
                 self.gate.fail(txg);
                 break;
             }
+            self.replace_failed();
         }
     }
 

@@ -102,6 +102,7 @@ impl Pool {
 
     async fn open_again(self: &Arc<Self>, leaf: &Arc<Leaf>) -> Result<(), PoolError> {
         leaf.set_away_for_now(false);
+        self.call_back(leaf);
         {
             let _one_at_a_time = self.reopening.lock().await;
             if let Err(error) = self.vdevs.reopen(leaf.guid(), None, || self.gate.open_txg()).await {

@@ -62,6 +62,8 @@ pub struct LeafConfig {
     pub is_spare: bool,
     /// A device for which a hot spare does its work, and that takes it back once it is resilvered.
     pub unspare: bool,
+    /// No hot spare could stand in for it when it failed. Nothing on disk says so.
+    pub no_spare_found: bool,
     /// That it is out of use is not kept: the next import opens it.
     pub away_for_now: bool,
     /// The txg up to which a resilver that was begun brings it; 0 for none. OpenZFS knows by it what to

@@ -63,7 +63,7 @@ pub use node::{Group, GroupConfig, Node, NodeKind};
 pub use open::OpenSpec;
 pub use scan::{Candidate, FoundLeaf, LabelUse, candidates, label_use, scan};
 pub use size::{DEVICE_MIN_BYTES, leaf_ashift, leaf_asize, leaf_psize, metaslab_shift};
-pub use spec::{NewLeaf, NewVdev};
+pub use spec::{NewLeaf, NewSpare, NewVdev, make_spare};
 pub use standing::Standing;
 pub use state::{VdevAux, VdevState};
 pub use stats::{IoKind, IoTotals, StatsSnapshot, VdevStats};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use env::{DeviceInfo, Env, OpenMode};
 use units::{Ashift, Guid, Spread, VdevId};
 
+use crate::label::{init_spare, shared_spare};
 use crate::leaf::{LeafConfig, LeafId};
 use crate::node::GroupConfig;
 use crate::size::{DEVICE_MIN_BYTES, leaf_ashift, leaf_asize, metaslab_shift};
@@ -82,6 +83,43 @@ pub struct NewLeaf {
     pub ashift: Option<Ashift>,
     /// The group that it joins in, or that of the device whose place it takes.
     pub create_txg: u64,
+    /// The guid of a hot spare that is put to work.
+    pub spare: Option<Guid>,
+}
+
+/// A hot spare that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewSpare {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its guid, the same in all pools that share it.
+    pub guid: Guid,
+    /// What it is.
+    pub kind: LeafKind,
+    /// Its sector size.
+    pub ashift: Ashift,
+}
+
+/// Makes a device a hot spare: it gets labels that say so, and name no pool. One that has such labels keeps them, for
+/// another pool has it on its list, too.
+///
+/// # Errors
+/// When it cannot be opened or written to, or is too small.
+pub async fn make_spare(env: &Arc<dyn Env>, path: &Path, version: u64) -> Result<NewSpare, VdevError> {
+    let (leaf, info) = open_new(env, VdevId::new(0), path, 0).await?;
+    if leaf.psize() < DEVICE_MIN_BYTES {
+        return Err(VdevError::TooSmall { path: path.to_owned(), size_bytes: info.size_bytes });
+    }
+    let ashift = leaf_ashift(path, &info, None)?;
+    let guid = match shared_spare(&leaf).await {
+        Some(guid) => guid,
+        None => {
+            init_spare(&leaf, version).await?;
+            leaf.guid()
+        }
+    };
+    leaf.close();
+    Ok(NewSpare { path: path.to_owned(), guid, kind: leaf.kind(), ashift })
 }
 
 impl VdevTree {
@@ -97,6 +135,10 @@ impl VdevTree {
         }
         let top = self.top(vdev)?;
         let (leaf, info) = open_new(self.env(), vdev, &new.path, new.create_txg).await?;
+        if let Some(spare) = new.spare {
+            leaf.take_guid(spare);
+            leaf.set_config(|config| config.is_spare = true);
+        }
         if leaf_asize(leaf.psize()) < top.asize_of_leaf() {
             return Err(VdevError::TooSmall { path: new.path.clone(), size_bytes: info.size_bytes });
         }

@@ -161,6 +161,11 @@ impl Pool {
     /// [`PoolError::Suspended`] when that did not help, or could not.
     pub async fn clear(self: &Arc<Self>, is_meant: &(dyn Fn(&Leaf) -> bool + Sync)) -> Result<(), PoolError> {
         let leaves = self.vdevs.leaves().into_iter().filter(|leaf| is_meant(leaf));
+        let leaves = leaves.inspect(|leaf| {
+            if leaf.has_failed() {
+                self.call_back(leaf)
+            }
+        });
         let forgiven = leaves.filter(|leaf| leaf.forgive()).map(|leaf| leaf.vdev()).collect();
         self.trust_with_logs(&forgiven);
         let back = self.try_again(is_meant).await;

@@ -46,6 +46,7 @@ mod replay;
 mod shape;
 mod slow;
 mod space;
+mod spares;
 mod steps;
 mod story;
 mod suspended;

@@ -154,6 +154,7 @@ impl Below<'_> {
             create_txg: from.get_u64(key::CREATE_TXG).unwrap_or(0),
             leaf_zap: from.get_u64(key::VDEV_LEAF_ZAP).unwrap_or(0),
             is_spare: is_set(key::IS_SPARE),
+            no_spare_found: false,
             away_for_now: false,
             unspare: is_set(key::UNSPARE),
             resilver_txg: from.get_u64(key::RESILVER_TXG).unwrap_or(0),

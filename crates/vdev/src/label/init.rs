@@ -48,18 +48,34 @@ pub async fn init_label(tree: &VdevTree, top: &Top, leaf: &Leaf, pool: &PoolConf
 pub async fn retire_label(pool_guid: Guid, leaf: &Arc<Leaf>, pool: &PoolConfig) -> Result<(), VdevError> {
     let pool = PoolConfig { txg: Txg::ZERO, ..pool.clone() };
     let label = match leaf.config().is_spare {
-        true => spare_label(pool.version, leaf.guid()),
+        true => spare_label(pool.version, leaf),
         false => pool.label_of_none(pool_guid, leaf),
     };
     init_leaf(leaf, &label).await
 }
 
 /// What the label of a hot spare says that waits.
-fn spare_label(version: u64, guid: Guid) -> NvList {
+fn spare_label(version: u64, leaf: &Leaf) -> NvList {
     let mut label = NvList::new();
     label.add_u64(key::VERSION, version).add_u64(key::POOL_STATE, PoolState::Spare as u64);
-    label.add_u64(key::GUID, guid.get());
+    label.add_u64(key::GUID, leaf.guid().get()).add_str(key::PATH, leaf.path().to_string_lossy());
     label
+}
+
+/// Writes the labels of a hot spare.
+///
+/// # Errors
+/// Those of the device.
+pub(crate) async fn init_spare(leaf: &Leaf, version: u64) -> Result<(), VdevError> {
+    init_leaf(leaf, &spare_label(version, leaf)).await
+}
+
+/// The guid that the labels of a hot spare have; `None` for another device.
+pub(crate) async fn shared_spare(leaf: &Leaf) -> Option<Guid> {
+    let labels = LeafLabels::read(&leaf.device()?).await;
+    let label = labels.config(None)?;
+    let is_spare = label.get_u64(key::POOL_STATE) == Some(PoolState::Spare as u64);
+    label.get_u64(key::GUID).filter(|_| is_spare).map(Guid::new)
 }
 
 async fn init_leaf(leaf: &Leaf, config: &NvList) -> Result<(), VdevError> {
