@@ -17,7 +17,7 @@
 //! - The only device that has something is not taken out, unless it is a log's: then what it has is in a
 //!   stable txg first.
 //!   (tests: `devices_are_taken_out_and_brought_back_as_openzfs_says`,
-//!   `devices_come_and_go_at_random_and_nothing_promised_is_lost`)
+//!   `nothing_promised_needs_a_lone_log_that_was_taken_out`)
 
 use std::sync::Arc;
 

@@ -39,6 +39,7 @@ mod numbers;
 mod outlook;
 mod owned;
 mod passes;
+mod presence;
 mod promise;
 mod removals;
 mod replaced;
