@@ -15,7 +15,10 @@ const LABELS_BYTES: u64 = units::LABEL_START_BYTES + units::LABEL_END_BYTES;
 pub fn root(pool: &Pool) -> VdevInfo {
     let mut children: Vec<VdevInfo> = pool.vdevs().all_tops().iter().map(|top| top_info(pool, top)).collect();
     if is_resilvering(pool) {
-        let leaves = pool.vdevs().leaves().into_iter().filter(|leaf| leaf.is_usable() && leaf.is_stale());
+        // As in OpenZFS, once something has been written to them.
+        let has_some = |leaf: &Leaf| leaf.stats().snapshot().healed_bytes > 0;
+        let is_behind = |leaf: &Arc<Leaf>| leaf.is_usable() && leaf.is_stale() && has_some(leaf);
+        let leaves = pool.vdevs().leaves().into_iter().filter(is_behind);
         let behind: BTreeSet<u64> = leaves.map(|leaf| leaf.guid().get()).collect();
         children.iter_mut().for_each(|child| note_resilvering(child, &behind));
     }
