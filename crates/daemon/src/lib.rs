@@ -72,12 +72,19 @@ pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, memory_bytes: u64) -> Res
 }
 
 fn tuning() -> Tuning {
-    let default =
-        Tuning { host: sawmill::this_host(), end_program: || std::process::abort(), ..Tuning::default() };
-    match std::env::var("SAWMILL_TXG_TIMEOUT").ok().and_then(|secs| secs.parse::<f64>().ok()) {
-        Some(secs) if secs > 0.0 => {
-            Tuning { txg_timeout: Duration::from_secs_f64(secs.min(3600.0)), ..default }
-        }
-        _ => default,
+    let default = Tuning::default();
+    Tuning {
+        host: sawmill::this_host(),
+        end_program: || std::process::abort(),
+        txg_timeout: seconds("SAWMILL_TXG_TIMEOUT").unwrap_or(default.txg_timeout),
+        log_deadman: seconds("SAWMILL_LOG_DEADMAN").unwrap_or(default.log_deadman),
+        deadman: seconds("SAWMILL_DEADMAN").unwrap_or(default.deadman),
+        ..default
     }
+}
+
+/// A time of up to an hour that the environment gives in seconds.
+fn seconds(variable: &str) -> Option<Duration> {
+    let secs: f64 = std::env::var(variable).ok()?.parse().ok()?;
+    (secs > 0.0).then(|| Duration::from_secs_f64(secs.min(3600.0)))
 }

@@ -55,6 +55,9 @@ pub enum DeviceError {
         /// How many bytes.
         len: u64,
     },
+    /// The device has not answered in time. It may still do what it was asked for.
+    #[error("the device does not answer")]
+    TimedOut,
     /// The device has gone away.
     #[error("the device is gone")]
     Gone,

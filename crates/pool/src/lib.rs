@@ -15,6 +15,7 @@ mod checkpoint;
 mod config;
 mod create;
 mod dataset;
+mod deadman;
 mod detach;
 mod errlog;
 mod error;

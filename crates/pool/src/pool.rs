@@ -23,6 +23,7 @@ use crate::auxiliary::Auxiliaries;
 use crate::checkpoint::Checkpoint;
 use crate::config::{self, Config};
 use crate::dataset::open::OpenDataset;
+use crate::deadman::GivenUp;
 use crate::errlog::Errors;
 use crate::log::store::PoolLogStore;
 use crate::memory::MemoryParts;
@@ -55,6 +56,10 @@ pub struct Tuning {
     pub host: Host,
     /// A suspended pool tries again by itself so often.
     pub retry_after: Duration,
+    /// A log device that has not answered a request for so long is given up: what waits for it goes on elsewhere.
+    pub log_deadman: Duration,
+    /// The same of the other devices (`zfs_deadman_ziotime_ms`): what has no other copy waits for their answer.
+    pub deadman: Duration,
     /// Ends the program when a pool is suspended that has `failmode=panic`.
     pub end_program: fn(),
 }
@@ -71,6 +76,10 @@ impl Default for Tuning {
             immediate_write_bytes: journal::IMMEDIATE_WRITE_BYTES,
             host: Host::default(),
             retry_after: Duration::from_secs(10),
+            // A healthy device may take some seconds now and then, to spin up or to tidy up; the system gives
+            // one up itself after 30 s.
+            log_deadman: Duration::from_secs(5),
+            deadman: Duration::from_secs(60),
             end_program: || panic!("a pool with failmode=panic is suspended"),
         }
     }
@@ -140,6 +149,10 @@ pub struct Pool {
     pub(crate) auxiliaries: Mutex<Auxiliaries>,
     /// A hot spare is being put to work.
     pub(crate) standing_in: AtomicBool,
+    /// Devices that were given up because they did not answer.
+    pub(crate) given_up: Mutex<GivenUp>,
+    /// One of them is being tried again.
+    pub(crate) taking_back: AtomicBool,
     stopping: AtomicBool,
     /// No txg turns any more.
     has_stopped: AtomicBool,
@@ -169,7 +182,7 @@ pub(crate) struct Parts {
 impl Pool {
     pub(crate) fn assemble(parts: Parts) -> Arc<Self> {
         MemoryParts::of(&parts.tuning).apply(&parts.zio, &parts.gate);
-        Arc::new(Self {
+        let pool = Arc::new(Self {
             opened_at: parts.env.now(),
             opened_txg: parts.opened_at.0,
             opened_secs: parts.opened_at.1,
@@ -219,10 +232,14 @@ impl Pool {
             detached: Mutex::default(),
             auxiliaries: Mutex::default(),
             standing_in: AtomicBool::new(false),
+            given_up: Mutex::default(),
+            taking_back: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             has_stopped: AtomicBool::new(parts.read_only),
             stopped: Event::new(),
-        })
+        });
+        pool.watch_devices();
+        pool
     }
 
     /// The pool's name.

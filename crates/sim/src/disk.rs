@@ -53,6 +53,8 @@ struct Inner {
     rng: Rng,
     quirks: Quirks,
     serial: u64,
+    /// What is to be done when requests that hang are answered.
+    hung: Vec<Box<dyn FnOnce() + Send>>,
 }
 
 impl Inner {
@@ -91,6 +93,7 @@ impl SimDisk {
             rng: Rng::new(world.seed(), 1000 + id as u64),
             quirks: Quirks::default(),
             serial: 0,
+            hung: Vec::new(),
         };
         Self(Arc::new(Drive {
             id,
@@ -125,6 +128,33 @@ impl SimDisk {
     /// From now on each request takes that much longer: a straggler.
     pub fn set_delay(&self, delay: Duration) {
         self.0.inner.lock().quirks.delay = delay;
+    }
+
+    /// From the `nth` request from now on (1 is the next) each takes that much longer.
+    pub fn straggle_from(&self, nth: u64, delay: Duration) {
+        self.0.inner.lock().quirks.straggle(nth, delay);
+    }
+
+    /// From the `nth` request from now on (1 is the next) none is answered, until [`Self::answer`]. Nobody can open the
+    /// disk for writing meanwhile.
+    pub fn hang_from(&self, nth: u64) {
+        self.0.inner.lock().quirks.hang(nth);
+    }
+
+    /// Answers what it has left unanswered, in the order in which it was asked, and all requests in time from now on.
+    pub fn answer(&self) {
+        let hung = {
+            let mut inner = self.0.inner.lock();
+            inner.quirks.answer();
+            std::mem::take(&mut inner.hung)
+        };
+        hung.into_iter().for_each(|finish| finish());
+    }
+
+    /// How many requests wait for [`Self::answer`].
+    #[must_use]
+    pub fn hung(&self) -> usize {
+        self.0.inner.lock().hung.len()
     }
 
     /// Lets the `nth` write from now (1 is the next) go wrong in silence.
@@ -164,7 +194,8 @@ impl Drive {
         let done_at = {
             let mut inner = self.inner.lock();
             let inner = &mut *inner;
-            inner.mechanics.take(job, world.now(), &mut inner.rng) + inner.quirks.delay
+            let ready = inner.mechanics.take(job, world.now(), &mut inner.rng);
+            inner.quirks.next_request().map(|late| ready + late)
         };
         let receipt = Receipt(Arc::new(Mutex::new((None, None))));
         let (drive, slot) = (Arc::clone(self), Arc::clone(&receipt.0));
@@ -177,7 +208,10 @@ impl Drive {
             };
             waker.into_iter().for_each(Waker::wake);
         };
-        world.appoint(done_at, Box::new(finish));
+        match done_at {
+            Some(at) => _ = world.appoint(at, Box::new(finish)),
+            None => self.inner.lock().hung.push(Box::new(finish)),
+        }
         receipt
     }
 

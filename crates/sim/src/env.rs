@@ -176,8 +176,12 @@ impl Env for SimEnv {
         let (disks, path) = (Arc::clone(&self.disks), path.to_owned());
         Box::pin(async move {
             let disks = disks.lock();
-            let Some((_, shelf)) = disks.get(&path) else { return Err(DeviceError::Missing { path }) };
-            shelf.open(&path, mode)
+            let Some((disk, shelf)) = disks.get(&path) else { return Err(DeviceError::Missing { path }) };
+            // A lock lasts until the last request has been answered.
+            match mode == OpenMode::ReadWrite && disk.hung() > 0 {
+                true => Err(DeviceError::InUse { path }),
+                false => shelf.open(&path, mode),
+            }
         })
     }
 }

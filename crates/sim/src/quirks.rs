@@ -30,6 +30,11 @@ pub(crate) struct Quirks {
     pub(crate) lies: bool,
     /// Added to the time of each request.
     pub(crate) delay: Duration,
+    /// Added to the time of the requests from a count on.
+    straggler: Option<(u64, Duration)>,
+    /// The count from which on requests are not answered.
+    hangs_from: Option<u64>,
+    requests: u64,
     writes: u64,
     orders: Vec<(u64, Mischief)>,
 }
@@ -38,6 +43,30 @@ impl Quirks {
     pub(crate) fn order(&mut self, nth: u64, mischief: Mischief) {
         assert!(nth > 0, "writes are counted from 1");
         self.orders.push((self.writes + nth, mischief));
+    }
+
+    /// Orders that requests take longer from the `nth` on from now.
+    pub(crate) fn straggle(&mut self, nth: u64, delay: Duration) {
+        assert!(nth > 0, "requests are counted from 1");
+        self.straggler = Some((self.requests + nth, delay));
+    }
+
+    /// Orders that requests are not answered from the `nth` on from now.
+    pub(crate) fn hang(&mut self, nth: u64) {
+        assert!(nth > 0, "requests are counted from 1");
+        self.hangs_from = Some(self.requests + nth);
+    }
+
+    pub(crate) fn answer(&mut self) {
+        (self.hangs_from, self.straggler) = (None, None);
+    }
+
+    /// Counts a request; how much longer it takes, nothing if it is not answered.
+    pub(crate) fn next_request(&mut self) -> Option<Duration> {
+        self.requests += 1;
+        let now = self.requests;
+        let late = self.straggler.filter(|(from, _)| *from <= now).map_or(Duration::ZERO, |(_, delay)| delay);
+        self.hangs_from.is_none_or(|from| now < from).then_some(self.delay + late)
     }
 
     /// Counts a write and applies what was ordered for it. One that fails does nothing,

@@ -153,7 +153,7 @@ impl VdevError {
     pub const fn is_absence(&self) -> bool {
         match self {
             Self::LeafUnavailable { .. } | Self::NoReplica { .. } => true,
-            Self::Leaf { source, .. } => matches!(source, DeviceError::Gone),
+            Self::Leaf { source, .. } => matches!(source, DeviceError::Gone | DeviceError::TimedOut),
             _ => false,
         }
     }

@@ -16,10 +16,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use env::{Bounds, BufSlice, Device, DeviceError, Durability, Env, IoBuf, Queued};
+use env::{Bounds, BoxFuture, BufSlice, Device, DeviceError, Durability, Env, IoBuf, Queued};
 use parking_lot::Mutex;
 use units::{Ashift, Guid, LeafOffset, Txg, VdevId, VdevOffset};
 
+use crate::deadman::Unanswered;
 use crate::{Dtl, IoKind, LeafLabels, VdevAux, VdevError, VdevState, VdevStats};
 
 /// What sort of device a leaf is, as the configuration calls it.
@@ -101,6 +102,7 @@ pub struct Leaf {
     config: Mutex<LeafConfig>,
     device: Mutex<Option<Arc<dyn Device>>>,
     health: Mutex<Health>,
+    unanswered: Unanswered,
     stats: VdevStats,
 }
 
@@ -136,6 +138,7 @@ impl Leaf {
                 owes: false,
                 flush_failed: false,
             }),
+            unanswered: Unanswered::default(),
             stats: VdevStats::default(),
         }
     }
@@ -244,6 +247,18 @@ impl Leaf {
     #[must_use]
     pub fn device(&self) -> Option<Arc<dyn Device>> {
         self.device.lock().clone()
+    }
+
+    /// Its requests that the device has not answered.
+    pub(crate) fn unanswered(&self) -> &Unanswered {
+        &self.unanswered
+    }
+
+    /// Ends all requests that its device has not answered, and lets go of the device, whose lock ends with
+    /// the last of them.
+    pub(crate) fn give_up(&self) {
+        *self.device.lock() = None;
+        self.unanswered.give_up();
     }
 
     /// The part of the device that is used, in bytes; 0 when it is not open.
@@ -410,7 +425,8 @@ impl Leaf {
     pub(crate) fn degrade(&self, cause: &DeviceError) {
         let mut health = self.health.lock();
         match cause {
-            DeviceError::Gone if health.state.is_usable() => {
+            DeviceError::Gone | DeviceError::TimedOut if health.state.is_usable() => {
+                // The configuration does not keep that, so the next import looks for it: a log may be needed.
                 (health.state, health.aux) = (VdevState::Unavail, VdevAux::OpenFailed);
             }
             _ if health.state == VdevState::Online => {
@@ -482,7 +498,8 @@ impl Leaf {
         if !device.info().can_discard {
             return Ok(());
         }
-        device.discard(offset, len).await.map_err(|source| VdevError::Leaf {
+        let result = self.unanswered.watch(self.env.now(), device.discard(offset, len)).await;
+        result.map_err(|source| VdevError::Leaf {
             vdev: self.vdev,
             guid: self.guid(),
             path: self.path(),
@@ -494,10 +511,10 @@ impl Leaf {
         &self,
         kind: IoKind,
         bytes: u64,
-        io: impl Future<Output = Result<T, DeviceError>>,
+        io: BoxFuture<'static, Result<T, DeviceError>>,
     ) -> Result<T, DeviceError> {
         let start = self.env.now();
-        let result = io.await;
+        let result = self.unanswered.watch(start, io).await;
         let moved = if result.is_ok() { bytes } else { 0 };
         self.stats.done(kind, moved, self.env.now().saturating_sub(start));
         result

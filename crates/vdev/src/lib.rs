@@ -19,6 +19,7 @@
 mod address;
 mod bias;
 mod config;
+mod deadman;
 mod discard;
 mod draid;
 mod dtl;

@@ -13,7 +13,7 @@ use units::{Guid, Txg};
 use crate::config::{key, parse_root};
 use crate::label::{LeafLabels, best_uberblock};
 use crate::size::{leaf_asize, leaf_psize};
-use crate::whole_disk::vdev_on;
+use crate::whole_disk::vdev_in_time;
 use crate::{Leaf, Top, VdevAux, VdevError, VdevState, VdevTree};
 
 /// How often, and at what intervals, a device is tried to be opened that somebody still holds: for a second.
@@ -120,7 +120,9 @@ impl VdevTree {
         let Ok(device) = self.env().open(&leaf.path(), OpenMode::ReadOnly).await else {
             return Some(VdevAux::OpenFailed);
         };
-        let (_, labels) = vdev_on(device).await;
+        let Some((_, labels)) = vdev_in_time(self.env(), device).await else {
+            return Some(VdevAux::OpenFailed);
+        };
         match labels.guid() {
             Some(_) if leaf.is_named_by(&labels) => None,
             Some(_) => Some(VdevAux::BadLabel),
@@ -212,7 +214,10 @@ pub(crate) async fn open_leaf(
         leaf.set_state(VdevState::Unavail, VdevAux::OpenFailed);
         VdevError::Open { path: path.to_owned(), source }
     })?;
-    let (device, labels) = vdev_on(device).await;
+    let Some((device, labels)) = vdev_in_time(env, device).await else {
+        leaf.set_state(VdevState::Unavail, VdevAux::OpenFailed);
+        return Err(VdevError::Open { path: path.to_owned(), source: DeviceError::TimedOut });
+    };
     let problem = if labels.guid().is_none() {
         Some(VdevAux::CorruptData)
     } else if !leaf.is_named_by(&labels) || labels.pool_guid() != Some(expected.pool) {

@@ -12,7 +12,7 @@ use units::{Guid, Txg, VdevId};
 
 use crate::config::key;
 use crate::label::{LeafLabels, best_uberblock};
-use crate::whole_disk::vdev_on;
+use crate::whole_disk::{vdev_in_time, vdev_on};
 use crate::{PoolConfig, PoolState};
 
 /// A device with labels.
@@ -96,7 +96,10 @@ async fn scan_one(env: &Arc<dyn Env>, path: &Path) -> Option<FoundLeaf> {
         Err(_) => return None,
     };
     let span = tracing::warn_span!("scan", path = %path.display());
-    let (_, labels) = vdev_on(device).instrument(span).await;
+    let Some((_, labels)) = vdev_in_time(env, device).instrument(span).await else {
+        tracing::warn!(path = %path.display(), "does not answer");
+        return None;
+    };
     labels.config(None)?;
     Some(FoundLeaf { path: path.to_owned(), labels })
 }

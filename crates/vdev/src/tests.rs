@@ -1,5 +1,6 @@
 //! Tests of whole trees, on devices in memory.
 
+mod deadman;
 mod golden;
 mod mirror;
 mod nested;

@@ -14,9 +14,11 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytemuck::pod_read_unaligned;
-use env::{Device, Part};
+use env::{Device, Env, Part};
+use futures::future::{Either, select};
 use gpt_disk_types::{Crc32, GptHeader, GptPartitionEntry, Guid, guid};
 use units::LeafOffset;
 
@@ -35,6 +37,9 @@ const ENTRIES_MAX_BYTES: u64 = 256 << 10;
 const ENTRY_BYTES: usize = size_of::<GptPartitionEntry>();
 const HEADER_BYTES: usize = size_of::<GptHeader>();
 
+/// How long a device may take to tell who it is. A disk that has to spin up needs ten seconds or so.
+const LABELS_WITHIN: Duration = Duration::from_secs(30);
+
 /// The vdev on a device, and its labels: the device itself, or the partition of it that has labels.
 pub(crate) async fn vdev_on(device: Arc<dyn Device>) -> (Arc<dyn Device>, LeafLabels) {
     let labels = LeafLabels::read(&device).await;
@@ -51,6 +56,17 @@ pub(crate) async fn vdev_on(device: Arc<dyn Device>) -> (Arc<dyn Device>, LeafLa
         }
     }
     (device, labels)
+}
+
+/// The same of a device that may never answer: nothing if it has not told within [`LABELS_WITHIN`].
+pub(crate) async fn vdev_in_time(
+    env: &Arc<dyn Env>,
+    device: Arc<dyn Device>,
+) -> Option<(Arc<dyn Device>, LeafLabels)> {
+    match select(Box::pin(vdev_on(device)), env.sleep(LABELS_WITHIN)).await {
+        Either::Left((found, _)) => Some(found),
+        Either::Right(_) => None,
+    }
 }
 
 /// Where partitions of ZFS lie on a device, in bytes, if it has a partition table.

@@ -124,6 +124,13 @@ impl LogHandle {
         }
     }
 
+    /// `vdev` does not answer, and nobody can write to it until it has: batches that are on their way to it alone count
+    /// as failed, so that only a thread that is held in a system call waits for them. No more log blocks go to it.
+    pub fn give_up(&self, vdev: VdevId) {
+        self.avoid(vdev);
+        self.0.give_up(vdev);
+    }
+
     /// `vdev` was reopened and is trusted again.
     pub fn trust(&self, vdev: VdevId) {
         self.0.state.lock().avoid.retain(|&avoided| avoided != vdev);

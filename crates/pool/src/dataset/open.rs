@@ -154,6 +154,13 @@ impl OpenDataset {
         self.log.lock().clone()
     }
 
+    /// Its log waits no more for a vdev that does not answer.
+    pub fn give_up_with_log(&self, vdev: VdevId) {
+        if let Some(log) = self.log() {
+            log.give_up(vdev);
+        }
+    }
+
     /// Its log may use a vdev again that works again.
     pub fn trust_with_log(&self, vdev: VdevId) {
         if let Some(log) = self.log() {

@@ -19,13 +19,17 @@ use crate::found::Found;
 use crate::ground::{Ground, quiet};
 use crate::model::Model;
 use crate::promise::Promise;
-use crate::shape::{DISK_BYTES, LOG, MIRROR, POOL, SINGLE, SINGLE_MIRRORED_LOG, SINGLE_TWO_LOGS, Shape};
+use crate::shape::{
+    DISK_BYTES, LOG, LOG_DEADMAN, MIRROR, POOL, SINGLE, SINGLE_MIRRORED_LOG, SINGLE_TWO_LOGS, Shape,
+};
 use crate::space;
 use crate::steps::{Op, Step};
 use crate::story::{Tell, run, tell};
 
 /// A failure holds the history up for at most so long; a txg takes less than that.
 const DELAY_MAX: Duration = Duration::from_millis(500);
+/// A hundred times what the disk takes for a stable write.
+const SLOW: Duration = Duration::from_millis(70);
 
 const fn stable(op: Op) -> Step {
     Step { op, fsync: true }
@@ -57,6 +61,10 @@ enum Fault {
     FromThen(FaultOp, u64),
     /// It is taken away at its nth request.
     Gone(u64),
+    /// It answers nothing from its nth request on.
+    Hang(u64),
+    /// It takes a hundred times as long from its nth request on.
+    Slow(u64),
 }
 
 impl Fault {
@@ -68,6 +76,19 @@ impl Fault {
             Self::Once(op, nth) => faults.fail_nth(op, nth),
             Self::FromThen(op, nth) => faults.fail_range(op, nth, u64::MAX),
             Self::Gone(nth) => faults.disappear_at(nth),
+            Self::Hang(nth) => disk.hang_from(nth),
+            Self::Slow(nth) => disk.straggle_from(nth, SLOW),
+        }
+    }
+
+    /// How long it may hold up the history.
+    fn delay_max(self, shape: &Shape, requests: u32) -> Duration {
+        let deadman = if shape.has_log() { LOG_DEADMAN } else { quiet().deadman };
+        match self {
+            // It is looked at four times in that time.
+            Self::Hang(_) => DELAY_MAX + deadman + deadman / 4,
+            Self::Slow(_) => DELAY_MAX + SLOW * requests,
+            _ => DELAY_MAX,
         }
     }
 }
@@ -161,7 +182,9 @@ impl Lane {
     fn check(&mut self, fault: Fault, healthy: Duration) {
         self.count.trials += 1;
         let done = self.work(fault);
-        assert!(done.took < healthy + DELAY_MAX, "took {:?}, {healthy:?} without a fault", done.took);
+        let [writes, flushes] = done.requests;
+        let most = healthy + fault.delay_max(self.ground.shape, (writes + flushes) as u32);
+        assert!(done.took < most, "took {:?}, {healthy:?} without a fault", done.took);
         let plan =
             CrashPlan { exhaustive_up_to: 0, subsets: 1, tears: 0, ..CrashPlan::new(self.ground.seed) };
         for image in done.recording.crash_images_by(plan) {
@@ -238,7 +261,7 @@ impl Lane {
 
     /// Only what is nowhere else stops an import.
     fn may_stop(&self, fault: Fault) -> bool {
-        let is_needed = matches!(fault, Fault::Gone(_) | Fault::Once(FaultOp::Read, _))
+        let is_needed = matches!(fault, Fault::Gone(_) | Fault::Hang(_) | Fault::Once(FaultOp::Read, _))
             || matches!(fault, Fault::FromThen(FaultOp::Read, _));
         is_needed && !self.is_mirrored()
     }
@@ -247,6 +270,11 @@ impl Lane {
 /// Each of the first `count` requests of that kind fails, or is the first that does.
 fn each(op: FaultOp, count: u64) -> impl Iterator<Item = Fault> {
     (1..=count).flat_map(move |nth| [Fault::Once(op, nth), Fault::FromThen(op, nth)])
+}
+
+/// From the nth request on the device is not itself.
+fn at_each(nth: u64) -> [Fault; 3] {
+    [Fault::Gone(nth), Fault::Hang(nth), Fault::Slow(nth)]
 }
 
 fn check_all(shape: &'static Shape, victim: &'static str, seed: u64) {
@@ -260,16 +288,16 @@ fn check_all(shape: &'static Shape, victim: &'static str, seed: u64) {
     let is_used = |(_, done): &(Lane, Done)| done.requests[0] > 3 && done.requests[1] > 0;
     let (mut lane, done) = { healthy }.find(is_used).expect("a seed by which the device is used");
     let (seed, Done { recording, model, requests: [writes, flushes], took, .. }) = (lane.ground.seed, done);
-    let gone = (1..=writes + flushes).map(Fault::Gone);
-    for fault in each(FaultOp::Write, writes).chain(each(FaultOp::Flush, flushes)).chain(gone) {
+    let late = (1..=writes + flushes).flat_map(at_each);
+    for fault in each(FaultOp::Write, writes).chain(each(FaultOp::Flush, flushes)).chain(late) {
         lane.check(fault, took);
     }
     let last = recording.crash_images_by(CrashPlan::new(seed)).last().expect("an image at the end");
     let [reads, writes, flushes] = lane.import_failing(&last, &model, Fault::None);
     let faults = each(FaultOp::Read, reads).chain(each(FaultOp::Write, writes));
-    let gone = (1..=reads + writes + flushes).map(Fault::Gone);
+    let late = (1..=reads + writes + flushes).flat_map(at_each);
     let mut imports = 0;
-    for fault in faults.chain(each(FaultOp::Flush, flushes)).chain(gone) {
+    for fault in faults.chain(each(FaultOp::Flush, flushes)).chain(late) {
         lane.import_failing(&last, &model, fault);
         imports += 1;
     }
@@ -313,8 +341,8 @@ fn any_request_of_a_commit_to_a_side_of_a_mirror_may_fail() {
     let mut lane = Lane::new(&MIRROR, "/b", 56_000);
     let Done { of_commits: [writes, flushes], took, .. } = lane.work(Fault::None);
     assert!(writes > 6 && flushes > 0, "{writes} writes, {flushes} flushes");
-    let gone = (1..=writes + flushes).map(Fault::Gone);
-    for fault in each(FaultOp::Write, writes).chain(each(FaultOp::Flush, flushes)).chain(gone) {
+    let late = (1..=writes + flushes).flat_map(at_each);
+    for fault in each(FaultOp::Write, writes).chain(each(FaultOp::Flush, flushes)).chain(late) {
         lane.check(fault, took);
     }
     eprintln!("a mirror, without a log device: {:?}", lane.count);

@@ -29,6 +29,7 @@ mod faults;
 mod found;
 mod full;
 mod ground;
+mod hanging;
 mod histories;
 mod homes;
 mod images;

@@ -51,6 +51,11 @@ pub const GROWN: Shape = Shape {
 };
 
 impl Shape {
+    /// Whether it has log devices.
+    pub fn has_log(&self) -> bool {
+        self.vdevs.iter().any(|(_, is_log)| *is_log)
+    }
+
     /// The vdevs behind the first `known`, as new ones.
     pub fn vdevs_from(&self, known: usize) -> Vec<NewVdev> {
         let new = |&(disks, is_log): &(&[&str], bool)| NewVdev {
@@ -109,7 +114,11 @@ impl Shape {
     }
 }
 
+/// How long a log device may take to answer.
+pub const LOG_DEADMAN: Duration = Duration::from_millis(300);
+
 /// Txgs turn often, so that short runs see many; caches are small, so that blocks are read.
 pub fn brisk() -> Tuning {
-    Tuning { txg_timeout: Duration::from_millis(20), cache_bytes: 1 << 20, ..Tuning::default() }
+    let (txg_timeout, log_deadman) = (Duration::from_millis(20), LOG_DEADMAN);
+    Tuning { txg_timeout, log_deadman, cache_bytes: 1 << 20, ..Tuning::default() }
 }

@@ -138,9 +138,7 @@ fn a_pool_with_a_spare_at_work_is_worked_on() {
 fn a_spare_that_is_detached_waits_again() {
     let world = World::copy_of("g22-spare");
     let pool = world.import();
-    let leaves = pool.vdevs().leaves();
-    let (old, spare) = (leaves[1].guid(), leaves[2].guid());
-    assert!(world.run(pool.detach(old)).is_err(), "nobody makes a device of a spare");
+    let spare = pool.vdevs().leaves()[2].guid();
     world.run(pool.detach(spare)).unwrap();
     assert_eq!(kinds(&pool), [NodeKind::Leaf; 3]);
     world.export(&pool);
@@ -155,4 +153,26 @@ fn a_spare_that_is_detached_waits_again() {
     let spares = world.read_only(|pool| pool.spares());
     assert!(spares.len() == 2 && spares.iter().all(|spare| spare.is_there), "{spares:?}");
     assert!(!configuration(&world).contains("is_spare"), "none is at work");
+}
+
+#[test]
+fn a_spare_whose_device_is_detached_is_a_device_of_the_pool() {
+    let world = World::copy_of("g22-spare");
+    let pool = world.import();
+    let leaves = pool.vdevs().leaves();
+    let (old, spare) = (leaves[1].guid(), leaves[2].guid());
+    world.run(pool.detach(old)).unwrap();
+    assert_eq!(kinds(&pool), [NodeKind::Leaf; 3]);
+    assert!(!pool.vdevs().leaf(spare).unwrap().config().is_spare);
+    world.export(&pool);
+    drop(pool);
+    world.check("g22-spare");
+    let spares = world.read_only(|pool| pool.spares());
+    assert_eq!(spares.len(), 1, "{spares:?}");
+    assert_ne!(spares[0].guid, spare, "the other waits on");
+    let said = configuration(&world);
+    assert!(!said.contains("is_spare") && !said.contains("type: 'spare'"), "{said}");
+    assert!(said.contains(&format!("guid: {}", spare.get())), "{said}");
+    std::fs::remove_file(world.images().join("a.img")).unwrap();
+    world.read_only(|pool| assert!(world.contents(pool, "whirl/fs").len() > 20));
 }

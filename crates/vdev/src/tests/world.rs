@@ -2,9 +2,11 @@
 //! writes and flushes from which crash images are made.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::task::Poll;
 use std::time::Duration;
 
 use env::{
@@ -23,11 +25,33 @@ pub(crate) enum Event {
 
 type Record = Arc<Mutex<Vec<Event>>>;
 
+/// Whether a device leaves reads or writes unanswered. Who waits for one has to ask again by itself.
+#[derive(Clone, Default)]
+pub(crate) struct Hang {
+    reads: Arc<AtomicBool>,
+    writes: Arc<AtomicBool>,
+}
+
+impl Hang {
+    pub(crate) fn set(&self, hangs: bool) {
+        self.writes.store(hangs, SeqCst);
+    }
+
+    pub(crate) fn set_reads(&self, hangs: bool) {
+        self.reads.store(hangs, SeqCst);
+    }
+}
+
+async fn end_of(hang: &AtomicBool) {
+    poll_fn(|_| if hang.load(SeqCst) { Poll::Pending } else { Poll::Ready(()) }).await;
+}
+
 /// A device that notes what was written and flushed, once it was.
 struct Recorded {
     path: PathBuf,
     ram: RamDevice,
     record: Record,
+    hang: Hang,
 }
 
 impl Device for Recorded {
@@ -36,7 +60,11 @@ impl Device for Recorded {
     }
 
     fn read(&self, offset: LeafOffset, len: usize) -> BoxFuture<'static, Result<IoBuf, DeviceError>> {
-        self.ram.read(offset, len)
+        let (work, hang) = (self.ram.read(offset, len), self.hang.clone());
+        Box::pin(async move {
+            end_of(&hang.reads).await;
+            work.await
+        })
     }
 
     fn write(
@@ -46,9 +74,10 @@ impl Device for Recorded {
         durability: Durability,
     ) -> BoxFuture<'static, Result<(), DeviceError>> {
         let bytes = slices.iter().flat_map(|slice| slice.bytes().to_vec()).collect();
-        let (record, path) = (self.record.clone(), self.path.clone());
+        let (record, path, hang) = (self.record.clone(), self.path.clone(), self.hang.clone());
         let work = self.ram.write(offset, slices, durability);
         Box::pin(async move {
+            end_of(&hang.writes).await;
             record.lock().push(Event::Write { path, offset, bytes });
             work.await
         })
@@ -66,6 +95,7 @@ impl Device for Recorded {
 struct Disk {
     ram: RamDevice,
     faults: Faults,
+    hang: Hang,
     /// How many times opening it still finds it in use.
     held: u32,
 }
@@ -91,7 +121,9 @@ impl World {
     }
 
     pub(crate) fn put(&self, path: impl Into<PathBuf>, ram: RamDevice) {
-        self.disks.lock().insert(path.into(), Disk { ram, faults: Faults::none(), held: 0 });
+        self.disks
+            .lock()
+            .insert(path.into(), Disk { ram, faults: Faults::none(), hang: Hang::default(), held: 0 });
     }
 
     pub(crate) fn take(&self, path: &str) -> RamDevice {
@@ -104,6 +136,10 @@ impl World {
 
     pub(crate) fn faults(&self, path: &str) -> Faults {
         self.disks.lock()[Path::new(path)].faults.clone()
+    }
+
+    pub(crate) fn hang(&self, path: &str) -> Hang {
+        self.disks.lock()[Path::new(path)].hang.clone()
     }
 
     /// Lets the next `times` openings find that somebody else has the device.
@@ -150,8 +186,8 @@ impl Env for World {
                 Err(DeviceError::InUse { path: path.to_owned() })
             }
             Some(disk) => {
-                let (ram, record) = (disk.ram.clone(), self.record.clone());
-                let recorded = Arc::new(Recorded { path: path.to_owned(), ram, record });
+                let (ram, record, hang) = (disk.ram.clone(), self.record.clone(), disk.hang.clone());
+                let recorded = Arc::new(Recorded { path: path.to_owned(), ram, record, hang });
                 Ok(Arc::new(Faulty::new(recorded, disk.faults.clone())))
             }
             None => Err(DeviceError::Missing { path: path.to_owned() }),

@@ -337,6 +337,20 @@ impl State {
         chain.chain(self.retired.blocks.iter().copied()).chain(self.orphans.iter().copied())
     }
 
+    /// The batches in flight whose blocks all lie on `vdev`.
+    pub fn flights_on(&self, vdev: VdevId) -> Vec<u64> {
+        let Some(chain) = &self.chain else { return Vec::new() };
+        let flights: Vec<_> = self.flights.iter().filter(|flight| flight.chain == chain.id).collect();
+        let ends = flights.iter().skip(1).map(|next| Some(next.first)).chain([None]);
+        let is_there = |flight: &Flight, end: Option<ZilSeq>| {
+            let from = chain.blocks.iter().skip_while(|block| block_seq(&block.bp) != flight.first);
+            let mut blocks = from.take_while(|block| Some(block_seq(&block.bp)) != end);
+            blocks.all(|block| block.bp.dva(0).vdev == vdev)
+        };
+        let found = flights.iter().zip(ends).filter(|&(flight, end)| is_there(flight, end));
+        found.map(|(flight, _)| flight.id).collect()
+    }
+
     /// Leaves everything before a position to a txg.
     pub fn lose(&mut self, goal: Goal) {
         self.lost = Some(self.lost.map_or(goal, |lost| lost.max(goal)));

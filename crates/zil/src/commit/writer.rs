@@ -26,7 +26,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use ondisk::Blkptr;
-use units::{ObjectId, Txg};
+use units::{ObjectId, Txg, VdevId};
 
 use crate::ZilError;
 use crate::chain::{Block, BlockState, Chain};
@@ -292,6 +292,16 @@ impl Core {
         batch.tail.is_none().then(|| LogEvent::NoSpace { last: Some(block_seq(&last)) })
     }
 
+    /// See [`crate::LogHandle::give_up`].
+    pub(crate) fn give_up(&self, vdev: VdevId) {
+        let wakers: Vec<Waker> = {
+            let mut state = self.state.lock();
+            let flights = state.flights_on(vdev);
+            flights.into_iter().flat_map(|id| state.land(id, 0, false)).collect()
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
     /// Takes note that a batch is done.
     pub(crate) fn landed(&self, id: u64, blocks: Vec<FilledBlock>, failures: Vec<ZilError>) {
         for FilledBlock { bp, buf, .. } in &blocks {
@@ -300,7 +310,9 @@ impl Core {
         let now = self.env.now();
         let wakers = {
             let mut state = self.state.lock();
-            for vdev in failures.iter().filter_map(ZilError::vdev) {
+            // Of a batch that was given up all has been said, and its vdev may be well again.
+            let is_awaited = state.flights.iter().any(|flight| flight.id == id);
+            for vdev in failures.iter().filter_map(ZilError::vdev).filter(|_| is_awaited) {
                 self.stats.failed(vdev);
                 if !state.avoid.contains(&vdev) {
                     state.avoid.push(vdev);

@@ -162,3 +162,45 @@ fn a_batch_larger_than_the_space_left_is_logged_as_far_as_it_goes() {
     world.sync();
     world.check_space();
 }
+
+#[test]
+fn a_vdev_that_is_given_up_holds_up_nobody_though_its_batch_is_under_way() {
+    let mut world = World::primed(&[600, 600]);
+    let home = VdevId::new(0);
+    world.name(1);
+    world.commit(None);
+    world.tasks.run();
+    let stuck = world.inner().pending();
+    assert_eq!(stuck.len(), 1, "the batch's one write");
+    world.name(2);
+    world.commit(None);
+    world.inner().dead.insert(home);
+    world.log.handle().give_up(home);
+    world.sync();
+    assert!(world.is_promised(1) && world.is_promised(2), "through their txg");
+    for tag in [3, 4] {
+        world.name(tag);
+        world.commit(None);
+        world.tasks.run();
+        let pending = world.inner().pending();
+        pending.into_iter().filter(|id| !stuck.contains(id)).for_each(|id| world.complete(id));
+        assert!(world.is_promised(tag), "{tag}");
+    }
+    assert_eq!(world.inner().pending(), stuck, "it has not answered yet");
+    assert!(world.log.stats().homes[&VdevId::new(1)].blocks > 0, "the chain goes on elsewhere");
+    world.check_promises();
+    world.log.handle().trust(home);
+    world.complete(stuck[0]);
+    world.name(5);
+    world.commit(None);
+    world.settle();
+    assert!(world.is_promised(5));
+    let last = world.inner().avoided.last().cloned();
+    assert!(
+        last.is_some_and(|placement| placement.avoid.is_empty()),
+        "the late answer tells nothing of today"
+    );
+    world.sync();
+    world.check_promises();
+    world.check_space();
+}
