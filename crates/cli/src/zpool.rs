@@ -19,6 +19,7 @@ mod repeat;
 mod scrub;
 mod set;
 mod status;
+mod sweep;
 mod upgrade;
 mod version;
 mod wait;
@@ -52,6 +53,8 @@ pub const PROGRAM: Program = Program {
         presence::ONLINE,
         presence::OFFLINE,
         presence::REOPEN,
+        sweep::INITIALIZE,
+        sweep::TRIM,
         scrub::CLEAR,
         scrub::SCRUB,
         history::COMMAND,

@@ -27,6 +27,7 @@ mod prop;
 mod server;
 mod service;
 mod state;
+mod sweep;
 mod vdev;
 
 pub use call::*;
@@ -40,4 +41,5 @@ pub use prop::{Prop, Props, Source, Value};
 pub use server::{ServeError, Server};
 pub use service::Service;
 pub use state::{PoolHealth, VdevAux, VdevClass, VdevState};
+pub use sweep::*;
 pub use vdev::{IoCounters, Layout, VdevInfo, VdevKind, VdevSpec, VdevStats};

@@ -4,8 +4,9 @@ use crate::{
     DaemonStatus, DaemonStatusCall, DaemonStop, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit,
     DatasetList, DatasetRename, DatasetSet, DeviceState, Failure, ImportCandidate, ImportScan, Imported,
     LabelClear, Mount, MountInfo, Mounts, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear, PoolCreate,
-    PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolList, PoolMissing, PoolNote,
-    PoolOffline, PoolOnline, PoolRemove, PoolReopen, PoolScrub, PoolSet, PoolSync, PoolUpgrade, Unmount,
+    PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolInitialize, PoolList,
+    PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolRemove, PoolReopen, PoolScrub, PoolSet, PoolSync,
+    PoolTrim, PoolUpgrade, Unmount,
 };
 use std::future::Future;
 
@@ -72,6 +73,10 @@ service! {
     pool_online(PoolOnline) -> DeviceState;
     /// Looks for devices again.
     pool_reopen(PoolReopen) -> ();
+    /// Writes a pattern where devices have nothing.
+    pool_initialize(PoolInitialize) -> ();
+    /// Tells devices to forget.
+    pool_trim(PoolTrim) -> ();
     /// Closes a pool.
     pool_export(PoolExport) -> ();
     /// Looks for pools to import.

@@ -1,6 +1,6 @@
 //! One vdev as commands see it: a typed tree, not text.
 
-use crate::{VdevAux, VdevClass, VdevState};
+use crate::{SweepInfo, VdevAux, VdevClass, VdevState};
 use serde::{Deserialize, Serialize};
 
 /// What a vdev is made of.
@@ -154,6 +154,15 @@ pub struct VdevInfo {
     /// A leaf that is being brought up to date.
     #[serde(default)]
     pub resilvering: bool,
+    /// Of a leaf: how far it is initialized.
+    #[serde(default)]
+    pub initialize: SweepInfo,
+    /// Of a leaf: how far it is trimmed.
+    #[serde(default)]
+    pub trim: SweepInfo,
+    /// A leaf that cannot forget what it has free.
+    #[serde(default)]
+    pub cannot_trim: bool,
     /// Alignment of its blocks, as a power of two; 0 where unknown.
     #[serde(default)]
     pub ashift: u64,
@@ -179,6 +188,9 @@ impl VdevInfo {
             aux: VdevAux::None,
             not_present: false,
             resilvering: false,
+            initialize: SweepInfo::default(),
+            trim: SweepInfo::default(),
+            cannot_trim: false,
             ashift: 0,
             stats: VdevStats::default(),
             children: Vec::new(),

@@ -57,6 +57,7 @@ mod service;
 mod settings;
 pub mod spec;
 mod support;
+mod sweep;
 mod turns;
 mod upgrade;
 mod vdevs;

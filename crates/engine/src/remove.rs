@@ -5,7 +5,6 @@ use control::{Failure, FailureKind, PoolRemove};
 use pool::{Pool, PoolError, RemovalRefusal};
 use std::sync::Arc;
 use units::{Guid, VdevId};
-use vdev::Node;
 
 /// Pools of older versions have no word for a vdev that is gone.
 const HOLES_SINCE: u64 = 26;
@@ -52,11 +51,7 @@ fn find(pool: &Arc<Pool>, guid: Guid) -> Option<Found> {
     if auxiliaries.iter().any(|auxiliary| auxiliary.guid == guid) {
         return Some(Found::Auxiliary);
     }
-    tops.iter().any(|top| has(top.node(), guid)).then_some(Found::PartOfTop)
-}
-
-fn has(node: &Node, guid: Guid) -> bool {
-    node.guid() == guid || node.children().iter().any(|child| has(child, guid))
+    tops.iter().any(|top| top.node().has(guid)).then_some(Found::PartOfTop)
 }
 
 fn told(error: &PoolError, refuse: &dyn Fn(FailureKind, &str) -> Failure) -> Failure {

@@ -132,6 +132,14 @@ impl Service for Engine {
         self.change("reopen", call, async |holder, call| holder.reopen(call).await).await
     }
 
+    async fn pool_initialize(&self, call: PoolInitialize) -> Done {
+        self.change("initialize", call, async |holder, call| holder.initialize(call).await).await
+    }
+
+    async fn pool_trim(&self, call: PoolTrim) -> Done {
+        self.change("trim", call, async |holder, call| holder.trim(call).await).await
+    }
+
     async fn pool_remove(&self, call: PoolRemove) -> Done {
         self.change("remove", call, async |holder, call| holder.remove(call).await).await
     }

@@ -1,5 +1,6 @@
 //! A pool's vdevs as commands see them.
 
+use crate::sweep;
 use control::{IoCounters, VdevAux, VdevClass, VdevInfo, VdevKind, VdevState, VdevStats};
 use metaslab::{Class, SpaceFigures};
 use ondisk::dsl::scan::{func, state};
@@ -68,9 +69,9 @@ fn top_info(pool: &Pool, top: &Arc<Top>) -> VdevInfo {
     let mut info = match top.node() {
         Node::Hole => return VdevInfo::new(VdevKind::Hole, id, top.guid().get(), VdevClass::Normal),
         Node::Indirect(_) => return VdevInfo::new(VdevKind::Indirect, id, top.guid().get(), class),
-        Node::Leaf(leaf) => leaf_info(leaf, id, class),
+        Node::Leaf(leaf) => leaf_info(pool, leaf, id, class),
         group @ Node::Group(_) => {
-            VdevInfo { stats: counters(&top.stats().snapshot()), ..group_info(group, id, class) }
+            VdevInfo { stats: counters(&top.stats().snapshot()), ..group_info(pool, group, id, class) }
         }
     };
     info.ashift = u64::from(top.ashift().get());
@@ -78,14 +79,14 @@ fn top_info(pool: &Pool, top: &Arc<Top>) -> VdevInfo {
     info
 }
 
-fn node_info(node: &Node, id: u64, class: VdevClass) -> VdevInfo {
+fn node_info(pool: &Pool, node: &Node, id: u64, class: VdevClass) -> VdevInfo {
     match node {
-        Node::Leaf(leaf) => leaf_info(leaf, id, class),
-        Node::Hole | Node::Indirect(_) | Node::Group(_) => group_info(node, id, class),
+        Node::Leaf(leaf) => leaf_info(pool, leaf, id, class),
+        Node::Hole | Node::Indirect(_) | Node::Group(_) => group_info(pool, node, id, class),
     }
 }
 
-fn group_info(node: &Node, id: u64, class: VdevClass) -> VdevInfo {
+fn group_info(pool: &Pool, node: &Node, id: u64, class: VdevClass) -> VdevInfo {
     let kind = match node.kind() {
         NodeKind::Raidz { parity } => VdevKind::Raidz { parity },
         NodeKind::Draid(shape) => draid(&shape),
@@ -96,7 +97,7 @@ fn group_info(node: &Node, id: u64, class: VdevClass) -> VdevInfo {
     };
     let mut info = VdevInfo::new(kind, id, node.guid().get(), class);
     let children = node.children().iter().zip(0..);
-    info.children = children.map(|(child, place)| node_info(child, place, class)).collect();
+    info.children = children.map(|(child, place)| node_info(pool, child, place, class)).collect();
     let (state, aux) = node.state();
     (info.state, info.aux) = (state_of(state), aux_of(aux));
     info
@@ -180,7 +181,7 @@ fn expand_bytes(top: &Top) -> u64 {
     metaslabs.checked_shl(shift).unwrap_or(0)
 }
 
-fn leaf_info(leaf: &Leaf, id: u64, class: VdevClass) -> VdevInfo {
+fn leaf_info(pool: &Pool, leaf: &Arc<Leaf>, id: u64, class: VdevClass) -> VdevInfo {
     let kind = match leaf.kind() {
         LeafKind::File => VdevKind::File,
         LeafKind::Disk => VdevKind::Disk,
@@ -196,6 +197,7 @@ fn leaf_info(leaf: &Leaf, id: u64, class: VdevClass) -> VdevInfo {
     info.stats = counters(&leaf.stats().snapshot());
     info.stats.physical_bytes = leaf.psize();
     info.stats.replace_bytes = info.stats.physical_bytes;
+    sweep::put(&mut info, pool, leaf);
     info
 }
 

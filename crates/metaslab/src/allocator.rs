@@ -473,7 +473,7 @@ impl Allocator {
         assert!(txg > self.done, "txg {txg} after txg {} is done", self.done);
     }
 
-    fn vdev_mut(&mut self, id: VdevId) -> Result<&mut Vdev, SpaceError> {
+    pub(crate) fn vdev_mut(&mut self, id: VdevId) -> Result<&mut Vdev, SpaceError> {
         self.vdevs.get_mut(&id).ok_or(SpaceError::NoSuchVdev(id))
     }
 

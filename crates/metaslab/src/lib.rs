@@ -16,6 +16,8 @@
 //!       allocated ──free_or_keep──► kept ──release(txg)──► resting
 //!                                    take_kept: "free" in the vdev's map of kept space, still "alloc" in its own
 //! ```
+//! Free bytes may be held for a moment by who writes or discards them for another reason than a block: see [`NextFree`].
+//!
 //! ZFS never overwrites, so every txg allocates afresh and frees what it replaced. What a txg
 //! frees, the uberblocks of the txgs before it still point to: it rests until two more txgs
 //! are stable, so that a pool whose newest uberblock is lost can be imported as of an older one.
@@ -47,6 +49,7 @@ mod change;
 mod error;
 mod figures;
 mod free_space;
+mod held;
 mod histogram;
 mod kept;
 mod metaslab;
@@ -62,6 +65,7 @@ pub use allocator::{Allocator, Changes, Class, Hint, MAX_COPIES};
 pub use change::{Change, ChangeKind, MetaslabId};
 pub use error::{AllocError, SpaceError, VdevConfigError};
 pub use figures::SpaceFigures;
+pub use held::NextFree;
 pub use histogram::{HISTOGRAM_BUCKETS, Histogram};
 pub use metaslab::Metaslab;
 pub use range_tree::RangeTree;

@@ -19,6 +19,7 @@ use crate::{
     error::SpaceError,
     figures::SpaceFigures,
     free_space::FreeSpace,
+    held::NextFree,
     histogram::{HISTOGRAM_BUCKETS, Histogram},
     kept::Kept,
     placement::{Placement, Streams},
@@ -44,6 +45,8 @@ pub struct Metaslab {
     ashift: Ashift,
     bounds: Segment,
     free: FreeSpace,
+    /// Free, but held back while somebody writes there what is no block.
+    held: RangeTree,
     /// In order of txg; a handful at most.
     pending: Vec<Pending>,
     /// Freed by txgs that are done, oldest first.
@@ -71,6 +74,7 @@ impl Metaslab {
             ashift,
             bounds,
             free: RangeTree::from_iter([bounds]).into(),
+            held: RangeTree::new(),
             pending: Vec::new(),
             resting: VecDeque::new(),
             kept: Kept::default(),
@@ -95,11 +99,33 @@ impl Metaslab {
     pub fn figures(&self) -> SpaceFigures {
         SpaceFigures {
             capacity: Asize::new(self.bounds.len()),
-            free: Asize::new(self.free.bytes()),
+            free: Asize::new(self.free_bytes()),
             allocated: Asize::new(self.allocated_bytes),
             resting: Asize::new(self.resting_bytes),
             kept: Asize::new(self.kept.bytes()),
         }
+    }
+
+    /// Runs of free bytes, in order of place; but for held ones.
+    pub fn free_runs(&self) -> impl Iterator<Item = Segment> + '_ {
+        self.free.tree().iter()
+    }
+
+    /// Free bytes, held ones too.
+    fn free_bytes(&self) -> u64 {
+        self.free.bytes() + self.held.bytes()
+    }
+
+    /// Free bytes before `at`, held ones too.
+    #[must_use]
+    pub fn free_before(&self, at: u64) -> u64 {
+        if self.bounds.end <= at {
+            return self.free_bytes();
+        }
+        let before = |tree: &RangeTree| -> u64 {
+            tree.iter().take_while(|run| run.start < at).map(|run| run.end.min(at) - run.start).sum()
+        };
+        before(self.free.tree()) + before(&self.held)
     }
 
     /// Bytes that its space map says are allocated, after the changes taken so far: what
@@ -126,7 +152,7 @@ impl Metaslab {
     #[must_use]
     pub fn histogram(&self) -> Histogram {
         let mut histogram = self.free.histogram().clone();
-        let kept_back = self.pending.iter().map(|pending| &pending.freed);
+        let kept_back = self.pending.iter().map(|pending| &pending.freed).chain([&self.held]);
         for tree in kept_back.chain(self.resting.iter().map(|(_, tree)| tree)) {
             tree.iter().for_each(|run| histogram.add(run));
         }
@@ -174,7 +200,7 @@ impl Metaslab {
     fn unrecorded_trees(&self) -> impl Iterator<Item = &RangeTree> {
         let pending = self.pending.iter().flat_map(|pending| [&pending.allocs, &pending.freed]);
         let resting = self.resting.iter().map(|(_, tree)| tree);
-        std::iter::once(self.free.tree()).chain(pending).chain(resting)
+        [self.free.tree(), &self.held].into_iter().chain(pending).chain(resting)
     }
 
     /// These bytes as a segment, if they can be an allocation in this metaslab: some, whole
@@ -250,9 +276,37 @@ impl Metaslab {
         self.touched = true;
     }
 
+    /// Holds the next free bytes from `from` on, `max` of them at most: nobody is given them until they are given
+    /// back.
+    pub(crate) fn hold_free(&mut self, from: u64, max: u64) -> NextFree {
+        let next = |tree: &RangeTree| {
+            let run = tree.iter_from(from).next()?;
+            Some(Segment { start: run.start.max(from), end: run.end })
+        };
+        match (next(self.free.tree()), next(&self.held)) {
+            (None, None) => NextFree::None,
+            (None, Some(held)) => NextFree::Busy(held),
+            (Some(free), Some(held)) if held.start < free.start => NextFree::Busy(held),
+            (Some(free), _) => {
+                let segment =
+                    Segment { start: free.start, end: free.end.min(free.start.saturating_add(max)) };
+                self.free.remove(segment);
+                self.held.add(segment);
+                NextFree::Held(segment)
+            }
+        }
+    }
+
+    /// Gives back bytes that were held: they are free like any others.
+    pub(crate) fn give_back(&mut self, segment: Segment) {
+        self.held.remove(segment);
+        self.free.add(segment);
+    }
+
     /// Whether these bytes are all allocated, as seen in `txg`.
     pub(crate) fn check_allocated(&self, txg: Txg, segment: Segment) -> Result<(), SpaceError> {
         let free = self.free.tree().overlaps(segment)
+            || self.held.overlaps(segment)
             || self.kept.overlaps(segment)
             || self.resting.iter().any(|(_, tree)| tree.overlaps(segment))
             || self.pending.iter().any(|pending| {
@@ -399,7 +453,7 @@ impl Metaslab {
         let resting: u64 = self.resting.iter().map(|(_, tree)| tree.bytes()).sum();
         let kept_back = resting + pending(|p| p.frees.bytes() + p.freed.bytes());
         assert_eq!(kept_back, self.resting_bytes, "resting bytes of {:?}", self.bounds);
-        let all = self.free.bytes() + self.allocated_bytes + self.resting_bytes + self.kept.bytes();
+        let all = self.free_bytes() + self.allocated_bytes + self.resting_bytes + self.kept.bytes();
         assert_eq!(all, self.bounds.len(), "free, allocated, resting and kept bytes of {:?}", self.bounds);
         assert_eq!(
             self.recorded_bytes + pending(|p| p.allocs.bytes()),

@@ -1,6 +1,7 @@
 //! Promises of the allocator, and a plain model of space that every history is compared with.
 
 mod exhaustion;
+mod held;
 mod loading;
 mod model;
 mod placement;

@@ -136,6 +136,11 @@ impl Vdev {
         &self.metaslabs
     }
 
+    /// For changes that leave every metaslab's figures as they are.
+    pub(crate) fn metaslabs_mut(&mut self) -> &mut [Metaslab] {
+        &mut self.metaslabs
+    }
+
     pub(crate) fn longest_free_run(&self) -> u64 {
         self.metaslabs.iter().map(|metaslab| metaslab.longest_free_run().get()).max().unwrap_or(0)
     }

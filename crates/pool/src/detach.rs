@@ -103,6 +103,7 @@ impl Pool {
         let detached = std::mem::take(&mut *self.detached.lock());
         let (guid, pool) = (self.guid(), self.config.lock().at(self.gate.synced_txg()));
         for leaf in detached {
+            self.end_sweeps_of(&leaf).await;
             if let Err(error) = retire_label(guid, &leaf, &pool).await {
                 tracing::warn!(%error, "a detached device keeps its label");
             }

@@ -117,6 +117,7 @@ impl Pool {
             pool.replay_logs_of_clones().await?;
         }
         pool.resume_scrub().await?;
+        pool.resume_sweeps().await?;
         if !pool.read_only {
             pool.engage_suspension().await?;
         }

@@ -33,6 +33,7 @@ use crate::shared::ddt::Ddt;
 use crate::space::early_room::EarlyRoom;
 use crate::space::maps::SpaceMaps;
 use crate::space::{Room, SpaceGuard};
+use crate::sweeps::Sweeps;
 use crate::txg::tasks::TaskQueue;
 use crate::{Host, PoolError};
 
@@ -126,6 +127,7 @@ pub struct Pool {
     pub(crate) opened_txg: Txg,
     opened_secs: u64,
     pub(crate) scrubs: Scrubs,
+    pub(crate) sweeps: Sweeps,
     pub(crate) errors: Errors,
     /// Held while a dataset's name is looked up, or changed. Not while one is brought up, see
     /// `OpenDataset::loading`.
@@ -220,6 +222,7 @@ impl Pool {
             read_only: parts.read_only,
             replay_watch: parts.replay_watch,
             scrubs: Scrubs::default(),
+            sweeps: Sweeps::default(),
             errors: Errors::default(),
             loading: async_lock::RwLock::new(()),
             opening: async_lock::Mutex::new(()),
@@ -455,7 +458,11 @@ impl Pool {
             return Ok(());
         }
         self.leave_scrub().await?;
+        self.leave_sweeps().await;
         let closed = self.store_closed(state).await;
+        if closed.is_err() {
+            self.walk_on_all();
+        }
         self.or_go_on(closed)?;
         self.stop().await;
         self.close_devices().await;
@@ -489,6 +496,7 @@ impl Pool {
     pub async fn leave(self: &Arc<Self>) -> Result<(), PoolError> {
         if !self.read_only {
             self.leave_scrub().await?;
+            self.leave_sweeps().await;
             self.sync_now().await?;
             self.stop().await;
         }

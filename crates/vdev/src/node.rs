@@ -239,6 +239,12 @@ impl Node {
         below.fold(self.guid().get(), u64::wrapping_add)
     }
 
+    /// Whether it has that guid, or a node below it.
+    #[must_use]
+    pub fn has(&self, guid: Guid) -> bool {
+        self.guid() == guid || self.children().iter().any(|child| child.has(guid))
+    }
+
     /// Over how many children its blocks are spread.
     #[must_use]
     pub fn spread(&self) -> Spread {

@@ -152,7 +152,8 @@ impl Zio {
         self.vdevs.flush(vdevs.iter().copied()).await.map_err(ZioError::Flush)
     }
 
-    pub(crate) fn note_unflushed(&self, vdev: VdevId) {
+    /// Notes that a vdev took a cached write.
+    pub fn note_unflushed(&self, vdev: VdevId) {
         self.unflushed.lock().extend(self.vdevs.behind(vdev));
     }
 }

@@ -6,7 +6,8 @@ use super::names::{NameStyle, vdev_name};
 use super::sections::sections;
 use super::status::state_word;
 use control::{
-    CheckpointInfo, PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, VdevClass, VdevInfo, VdevKind,
+    CheckpointInfo, PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, SweepInfo, SweepState,
+    VdevClass, VdevInfo, VdevKind,
 };
 use engine::nice;
 
@@ -23,6 +24,10 @@ pub struct JsonStyle {
     pub key_by_guid: bool,
     /// How vdevs are named.
     pub names: NameStyle,
+    /// Tell how far vdevs are initialized.
+    pub initialized: bool,
+    /// Tell how far vdevs are trimmed.
+    pub trimmed: bool,
 }
 
 impl JsonStyle {
@@ -203,7 +208,37 @@ fn put_stats(json: &mut Json, vdev: &VdevInfo, style: JsonStyle) {
     }
     if vdev.children.is_empty() && vdev.kind != VdevKind::Root {
         json.put("slow_ios", style.count(stats.slow_ios));
+        put_sweeps(json, vdev, style);
     }
+}
+
+fn put_sweeps(json: &mut Json, vdev: &VdevInfo, style: JsonStyle) {
+    if style.initialized {
+        let keys = ["init_state", "initialized", "to_initialize", "init_time", "init_errors"];
+        put_sweep(json, vdev.initialize, keys, "UNINITIALIZED", style);
+    }
+    if style.trimmed {
+        if !vdev.cannot_trim {
+            let keys = ["trim_state", "trimmed", "to_trim", "trim_time", "trim_errors"];
+            put_sweep(json, vdev.trim, keys, "UNTRIMMED", style);
+        }
+        json.put("trim_notsup", style.id(vdev.cannot_trim.into()));
+    }
+}
+
+fn put_sweep(json: &mut Json, sweep: SweepInfo, keys: [&str; 5], never: &str, style: JsonStyle) {
+    let state = match sweep.state {
+        SweepState::None => return json.put(keys[0], Json::text(never)),
+        SweepState::Active => "ACTIVE",
+        SweepState::Canceled => "CANCELED",
+        SweepState::Suspended => "SUSPENDED",
+        SweepState::Complete => "COMPLETE",
+    };
+    json.put(keys[0], Json::text(state));
+    json.put(keys[1], style.bytes(sweep.done_bytes));
+    json.put(keys[2], style.bytes(sweep.total_bytes));
+    json.put(keys[3], style.time(sweep.changed_secs));
+    json.put(keys[4], style.count(sweep.errors));
 }
 
 fn checkpoint_stats(checkpoint: CheckpointInfo, style: JsonStyle) -> Json {

@@ -4,8 +4,8 @@ use super::condition::{Condition, PAGES, condition};
 use super::names::{NameStyle, vdev_name};
 use super::sections::{all_rows, flatten, heading, sections};
 use control::{
-    CheckpointInfo, PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, VdevAux, VdevClass, VdevInfo,
-    VdevState,
+    CheckpointInfo, PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, SweepInfo, SweepState, VdevAux,
+    VdevClass, VdevInfo, VdevState,
 };
 use engine::nice;
 use engine::props::ctime;
@@ -242,14 +242,46 @@ impl Table {
         }
         text.push_str(if vdev.resilvering { "  (resilvering)" } else { "" });
         if vdev.kind.is_leaf() {
-            text.push_str(if self.style.initialized { "  (uninitialized)" } else { "" });
-            text.push_str(if self.style.trimmed { "  (untrimmed)" } else { "" });
+            text.push_str(&initialized(vdev, self.style.initialized));
+            text.push_str(&trimmed(vdev, self.style.trimmed));
         }
         text.push('\n');
     }
 
     fn count(&self, count: u64) -> String {
         if self.style.exact { count.to_string() } else { nice::number(count) }
+    }
+}
+
+fn initialized(vdev: &VdevInfo, in_full: bool) -> String {
+    let under_way = vdev.initialize.state == SweepState::Active;
+    match (in_full, swept(vdev.initialize)) {
+        (true, Some(since)) => format!("  ({}% initialized, {since})", vdev.initialize.percent()),
+        (true, None) => "  (uninitialized)".to_owned(),
+        (false, _) if under_way => "  (initializing)".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn trimmed(vdev: &VdevInfo, in_full: bool) -> String {
+    let under_way = vdev.trim.state == SweepState::Active;
+    match (in_full, swept(vdev.trim)) {
+        (true, Some(since)) => format!("  ({}% trimmed, {since})", vdev.trim.percent()),
+        (true, None) if vdev.cannot_trim => "  (trim unsupported)".to_owned(),
+        (true, None) => "  (untrimmed)".to_owned(),
+        (false, _) if under_way => "  (trimming)".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// Since when it stands so; nothing of what counts as never begun.
+fn swept(sweep: SweepInfo) -> Option<String> {
+    let at = ctime(sweep.changed_secs);
+    match sweep.state {
+        SweepState::Active => Some(format!("started at {at}")),
+        SweepState::Suspended => Some(format!("suspended, started at {at}")),
+        SweepState::Complete => Some(format!("completed at {at}")),
+        SweepState::None | SweepState::Canceled => None,
     }
 }
 

@@ -54,6 +54,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
             flat: false,
             key_by_guid: args.has_long(KEY_GUID),
             names: names(args),
+            ..JsonStyle::default()
         },
     };
     let mut code = 0;

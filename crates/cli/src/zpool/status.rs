@@ -133,6 +133,8 @@ fn print_json(session: &mut Session, args: &Args, pools: &[PoolInfo]) -> Result<
         flat: args.has_long(FLAT),
         key_by_guid: args.has_long(KEY_GUID),
         names: names(args),
+        initialized: args.has('i'),
+        trimmed: args.has('t'),
     };
     let mut all = Json::object();
     for pool in pools.iter().filter(|pool| !args.has('x') || !is_healthy(pool)) {

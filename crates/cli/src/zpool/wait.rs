@@ -1,6 +1,7 @@
 //! `zpool wait`, and how the other commands wait.
 
 use super::pools::{all, find};
+use super::sweep;
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
@@ -29,12 +30,16 @@ pub enum Activity {
     Discard,
     /// Blocks of what was destroyed are freed.
     Free,
+    /// Devices are written a pattern where they have nothing.
+    Initialize,
     /// A device takes the place of another.
     Replace,
     /// A device is brought up to date.
     Resilver,
     /// Everything is read.
     Scrub,
+    /// Devices forget what they have free.
+    Trim,
     /// What OpenZFS does besides, and is never under way here.
     Absent,
 }
@@ -44,12 +49,12 @@ impl Activity {
     const NAMES: [(&str, Self); 10] = [
         ("discard", Self::Discard),
         ("free", Self::Free),
-        ("initialize", Self::Absent),
+        ("initialize", Self::Initialize),
         ("replace", Self::Replace),
         ("remove", Self::Absent),
         ("resilver", Self::Resilver),
         ("scrub", Self::Scrub),
-        ("trim", Self::Absent),
+        ("trim", Self::Trim),
         ("raidz_expand", Self::Absent),
         ("condense", Self::Absent),
     ];
@@ -71,9 +76,11 @@ impl Activity {
             Self::Discard => pool.checkpoint.is_some_and(|checkpoint| checkpoint.is_discarding),
             // Where it is not known, waiting would have no end.
             Self::Free => matches!(pool.props.get("freeing"), Some(Prop { value: Value::Number(1..), .. })),
+            Self::Initialize => sweep::is_initializing(pool),
             Self::Replace => pool.root.walk().any(is_being_replaced),
             Self::Resilver => scans(ScanFunction::Resilver),
             Self::Scrub => scans(ScanFunction::Scrub),
+            Self::Trim => sweep::is_trimming(pool),
             Self::Absent => false,
         }
     }
@@ -105,6 +112,11 @@ pub fn wait(session: &Session, pools: &[PoolInfo], activities: &[Activity]) -> R
         pools.iter().any(|waited| waited.guid == pool.guid)
             && activities.iter().any(|activity| activity.is_under_way(pool))
     };
+    wait_while(session, &is_busy)
+}
+
+/// Until this is so of no pool.
+pub fn wait_while(session: &Session, is_busy: &dyn Fn(&PoolInfo) -> bool) -> Result<(), Stop> {
     while all(session)?.iter().any(is_busy) {
         std::thread::sleep(LOOK_EVERY);
     }

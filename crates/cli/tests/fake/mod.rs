@@ -293,6 +293,12 @@ impl Service for FakeService {
     async fn pool_reopen(&self, call: PoolReopen) -> Done {
         self.state().pool(&call.pool).map(|_| ())
     }
+    async fn pool_initialize(&self, call: PoolInitialize) -> Done {
+        self.state().pool(&call.pool).map(|_| ())
+    }
+    async fn pool_trim(&self, call: PoolTrim) -> Done {
+        self.state().pool(&call.pool).map(|_| ())
+    }
     async fn pool_remove(&self, call: PoolRemove) -> Done {
         let mut state = self.state();
         state.pool(&call.pool)?.root.children.retain(|top| top.guid != call.vdev);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Change, ChangeKind, RangeTree, Segment, SpaceFigures};
+use crate::{Change, ChangeKind, NextFree, RangeTree, Segment, SpaceFigures};
 
 const SECTOR: u64 = 512;
 const VDEVS: u32 = 2;
@@ -32,6 +32,14 @@ enum Op {
     Claim {
         sector: u64,
         sectors: u64,
+    },
+    Hold {
+        vdev: u32,
+        sector: u64,
+        sectors: u64,
+    },
+    GiveBack {
+        pick: usize,
     },
     Take,
     OpenNext,
@@ -64,6 +72,7 @@ struct World {
     kept: [RangeTree; VDEVS as usize],
     checkpoint: Option<u64>,
     live: Vec<Dva>,
+    held: Vec<(VdevId, Segment)>,
     open: u64,
     oldest: u64,
 }
@@ -93,6 +102,7 @@ impl World {
             kept: Default::default(),
             checkpoint: None,
             live: Vec::new(),
+            held: Vec::new(),
             open: FIRST_TXG,
             oldest: FIRST_TXG,
         }
@@ -112,7 +122,42 @@ impl World {
             assert_eq!(*sector, Sector::Free, "{dva:?} was handed out in txg {by}");
             *sector = Sector::Allocated { by };
         }
+        assert!(!self.is_held(&dva), "{dva:?} was handed out while it was held");
         self.live.push(dva);
+    }
+
+    fn is_held(&self, dva: &Dva) -> bool {
+        let segment = Segment::new(dva.offset.get(), dva.asize.get()).unwrap();
+        self.held.iter().any(|(vdev, held)| *vdev == dva.vdev && held.overlaps(segment))
+    }
+
+    fn hold(&mut self, vdev: u32, sector: u64, sectors: u64) {
+        let (id, from) = (VdevId::new(vdev), sector * SECTOR);
+        let own = &self.sectors[vdev as usize];
+        let next = (sector as usize..VDEV_SECTORS).find(|&at| own[at] == Sector::Free);
+        let first = match self.space.hold_free(id, units::VdevOffset::new(from), sectors * SECTOR) {
+            NextFree::None => None,
+            NextFree::Busy(held) => {
+                let is_of = |(of, segment): &&(VdevId, Segment)| *of == id && segment.overlaps(held);
+                assert!(self.held.iter().any(|other| is_of(&other)), "{held:?} is held by somebody");
+                Some(held.start)
+            }
+            NextFree::Held(held) => {
+                assert!(held.len() <= sectors * SECTOR);
+                let range = (held.start / SECTOR) as usize..(held.end / SECTOR) as usize;
+                assert!(own[range].iter().all(|sector| *sector == Sector::Free), "{held:?} is free");
+                self.held.push((id, held));
+                Some(held.start)
+            }
+        };
+        assert_eq!(first, next.map(|at| at as u64 * SECTOR), "what is free next from {from} on");
+    }
+
+    fn give_back(&mut self, pick: usize) {
+        if !self.held.is_empty() {
+            let (vdev, held) = self.held.swap_remove(pick % self.held.len());
+            self.space.give_back(vdev, held);
+        }
     }
 
     fn free(&mut self, by: u64, pick: usize) {
@@ -186,7 +231,8 @@ impl World {
         };
         let per_metaslab = (1 << MS_SHIFT) / SECTOR;
         let inside = sector / per_metaslab == (sector + sectors - 1) / per_metaslab;
-        let free = inside && self.of(&dva).iter().all(|sector| *sector == Sector::Free);
+        let free =
+            inside && !self.is_held(&dva) && self.of(&dva).iter().all(|sector| *sector == Sector::Free);
         assert_eq!(self.space.claim(txg(self.open), &dva).is_ok(), free, "{dva:?}");
         if free {
             self.allocated(self.open, dva);
@@ -282,6 +328,8 @@ impl World {
             Op::Discard => self.discard(),
             Op::Unalloc => self.unalloc(),
             Op::Claim { sector, sectors } => self.claim(sector, sectors),
+            Op::Hold { vdev, sector, sectors } => self.hold(vdev, sector, sectors),
+            Op::GiveBack { pick } => self.give_back(pick),
             Op::Take => self.take(self.oldest),
             Op::OpenNext if self.open < self.oldest + 2 => self.open += 1,
             Op::OpenNext => {}
@@ -328,6 +376,9 @@ fn any_op() -> impl Strategy<Value = Op> {
         4 => any::<usize>().prop_map(|pick| Op::FreeOrKeep { pick }),
         2 => Just(Op::Checkpoint),
         1 => Just(Op::Discard),
+        2 => (0..VDEVS, 0u64..120, 1u64..40)
+            .prop_map(|(vdev, sector, sectors)| Op::Hold { vdev, sector, sectors }),
+        1 => any::<usize>().prop_map(|pick| Op::GiveBack { pick }),
         2 => Just(Op::Take),
         2 => Just(Op::OpenNext),
         2 => Just(Op::SyncOldest),

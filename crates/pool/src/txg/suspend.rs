@@ -187,6 +187,7 @@ impl Pool {
         self.gate.fail(self.gate.synced_txg().next());
         self.suspension().give_up();
         self.halt_scrub().await;
+        self.leave_sweeps().await;
         self.stop().await;
         self.close_devices().await;
     }

@@ -7,7 +7,7 @@
 //! it can be discarded without a lock, beside the writing of T, and a crash at any point leaves
 //! the last two txgs whole (tests: `the_txgs_before_the_last_are_whole_in_every_image`,
 //! `a_planted_early_discard_is_found`). Small pieces are not worth a command; a later free nearby does not
-//! bring them back either, which costs a device some room and nobody any data.
+//! bring them back either, which costs a device some room and nobody any data, until it is trimmed whole ([`crate::sweeps`]).
 //!
 //! A discard that fails is a hint not taken: it is noted in the program's log and forgotten.
 //! (test: `with_autotrim_freed_room_goes_back_to_the_file_system`)
@@ -17,16 +17,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use dsl::PropValue;
 use env::{IoClass, in_class};
 use futures::stream::{self, StreamExt};
+use sweep::pieces;
 use units::{Txg, VdevId, VdevOffset};
 
 use crate::{Pool, PoolError};
 
 /// The property's name.
 pub(crate) const AUTOTRIM: &str = "autotrim";
-/// Smaller pieces are left as they are: 32 KiB.
-const PIECE_MIN_BYTES: u64 = 32 << 10;
-/// Larger ones are cut, so that no command takes long: 64 MiB.
-const PIECE_MAX_BYTES: u64 = 64 << 20;
 /// Discards at the same time.
 const AT_ONCE: usize = 4;
 
@@ -54,11 +51,8 @@ impl Pool {
             return;
         }
         let rested = self.zio.with_allocator(|allocator| allocator.rested_by(txg));
-        let pieces =
-            rested.into_iter().filter(|(_, run)| run.len() >= PIECE_MIN_BYTES).flat_map(|(vdev, run)| {
-                let starts = (run.start..run.end).step_by(PIECE_MAX_BYTES as usize);
-                starts.map(move |start| (vdev, start, PIECE_MAX_BYTES.min(run.end - start)))
-            });
+        let cut = |(vdev, run)| pieces(run).map(move |(start, len)| (vdev, start, len));
+        let pieces = rested.into_iter().flat_map(cut);
         let discards = stream::iter(pieces)
             .for_each_concurrent(AT_ONCE, |(vdev, start, len)| self.discard(vdev, start, len));
         in_class(IoClass::Scrub, discards).await;

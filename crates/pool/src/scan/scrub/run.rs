@@ -8,7 +8,7 @@
 //! freed is used again. Blocks younger than the scrub's beginning are left alone, for the sync
 //! loop may write those of its own txg again in place.
 //!
-//! When others have I/O under way after a batch, the scrub rests as long as the batch took.
+//! After each batch the scrub rests if others wait ([`Pool::rest_if_others_wait`]).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -66,9 +66,7 @@ impl Pool {
             let started = self.env.now();
             self.batch(&mut work).await?;
             self.note_place(&work);
-            if self.others_wait() {
-                self.env.sleep(self.env.now().saturating_sub(started)).await;
-            }
+            self.rest_if_others_wait(&self.vdevs.leaves(), started, 1).await;
             if self.env.now().saturating_sub(stored_at) >= STORE_EVERY {
                 self.in_sync(|pool, tx| async move { pool.store_scan(&tx).await }).await?;
                 stored_at = self.env.now();
@@ -242,11 +240,6 @@ impl Pool {
             let errors = now.phys.errors.get() + 1;
             now.phys.errors.set(errors);
         }
-    }
-
-    /// Whether somebody has I/O under way, now that the scrub has none.
-    fn others_wait(&self) -> bool {
-        self.vdevs.leaves().iter().any(|leaf| leaf.stats().snapshot().in_flight > 0)
     }
 }
 
