@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use env::{BufSlice, DeviceError, Durability, IoBuf, IoClass, in_class};
+use env::{BufSlice, Durability, IoBuf, IoClass, in_class};
 use metaslab::{NextFree, Segment};
 use units::{LeafOffset, VdevOffset};
 use vdev::{Leaf, Share, Top, VdevError};
@@ -17,8 +17,6 @@ pub const PATTERN: u64 = 0xdead_beef_dead_beef;
 const WRITE_BYTES: u64 = 64 << 10;
 /// No more than this part of a vdev is held at a time.
 const HELD_FRACTION: u64 = 16;
-/// The errno of a request that was given up without an answer: Linux's `ETIMEDOUT`.
-const NO_ANSWER: i32 = 110;
 
 /// What a step of the walk came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,16 +84,16 @@ impl Walk {
             Ok(None) => (None, Ok(())),
             Err(error) => (None, Err(error)),
         };
-        if done.as_ref().err().is_none_or(is_over) {
-            self.zio.with_allocator(|allocator| allocator.give_back(top.id(), held));
-        }
+        // Also after a request that was given up without an answer and may still be carried out: until it is, nobody
+        // writes to the device.
+        self.zio.with_allocator(|allocator| allocator.give_back(top.id(), held));
         self.judge(held, share, done)
     }
 
     fn judge(&mut self, held: Segment, share: Option<Share>, done: Result<(), VdevError>) -> Step {
         let step = match done {
             Ok(()) => Step::Swept(share.map_or(0, |share| share.len)),
-            Err(error) if is_absence(&error) => return Step::Away,
+            Err(error) if error.is_absence() => return Step::Away,
             Err(error) => {
                 tracing::warn!(kind = self.kind.name(), %error, "free space was passed over");
                 Step::Failed
@@ -158,15 +156,4 @@ impl Walk {
 fn filled() -> IoBuf {
     let words = WRITE_BYTES as usize / size_of::<u64>();
     IoBuf::copy_of(&PATTERN.to_le_bytes().repeat(words))
-}
-
-/// Whether the request is neither under way any more nor waits somewhere. One that was given up without an answer may
-/// be carried out at any time: its bytes stay held until the pool is opened again.
-fn is_over(error: &VdevError) -> bool {
-    !matches!(error, VdevError::Leaf { source: DeviceError::Io { errno: NO_ANSWER, .. }, .. })
-}
-
-/// Whether nothing was tried, for the leaf is out of use.
-fn is_absence(error: &VdevError) -> bool {
-    matches!(error, VdevError::LeafUnavailable { .. } | VdevError::Leaf { source: DeviceError::Gone, .. })
 }
