@@ -119,6 +119,16 @@ impl Allocator {
         Ok(())
     }
 
+    /// Forgets a vdev whose maps are given up with all that was changed there and is not written.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn retire_vdev(&mut self, id: VdevId) -> Result<(), VdevConfigError> {
+        let vdev = self.vdevs.remove(&id).ok_or(VdevConfigError::NoSuchVdev(id))?;
+        self.rotor_mut(vdev.config().class).remove(id);
+        Ok(())
+    }
+
     /// Whether new blocks may be put on a vdev: not on one that is failing, or to be removed.
     /// Unknown vdevs are ignored.
     pub fn set_allocating(&mut self, id: VdevId, allocating: bool) {
@@ -242,12 +252,12 @@ impl Allocator {
     }
 
     fn no_space(&self, class: Class, psize: Psize, copies: usize) -> AllocError {
-        let longest = self.in_class(class).map(Vdev::longest_free_run).max().unwrap_or(0);
+        let longest = self.allocating(class).map(Vdev::longest_free_run).max().unwrap_or(0);
         AllocError::NoSpace {
             class,
             psize,
             copies,
-            free: self.space(class).free,
+            free: self.open_space(class).free,
             longest: Asize::new(longest),
         }
     }
@@ -405,6 +415,18 @@ impl Allocator {
         self.in_class(class).map(Vdev::deflated_figures).sum()
     }
 
+    /// The space of those vdevs of a class that new blocks may be put on.
+    #[must_use]
+    pub fn open_space(&self, class: Class) -> SpaceFigures {
+        self.allocating(class).map(Vdev::figures).sum()
+    }
+
+    /// The same as datasets count it: without parity.
+    #[must_use]
+    pub fn deflated_open_space(&self, class: Class) -> SpaceFigures {
+        self.allocating(class).map(Vdev::deflated_figures).sum()
+    }
+
     /// How full a vdev is; `None` if there is none of that number.
     #[must_use]
     pub fn vdev_space(&self, id: VdevId) -> Option<SpaceFigures> {
@@ -425,7 +447,7 @@ impl Allocator {
 
     /// The vdevs of a class that new blocks may be put on, in order.
     pub fn takers(&self, class: Class) -> impl Iterator<Item = VdevId> {
-        self.in_class(class).filter(|vdev| vdev.allocating).map(|vdev| vdev.config().id)
+        self.allocating(class).map(|vdev| vdev.config().id)
     }
 
     /// A vdev's metaslabs, in order; none if there is no such vdev.
@@ -467,6 +489,10 @@ impl Allocator {
 
     fn in_class(&self, class: Class) -> impl Iterator<Item = &Vdev> {
         self.rotor(class).vdevs().iter().filter_map(|id| self.vdevs.get(id))
+    }
+
+    fn allocating(&self, class: Class) -> impl Iterator<Item = &Vdev> {
+        self.in_class(class).filter(|vdev| vdev.allocating)
     }
 
     fn check_not_done(&self, txg: Txg) {

@@ -50,6 +50,11 @@ impl Kept {
         self.noted.add(segment);
     }
 
+    /// All of them.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Segment> + '_ {
+        self.noted.iter().chain(self.unnoted.iter())
+    }
+
     /// What the map of kept space is to be told.
     pub(crate) fn take(&mut self) -> Vec<Change> {
         let runs: Vec<_> = self.unnoted.iter().map(|run| Change::new(ChangeKind::Free, run)).collect();

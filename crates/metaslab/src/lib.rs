@@ -40,6 +40,8 @@
 //!   (test: `unflushed_changes_say_what_all_logged_changes_said`)
 //! - A claimed block is allocated like any other.
 //!   (test: `claimed_log_blocks_are_never_handed_out_again`)
+//! - A vdev that is being emptied tells just what is allocated there, whatever is freed meanwhile.
+//!   (test: `what_is_left_on_a_vdev_is_told_run_by_run`)
 //! - Copies of a block lie on different vdevs, or far apart.
 //!   (tests: `copies_go_to_different_vdevs`, `copies_within_one_vdev_lie_far_apart`)
 #![forbid(unsafe_code)]
@@ -52,6 +54,7 @@ mod free_space;
 mod held;
 mod histogram;
 mod kept;
+mod leaving;
 mod metaslab;
 mod placement;
 mod range_tree;

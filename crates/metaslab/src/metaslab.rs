@@ -196,6 +196,28 @@ impl Metaslab {
         changes
     }
 
+    /// What is allocated and nobody has freed, in order of offset.
+    pub(crate) fn allocated_runs(&self) -> Vec<Segment> {
+        let pending = self.pending.iter().flat_map(|pending| [&pending.frees, &pending.freed]);
+        let resting = self.resting.iter().map(|(_, tree)| tree);
+        let others = std::iter::once(self.free.tree()).chain(pending).chain(resting);
+        let others: RangeTree = others.flat_map(RangeTree::iter).chain(self.kept.runs()).collect();
+        let mut at = self.bounds.start;
+        let mut allocated = Vec::with_capacity(others.runs() + 1);
+        for run in others.iter() {
+            allocated.extend(Segment::new(at, run.start - at));
+            at = run.end;
+        }
+        allocated.extend(Segment::new(at, self.bounds.end - at));
+        let sum: u64 = allocated.iter().map(|run| run.len()).sum();
+        assert_eq!(
+            sum, self.allocated_bytes,
+            "what is allocated in {:?} is what nothing else is",
+            self.bounds
+        );
+        allocated
+    }
+
     /// All that the space map does not count as allocated.
     fn unrecorded_trees(&self) -> impl Iterator<Item = &RangeTree> {
         let pending = self.pending.iter().flat_map(|pending| [&pending.allocs, &pending.freed]);

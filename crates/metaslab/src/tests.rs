@@ -2,6 +2,7 @@
 
 mod exhaustion;
 mod held;
+mod leaving;
 mod loading;
 mod model;
 mod placement;

@@ -165,6 +165,23 @@ impl RemovingPhys {
     pub const UNDER_WAY: u64 = 1;
     /// State of one that has finished.
     pub const FINISHED: u64 = 2;
+    /// State of one that was given up.
+    pub const CANCELED: u64 = 3;
+    /// In place of a vdev's number: none.
+    pub const NO_VDEV: u64 = u64::MAX;
+
+    /// Whether blocks are being copied.
+    #[must_use]
+    pub fn is_under_way(&self) -> bool {
+        self.state.get() == Self::UNDER_WAY
+    }
+
+    /// The words of the MOS directory.
+    #[must_use]
+    pub fn to_words(&self) -> Vec<u64> {
+        let words = self.as_bytes().as_chunks::<8>().0.iter();
+        words.map(|word| u64::from_le_bytes(*word)).collect()
+    }
 
     /// From the words of the MOS directory.
     ///

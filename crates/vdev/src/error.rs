@@ -85,6 +85,16 @@ pub enum VdevError {
         /// How many bytes.
         len: u64,
     },
+    /// Copies of a run differ, nothing tells which of them is right, and there is no place for all of them.
+    #[error("vdev {vdev} at {offset}, {len} bytes: copies differ, and only a scrub can tell which is right")]
+    CopiesDiffer {
+        /// Top-level vdev.
+        vdev: VdevId,
+        /// Where on it.
+        offset: VdevOffset,
+        /// How many bytes.
+        len: u64,
+    },
     /// The pool is open for reading only.
     #[error("the pool is open for reading only")]
     ReadOnly,

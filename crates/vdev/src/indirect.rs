@@ -43,7 +43,7 @@ pub struct Run {
 
 impl Run {
     /// The error of something that is mapped to nowhere, or in a circle.
-    fn unmapped(self) -> VdevError {
+    pub(crate) fn unmapped(self) -> VdevError {
         VdevError::Unmapped { vdev: self.vdev, offset: self.offset, len: self.len }
     }
 

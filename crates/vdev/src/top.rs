@@ -25,12 +25,12 @@ use std::sync::atomic::{
 };
 
 use env::Env;
-use parking_lot::Mutex;
-use units::{Ashift, Asize, Guid, LABEL_END_BYTES, LABEL_START_BYTES, Spread, VdevId};
+use parking_lot::{Mutex, RwLock};
+use units::{Ashift, Asize, Guid, LABEL_END_BYTES, LABEL_START_BYTES, ObjectId, Spread, VdevId};
 
 use crate::heal::Places;
 use crate::size::leaf_asize;
-use crate::{Bias, Leaf, Node, NodeKind, Removed, VdevAux, VdevState, VdevStats};
+use crate::{Bias, Leaf, Mapping, Node, NodeKind, Removed, VdevAux, VdevState, VdevStats};
 
 /// What the configuration says of a top-level vdev, beside its nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +49,17 @@ pub struct TopConfig {
     pub top_zap: u64,
     /// When it was last enlarged, as OpenZFS noted it: seconds since 1970; 0 for never.
     pub expansion_secs: u64,
+    /// It is being removed, and where that is noted.
+    pub leaving: Option<Leaving>,
+}
+
+/// Where the meta-objset has what was copied of a vdev that is being removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaving {
+    /// Object of the mapping, as far as it goes.
+    pub mapping: ObjectId,
+    /// Object that tells when what was copied.
+    pub births: ObjectId,
 }
 
 /// Who a top-level vdev is, whatever its shape.
@@ -68,6 +79,8 @@ pub(crate) struct Ledger {
     config: Mutex<TopConfig>,
     pub(crate) stats: VdevStats,
     pub(crate) places: Places,
+    /// Where what was copied of it is, while it is being removed.
+    pub(crate) copied: RwLock<Mapping>,
     /// Health changed since the configuration was last written.
     changed: AtomicBool,
     /// How often a leaf's device was opened anew.
@@ -260,6 +273,12 @@ impl Top {
     #[must_use]
     pub fn state(&self) -> (VdevState, VdevAux) {
         self.node.state()
+    }
+
+    /// Whether it has everything that was ever written to it.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.node.lacks(&|leaf| !leaf.is_usable()).is_empty()
     }
 
     /// Whether I/O can be done there at all.

@@ -318,10 +318,13 @@ impl VdevTree {
     /// As [`Top::read`], and [`VdevError::NoSuchVdev`].
     pub async fn read(&self, at: Address, len: usize, verify: Verify<'_>) -> Result<IoBuf, VdevError> {
         let top = self.top(at.vdev)?;
-        match top.is_removed() {
-            true => self.read_removed(&top, at, len, verify).await,
-            false => top.read(at, len, verify, self.heals()).await,
+        if !top.is_removed() {
+            match top.read(at, len, verify, self.heals()).await {
+                Err(_) if self.has_left(&top) => {}
+                done => return done,
+            }
         }
+        self.read_removed(&*self.top(at.vdev)?, at, len, verify).await
     }
 
     /// Reads what may never have been written; see [`Top::probe`].
@@ -330,10 +333,13 @@ impl VdevTree {
     /// As [`Top::probe`], and [`VdevError::NoSuchVdev`].
     pub async fn probe(&self, at: Address, len: usize, verify: Verify<'_>) -> Result<IoBuf, VdevError> {
         let top = self.top(at.vdev)?;
-        match top.is_removed() {
-            true => self.probe_removed(&top, at, len, verify).await,
-            false => top.probe(at, len, verify, self.heals()).await,
+        if !top.is_removed() {
+            match top.probe(at, len, verify, self.heals()).await {
+                Err(_) if self.has_left(&top) => {}
+                done => return done,
+            }
         }
+        self.probe_removed(&*self.top(at.vdev)?, at, len, verify).await
     }
 
     /// Says that nobody wants these bytes any more; see [`Top::discard`].
@@ -350,10 +356,13 @@ impl VdevTree {
     /// As [`Top::scrub`], and [`VdevError::NoSuchVdev`].
     pub async fn scrub(&self, at: Address, len: usize, verify: Verify<'_>) -> Result<usize, VdevError> {
         let top = self.top(at.vdev)?;
-        match top.is_removed() {
-            true => self.scrub_removed(&top, at, len, verify).await,
-            false => top.scrub(at, len, verify, self.heals()).await,
+        if !top.is_removed() {
+            match top.scrub(at, len, verify, self.heals()).await {
+                Err(_) if self.has_left(&top) => {}
+                done => return done,
+            }
         }
+        self.scrub_removed(&*self.top(at.vdev)?, at, len, verify).await
     }
 
     /// Writes slices one after another; see [`Top::write`].

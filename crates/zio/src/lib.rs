@@ -21,6 +21,7 @@
 
 mod bookmark;
 mod cache;
+mod copies;
 mod early;
 pub mod embedded;
 mod error;
@@ -54,6 +55,7 @@ use units::{Txg, VdevId};
 use vdev::{Run, VdevTree};
 
 use crate::cache::Cache;
+use crate::copies::Copies;
 use crate::flights::Flights;
 use crate::packers::Packers;
 use crate::scrub::Damage;
@@ -62,6 +64,7 @@ use crate::unstable::Unstable;
 
 pub use bookmark::Bookmark;
 pub use cache::{CacheStats, DIRTY_BESIDE_CACHE_BYTES};
+pub use copies::RunCopy;
 pub use early::{PackedEarly, Placed, Unplaced};
 pub use error::ZioError;
 pub use pointer_forms::PointerForms;
@@ -89,6 +92,7 @@ pub struct Zio {
     forms: Mutex<PointerForms>,
     suspension: Suspension,
     unstable: Unstable,
+    copies: Copies,
     /// What was freed on removed vdevs, by txg.
     obsolete: Mutex<BTreeMap<Txg, Vec<Run>>>,
 }
@@ -114,6 +118,7 @@ impl Zio {
             forms: Mutex::default(),
             suspension: Suspension::default(),
             unstable: Unstable::default(),
+            copies: Copies::default(),
             obsolete: Mutex::default(),
         }
     }

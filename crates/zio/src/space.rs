@@ -78,7 +78,7 @@ impl Zio {
     /// When a copy is not allocated, or a gang's header cannot be read; nothing has changed then.
     pub async fn free(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZioError> {
         self.cache.forget(bp);
-        let Taken { places, obsolete } = self.taken(bp).await?;
+        let Taken { places, obsolete } = self.taken(bp).await?.with_copies(self)?;
         let mut allocator = self.allocator.lock();
         for &dva in &places {
             allocator.check_allocated(txg, &dva).map_err(|source| ZioError::Space { dva, source })?;
@@ -91,6 +91,13 @@ impl Zio {
             self.obsolete.lock().entry(txg).or_default().extend(obsolete);
         }
         Ok(())
+    }
+
+    /// Forgets what was obsolete of a vdev in `txg`: it is not removed after all.
+    pub fn drop_obsolete(&self, txg: Txg, vdev: VdevId) {
+        if let Some(runs) = self.obsolete.lock().get_mut(&txg) {
+            runs.retain(|run| run.vdev != vdev);
+        }
     }
 
     /// Runs of removed vdevs' space that nothing refers to any more, of all that was freed in `txg` since this was
@@ -127,15 +134,24 @@ impl Zio {
     /// Marks all copies of a block as allocated in `txg`, while importing.
     ///
     /// # Errors
-    /// When one is not free, copies before it stay claimed, for the import fails; when a gang's
-    /// header cannot be read.
+    /// When one is not free, or lies on a vdev that is being removed, copies before it stay claimed, for the import fails;
+    /// when a gang's header cannot be read.
     pub async fn claim(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZioError> {
         let Taken { places, .. } = self.taken(bp).await?;
+        // What is free on a vdev that is being removed was not copied, and never will be if it lies before the end.
+        if let Some(&dva) = places.iter().find(|dva| self.is_leaving(dva.vdev)) {
+            let (vdev, offset, len) = (dva.vdev, dva.offset, dva.asize.get());
+            return Err(ZioError::Removed { dva, source: VdevError::Unmapped { vdev, offset, len } });
+        }
         let mut allocator = self.allocator.lock();
         for dva in places {
             allocator.claim(txg, &dva).map_err(|source| ZioError::Space { dva, source })?;
         }
         Ok(())
+    }
+
+    fn is_leaving(&self, vdev: VdevId) -> bool {
+        self.vdevs.top(vdev).is_ok_and(|top| top.config().leaving.is_some())
     }
 
     /// Vdevs that took cached writes since this was last asked: what a sync has to flush before
@@ -168,15 +184,30 @@ struct Taken {
 }
 
 impl Taken {
-    /// Adds a copy on a removed vdev. Of a gang that is only the header: its members are copies of their own.
+    /// Adds a copy on a removed vdev.
     fn add_removed(&mut self, zio: &Zio, top: &Top, dva: Dva) -> Result<(), ZioError> {
-        let header = top.ashift().round_up(GANG_HEADER_BYTES as u64);
-        let len = if dva.gang { header } else { dva.asize.get() };
+        let len = on_its_vdev(top, dva);
         let located = zio.vdevs.locate(Run { vdev: dva.vdev, offset: dva.offset, len });
         let Located { pieces, passed } = located.map_err(|source| ZioError::Removed { dva, source })?;
         self.places.extend(pieces.into_iter().map(Run::dva));
         self.obsolete.extend(passed);
         Ok(())
+    }
+
+    /// The same with what was copied of it from a vdev that is being removed: it is free in both places, and what it
+    /// was on the old one is obsolete. What was not copied yet is free there, and is never copied.
+    fn with_copies(mut self, zio: &Zio) -> Result<Self, ZioError> {
+        for at in 0..self.places.len() {
+            let dva = self.places[at];
+            let Ok(top) = zio.vdevs.top(dva.vdev) else { continue };
+            let len = on_its_vdev(&top, dva);
+            let located = zio.vdevs.copied(Run { vdev: dva.vdev, offset: dva.offset, len });
+            let Located { pieces, passed } = located.map_err(|source| ZioError::Removed { dva, source })?;
+            self.places.extend(pieces.into_iter().map(Run::dva));
+            self.obsolete.extend(passed);
+        }
+        self.check_apart()?;
+        Ok(self)
     }
 
     /// No mapping may lead two pieces of a block to one place: it cannot be freed twice.
@@ -197,6 +228,14 @@ impl Taken {
             }
             None => Ok(()),
         }
+    }
+}
+
+/// How many bytes a copy takes. Of a gang that is only the header: its members are copies of their own.
+fn on_its_vdev(top: &Top, dva: Dva) -> u64 {
+    match dva.gang {
+        true => top.ashift().round_up(GANG_HEADER_BYTES as u64),
+        false => dva.asize.get(),
     }
 }
 

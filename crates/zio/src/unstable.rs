@@ -181,17 +181,19 @@ impl Zio {
                 self.write_kept(dva, written.kept, &bytes).await
             })
             .buffer_unordered(AT_ONCE)
-            .try_collect()
-            .await
+            .try_collect::<()>()
+            .await?;
+        self.copy_lost_again().await
     }
 
     /// The txg is stable: what it wrote need not be kept any more.
     pub fn forget_unstable(&self) {
         self.unstable.written.lock().clear();
         self.unstable.readable.lock().clear();
+        self.copies.forget();
     }
 
-    fn reopened(&self, vdev: VdevId) -> u64 {
+    pub(crate) fn reopened(&self, vdev: VdevId) -> u64 {
         self.vdevs.top(vdev).map_or(0, |top| top.reopened())
     }
 }

@@ -16,8 +16,8 @@ use crate::spec::raidz;
 use crate::top::{TopConfig, TopId};
 use crate::tree::RootConfig;
 use crate::{
-    Bias, Group, Leaf, LeafKind, Node, NodeKind, Removed, RemovedConfig, Shape, Top, VdevAux, VdevError,
-    VdevState,
+    Bias, Group, Leaf, LeafKind, Leaving, Node, NodeKind, Removed, RemovedConfig, Shape, Top, VdevAux,
+    VdevError, VdevState,
 };
 
 /// What is told of a raidz that children are being added to: parts of it are dealt out one way, parts the other.
@@ -78,8 +78,20 @@ fn parse_top(env: &Arc<dyn Env>, from: &NvList) -> Result<Top, VdevError> {
         create_txg: from.get_u64(key::CREATE_TXG).unwrap_or(0),
         top_zap: from.get_u64(key::VDEV_TOP_ZAP).unwrap_or(0),
         expansion_secs: from.get_u64(key::EXPANSION_TIME).unwrap_or(0),
+        leaving: leaving(from, &node)?,
     };
     Ok(Top::new(env.clone(), TopId { id, guid, ashift }, config, node))
+}
+
+/// What was copied of a vdev that is being removed. Only what holds the same bytes on all leaves can be.
+fn leaving(from: &NvList, node: &Node) -> Result<Option<Leaving>, VdevError> {
+    if !node.kind().holds_copies() || from.get_u64(key::REMOVING).unwrap_or(0) == 0 {
+        return Ok(None);
+    }
+    Ok(Some(Leaving {
+        mapping: ObjectId::new(number(from, key::INDIRECT_OBJECT)?),
+        births: ObjectId::new(number(from, key::INDIRECT_BIRTHS)?),
+    }))
 }
 
 fn removed(from: &NvList) -> Result<Removed, VdevError> {

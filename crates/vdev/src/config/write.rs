@@ -60,10 +60,18 @@ fn node_nvlist(node: &Node, id: u64, target: Target, top: Option<&Top>) -> NvLis
     if let Some(top) = top {
         add_sizes(&mut out, top);
     }
+    let leaving = top.and_then(|top| top.config().leaving);
+    if leaving.is_some() {
+        out.add_u64(key::NONALLOCATING, 1).add_u64(key::REMOVING, 1);
+    }
     if let Node::Indirect(removed) = node {
         add_removed(&mut out, removed);
     }
     add_nonzero(&mut out, key::DTL, leaf.as_ref().map_or(0, |leaf| leaf.dtl_object));
+    if let Some(leaving) = leaving {
+        out.add_u64(key::INDIRECT_OBJECT, leaving.mapping.get())
+            .add_u64(key::INDIRECT_BIRTHS, leaving.births.get());
+    }
     let create_txg = match node {
         _ if top.is_some() => top.map_or(0, |top| top.config().create_txg),
         Node::Group(group) => group.config().create_txg,

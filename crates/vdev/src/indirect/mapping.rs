@@ -1,6 +1,6 @@
 //! Where a removed vdev's space was copied to.
 
-use ondisk::indirect::Entry;
+use ondisk::indirect::{ENTRY_BYTES, Entry};
 use units::VdevOffset;
 
 use super::Run;
@@ -31,6 +31,29 @@ impl Mapping {
         Some(Self { entries })
     }
 
+    /// Appends runs.
+    ///
+    /// # Panics
+    /// When they do not follow those that it has, in order.
+    pub fn extend(&mut self, entries: impl IntoIterator<Item = Entry>) {
+        for entry in entries {
+            assert!(entry.source.get() >= self.end(), "a mapping grows in the order of what was copied");
+            self.entries.push(entry);
+        }
+    }
+
+    /// Where its last run ends on the removed vdev: nothing behind is mapped.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.entries.last().and_then(end).unwrap_or(0)
+    }
+
+    /// How much memory it takes, as OpenZFS counts that.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.entries.len() as u64 * ENTRY_BYTES as u64
+    }
+
     /// Its runs, in the order of where they were.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
@@ -38,7 +61,8 @@ impl Mapping {
     }
 
     /// Where `len` bytes were copied to, in order. `None` unless all of them were.
-    pub(crate) fn pieces(&self, offset: VdevOffset, len: u64) -> Option<Vec<Run>> {
+    #[must_use]
+    pub fn pieces(&self, offset: VdevOffset, len: u64) -> Option<Vec<Run>> {
         let (mut from, to) = (offset.get(), offset.get().checked_add(len)?);
         let mut pieces = Vec::new();
         let first = self.entries.partition_point(|entry| end(entry).is_some_and(|end| end <= from));
