@@ -66,19 +66,10 @@ fn what_cannot_be_removed_is_refused_in_the_words_of_openzfs() {
     for (line, code, want) in [
         ("zpool remove tank W/l1", 1, "cannot remove W/l1: operation not supported on this type of pool\n"),
         ("zpool remove tank W/l3", 1, "cannot remove W/l3: no such device in pool\n"),
-        (
-            "zpool remove tank mirror-0",
-            1,
-            "cannot remove mirror-0: only log, cache and spare devices can be removed\n",
-        ),
+        ("zpool remove tank mirror-0", 1, "cannot remove mirror-0: out of space\n"),
         ("zpool remove nope W/l1", 1, "cannot open 'nope': no such pool\n"),
         ("zpool remove -s tank", 1, "cannot cancel removal: operation is not in progress\n"),
         ("zpool remove -s -n tank", 0, "stop request ignored\n"),
-        (
-            "zpool remove -n tank mirror-0",
-            1,
-            "cannot remove mirror-0: only log, cache and spare devices can be removed\n",
-        ),
     ] {
         let printed = place.run(line);
         assert_eq!((printed.code, printed.err.as_str()), (code, want), "{line}");
@@ -120,4 +111,58 @@ fn a_log_that_is_gone_is_removed_by_its_guid() {
     place.ok(&format!("zpool remove tank {guid}"));
     assert_eq!(place.ok("zpool status -x"), "all pools are healthy\n");
     judged(&place);
+}
+
+/// What `zpool status` says of removals: all lines of that, without dates.
+fn told(place: &Place) -> Vec<String> {
+    let status = place.ok("zpool status tank");
+    let lines = status.lines().skip_while(|line| !line.starts_with("remove: "));
+    let lines = lines.take_while(|line| *line != "config:");
+    lines.map(|line| line.split([',', '/']).next().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn a_data_vdev_is_removed_and_its_blocks_are_elsewhere() {
+    let place = Place::new();
+    for name in ["a", "b", "c"] {
+        place.file(name, 512);
+    }
+    place.ok("zpool create -m none tank W/a W/b W/c");
+    place.ok("zfs create -o compression=off tank/fs");
+    let source = place.path("source");
+    let bytes: Vec<u8> = (0..24_u32 << 20).map(|at| (at >> 12 ^ at) as u8).collect();
+    std::fs::write(&source, &bytes).expect("a file");
+    place.ok("zpool export tank");
+    place.ok("cp -d W/ W/source tank/fs:file");
+    place.ok("zpool import -N -d W/ tank");
+    let cost: u64 = {
+        let printed = place.ok("zpool remove -np tank W/b");
+        printed.trim().strip_prefix("W/b ").and_then(|bytes| bytes.parse().ok()).expect("a number")
+    };
+    assert!(cost > 0 && cost.is_multiple_of(24), "{cost}");
+    assert!(told(&place).is_empty());
+    place.ok("zpool remove -w tank W/b");
+    let lines = told(&place);
+    assert!(
+        lines[0].starts_with("remove: Removal of vdev 1 copied ") && lines[0].ends_with("M in 0h0m"),
+        "{lines:?}"
+    );
+    assert!(lines[1].ends_with(" memory used for removed device mappings"), "{lines:?}");
+    let again = place.run("zpool remove tank W/b");
+    assert_eq!((again.err.as_str(), again.code), ("cannot remove W/b: no such device in pool\n", 1));
+    let config = judged(&place);
+    assert!(config.contains("type: 'indirect'") && config.contains("com.delphix:device_removal"), "{config}");
+    let history = place.ok("zpool history -i tank");
+    for line in ["vdev remove started tank vdev 1 W/b", "vdev remove completed tank vdev 1"] {
+        assert!(history.contains(line), "{line}: {history}");
+    }
+    let json = place.ok("zpool status -jp tank");
+    assert!(json.contains("\"removal_stats\":{\"name\":\"indirect-1\""), "{json}");
+    // Its device is nobody's, and nobody needs it.
+    place.ok("zpool create -m none other W/b");
+    place.ok("zpool destroy other");
+    std::fs::remove_file(place.path("b")).expect("it was there");
+    place.ok("zpool export tank");
+    place.ok("cp -d W/ tank/fs:file W/back");
+    assert!(std::fs::read(place.path("back")).expect("it was copied") == bytes);
 }

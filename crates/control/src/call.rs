@@ -131,7 +131,7 @@ calls! {
         dry_run: bool,
     }
 
-    /// Takes a log, cache or spare device out of a pool.
+    /// Takes a device or vdev out of a pool; of a data vdev only the beginning of that.
     change PoolRemove at "/v1/pool/remove" of pool to "remove" name gives () {
         /// Pool.
         pool: String,
@@ -139,6 +139,20 @@ calls! {
         vdev: u64,
         /// What it was called.
         name: String,
+    }
+
+    /// Gives up the removal of a data vdev.
+    change PoolRemoveStop at "/v1/pool/remove/stop" of pool to "cancel removal in" pool gives () {
+        /// Pool.
+        pool: String,
+    }
+
+    /// How much memory the mapping of a vdev would take if it were removed, in bytes.
+    show PoolRemoveCost at "/v1/pool/remove/cost" gives u64 {
+        /// Pool.
+        pool: String,
+        /// Guid of the device, or of the mirror.
+        vdev: u64,
     }
 
     /// Destroys a pool.

@@ -36,7 +36,9 @@ pub use dataset::{DatasetInfo, DatasetKind, MountInfo, pool_of};
 pub use device::*;
 pub use failure::{Failure, FailureKind};
 pub use paths::{RunPaths, UntrustedDir};
-pub use pool::{CheckpointInfo, ImportCandidate, PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState};
+pub use pool::{
+    CheckpointInfo, ImportCandidate, PoolInfo, RemovalInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState,
+};
 pub use prop::{Prop, Props, Source, Value};
 pub use server::{ServeError, Server};
 pub use service::Service;

@@ -31,6 +31,9 @@ pub struct PoolInfo {
     /// The last or running scrub or resilver.
     #[serde(default)]
     pub scan: Option<ScanInfo>,
+    /// The last or running removal of a data vdev.
+    #[serde(default)]
+    pub removal: Option<RemovalInfo>,
     /// The checkpoint, or what is left of one that was given up.
     #[serde(default)]
     pub checkpoint: Option<CheckpointInfo>,
@@ -121,6 +124,27 @@ impl ScanInfo {
     pub fn is_under_way(&self) -> bool {
         self.state == ScanState::Scanning
     }
+}
+
+/// The last or running removal of a data vdev.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemovalInfo {
+    /// The vdev's number.
+    pub vdev: u64,
+    /// How far it is.
+    pub state: ScanState,
+    /// Seconds since 1970.
+    pub start_secs: u64,
+    /// Seconds since 1970; 0 while it runs.
+    pub end_secs: u64,
+    /// How long it takes so far, in seconds.
+    pub elapsed_secs: u64,
+    /// Bytes to be copied.
+    pub to_copy_bytes: u64,
+    /// Bytes copied, or freed before they were.
+    pub copied_bytes: u64,
+    /// What the mappings of all vdevs that were ever removed take in memory.
+    pub mapping_bytes: u64,
 }
 
 /// The checkpoint of a pool.

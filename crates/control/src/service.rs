@@ -5,8 +5,8 @@ use crate::{
     DatasetList, DatasetRename, DatasetSet, DeviceState, Failure, ImportCandidate, ImportScan, Imported,
     LabelClear, Mount, MountInfo, Mounts, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear, PoolCreate,
     PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolInitialize, PoolList,
-    PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolRemove, PoolReopen, PoolScrub, PoolSet, PoolSync,
-    PoolTrim, PoolUpgrade, Unmount,
+    PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen,
+    PoolScrub, PoolSet, PoolSync, PoolTrim, PoolUpgrade, Unmount,
 };
 use std::future::Future;
 
@@ -65,6 +65,10 @@ service! {
     pool_detach(PoolDetach) -> ();
     /// Takes a device out of a pool.
     pool_remove(PoolRemove) -> ();
+    /// Gives up a removal.
+    pool_remove_stop(PoolRemoveStop) -> ();
+    /// What a removal would cost.
+    pool_remove_cost(PoolRemoveCost) -> u64;
     /// Destroys a pool.
     pool_destroy(PoolDestroy) -> ();
     /// Takes a device out of use.

@@ -163,6 +163,9 @@ pub struct VdevInfo {
     /// A leaf that cannot forget what it has free.
     #[serde(default)]
     pub cannot_trim: bool,
+    /// A top-level vdev that is being emptied, to be taken out.
+    #[serde(default)]
+    pub removing: bool,
     /// Alignment of its blocks, as a power of two; 0 where unknown.
     #[serde(default)]
     pub ashift: u64,
@@ -191,6 +194,7 @@ impl VdevInfo {
             initialize: SweepInfo::default(),
             trim: SweepInfo::default(),
             cannot_trim: false,
+            removing: false,
             ashift: 0,
             stats: VdevStats::default(),
             children: Vec::new(),

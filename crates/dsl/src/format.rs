@@ -21,10 +21,10 @@ use zerocopy::little_endian::U64;
 use crate::create::Birth;
 use crate::dataset::deadlist::BPOBJ_BLOCK_BYTES;
 use crate::features::{
-    ALLOCATION_CLASSES, ASYNC_DESTROY, BLAKE3, DIRECTORY, EDONR, EMBEDDED_DATA, ENABLED_TXG,
+    ALLOCATION_CLASSES, ASYNC_DESTROY, BLAKE3, DEVICE_REMOVAL, DIRECTORY, EDONR, EMBEDDED_DATA, ENABLED_TXG,
     EXTENSIBLE_DATASET, Feature, HOLE_BIRTH, LARGE_BLOCKS, LARGE_DNODE, LOG_SPACEMAP, LZ4_COMPRESS,
-    PROJECT_QUOTA, SHA512, SKEIN, SPACEMAP_HISTOGRAM, SPACEMAP_V2, USEROBJ_ACCOUNTING, ZILSAXATTR,
-    ZPOOL_CHECKPOINT, ZSTD_COMPRESS,
+    OBSOLETE_COUNTS, PROJECT_QUOTA, SHA512, SKEIN, SPACEMAP_HISTOGRAM, SPACEMAP_V2, USEROBJ_ACCOUNTING,
+    ZILSAXATTR, ZPOOL_CHECKPOINT, ZSTD_COMPRESS,
 };
 use crate::tree::{FREE_DIR, MOS_DIR, ORIGIN, ROOT_DATASET};
 use crate::{Bpobj, Dsl, DslError};
@@ -41,7 +41,7 @@ const ORIGIN_TXG: u64 = 1;
 /// The features that new pools have: just those that are supported whole and of use. The first
 /// notes when the others were enabled. `vdev_zaps_v2` is not among them: GRUB refuses pools that have it,
 /// and it says nothing that we need.
-pub static NEW_POOL_FEATURES: [&Feature; 21] = [
+pub static NEW_POOL_FEATURES: [&Feature; 23] = [
     &ENABLED_TXG,
     &ASYNC_DESTROY,
     &LZ4_COMPRESS,
@@ -63,6 +63,8 @@ pub static NEW_POOL_FEATURES: [&Feature; 21] = [
     &BLAKE3,
     &ZSTD_COMPRESS,
     &ALLOCATION_CLASSES,
+    &DEVICE_REMOVAL,
+    &OBSOLETE_COUNTS,
 ];
 
 impl Dsl {

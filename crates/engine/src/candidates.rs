@@ -155,6 +155,7 @@ fn from_labels(candidate: &Candidate) -> PoolInfo {
         caches: Vec::new(),
         spares: Vec::new(),
         scan: None,
+        removal: None,
         checkpoint: None,
         replays: Vec::new(),
         error_count: 0,

@@ -55,6 +55,7 @@ pub async fn bare(pool: &Pool) -> PoolInfo {
         caches: vdevs::caches(pool),
         spares: vdevs::spares(pool),
         scan: None,
+        removal: None,
         checkpoint: pool.checkpoint().map(checkpoint_info),
         replays: Vec::new(),
         error_count: 0,

@@ -5,7 +5,7 @@ use control::{Failure, FailureKind};
 use dmu::DmuError;
 use dsl::DslError;
 use env::DeviceError;
-use pool::{PoolError, ScrubRefusal};
+use pool::{PoolError, RemovalRefusal, ScrubRefusal};
 use std::error::Error;
 use std::fmt::Write;
 use vdev::VdevError;
@@ -64,6 +64,8 @@ fn pool_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::Suspended { .. } => (K::Unavailable, SUSPENDED.into()),
         PoolError::Busy { .. } => (K::Busy, "dataset is busy".into()),
         PoolError::Scrub(refusal) => (K::Busy, scrub_reason(*refusal).to_owned()),
+        PoolError::Removal(RemovalRefusal::NoRoom) => (K::NoSpace, error.to_string()),
+        PoolError::Removal(RemovalRefusal::Unsupported) => (K::Unsupported, error.to_string()),
         PoolError::Removal(_) => (K::Busy, whole()),
         PoolError::Checkpoint(_) => (K::Busy, error.to_string()),
         PoolError::Device(_) => (K::Invalid, error.to_string()),
@@ -78,6 +80,7 @@ fn pool_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::Dmu(dmu) => dmu_reason(dmu),
         PoolError::Dsl(dsl) => dsl_reason(dsl),
         PoolError::Zio(_)
+        | PoolError::Evacuation(_)
         | PoolError::Zap(_)
         | PoolError::Zil(_)
         | PoolError::Zpl(_)

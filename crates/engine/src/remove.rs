@@ -1,7 +1,7 @@
 //! Taking devices out of pools.
 
 use crate::{Holder, refusal};
-use control::{Failure, FailureKind, PoolRemove};
+use control::{Failure, FailureKind, PoolRemove, PoolRemoveCost, PoolRemoveStop};
 use pool::{Pool, PoolError, RemovalRefusal};
 use std::sync::Arc;
 use units::{Guid, VdevId};
@@ -13,7 +13,8 @@ const NOT_BY_ITSELF: &str = "operation not supported on this type of pool";
 
 /// What a guid is of.
 enum Found {
-    Top(VdevId),
+    Log(VdevId),
+    Data(VdevId),
     PartOfTop,
     Auxiliary,
 }
@@ -29,23 +30,44 @@ impl Holder {
             None => return Err(refuse(FailureKind::Invalid, "no such device in pool")),
             Some(Found::PartOfTop) => return Err(refuse(FailureKind::Unsupported, NOT_BY_ITSELF)),
             Some(Found::Auxiliary) => held.pool.remove_auxiliary(guid).await,
-            Some(Found::Top(_)) if held.pool.version() < HOLES_SINCE => {
+            Some(Found::Data(vdev)) => held.pool.evacuate(vdev).await,
+            Some(Found::Log(_)) if held.pool.version() < HOLES_SINCE => {
                 let reason = "pool must be upgraded to support log removal";
                 return Err(refuse(FailureKind::Unsupported, reason));
             }
-            Some(Found::Top(vdev)) => held.pool.remove_log(vdev).await,
+            Some(Found::Log(vdev)) => held.pool.remove_log(vdev).await,
         };
         removed.map_err(|error| told(&error, &refuse))?;
-        tracing::info!(pool = call.pool, device = call.name, "removed");
+        tracing::info!(pool = call.pool, device = call.name, "removed, or removal begun");
         self.remember();
         Ok(())
+    }
+
+    /// Gives up the removal of a data vdev.
+    pub(super) async fn stop_removal(&self, call: PoolRemoveStop) -> Result<(), Failure> {
+        let held = self.pool(&call.pool)?;
+        let refuse = |error: &PoolError| {
+            Failure::new(FailureKind::Invalid, format!("cannot cancel removal: {}", refusal::reason(error)))
+        };
+        held.pool.cancel_evacuation().await.map_err(|error| refuse(&error))?;
+        tracing::info!(pool = call.pool, "removal given up");
+        Ok(())
+    }
+
+    /// How much memory a mapping would take; nothing for what leaves none.
+    pub(super) fn removal_cost(&self, call: &PoolRemoveCost) -> Result<u64, Failure> {
+        let held = self.pool(&call.pool)?;
+        Ok(match find(&held.pool, Guid::new(call.vdev)) {
+            Some(Found::Data(vdev)) => held.pool.evacuation_cost(vdev),
+            _ => 0,
+        })
     }
 }
 
 fn find(pool: &Arc<Pool>, guid: Guid) -> Option<Found> {
     let tops = pool.vdevs().tops_with_devices();
     if let Some(top) = tops.iter().find(|top| top.guid() == guid) {
-        return Some(Found::Top(top.id()));
+        return Some(if top.is_log() { Found::Log(top.id()) } else { Found::Data(top.id()) });
     }
     let auxiliaries = [pool.spares(), pool.caches()].concat();
     if auxiliaries.iter().any(|auxiliary| auxiliary.guid == guid) {

@@ -2,11 +2,12 @@
 
 use crate::{Held, Holder, refusal};
 use control::{
-    Failure, FailureKind, PoolCheckpoint, PoolClear, PoolInfo, PoolScrub, ScanFunction, ScanInfo, ScanState,
-    ScrubHow,
+    Failure, FailureKind, PoolCheckpoint, PoolClear, PoolInfo, PoolScrub, RemovalInfo, ScanFunction,
+    ScanInfo, ScanState, ScrubHow,
 };
 use ondisk::dsl::scan::{func, state};
-use pool::{DamagedObject, ScanReport};
+use ondisk::indirect::RemovingPhys;
+use pool::{DamagedObject, EvacuationReport, ScanReport};
 use std::collections::{BTreeMap, BTreeSet};
 use units::{Guid, VdevId};
 use vdev::Leaf;
@@ -67,12 +68,33 @@ impl Holder {
     }
 }
 
-/// What is told of a pool's scan and its damage.
+/// What is told of a pool's scan, of a removal, and of its damage.
 pub async fn put(info: &mut PoolInfo, held: &Held, mounted: &BTreeMap<String, String>, now_secs: u64) {
+    info.removal = held.pool.evacuation().and_then(|report| removal_info(&report, now_secs));
     info.scan = held.pool.scan().and_then(|report| scan_info(&report, now_secs));
     let damaged = held.pool.damaged_objects().await;
     info.error_count = held.pool.data_errors().await.len() as u64;
     info.error_files = damaged.iter().map(|object| name_of(object, mounted)).collect();
+}
+
+fn removal_info(report: &EvacuationReport, now_secs: u64) -> Option<RemovalInfo> {
+    let phys = &report.phys;
+    let state = match phys.state.get() {
+        RemovingPhys::UNDER_WAY => ScanState::Scanning,
+        RemovingPhys::FINISHED => ScanState::Finished,
+        RemovingPhys::CANCELED => ScanState::Canceled,
+        _ => return None,
+    };
+    Some(RemovalInfo {
+        vdev: phys.vdev.get(),
+        state,
+        start_secs: phys.start_secs.get(),
+        end_secs: phys.end_secs.get(),
+        elapsed_secs: now_secs.saturating_sub(phys.start_secs.get()),
+        to_copy_bytes: phys.to_copy.get(),
+        copied_bytes: phys.copied.get(),
+        mapping_bytes: report.mapping_bytes,
+    })
 }
 
 fn scan_info(report: &ScanReport, now_secs: u64) -> Option<ScanInfo> {

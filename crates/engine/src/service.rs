@@ -144,6 +144,14 @@ impl Service for Engine {
         self.change("remove", call, async |holder, call| holder.remove(call).await).await
     }
 
+    async fn pool_remove_stop(&self, call: PoolRemoveStop) -> Done {
+        self.change("stop removal", call, async |holder, call| holder.stop_removal(call).await).await
+    }
+
+    async fn pool_remove_cost(&self, call: PoolRemoveCost) -> Done<u64> {
+        self.run(async move |holder| holder.removal_cost(&call)).await
+    }
+
     async fn pool_destroy(&self, call: PoolDestroy) -> Done {
         self.close(call.pool, PoolState::Destroyed, call.force, call.said).await
     }

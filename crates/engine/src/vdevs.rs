@@ -75,6 +75,7 @@ fn top_info(pool: &Pool, top: &Arc<Top>) -> VdevInfo {
         }
     };
     info.ashift = u64::from(top.ashift().get());
+    info.removing = top.config().leaving.is_some();
     put_space(pool, top, &mut info);
     info
 }

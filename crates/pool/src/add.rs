@@ -56,6 +56,7 @@ impl Pool {
         // Numbers are given to one at a time.
         let _alone = self.adding.lock().await;
         let tops = self.vdevs.plan(&vdevs).await?;
+        self.check_beside_removed(&tops)?;
         let label = self.config.lock().at(create_txg);
         for top in &tops {
             init_labels(&self.vdevs, top, &label).await?;

@@ -89,6 +89,7 @@ impl Pool {
     ) -> Result<(), PoolError> {
         self.check_writable()?;
         self.check_no_checkpoint()?;
+        self.check_no_evacuation()?;
         let _alone = self.adding.lock().await;
         let standing = self.standing_for(beside, kind)?;
         let new = NewLeaf { create_txg: standing.leaf.config().create_txg, ..new.clone() };
@@ -135,6 +136,7 @@ impl Pool {
         kind: NodeKind,
     ) -> Result<(), PoolError> {
         self.check_no_checkpoint()?;
+        self.check_no_evacuation()?;
         let old = self.standing_for(beside, kind)?.leaf;
         // From here on it is whole or never stable: the leaf is written to.
         tx.note_change();

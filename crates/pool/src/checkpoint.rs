@@ -188,6 +188,7 @@ impl Pool {
         if self.dsl.feature_count(&ZPOOL_CHECKPOINT).await?.is_none() {
             return Err(PoolError::NeedsFeature { name: ZPOOL_CHECKPOINT.name });
         }
+        self.check_no_evacuation()?;
         // What was done so far is to be part of it. A block of an intent log that the import claimed may be younger than
         // the uberblock by all txgs that were not stable; it must not look younger than the checkpoint.
         let claimed = Txg::new(self.opened_txg.get() + TXG_CONCURRENT_STATES);
@@ -200,6 +201,7 @@ impl Pool {
 
     async fn note_checkpoint(&self, tx: &Tx) -> Result<(), PoolError> {
         self.check_no_checkpoint()?;
+        self.check_no_evacuation()?;
         let mut kept = self.last_uberblock.lock().expect("a txg was synced before a task could be asked for");
         assert_eq!(kept.txg().next(), tx.txg(), "a checkpoint is the state just before its txg");
         kept.checkpoint_txg = kept.txg;

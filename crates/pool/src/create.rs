@@ -15,6 +15,7 @@ use zio::Zio;
 
 use crate::checkpoint::Checkpoint;
 use crate::config::{self, Config};
+use crate::evacuate::Evacuation;
 use crate::memory::MemoryParts;
 use crate::pool::Parts;
 use crate::shared::brt::Brt;
@@ -111,6 +112,7 @@ impl Pool {
             ddt: Ddt::default(),
             deferred,
             checkpoint: Checkpoint::default(),
+            evacuation: Evacuation::default(),
             returned_to: None,
             tuning,
             read_only: false,

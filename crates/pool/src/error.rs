@@ -6,6 +6,7 @@ use std::sync::Arc;
 use dmu::DmuError;
 use dmu::zap::ZapError;
 use dsl::DslError;
+use evacuation::EvacuationError;
 use metaslab::{SpaceError, VdevConfigError};
 use units::{ObjectId, ObjsetId, Txg, VdevId};
 use vdev::VdevError;
@@ -163,6 +164,9 @@ pub enum PoolError {
     /// A device cannot come, go, or be taken out of use.
     #[error(transparent)]
     Device(#[from] crate::DeviceRefusal),
+    /// What is on a vdev cannot be brought elsewhere, or what is left of one cannot be read.
+    #[error(transparent)]
+    Evacuation(#[from] EvacuationError),
     /// From below.
     #[error(transparent)]
     Geometry(#[from] VdevConfigError),

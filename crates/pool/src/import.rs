@@ -26,12 +26,12 @@ use zio::Zio;
 use self::owner::Left;
 use crate::checkpoint::{self, Checkpoint};
 use crate::config::{self, Config};
+use crate::evacuate::Evacuation;
 use crate::memory::MemoryParts;
 use crate::pool::Parts;
 use crate::shared::brt::Brt;
 use crate::shared::ddt::{self, Ddt};
 use crate::space::maps::{SpaceMaps, load_dtls};
-use crate::space::removed;
 use crate::{CheckpointRefusal, MissingFeature, Pool, PoolError, Tuning};
 
 /// Which pool to import, and how.
@@ -118,6 +118,7 @@ impl Pool {
         }
         pool.resume_scrub().await?;
         pool.resume_sweeps().await?;
+        pool.resume_evacuation();
         if !pool.read_only {
             pool.engage_suspension().await?;
         }
@@ -241,7 +242,14 @@ fn is_damage(error: &PoolError) -> bool {
     use PoolError as E;
     matches!(
         error,
-        E::Damaged { .. } | E::SpaceMap { .. } | E::Zio(_) | E::Zap(_) | E::Dmu(_) | E::Dsl(_) | E::Zil(_)
+        E::Damaged { .. }
+            | E::Evacuation(_)
+            | E::SpaceMap { .. }
+            | E::Zio(_)
+            | E::Zap(_)
+            | E::Dmu(_)
+            | E::Dsl(_)
+            | E::Zil(_)
     )
 }
 
@@ -341,7 +349,7 @@ async fn open_tree(
         Err(error) => return Err(check_vdevs(&vdevs, spec).err().unwrap_or(error)),
     };
     // Before anything is read that may lie on one of them.
-    removed::load(&dsl, &vdevs).await?;
+    evacuation::load(&dsl, &vdevs).await?;
     // A pool of before there was a salt gets one, see `write_config`.
     let salt = dsl.checksum_salt().await?.unwrap_or_else(|| random_salt(env));
     zio.set_salt(salt);
@@ -388,10 +396,14 @@ async fn assemble(
     for top in &mapped {
         zio.add_vdev(top)
             .map_err(|e| PoolError::Damaged { object: ObjectId::new(1), what: e.to_string() })?;
+        if top.config().leaving.is_some() {
+            zio.rest_vdev(top.id());
+        }
     }
     mapped.retain(|top| !spec.read_only || top.config().metaslab_array != 0);
     space_maps.load(&dsl, &zio, &mapped).await?;
     load_dtls(&dsl, &vdevs).await?;
+    let evacuation = Evacuation::load(&dsl).await?;
     let checkpoint = Checkpoint::load(&dsl, &zio).await?;
     let returned_to = Some(Txg::new(uberblock.checkpoint_txg.get())).filter(|&txg| txg != Txg::ZERO);
     let deferred = Bpobj::open(dsl.mos(), dsl.directory_object("sync_bplist").await?).await?;
@@ -411,6 +423,7 @@ async fn assemble(
         ddt,
         deferred,
         checkpoint,
+        evacuation,
         returned_to,
         tuning,
         read_only,
@@ -429,7 +442,6 @@ async fn unsupported(dsl: &Dsl, to_write: bool) -> Result<Vec<String>, PoolError
     let mut found = dsl.unsupported_features(to_write).await?;
     if to_write {
         found.extend(ddt::obstacle(dsl).await?);
-        found.extend(removed::obstacle(dsl).await?);
     }
     Ok(found)
 }

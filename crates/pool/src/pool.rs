@@ -25,6 +25,7 @@ use crate::config::{self, Config};
 use crate::dataset::open::OpenDataset;
 use crate::deadman::GivenUp;
 use crate::errlog::Errors;
+use crate::evacuate::Evacuation;
 use crate::log::store::PoolLogStore;
 use crate::memory::MemoryParts;
 use crate::scan::scrub::Scrubs;
@@ -53,6 +54,8 @@ pub struct Tuning {
     /// Without log devices, what is written and made stable at once goes to its place in the file from
     /// this length on, and the log names it (`zfs_immediate_write_sz`).
     pub immediate_write_bytes: u64,
+    /// A txg copies at most so many bytes from a vdev that is being removed: whole sectors.
+    pub copy_bytes: u64,
     /// Who runs this program.
     pub host: Host,
     /// A suspended pool tries again by itself so often.
@@ -75,6 +78,7 @@ impl Default for Tuning {
             // Four txgs have log blocks at a time, and one may take longer than another.
             log_share_percent: 20,
             immediate_write_bytes: journal::IMMEDIATE_WRITE_BYTES,
+            copy_bytes: 64 << 20,
             host: Host::default(),
             retry_after: Duration::from_secs(10),
             // A healthy device may take some seconds now and then, to spin up or to tidy up; the system gives
@@ -111,6 +115,8 @@ pub struct Pool {
     /// Tasks that come before anything else in a txg's sync.
     pub(crate) early_tasks: TaskQueue,
     pub(crate) checkpoint: Checkpoint,
+    /// The removal of a data vdev.
+    pub(crate) evacuation: Evacuation,
     /// The state that was opened is the checkpoint of that txg, and nothing was written since the pool returned to it.
     pub(crate) returned_to: Option<Txg>,
     /// Of the last txg that was synced since the pool was opened.
@@ -174,6 +180,7 @@ pub(crate) struct Parts {
     pub ddt: Ddt,
     pub deferred: Bpobj,
     pub checkpoint: Checkpoint,
+    pub evacuation: Evacuation,
     pub returned_to: Option<Txg>,
     pub tuning: Tuning,
     pub read_only: bool,
@@ -215,6 +222,7 @@ impl Pool {
             tasks: TaskQueue::default(),
             early_tasks: TaskQueue::default(),
             checkpoint: parts.checkpoint,
+            evacuation: parts.evacuation,
             returned_to: parts.returned_to,
             last_uberblock: Mutex::default(),
             datasets: RwLock::default(),
@@ -457,13 +465,19 @@ impl Pool {
             self.close_devices().await;
             return Ok(());
         }
-        self.leave_scrub().await?;
-        self.leave_sweeps().await;
-        let closed = self.store_closed(state).await;
+        self.halt_evacuation().await;
+        let closed = match self.leave_scrub().await {
+            Ok(()) => {
+                self.leave_sweeps().await;
+                self.or_go_on(self.store_closed(state).await)
+            }
+            Err(error) => Err(error),
+        };
         if closed.is_err() {
             self.walk_on_all();
+            self.resume_evacuation();
         }
-        self.or_go_on(closed)?;
+        closed?;
         self.stop().await;
         self.close_devices().await;
         Ok(())
@@ -495,6 +509,7 @@ impl Pool {
     /// When it cannot be made stable.
     pub async fn leave(self: &Arc<Self>) -> Result<(), PoolError> {
         if !self.read_only {
+            self.halt_evacuation().await;
             self.leave_scrub().await?;
             self.leave_sweeps().await;
             self.sync_now().await?;

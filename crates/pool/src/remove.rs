@@ -36,16 +36,45 @@ use crate::space::maps::forget_dtl;
 use crate::{Pool, PoolError, config};
 
 /// Logs that leave a vdev at the same time.
-const LOGS_AT_ONCE: usize = 64;
+pub(crate) const LOGS_AT_ONCE: usize = 64;
 /// Txgs that may pass until what was freed is written: more mean that somebody still uses the vdev.
-const TXGS_MAX: usize = 16;
+pub(crate) const TXGS_MAX: usize = 16;
 
 /// Why a vdev is not removed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RemovalRefusal {
-    /// Its blocks would have to be copied.
-    #[error("only log, cache and spare devices can be removed")]
+    /// Its blocks have to be copied ([`Pool::evacuate`]).
+    #[error("not a log device")]
     NotLog,
+    /// The pool does not have the feature that it takes.
+    #[error("operation not supported on this type of pool")]
+    Unsupported,
+    /// It is being removed already.
+    #[error("removal for this vdev is already in progress.")]
+    Leaving,
+    /// The others have no room for what is there, or for what datasets may still write.
+    #[error("out of space")]
+    NoRoom,
+    /// Another vdev is being removed, or this one lacks something.
+    #[error("Pool busy; removal may already be in progress")]
+    Busy,
+    /// Too few of its devices are in use.
+    #[error("I/O error")]
+    Unreadable,
+    /// Its runs cannot be copied to some of the others, or there are none.
+    #[error("invalid config; all top-level vdevs must have the same sector size and not be raidz.")]
+    Layout,
+    /// What is to be added could not take runs of vdevs that are, or were, removed.
+    #[error(
+        "invalid config; a pool with removing/removed vdevs does not support adding raidz or dRAID vdevs"
+    )]
+    Raidz,
+    /// Something else has to wait until a vdev is removed.
+    #[error("device removal in progress")]
+    InProgress,
+    /// There is no removal to be given up.
+    #[error("operation is not in progress")]
+    NotUnderWay,
     /// What waits there for its replay needs a key.
     #[error("Mount encrypted datasets to replay logs: {dataset}")]
     NeedsKey {
@@ -148,7 +177,7 @@ impl Pool {
     }
 
     /// Replays a claimed log. One of a dataset that needs a key can only be given back, and only if it is empty.
-    async fn settle_claimed(self: &Arc<Self>, open: &Arc<OpenDataset>) -> Result<(), PoolError> {
+    pub(crate) async fn settle_claimed(self: &Arc<Self>, open: &Arc<OpenDataset>) -> Result<(), PoolError> {
         match self.check_readable(&open.name()).await {
             Ok(()) => self.replay_log(open).await.map_err(|error| self.unreplayed(open, error)),
             Err(PoolError::Encrypted { name }) if open.needs_replay() => {
@@ -168,15 +197,20 @@ impl Pool {
         Ok(empty.close().await?)
     }
 
-    /// Takes an empty log vdev out in the txg being synced; false when changes of its maps are not written yet.
-    async fn take_vdev_out(self: &Arc<Self>, tx: &Tx, top: &Arc<Top>) -> Result<bool, PoolError> {
-        let vdev = top.id();
+    /// Whether any log has a block on a vdev.
+    pub(crate) fn has_log_on(&self, vdev: VdevId) -> bool {
         let is_there = |open: &Arc<OpenDataset>| {
             let blocks = open.log().map(|log| log.blocks()).unwrap_or_default();
             blocks.iter().any(|bp| bp.dvas().any(|dva| dva.vdev == vdev))
         };
-        let still_there = self.open_datasets().iter().any(is_there);
-        if still_there || self.zio.with_allocator(|allocator| allocator.forget_vdev(vdev)).is_err() {
+        self.open_datasets().iter().any(is_there)
+    }
+
+    /// Takes an empty log vdev out in the txg being synced; false when changes of its maps are not written yet.
+    async fn take_vdev_out(self: &Arc<Self>, tx: &Tx, top: &Arc<Top>) -> Result<bool, PoolError> {
+        let vdev = top.id();
+        if self.has_log_on(vdev) || self.zio.with_allocator(|allocator| allocator.forget_vdev(vdev)).is_err()
+        {
             return Ok(false);
         }
         // From here on it is whole or never stable.

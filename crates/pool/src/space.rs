@@ -95,7 +95,7 @@ pub(crate) struct SpaceGuard {
 /// The pool's room in bytes, without logs; of special vdevs only what they hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// All of it.
+    /// All of it, but for vdevs that are being removed.
     pub capacity: u64,
     /// Taken, or freed so lately that it rests, or kept for the checkpoint.
     pub allocated: u64,
@@ -133,15 +133,21 @@ impl SpaceGuard {
         self.zio.with_allocator(|allocator| allocator.deflated_space(class))
     }
 
+    /// The same where blocks of data may go: not on a vdev that is being removed.
+    fn open_figures(&self) -> SpaceFigures {
+        self.zio.with_allocator(|allocator| allocator.deflated_open_space(Class::Normal))
+    }
+
     pub fn room(&self) -> Room {
         let (normal, special, dedup) =
             (self.figures(Class::Normal), self.figures(Class::Special), self.figures(Class::Dedup));
         // What special vdevs have left is nobody's to count on: only what they hold counts, on both sides.
         let beside = special.taken().get() + dedup.taken().get();
-        let capacity = normal.capacity.get() + beside;
+        let open = self.open_figures().capacity.get();
+        let capacity = open + beside;
         let allocated = normal.taken().get() + beside;
         let kept = normal.kept.get() + special.kept.get() + dedup.kept.get();
-        Room { capacity, allocated, kept, slop: slop_bytes(normal.capacity.get()) }
+        Room { capacity, allocated, kept, slop: slop_bytes(open) }
     }
 
     /// The pool's space as the dataset layer counts it.
@@ -169,7 +175,7 @@ impl SpaceGuard {
     /// Whether so little is left beside a checkpoint that destroyed datasets are not freed until it is discarded: that
     /// takes room to write down, and gives none back.
     pub fn must_not_free(&self) -> bool {
-        let free = self.figures(Class::Normal).free.get();
+        let free = self.open_figures().free.get();
         self.has_checkpoint.load(Ordering::Acquire) && free < self.room().slop / DESTROY_RESERVE
     }
 
@@ -285,7 +291,7 @@ impl SpaceGuard {
 
 impl SpaceCheck for SpaceGuard {
     fn check(&self, objset: ObjsetId, estimate: &Estimate) -> Result<(), DmuError> {
-        let figures = self.figures(Class::Normal);
+        let figures = self.open_figures();
         self.verdict(objset, estimate, self.inflight_at_worst(), figures.free.get())
     }
 
@@ -294,7 +300,7 @@ impl SpaceCheck for SpaceGuard {
         if self.gate.has_frees() || self.is_freeing.load(Ordering::Acquire) || is_discarding {
             return true;
         }
-        let figures = self.figures(Class::Normal);
+        let figures = self.open_figures();
         self.verdict(objset, estimate, 0, figures.free.get() + figures.resting.get()).is_ok()
     }
 }

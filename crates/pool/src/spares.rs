@@ -100,7 +100,11 @@ impl Pool {
 
     /// Has spares stand in for devices that failed, if there are both; one at a time.
     pub(crate) fn replace_failed(self: &Arc<Self>) {
-        if self.read_only || self.spares().is_empty() || self.failed_leaf().is_none() {
+        if self.read_only
+            || self.evacuation.is_under_way()
+            || self.spares().is_empty()
+            || self.failed_leaf().is_none()
+        {
             return;
         }
         if self.standing_in.swap(true, Ordering::AcqRel) {

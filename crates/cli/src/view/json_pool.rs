@@ -4,10 +4,10 @@ use super::condition::{PAGES, condition};
 use super::json::Json;
 use super::names::{NameStyle, vdev_name};
 use super::sections::sections;
-use super::status::state_word;
+use super::status::{removed_name, state_word};
 use control::{
-    CheckpointInfo, PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, SweepInfo, SweepState,
-    VdevClass, VdevInfo, VdevKind,
+    CheckpointInfo, PoolInfo, RemovalInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, SweepInfo,
+    SweepState, VdevClass, VdevInfo, VdevKind,
 };
 use engine::nice;
 
@@ -105,6 +105,9 @@ pub fn status(pool: &PoolInfo, style: JsonStyle) -> Json {
     }
     if let Some(scan) = pool.scan {
         json.put("scan_stats", scan_stats(scan, style));
+    }
+    if let Some(removal) = pool.removal {
+        json.put("removal_stats", removal_stats(pool, removal, style));
     }
     if let Some(checkpoint) = pool.checkpoint {
         json.put("checkpoint_stats", checkpoint_stats(checkpoint, style));
@@ -241,6 +244,30 @@ fn put_sweep(json: &mut Json, sweep: SweepInfo, keys: [&str; 5], never: &str, st
     json.put(keys[4], style.count(sweep.errors));
 }
 
+fn removal_stats(pool: &PoolInfo, removal: RemovalInfo, style: JsonStyle) -> Json {
+    let mut json = Json::object().with("name", Json::text(removed_name(pool, removal)));
+    if let Some(top) = pool.root.children.iter().find(|top| top.id == removal.vdev) {
+        json.put("vdev_type", Json::text(top.kind.word()));
+        json.put("guid", style.id(top.guid));
+        json.put("class", Json::text(top.class.word()));
+    }
+    json.with("state", Json::text(scan_state(removal.state)))
+        .with("removing_vdev", style.id(removal.vdev))
+        .with("start_time", style.time(removal.start_secs))
+        .with("end_time", style.time(removal.end_secs))
+        .with("to_copy", style.bytes(removal.to_copy_bytes))
+        .with("copied", style.bytes(removal.copied_bytes))
+        .with("mapping_memory", style.bytes(removal.mapping_bytes))
+}
+
+const fn scan_state(state: ScanState) -> &'static str {
+    match state {
+        ScanState::Scanning => "SCANNING",
+        ScanState::Finished => "FINISHED",
+        ScanState::Canceled => "CANCELED",
+    }
+}
+
 fn checkpoint_stats(checkpoint: CheckpointInfo, style: JsonStyle) -> Json {
     let state = if checkpoint.is_discarding { "DISCARDING" } else { "EXISTS" };
     Json::object()
@@ -254,11 +281,7 @@ fn scan_stats(scan: ScanInfo, style: JsonStyle) -> Json {
         ScanFunction::Scrub => "SCRUB",
         ScanFunction::Resilver => "RESILVER",
     };
-    let state = match scan.state {
-        ScanState::Scanning => "SCANNING",
-        ScanState::Finished => "FINISHED",
-        ScanState::Canceled => "CANCELED",
-    };
+    let state = scan_state(scan.state);
     let time = |secs| style.time(secs);
     Json::object()
         .with("function", Json::text(function))

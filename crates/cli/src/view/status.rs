@@ -4,8 +4,8 @@ use super::condition::{Condition, PAGES, condition};
 use super::names::{NameStyle, vdev_name};
 use super::sections::{all_rows, flatten, heading, sections};
 use control::{
-    CheckpointInfo, PoolInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, SweepInfo, SweepState, VdevAux,
-    VdevClass, VdevInfo, VdevState,
+    CheckpointInfo, PoolInfo, RemovalInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, SweepInfo,
+    SweepState, VdevAux, VdevClass, VdevInfo, VdevState,
 };
 use engine::nice;
 use engine::props::ctime;
@@ -46,6 +46,9 @@ pub fn status(pool: &PoolInfo, style: StatusStyle) -> String {
         _ = writeln!(text, "  scan: {}", scan_line(scan));
         text.push_str(scan_warning(pool, scan));
     }
+    if let Some(removal) = pool.removal {
+        _ = writeln!(text, "remove: {}", removal_lines(pool, removal));
+    }
     if let Some(checkpoint) = pool.checkpoint {
         _ = writeln!(text, "checkpoint: {}", checkpoint_line(checkpoint));
     }
@@ -71,6 +74,56 @@ fn scan_warning(pool: &PoolInfo, scan: ScanInfo) -> &'static str {
         false if scan.end_secs < checkpoint.created_secs => "",
         false => "    scan warning: skipped blocks that are only referenced by the checkpoint.\n",
     }
+}
+
+/// How the last removal of a data vdev stands, and what removed vdevs take in memory.
+fn removal_lines(pool: &PoolInfo, removal: RemovalInfo) -> String {
+    let mut text = match removal.state {
+        ScanState::Finished => {
+            let minutes = removal.end_secs.saturating_sub(removal.start_secs) / 60;
+            let (copied, end) = (nice::number(removal.copied_bytes), ctime(removal.end_secs));
+            let RemovalInfo { vdev, .. } = removal;
+            format!(
+                "Removal of vdev {vdev} copied {copied} in {}h{}m, completed on {end}",
+                minutes / 60,
+                minutes % 60
+            )
+        }
+        ScanState::Canceled => {
+            format!("Removal of {} canceled on {}", removed_name(pool, removal), ctime(removal.end_secs))
+        }
+        ScanState::Scanning => {
+            let (name, start) = (removed_name(pool, removal), ctime(removal.start_secs));
+            format!("Evacuation of {name} in progress since {start}\n\t{}", removal_progress(removal))
+        }
+    };
+    if removal.mapping_bytes > 0 {
+        let memory = nice::number(removal.mapping_bytes);
+        _ = write!(text, "\n\t{memory} memory used for removed device mappings");
+    }
+    text
+}
+
+/// What a vdev that is being removed is called, or one that was to be.
+pub fn removed_name(pool: &PoolInfo, removal: RemovalInfo) -> String {
+    let top = pool.root.children.iter().find(|top| top.id == removal.vdev);
+    top.map_or_else(|| removal.vdev.to_string(), |top| vdev_name(top, NameStyle::default()))
+}
+
+/// Longer than that is not foretold: 30 days.
+const HOURS_LEFT_MAX: u64 = 30 * 24;
+
+fn removal_progress(removal: RemovalInfo) -> String {
+    let (copied, total) = (removal.copied_bytes.max(1), removal.to_copy_bytes.max(1));
+    let rate = (copied / removal.elapsed_secs.max(1)).max(1);
+    let minutes = total.saturating_sub(copied) / rate / 60;
+    let percent = 100.0 * copied as f64 / total as f64;
+    let to_go = match minutes / 60 {
+        hours if hours < HOURS_LEFT_MAX => format!("{hours}h{}m to go", minutes % 60),
+        _ => "(copy is slow, no estimated time)".to_owned(),
+    };
+    let [copied, total, rate] = [copied, removal.to_copy_bytes, rate].map(nice::number);
+    format!("{copied} copied out of {total} at {rate}/s, {percent:.2}% done, {to_go}")
 }
 
 fn checkpoint_line(checkpoint: CheckpointInfo) -> String {
@@ -240,6 +293,7 @@ impl Table {
         if let Some(reason) = reason(vdev) {
             _ = write!(text, "  {reason}");
         }
+        text.push_str(if vdev.removing { "  (removing)" } else { "" });
         text.push_str(if vdev.resilvering { "  (resilvering)" } else { "" });
         if vdev.kind.is_leaf() {
             text.push_str(&initialized(vdev, self.style.initialized));

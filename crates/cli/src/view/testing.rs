@@ -100,6 +100,7 @@ pub fn p1() -> PoolInfo {
         caches: vec![cache],
         spares: vec![leaf("s1", 0, 7_480_303_256_425_706_180, VdevClass::Spare, 80)],
         scan: None,
+        removal: None,
         checkpoint: None,
         replays: Vec::new(),
         error_count: 0,

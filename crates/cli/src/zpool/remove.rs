@@ -6,13 +6,14 @@ use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
 use crate::view::names::find_vdev;
-use control::{Failure, FailureKind, PoolInfo, PoolRemove, VdevClass, VdevInfo};
+use control::{Failure, FailureKind, PoolInfo, PoolRemove, PoolRemoveCost, PoolRemoveStop, VdevInfo};
+use engine::nice;
 
 pub const COMMAND: Command = Command::new(
     Spec {
         name: "remove",
         alias: None,
-        about: "takes logs, caches and spares out of a pool",
+        about: "takes devices and vdevs out of a pool",
         flags: &[
             Flag::switch('n', "show what memory the removal would take, change nothing"),
             Flag::switch('p', "with -n: exact numbers"),
@@ -30,7 +31,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     };
     let pool = find(session, name)?;
     if args.has('s') {
-        return stop(args, devices);
+        return stop(session, name, args, devices);
     }
     if devices.is_empty() {
         return usage("missing device");
@@ -50,13 +51,13 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         }
     }
     if code == 0 && args.has('w') {
-        wait(session, &[pool], &[Activity::Absent])?;
+        wait(session, &[pool], &[Activity::Remove])?;
     }
     Ok(code)
 }
 
-/// A log is gone when the command that removes it ends: there is nothing to be stopped.
-fn stop(args: &Args, devices: &[String]) -> Outcome {
+/// Only the removal of a data vdev can be stopped: all others are over when their command ends.
+fn stop(session: &mut Session, pool: &str, args: &Args, devices: &[String]) -> Outcome {
     if args.has('n') {
         eprintln!("stop request ignored");
         return Ok(0);
@@ -67,7 +68,8 @@ fn stop(args: &Args, devices: &[String]) -> Outcome {
     if args.has('w') {
         return usage("invalid option combination: -w cannot be used with -s");
     }
-    Err(Failure::new(FailureKind::Invalid, "cannot cancel removal: operation is not in progress").into())
+    session.ask(&PoolRemoveStop { pool: pool.to_owned() })?;
+    Ok(0)
 }
 
 /// The pool is looked at anew for each device: the one before has changed it.
@@ -78,14 +80,14 @@ fn remove(session: &mut Session, pool: &str, word: &str) -> Result<(), Stop> {
 }
 
 fn show(session: &mut Session, pool: &PoolInfo, word: &str, exact: bool) -> Result<(), Stop> {
-    let vdev = found(pool, word)?;
-    if !matches!(vdev.class, VdevClass::Log | VdevClass::Cache | VdevClass::Spare) {
-        let reason = "only log, cache and spare devices can be removed";
-        return Err(Failure::new(FailureKind::Unsupported, format!("cannot remove {word}: {reason}")).into());
-    }
+    let vdev = found(pool, word)?.guid;
+    let bytes = session.ask(&PoolRemoveCost { pool: pool.name.clone(), vdev })?;
     match exact {
-        true => writeln!(session.out(), "{word} 0")?,
-        false => writeln!(session.out(), "Memory that will be used after removing {word}: 0")?,
+        true => writeln!(session.out(), "{word} {bytes}")?,
+        false => {
+            let bytes = nice::number(bytes);
+            writeln!(session.out(), "Memory that will be used after removing {word}: {bytes}")?;
+        }
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::sweep;
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
-use control::{PoolInfo, ScanFunction, VdevInfo, VdevKind};
+use control::{PoolInfo, ScanFunction, ScanState, VdevInfo, VdevKind};
 use engine::props::{Prop, Value};
 use std::time::Duration;
 
@@ -32,6 +32,8 @@ pub enum Activity {
     Free,
     /// Devices are written a pattern where they have nothing.
     Initialize,
+    /// What is on a vdev is copied to others.
+    Remove,
     /// A device takes the place of another.
     Replace,
     /// A device is brought up to date.
@@ -51,7 +53,7 @@ impl Activity {
         ("free", Self::Free),
         ("initialize", Self::Initialize),
         ("replace", Self::Replace),
-        ("remove", Self::Absent),
+        ("remove", Self::Remove),
         ("resilver", Self::Resilver),
         ("scrub", Self::Scrub),
         ("trim", Self::Trim),
@@ -77,6 +79,7 @@ impl Activity {
             // Where it is not known, waiting would have no end.
             Self::Free => matches!(pool.props.get("freeing"), Some(Prop { value: Value::Number(1..), .. })),
             Self::Initialize => sweep::is_initializing(pool),
+            Self::Remove => pool.removal.is_some_and(|removal| removal.state == ScanState::Scanning),
             Self::Replace => pool.root.walk().any(is_being_replaced),
             Self::Resilver => scans(ScanFunction::Resilver),
             Self::Scrub => scans(ScanFunction::Scrub),

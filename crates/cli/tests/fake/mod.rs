@@ -185,6 +185,7 @@ impl FakeService {
             caches: Vec::new(),
             spares: Vec::new(),
             scan: None,
+            removal: None,
             checkpoint: None,
             replays: Vec::new(),
             error_count: 0,
@@ -303,6 +304,12 @@ impl Service for FakeService {
         let mut state = self.state();
         state.pool(&call.pool)?.root.children.retain(|top| top.guid != call.vdev);
         Ok(())
+    }
+    async fn pool_remove_stop(&self, call: PoolRemoveStop) -> Done {
+        self.state().pool(&call.pool).map(|_| ())
+    }
+    async fn pool_remove_cost(&self, call: PoolRemoveCost) -> Done<u64> {
+        self.state().pool(&call.pool).map(|_| 0)
     }
     async fn pool_destroy(&self, call: PoolDestroy) -> Done {
         self.state().close(&call.pool, true)

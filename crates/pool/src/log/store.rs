@@ -111,7 +111,7 @@ impl PoolLogStore {
         if !self.is_in_main(bp) {
             return false;
         }
-        let figures = self.zio.with_allocator(|allocator| allocator.space(Class::Normal));
+        let figures = self.zio.with_allocator(|allocator| allocator.open_space(Class::Normal));
         !leaves_reserve(figures.free.get(), figures.capacity.get(), &self.gate)
     }
 
@@ -119,7 +119,7 @@ impl PoolLogStore {
     fn note_share(&self, bp: &Blkptr) {
         let room = || {
             let class = if self.is_in_main(bp) { Class::Normal } else { Class::Log };
-            let figures = self.zio.with_allocator(|allocator| allocator.space(class));
+            let figures = self.zio.with_allocator(|allocator| allocator.open_space(class));
             figures.free.get() + figures.resting.get()
         };
         if self.share.take(bp.birth(), bp.psize().get(), room) {

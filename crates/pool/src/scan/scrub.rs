@@ -351,7 +351,10 @@ impl Pool {
         phys.to_examine.set(to_examine);
         if what == func::RESILVER {
             let missed = self.behind().into_iter().filter_map(|leaf| Some(*leaf.dtl().bounds()?.start()));
-            phys.min_txg.set(missed.min().unwrap_or(tx.txg()).prev().get());
+            let first = missed.min().unwrap_or(tx.txg()).prev();
+            // What was copied from another vdev since is as old as its blocks.
+            let has_copies = self.has_copied_since(first).await?;
+            phys.min_txg.set(if has_copies { 0 } else { first.get() });
         } else {
             self.begin_scrub_errors(tx).await?;
         }
@@ -390,7 +393,8 @@ impl Pool {
             let mut now = self.scrubs.now.lock();
             (std::mem::take(&mut now.stale), now.phys.errors.get(), max_txg(&now.phys))
         };
-        if !self.with_claimed_logs().is_empty() {
+        // What is copied from a vdev that is being removed is not looked at before that is gone.
+        if !self.with_claimed_logs().is_empty() || self.evacuation.is_under_way() {
             return;
         }
         let is_whole = |guid, misses| {

@@ -38,7 +38,7 @@ impl EarlyRoom {
 
 impl EarlyCheck for EarlyRoom {
     fn admits(&self, txg: Txg, bytes: u64) -> bool {
-        let figures = self.zio.with_allocator(|allocator| allocator.space(Class::Normal));
+        let figures = self.zio.with_allocator(|allocator| allocator.open_space(Class::Normal));
         let free = figures.free.get().saturating_sub(bytes);
         if !leaves_reserve(free, figures.capacity.get(), &self.gate) {
             return false;

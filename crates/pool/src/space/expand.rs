@@ -28,7 +28,10 @@ impl Pool {
     /// # Errors
     /// When it cannot be made stable.
     pub async fn expand(self: &Arc<Self>) -> Result<u64, PoolError> {
-        let larger = |top: &Arc<vdev::Top>| top.possible_asize().filter(|asize| *asize > top.config().asize);
+        let larger = |top: &Arc<vdev::Top>| {
+            let stays = top.config().leaving.is_none();
+            top.possible_asize().filter(|asize| stays && *asize > top.config().asize)
+        };
         let grown: Vec<_> =
             self.vdevs.tops().into_iter().filter_map(|top| larger(&top).map(|asize| (top, asize))).collect();
         if grown.is_empty() {

@@ -34,6 +34,7 @@ use zio::Zio;
 
 use crate::PoolError;
 pub(crate) use dtl::{forget as forget_dtl, load as load_dtls, record as record_dtls};
+pub(crate) use object::remove as forget_map;
 
 use log::Logs;
 use object::{Figures, Region};
@@ -110,8 +111,8 @@ impl SpaceMaps {
         self.vdevs.lock().insert(top.id(), maps);
     }
 
-    /// Takes away all maps of a vdev on which nothing is allocated any more, and what logs have to say of it. The txg is
-    /// to leave nothing in older logs ([`Self::flush_all_next`]): their entries name a number that another vdev may get.
+    /// Takes away all maps of a vdev that goes, and what logs have to say of it. If another vdev may get its number the txg
+    /// is to leave nothing in older logs, whose entries name it ([`Self::flush_all_next`]).
     pub async fn forget(&self, dsl: &Dsl, tx: &Tx, vdev: VdevId) -> Result<(), PoolError> {
         let mut logs = self.logs.lock().await;
         let maps = self.vdevs.lock().remove(&vdev).expect("a vdev that allocates has its maps");

@@ -188,6 +188,7 @@ impl Pool {
         self.suspension().give_up();
         self.halt_scrub().await;
         self.leave_sweeps().await;
+        self.halt_evacuation().await;
         self.stop().await;
         self.close_devices().await;
     }

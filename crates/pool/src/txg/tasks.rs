@@ -135,7 +135,8 @@ fn is_refusal(error: &PoolError) -> bool {
         | PoolError::NotVolume { .. }
         | PoolError::Scrub(_)
         | PoolError::Checkpoint(_)
-        | PoolError::Device(_) => true,
+        | PoolError::Device(_)
+        | PoolError::Removal(_) => true,
         _ => false,
     }
 }

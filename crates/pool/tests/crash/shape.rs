@@ -43,6 +43,22 @@ pub const SINGLE_TWO_LOGS: Shape = Shape {
 pub const SINGLE_MIRRORED_LOG: Shape =
     Shape { name: "single, mirrored log", parity: 0, vdevs: &[(&["/a"], false), (&["/l", "/m"], true)] };
 
+pub const STRIPE_OF_THREE: Shape = Shape {
+    name: "stripe of three",
+    parity: 0,
+    vdevs: &[(&["/a"], false), (&["/b"], false), (&["/c"], false)],
+};
+pub const THREE_MIRRORS: Shape = Shape {
+    name: "three mirrors",
+    parity: 0,
+    vdevs: &[(&["/a", "/d"], false), (&["/b", "/e"], false), (&["/c", "/f"], false)],
+};
+pub const STRIPE_AND_LOG: Shape = Shape {
+    name: "stripe of three, log",
+    parity: 0,
+    vdevs: &[(&["/a"], false), (&["/b"], false), (&["/c"], false), (&["/l"], true)],
+};
+
 /// What [`SINGLE`] is once vdevs were added to it.
 pub const GROWN: Shape = Shape {
     name: "single, mirror, log",

@@ -11,12 +11,13 @@ use std::time::Duration;
 use dmu::{Objset, ObjsetContext, ObjsetProps};
 use dsl::Bpobj;
 use metaslab::Class;
-use ondisk::Blkptr;
+use ondisk::{Blkptr, Dva};
 use oracle::needs::Need;
 use oracle::zdb::{Zdb, ZdbError};
 use pool::Pool;
 use sim::Sim;
 use tempfile::TempDir;
+use vdev::Run;
 
 use crate::owned;
 use crate::shape::{DISK_BYTES, POOL, Shape};
@@ -29,9 +30,9 @@ pub async fn check(pool: &Arc<Pool>) {
     let (blocks, allocated) = between_groups(pool).await;
     let mut places = BTreeMap::new();
     for bp in &blocks {
-        for dva in bp.dvas() {
-            let before = places.insert((dva.vdev, dva.offset), dva.asize.get());
-            assert!(before.is_none(), "{dva:?} belongs to two blocks");
+        for place in bp.dvas().flat_map(|dva| places_of(pool, dva)) {
+            let before = places.insert((place.vdev, place.offset), place.len);
+            assert!(before.is_none(), "{place:?} belongs to two blocks");
         }
     }
     let ends = places.iter().zip(places.iter().skip(1));
@@ -42,6 +43,15 @@ pub async fn check(pool: &Arc<Pool>) {
     assert_eq!(log, 0, "bytes of a log vdev that no log holds");
     let sum: u64 = places.values().sum();
     assert_eq!(normal, sum, "allocated, and reachable from the roots");
+}
+
+/// Where a copy of a block takes room: where it is, and if its vdev is being removed, where it was copied by now.
+fn places_of(pool: &Pool, dva: Dva) -> Vec<Run> {
+    let run = Run { vdev: dva.vdev, offset: dva.offset, len: dva.asize.get() };
+    let located = pool.vdevs().locate(run).expect("what is on removed vdevs is mapped").pieces;
+    let copied = |run: &Run| pool.vdevs().copied(*run).expect("what was copied is mapped").pieces;
+    let copies: Vec<Run> = located.iter().flat_map(copied).collect();
+    [located, copies].concat()
 }
 
 /// All blocks there are, and what is allocated of normal vdevs and logs; both as one txg left them,

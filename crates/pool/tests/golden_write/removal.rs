@@ -1,4 +1,4 @@
-//! Logs, caches and spares that OpenZFS added, taken out of its pools.
+//! Logs, caches, spares and data vdevs that OpenZFS added, taken out of its pools.
 
 use pool::PoolError;
 use units::VdevId;
@@ -49,4 +49,39 @@ fn a_spare_is_removed_unless_it_is_at_work() {
     drop(pool);
     world.check("without a cache");
     assert_eq!(world.read_only(|pool| (pool.spares(), pool.caches())), left);
+}
+
+/// In a pool of OpenZFS from which it had removed another vdev before, and with blocks of that on the one that goes.
+#[test]
+fn a_data_vdev_is_removed_from_a_pool_with_a_removed_one() {
+    let world = World::copy_of("g23-removed");
+    let before =
+        world.read_only(|pool| ["whirl/fs", "whirl/fs@before"].map(|name| world.contents(pool, name)));
+    let new = world.images().join("new.img");
+    std::fs::File::create(&new).unwrap().set_len(1 << 30).unwrap();
+    let pool = world.import();
+    let spec = vdev::NewVdev {
+        paths: vec![new],
+        ashift: Some(units::Ashift::new(9)),
+        bias: vdev::Bias::None,
+        create_txg: 0,
+        parity: 0,
+    };
+    world.run(pool.add(vec![spec], false)).unwrap();
+    world.run(pool.evacuate(VdevId::new(0))).unwrap();
+    world.run(async {
+        while pool.evacuation().is_some_and(|report| report.phys.is_under_way()) {
+            pool.sync_now().await.unwrap();
+        }
+    });
+    assert!(pool.vdevs().top(VdevId::new(0)).unwrap().is_removed());
+    world.export(&pool);
+    drop(pool);
+    world.check("without the vdev that had everything");
+    std::fs::remove_file(world.images().join("a.img")).unwrap();
+    world.read_only(|pool| {
+        assert!(["whirl/fs", "whirl/fs@before"].map(|name| world.contents(pool, name)) == before);
+    });
+    let said = world.zdb("-C");
+    assert!(said.contains("com.delphix:prev_indirect_vdev: 1"), "{said}");
 }

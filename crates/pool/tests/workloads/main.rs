@@ -8,6 +8,7 @@ mod codecs;
 mod damage;
 mod dice;
 mod directories;
+mod evacuations;
 mod fill;
 mod freeing;
 mod gangs;

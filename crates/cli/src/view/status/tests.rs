@@ -246,3 +246,52 @@ fn a_device_that_is_brought_up_to_date_is_marked() {
     let marked: Vec<&str> = told.lines().filter(|line| line.ends_with("  (resilvering)")).collect();
     assert!(matches!(marked.as_slice(), [line] if line.contains("/tmp/w/d2 ")), "{told}");
 }
+
+fn removal(state: ScanState) -> RemovalInfo {
+    RemovalInfo {
+        vdev: 0,
+        state,
+        start_secs: 1_795_288_708,
+        end_secs: 1_795_288_708 + 3725,
+        elapsed_secs: 100,
+        to_copy_bytes: 4 << 30,
+        copied_bytes: 1 << 30,
+        mapping_bytes: 0,
+    }
+}
+
+#[test]
+fn a_removal_is_told_of_as_openzfs_does() {
+    let mut pool = p1();
+    let mut told = |removal: RemovalInfo| {
+        pool.removal = Some(removal);
+        let text = status(&pool, style());
+        let lines = text.lines().skip_while(|line| !line.starts_with("remove: "));
+        lines.take_while(|line| !line.starts_with("config:")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (start, end) = (ctime(1_795_288_708), ctime(1_795_288_708 + 3725));
+    let under_way = removal(ScanState::Scanning);
+    assert_eq!(
+        told(under_way),
+        [
+            format!("remove: Evacuation of mirror-0 in progress since {start}"),
+            "\t1G copied out of 4G at 10.2M/s, 25.00% done, 0h5m to go".to_owned(),
+        ]
+    );
+    let slow = RemovalInfo { copied_bytes: 100_000, ..under_way };
+    assert!(told(slow)[1].ends_with("0.00% done, (copy is slow, no estimated time)"));
+    let done = RemovalInfo { mapping_bytes: 72, ..removal(ScanState::Finished) };
+    assert_eq!(
+        told(done),
+        [
+            format!("remove: Removal of vdev 0 copied 1G in 1h2m, completed on {end}"),
+            "\t72 memory used for removed device mappings".to_owned(),
+        ]
+    );
+    assert_eq!(
+        told(removal(ScanState::Canceled)),
+        [format!("remove: Removal of mirror-0 canceled on {end}")]
+    );
+    pool.root.children[0].removing = true;
+    assert!(status(&pool, style()).contains("  (removing)\n"));
+}

@@ -148,7 +148,8 @@ impl Pool {
         }
         work.tries = 0;
         lost.iter().for_each(|lost| self.count_lost(lost));
-        let is_due = |bp: &Blkptr| bp.birth() <= max && dtls.as_ref().is_none_or(|by| is_missed(bp, by));
+        let is_missed = |by: &Dtls, bp: &Blkptr| is_missed(bp, by) || self.was_copied(bp);
+        let is_due = |bp: &Blkptr| bp.birth() <= max && dtls.as_ref().is_none_or(|by| is_missed(by, bp));
         let due: Vec<_> = blocks.into_iter().filter(|(_, bp)| is_due(bp)).collect();
         for some in due.chunks(AT_ONCE) {
             let reads = join_all(some.iter().map(|(bookmark, bp)| self.zio.scrub(bp, bookmark)));
@@ -240,6 +241,11 @@ impl Pool {
             let errors = now.phys.errors.get() + 1;
             now.phys.errors.set(errors);
         }
+    }
+
+    /// Whether a copy of a block was copied to where it is when its vdev was removed: in a txg that nothing here tells.
+    fn was_copied(&self, bp: &Blkptr) -> bool {
+        bp.dvas().any(|dva| self.vdevs.top(dva.vdev).is_ok_and(|top| top.is_removed()))
     }
 }
 

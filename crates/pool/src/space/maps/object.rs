@@ -91,7 +91,7 @@ pub(in crate::space) async fn create(dsl: &Dsl, tx: &Tx, block_bytes: u32) -> Re
 }
 
 /// Takes a map away.
-pub(super) async fn remove(dsl: &Dsl, tx: &Tx, object: ObjectId) -> Result<(), PoolError> {
+pub(crate) async fn remove(dsl: &Dsl, tx: &Tx, object: ObjectId) -> Result<(), PoolError> {
     let counted = dsl.mos().hold(object).await?.bonus().len() >= size_of::<SpaceMapPhys>();
     if counted && dsl.feature_count(&SPACEMAP_HISTOGRAM).await?.is_some() {
         dsl.count_feature(tx, &SPACEMAP_HISTOGRAM, -1).await?;
