@@ -200,7 +200,7 @@ impl Metaslab {
     pub(crate) fn allocated_runs(&self) -> Vec<Segment> {
         let pending = self.pending.iter().flat_map(|pending| [&pending.frees, &pending.freed]);
         let resting = self.resting.iter().map(|(_, tree)| tree);
-        let others = std::iter::once(self.free.tree()).chain(pending).chain(resting);
+        let others = [self.free.tree(), &self.held].into_iter().chain(pending).chain(resting);
         let others: RangeTree = others.flat_map(RangeTree::iter).chain(self.kept.runs()).collect();
         let mut at = self.bounds.start;
         let mut allocated = Vec::with_capacity(others.runs() + 1);

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use units::VdevOffset;
+
 use super::*;
-use crate::Segment;
+use crate::{NextFree, Segment};
 
 const GOING: VdevId = VdevId::new(0);
 
@@ -28,12 +30,18 @@ fn what_is_left_on_a_vdev_is_told_run_by_run() {
             .iter()
             .flat_map(|block| (block.offset.get()..block.offset.get() + block.asize.get()).step_by(512))
             .collect();
+        // What somebody holds to trim it is free, not left.
+        let held = space.hold_free(GOING, VdevOffset::new(0), 8 * KIB);
         for from in [0, 5 << 9, MIB - 512, MIB, 3 * MIB + 512, 4 * MIB] {
             let runs = space.left_on(GOING, from, u64::MAX);
             assert!(runs.is_sorted() && runs.windows(2).all(|two| two[0].end <= two[1].start));
             let want: BTreeSet<u64> = want.iter().copied().filter(|&sector| sector >= from).collect();
             assert_eq!(sectors(&runs), want, "from {from:#x}");
             assert_eq!(space.bytes_left_on(GOING, from), want.len() as u64 * 512);
+        }
+        match held {
+            NextFree::Held(held) => space.give_back(GOING, held),
+            other => assert_eq!(other, NextFree::None),
         }
         let few: Vec<u64> = want.iter().copied().take(9).collect();
         assert_eq!(sectors(&space.left_on(GOING, 0, 9 * 512)).into_iter().collect::<Vec<_>>(), few);
