@@ -14,6 +14,7 @@ mod labelclear;
 mod list;
 mod pools;
 mod presence;
+mod reguid;
 mod remove;
 mod repeat;
 mod scrub;
@@ -53,6 +54,7 @@ pub const PROGRAM: Program = Program {
         presence::ONLINE,
         presence::OFFLINE,
         presence::REOPEN,
+        reguid::COMMAND,
         sweep::INITIALIZE,
         sweep::TRIM,
         scrub::CLEAR,

@@ -291,6 +291,8 @@ calls! {
     change PoolSync at "/v1/pool/sync" gives () {
         /// Pools; none means all.
         pools: Vec<String>,
+        /// Even where nothing was written; labels and configuration are written anew.
+        force: bool,
     }
 
     /// Datasets and their properties, parents first, in order of their names.

@@ -63,6 +63,14 @@ calls! {
         expand: bool,
     }
 
+    /// Gives a pool another guid.
+    change PoolReguid at "/v1/pool/reguid" of pool to "reguid" pool gives () {
+        /// Pool.
+        pool: String,
+        /// Which; one is drawn when it is absent.
+        guid: Option<u64>,
+    }
+
     /// Looks for all devices of a pool again.
     change PoolReopen at "/v1/pool/reopen" of pool to "reopen" pool gives () {
         /// Pool.

@@ -5,8 +5,8 @@ use crate::{
     DatasetList, DatasetRename, DatasetSet, DeviceState, Failure, ImportCandidate, ImportScan, Imported,
     LabelClear, Mount, MountInfo, Mounts, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear, PoolCreate,
     PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolInitialize, PoolList,
-    PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen,
-    PoolScrub, PoolSet, PoolSync, PoolTrim, PoolUpgrade, Unmount,
+    PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop,
+    PoolReopen, PoolScrub, PoolSet, PoolSync, PoolTrim, PoolUpgrade, Unmount,
 };
 use std::future::Future;
 
@@ -75,6 +75,8 @@ service! {
     pool_offline(PoolOffline) -> ();
     /// Brings a device back.
     pool_online(PoolOnline) -> DeviceState;
+    /// Gives a pool another guid.
+    pool_reguid(PoolReguid) -> ();
     /// Looks for devices again.
     pool_reopen(PoolReopen) -> ();
     /// Writes a pattern where devices have nothing.

@@ -33,6 +33,7 @@ mod features;
 pub mod foreign;
 mod front;
 mod held;
+mod identity;
 mod import;
 mod info;
 mod labelclear;

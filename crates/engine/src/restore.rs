@@ -68,7 +68,14 @@ impl Holder {
             ..ImportSpec::default()
         };
         let load_guid = self.env.random_u64();
-        match Pool::import(Arc::clone(&self.env), &spec, self.tuning()).await {
+        let mut found = Pool::import(Arc::clone(&self.env), &spec, self.tuning()).await;
+        if let Err(PoolError::NoSuchPool) = found {
+            // It got another guid, and the power went before that was noted here: it is what has its name on its devices.
+            let named = ImportSpec { guid: None, name: Some(cached.name.clone()), ..spec.clone() };
+            let other = Pool::import(Arc::clone(&self.env), &named, self.tuning()).await;
+            found = if other.is_ok() { other } else { found };
+        }
+        match found {
             Ok(pool) => {
                 let held = Held::new(pool, cached.altroot, CacheFile::Own, load_guid);
                 self.restored(&cached.name, held).await;

@@ -128,6 +128,10 @@ impl Service for Engine {
         self.change("online", call, async |holder, call| holder.online(call).await).await
     }
 
+    async fn pool_reguid(&self, call: PoolReguid) -> Done {
+        self.change("reguid", call, async |holder, call| holder.reguid(call).await).await
+    }
+
     async fn pool_reopen(&self, call: PoolReopen) -> Done {
         self.change("reopen", call, async |holder, call| holder.reopen(call).await).await
     }
@@ -330,7 +334,7 @@ impl Holder {
         let goes_on = |held: &Arc<Held>| held.pool.suspended().is_none();
         let pools: Vec<_> = self.all().into_iter().filter(goes_on).map(|held| held.pool.name()).collect();
         if !pools.is_empty() {
-            self.sync(PoolSync { pools }).await?;
+            self.sync(PoolSync { pools, force: false }).await?;
         }
         self.abandon_all_suspended().await;
         Ok(())
@@ -343,7 +347,14 @@ impl Holder {
         };
         // What is only read has nothing to sync, and no groups that could.
         for held in pools.into_iter().filter(|held| !held.pool.is_read_only()) {
-            held.pool.sync_now().await.map_err(|e| refusal::pool("sync", &held.pool.name(), &e))?;
+            let synced: BoxFuture<'_, Result<(), pool::PoolError>> = match call.force {
+                true => Box::pin(held.pool.sync_all()),
+                false => Box::pin(held.pool.sync_now()),
+            };
+            synced.await.map_err(|error| {
+                let line = format!("sync '{}' failed: {}", held.pool.name(), refusal::reason(&error));
+                Failure::new(FailureKind::Unavailable, line)
+            })?;
         }
         Ok(())
     }

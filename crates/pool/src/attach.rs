@@ -56,6 +56,9 @@ pub enum DeviceRefusal {
     /// Something is nowhere else.
     #[error("no valid replicas")]
     NoReplicas,
+    /// It is to be done to all devices, and not all are there.
+    #[error("one or more devices is currently unavailable")]
+    Unavailable,
     /// A hot spare stands in for it, or it does for another.
     #[error("already in replacing/spare config; wait for completion or use 'zpool detach'")]
     SpareAtWork,

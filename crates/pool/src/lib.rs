@@ -22,6 +22,7 @@ mod error;
 mod evacuate;
 mod facts;
 mod history;
+mod identity;
 mod import;
 mod log;
 mod memory;

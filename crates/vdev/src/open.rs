@@ -220,7 +220,7 @@ pub(crate) async fn open_leaf(
     };
     let problem = if labels.guid().is_none() {
         Some(VdevAux::CorruptData)
-    } else if !leaf.is_named_by(&labels) || labels.pool_guid() != Some(expected.pool) {
+    } else if !leaf.is_named_by(&labels) || !labels.is_of_pool(expected.pool) {
         Some(VdevAux::BadLabel)
     } else if leaf_asize(leaf_psize(device.info().size_bytes)) < expected.asize {
         Some(VdevAux::TooSmall)

@@ -107,15 +107,38 @@ async fn scan_one(env: &Arc<dyn Env>, path: &Path) -> Option<FoundLeaf> {
 /// The pools that these leaves are of, by guid. Labels that were never used are left out.
 #[must_use]
 pub fn candidates(found: &[FoundLeaf]) -> Vec<Candidate> {
-    let mut by_pool: BTreeMap<Guid, Vec<&FoundLeaf>> = BTreeMap::new();
-    for leaf in found.iter().filter(|leaf| leaf.labels.txg() > Txg::ZERO) {
-        if let Some(pool) = leaf.labels.pool_guid() {
-            by_pool.entry(pool).or_default().push(leaf);
-        }
-    }
+    let used = || found.iter().filter(|leaf| leaf.labels.txg() > Txg::ZERO);
+    let named = by_pool(used(), |leaf| leaf.labels.pool_guid());
+    let newest: BTreeMap<Guid, Txg> =
+        named.iter().filter_map(|(guid, leaves)| Some((*guid, newest_uberblock(leaves)?.txg()))).collect();
+    // A label that is younger than all uberblocks beside it is of a txg that never happened, in which the pool
+    // was to get another guid.
+    let by_pool = by_pool(used(), |leaf| {
+        let named = leaf.labels.pool_guid()?;
+        leaf.labels.pool_guid_at(newest.get(&named).copied()).or(Some(named))
+    });
     let auxiliaries: BTreeMap<_, _> = found.iter().filter_map(auxiliary).collect();
     let candidates = by_pool.into_iter().filter_map(|(guid, leaves)| candidate(guid, leaves));
     candidates.map(|candidate| Candidate { auxiliaries: auxiliaries.clone(), ..candidate }).collect()
+}
+
+fn by_pool<'a>(
+    found: impl Iterator<Item = &'a FoundLeaf>,
+    pool_of: impl Fn(&FoundLeaf) -> Option<Guid>,
+) -> BTreeMap<Guid, Vec<&'a FoundLeaf>> {
+    let mut by_pool: BTreeMap<Guid, Vec<&FoundLeaf>> = BTreeMap::new();
+    for leaf in found {
+        if let Some(pool) = pool_of(leaf) {
+            by_pool.entry(pool).or_default().push(leaf);
+        }
+    }
+    by_pool
+}
+
+/// The uberblock that counts of all that these leaves have.
+fn newest_uberblock(leaves: &[&FoundLeaf]) -> Option<UberblockPhys> {
+    let uberblocks = leaves.iter().flat_map(|leaf| &leaf.labels.uberblocks).map(|found| &found.uberblock);
+    best_uberblock(uberblocks, None).copied()
 }
 
 /// A hot spare that waits, or a cache device.
@@ -126,8 +149,7 @@ fn auxiliary(found: &FoundLeaf) -> Option<(Guid, PathBuf)> {
 }
 
 fn candidate(guid: Guid, mut leaves: Vec<&FoundLeaf>) -> Option<Candidate> {
-    let uberblocks = leaves.iter().flat_map(|leaf| &leaf.labels.uberblocks).map(|found| &found.uberblock);
-    let uberblock = best_uberblock(uberblocks, None).copied();
+    let uberblock = newest_uberblock(&leaves);
     // Labels younger than the uberblock are of a txg that never happened: only if there is no other.
     let max = uberblock.map(|ub| ub.txg());
     let config_of = |leaf: &FoundLeaf| {

@@ -32,7 +32,7 @@ pub const SYNC: Command = Command::new(
         name: "sync",
         alias: None,
         about: "waits until everything written is part of the pool's state on disk",
-        flags: &[],
+        flags: &[Flag::switch('f', "even where nothing was; labels are written anew")],
         operands: "[pool] ...",
     },
     sync,
@@ -106,6 +106,7 @@ fn export(session: &mut Session, args: &Args) -> Outcome {
 
 fn sync(session: &mut Session, args: &Args) -> Outcome {
     let (pools, code) = select(session, &args.operands)?;
-    session.ask(&PoolSync { pools: pools.into_iter().map(|p| p.name).collect() })?;
+    let pools = pools.into_iter().map(|pool| pool.name).collect();
+    session.ask(&PoolSync { pools, force: args.has('f') })?;
     Ok(code)
 }

@@ -291,6 +291,9 @@ impl Service for FakeService {
     async fn pool_online(&self, call: PoolOnline) -> Done<DeviceState> {
         self.state().pool(&call.pool).map(|_| DeviceState { state: VdevState::Online })
     }
+    async fn pool_reguid(&self, call: PoolReguid) -> Done {
+        self.state().pool(&call.pool).map(|_| ())
+    }
     async fn pool_reopen(&self, call: PoolReopen) -> Done {
         self.state().pool(&call.pool).map(|_| ())
     }

@@ -101,7 +101,21 @@ impl LeafLabels {
     /// The pool's guid, as the newest label has it.
     #[must_use]
     pub fn pool_guid(&self) -> Option<Guid> {
-        self.config(None)?.get_u64(key::POOL_GUID).map(Guid::new)
+        self.pool_guid_at(None)
+    }
+
+    /// The pool's guid, as the newest label has it of those not after `max`.
+    #[must_use]
+    pub fn pool_guid_at(&self, max: Option<Txg>) -> Option<Guid> {
+        self.config(max)?.get_u64(key::POOL_GUID).map(Guid::new)
+    }
+
+    /// Whether it is a leaf of that pool: the newest label may be of a txg that never happened, in which the pool was to
+    /// get another guid, or the last one that this leaf took part in may be of before that.
+    #[must_use]
+    pub fn is_of_pool(&self, guid: Guid) -> bool {
+        let taken_part = self.uberblock(None).map(UberblockPhys::txg);
+        [None, taken_part].into_iter().any(|max| self.pool_guid_at(max) == Some(guid))
     }
 }
 
