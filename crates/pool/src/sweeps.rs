@@ -189,7 +189,7 @@ impl Pool {
         self.env.spawn("sweep", Box::pin(task));
     }
 
-    async fn walk(self: &Arc<Self>, sweep: &Arc<Sweep>, run: &Run) -> Result<(), PoolError> {
+    async fn walk(self: &Arc<Self>, sweep: &Arc<Sweep>, run: &Arc<Run>) -> Result<(), PoolError> {
         let (zio, leaf) = (Arc::clone(&self.zio), Arc::clone(sweep.leaf()));
         let mut walk = Walk::new(zio, leaf, sweep.kind(), &sweep.record());
         let begun = self.env.now();
@@ -208,7 +208,7 @@ impl Pool {
                 Step::Busy => self.env.sleep(BUSY).await,
                 Step::Away => self.env.sleep(AWAY).await,
                 Step::Gone => return Ok(()),
-                Step::End => return self.complete(sweep).await,
+                Step::End => return self.complete(sweep, run).await,
             }
         }
     }
@@ -238,14 +238,16 @@ impl Pool {
         })
     }
 
-    async fn complete(self: &Arc<Self>, sweep: &Arc<Sweep>) -> Result<(), PoolError> {
-        let sweep = Arc::clone(sweep);
+    async fn complete(self: &Arc<Self>, sweep: &Arc<Sweep>, run: &Arc<Run>) -> Result<(), PoolError> {
+        let (sweep, run) = (Arc::clone(sweep), Arc::clone(run));
         self.in_sync(move |pool, tx| async move {
             let record = sweep.record();
             // It was told something else just now.
             if record.state != State::Active {
                 return Ok(());
             }
+            // Who sees that it is complete may tell it something at once.
+            sweep.end(&run);
             let now_secs = pool.env.wall_clock().as_secs();
             let record = Record { state: State::Complete, changed_secs: now_secs, ..record };
             pool.note_sweep(&tx, &sweep, record, "complete").await
