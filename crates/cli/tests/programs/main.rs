@@ -8,6 +8,7 @@
 mod acls;
 mod archives;
 mod calls;
+mod frozen;
 mod full_host;
 mod git;
 #[path = "../mounted/mod.rs"]

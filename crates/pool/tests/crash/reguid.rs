@@ -16,7 +16,7 @@ const NEW: Guid = Guid::new(0x5eed);
 fn judge(image: &CrashImage, shape: &Shape, seed: u64) -> bool {
     let sim = image.boot(seed);
     sim.stop_recording();
-    let is_new = run(&sim, async {
+    run(&sim, async {
         let paths: Vec<_> = shape.disks().collect();
         let found = find_pools(&sim.env(), &paths).await;
         assert_eq!(found.len(), 1, "one pool");
@@ -37,8 +37,7 @@ fn judge(image: &CrashImage, shape: &Shape, seed: u64) -> bool {
         space::check(&pool).await;
         pool.close(PoolState::Exported).await.expect("it closes");
         is_new
-    });
-    is_new
+    })
 }
 
 #[test]
