@@ -55,9 +55,18 @@ pub async fn copy_some(
     limits: BatchLimits,
 ) -> Result<Batch, EvacuationError> {
     let (vdev, from) = (top.id(), top.with_copied(vdev::Mapping::end));
-    let left = zio.with_allocator(|allocator| allocator.left_on(vdev, from, limits.bytes));
-    let mut work =
-        Work { zio, vdev, txg, plan: Plan::new(left), span_max: SPAN_MAX_BYTES, placed: Vec::new() };
+    let (left, ms_shift) = zio.with_allocator(|allocator| {
+        let ms_shift = allocator.vdev_config(vdev).map_or(0, |config| config.ms_shift);
+        (allocator.left_on(vdev, from, limits.bytes), ms_shift)
+    });
+    let mut work = Work {
+        zio,
+        vdev,
+        txg,
+        plan: Plan::new(left, ms_shift),
+        span_max: SPAN_MAX_BYTES,
+        placed: Vec::new(),
+    };
     let env = zio.vdevs().env();
     let until = env.now() + limits.time;
     let copied = loop {

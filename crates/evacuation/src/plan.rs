@@ -5,7 +5,7 @@
 //!   spans    └─ 1 ──┘ └──── 2 ────┘└─ 3 ─┘          └4┘
 //! ```
 //! Small gaps are copied along, so that the mapping is short. A run is cut only where it alone is longer than a span may
-//! be. What a gap takes where the span goes is given back after the copying, and counts as obsolete from the beginning.
+//! be. No span leaves its metaslab: that is so in every mapping that OpenZFS makes, and its `zdb` counts on it. What a gap takes where the span goes is given back after the copying, and counts as obsolete from the beginning.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -53,13 +53,15 @@ impl Span {
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     runs: VecDeque<Segment>,
+    /// Base-2 logarithm of a metaslab's size.
+    ms_shift: u8,
 }
 
 impl Plan {
-    /// For these runs, in order.
+    /// For these runs, in order, none of which leaves its metaslab.
     #[must_use]
-    pub fn new(runs: Vec<Segment>) -> Self {
-        Self { runs: runs.into() }
+    pub fn new(runs: Vec<Segment>, ms_shift: u8) -> Self {
+        Self { runs: runs.into(), ms_shift }
     }
 
     /// The next span, of at most `max` bytes.
@@ -73,7 +75,8 @@ impl Plan {
         let (start, mut end, mut runs) = (first.start, first.end, vec![first]);
         while let Some(run) = self.runs.front() {
             let (is_near, fits) = (run.start - end <= GAP_MAX_BYTES, run.end - start <= max);
-            if !is_near || !fits {
+            let is_beside = run.start >> self.ms_shift == start >> self.ms_shift;
+            if !is_near || !fits || !is_beside {
                 break;
             }
             end = run.end;
@@ -92,10 +95,10 @@ impl Plan {
     }
 }
 
-/// How much memory the mapping of a vdev takes on which so much is left.
+/// How much memory the mapping of a vdev takes on which so much is left, in metaslabs of that size.
 #[must_use]
-pub fn mapping_bytes(left: Vec<Segment>) -> u64 {
-    let mut plan = Plan::new(left);
+pub fn mapping_bytes(left: Vec<Segment>, ms_shift: u8) -> u64 {
+    let mut plan = Plan::new(left, ms_shift);
     let spans = std::iter::from_fn(|| plan.next(SPAN_MAX_BYTES)).count();
     spans as u64 * ENTRY_BYTES as u64
 }
@@ -109,6 +112,8 @@ mod tests {
     use super::*;
 
     const SECTOR: u64 = 512;
+    /// Metaslabs of 256 KiB.
+    const SHIFT: u8 = 18;
 
     fn run(start: u64, sectors: u64) -> Segment {
         Segment { start: start * SECTOR, end: (start + sectors) * SECTOR }
@@ -126,12 +131,15 @@ mod tests {
             put_back in any::<u64>(),
         ) {
             let mut at = 0;
-            let runs: Vec<Segment> = steps.iter().map(|&(gap, len)| {
+            let runs: Vec<Segment> = steps.iter().flat_map(|&(gap, len)| {
                 let made = run(at + gap, len);
                 at += gap + len;
-                made
+                // As metaslabs tell of what is left on them.
+                let border = (made.end - 1) >> SHIFT << SHIFT;
+                let parts = [(made.start, border.max(made.start)), (border.max(made.start), made.end)];
+                parts.into_iter().filter_map(|(start, end)| Segment::new(start, end - start))
             }).collect();
-            let (mut plan, mut copied, mut end, mut turn) = (Plan::new(runs.clone()), Vec::new(), 0, 0);
+            let (mut plan, mut copied, mut end, mut turn) = (Plan::new(runs.clone(), SHIFT), Vec::new(), 0, 0);
             while let Some(span) = plan.next(max * SECTOR) {
                 turn += 1;
                 if put_back >> (turn % 64) & 1 == 1 && max > 1 {
@@ -146,6 +154,7 @@ mod tests {
                 }
                 let whole = span.whole();
                 prop_assert!(whole.len() <= max * SECTOR && whole.start >= end);
+                prop_assert_eq!(whole.start >> SHIFT, (whole.end - 1) >> SHIFT, "in one metaslab");
                 prop_assert!(span.gaps().all(|gap| gap.len() <= GAP_MAX_BYTES));
                 let gaps: u64 = span.gaps().map(Segment::len).sum();
                 let live: usize = span.live_in(whole).iter().map(ExactSizeIterator::len).sum();
@@ -161,7 +170,7 @@ mod tests {
 
     #[test]
     fn small_gaps_are_copied_along_and_runs_are_cut_only_if_they_must() {
-        let mut plan = Plan::new(vec![run(0, 4), run(6, 2), run(8, 40), run(48 + 65, 3)]);
+        let mut plan = Plan::new(vec![run(0, 4), run(6, 2), run(8, 40), run(48 + 65, 3)], 30);
         let mut next = |max: u64| plan.next(max * SECTOR).map(|span| span.runs);
         assert_eq!(next(30), Some(vec![run(0, 4), run(6, 2)]), "the next does not fit, and is not cut");
         assert_eq!(next(30), Some(vec![run(8, 30)]), "this one has to be");
@@ -176,6 +185,6 @@ mod tests {
         assert_eq!(span.live_in(run(10, 21)), [0..2048, 3072..5120, 10240..10752]);
         assert_eq!(span.live_in(run(12, 5)), [0..1024, 2048..2560]);
         assert_eq!(span.live_in(run(20, 10)), []);
-        assert_eq!(mapping_bytes(vec![run(10, 4), run(16, 4), run(100, 1)]), 48);
+        assert_eq!(mapping_bytes(vec![run(10, 4), run(16, 4), run(100, 1)], 30), 48);
     }
 }

@@ -110,7 +110,10 @@ impl Pool {
     /// How much memory the mapping of a vdev would take, in bytes.
     #[must_use]
     pub fn evacuation_cost(&self, vdev: VdevId) -> u64 {
-        evacuation::mapping_bytes(self.zio.with_allocator(|allocator| allocator.left_on(vdev, 0, u64::MAX)))
+        self.zio.with_allocator(|allocator| {
+            let ms_shift = allocator.vdev_config(vdev).map_or(0, |config| config.ms_shift);
+            evacuation::mapping_bytes(allocator.left_on(vdev, 0, u64::MAX), ms_shift)
+        })
     }
 
     /// Refuses what cannot be done while a vdev is being emptied.

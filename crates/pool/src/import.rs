@@ -16,6 +16,7 @@ use std::sync::Arc;
 use dmu::{Objset, ObjsetContext, ObjsetProps, TxgGate};
 use dsl::{Bpobj, Dsl};
 use env::{Env, OpenMode};
+use evacuation::EvacuationError;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use ondisk::{ByteOrder, NvList, UberblockPhys};
 use units::{Guid, ObjectId, ObjsetId, Txg};
@@ -294,6 +295,15 @@ struct Opened {
     dsl: Arc<Dsl>,
     config: NvList,
     uberblock: UberblockPhys,
+    /// Whether it is known where the blocks of removed vdevs are.
+    mapped: Result<(), EvacuationError>,
+}
+
+impl Opened {
+    fn checked(self) -> Result<Self, PoolError> {
+        self.mapped.clone()?;
+        Ok(self)
+    }
 }
 
 /// Opens the vdevs as the labels know them, reads the configuration in the meta-objset, and
@@ -306,11 +316,11 @@ async fn open_mos(
     as_of: AsOf<'_>,
 ) -> Result<Opened, PoolError> {
     let first = open_tree(env, candidate, &candidate.vdev_tree, None, spec, tuning, as_of).await?;
-    let Some(tree) = first.config.get_nvlist("vdev_tree").cloned() else { return Ok(first) };
+    let Some(tree) = first.config.get_nvlist("vdev_tree").cloned() else { return first.checked() };
     if tree == candidate.vdev_tree {
-        return Ok(first);
+        return first.checked();
     }
-    open_tree(env, candidate, &tree, Some(&first.vdevs), spec, tuning, as_of).await
+    open_tree(env, candidate, &tree, Some(&first.vdevs), spec, tuning, as_of).await?.checked()
 }
 
 async fn open_tree(
@@ -348,13 +358,13 @@ async fn open_tree(
         // What cannot be read may just not be there.
         Err(error) => return Err(check_vdevs(&vdevs, spec).err().unwrap_or(error)),
     };
-    // Before anything is read that may lie on one of them.
-    evacuation::load(&dsl, &vdevs).await?;
+    // Before anything is read that may lie on one of them. Labels may tell of a removal that has not begun, or is over.
+    let mapped = evacuation::load(&dsl, &vdevs).await;
     // A pool of before there was a salt gets one, see `write_config`.
     let salt = dsl.checksum_salt().await?.unwrap_or_else(|| random_salt(env));
     zio.set_salt(salt);
     let config = config::load(&dsl).await?;
-    Ok(Opened { vdevs, zio, gate, dsl, config, uberblock })
+    Ok(Opened { vdevs, zio, gate, dsl, config, uberblock, mapped })
 }
 
 async fn open_dsl(context: ObjsetContext, uberblock: UberblockPhys) -> Result<Arc<Dsl>, PoolError> {
@@ -372,7 +382,7 @@ async fn assemble(
     spec: &ImportSpec,
     tuning: Tuning,
 ) -> Result<Arc<Pool>, PoolError> {
-    let Opened { vdevs, zio, gate, dsl, config: found, uberblock } = opened;
+    let Opened { vdevs, zio, gate, dsl, config: found, uberblock, .. } = opened;
     let opened_at = (uberblock.txg(), uberblock.timestamp.get());
     if uberblock.rootbp.byte_order() == ByteOrder::Big && !spec.read_only {
         // Nobody has seen us change such a pool yet.

@@ -105,6 +105,13 @@ async fn until_over(sim: &Sim, pool: &Pool) {
     }
 }
 
+async fn until_something_is_copied(sim: &Sim, pool: &Pool) {
+    while pool.evacuation().is_none_or(|report| report.phys.copied.get() == 0) {
+        sim.env().sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(state(pool), RemovingPhys::UNDER_WAY, "not all of it");
+}
+
 fn is_gone(pool: &Pool) -> bool {
     pool.vdevs().top(GONE).is_ok_and(|top| top.is_removed())
 }
@@ -290,8 +297,8 @@ fn a_removal_that_is_given_up_leaves_no_trace() {
     let _tell = Tell;
     for shape in [&STRIPE_OF_THREE, &THREE_MIRRORS] {
         tell(format!("\"{}\": given up", shape.name));
-        comes_to_nothing(61_200, shape, async |_, pool| {
-            assert!(pool.evacuation().expect("it runs").phys.copied.get() > 0, "something was copied");
+        comes_to_nothing(61_200, shape, async |sim, pool| {
+            until_something_is_copied(sim, pool).await;
             pool.cancel_evacuation().await.expect("it can be given up");
             let again = pool.cancel_evacuation().await;
             assert!(matches!(again, Err(PoolError::Removal(RemovalRefusal::NotUnderWay))), "{again:?}");
@@ -304,8 +311,7 @@ fn an_error_while_a_vdev_is_emptied_ends_that_and_leaks_nothing() {
     let _tell = Tell;
     tell("what is on /b cannot be read".into());
     comes_to_nothing(61_300, &STRIPE_OF_THREE, async |sim, pool| {
-        let copied = pool.evacuation().expect("it runs").phys.copied.get();
-        assert!(copied > 0, "something was copied");
+        until_something_is_copied(sim, pool).await;
         sim.disk("/b").faults().fail_all(FaultOp::Read);
         until_over(sim, pool).await;
         sim.disk("/b").faults().heal();

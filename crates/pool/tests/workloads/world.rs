@@ -179,5 +179,5 @@ impl Verdict {
 
 /// Txgs sync when a test says so.
 fn tuning() -> Tuning {
-    Tuning { txg_timeout: Duration::from_secs(3600), ..Tuning::default() }
+    Tuning { txg_timeout: Duration::from_secs(3600), copy_bytes: 1 << 20, ..Tuning::default() }
 }

@@ -19,6 +19,7 @@ const LEN: u64 = 16 << 10;
 
 /// A block on the vdev that is to go.
 fn block(zio: &Zio) -> Blkptr {
+    zio.use_vdev(OLD);
     zio.rest_vdev(VdevId::new(0));
     let bytes: Vec<u8> = (0..LEN).map(|at| ((at * at) >> 7) as u8).collect();
     let data = Arc::new(IoBuf::copy_of(&bytes));
