@@ -50,6 +50,10 @@ impl Pool {
                     pool.keep_spare(&tx, spare).await?;
                 }
             }
+            if standing.leaf.config().is_spare {
+                // Who sends a spare away does not want it back at once: not before the device fails anew.
+                standing.siblings().for_each(|left| left.set_config(|config| config.no_spare_found = true));
+            }
             if standing.parent == Some(NodeKind::Replacing) {
                 come_back(&standing);
             }
