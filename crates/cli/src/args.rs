@@ -17,6 +17,8 @@ pub struct Flag {
     pub repeats: bool,
     /// Takes all words up to the next `--xyz`.
     pub list: bool,
+    /// May stand at the end without its value.
+    pub alone: bool,
     /// One line for people.
     pub help: &'static str,
 }
@@ -24,17 +26,25 @@ pub struct Flag {
 impl Flag {
     /// A switch `-x`.
     pub const fn switch(short: char, help: &'static str) -> Self {
-        Self { short: Some(short), long: None, value: None, repeats: false, list: false, help }
+        Self { short: Some(short), long: None, value: None, repeats: false, list: false, alone: false, help }
     }
 
     /// `-x VALUE`.
     pub const fn value(short: char, value: &'static str, help: &'static str) -> Self {
-        Self { short: Some(short), long: None, value: Some(value), repeats: false, list: false, help }
+        Self {
+            short: Some(short),
+            long: None,
+            value: Some(value),
+            repeats: false,
+            list: false,
+            alone: false,
+            help,
+        }
     }
 
     /// `--xyz`.
     pub const fn long(long: &'static str, help: &'static str) -> Self {
-        Self { short: None, long: Some(long), value: None, repeats: false, list: false, help }
+        Self { short: None, long: Some(long), value: None, repeats: false, list: false, alone: false, help }
     }
 
     /// `--xyz VALUE`.
@@ -50,6 +60,12 @@ impl Flag {
     /// Also `--xyz`.
     pub const fn or(mut self, long: &'static str) -> Self {
         self.long = Some(long);
+        self
+    }
+
+    /// May stand at the end without its value.
+    pub const fn or_alone(mut self) -> Self {
+        self.alone = true;
         self
     }
 
@@ -80,7 +96,8 @@ impl Flag {
             (None, Some(long), _) => format!("--{long}"),
             _ => return None,
         };
-        let value = self.value.map(|v| format!(" {v}")).unwrap_or_default();
+        let value = self.value.map(|v| if self.alone { format!(" [{v}]") } else { format!(" {v}") });
+        let value = value.unwrap_or_default();
         let inner = if self.list { " ..." } else { "" };
         let outer = if self.repeats { " ..." } else { "" };
         Some(format!(" [{name}{value}{inner}]{outer}"))
@@ -198,12 +215,13 @@ impl Spec {
             }
             let joined = letters.as_str();
             let value = match joined.is_empty() {
-                false => joined.to_owned(),
-                true => {
-                    words.next().ok_or_else(|| format!("missing argument for '{letter}' option"))?.clone()
-                }
+                false => Some(joined.to_owned()),
+                true => words.next().cloned(),
             };
-            args.given.push((*flag, Some(value)));
+            if value.is_none() && !flag.alone {
+                return Err(format!("missing argument for '{letter}' option"));
+            }
+            args.given.push((*flag, value));
             break;
         }
         Ok(())

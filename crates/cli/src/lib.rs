@@ -31,6 +31,7 @@ mod unknown;
 mod view;
 mod visit;
 mod zfs;
+mod zinject;
 mod zpool;
 
 pub use program::main;

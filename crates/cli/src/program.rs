@@ -77,6 +77,9 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> u8 {
     if let Some(code) = crate::mount_helper::run(file_name, words) {
         return code;
     }
+    if let Some(command) = file_name.and_then(linked_command) {
+        return run_command(PLAIN, command, words);
+    }
     if let Some(program) = by_link(called) {
         return run_program(program, words);
     }
@@ -93,6 +96,11 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> u8 {
             (None, None) => unrecognized(word, &usage()),
         },
     }
+}
+
+/// The command that has a name of its own in OpenZFS, too.
+fn linked_command(name: &str) -> Option<&'static Command> {
+    PLAIN.command(name).filter(|command| command.spec.name == crate::zinject::COMMAND.spec.name)
 }
 
 /// The program that a path is a link for.

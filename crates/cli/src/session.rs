@@ -143,6 +143,18 @@ impl Session {
         }
     }
 
+    /// Asks what looks, as [`Self::ask`] does, but starts nothing: `None` when nobody is there who could answer.
+    pub fn ask_if_running<C: Call>(&self, call: &C) -> Result<Option<C::Answer>, Stop> {
+        let answer = match self.shown_by::<C>() {
+            Some(shows) => shows.call(call),
+            None => self.ask_running(call),
+        };
+        match answer {
+            Err(ClientError::Unreachable { .. } | ClientError::Lost(_)) => Ok(None),
+            answer => answer.map(Some).map_err(failed),
+        }
+    }
+
     /// Asks the user's own daemon if there is one.
     pub fn ask_running<C: Call>(&self, call: &C) -> Result<C::Answer, ClientError> {
         self.paths.check().map_err(ClientError::Untrusted)?;

@@ -3,7 +3,7 @@
 use crate::program::Program;
 
 /// Commands of OpenZFS's `zpool` that there are not yet.
-const OF_ZPOOL: &[&str] = &["ddtprune", "events", "prefetch", "resilver", "split"];
+const OF_ZPOOL: &[&str] = &["ddtprune", "prefetch", "resilver", "split"];
 /// Commands of OpenZFS's `zfs` that there are not yet.
 const OF_ZFS: &[&str] = &[
     "allow",

@@ -1,9 +1,11 @@
 //! What commands print: pure functions from typed answers to text.
 
 pub mod condition;
+pub mod events;
 pub mod get;
 pub mod history;
 pub mod import;
+pub mod inject;
 pub mod iostat;
 pub mod json;
 pub mod json_pool;
@@ -11,6 +13,7 @@ pub mod layout;
 pub mod list;
 pub mod names;
 pub mod replay_plan;
+pub mod scripts;
 pub mod sections;
 pub mod status;
 pub mod table;

@@ -6,6 +6,7 @@ mod checkpoint;
 mod create;
 mod detach;
 mod devices;
+mod events;
 mod get;
 mod history;
 mod import;
@@ -17,6 +18,7 @@ mod presence;
 mod reguid;
 mod remove;
 mod repeat;
+mod scripts;
 mod scrub;
 mod set;
 mod status;
@@ -28,6 +30,7 @@ mod wait;
 use crate::program::{Command, Kind, Program};
 
 pub(crate) use import::search;
+pub(crate) use pools::find as find_pool;
 
 /// `zfs` has it, too.
 pub const VERSION: Command = version::COMMAND;
@@ -60,6 +63,7 @@ pub const PROGRAM: Program = Program {
         scrub::CLEAR,
         scrub::SCRUB,
         history::COMMAND,
+        events::COMMAND,
         import::COMMAND,
         pools::EXPORT,
         upgrade::COMMAND,

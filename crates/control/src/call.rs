@@ -2,7 +2,9 @@
 //! only `show` are answered to every user, all others to the daemon's own: those that `look` at devices
 //! or `found` pools on them, and those that `change` pools.
 
-use crate::{DatasetInfo, Failure, FailureKind, ImportCandidate, MountInfo, PoolInfo, VdevSpec};
+use crate::{
+    DatasetInfo, EventsPage, EventsSeen, Failure, FailureKind, ImportCandidate, MountInfo, PoolInfo, VdevSpec,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -247,6 +249,17 @@ calls! {
         /// Pool.
         pool: String,
     }
+
+    /// What happened after what somebody has seen, lately.
+    show Events at "/v1/events" gives EventsPage {
+        /// What he has seen.
+        seen: EventsSeen,
+        /// Wait so long for something if there is nothing, in milliseconds.
+        wait_millis: u64,
+    }
+
+    /// Forgets what happened; gives how many events there were.
+    change EventsClear at "/v1/events/clear" gives u64 {}
 
     /// All open pools.
     show PoolList at "/v1/pool/list" gives Vec<PoolInfo> {}

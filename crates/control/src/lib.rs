@@ -20,7 +20,9 @@ mod call;
 mod client;
 mod dataset;
 mod device;
+mod events;
 mod failure;
+mod inject;
 mod paths;
 mod pool;
 mod prop;
@@ -34,7 +36,9 @@ pub use call::*;
 pub use client::{Client, ClientError, TOLD_AFTER};
 pub use dataset::{DatasetInfo, DatasetKind, MountInfo, pool_of};
 pub use device::*;
+pub use events::*;
 pub use failure::{Failure, FailureKind};
+pub use inject::*;
 pub use paths::{RunPaths, UntrustedDir};
 pub use pool::{
     CheckpointInfo, ImportCandidate, PoolInfo, RemovalInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState,

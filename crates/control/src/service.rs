@@ -2,7 +2,8 @@
 
 use crate::{
     DaemonStatus, DaemonStatusCall, DaemonStop, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit,
-    DatasetList, DatasetRename, DatasetSet, DeviceState, Failure, ImportCandidate, ImportScan, Imported,
+    DatasetList, DatasetRename, DatasetSet, DeviceState, Events, EventsClear, EventsPage, Failure,
+    ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList,
     LabelClear, Mount, MountInfo, Mounts, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear, PoolCreate,
     PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolInitialize, PoolList,
     PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop,
@@ -99,6 +100,18 @@ service! {
     pool_note(PoolNote) -> ();
     /// A pool's history.
     pool_history(PoolHistory) -> Vec<Vec<u8>>;
+    /// What happened lately.
+    events(Events) -> EventsPage;
+    /// Forgets what happened.
+    events_clear(EventsClear) -> u64;
+    /// Faults on order.
+    inject_list(InjectList) -> Vec<InjectHandler>;
+    /// Puts a fault on order.
+    inject_add(InjectAdd) -> u64;
+    /// Takes faults back.
+    inject_cancel(InjectCancel) -> ();
+    /// Declares a device bad.
+    inject_action(InjectAction) -> ();
     /// All open pools, by name.
     pool_list(PoolList) -> Vec<PoolInfo>;
     /// Sets a pool's property.

@@ -29,6 +29,7 @@ mod create;
 mod datasets;
 mod destroy;
 mod embed;
+mod events;
 mod features;
 pub mod foreign;
 mod front;
@@ -36,6 +37,7 @@ mod held;
 mod identity;
 mod import;
 mod info;
+mod inject;
 mod labelclear;
 pub mod memory;
 mod mount_options;
@@ -71,6 +73,7 @@ pub use runner::{OnTheSpot, Runner};
 use control::Failure;
 use env::{Env, Machine};
 use held::Held;
+use inject::Handlers;
 use memory::Budget;
 use mounts::MountTable;
 use parking_lot::{Mutex, RwLock};
@@ -126,6 +129,8 @@ struct Holder {
     /// Cache files of users that have pools of ours.
     cache_files: Mutex<BTreeSet<PathBuf>>,
     mounts: MountTable,
+    /// Faults on order.
+    handlers: Mutex<Handlers>,
     /// Who may change which pool.
     turns: Turns,
     /// Held while devices are taken: for new pools, for new vdevs, to be wiped.
@@ -141,16 +146,18 @@ impl Engine {
         let Ground { env, machine, front, runner } = ground;
         let memory = Budget::new(options.memory_bytes);
         memory.keep(&env, Arc::clone(&machine));
+        let tuning = Tuning { events: events::ring(&env), ..options.tuning };
         Self(Arc::new(Holder {
             cache: options.cache.map(|path| PoolCache::at(Arc::clone(&machine), path)),
             mounts: MountTable::new(front),
+            handlers: Mutex::default(),
             started: env.now(),
             turns: Turns::new(Arc::clone(&env)),
             env,
             machine,
             runner,
             memory,
-            tuning: options.tuning,
+            tuning,
             pid: options.pid,
             pools: RwLock::default(),
             absent: Mutex::default(),

@@ -199,6 +199,31 @@ impl Service for Engine {
         self.run(async move |holder| holder.history(&call.pool).await).await
     }
 
+    async fn events(&self, call: Events) -> Done<EventsPage> {
+        self.run(async move |holder| Ok(holder.events(call).await)).await
+    }
+
+    async fn events_clear(&self, _: EventsClear) -> Done<u64> {
+        Ok(self.0.tuning.events.clear())
+    }
+
+    async fn inject_list(&self, _: InjectList) -> Done<Vec<InjectHandler>> {
+        Ok(self.0.injections())
+    }
+
+    async fn inject_add(&self, call: InjectAdd) -> Done<u64> {
+        self.0.inject(call)
+    }
+
+    async fn inject_cancel(&self, call: InjectCancel) -> Done {
+        self.0.cancel_injection(call)
+    }
+
+    async fn inject_action(&self, call: InjectAction) -> Done {
+        let pool = call.pool.clone();
+        self.in_turn(&pool, "zinject", async move |holder| holder.declare_bad(call).await).await
+    }
+
     async fn pool_list(&self, _: PoolList) -> Done<Vec<PoolInfo>> {
         self.run(async move |holder| Ok(holder.list_pools().await)).await
     }

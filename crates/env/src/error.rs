@@ -62,3 +62,19 @@ pub enum DeviceError {
     #[error("the device is gone")]
     Gone,
 }
+
+impl DeviceError {
+    /// The system's error number of it, as Linux counts them.
+    #[must_use]
+    pub const fn errno(&self) -> i32 {
+        match self {
+            Self::Missing { .. } => 2,
+            Self::InUse { .. } => 16,
+            Self::NotADevice { .. } => 15,
+            Self::Open { errno, .. } | Self::Io { errno, .. } => *errno,
+            Self::OutOfRange { .. } => 22,
+            Self::TimedOut => 110,
+            Self::Gone => 6,
+        }
+    }
+}

@@ -63,6 +63,7 @@ impl Pool {
         }
         let has_logs = tops.iter().any(|top| top.is_log());
         self.in_sync(move |pool, tx| async move { pool.join_vdevs(&tx, &tops).await }).await?;
+        self.tell_done("vdev_add", None);
         if has_logs {
             self.move_logs_on().await;
         }

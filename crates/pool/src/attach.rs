@@ -100,7 +100,9 @@ impl Pool {
         let top = self.vdevs.top(leaf.vdev())?;
         let label = self.config.lock().at(self.gate.open_txg());
         init_label(&self.vdevs, &top, &leaf, &label).await?;
+        let joined = Arc::clone(&leaf);
         self.in_sync(move |pool, tx| async move { pool.join_leaf(&tx, beside, &leaf, kind).await }).await?;
+        self.tell_done(if kind == NodeKind::Spare { "vdev_spare" } else { "vdev_attach" }, Some(&joined));
         if let Err(error) = self.begin_resilver().await {
             // It is in the vdev. The next import brings it up to date.
             tracing::warn!(%error, "a new device is not brought up to date");

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dmu::Tx;
+use events::names::VDEV_GUID;
 use ondisk::config::{GUID, L2CACHE, PATH, SPARES, TYPE, WHOLE_DISK, vdev_type};
 use ondisk::{NvList, mos};
 use units::{Guid, ObjectId};
@@ -87,7 +88,9 @@ impl Pool {
         if self.vdevs.leaves().iter().any(|leaf| leaf.guid() == guid) {
             return Err(RemovalRefusal::InUse.into());
         }
-        self.in_sync(move |pool, tx| async move { pool.strike_auxiliary(&tx, guid).await }).await
+        self.in_sync(move |pool, tx| async move { pool.strike_auxiliary(&tx, guid).await }).await?;
+        self.tell_done_with("vdev_remove_aux", None, |payload| _ = payload.add_u64(VDEV_GUID, guid.get()));
+        Ok(())
     }
 
     pub(crate) async fn strike_auxiliary(&self, tx: &Tx, guid: Guid) -> Result<(), PoolError> {

@@ -123,6 +123,7 @@ impl Pool {
         pool.start();
         pool.in_sync(|pool, tx| async move { pool.note_version(&tx, "create").await }).await?;
         pool.engage_suspension().await?;
+        pool.tell_opened("pool_create");
         Ok(pool)
     }
 }

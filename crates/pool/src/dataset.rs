@@ -121,6 +121,7 @@ impl Pool {
     async fn tell_loss(&self, objset: ObjsetId, found: &ZilHeader, claimed: &IntentLog<Claimed>) {
         let Some((place, newest)) = claimed.end() else { return };
         if let Some(loss) = self.loss_behind(&place, newest, found, Reach::Near).await {
+            self.report("log_replay", None, |_| {});
             self.log_store.report(LogEvent::Damaged { objset, loss });
         }
     }
@@ -215,6 +216,7 @@ impl Pool {
         {
             self.log_store.report(LogEvent::Damaged { objset, loss });
         }
+        self.report("log_replay", None, |_| {});
         open.set_claimed(stopped.log);
         stopped.error.into()
     }

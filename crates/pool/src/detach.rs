@@ -85,6 +85,7 @@ impl Pool {
         self.end_standing_in(&leaf);
         self.note_event(tx, "detach", None, &format!("vdev={}", leaf.path().display())).await?;
         tracing::info!(guid = leaf.guid().get(), path = %leaf.path().display(), "detached");
+        self.tell_done("vdev_remove", Some(&leaf));
         self.detached.lock().push(leaf);
         Ok(())
     }

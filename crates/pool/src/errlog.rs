@@ -136,6 +136,7 @@ impl Pool {
         for lost in self.zio.take_lost() {
             if self.is_in_use(&lost).await && self.errors.note(lost.bookmark, lost.bp.birth()) {
                 tracing::warn!(block = %lost.bookmark, "lost");
+                self.tell_lost(lost.bookmark);
             }
         }
     }

@@ -55,6 +55,7 @@ impl Pool {
             record.add_u64(names::DATASET_ID, dataset.dataset.get());
         }
         record.add_str(names::INTERNAL_STR, detail);
+        self.tell_history(&record);
         Ok(self.dsl.add_history(tx, &record, self.room().capacity).await?)
     }
 

@@ -36,7 +36,9 @@ impl Pool {
                 .await?;
             pool.store_config(&tx).await
         })
-        .await
+        .await?;
+        self.tell_done("pool_reguid", None);
+        Ok(())
     }
 
     /// Makes everything done so far stable, and labels and configuration written anew, even if nothing has changed.

@@ -123,6 +123,7 @@ impl Pool {
         if !pool.read_only {
             pool.engage_suspension().await?;
         }
+        pool.tell_opened("pool_import");
         Ok(pool)
     }
 

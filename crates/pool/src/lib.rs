@@ -20,6 +20,7 @@ mod detach;
 mod errlog;
 mod error;
 mod evacuate;
+mod events;
 mod facts;
 mod history;
 mod identity;

@@ -2,21 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use dmu::{Objset, SpaceDelta, TxgGate};
 use dsl::{Bpobj, Dsl};
 use env::{BoxFuture, Env, IoClass, in_class};
 use event_listener::Event;
+use events::EventRing;
 use futures::FutureExt;
 use futures::future::{Either, select};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use ondisk::UberblockPhys;
 use parking_lot::{Mutex, RwLock};
 use units::{Guid, ObjsetId, Txg, VdevId};
-use vdev::{Leaf, PoolState, VdevTree};
+use vdev::{Leaf, LeafWatch, PoolState, VdevTree};
 use zio::Zio;
 
 use crate::auxiliary::Auxiliaries;
@@ -26,6 +27,7 @@ use crate::dataset::open::OpenDataset;
 use crate::deadman::GivenUp;
 use crate::errlog::Errors;
 use crate::evacuate::Evacuation;
+use crate::events::PoolEvents;
 use crate::log::store::PoolLogStore;
 use crate::memory::MemoryParts;
 use crate::scan::scrub::Scrubs;
@@ -64,6 +66,8 @@ pub struct Tuning {
     pub log_deadman: Duration,
     /// The same of the other devices (`zfs_deadman_ziotime_ms`): what has no other copy waits for their answer.
     pub deadman: Duration,
+    /// What happens is told here.
+    pub events: Arc<EventRing>,
     /// Ends the program when a pool is suspended that has `failmode=panic`.
     pub end_program: fn(),
 }
@@ -85,6 +89,7 @@ impl Default for Tuning {
             // one up itself after 30 s.
             log_deadman: Duration::from_secs(5),
             deadman: Duration::from_secs(60),
+            events: Arc::default(),
             end_program: || panic!("a pool with failmode=panic is suspended"),
         }
     }
@@ -159,6 +164,7 @@ pub struct Pool {
     pub(crate) standing_in: AtomicBool,
     /// Devices that were given up because they did not answer.
     pub(crate) given_up: Mutex<GivenUp>,
+    pub(crate) events: Arc<PoolEvents>,
     /// One of them is being tried again.
     pub(crate) taking_back: AtomicBool,
     stopping: AtomicBool,
@@ -191,7 +197,8 @@ pub(crate) struct Parts {
 impl Pool {
     pub(crate) fn assemble(parts: Parts) -> Arc<Self> {
         MemoryParts::of(&parts.tuning).apply(&parts.zio, &parts.gate);
-        let pool = Arc::new(Self {
+        let pool = Arc::new_cyclic(|pool| Self {
+            events: PoolEvents::new(Arc::clone(&parts.tuning.events), Weak::clone(pool)),
             opened_at: parts.env.now(),
             opened_txg: parts.opened_at.0,
             opened_secs: parts.opened_at.1,
@@ -249,6 +256,7 @@ impl Pool {
             has_stopped: AtomicBool::new(parts.read_only),
             stopped: Event::new(),
         });
+        pool.vdevs.watch(Arc::clone(&pool.events) as Arc<dyn LeafWatch>);
         pool.watch_devices();
         pool
     }
@@ -463,6 +471,7 @@ impl Pool {
     pub async fn close(self: &Arc<Self>, state: PoolState) -> Result<(), PoolError> {
         if self.read_only {
             self.close_devices().await;
+            self.tell_closed(state);
             return Ok(());
         }
         self.halt_evacuation().await;
@@ -480,6 +489,7 @@ impl Pool {
         closed?;
         self.stop().await;
         self.close_devices().await;
+        self.tell_closed(state);
         Ok(())
     }
 

@@ -97,6 +97,7 @@ impl Pool {
         if !leaf.is_usable() {
             self.open_again(&leaf).await?;
         }
+        self.tell_done("vdev_online", Some(&leaf));
         Ok(leaf.state().0)
     }
 

@@ -226,6 +226,7 @@ impl Pool {
         self.detached.lock().extend(top.leaves().iter().cloned());
         let config = self.config.lock().clone();
         config::store(&self.dsl, tx, &config, &self.vdevs).await?;
+        self.tell_done("vdev_remove_dev", top.leaves().first().map(|leaf| &**leaf));
         let path = top.leaves().first().map(|leaf| leaf.path().display().to_string()).unwrap_or_default();
         self.note_event(tx, "vdev remove", None, &format!("{} vdev (log) {path}", self.name())).await?;
         Ok(true)

@@ -91,9 +91,13 @@ impl Pool {
             let is_group = tops.iter().any(|top| top.node().has(guid));
             return Err(if is_group { SweepRefusal::NotUsable } else { SweepRefusal::NoSuchDevice });
         };
-        let has_shares = self.vdevs.top(leaf.vdev()).is_ok_and(|top| top.has_shares());
-        if !has_shares || leaf.config().leaf_zap == 0 {
+        let top = self.vdevs.top(leaf.vdev()).map_err(|_| SweepRefusal::NoSuchDevice)?;
+        if !top.has_shares() || leaf.config().leaf_zap == 0 {
             return Err(SweepRefusal::NotHere);
+        }
+        // What is free on a vdev that goes is nobody's concern. OpenZFS says it in these words.
+        if matches!(order, Order::Start { .. }) && top.config().leaving.is_some() {
+            return Err(SweepRefusal::under_way(kind));
         }
         let sweep = self.sweeps.of(leaf, kind);
         sweep.check(order).map(|()| sweep)
@@ -126,13 +130,30 @@ impl Pool {
         } else {
             record.store(&self.mos, tx, zap, sweep.kind()).await?;
         }
+        let before = sweep.record().state;
         sweep.set_record(record);
+        self.tell_trim(sweep, before, record.state);
         let path = sweep.leaf().path();
         let (event, detail) = match record.state {
             State::None => (format!("un{}", sweep.kind().name()), format!("vdev={}", path.display())),
             _ => (sweep.kind().name().to_owned(), format!("vdev={} {what}", path.display())),
         };
         self.note_event(tx, &event, None, &detail).await
+    }
+
+    /// Tells of a trim that stands otherwise than `before`. There are no events of other sweeps.
+    fn tell_trim(&self, sweep: &Sweep, before: State, now: State) {
+        let what = match (now, before) {
+            (State::None, _) => return,
+            (State::Active, State::Suspended) => "trim_resume",
+            (State::Active, _) => "trim_start",
+            (State::Canceled, _) => "trim_cancel",
+            (State::Suspended, _) => "trim_suspend",
+            (State::Complete, _) => "trim_finish",
+        };
+        if sweep.kind() == Kind::Trim {
+            self.tell_done(what, Some(sweep.leaf()));
+        }
     }
 
     /// How far a leaf's sweep is.

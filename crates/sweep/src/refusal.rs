@@ -32,7 +32,9 @@ pub enum SweepRefusal {
 }
 
 impl SweepRefusal {
-    pub(crate) fn under_way(kind: Kind) -> Self {
+    /// It is being done, or something that rules it out.
+    #[must_use]
+    pub fn under_way(kind: Kind) -> Self {
         match kind {
             Kind::Initialize => Self::Initializing,
             Kind::Trim => Self::Trimming,

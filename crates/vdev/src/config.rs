@@ -38,6 +38,7 @@ mod tests;
 mod write;
 
 pub(crate) use parse::parse_root;
+pub(crate) use write::type_name;
 use write::{Target, add_nonzero, add_text, leaf_nvlist, top_nvlist};
 
 /// Names that a leaf's device has besides its path.

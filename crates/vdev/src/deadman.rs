@@ -30,7 +30,7 @@ use env::{BoxFuture, DeviceError};
 use parking_lot::Mutex;
 use slab::Slab;
 
-use crate::{Leaf, Top, VdevError, VdevTree};
+use crate::{Leaf, LeafEvent, Top, VdevError, VdevTree};
 
 /// A request under way: since when, and whom to wake when it is given up.
 struct Request {
@@ -128,6 +128,7 @@ impl VdevTree {
             let limit = limit(&top);
             for leaf in top.leaves().iter().filter(|leaf| leaf.unanswered().longest(now) > limit) {
                 if leaf.is_usable() {
+                    leaf.tell(LeafEvent::Unanswered { waited: leaf.unanswered().longest(now) });
                     put_out_of_use(&top, leaf, limit);
                     lost.push(Arc::clone(leaf));
                 }

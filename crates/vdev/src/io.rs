@@ -94,7 +94,8 @@ impl Top {
             Some(buf) => Ok(buf),
             None if asked.doubtful.is_none() => Err(asked.error),
             None => {
-                asked.wrong.iter().for_each(|leaf| leaf.stats().bad_checksum());
+                let place = at.offset.on_leaf().unwrap_or_default();
+                asked.wrong.iter().for_each(|leaf| leaf.blame(place, len as u64));
                 Err(self.nobody_has_it(at.offset, len))
             }
         }
@@ -267,22 +268,26 @@ impl Top {
         };
         let has_failed = |leaf: &Leaf| failed.iter().any(|(lost, _)| std::ptr::eq(&***lost, leaf));
         let is_done = node.survives(&|leaf| !leaf.is_usable() || has_failed(leaf) || is_late(leaf));
-        let mut last = self.no_replica();
+        let (mut last, mut news) = (self.no_replica(), Vec::new());
         for (leaf, error) in failed {
             let cause = match &error {
                 VdevError::Leaf { source, .. } => source,
                 _ => &DeviceError::Gone,
             };
-            match is_done {
+            let told = match is_done {
                 true if node.requires(leaf) => leaf.keep_owing(cause),
                 true => leaf.fault(cause),
                 false => leaf.degrade(cause),
-            }
+            };
+            news.push((leaf, told));
             if is_done {
                 self.mark_changed();
             }
             last = error;
         }
+        // Who is told looks at the tree, and who changes that waits for this lock.
+        drop(current);
+        news.into_iter().for_each(|(leaf, told)| leaf.tell_news(told));
         if is_done { Ok(()) } else { Err(last) }
     }
 

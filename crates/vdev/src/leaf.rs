@@ -11,17 +11,21 @@
 //!   the failed one may have taken the other's writes with it, and the system tells only one.
 //!   (test: `a_flush_that_failed_for_a_label_fails_for_a_commit_too`)
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use env::{Bounds, BoxFuture, BufSlice, Device, DeviceError, Durability, Env, IoBuf, Queued};
 use parking_lot::Mutex;
-use units::{Ashift, Guid, LeafOffset, Txg, VdevId, VdevOffset};
+use units::{Ashift, Guid, LABEL_END_BYTES, LABEL_START_BYTES, LeafOffset, Txg, VdevId, VdevOffset};
 
 use crate::deadman::Unanswered;
-use crate::{Dtl, IoKind, LeafLabels, VdevAux, VdevError, VdevState, VdevStats};
+use crate::inject::{Injection, Injections};
+use crate::{
+    Dtl, IoKind, LeafEvent, LeafLabels, LeafWatch, Request, VdevAux, VdevError, VdevState, VdevStats,
+};
 
 /// What sort of device a leaf is, as the configuration calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +93,26 @@ struct Health {
     owes: bool,
     /// A flush has failed since it was opened.
     flush_failed: bool,
+    /// The last state that its watch was told of.
+    told: VdevState,
 }
+
+impl Health {
+    /// The state before this one, if it is to be told: neither the first opening nor the end of all is news.
+    fn take_news(&mut self) -> Option<VdevState> {
+        if self.state == VdevState::Closed || self.state == self.told {
+            return None;
+        }
+        Some(std::mem::replace(&mut self.told, self.state)).filter(|told| *told != VdevState::Closed)
+    }
+}
+
+/// The state that a leaf was in before another that its watch is yet to be told of.
+#[must_use]
+pub(crate) struct News(VdevState);
+
+/// A request that took longer is slow (`zio_slow_io_ms`).
+const SLOW: Duration = Duration::from_secs(30);
 
 /// One device of the pool.
 pub struct Leaf {
@@ -104,6 +127,8 @@ pub struct Leaf {
     health: Mutex<Health>,
     unanswered: Unanswered,
     stats: VdevStats,
+    watch: OnceLock<Arc<dyn LeafWatch>>,
+    injections: Injections,
 }
 
 /// Who a leaf is.
@@ -137,10 +162,43 @@ impl Leaf {
                 misses: 0,
                 owes: false,
                 flush_failed: false,
+                told: VdevState::Closed,
             }),
             unanswered: Unanswered::default(),
             stats: VdevStats::default(),
+            watch: OnceLock::new(),
+            injections: Injections::default(),
         }
+    }
+
+    /// Says who is told what befalls it from now on; that is never another one.
+    pub(crate) fn watched_by(&self, watch: &Arc<dyn LeafWatch>) {
+        _ = self.watch.set(Arc::clone(watch));
+    }
+
+    /// Tells its watch of something.
+    pub(crate) fn tell(&self, event: LeafEvent) {
+        if let Some(watch) = self.watch.get() {
+            watch.happened(self, event);
+        }
+    }
+
+    /// Changes its health, and tells of a new state. The watch may ask how it is.
+    fn change(&self, change: impl FnOnce(&mut Health)) {
+        let news = self.change_untold(change);
+        self.tell_news(news);
+    }
+
+    /// The same, with the telling left to the caller, who holds a lock that the watch may want.
+    fn change_untold(&self, change: impl FnOnce(&mut Health)) -> Option<News> {
+        let mut health = self.health.lock();
+        change(&mut health);
+        health.take_news().map(News)
+    }
+
+    /// Tells what was left untold.
+    pub(crate) fn tell_news(&self, news: Option<News>) {
+        news.into_iter().for_each(|News(before)| self.tell(LeafEvent::State { before }));
     }
 
     /// Its guid.
@@ -223,11 +281,13 @@ impl Leaf {
     /// was written since or will be. Says whether it was out of favour.
     pub fn forgive(&self) -> bool {
         self.stats.clear_errors();
-        let mut health = self.health.lock();
-        let is_degraded = (health.state, health.aux) == (VdevState::Degraded, VdevAux::IoFailure);
-        if is_degraded {
-            (health.state, health.aux) = (VdevState::Online, VdevAux::None);
-        }
+        let mut is_degraded = false;
+        self.change(|health| {
+            is_degraded = (health.state, health.aux) == (VdevState::Degraded, VdevAux::IoFailure);
+            if is_degraded {
+                (health.state, health.aux) = (VdevState::Online, VdevAux::None);
+            }
+        });
         is_degraded
     }
 
@@ -302,9 +362,7 @@ impl Leaf {
     }
 
     pub(crate) fn set_state(&self, state: VdevState, aux: VdevAux) {
-        let mut health = self.health.lock();
-        health.state = state;
-        health.aux = aux;
+        self.change(|health| (health.state, health.aux) = (state, aux));
     }
 
     /// Says whether it misses writes.
@@ -379,7 +437,7 @@ impl Leaf {
     /// the configuration says what.
     pub(crate) fn may_have_labels(&self) -> bool {
         let health = self.health.lock();
-        health.state.is_usable() && !(health.stale && health.unrecorded)
+        health.state.is_usable() && !(health.stale && (health.unrecorded || health.owes))
     }
 
     /// How often it began to miss writes since it was opened: tells whether it did while something
@@ -391,28 +449,30 @@ impl Leaf {
 
     /// Takes it out of use because a write or flush failed that a sibling has made: what it
     /// holds can no longer be relied on.
-    pub(crate) fn fault(&self, cause: &DeviceError) {
-        let mut health = self.health.lock();
-        health.stale = true;
-        health.unrecorded = true;
-        health.misses += 1;
-        if health.state.is_usable() {
-            (health.state, health.aux) = match cause {
-                DeviceError::Gone => (VdevState::Unavail, VdevAux::OpenFailed),
-                _ => (VdevState::Faulted, VdevAux::IoFailure),
-            };
-            tracing::warn!(guid = self.guid().get(), state = %health.state, %cause, "leaf taken out of use");
-        }
+    pub(crate) fn fault(&self, cause: &DeviceError) -> Option<News> {
+        self.change_untold(|health| {
+            health.stale = true;
+            health.unrecorded = true;
+            health.misses += 1;
+            if health.state.is_usable() {
+                (health.state, health.aux) = match cause {
+                    DeviceError::Gone => (VdevState::Unavail, VdevAux::OpenFailed),
+                    _ => (VdevState::Faulted, VdevAux::IoFailure),
+                };
+                tracing::warn!(guid = self.guid().get(), state = %health.state, %cause, "leaf taken out of use");
+            }
+        })
     }
 
     /// Leaves it in use though it failed a write that others have, for they lack others: what it missed
     /// is in its DTL from the next [`crate::VdevTree::note_dtls`] on.
-    pub(crate) fn keep_owing(&self, cause: &DeviceError) {
-        self.degrade(cause);
+    pub(crate) fn keep_owing(&self, cause: &DeviceError) -> Option<News> {
+        let news = self.degrade(cause);
         let mut health = self.health.lock();
-        (health.stale, health.unrecorded, health.owes) = (true, true, true);
+        (health.stale, health.owes) = (true, true);
         health.misses += 1;
         tracing::warn!(guid = self.guid().get(), %cause, "leaf missed a write and stays, for the rest lacks more");
+        news
     }
 
     /// Whether it missed a write since this was asked last, and is in use.
@@ -422,9 +482,8 @@ impl Leaf {
 
     /// Marks that the only copy of something could not be written here: still the best there
     /// is for what it holds.
-    pub(crate) fn degrade(&self, cause: &DeviceError) {
-        let mut health = self.health.lock();
-        match cause {
+    pub(crate) fn degrade(&self, cause: &DeviceError) -> Option<News> {
+        self.change_untold(|health| match cause {
             DeviceError::Gone | DeviceError::TimedOut if health.state.is_usable() => {
                 // The configuration does not keep that, so the next import looks for it: a log may be needed.
                 (health.state, health.aux) = (VdevState::Unavail, VdevAux::OpenFailed);
@@ -433,7 +492,7 @@ impl Leaf {
                 (health.state, health.aux) = (VdevState::Degraded, VdevAux::IoFailure);
             }
             _ => {}
-        }
+        })
     }
 
     /// Reads `len` bytes at a device offset; whole sectors are the caller's care.
@@ -443,11 +502,12 @@ impl Leaf {
     pub async fn read(&self, offset: LeafOffset, len: usize) -> Result<IoBuf, VdevError> {
         let device = self.usable_device()?;
         let _in_flight = self.stats.begin();
-        let mut result = self.timed(IoKind::Read, len as u64, device.read(offset, len)).await;
+        let request = Request { kind: IoKind::Read, offset, len: len as u64 };
+        let mut result = self.timed(request, device.read(offset, len)).await;
         if result.as_ref().is_err_and(is_transient) {
-            result = self.timed(IoKind::Read, len as u64, device.read(offset, len)).await;
+            result = self.timed(request, device.read(offset, len)).await;
         }
-        result.map_err(|source| self.failed(IoKind::Read, source))
+        result.map_err(|source| self.failed(request, source))
     }
 
     /// Writes slices one after another from a device offset. The caller decides what a
@@ -463,13 +523,14 @@ impl Leaf {
     ) -> Result<(), VdevError> {
         let device = self.usable_device()?;
         let _in_flight = self.stats.begin();
-        let bytes = slices.iter().map(|slice| slice.bytes().len() as u64).sum();
+        let len = slices.iter().map(|slice| slice.bytes().len() as u64).sum();
+        let request = Request { kind: IoKind::Write, offset, len };
         let once = |slices| device.write(offset, slices, durability);
-        let mut result = self.timed(IoKind::Write, bytes, once(slices.clone())).await;
+        let mut result = self.timed(request, once(slices.clone())).await;
         if result.as_ref().is_err_and(is_transient) {
-            result = self.timed(IoKind::Write, bytes, once(slices)).await;
+            result = self.timed(request, once(slices)).await;
         }
-        result.map_err(|source| self.failed(IoKind::Write, source))
+        result.map_err(|source| self.failed(request, source))
     }
 
     /// Makes completed writes stable. Never retried, and after a failure always one: a later
@@ -480,13 +541,14 @@ impl Leaf {
     pub async fn flush(&self) -> Result<(), VdevError> {
         let device = self.usable_device()?;
         let _in_flight = self.stats.begin();
-        let result = self.timed(IoKind::Flush, 0, device.flush()).await;
+        let request = Request { kind: IoKind::Flush, offset: LeafOffset::new(0), len: 0 };
+        let result = self.timed(request, device.flush()).await;
         let result = {
             let mut health = self.health.lock();
             health.flush_failed |= result.is_err();
             if health.flush_failed { result.and(Err(FLUSH_LOST)) } else { result }
         };
-        result.map_err(|source| self.failed(IoKind::Flush, source))
+        result.map_err(|source| self.failed(request, source))
     }
 
     /// Lets the device forget bytes, if it can.
@@ -507,28 +569,70 @@ impl Leaf {
         })
     }
 
+    /// Counts bytes that were read and are not what was written there.
+    pub(crate) fn blame(&self, offset: LeafOffset, len: u64) {
+        self.stats.bad_checksum();
+        self.tell(LeafEvent::WrongBytes(Request { kind: IoKind::Read, offset, len }));
+    }
+
     async fn timed<T>(
         &self,
-        kind: IoKind,
-        bytes: u64,
+        request: Request,
         io: BoxFuture<'static, Result<T, DeviceError>>,
     ) -> Result<T, DeviceError> {
         let start = self.env.now();
         let result = self.unanswered.watch(start, io).await;
-        let moved = if result.is_ok() { bytes } else { 0 };
-        self.stats.done(kind, moved, self.env.now().saturating_sub(start));
+        let moved = if result.is_ok() { request.len } else { 0 };
+        let took = self.env.now().saturating_sub(start);
+        self.stats.done(request.kind, moved, took);
+        if took > SLOW {
+            self.stats.slow();
+            self.tell(LeafEvent::Slow { request, took });
+        }
         result
     }
 
-    fn failed(&self, kind: IoKind, source: DeviceError) -> VdevError {
-        self.stats.failed(kind);
+    fn failed(&self, request: Request, source: DeviceError) -> VdevError {
+        self.stats.failed(request.kind);
+        self.tell(LeafEvent::Failed { request, errno: source.errno() });
         VdevError::Leaf { vdev: self.vdev, guid: self.guid(), path: self.path(), source }
+    }
+
+    /// Says that it does not work as well as it should, until its errors are forgotten.
+    pub fn declare_degraded(&self) {
+        self.change(|health| {
+            if health.state == VdevState::Online {
+                (health.state, health.aux) = (VdevState::Degraded, VdevAux::IoFailure);
+            }
+        });
+    }
+
+    /// Has its requests meet a fault from now on.
+    pub fn inject(&self, injection: &Arc<Injection>) {
+        self.injections.add(Arc::clone(injection));
+    }
+
+    /// Has them meet it no more.
+    pub fn stop_injecting(&self, injection: &Arc<Injection>) {
+        self.injections.remove(injection);
+    }
+
+    /// Whether a fault on order keeps its device from being opened.
+    pub(crate) fn is_kept_closed(&self) -> bool {
+        self.injections.forbid_opening(&*self.env)
+    }
+
+    /// Where it has neither labels nor what lies behind them.
+    fn data(&self) -> Range<u64> {
+        LABEL_START_BYTES..self.psize().saturating_sub(LABEL_END_BYTES)
     }
 
     fn usable_device(&self) -> Result<Arc<dyn Device>, VdevError> {
         let state = self.health.lock().state;
         match self.device() {
-            Some(device) if state.is_usable() => Ok(device),
+            Some(device) if state.is_usable() => {
+                Ok(self.injections.put_before(device, &self.env, || self.data()))
+            }
             _ => Err(VdevError::LeafUnavailable {
                 vdev: self.vdev,
                 guid: self.guid(),

@@ -27,6 +27,7 @@ mod error;
 mod evacuate;
 mod heal;
 mod indirect;
+mod inject;
 mod io;
 pub mod label;
 mod leaf;
@@ -44,6 +45,7 @@ mod state;
 mod stats;
 mod top;
 mod tree;
+mod watch;
 mod whole_disk;
 
 #[cfg(test)]
@@ -56,6 +58,7 @@ pub use draid::Shape;
 pub use dtl::Dtl;
 pub use error::VdevError;
 pub use indirect::{Located, Mapping, Removed, RemovedConfig, Run};
+pub use inject::{Fault, Injection, Requests};
 pub use io::Verify;
 pub use label::{
     FoundUberblock, LabelSync, LeafLabels, best_config, best_uberblock, clear_labels, init_label,
@@ -73,3 +76,4 @@ pub use state::{VdevAux, VdevState};
 pub use stats::{IoKind, IoTotals, StatsSnapshot, VdevStats};
 pub use top::{Leaving, Top, TopConfig};
 pub use tree::{RootConfig, VdevTree};
+pub use watch::{LeafEvent, LeafWatch, Request};

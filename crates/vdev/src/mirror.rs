@@ -46,7 +46,7 @@ impl Top {
         if let Some(good) = asked.good.take() {
             // Old bytes of a child that was away, or of a new one, are no error of its own.
             let guilty = asked.wrong.iter().filter(|leaf| !leaf.is_stale());
-            guilty.for_each(|leaf| leaf.stats().bad_checksum());
+            guilty.for_each(|leaf| leaf.blame(place, whole));
             silent.append(&mut asked.wrong);
             asked.good = Some(match claim {
                 Some(claim) => self.heal(claim, place, good, silent).await,
@@ -100,7 +100,7 @@ impl Top {
                 Ok(_) => {
                     is_wrong = true;
                     if !leaf.is_stale() {
-                        leaf.stats().bad_checksum();
+                        leaf.blame(place, whole);
                     }
                 }
                 Err(error) => last = error,

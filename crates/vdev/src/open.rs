@@ -210,7 +210,11 @@ pub(crate) async fn open_leaf(
     mode: OpenMode,
     expected: Expected,
 ) -> Result<LeafLabels, VdevError> {
-    let device = open_once_free(env, path, mode).await.map_err(|source| {
+    let opened = match leaf.is_kept_closed() {
+        true => Err(DeviceError::Gone),
+        false => open_once_free(env, path, mode).await,
+    };
+    let device = opened.map_err(|source| {
         leaf.set_state(VdevState::Unavail, VdevAux::OpenFailed);
         VdevError::Open { path: path.to_owned(), source }
     })?;

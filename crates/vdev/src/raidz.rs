@@ -169,8 +169,12 @@ impl Top {
         };
         let block = Arc::new(block);
         let judgement = stripes.judge(BufSlice::from(block.clone()));
-        let guilty = judgement.wrong.iter().map(|(index, copy)| copies[*index][*copy]);
-        guilty.filter(|leaf| !leaf.is_stale()).for_each(|leaf| leaf.stats().bad_checksum());
+        for (index, copy) in &judgement.wrong {
+            let (leaf, column) = (copies[*index][*copy], &columns[*index]);
+            if !leaf.is_stale() {
+                leaf.blame(self.place(column)?, column.len as u64);
+            }
+        }
         let bad: Vec<_> = judgement.wrong.iter().chain(&judgement.silent).copied().collect();
         if ask.heal && !bad.is_empty() && claim.begin() {
             let mend = |(index, copy): (usize, usize)| {

@@ -59,6 +59,7 @@ impl VdevTree {
     ) -> Result<Arc<Top>, VdevError> {
         assert!(kind.holds_copies() && kind != NodeKind::Leaf, "no new leaf is put into a {kind:?}");
         new.add_to_dtl(FIRST_TXG..=open());
+        self.have_watched(new);
         let config = GroupConfig {
             guid: draw_guid(self.env()),
             create_txg: new.config().create_txg,

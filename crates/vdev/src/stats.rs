@@ -40,6 +40,8 @@ pub struct StatsSnapshot {
     pub write_errors: u64,
     /// Reads that brought something else than was written.
     pub checksum_errors: u64,
+    /// Requests that took longer than 30 seconds.
+    pub slow_ios: u64,
     /// Bytes written to repair bad copies.
     pub healed_bytes: u64,
     /// I/Os under way.
@@ -78,6 +80,7 @@ pub struct VdevStats {
     read_errors: AtomicU64,
     write_errors: AtomicU64,
     checksum_errors: AtomicU64,
+    slow_ios: AtomicU64,
     healed_bytes: AtomicU64,
     in_flight: AtomicU64,
 }
@@ -102,6 +105,7 @@ impl VdevStats {
             read_errors: self.read_errors.load(Relaxed),
             write_errors: self.write_errors.load(Relaxed),
             checksum_errors: self.checksum_errors.load(Relaxed),
+            slow_ios: self.slow_ios.load(Relaxed),
             healed_bytes: self.healed_bytes.load(Relaxed),
             in_flight: self.in_flight.load(Relaxed),
         }
@@ -112,6 +116,7 @@ impl VdevStats {
         self.read_errors.store(0, Relaxed);
         self.write_errors.store(0, Relaxed);
         self.checksum_errors.store(0, Relaxed);
+        self.slow_ios.store(0, Relaxed);
     }
 
     pub(crate) fn begin(&self) -> InFlight<'_> {
@@ -140,6 +145,10 @@ impl VdevStats {
 
     pub(crate) fn bad_checksum(&self) {
         self.checksum_errors.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn slow(&self) {
+        self.slow_ios.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn healed(&self, bytes: u64) {

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
+use std::sync::{Arc, OnceLock};
 
 use env::{BufSlice, Durability, Env, IoBuf, OpenMode};
 use futures::future::join_all;
@@ -17,7 +17,9 @@ use crate::open::{Expected, open_leaf};
 use crate::raidz::in_one_piece;
 use crate::spec::draw_guid;
 use crate::top::{TopConfig, TopId};
-use crate::{Address, Leaf, LeafLabels, NewVdev, Node, NodeKind, Top, VdevAux, VdevError, VdevState, Verify};
+use crate::{
+    Address, Leaf, LeafLabels, LeafWatch, NewVdev, Node, NodeKind, Top, VdevAux, VdevError, VdevState, Verify,
+};
 
 /// What the configuration says of the pool's root, beside its children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +44,8 @@ pub struct VdevTree {
     labels: Mutex<BTreeMap<Guid, LeafLabels>>,
     /// How often the device of any leaf was opened anew.
     reopened: AtomicU64,
+    /// Who is told what befalls the leaves.
+    watch: OnceLock<Arc<dyn LeafWatch>>,
 }
 
 impl VdevTree {
@@ -73,7 +77,17 @@ impl VdevTree {
             noted: AtomicU64::new(0),
             labels: Mutex::default(),
             reopened: AtomicU64::new(0),
+            watch: OnceLock::new(),
         }
+    }
+
+    pub(crate) fn keep_watch(&self, watch: Arc<dyn LeafWatch>) {
+        _ = self.watch.set(watch);
+    }
+
+    /// A leaf is part of the pool.
+    pub(crate) fn have_watched(&self, leaf: &Leaf) {
+        self.watch.get().into_iter().for_each(|watch| leaf.watched_by(watch));
     }
 
     /// Opens the devices of one more vdev and puts it in the first hole, or at the end.
@@ -112,6 +126,7 @@ impl VdevTree {
     /// When that is taken by now.
     pub fn join(&self, top: &Arc<Top>) {
         top.mark_changed();
+        top.leaves().iter().for_each(|leaf| self.have_watched(leaf));
         let slot = top.id().get() as usize;
         let mut tops = self.tops.write();
         if slot == tops.len() {
@@ -433,10 +448,10 @@ impl VdevTree {
     /// do without miss nothing: it is nowhere else.
     pub fn note_dtls(&self, txg: Txg) {
         self.noted.store(txg.get(), Relaxed);
-        for top in self.tops().iter().filter(|top| top.node().is_redundant()) {
-            for leaf in top.leaves().iter().filter(|leaf| leaf.take_owed() || !leaf.is_usable()) {
-                leaf.add_to_dtl(txg.prev()..=txg);
-            }
+        for top in self.tops() {
+            let has_copies = top.node().is_redundant();
+            let missed = |leaf: &&Arc<Leaf>| leaf.take_owed() || (has_copies && !leaf.is_usable());
+            top.leaves().iter().filter(missed).for_each(|leaf| leaf.add_to_dtl(txg.prev()..=txg));
         }
     }
 

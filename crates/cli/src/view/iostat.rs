@@ -1,6 +1,7 @@
 //! `zpool iostat`: capacity, operations and bandwidth.
 
 use super::names::{NameStyle, vdev_name};
+use super::scripts::ScriptColumns;
 use super::sections::{all_rows, flatten, heading, sections};
 use control::{IoCounters, PoolInfo, VdevClass, VdevInfo};
 use engine::nice;
@@ -20,6 +21,8 @@ pub struct IostatStyle {
     pub only: Vec<String>,
     /// How vdevs are named.
     pub names: NameStyle,
+    /// What scripts say of leaves.
+    pub scripts: Option<ScriptColumns>,
 }
 
 /// One look at a pool's counters: when, and each vdev's by guid.
@@ -72,6 +75,7 @@ impl IostatStyle {
         for label in BOTTOM {
             _ = write!(text, "  {label:>column$}");
         }
+        text.push_str(&self.scripts.as_ref().map_or_else(String::new, ScriptColumns::heading));
         text.push('\n');
         text + &self.separator(width)
     }
@@ -83,6 +87,7 @@ impl IostatStyle {
         for _ in BOTTOM {
             _ = write!(text, "  {column}");
         }
+        text.push_str(&self.scripts.as_ref().map_or_else(String::new, ScriptColumns::dashes));
         text.push('\n');
         text
     }
@@ -147,7 +152,7 @@ impl IostatStyle {
         let mut cells = self.capacity(vdev).to_vec();
         cells.extend([io.reads, io.writes, io.read_bytes, io.written_bytes].map(|n| self.number(n)));
         if self.scripted {
-            _ = writeln!(text, "{name}\t{}", cells.join("\t"));
+            _ = writeln!(text, "{name}\t{}{}", cells.join("\t"), self.said(rates.pool, vdev));
             return;
         }
         let indent = 2 * depth;
@@ -155,7 +160,16 @@ impl IostatStyle {
         for cell in cells {
             _ = write!(text, "  {cell:>0$}", self.column());
         }
+        text.push_str(&self.said(rates.pool, vdev));
         text.push('\n');
+    }
+
+    /// What scripts say of a leaf.
+    fn said(&self, pool: &str, vdev: &VdevInfo) -> String {
+        match (&self.scripts, &vdev.path) {
+            (Some(scripts), Some(path)) => scripts.row(pool, path),
+            _ => String::new(),
+        }
     }
 
     fn capacity(&self, vdev: &VdevInfo) -> [String; 2] {
@@ -176,13 +190,14 @@ impl IostatStyle {
 struct Rates<'a> {
     earlier: Option<&'a Sample>,
     seconds: f64,
+    pool: &'a str,
 }
 
 impl<'a> Rates<'a> {
-    fn new(pool: &PoolInfo, earlier: Option<&'a Sample>) -> Self {
+    fn new(pool: &'a PoolInfo, earlier: Option<&'a Sample>) -> Self {
         let since = earlier.map_or(0, |s| s.nanos);
         let nanos = pool.open_nanos.saturating_sub(since);
-        Self { earlier, seconds: if nanos == 0 { 1.0 } else { nanos as f64 / 1e9 } }
+        Self { earlier, seconds: if nanos == 0 { 1.0 } else { nanos as f64 / 1e9 }, pool: &pool.name }
     }
 
     fn of(&self, vdev: &VdevInfo) -> IoCounters {

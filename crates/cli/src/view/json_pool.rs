@@ -3,6 +3,7 @@
 use super::condition::{PAGES, condition};
 use super::json::Json;
 use super::names::{NameStyle, vdev_name};
+use super::scripts::ScriptColumns;
 use super::sections::sections;
 use super::status::{removed_name, state_word};
 use control::{
@@ -13,7 +14,7 @@ use engine::nice;
 
 /// How numbers and vdevs are shown.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct JsonStyle {
+pub struct JsonStyle<'a> {
     /// Numbers as numbers.
     pub as_int: bool,
     /// Exact numbers.
@@ -28,9 +29,11 @@ pub struct JsonStyle {
     pub initialized: bool,
     /// Tell how far vdevs are trimmed.
     pub trimmed: bool,
+    /// What scripts say of leaves.
+    pub scripts: Option<&'a ScriptColumns>,
 }
 
-impl JsonStyle {
+impl JsonStyle<'_> {
     fn id(self, number: u64) -> Json {
         Json::number(number, self.as_int)
     }
@@ -182,6 +185,9 @@ fn vdev(vdev: &VdevInfo, name: &str, parent: Option<&str>, style: JsonStyle) -> 
         json.put("state", Json::text(state_word(vdev)));
     } else {
         put_stats(&mut json, vdev, style);
+    }
+    if let (Some(scripts), Some(path)) = (style.scripts, &vdev.path) {
+        scripts.values(path).for_each(|(name, value)| json.put(name, Json::text(value)));
     }
     match (&vdev.path, vdev.not_present) {
         (Some(path), true) => json.with("not_present", style.id(1)).with("was", Json::text(path)),

@@ -53,7 +53,7 @@ pub struct ListStyle {
     /// Vdevs, too.
     pub verbose: bool,
     /// How JSON and vdevs are shown.
-    pub json: JsonStyle,
+    pub json: JsonStyle<'static>,
 }
 
 impl ListStyle {

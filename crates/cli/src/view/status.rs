@@ -2,6 +2,7 @@
 
 use super::condition::{Condition, PAGES, condition};
 use super::names::{NameStyle, vdev_name};
+use super::scripts::ScriptColumns;
 use super::sections::{all_rows, flatten, heading, sections};
 use control::{
     CheckpointInfo, PoolInfo, RemovalInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, SweepInfo,
@@ -13,7 +14,7 @@ use std::fmt::Write;
 
 /// What to show.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct StatusStyle {
+pub struct StatusStyle<'a> {
     /// How vdevs are named.
     pub names: NameStyle,
     /// Exact counters.
@@ -28,12 +29,14 @@ pub struct StatusStyle {
     pub initialized: bool,
     /// Tell how far vdevs are trimmed.
     pub trimmed: bool,
+    /// What scripts say of leaves.
+    pub scripts: Option<&'a ScriptColumns>,
 }
 
 const NAME_MIN: usize = 10;
 
 /// Everything about one pool.
-pub fn status(pool: &PoolInfo, style: StatusStyle) -> String {
+pub fn status(pool: &PoolInfo, style: StatusStyle<'_>) -> String {
     let mut text = format!("  pool: {}\n state: {}\n", pool.name, pool.health.word());
     if let Some(words) = condition(pool).words() {
         _ = writeln!(text, "status: {}", words.status.join("\n\t"));
@@ -230,10 +233,10 @@ fn errors(pool: &PoolInfo, verbose: bool) -> String {
     }
 }
 
-fn config(pool: &PoolInfo, style: StatusStyle) -> String {
+fn config(pool: &PoolInfo, style: StatusStyle<'_>) -> String {
     let indented = |(depth, vdev): &(usize, &VdevInfo)| 2 * depth + vdev_name(vdev, style.names).len();
     let widest = all_rows(pool).iter().map(indented).max().unwrap_or(0);
-    let table = Table { style, width: widest.max(pool.name.len()).max(NAME_MIN) };
+    let table = Table { pool: &pool.name, style, width: widest.max(pool.name.len()).max(NAME_MIN) };
     let mut text = format!(
         "\t{:width$}  {:8} {:>5} {:>5} {:>5}",
         "NAME",
@@ -243,7 +246,9 @@ fn config(pool: &PoolInfo, style: StatusStyle) -> String {
         "CKSUM",
         width = table.width
     );
-    text.push_str(if style.slow { "  SLOW\n" } else { "\n" });
+    text.push_str(if style.slow { "  SLOW" } else { "" });
+    text.push_str(&style.scripts.map_or_else(String::new, ScriptColumns::heading));
+    text.push('\n');
     table.row(&mut text, 0, &pool.name, &pool.root);
     for vdev in pool.tops(VdevClass::Normal) {
         table.tree(&mut text, vdev);
@@ -261,12 +266,13 @@ fn config(pool: &PoolInfo, style: StatusStyle) -> String {
     text
 }
 
-struct Table {
-    style: StatusStyle,
+struct Table<'a> {
+    pool: &'a str,
+    style: StatusStyle<'a>,
     width: usize,
 }
 
-impl Table {
+impl Table<'_> {
     fn tree(&self, text: &mut String, vdev: &VdevInfo) {
         for (depth, vdev) in flatten(vdev, 1) {
             if self.style.only_ailing && !vdev.walk().any(ails) {
@@ -295,6 +301,9 @@ impl Table {
         }
         text.push_str(if vdev.removing { "  (removing)" } else { "" });
         text.push_str(if vdev.resilvering { "  (resilvering)" } else { "" });
+        if let (Some(scripts), Some(path)) = (self.style.scripts, &vdev.path) {
+            text.push_str(&scripts.row(self.pool, path));
+        }
         if vdev.kind.is_leaf() {
             text.push_str(&initialized(vdev, self.style.initialized));
             text.push_str(&trimmed(vdev, self.style.trimmed));

@@ -101,7 +101,7 @@ struct Output<'a> {
 }
 
 impl Output<'_> {
-    fn json_style(&self) -> JsonStyle {
+    fn json_style(&self) -> JsonStyle<'static> {
         JsonStyle {
             as_int: self.args.has_long(AS_INT),
             exact: self.args.has('p'),

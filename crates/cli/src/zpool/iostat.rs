@@ -2,13 +2,14 @@
 
 use super::pools::all;
 use super::repeat::{Repeat, stamp};
+use super::scripts::Scripts;
 use super::status::names;
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop};
 use crate::view::iostat::{IostatStyle, Sample};
 use crate::view::names::{find_vdev, vdev_name};
-use control::{Failure, FailureKind, PoolInfo};
+use control::{Failure, FailureKind, PoolInfo, VdevInfo};
 use std::collections::BTreeMap;
 
 pub const COMMAND: Command = Command::new(
@@ -25,6 +26,12 @@ pub const COMMAND: Command = Command::new(
             Flag::switch('P', "full paths"),
             Flag::switch('v', "vdevs, too"),
             Flag::switch('y', "leave out the averages since the pool was opened"),
+            Flag::value(
+                'c',
+                "script[,script]...",
+                "what these scripts say of devices; alone: which there are",
+            )
+            .or_alone(),
             Flag::value('T', "d|u", "a date or Unix time before each round"),
         ],
         operands: "[[pool ...]|[pool vdev ...]|[vdev ...]] [interval [count]]",
@@ -41,6 +48,10 @@ struct Subject {
 fn run(session: &mut Session, args: &Args) -> Outcome {
     let mut operands = args.operands.clone();
     let repeat = Repeat::take(&mut operands)?;
+    let scripts = Scripts::take(session, args, "iostat")?;
+    if matches!(scripts, Scripts::Listed) {
+        return Ok(0);
+    }
     let pools = all(session)?;
     let subject = subject(&pools, &operands)?;
     if pools.is_empty() && repeat.interval.is_none() {
@@ -51,11 +62,12 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     let style = IostatStyle {
         scripted: args.has('H'),
         exact: args.has('p'),
-        verbose: args.has('v') || vdevs,
+        verbose: args.has('v') || vdevs || args.has('c'),
         only: subject.vdevs.clone(),
         names: names(args),
+        scripts: None,
     };
-    let mut watch = Watch { style, args, earlier: BTreeMap::new(), printed: false };
+    let mut watch = Watch { style, scripts, args, earlier: BTreeMap::new(), printed: false };
     let skip_first = args.has('y') && repeat.interval.is_some();
     let repeat = match repeat.count {
         Some(count) if skip_first => Repeat { count: Some(count + 1), ..repeat },
@@ -102,6 +114,7 @@ fn subject(pools: &[PoolInfo], operands: &[String]) -> Result<Subject, Stop> {
 /// What is kept from one round to the next.
 struct Watch<'a> {
     style: IostatStyle,
+    scripts: Scripts,
     args: &'a Args,
     earlier: BTreeMap<String, Sample>,
     printed: bool,
@@ -124,6 +137,9 @@ impl Watch<'_> {
     }
 
     fn text(&mut self, pools: &[&PoolInfo]) -> Result<String, Stop> {
+        let IostatStyle { only, names, .. } = &self.style;
+        let is_meant = |leaf: &VdevInfo| only.is_empty() || only.contains(&vdev_name(leaf, *names));
+        self.style.scripts = self.scripts.columns(pools, &is_meant);
         let width = self.style.name_width(pools);
         let mut text = stamp(self.args.value('T'))?.unwrap_or_default();
         let again = self.style.verbose && !self.args.has('n');

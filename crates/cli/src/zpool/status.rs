@@ -2,12 +2,14 @@
 
 use super::pools::select;
 use super::repeat::{Repeat, stamp};
+use super::scripts::Scripts;
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
 use crate::view::json::{Json, document};
 use crate::view::json_pool::{self, JsonStyle};
 use crate::view::names::NameStyle;
+use crate::view::scripts::ScriptColumns;
 use crate::view::status::{StatusStyle, is_healthy, status};
 use control::PoolInfo;
 
@@ -35,6 +37,12 @@ pub const COMMAND: Command = Command::new(
             Flag::long(AS_INT, "with -j: numbers as numbers"),
             Flag::long(FLAT, "with -j: all vdevs in one object"),
             Flag::long(KEY_GUID, "with -j: pools by guid"),
+            Flag::value(
+                'c',
+                "script[,script]...",
+                "what these scripts say of devices; alone: which there are",
+            )
+            .or_alone(),
             Flag::value('T', "d|u", "a date or Unix time before each round"),
         ],
         operands: "[pool] ... [interval [count]]",
@@ -61,6 +69,10 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     let mut operands = args.operands.clone();
     let repeat = Repeat::take(&mut operands)?;
     let mut code = 0;
+    let scripts = Scripts::take(session, args, "status")?;
+    if matches!(scripts, Scripts::Listed) {
+        return Ok(0);
+    }
     repeat.run(|round| {
         if round > 0 {
             writeln!(session.out())?;
@@ -68,16 +80,17 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         if let Some(stamp) = stamp(args.value('T'))? {
             session.out().write_all(stamp.as_bytes())?;
         }
-        code = once(session, args, &operands)?;
+        code = once(session, args, &operands, &scripts)?;
         Ok(session.out().flush()?)
     })?;
     Ok(code)
 }
 
-fn once(session: &mut Session, args: &Args, names_given: &[String]) -> Outcome {
+fn once(session: &mut Session, args: &Args, names_given: &[String], scripts: &Scripts) -> Outcome {
     let (pools, code) = select(session, names_given)?;
+    let scripts = scripts.columns(&pools.iter().collect::<Vec<_>>(), &|_| true);
     if args.has('j') {
-        print_json(session, args, &pools)?;
+        print_json(session, args, &pools, scripts.as_ref())?;
         return Ok(code);
     }
     if pools.is_empty() {
@@ -87,7 +100,7 @@ fn once(session: &mut Session, args: &Args, names_given: &[String]) -> Outcome {
         }
         return Ok(code);
     }
-    print_text(session, args, &pools, names_given)?;
+    print_text(session, args, &pools, names_given, scripts.as_ref())?;
     Ok(code)
 }
 
@@ -96,6 +109,7 @@ fn print_text(
     args: &Args,
     pools: &[PoolInfo],
     names_given: &[String],
+    scripts: Option<&ScriptColumns>,
 ) -> Result<(), Stop> {
     let style = StatusStyle {
         names: names(args),
@@ -105,6 +119,7 @@ fn print_text(
         only_ailing: args.has('e'),
         initialized: args.has('i'),
         trimmed: args.has('t'),
+        scripts,
     };
     let brief = args.has('x');
     if brief && names_given.is_empty() && pools.iter().all(is_healthy) {
@@ -126,7 +141,12 @@ fn print_text(
     Ok(())
 }
 
-fn print_json(session: &mut Session, args: &Args, pools: &[PoolInfo]) -> Result<(), Stop> {
+fn print_json(
+    session: &mut Session,
+    args: &Args,
+    pools: &[PoolInfo],
+    scripts: Option<&ScriptColumns>,
+) -> Result<(), Stop> {
     let style = JsonStyle {
         as_int: args.has_long(AS_INT),
         exact: args.has('p'),
@@ -135,6 +155,7 @@ fn print_json(session: &mut Session, args: &Args, pools: &[PoolInfo]) -> Result<
         names: names(args),
         initialized: args.has('i'),
         trimmed: args.has('t'),
+        scripts,
     };
     let mut all = Json::object();
     for pool in pools.iter().filter(|pool| !args.has('x') || !is_healthy(pool)) {

@@ -347,6 +347,24 @@ impl Service for FakeService {
     async fn pool_history(&self, call: PoolHistory) -> Done<Vec<Vec<u8>>> {
         self.state().pool(&call.pool).map(|_| Vec::new())
     }
+    async fn events(&self, _: Events) -> Done<EventsPage> {
+        Ok(EventsPage::default())
+    }
+    async fn events_clear(&self, _: EventsClear) -> Done<u64> {
+        Ok(0)
+    }
+    async fn inject_list(&self, _: InjectList) -> Done<Vec<InjectHandler>> {
+        Ok(Vec::new())
+    }
+    async fn inject_add(&self, call: InjectAdd) -> Done<u64> {
+        self.state().pool(&call.pool).map(|_| 1)
+    }
+    async fn inject_cancel(&self, _: InjectCancel) -> Done {
+        Ok(())
+    }
+    async fn inject_action(&self, call: InjectAction) -> Done {
+        self.state().pool(&call.pool).map(|_| ())
+    }
     async fn pool_list(&self, _: PoolList) -> Done<Vec<PoolInfo>> {
         let mut state = self.state();
         for pool in state.pools.values_mut() {

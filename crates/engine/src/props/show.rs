@@ -86,6 +86,11 @@ pub fn moment(secs: u64) -> String {
     written(secs, "%F.%T", TimeZone::system())
 }
 
+/// The same as an event has it: `Nov 21 2026 19:18:24`.
+pub fn event_time(secs: u64) -> String {
+    written(secs, "%b %e %Y %T", TimeZone::system())
+}
+
 fn written(secs: u64, format: &str, zone: TimeZone) -> String {
     let moment = i64::try_from(secs).ok().and_then(|secs| Timestamp::from_second(secs).ok());
     moment.map_or_else(|| secs.to_string(), |m| m.to_zoned(zone).strftime(format).to_string())

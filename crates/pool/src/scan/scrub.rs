@@ -41,9 +41,9 @@ use std::time::Duration;
 use dmu::Tx;
 use dmu::zap::{Zap, ZapSpec, ZapValue, int_name};
 use event_listener::Event;
-use ondisk::ObjectType;
 use ondisk::dsl::scan::{ScanPhys, flags, func, state};
 use ondisk::mos::directory;
+use ondisk::{NvList, ObjectType};
 use parking_lot::Mutex;
 use units::{Guid, ObjectId, Txg, VdevId};
 use vdev::{Dtl, Leaf};
@@ -163,7 +163,8 @@ impl Pool {
             _ if now.is_scrubbing() && now.running => return Err(ScrubRefusal::Running.into()),
             func::RESILVER if now.is_scanning() => return Err(ScrubRefusal::Resilvering.into()),
             _ if now.is_scrubbing() => {
-                self.in_sync(|pool, tx| async move { pool.store_pause(&tx, None).await }).await?
+                self.in_sync(|pool, tx| async move { pool.store_pause(&tx, None).await }).await?;
+                self.tell_done("scrub_resume", None);
             }
             _ => self.in_sync(|pool, tx| async move { pool.begin_scan(&tx, func::SCRUB).await }).await?,
         }
@@ -231,7 +232,9 @@ impl Pool {
         self.check_scrubbing()?;
         let paused = self.in_sync(|pool, tx| async move {
             let at = pool.env.wall_clock().as_secs();
-            pool.store_pause(&tx, Some(at)).await
+            pool.store_pause(&tx, Some(at)).await?;
+            pool.tell_done("scrub_paused", None);
+            Ok(())
         });
         self.or_go_on(paused.await)
     }
@@ -362,6 +365,10 @@ impl Pool {
         let stale = self.vdevs.leaves().into_iter().filter(|leaf| leaf.is_usable() && leaf.is_stale());
         let stale = stale.map(|leaf| (leaf.guid(), leaf.misses())).collect();
         *self.scrubs.now.lock() = Now { phys, stale, ready, ..Now::default() };
+        match what {
+            func::RESILVER => self.tell_done_with("resilver_start", None, put_healing),
+            _ => self.tell_done("scrub_start", None),
+        }
         self.store_scan(tx).await
     }
 
@@ -374,6 +381,13 @@ impl Pool {
         let is_scrub = self.scrubs.now.lock().phys.func.get() == func::SCRUB;
         if is_scrub {
             self.end_scrub_errors(tx, how == state::FINISHED).await?;
+        }
+        match (is_scrub, how) {
+            (true, state::FINISHED) => self.tell_done("scrub_finish", None),
+            (true, _) => self.tell_done("scrub_abort", None),
+            (false, state::FINISHED) => self.tell_done_with("resilver_finish", None, put_healing),
+            // It is begun anew, or nobody needs it.
+            (false, _) => {}
         }
         if how == state::FINISHED {
             self.end_staleness();
@@ -474,6 +488,11 @@ impl Pool {
 
 /// The txgs that leaves in use missed, by vdev, for a resilver.
 pub(crate) type Dtls = BTreeMap<VdevId, Vec<Dtl>>;
+
+/// What sort of resilver it is: block by block, in the order of the tree.
+fn put_healing(payload: &mut NvList) {
+    payload.add_str("resilver_type", "healing");
+}
 
 /// The youngest blocks that a scrub reads.
 fn max_txg(phys: &ScanPhys) -> Txg {

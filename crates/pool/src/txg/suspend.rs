@@ -32,6 +32,7 @@ use units::{Txg, VdevId};
 use vdev::Leaf;
 use zio::{FailMode, Suspension, SuspensionWatch};
 
+use crate::events::PoolEvents;
 use crate::{Pool, PoolError};
 
 /// The property's name.
@@ -41,6 +42,7 @@ pub(crate) const FAILMODE: &str = "failmode";
 struct Watch {
     pool: String,
     gate: Arc<TxgGate>,
+    events: Arc<PoolEvents>,
     end_program: fn(),
 }
 
@@ -48,6 +50,7 @@ impl SuspensionWatch for Watch {
     fn suspended(&self, cause: &(dyn Error + Send + Sync + 'static), mode: FailMode) {
         let reason = cause.source().map_or_else(String::new, |source| format!(": {source}"));
         tracing::error!(pool = self.pool, ?mode, "suspended: {cause}{reason}");
+        self.events.suspended(mode);
         match mode {
             FailMode::Wait => self.gate.suspend(WhileSuspended::Wait),
             FailMode::Continue => self.gate.suspend(WhileSuspended::Refuse),
@@ -96,7 +99,8 @@ impl Pool {
     pub(crate) async fn engage_suspension(self: &Arc<Self>) -> Result<(), PoolError> {
         self.note_failmode(self.pool_props().await?.get(FAILMODE));
         let (pool, gate, end_program) = (self.name(), Arc::clone(&self.gate), self.tuning.end_program);
-        self.suspension().engage(Box::new(Watch { pool, gate, end_program }));
+        let events = Arc::clone(&self.events);
+        self.suspension().engage(Box::new(Watch { pool, gate, events, end_program }));
         self.env.spawn("suspension", Box::pin(Arc::clone(self).keep_trying()));
         Ok(())
     }
@@ -160,13 +164,19 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Suspended`] when that did not help, or could not.
     pub async fn clear(self: &Arc<Self>, is_meant: &(dyn Fn(&Leaf) -> bool + Sync)) -> Result<(), PoolError> {
-        let leaves = self.vdevs.leaves().into_iter().filter(|leaf| is_meant(leaf));
-        let leaves = leaves.inspect(|leaf| {
-            if leaf.has_failed() {
-                self.call_back(leaf)
+        let mut forgiven = BTreeSet::new();
+        for leaf in self.vdevs.leaves().into_iter().filter(|leaf| is_meant(leaf)) {
+            let has_failed = leaf.has_failed();
+            if has_failed {
+                self.call_back(&leaf);
             }
-        });
-        let forgiven = leaves.filter(|leaf| leaf.forgive()).map(|leaf| leaf.vdev()).collect();
+            if leaf.forgive() {
+                forgiven.insert(leaf.vdev());
+            } else if !has_failed {
+                continue;
+            }
+            self.tell_done("vdev_clear", Some(&leaf));
+        }
         self.trust_with_logs(&forgiven);
         let back = self.try_again(is_meant).await;
         self.suspension().until_settled().await;

@@ -194,7 +194,12 @@ impl Pool {
         loop {
             let reopened = self.vdevs.reopened();
             match self.try_to_make_stable(uberblock, &mut written, &mut dirty).await {
-                Ok(()) if self.vdevs.reopened() == reopened => return Ok(()),
+                Ok(()) if self.vdevs.reopened() == reopened => {
+                    if !dirty.is_empty() {
+                        self.tell_done("config_sync", None);
+                    }
+                    return Ok(());
+                }
                 Ok(()) => {}
                 Err(error) if tries.next(&error).await => {}
                 Err(error) => return Err(error.into()),

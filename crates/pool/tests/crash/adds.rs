@@ -14,7 +14,7 @@ use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
 use crate::shape::{GROWN, POOL, SINGLE, brisk};
 use crate::space;
-use crate::story::{Tell, run, tell};
+use crate::story::{Tell, drawn, run, tell};
 
 const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
 /// Images that are imported, of all that there are.
@@ -217,12 +217,9 @@ fn a_power_cut_while_vdevs_are_added_leaves_all_of_them_or_none() {
             };
             futures::join!(client, add);
         });
-        let recording = sim.recording();
-        let images: Vec<CrashImage> = recording.crash_images().collect();
-        let step = images.len().div_ceil(IMAGES_MAX / 3);
-        for image in images.iter().step_by(step) {
+        for image in drawn(&sim.recording(), IMAGES_MAX / 3) {
             tell(format!("seed {seed}, {}", image.story()));
-            counts[judge(image, seed, judged % ZDB_ONE_IN == 0)] += 1;
+            counts[judge(&image, seed, judged % ZDB_ONE_IN == 0)] += 1;
             judged += 1;
         }
     }

@@ -13,7 +13,7 @@ use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
 use crate::shape::{DISK_BYTES, LOG, POOL, brisk};
 use crate::space;
-use crate::story::{Tell, number, run, tell};
+use crate::story::{Tell, drawn, number, run, tell};
 
 const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
 /// Crash states of a run that are imported.
@@ -168,15 +168,12 @@ fn a_power_cut_while_devices_come_and_go_loses_nothing() {
             futures::join!(clients, steps);
             pool.sync_now().await.expect("txgs turn");
         });
-        let recording = sim.recording();
-        let images: Vec<CrashImage> = recording.crash_images().collect();
-        let images_max = number("SAWMILL_CRASH_IMAGES").map_or(IMAGES_MAX, |count| count as usize);
-        for image in images.iter().step_by(images.len().div_ceil(images_max)) {
+        for image in drawn(&sim.recording(), IMAGES_MAX) {
             tell(format!("seed {seed}, {}", image.story()));
             let is_done = |count: &usize| image.is_after(&format!("step {count}"));
             let Some(last) = (0..STEPS.len()).rev().find(is_done) else { continue };
             seen[last] += 1;
-            judge(image, seed, promised.load(SeqCst), &STEPS[last].1);
+            judge(&image, seed, promised.load(SeqCst), &STEPS[last].1);
         }
     }
     println!("{seen:?} crash states after each step");

@@ -12,7 +12,7 @@ use zpl::{Cred, NewNode, WriteFlags, Zfs, ZplError};
 use crate::failures::resilvered;
 use crate::shape::{GROWN, LOG, MIRROR, POOL, SINGLE, STRIPE, Shape, brisk};
 use crate::space;
-use crate::story::{Tell, run, tell};
+use crate::story::{Tell, drawn, run, tell};
 
 const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
 /// Images of one run that are imported, of all that there are.
@@ -139,14 +139,11 @@ async fn is_discarding(shape: &Shape, sim: &Sim) -> bool {
 
 /// Draws images of all of a run's crash states, and judges each.
 fn each_image(sim: &Sim, seed: u64, mut judge: impl FnMut(&CrashImage, Sim, bool)) {
-    let recording = sim.recording();
-    let images: Vec<CrashImage> = recording.crash_images().collect();
-    let step = images.len().div_ceil(IMAGES_MAX);
-    for (turn, image) in images.iter().step_by(step).enumerate() {
+    for (turn, image) in drawn(&sim.recording(), IMAGES_MAX).enumerate() {
         tell(format!("seed {seed}, {}", image.story()));
         let sim = image.boot(seed);
         sim.stop_recording();
-        judge(image, sim, turn % ZDB_ONE_IN == 0);
+        judge(&image, sim, turn % ZDB_ONE_IN == 0);
     }
 }
 

@@ -16,7 +16,7 @@ use crate::attached::{at, check, promise, whole};
 use crate::dice::Dice;
 use crate::shape::{DISK_BYTES, LOG, POOL, brisk};
 use crate::space;
-use crate::story::{Tell, number, run, tell};
+use crate::story::{Tell, drawn, number, run, tell};
 
 /// The pool is made of the first and of the last.
 const DISKS: [&str; 9] = ["/a", "/b", "/c", "/d", "/e", "/f", "/m", "/n", "/l"];
@@ -149,12 +149,9 @@ fn devices_come_and_go_at_random_and_nothing_promised_is_lost() {
             check_promises(&pool, 0..promised.load(SeqCst)).await;
             space::check(&pool).await;
         });
-        let recording = sim.recording();
-        let images: Vec<CrashImage> = recording.crash_images().collect();
-        let most = number("SAWMILL_CRASH_IMAGES").map_or(IMAGES, |count| count as usize);
-        for image in images.iter().step_by(images.len().div_ceil(most)) {
+        for image in drawn(&sim.recording(), IMAGES) {
             tell(format!("seed {seed}, {}", image.story()));
-            judge(image, seed, promised.load(SeqCst));
+            judge(&image, seed, promised.load(SeqCst));
         }
     }
     println!("{done} commands done, {refused} refused");

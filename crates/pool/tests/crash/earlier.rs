@@ -24,7 +24,7 @@ use zpl::{Cred, NewNode, WriteFlags};
 use crate::ground::quiet;
 use crate::shape::{DISK_BYTES, MIRROR, POOL, RAIDZ, SINGLE, Shape, brisk};
 use crate::space;
-use crate::story::{Tell, run, tell};
+use crate::story::{Tell, drawn, run, tell};
 
 /// Slots of all disks' rings have this size: their sectors are small.
 const SLOT_BYTES: usize = 1 << UBERBLOCK_SHIFT_MIN;
@@ -160,8 +160,7 @@ fn look(shape: &'static Shape, seed: u64, trims: bool) -> Seen {
     let recording = sim.recording();
     drop(sim);
     let mut seen = Seen { discards: recording.discards(), ..Seen::default() };
-    let all = recording.crash_images().count();
-    for image in recording.crash_images().step_by(all.div_ceil(IMAGES)) {
+    for image in drawn(&recording, IMAGES) {
         tell(format!("seed {seed}, shape \"{}\", trims {trims}, {}", shape.name, image.story()));
         seen.images += 1;
         seen.blocks += check(&image, shape, trims);

@@ -16,7 +16,7 @@ use crate::shape::{
     DISK_BYTES, LOG, MIRRORED_LOG, POOL, SINGLE, SINGLE_MIRRORED_LOG, SINGLE_TWO_LOGS, Shape, brisk,
 };
 use crate::space;
-use crate::story::{Tell, number, run, tell};
+use crate::story::{Tell, drawn, number, run, tell};
 use crate::writers::{SYNC, WRITERS, check_files, contents, file, promised, promised_in, under_load};
 
 /// Images of each run that are imported.
@@ -112,7 +112,6 @@ fn judge(shape: &Shape, image: &CrashImage, seed: u64, with_zdb: bool) -> usize 
 #[test]
 fn a_power_cut_while_a_log_is_removed_leaves_it_or_a_hole_and_every_promise() {
     let _tell = Tell;
-    let images_max = number("SAWMILL_CRASH_IMAGES").map_or(IMAGES_MAX, |images| images as usize);
     let mut judged = 0;
     for (shape, seed) in [(&LOG, 41_100), (&SINGLE_TWO_LOGS, 41_101), (&SINGLE_MIRRORED_LOG, 41_102)] {
         let seed = number("SAWMILL_CRASH_SEED").unwrap_or(seed);
@@ -128,12 +127,10 @@ fn a_power_cut_while_a_log_is_removed_leaves_it_or_a_hole_and_every_promise() {
             };
             under_load(&sim, &fs.zfs, work).await;
         });
-        let recording = sim.recording();
-        let images: Vec<CrashImage> = recording.crash_images().collect();
         let mut counts = BTreeMap::new();
-        for image in images.iter().step_by(images.len().div_ceil(images_max)) {
+        for image in drawn(&sim.recording(), IMAGES_MAX) {
             tell(format!("\"{}\", seed {seed}, {}", shape.name, image.story()));
-            *counts.entry(judge(shape, image, seed, judged % ZDB_ONE_IN == 0)).or_insert(0) += 1;
+            *counts.entry(judge(shape, &image, seed, judged % ZDB_ONE_IN == 0)).or_insert(0) += 1;
             judged += 1;
         }
         assert!(counts.len() == 2 && counts.values().all(|&count| count > 2), "{counts:?}: both were seen");

@@ -12,7 +12,7 @@ use vdev::{NodeKind, PoolState};
 use crate::attached::{at, check, guid, promise, whole};
 use crate::shape::{DISK_BYTES, LOG, POOL, brisk};
 use crate::space;
-use crate::story::{Tell, number, run, tell};
+use crate::story::{Tell, drawn, number, run, tell};
 
 /// The pool is made of the first, the second and the log; then there are spares, the first of them too small.
 const DISKS: [&str; 5] = ["/a", "/b", "/s", "/t", "/l"];
@@ -97,17 +97,14 @@ fn a_spare_stands_in_for_a_device_that_failed() {
             check(&fs.zfs, number).await;
         }
     });
-    let recording = sim.recording();
-    let images: Vec<CrashImage> = recording.crash_images().collect();
-    let most = number("SAWMILL_CRASH_IMAGES").map_or(IMAGES, |count| count as usize);
     let mut after = [0; 3];
-    for image in images.iter().step_by(images.len().div_ceil(most)) {
+    for image in drawn(&sim.recording(), IMAGES) {
         tell(format!("seed {seed}, {}", image.story()));
         let stage = usize::from(image.is_after("resilvered")) + usize::from(image.is_after("kept"));
         after[stage] += 1;
         // With the device that failed gone; and without the one beside it once the spare has everything.
         let paths: &[&str] = if stage == 0 { &["/a", "/s", "/t", "/l"] } else { &["/s", "/t", "/l"] };
-        judge(image, seed, promised.load(SeqCst), paths);
+        judge(&image, seed, promised.load(SeqCst), paths);
     }
     println!("{after:?} crash states before the resilver ended, after it, and with the spare kept");
     assert!(after.iter().all(|count| *count > 0), "{after:?}");

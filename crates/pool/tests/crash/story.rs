@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use env::Env;
 use futures::future::{Either, select};
-use sim::Sim;
+use sim::{CrashImage, Recording, Sim};
 
 /// Nothing tried here takes that long in virtual time.
 const LONG: Duration = Duration::from_secs(3600);
@@ -36,6 +36,14 @@ pub fn tell(story: String) {
 pub fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not {text}")))
+}
+
+/// Crash states spread over all of a run's, about `usual` of them, or as many as the environment asks for. They are made
+/// one at a time, for each is a whole world.
+pub fn drawn(recording: &Recording, usual: usize) -> impl Iterator<Item = CrashImage> {
+    let wanted = number("SAWMILL_CRASH_IMAGES").map_or(usual, |count| count as usize);
+    let all = recording.crash_images().count();
+    recording.crash_images().step_by(all.div_ceil(wanted))
 }
 
 /// Runs a world until `work` is done. A world in which nothing gets done any more, though its

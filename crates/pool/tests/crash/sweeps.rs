@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use env::Env;
+use metaslab::NextFree;
 use pool::sweep::{Kind, Order, PATTERN, State, SweepRefusal};
 use pool::{Absence, Pool, Tuning};
 use sim::{CrashImage, CrashPlan, DiskModel, Sim};
@@ -139,6 +140,52 @@ fn all_that_is_free_is_swept_and_nothing_else() {
             pool.close(PoolState::Exported).await.expect("it closes");
         });
         space::judged_by_zdb(shape, &sim);
+    }
+}
+
+/// Free bytes of the first vdev that somebody holds.
+fn held_bytes(pool: &Pool) -> u64 {
+    let vdev = pool.vdevs().tops()[0].id();
+    pool.zio().with_allocator(|allocator| {
+        let (mut from, mut held) = (0, 0);
+        loop {
+            match allocator.hold_free(vdev, VdevOffset::new(from), 1 << 20) {
+                NextFree::Held(run) => {
+                    allocator.give_back(vdev, run);
+                    from = run.end;
+                }
+                NextFree::Busy(run) => {
+                    held += run.len();
+                    from = run.end;
+                }
+                NextFree::None => return held,
+            }
+        }
+    })
+}
+
+#[test]
+fn nobody_is_given_what_is_being_swept() {
+    let _tell = Tell;
+    for kind in Kind::ALL {
+        tell(format!("{kind:?} of a device that takes its time"));
+        let sim = Sim::seed(47_050);
+        SINGLE.add_disks(&sim, DiskModel::ssd());
+        run(&sim, async {
+            let pool = SINGLE.create(&sim, brisk()).await;
+            // Each request takes that long.
+            sim.disk("/a").set_delay(Duration::from_millis(20));
+            order(&pool, kind, START).await;
+            let mut held = 0;
+            for _ in 0..100 {
+                sim.sleep(Duration::from_millis(3)).await;
+                held += u64::from(held_bytes(&pool) > 0);
+            }
+            assert!(held > 5, "at {held} of 100 moments");
+            order(&pool, kind, Order::Suspend).await;
+            assert_eq!(held_bytes(&pool), 0, "it has stopped");
+            space::check(&pool).await;
+        });
     }
 }
 

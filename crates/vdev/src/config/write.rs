@@ -96,7 +96,8 @@ fn node_nvlist(node: &Node, id: u64, target: Target, top: Option<&Top>) -> NvLis
     out
 }
 
-fn type_name(node: &Node) -> &'static str {
+/// What a node is called.
+pub(crate) fn type_name(node: &Node) -> &'static str {
     match (node, node.kind()) {
         (Node::Leaf(leaf), _) => leaf.kind().name(),
         (_, NodeKind::Mirror) => vdev_type::MIRROR,

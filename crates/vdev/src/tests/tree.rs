@@ -174,6 +174,25 @@ fn a_leaf_that_was_away_stays_stale_until_it_is_whole() {
 }
 
 #[test]
+fn a_leaf_that_fails_every_write_of_a_txg_has_news_but_once() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    let tree = made(&world);
+    let leaf = tree.leaves()[1].clone();
+    let error = env::DeviceError::Io { op: "write", offset: units::LeafOffset::new(0), len: 512, errno: 5 };
+    leaf.keep_owing(&error);
+    assert!(!leaf.may_have_labels(), "nobody knows yet");
+    tree.note_dtls(Txg::new(5));
+    assert!(leaf.take_unrecorded().is_some_and(|missed| missed.contains(Txg::new(5))));
+    assert!(leaf.may_have_labels());
+    // What is recorded is written, and that fails too.
+    leaf.keep_owing(&error);
+    assert!(!leaf.may_have_labels(), "until the next pass has looked");
+    tree.note_dtls(Txg::new(5));
+    assert!(leaf.take_unrecorded().is_none(), "a txg's sync comes to an end");
+    assert!(leaf.may_have_labels());
+}
+
+#[test]
 fn a_leaf_gets_labels_once_what_it_missed_is_recorded() {
     let world = World::with(&["a", "b", "c"], SIZE);
     let tree = made(&world);

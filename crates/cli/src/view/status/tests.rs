@@ -2,7 +2,7 @@ use super::*;
 use crate::view::testing::{captured, p1, replays};
 use control::{PoolHealth, VdevKind};
 
-fn style() -> StatusStyle {
+fn style() -> StatusStyle<'static> {
     StatusStyle::default()
 }
 
