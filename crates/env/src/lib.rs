@@ -19,6 +19,7 @@ mod machine;
 mod part;
 mod queue;
 mod ram;
+mod shared;
 mod sync;
 
 pub use buf::{BufSlice, IO_ALIGN_BYTES, IoBuf};
@@ -30,3 +31,4 @@ pub use machine::{Machine, MemoryNow, Readers};
 pub use part::Part;
 pub use queue::{Bound, Bounds, InClass, IoClass, Queued, impatient, in_class, is_impatient};
 pub use ram::RamDevice;
+pub use shared::Shared;

@@ -7,12 +7,12 @@
 //! `shuttle::replay` runs again.
 //!
 //! ```text
-//!   zil/commit/step.rs    whoever polls moves the work on, the others are woken    whoever_waits_for_a_step_is_told
+//!   env/shared.rs         whoever polls moves the work on, the others are woken    whoever_waits_for_shared_work_is_told
 //!   device/exec/parker.rs RUNNING, NOTIFIED, PARKED, IN_RING                       a_wake_is_never_missed …
 //!   zil/chain/rests.rs    leave, say so, look again: or be woken                   a_log_with_something_to_do_is_attended_to
 //!   env/queue             places at a device, taken, waited for, given back        a_place_is_given_back_and_nobody_waits_for_ever
 //! ```
-//! What is under one lock has no orders to be tried: `zil`'s `Seats` are data of `State`, and a step is what its
+//! What is under one lock has no orders to be tried: `zil`'s `Seats` are data of `State`, and shared work is what its
 //! seats wait for.
 #![forbid(unsafe_code)]
 
@@ -28,9 +28,13 @@ mod queue;
 #[path = "../../zil/src/chain/rests.rs"]
 mod rests;
 #[cfg(test)]
-#[path = "../../zil/src/commit/step.rs"]
-mod step;
+#[expect(dead_code, reason = "a model waits for its answers")]
+#[path = "../../env/src/shared.rs"]
+mod shared;
 #[cfg(test)]
 mod sync;
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+use shared::Shared;

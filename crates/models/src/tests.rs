@@ -9,9 +9,8 @@ use units::LeafOffset;
 use crate::parker::Parker;
 use crate::queue::{Bound, Bounds, Queued, has_place};
 use crate::rests::Rests;
-use crate::step::Step;
 use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering};
-use crate::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, IoBuf};
+use crate::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, IoBuf, Shared};
 
 /// Schedules tried of each.
 const SCHEDULES: usize = 3000;
@@ -60,31 +59,28 @@ fn work(times: u32) -> (impl Future<Output = ()> + Send, impl FnOnce() + Send) {
 }
 
 #[test]
-fn whoever_waits_for_a_step_is_told() {
+fn whoever_waits_for_shared_work_is_told() {
     try_orders(|| {
         let (work, say) = work(2);
-        let step = Step::new(work);
+        let shared = Shared::new(work);
         let waiters: Vec<_> =
-            (0..3).map(|_| step.clone()).map(|step| thread::spawn(move || wait_for(step))).collect();
+            (0..3).map(|_| shared.clone()).map(|shared| thread::spawn(move || wait_for(shared))).collect();
         let says = thread::spawn(say);
         waiters.into_iter().chain([says]).for_each(|thread| thread.join().expect("it ends"));
     });
 }
 
-/// A wake may reach a waiter while it polls, and find everybody else outside: if it leaves then, it says so to another,
-/// as a commit does that gives up its seat.
+/// A wake may reach a waiter while it polls, and find everybody else outside; it may leave then.
 #[test]
-fn a_waiter_that_leaves_and_rouses_another_takes_nobody_with_it() {
+fn a_waiter_that_leaves_takes_nobody_with_it() {
     try_orders(|| {
         let (work, say) = work(1);
-        let step = Step::new(work);
-        let (leaver, stays) = (step.clone(), step);
+        let shared = Shared::new(work);
+        let (leaver, stays) = (shared.clone(), shared);
         let stays = thread::spawn(move || wait_for(stays));
-        let other = stays.thread().clone();
         let leaves = thread::spawn(move || {
             let waker = Waker::from(Arc::new(Unpark(thread::current())));
             let _ = leaver.poll(&Context::from_waker(&waker));
-            other.unpark();
         });
         let says = thread::spawn(say);
         [leaves, stays, says].into_iter().for_each(|thread| thread.join().expect("it ends"));

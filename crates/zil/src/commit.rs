@@ -16,5 +16,4 @@ pub(crate) mod plan;
 pub(crate) mod seats;
 pub(crate) mod shelf;
 pub(crate) mod state;
-pub(crate) mod step;
 pub(crate) mod writer;

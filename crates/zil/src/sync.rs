@@ -2,5 +2,3 @@
 //! try every order of the threads' steps.
 
 pub(crate) use std::sync::atomic::{AtomicBool, Ordering};
-
-pub(crate) use parking_lot::Mutex;

@@ -4,26 +4,25 @@ use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use futures::FutureExt;
-use futures::future::Shared;
 use units::LeafOffset;
 
 use super::class::IoClass;
 use super::lanes::{Job, Request};
 use super::queued::{Inner, Place};
 use crate::sync::Mutex;
-use crate::{BoxFuture, DeviceError, IoBuf};
+use crate::{BoxFuture, DeviceError, IoBuf, Shared};
 
 /// The answer to a group: its bytes if it was a read, empty otherwise.
-type Answer = Result<Arc<IoBuf>, DeviceError>;
+type Answer<T> = Result<T, DeviceError>;
 
-/// An I/O on behalf of one or more requests; any of them may drive it, and it ends although some
-/// no longer care.
-#[derive(Clone)]
-struct Group {
-    io: Shared<BoxFuture<'static, Answer>>,
-    start: LeafOffset,
-    is_alone: bool,
+/// An I/O on behalf of one or more requests.
+enum Group {
+    Alone(BoxFuture<'static, Answer<IoBuf>>),
+    /// Any of them may drive it, and it ends although some no longer care.
+    Merged {
+        io: Shared<Answer<Arc<IoBuf>>>,
+        start: LeafOffset,
+    },
 }
 
 /// What a waiting request and the queue share.
@@ -45,33 +44,39 @@ impl Default for Turn {
 /// Makes one I/O of the requests' and calls them up.
 pub(super) fn merged(place: Place, group: Vec<(Request, Seat)>, wakers: &mut Vec<Waker>) {
     let (requests, seats): (Vec<_>, Vec<_>) = group.into_iter().unzip();
-    let (start, is_alone) = (requests[0].offset, requests.len() == 1);
-    let io = run(place, requests).boxed().shared();
-    for seat in seats {
-        let called = Turn::Called(Group { io: io.clone(), start, is_alone });
-        if let Turn::Waiting(Some(waker)) = std::mem::replace(&mut *seat.0.lock(), called) {
+    let start = requests[0].offset;
+    let io = run(place, requests);
+    let mut call = |seat: Seat, group| {
+        if let Turn::Waiting(Some(waker)) = std::mem::replace(&mut *seat.0.lock(), Turn::Called(group)) {
             wakers.push(waker);
+        }
+    };
+    match <[Seat; 1]>::try_from(seats) {
+        Ok([seat]) => call(seat, Group::Alone(Box::pin(io))),
+        Err(seats) => {
+            let io = Shared::new(async { io.await.map(Arc::new) });
+            seats.into_iter().for_each(|seat| call(seat, Group::Merged { io: io.clone(), start }));
         }
     }
 }
 
-async fn run(place: Place, requests: Vec<Request>) -> Answer {
+async fn run(place: Place, requests: Vec<Request>) -> Answer<IoBuf> {
     let start = requests[0].offset;
     let end = requests.last().map_or(0, Request::end);
     let device = &place.queue.device;
     let durability = match requests[0].job {
         Job::Write(_, durability) => durability,
-        Job::Discard(len) => return device.discard(start, len).await.map(|()| Arc::new(IoBuf::zeroed(0))),
+        Job::Discard(len) => return device.discard(start, len).await.map(|()| IoBuf::zeroed(0)),
         Job::Read(_) => {
             let len = usize::try_from(end - start.get()).unwrap_or(usize::MAX);
-            return device.read(start, len).await.map(Arc::new);
+            return device.read(start, len).await;
         }
     };
     let slices = requests.into_iter().flat_map(|request| match request.job {
         Job::Write(slices, _) => slices,
         Job::Read(_) | Job::Discard(_) => unreachable!("only what is of one kind goes together"),
     });
-    device.write(start, slices.collect(), durability).await.map(|()| Arc::new(IoBuf::zeroed(0)))
+    device.write(start, slices.collect(), durability).await.map(|()| IoBuf::zeroed(0))
 }
 
 /// A request's claim to a place later.
@@ -88,26 +93,27 @@ impl Ticket {
     pub async fn read(self) -> Result<IoBuf, DeviceError> {
         let len = usize::try_from(self.request.len()).unwrap_or(usize::MAX);
         let offset = self.request.offset;
-        let group = self.turn().await;
-        match group.io.await {
-            Ok(whole) if group.is_alone => {
-                Ok(Arc::try_unwrap(whole).unwrap_or_else(|shared| (*shared).clone()))
-            }
+        let (io, start) = match self.turn().await {
+            Group::Alone(io) => return io.await,
+            Group::Merged { io, start } => (io, start),
+        };
+        match io.await {
             Ok(whole) => {
-                let from = (offset.get() - group.start.get()) as usize;
+                let from = (offset.get() - start.get()) as usize;
                 Ok(IoBuf::copy_of(&whole[from..from + len]))
             }
-            Err(error) if group.is_alone => Err(error),
             Err(_) => self.queue.device.read(offset, len).await,
         }
     }
 
     /// Writes.
     pub async fn write(mut self) -> Result<(), DeviceError> {
-        let group = self.turn().await;
-        let answer = group.io.await;
-        match (answer, std::mem::replace(&mut self.request.job, Job::Read(0))) {
-            (Err(_), Job::Write(slices, durability)) if !group.is_alone => {
+        let io = match self.turn().await {
+            Group::Alone(io) => return io.await.map(drop),
+            Group::Merged { io, .. } => io,
+        };
+        match (io.await, std::mem::replace(&mut self.request.job, Job::Read(0))) {
+            (Err(_), Job::Write(slices, durability)) => {
                 self.queue.device.write(self.request.offset, slices, durability).await
             }
             (answer, _) => answer.map(drop),
@@ -116,7 +122,10 @@ impl Ticket {
 
     /// Discards.
     pub async fn discard(self) -> Result<(), DeviceError> {
-        self.turn().await.io.await.map(drop)
+        match self.turn().await {
+            Group::Alone(io) => io.await.map(drop),
+            Group::Merged { .. } => unreachable!("discards go alone"),
+        }
     }
 
     /// Waits until called up.
@@ -130,7 +139,6 @@ impl Ticket {
             *waker = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        // Taken out, so that the one who waits is the answer's only owner.
         match std::mem::replace(&mut *turn, Turn::Gone) {
             Turn::Called(group) => Poll::Ready(group),
             Turn::Waiting(_) | Turn::Gone => unreachable!("called up once"),

@@ -22,11 +22,11 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use env::Shared;
 use ondisk::Blkptr;
 use units::VdevId;
 
 use crate::ZilError;
-use crate::commit::step::Step;
 use crate::log::Core;
 
 /// How a chain leaves a vdev.
@@ -69,7 +69,7 @@ impl Core {
             let has_rested = self.awaken();
             let under_way = state.stage.as_ref().map(|stage| stage.step.clone());
             let step = under_way.unwrap_or_else(|| {
-                let step = Step::new(self.hopper(&mut state));
+                let step = Shared::new(self.hopper(&mut state));
                 state.start(step.clone(), None);
                 step
             });

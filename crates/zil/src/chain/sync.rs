@@ -29,6 +29,7 @@
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
+use env::Shared;
 use ondisk::Blkptr;
 use ondisk::zil::ZilHeader;
 use units::Txg;
@@ -36,7 +37,6 @@ use units::Txg;
 use crate::ZilError;
 use crate::chain::HeaderState;
 use crate::commit::state::State;
-use crate::commit::step::Step;
 use crate::log::Core;
 use crate::replay::progress::Progress;
 
@@ -82,7 +82,8 @@ impl Core {
     /// Polls writes that every commit may have left, without waiting for them: a chain that has
     /// ended can only be given back once they have.
     fn nudge(&self) {
-        let flights: Vec<Step> = self.state.lock().flights.iter().map(|flight| flight.io.clone()).collect();
+        let flights: Vec<Shared<()>> =
+            self.state.lock().flights.iter().map(|flight| flight.io.clone()).collect();
         for flight in flights {
             let _ = flight.poll(&Context::from_waker(Waker::noop()));
         }
@@ -142,7 +143,7 @@ struct Freed {
 }
 
 impl State {
-    fn flight_naming(&self, txg: Txg) -> Option<Step> {
+    fn flight_naming(&self, txg: Txg) -> Option<Shared<()>> {
         let flight = self.flights.iter().find(|flight| flight.names_since <= txg);
         flight.map(|flight| flight.io.clone())
     }

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
 use std::time::Duration;
 
+use env::Shared;
 use ondisk::Blkptr;
 use ondisk::zil::ZilHeader;
 use units::{ObjectId, Txg, VdevId, ZilSeq};
@@ -26,7 +27,6 @@ use crate::chain::{BlockState, Chain, HeaderState, Retired};
 use crate::commit::pace::Pace;
 use crate::commit::plan::SizeHistory;
 use crate::commit::seats::Seats;
-use crate::commit::step::Step;
 use crate::itx::data_place::DataPlace;
 use crate::itx::named::Named;
 use crate::itx::pending::Entry;
@@ -70,7 +70,7 @@ pub struct Flight {
     pub first: ZilSeq,
     /// The oldest txg in which a block that this batch names was allocated.
     pub names_since: Txg,
-    pub io: Step,
+    pub io: Shared<()>,
     /// When it was sent off.
     pub since: Duration,
     /// The seat that polls it.
@@ -79,7 +79,7 @@ pub struct Flight {
 
 /// What is done one at a time: assembling a batch, or beginning a chain.
 pub struct Stage {
-    pub step: Step,
+    pub step: Shared<()>,
     /// The seat that polls it.
     pub driver: Option<u64>,
 }
@@ -89,7 +89,7 @@ pub enum Next {
     /// Nothing: it is done. When the newest batch landed.
     Done(Duration),
     /// Poll this, then ask again.
-    Drive(Step),
+    Drive(Shared<()>),
     /// Wait to be roused, then ask again.
     Park,
     /// Start assembling a batch, then ask again.
@@ -245,7 +245,7 @@ impl State {
     }
 
     /// Makes `work` the present stage, driven from `ticket`.
-    pub fn start(&mut self, step: Step, driver: Option<u64>) -> Next {
+    pub fn start(&mut self, step: Shared<()>, driver: Option<u64>) -> Next {
         self.stage = Some(Stage { step: step.clone(), driver });
         Next::Drive(step)
     }

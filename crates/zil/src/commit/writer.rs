@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use env::Shared;
 use ondisk::Blkptr;
 use units::{ObjectId, Txg, VdevId};
 
@@ -34,7 +35,6 @@ use crate::commit::batch::{Batch, Counts, FilledBlock, LaidOut};
 use crate::commit::flight::fly;
 use crate::commit::plan::{BLOCK_BYTES_MIN, FIRST_BLOCK_BYTES};
 use crate::commit::state::{Flight, Goal, Next, State, block_seq};
-use crate::commit::step::Step;
 use crate::log::Core;
 use crate::stats::bump;
 use crate::store::{LogEvent, Placement};
@@ -111,12 +111,12 @@ impl Core {
         let next = match state.next(seat.ticket, seat.goal, seat.may_open) {
             Next::Assemble => {
                 let work = self.assembler(state);
-                state.start(Step::new(work), Some(seat.ticket))
+                state.start(Shared::new(work), Some(seat.ticket))
             }
             Next::OpenChain => {
                 seat.may_open = false;
                 let work = self.opener(state);
-                state.start(Step::new(work), Some(seat.ticket))
+                state.start(Shared::new(work), Some(seat.ticket))
             }
             Next::Done(landed) => {
                 seat.is_left = true;
@@ -137,7 +137,7 @@ impl Core {
             let may = state.chain.is_none() && state.retired.in_flight == 0 && !state.closing;
             let under_way = state.stage.as_ref().map(|stage| stage.step.clone());
             let step = under_way.or_else(|| {
-                let step = Step::new(may.then(|| self.opener(&mut state))?);
+                let step = Shared::new(may.then(|| self.opener(&mut state))?);
                 state.start(step.clone(), None);
                 Some(step)
             });
@@ -285,7 +285,7 @@ impl Core {
             chain.blocks.push_back(Block { bp, through, max_txg, state: BlockState::InFlight });
         }
         let (first, last) = (blocks.first()?.bp, blocks.last()?.bp);
-        let io = Step::new(fly(self, id, blocks, batch.data_blocks()));
+        let io = Shared::new(fly(self, id, blocks, batch.data_blocks()));
         let (first, names_since) = (block_seq(&first), batch.names_since);
         let since = self.env.now();
         state.flights.push_back(Flight { id, chain: batch.chain, first, names_since, io, since, driver });
@@ -345,7 +345,7 @@ struct Seat<'a> {
 
 impl Seat<'_> {
     /// Polls `step` until it is ready, or something else happens.
-    async fn drive(&self, step: Step) {
+    async fn drive(&self, step: Shared<()>) {
         poll_fn(|cx| match step.poll(cx) {
             Poll::Ready(()) => Poll::Ready(()),
             Poll::Pending => self.core.state.lock().seats.poll_roused(self.ticket, cx),
