@@ -1,6 +1,7 @@
 //! Data and special vdevs taken out of pools that have seen work, judged by `zdb` before, in the middle and after.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dsl::features::{DEVICE_REMOVAL, OBSOLETE_COUNTS};
 use ondisk::indirect::RemovingPhys;
@@ -26,9 +27,13 @@ fn removed(world: &World, pool: &Arc<Pool>, vdev: u32) {
 }
 
 fn until_over(world: &World, pool: &Pool) {
+    until(world, pool, |phys| !phys.is_under_way());
+}
+
+fn until(world: &World, pool: &Pool, is_so: impl Fn(&RemovingPhys) -> bool) {
     world.run(async {
-        while pool.evacuation().is_some_and(|report| report.phys.is_under_way()) {
-            pool.env().sleep(std::time::Duration::from_millis(20)).await;
+        while pool.evacuation().is_some_and(|report| !is_so(&report.phys)) {
+            pool.env().sleep(Duration::from_millis(1)).await;
         }
     });
 }
@@ -61,6 +66,7 @@ fn vdevs_are_removed_one_after_the_other_and_what_was_mapped_is_mapped_again() {
             world.run(tree.close_orphans(&zfs));
             world.run(pool.evacuate(id(vdev))).unwrap();
             drop(zfs);
+            until(&world, &pool, |phys| phys.copied.get() > 0);
             world.export(&pool);
             let half_way = pool.evacuation().unwrap().phys;
             assert!(half_way.is_under_way() && half_way.copied < half_way.to_copy, "{half_way:?}");

@@ -177,7 +177,7 @@ impl Verdict {
     }
 }
 
-/// Txgs sync when a test says so.
+/// Txgs sync when a test says so, and a removal takes so many of them that a test can stop it on the way.
 fn tuning() -> Tuning {
-    Tuning { txg_timeout: Duration::from_secs(3600), copy_bytes: 1 << 20, ..Tuning::default() }
+    Tuning { txg_timeout: Duration::from_secs(3600), copy_bytes: 8 << 10, ..Tuning::default() }
 }
