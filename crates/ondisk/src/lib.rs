@@ -34,6 +34,7 @@ pub mod feature;
 pub mod gang;
 pub mod history;
 pub mod indirect;
+pub mod l2arc;
 pub mod label;
 pub mod mos;
 pub mod nvlist;
