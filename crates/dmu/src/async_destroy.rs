@@ -17,7 +17,7 @@ use ondisk::Blkptr;
 use ondisk::dnode::{DnodeImage, dnodes_of_block};
 use ondisk::objset::{GROUPUSED_OBJECT, ObjsetPhys, PROJECTUSED_OBJECT, USERUSED_OBJECT};
 use units::{ObjectId, ObjsetId, Txg};
-use zio::Zio;
+use zio::{Keep, Zio};
 
 use crate::dnode::shape_of;
 use crate::objset::SLOTS_PER_BLOCK;
@@ -131,7 +131,11 @@ impl Freeing<'_> {
             return Ok(());
         }
         let meta = name(ObjectId::META_DNODE);
-        let block = self.zio.read(root, &meta.bookmark(0, 0)).await.map_err(|e| meta.io_error(0, e))?;
+        let block = self
+            .zio
+            .read_as(root, &meta.bookmark(0, 0), Keep::InMemory)
+            .await
+            .map_err(|e| meta.io_error(0, e))?;
         let phys = ObjsetPhys::decode(&block).map_err(|e| meta.damaged(e.to_string()))?;
         let objects = [
             (ObjectId::META_DNODE, &phys.meta_dnode),
@@ -199,7 +203,8 @@ impl Freeing<'_> {
     }
 
     async fn pointers(&mut self, tree: Tree, level: u8, index: u64, bp: &Blkptr) -> Result<bool, DmuError> {
-        let block = tree::read_indirect(self.zio, tree.name, tree.shape, level, index, bp).await?;
+        let block =
+            tree::read_indirect(self.zio, tree.name, Keep::InMemory, tree.shape, level, index, bp).await?;
         let first = index << tree.shape.fan_shift();
         for slot in 0..tree.shape.fan_out() {
             let below = pointer_at(&block, slot).ok_or_else(|| tree.name.damaged("short indirect block"))?;
@@ -211,7 +216,7 @@ impl Freeing<'_> {
     }
 
     async fn dnodes(&mut self, tree: Tree, index: u64, bp: &Blkptr) -> Result<bool, DmuError> {
-        let read = self.zio.read(bp, &tree.name.bookmark(0, index)).await;
+        let read = self.zio.read_as(bp, &tree.name.bookmark(0, index), Keep::InMemory).await;
         let block = read.map_err(|source| tree.name.io_error(index, source))?;
         for (slot, bytes) in dnodes_of_block(&block) {
             let object = ObjectId::new(index * SLOTS_PER_BLOCK + slot as u64);

@@ -21,6 +21,7 @@ use futures::future::try_join_all;
 use ondisk::{Blkptr, DnodeImage, ObjectType};
 use parking_lot::Mutex;
 use units::{BlockId, ObjectId, ObjsetId, SECTOR_BYTES, Txg};
+use zio::Keep;
 
 use crate::changes::{Change, Changes};
 use crate::objset::Shared;
@@ -362,7 +363,7 @@ impl Dnode {
     }
 
     /// Whether its blocks stay in the cache.
-    fn keeps_blocks(&self) -> bool {
+    pub(crate) fn keeps_blocks(&self) -> Keep {
         let props = self.shared.props();
         if self.object_type().is_metadata() { props.metadata.keep } else { props.data.keep }
     }
@@ -377,8 +378,9 @@ impl Dnode {
     }
 
     /// Its tree on disk.
-    fn stored<'a>(&'a self, shape: Shape, roots: &'a [Blkptr]) -> StoredTree<'a> {
-        StoredTree { zio: &self.shared.zio, name: self.name(), shape, roots }
+    pub(crate) fn stored<'a>(&'a self, shape: Shape, roots: &'a [Blkptr]) -> StoredTree<'a> {
+        let keep = self.shared.props().metadata.keep_indirect();
+        StoredTree { zio: &self.shared.zio, name: self.name(), keep, shape, roots }
     }
 
     fn invalid(&self, what: &'static str) -> DmuError {
@@ -612,7 +614,7 @@ impl Dnode {
             return Ok(None);
         }
         let bookmark = name.bookmark(0, block);
-        let read = self.shared.zio.read_as(&bp, &bookmark, self.keeps_blocks().into()).await;
+        let read = self.shared.zio.read_as(&bp, &bookmark, self.keeps_blocks()).await;
         read.map(Some).map_err(|source| name.io_error(block, source))
     }
 

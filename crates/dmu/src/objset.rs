@@ -19,7 +19,7 @@ use ondisk::objset::{OBJSET_BYTES_V3, ObjsetPhys, ObjsetType, flags as objset_fl
 use ondisk::{Blkptr, ObjectType, ZilHeader};
 use parking_lot::{Mutex, RwLock};
 use units::{BlockId, Level, ObjectId, ObjsetId, TXG_SLOTS, Txg};
-use zio::{WritePolicy, Zio};
+use zio::{Keep, WritePolicy, Zio};
 
 use crate::EarlyBlock;
 use crate::account::{self, Bill, Charge, Counts};
@@ -176,8 +176,11 @@ impl Objset {
     /// When its block cannot be read or makes no sense.
     pub async fn open(context: ObjsetContext, root: Blkptr) -> Result<Arc<Self>, DmuError> {
         let name = TreeName { objset: context.id, object: ObjectId::META_DNODE };
-        let block =
-            context.zio.read(&root, &name.bookmark(0, 0)).await.map_err(|source| name.io_error(0, source))?;
+        let block = context
+            .zio
+            .read_as(&root, &name.bookmark(0, 0), Keep::InMemory)
+            .await
+            .map_err(|source| name.io_error(0, source))?;
         let phys = ObjsetPhys::decode(&block).map_err(|e| name.damaged(e.to_string()))?;
         let image = ObjsetPhys::dnode(&phys.meta_dnode)
             .map_err(|e| name.damaged(e.to_string()))?
@@ -692,7 +695,7 @@ impl Objset {
             checksum: class.checksum,
             compression: class.compression,
             copies: class.copies,
-            keep: class.keep.into(),
+            keep: class.keep,
             special_small_bytes: class.special_small_bytes,
             object_type: ObjectType::OBJSET,
             level: Level::new(0),

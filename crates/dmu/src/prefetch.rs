@@ -14,9 +14,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use futures::stream::{FuturesUnordered, StreamExt};
+use zio::Keep;
 
 use crate::dnode::{Dnode, Found};
-use crate::stored::StoredTree;
 
 /// Streams of an object that are kept apart.
 const STREAMS: usize = 4;
@@ -78,7 +78,7 @@ impl Dnode {
     /// Blocks of file data are being read: has those read ahead that will be wanted next.
     pub(crate) fn look_ahead(&self, blocks: &Range<u64>) {
         let props = self.shared.props();
-        if !props.prefetch || !props.data.keep || self.object_type().is_metadata() {
+        if !props.prefetch || props.data.keep == Keep::No || self.object_type().is_metadata() {
             return;
         }
         self.look_ahead_anyway(blocks);
@@ -103,9 +103,9 @@ impl Dnode {
         let Found::OnDisk { shape, roots } = self.found(block) else { return };
         let (zio, name) = (&self.shared.zio, self.name());
         // Whoever reads the block will hear of what is wrong.
-        let tree = StoredTree { zio, name, shape, roots: &roots };
+        let tree = self.stored(shape, &roots);
         if let Ok(bp) = tree.block(block).await {
-            zio.read_ahead(&bp, &name.bookmark(0, block)).await;
+            zio.read_ahead(&bp, &name.bookmark(0, block), self.keeps_blocks()).await;
         }
     }
 }

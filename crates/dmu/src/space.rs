@@ -3,6 +3,7 @@
 use std::ops::AddAssign;
 
 use ondisk::{Blkptr, ChecksumKind, Compression};
+use zio::Keep;
 use zio::Zio;
 
 /// Change of an objset's space, in bytes; may be negative.
@@ -65,11 +66,18 @@ pub struct BlockClass {
     pub compression: Compression,
     /// How many copies: 1 to 3.
     pub copies: u8,
-    /// Whether what is read and written stays in the cache (`primarycache`). Indirect blocks do
-    /// always.
-    pub keep: bool,
+    /// Whether what is read and written stays in the cache (`primarycache`), and may go to cache devices from there
+    /// (`secondarycache`). Indirect blocks stay in memory always.
+    pub keep: Keep,
     /// Blocks that take up to so many bytes may go to special vdevs.
     pub special_small_bytes: u64,
+}
+
+impl BlockClass {
+    /// Whether indirect blocks of this class stay, or those above blocks of another one.
+    pub(crate) fn keep_indirect(&self) -> Keep {
+        if self.keep == Keep::Yes { Keep::Yes } else { Keep::InMemory }
+    }
 }
 
 /// How an objset stores its blocks: what its dataset's properties come to.
@@ -101,7 +109,7 @@ impl ObjsetProps {
             checksum: ChecksumKind::Fletcher4,
             compression: Compression::ON,
             copies,
-            keep: true,
+            keep: Keep::Yes,
             special_small_bytes: 0,
         }
     }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use env::IoBuf;
 use ondisk::Blkptr;
 use units::ObjectId;
-use zio::Zio;
+use zio::{Keep, Zio};
 
 use crate::DmuError;
 use crate::objset::SLOTS_PER_BLOCK;
@@ -32,6 +32,8 @@ use crate::tree::{TreeName, pointer_at, read_indirect};
 pub(crate) struct StoredTree<'a> {
     pub zio: &'a Zio,
     pub name: TreeName,
+    /// Whether indirect blocks that are read stay in the cache.
+    pub keep: Keep,
     pub shape: Shape,
     pub roots: &'a [Blkptr],
 }
@@ -85,7 +87,8 @@ impl StoredTree<'_> {
         let index = shape.index_at(level, block);
         let mut spot = Spot { level, index, bp: self.root(index).unwrap_or_default(), around: None };
         while spot.level > 0 && !spot.bp.is_hole() && !is_enough(spot.level, &spot.bp) {
-            let data = read_indirect(self.zio, self.name, shape, spot.level, spot.index, &spot.bp).await?;
+            let data = read_indirect(self.zio, self.name, self.keep, shape, spot.level, spot.index, &spot.bp)
+                .await?;
             let level = spot.level - 1;
             let index = shape.index_at(level, block);
             let bp = pointer_at(&data, self.slot(index))

@@ -24,7 +24,7 @@ use ondisk::{BLKPTR_BYTES, Blkptr, CompressionKind, ObjectType};
 use parking_lot::Mutex;
 use units::{BlockId, Level, ObjectId, ObjsetId, Txg};
 use zerocopy::{FromBytes, IntoBytes};
-use zio::{Bookmark, WritePolicy, Zio, ZioError};
+use zio::{Bookmark, Keep, WritePolicy, Zio, ZioError};
 
 use crate::changes::Changes;
 use crate::hole::Place;
@@ -76,13 +76,14 @@ fn set_pointer(block: &mut [u8], slot: usize, bp: &Blkptr) {
 pub(crate) async fn read_indirect(
     zio: &Zio,
     name: TreeName,
+    keep: Keep,
     shape: Shape,
     level: u8,
     index: u64,
     bp: &Blkptr,
 ) -> Result<Arc<IoBuf>, DmuError> {
     let data = zio
-        .read(bp, &name.bookmark(level, index))
+        .read_as(bp, &name.bookmark(level, index), keep)
         .await
         .map_err(|source| name.io_error(shape.covered(level, index).start, source))?;
     if data.len() != shape.fan_out() * BLKPTR_BYTES {
@@ -109,7 +110,7 @@ pub(crate) fn collect<'a>(
         if level == 0 {
             return Ok(());
         }
-        let block = read_indirect(zio, name, shape, level, index, &bp).await?;
+        let block = read_indirect(zio, name, Keep::InMemory, shape, level, index, &bp).await?;
         let first = index << shape.fan_shift();
         for slot in 0..shape.fan_out() {
             let below = pointer_at(&block, slot).ok_or_else(|| name.damaged("short indirect block"))?;
@@ -134,7 +135,7 @@ impl BlockPolicy {
             checksum: class.checksum,
             compression: class.compression,
             copies: class.copies,
-            keep: (class.keep || level > 0).into(),
+            keep: if level > 0 { self.metadata.keep_indirect() } else { class.keep },
             special_small_bytes: class.special_small_bytes,
             object_type: self.object_type,
             level: Level::new(level),
@@ -280,7 +281,16 @@ impl TreeSync<'_> {
                     Ok(self.place(level).freed(&bp, self.txg, self.births()))
                 }
                 Old::Block(bp) => {
-                    let block = read_indirect(self.zio, self.name, self.shape, level, index, &bp).await?;
+                    let block = read_indirect(
+                        self.zio,
+                        self.name,
+                        self.policy.metadata.keep_indirect(),
+                        self.shape,
+                        level,
+                        index,
+                        &bp,
+                    )
+                    .await?;
                     self.update_indirect(level, index, &covered, Some((*block).clone()), bp).await
                 }
                 Old::Pointers(pointers) => {
@@ -330,9 +340,7 @@ impl TreeSync<'_> {
         let class = self.policy.data;
         if let Some(bp) = self.changes.early.taken(index) {
             assert!(bp.birth() <= self.txg, "a block of txg {} in a tree of txg {}", bp.birth(), self.txg);
-            if class.keep {
-                self.zio.keep(&bp, data);
-            }
+            self.zio.keep(&bp, class.keep, data);
             return Ok(bp);
         }
         if class.compression.kind != CompressionKind::Off && codec::is_all_zero(data) {
@@ -437,7 +445,17 @@ impl TreeSync<'_> {
                 return Ok(());
             }
             if level > 0 {
-                match read_indirect(self.zio, self.name, self.shape, level, index, &bp).await {
+                match read_indirect(
+                    self.zio,
+                    self.name,
+                    self.policy.metadata.keep_indirect(),
+                    self.shape,
+                    level,
+                    index,
+                    &bp,
+                )
+                .await
+                {
                     Ok(block) => self.kill_below(level, index, &block).await?,
                     Err(error) if error.is_damage() => {
                         let blocks = bp.fill();

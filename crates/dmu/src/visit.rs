@@ -20,7 +20,7 @@ use ondisk::Blkptr;
 use ondisk::dnode::{DnodeImage, dnodes_of_block};
 use ondisk::objset::{GROUPUSED_OBJECT, ObjsetPhys, PROJECTUSED_OBJECT, USERUSED_OBJECT};
 use units::{BlockId, Level, ObjectId, ObjsetId, Txg};
-use zio::{Bookmark, Zio};
+use zio::{Bookmark, Keep, Zio};
 
 use crate::dnode::shape_of;
 use crate::objset::SLOTS_PER_BLOCK;
@@ -181,7 +181,7 @@ impl Walk<'_> {
     }
 
     async fn contents(&mut self, bookmark: Bookmark, bp: &Blkptr) -> Option<Arc<IoBuf>> {
-        match self.zio.read(bp, &bookmark).await {
+        match self.zio.read_as(bp, &bookmark, Keep::InMemory).await {
             Ok(data) => Some(data),
             Err(source) => {
                 let error = self.name(bookmark.object).io_error(bookmark.block.get(), source);

@@ -4,6 +4,7 @@ use ondisk::Blkptr;
 use ondisk::dnode::{DnodeImage, dnodes_of_block};
 use units::{BlockId, ObjectId};
 use zio::Bookmark;
+use zio::Keep;
 
 use crate::account::ACCOUNTS;
 use crate::dnode::SPILL_BLOCK;
@@ -67,7 +68,7 @@ impl Objset {
         }
         let first = shape.covered(level, name.block.get()).start;
         let name = TreeName { objset: self.id(), object: name.object };
-        let tree = StoredTree { zio: self.zio(), name, shape, roots: &image.blkptrs };
+        let tree = StoredTree { zio: self.zio(), name, keep: Keep::InMemory, shape, roots: &image.blkptrs };
         Ok(tree.pointer(level, first).await? == *bp)
     }
 

@@ -5,20 +5,21 @@
 //!            ─ "l2cache" ─► packed list ─ "l2cache": [ {type, guid, path, …}, … ]
 //! ```
 //! They are in no vdev, and their labels name no pool, so that several pools may share a spare. A spare
-//! that is at work is a leaf of a vdev besides, with the same guid ([`crate::spares`]). A pool that OpenZFS made keeps its spares and
-//! caches, though no cache is used (test: `a_pool_with_a_spare_at_work_is_worked_on`), until they are removed
-//! (test: `a_spare_is_removed_unless_it_is_at_work`).
+//! that is at work is a leaf of a vdev besides, with the same guid ([`crate::spares`]); how a cache device is used is told in
+//! [`crate::caches`]. A pool that OpenZFS made keeps its own (test: `a_pool_with_a_spare_at_work_is_worked_on`), until they are
+//! removed (test: `a_spare_is_removed_unless_it_is_at_work`).
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use dmu::Tx;
+use dmu::{DnodeSpec, Tx};
 use events::names::VDEV_GUID;
-use ondisk::config::{GUID, L2CACHE, PATH, SPARES, TYPE, WHOLE_DISK, vdev_type};
-use ondisk::{NvList, mos};
+use ondisk::config::{GUID, L2CACHE, OFFLINE, PATH, SPARES, TYPE, WHOLE_DISK, vdev_type};
+use ondisk::{NvList, ObjectType, mos};
 use units::{Guid, ObjectId};
 use vdev::{Candidate, VdevError};
 
+use crate::caches::Cache;
 use crate::{Pool, PoolError, RemovalRefusal, config};
 
 /// A device that is listed beside the vdevs.
@@ -37,10 +38,10 @@ pub struct Auxiliary {
 }
 
 /// Both lists of a pool.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Auxiliaries {
     pub(crate) spares: Vec<Auxiliary>,
-    caches: Vec<Auxiliary>,
+    pub(crate) caches: Vec<Cache>,
 }
 
 impl Pool {
@@ -53,19 +54,20 @@ impl Pool {
     /// The cache devices, in their order.
     #[must_use]
     pub fn caches(&self) -> Vec<Auxiliary> {
-        self.auxiliaries.lock().caches.clone()
+        self.auxiliaries.lock().caches.iter().map(Cache::auxiliary).collect()
     }
 
     /// Reads both lists. A pool is sound without them, so that one that cannot be read is told of in the log.
     pub(crate) async fn load_auxiliaries(&self, candidate: &Candidate) {
-        let load = async |object: &str, list: &str| {
+        let load = async |object: &str, list: &str| -> Vec<NvList> {
             let listed = self.auxiliary_list(object, list).await;
-            let listed = listed.inspect_err(|error| tracing::warn!(list, %error, "not read"));
-            let find = |from: &NvList| Some(found(parse(from)?, candidate));
-            listed.unwrap_or_default().iter().filter_map(find).collect()
+            listed.inspect_err(|error| tracing::warn!(list, %error, "not read")).unwrap_or_default()
         };
-        let spares = load(mos::directory::SPARES, SPARES).await;
+        let find = |from: &NvList| Some(found(parse(from)?, candidate));
+        let spares = load(mos::directory::SPARES, SPARES).await.iter().filter_map(find).collect();
         let caches = load(mos::directory::L2CACHE, L2CACHE).await;
+        let listed = |from: &NvList| Some(self.listed_cache(find(from)?, from.get_u64(OFFLINE) == Some(1)));
+        let caches = caches.iter().filter_map(listed).collect();
         *self.auxiliaries.lock() = Auxiliaries { spares, caches };
     }
 
@@ -78,6 +80,52 @@ impl Pool {
 }
 
 impl Pool {
+    /// Adds entries to a list, which is made if there is none yet.
+    pub(crate) async fn list_more(
+        &self,
+        tx: &Tx,
+        object: &str,
+        list: &str,
+        entries: Vec<NvList>,
+    ) -> Result<(), PoolError> {
+        let mut listed = self.auxiliary_list(object, list).await?;
+        listed.extend(entries);
+        let known = self.dsl.directory().lookup_u64(object.as_bytes()).await?;
+        if known.is_none_or(|object| object == 0) {
+            let spec = DnodeSpec::new(ObjectType::PACKED_NVLIST, config::CONFIG_BLOCK_BYTES)
+                .with_bonus(ObjectType::PACKED_NVLIST_SIZE, 8);
+            let dnode = self.dsl.mos().allocate(tx, &spec).await?;
+            self.dsl.directory().update_u64(tx, object.as_bytes(), dnode.object().get()).await?;
+        }
+        self.store_list(tx, object, list, listed).await
+    }
+
+    async fn store_list(
+        &self,
+        tx: &Tx,
+        object: &str,
+        list: &str,
+        entries: Vec<NvList>,
+    ) -> Result<(), PoolError> {
+        let mut packed = NvList::new();
+        packed.add_nvlist_array(list, entries);
+        let dnode = self.dsl.mos().hold(self.dsl.directory_object(object).await?).await?;
+        config::store_packed(&dnode, tx, &packed).await
+    }
+
+    /// Changes what the list says of a cache device.
+    pub(crate) async fn change_listed_cache(
+        &self,
+        tx: &Tx,
+        guid: Guid,
+        change: impl Fn(&mut NvList),
+    ) -> Result<(), PoolError> {
+        let object = mos::directory::L2CACHE;
+        let mut listed = self.auxiliary_list(object, L2CACHE).await?;
+        listed.iter_mut().filter(|entry| entry.get_u64(GUID) == Some(guid.get())).for_each(change);
+        self.store_list(tx, object, L2CACHE, listed).await
+    }
+
     /// Strikes a spare or cache device off its list. Its label stays, which names no pool.
     ///
     /// # Errors
@@ -89,6 +137,7 @@ impl Pool {
             return Err(RemovalRefusal::InUse.into());
         }
         self.in_sync(move |pool, tx| async move { pool.strike_auxiliary(&tx, guid).await }).await?;
+        self.drop_cache(guid).await;
         self.tell_done_with("vdev_remove_aux", None, |payload| _ = payload.add_u64(VDEV_GUID, guid.get()));
         Ok(())
     }
@@ -101,11 +150,8 @@ impl Pool {
             if !listed.iter().any(is_meant) {
                 continue;
             }
-            let mut kept = NvList::new();
-            kept.add_nvlist_array(list, listed.into_iter().filter(|entry| !is_meant(entry)).collect());
-            let object = self.dsl.directory_object(object).await?;
-            let dnode = self.dsl.mos().hold(object).await?;
-            config::store_packed(&dnode, tx, &kept).await?;
+            let kept = listed.into_iter().filter(|entry| !is_meant(entry)).collect();
+            self.store_list(tx, object, list, kept).await?;
             is_any = true;
         }
         if !is_any {
@@ -113,7 +159,7 @@ impl Pool {
         }
         let mut auxiliaries = self.auxiliaries.lock();
         auxiliaries.spares.retain(|spare| spare.guid != guid);
-        auxiliaries.caches.retain(|cache| cache.guid != guid);
+        auxiliaries.caches.retain(|cache| cache.leaf.guid() != guid);
         Ok(())
     }
 }

@@ -79,6 +79,9 @@ impl Pool {
             true => tuning.log_deadman,
             false => tuning.deadman,
         });
+        for cache in self.give_up_overdue_caches() {
+            self.given_up.lock().add(cache, now, tuning.retry_after);
+        }
         for leaf in lost {
             self.given_up.lock().add(leaf.guid(), now, tuning.retry_after);
             if self.vdevs.top(leaf.vdev()).is_ok_and(|top| !top.state().0.is_usable()) {
@@ -108,7 +111,8 @@ impl Pool {
 
     async fn try_given_up(self: &Arc<Self>, guid: Guid) {
         let is_out = |leaf: &Leaf| leaf.has_failed() && leaf.state().1 != VdevAux::External;
-        if !self.vdevs.leaf(guid).is_ok_and(|leaf| is_out(&leaf)) {
+        let leaf = self.vdevs.leaf(guid).ok().or_else(|| self.cache_leaf(guid));
+        if !leaf.is_some_and(|leaf| is_out(&leaf)) {
             // It is back, or the administrator took it out.
             self.given_up.lock().leaves.remove(&guid);
             return;

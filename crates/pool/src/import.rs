@@ -117,6 +117,7 @@ impl Pool {
             }
             pool.replay_logs_of_clones().await?;
         }
+        pool.open_caches().await;
         pool.resume_scrub().await?;
         pool.resume_sweeps().await?;
         pool.resume_evacuation();

@@ -11,6 +11,7 @@
 mod add;
 mod attach;
 mod auxiliary;
+mod caches;
 mod checkpoint;
 mod config;
 mod create;

@@ -535,6 +535,7 @@ impl Pool {
         self.suspension().give_up();
         let _nobody_reopens_them = self.reopening.lock().await;
         self.log_store.wait_for_reads().await;
+        self.close_caches().await;
         self.vdevs.close();
     }
 

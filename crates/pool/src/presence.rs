@@ -22,7 +22,7 @@
 use std::sync::Arc;
 
 use units::{Guid, VdevId};
-use vdev::{Leaf, VdevAux, VdevError, VdevState};
+use vdev::{Leaf, NO_VDEV, VdevAux, VdevError, VdevState};
 
 use crate::{DeviceRefusal, Pool, PoolError};
 
@@ -48,6 +48,9 @@ impl Pool {
     ) -> Result<(), PoolError> {
         self.check_writable()?;
         let _alone = self.adding.lock().await;
+        if let Some(cache) = self.cache_leaf(leaf) {
+            return self.take_cache_offline(&cache, absence, for_now).await;
+        }
         let leaf = self.standing(leaf)?.leaf;
         self.leave_log(&leaf).await?;
         self.vdevs.offline(leaf.guid()).map_err(|error| match error {
@@ -93,8 +96,15 @@ impl Pool {
     pub async fn bring_online(self: &Arc<Self>, leaf: Guid) -> Result<VdevState, PoolError> {
         self.check_writable()?;
         let _alone = self.adding.lock().await;
-        let leaf = self.standing(leaf)?.leaf;
-        if !leaf.is_usable() {
+        let leaf = match self.cache_leaf(leaf) {
+            Some(cache) => {
+                self.bring_cache_online(&cache).await?;
+                cache
+            }
+            None => self.standing(leaf)?.leaf,
+        };
+        let is_cache = leaf.vdev() == NO_VDEV;
+        if !leaf.is_usable() && !is_cache {
             self.open_again(&leaf).await?;
         }
         self.tell_done("vdev_online", Some(&leaf));

@@ -24,13 +24,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use dmu::{DnodeSpec, Tx};
+use dmu::Tx;
 use ondisk::config::{ASHIFT, GUID, IS_SPARE, PATH, SPARES, TYPE};
-use ondisk::{NvList, ObjectType, mos};
+use ondisk::{NvList, mos};
 use units::Guid;
 use vdev::{Leaf, LeafKind, NewLeaf, NewSpare, NodeKind, VdevAux, VdevState, make_spare};
 
-use crate::{Auxiliary, DeviceRefusal, Pool, PoolError, config};
+use crate::{Auxiliary, DeviceRefusal, Pool, PoolError};
 
 impl Pool {
     /// Adds hot spares to the pool's list.
@@ -44,29 +44,13 @@ impl Pool {
         for path in paths {
             spares.push(make_spare(&self.env, path, self.version()).await?);
         }
-        self.in_sync(move |pool, tx| async move { pool.list_spares(&tx, &spares).await }).await
-    }
-
-    async fn list_spares(&self, tx: &Tx, new: &[NewSpare]) -> Result<(), PoolError> {
-        let mut listed = self.auxiliary_list(mos::directory::SPARES, SPARES).await?;
-        listed.extend(new.iter().map(entry));
-        let known = self.dsl.directory().lookup_u64(mos::directory::SPARES.as_bytes()).await?;
-        let dnode = match known.filter(|&object| object != 0) {
-            Some(object) => self.dsl.mos().hold(units::ObjectId::new(object)).await?,
-            None => {
-                let spec = DnodeSpec::new(ObjectType::PACKED_NVLIST, config::CONFIG_BLOCK_BYTES)
-                    .with_bonus(ObjectType::PACKED_NVLIST_SIZE, 8);
-                let dnode = self.dsl.mos().allocate(tx, &spec).await?;
-                let name = mos::directory::SPARES.as_bytes();
-                self.dsl.directory().update_u64(tx, name, dnode.object().get()).await?;
-                dnode
-            }
-        };
-        let mut list = NvList::new();
-        list.add_nvlist_array(SPARES, listed);
-        config::store_packed(&dnode, tx, &list).await?;
-        self.auxiliaries.lock().spares.extend(new.iter().map(waiting));
-        Ok(())
+        self.in_sync(move |pool, tx| async move {
+            let entries = spares.iter().map(entry).collect();
+            pool.list_more(&tx, mos::directory::SPARES, SPARES, entries).await?;
+            pool.auxiliaries.lock().spares.extend(spares.iter().map(waiting));
+            Ok(())
+        })
+        .await
     }
 
     /// Puts a hot spare in the place of a leaf until one of the two is detached, and begins to bring it up to date.

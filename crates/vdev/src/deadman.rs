@@ -54,7 +54,7 @@ impl Unanswered {
     }
 
     /// For how long the oldest has been waiting.
-    fn longest(&self, now: Duration) -> Duration {
+    pub(crate) fn longest(&self, now: Duration) -> Duration {
         let requests = self.0.lock();
         let since = requests.iter().map(|(_, request)| request.since).min();
         since.map_or(Duration::ZERO, |since| now.saturating_sub(since))

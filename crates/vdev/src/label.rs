@@ -31,8 +31,8 @@ mod tests;
 
 pub use choose::{best_config, best_uberblock};
 pub use clear::clear_labels;
+pub(crate) use init::{Waiting, init_auxiliary, shared_spare};
 pub use init::{init_label, init_labels, retire_label};
-pub(crate) use init::{init_spare, shared_spare};
 pub use part::{seal_part, verify_part};
 pub use read::{FoundUberblock, LeafLabels};
 pub use sync::LabelSync;

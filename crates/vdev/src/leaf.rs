@@ -121,7 +121,7 @@ pub struct Leaf {
     /// The guid that it had before it took that of a group; 0 for none.
     former_guid: AtomicU64,
     kind: LeafKind,
-    env: Arc<dyn Env>,
+    pub(crate) env: Arc<dyn Env>,
     config: Mutex<LeafConfig>,
     device: Mutex<Option<Arc<dyn Device>>>,
     health: Mutex<Health>,

@@ -18,6 +18,7 @@
 
 mod address;
 mod bias;
+mod cache;
 mod config;
 mod deadman;
 mod discard;
@@ -53,6 +54,7 @@ mod tests;
 
 pub use address::Address;
 pub use bias::Bias;
+pub use cache::{CacheConfig, NO_VDEV, listed_cache, make_cache};
 pub use config::{PoolConfig, PoolState};
 pub use draid::Shape;
 pub use dtl::Dtl;

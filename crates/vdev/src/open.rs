@@ -65,7 +65,7 @@ impl VdevTree {
                     &env,
                     leaf,
                     spec,
-                    Expected { pool: root.guid, asize: top.asize_of_leaf() },
+                    Expected { pool: Some(root.guid), asize: top.asize_of_leaf() },
                     earlier,
                 ));
             }
@@ -134,8 +134,8 @@ impl VdevTree {
 /// What a device must be to be a leaf of the tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
-    /// The pool's guid.
-    pub(crate) pool: Guid,
+    /// The pool's guid; `None` of a device whose labels name no pool.
+    pub(crate) pool: Option<Guid>,
     /// Bytes that the vdev allocates from, as far as they are on this leaf.
     pub(crate) asize: u64,
 }
@@ -193,7 +193,7 @@ async fn open_if_allowed(
 /// Takes a device over that is open as the same leaf, if it is large enough.
 fn taken_over(leaf: &Leaf, expected: Expected, earlier: &VdevTree) -> Option<LeafLabels> {
     let before = earlier.leaf(leaf.guid()).ok().filter(|before| before.is_usable())?;
-    let is_large = leaf_asize(before.psize()) >= expected.asize && earlier.root().guid == expected.pool;
+    let is_large = leaf_asize(before.psize()) >= expected.asize && Some(earlier.root().guid) == expected.pool;
     let labels = earlier.with_labels(|labels| labels.get(&leaf.guid()).cloned()).filter(|_| is_large)?;
     leaf.take_over(&before).then_some(labels)
 }
@@ -224,7 +224,7 @@ pub(crate) async fn open_leaf(
     };
     let problem = if labels.guid().is_none() {
         Some(VdevAux::CorruptData)
-    } else if !leaf.is_named_by(&labels) || !labels.is_of_pool(expected.pool) {
+    } else if !leaf.is_named_by(&labels) || expected.pool.is_some_and(|pool| !labels.is_of_pool(pool)) {
         Some(VdevAux::BadLabel)
     } else if leaf_asize(leaf_psize(device.info().size_bytes)) < expected.asize {
         Some(VdevAux::TooSmall)

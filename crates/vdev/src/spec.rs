@@ -6,7 +6,7 @@ use std::sync::Arc;
 use env::{DeviceInfo, Env, OpenMode};
 use units::{Ashift, Guid, Spread, VdevId};
 
-use crate::label::{init_spare, shared_spare};
+use crate::label::{Waiting, init_auxiliary, shared_spare};
 use crate::leaf::{LeafConfig, LeafId};
 use crate::node::GroupConfig;
 use crate::size::{DEVICE_MIN_BYTES, leaf_ashift, leaf_asize, metaslab_shift};
@@ -114,7 +114,7 @@ pub async fn make_spare(env: &Arc<dyn Env>, path: &Path, version: u64) -> Result
     let guid = match shared_spare(&leaf).await {
         Some(guid) => guid,
         None => {
-            init_spare(&leaf, version).await?;
+            init_auxiliary(&leaf, version, Waiting::Spare).await?;
             leaf.guid()
         }
     };
@@ -151,7 +151,7 @@ impl VdevTree {
 }
 
 /// A new leaf with its device open for writing.
-async fn open_new(
+pub(crate) async fn open_new(
     env: &Arc<dyn Env>,
     vdev: VdevId,
     path: &Path,

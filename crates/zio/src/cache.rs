@@ -14,6 +14,7 @@
 //!                             │  a use unpacks them again, into main
 //!                             ▼
 //!                           ghosts: no bytes, only which blocks they were
+//!                             └─ the bytes: to a cache device, if there is one (`l2arc`)
 //! ```
 //! A block that was read compressed, to half its size or less, keeps the stored bytes beside the
 //! unpacked ones, and when it turns cold only those: a cache of text holds several times its size.
@@ -39,11 +40,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use env::{IO_ALIGN_BYTES, IoBuf};
+use l2arc::SecondCache;
 use ondisk::Blkptr;
 use parking_lot::Mutex;
 
-use shard::Shard;
 pub(crate) use shard::{Found, Key};
+use shard::{New, Shard};
+
+use crate::Keep;
 
 mod shard;
 #[cfg(test)]
@@ -110,6 +114,9 @@ pub(crate) struct Cache {
     beside_bytes: AtomicU64,
     /// Those that dirty data has taken.
     taken_bytes: AtomicU64,
+    /// Those that it takes to know what is on cache devices.
+    second_bytes: AtomicU64,
+    second: Arc<SecondCache>,
     /// The shard to shrink next.
     turn: AtomicUsize,
     counters: Counters,
@@ -128,6 +135,8 @@ impl Cache {
             limit_bytes: AtomicU64::new(limit_bytes),
             beside_bytes: AtomicU64::new(DIRTY_BESIDE_CACHE_BYTES),
             taken_bytes: AtomicU64::new(0),
+            second_bytes: AtomicU64::new(0),
+            second: Arc::default(),
             turn: AtomicUsize::new(0),
             counters: Counters::default(),
         }
@@ -139,7 +148,8 @@ impl Cache {
 
     fn room(&self) -> usize {
         let limit = self.limit_bytes();
-        let left = limit.saturating_sub(self.taken_bytes.load(Relaxed)).max(limit / LEFT_FRACTION);
+        let taken = self.taken_bytes.load(Relaxed) + self.second_bytes.load(Relaxed);
+        let left = limit.saturating_sub(taken).max(limit / LEFT_FRACTION);
         usize::try_from(left).unwrap_or(usize::MAX) / SHARDS
     }
 
@@ -156,8 +166,27 @@ impl Cache {
         let first = self.turn.fetch_add(shards, Relaxed);
         let room = self.room();
         for turn in first..first + shards {
-            self.shards[turn % SHARDS].lock().shrink_to(room);
+            self.shrink(&self.shards[turn % SHARDS], room);
         }
+    }
+
+    fn shrink(&self, shard: &Mutex<Shard>, room: usize) {
+        let left = {
+            let mut shard = shard.lock();
+            shard.shrink_to(room);
+            shard.take_left()
+        };
+        self.second.offer(left);
+    }
+
+    /// The cache devices behind it.
+    pub(crate) fn second(&self) -> &Arc<SecondCache> {
+        &self.second
+    }
+
+    /// Takes from the room what memory it takes to know what is on cache devices, from the next block on.
+    pub(crate) fn count_second(&self) {
+        self.second_bytes.store(self.second.memory_bytes(), Relaxed);
     }
 
     fn shard(&self, key: &Key) -> &Mutex<Shard> {
@@ -180,11 +209,21 @@ impl Cache {
 
     /// Keeps a block, and the bytes it is stored as if those are much fewer; one larger than a
     /// shard is not kept.
-    pub(crate) fn insert(&self, bp: &Blkptr, data: &Arc<IoBuf>, packed: Option<&Arc<IoBuf>>) {
+    pub(crate) fn insert(&self, bp: &Blkptr, keep: Keep, data: &Arc<IoBuf>, packed: Option<&Arc<IoBuf>>) {
+        if keep == Keep::No {
+            return;
+        }
         let key = Key::of(bp);
         // Buffers are whole pages: the packed form of a short block saves none.
         let packed = packed.filter(|packed| packed.len().next_multiple_of(IO_ALIGN_BYTES) <= data.len() / 2);
-        self.shard(&key).lock().insert(key, data, packed, self.room());
+        let may_leave = keep == Keep::Yes && self.second.has_devices() && SecondCache::may_have(bp);
+        let new = New { data, packed, origin: may_leave.then(|| Box::new(*bp)) };
+        let left = {
+            let mut shard = self.shard(&key).lock();
+            shard.insert(key, new, self.room());
+            shard.take_left()
+        };
+        self.second.offer(left);
     }
 
     /// Forgets a block.
@@ -203,7 +242,7 @@ impl Cache {
         self.limit_bytes.store(limit_bytes, Relaxed);
         let room = self.room();
         for shard in &self.shards {
-            shard.lock().shrink_to(room);
+            self.shrink(shard, room);
         }
     }
 

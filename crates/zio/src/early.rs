@@ -18,7 +18,7 @@ use vdev::Address;
 
 use crate::pack::Ready;
 use crate::write::{Placing, parts_of};
-use crate::{Bookmark, WritePolicy, Zio, ZioError};
+use crate::{Bookmark, Keep, WritePolicy, Zio, ZioError};
 
 /// A block as it will be stored.
 pub enum PackedEarly {
@@ -125,7 +125,7 @@ impl Zio {
     }
 
     /// Keeps in the cache what a placed block holds, now that it is somebody's.
-    pub fn keep(&self, bp: &Blkptr, data: &Arc<IoBuf>) {
-        self.cache.insert(bp, data, None);
+    pub fn keep(&self, bp: &Blkptr, keep: Keep, data: &Arc<IoBuf>) {
+        self.cache.insert(bp, keep, data, None);
     }
 }

@@ -5,7 +5,8 @@
 //!                                               ▲                     │ a vdev failed
 //!                                               └──── elsewhere ◄─────┘
 //!   read    blkptr ─► cache? ─► copy 1, 2, 3 until the checksum holds ─► decompress ─► cache
-//!                                  └─► bad ones are noted, to be repaired with the next txg
+//!                         │        └─► bad ones are noted, to be repaired with the next txg
+//!                         └─► a cache device, if it has the block (`l2arc`)
 //! ```
 //! Nothing here knows what a block means. The layers above hand in bytes and a
 //! [`WritePolicy`] and keep the blkptr; they free the old one when its txg syncs.
@@ -35,6 +36,7 @@ mod pointer_forms;
 mod policy;
 mod read;
 mod scrub;
+mod second;
 mod space;
 mod stats;
 mod suspension;

@@ -8,17 +8,13 @@ use crate::PointerForms;
 /// Whether a block that is read or written stays in the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
-    /// It does.
+    /// It does, and may go to a cache device when it has to leave memory.
     #[default]
     Yes,
+    /// It does, and is forgotten when it has to leave memory.
+    InMemory,
     /// It does not, but is taken from there if it is there already.
     No,
-}
-
-impl From<bool> for Keep {
-    fn from(keep: bool) -> Self {
-        if keep { Self::Yes } else { Self::No }
-    }
 }
 
 /// How a block is to be written, and what its blkptr says of it.

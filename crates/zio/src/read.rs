@@ -92,7 +92,7 @@ impl Zio {
     /// Reads a block into the cache, where somebody will want it soon and then waits for it. To be
     /// called from a task of its own. Does nothing when the block is there, or much is being read
     /// ahead already.
-    pub async fn read_ahead(&self, bp: &Blkptr, bookmark: &Bookmark) {
+    pub async fn read_ahead(&self, bp: &Blkptr, bookmark: &Bookmark, keep: Keep) {
         let is_plain = bp.check().is_ok() && !bp.is_hole() && !bp.is_embedded() && !bp.is_encrypted();
         if !is_plain || self.cache.has(bp) || self.unstable.has(bp) {
             return;
@@ -103,7 +103,7 @@ impl Zio {
             && let Some(_flight) = self.flights.begin(bp)
         {
             // Whoever reads the block will hear of what is wrong.
-            let _ = impatient(self.fetch(bp, bookmark, Keep::Yes)).await;
+            let _ = impatient(self.fetch(bp, bookmark, keep)).await;
         }
         self.ahead_bytes.fetch_sub(bytes, Relaxed);
     }
@@ -115,16 +115,20 @@ impl Zio {
             Some(Found::Unpacked(data)) => Ok(Some(data)),
             Some(Found::Packed(packed)) => {
                 let data = Arc::new(self.unpacked(&packed, bp, bookmark)?);
-                self.cache.insert(bp, &data, Some(&packed));
+                // Whether it may go to a cache device is known already.
+                self.cache.insert(bp, Keep::InMemory, &data, Some(&packed));
                 Ok(Some(data))
             }
         }
     }
 
-    /// The block from disk.
+    /// The block from a cache device, or from disk.
     async fn fetch(&self, bp: &Blkptr, bookmark: &Bookmark, keep: Keep) -> Result<Arc<IoBuf>, ZioError> {
-        let packed = Arc::new(self.read_packed(bp, bookmark).await?);
-        self.taken_in(packed, bp, bookmark, keep)
+        let packed = match self.read_second(bp, bookmark).await {
+            Some(packed) => packed,
+            None => self.read_packed(bp, bookmark).await?,
+        };
+        self.taken_in(Arc::new(packed), bp, bookmark, keep)
     }
 
     /// A block of the txg being synced.
@@ -153,9 +157,7 @@ impl Zio {
         let is_ours = bp.byte_order() == ByteOrder::Little;
         let is_whole = is_ours && !is_packed && packed.len() as u64 == bp.lsize().get();
         let data = if is_whole { packed.clone() } else { Arc::new(self.unpacked(&packed, bp, bookmark)?) };
-        if keep == Keep::Yes {
-            self.cache.insert(bp, &data, is_packed.then_some(&packed));
-        }
+        self.cache.insert(bp, keep, &data, is_packed.then_some(&packed));
         Ok(data)
     }
 

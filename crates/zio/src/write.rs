@@ -16,7 +16,7 @@ use crate::home::home;
 use crate::pack::{PackJob, Packed, Ready};
 use crate::stats::one_more;
 use crate::suspension::is_of_devices;
-use crate::{Bookmark, Keep, WritePolicy, Zio, ZioError};
+use crate::{Bookmark, WritePolicy, Zio, ZioError};
 
 /// Sets of vdevs tried before a write is given up.
 const ATTEMPTS: usize = 4;
@@ -97,9 +97,7 @@ impl Zio {
             (true, true) => self.unstable.keep_source(&bp, &packed.bytes, job),
             (true, false) => {}
         }
-        if policy.keep == Keep::Yes {
-            self.cache.insert(&bp, &data, is_packed.then_some(&packed.bytes));
-        }
+        self.cache.insert(&bp, policy.keep, &data, is_packed.then_some(&packed.bytes));
         Ok(bp)
     }
 

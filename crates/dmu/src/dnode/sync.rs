@@ -182,7 +182,7 @@ impl TreeSync<'_> {
             checksum: class.checksum,
             compression: class.compression,
             copies: class.copies,
-            keep: class.keep.into(),
+            keep: class.keep,
             special_small_bytes: class.special_small_bytes,
             object_type: ObjectType::SA,
             level: Level::new(0),

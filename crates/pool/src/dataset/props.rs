@@ -4,6 +4,7 @@ use dmu::{BlockClass, ObjsetProps};
 use dsl::{PropValue, Property};
 use journal::{LogBias, SyncPolicy};
 use ondisk::{ChecksumKind, Compression, CompressionKind};
+use zio::Keep;
 use zpl::{AtimePolicy, XattrPolicy};
 
 /// The largest block of the format.
@@ -29,7 +30,7 @@ pub struct Allowed {
 }
 
 /// Which of a dataset's blocks stay in the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CacheUse {
     /// Indirect blocks only.
     None,
@@ -55,6 +56,8 @@ pub struct DatasetProps {
     pub copies: u8,
     /// Which blocks stay in the cache.
     pub cache: CacheUse,
+    /// Which of those may go to cache devices.
+    pub second_cache: CacheUse,
     /// Whether file data is read ahead.
     pub prefetch: bool,
     /// File data that takes up to so many bytes goes to special vdevs; 0 for none.
@@ -93,11 +96,8 @@ impl DatasetProps {
             compression: number("compression").and_then(compression).unwrap_or(Compression::ON),
             checksum: number("checksum").and_then(checksum).unwrap_or(ChecksumKind::Fletcher4),
             copies: number("copies").filter(|n| (1..=3).contains(n)).unwrap_or(1) as u8,
-            cache: match number("primarycache") {
-                Some(0) => CacheUse::None,
-                Some(1) => CacheUse::Metadata,
-                _ => CacheUse::All,
-            },
+            cache: cache_use(number("primarycache")),
+            second_cache: cache_use(number("secondarycache")),
             prefetch: number("prefetch").is_none_or(|n| n == 2),
             special_small_bytes: number("special_small_blocks").unwrap_or(0),
             sync: match number("sync") {
@@ -141,15 +141,32 @@ impl DatasetProps {
                 compression: self.compression,
                 copies: self.copies,
                 special_small_bytes: self.special_small_bytes,
-                keep: self.cache == CacheUse::All,
+                keep: self.keep(CacheUse::All),
             },
             metadata: BlockClass {
                 copies: (self.copies + 1).min(3),
-                keep: self.cache != CacheUse::None,
+                keep: self.keep(CacheUse::Metadata),
                 ..metadata
             },
             prefetch: self.prefetch,
         }
+    }
+
+    /// Where blocks stay that are kept when at least so much is.
+    fn keep(&self, least: CacheUse) -> Keep {
+        match (self.cache >= least, self.second_cache >= least) {
+            (false, _) => Keep::No,
+            (true, false) => Keep::InMemory,
+            (true, true) => Keep::Yes,
+        }
+    }
+}
+
+fn cache_use(n: Option<u64>) -> CacheUse {
+    match n {
+        Some(0) => CacheUse::None,
+        Some(1) => CacheUse::Metadata,
+        _ => CacheUse::All,
     }
 }
 

@@ -179,6 +179,7 @@ impl Pool {
         }
         self.trust_with_logs(&forgiven);
         let back = self.try_again(is_meant).await;
+        self.clear_caches(is_meant).await;
         self.suspension().until_settled().await;
         if let Some(txg) = self.suspended() {
             return Err(PoolError::Suspended { txg });

@@ -19,6 +19,7 @@
 mod adds;
 mod administration;
 mod attached;
+mod caches;
 mod checkpoints;
 mod clients;
 mod comings;

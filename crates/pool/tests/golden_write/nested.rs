@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use env::{Env, OpenMode};
+use ondisk::l2arc::{HEADER_OFFSET, HeaderPhys};
+use ondisk::label::label_verifier;
 use pool::Pool;
-use units::Txg;
+use units::{LABEL_START_BYTES, Txg};
 use vdev::{LeafLabels, NodeKind, VdevState};
 use zpl::{Cred, NewNode, WriteFlags};
 
@@ -109,8 +111,15 @@ fn a_pool_with_a_spare_at_work_is_worked_on() {
     };
     assert_eq!(names(&before.0), ["s1.img", "s2.img"]);
     assert_eq!(names(&before.1), ["k.img"]);
-    let untouched =
-        ["s2.img", "k.img", "b.img"].map(|image| std::fs::read(world.images().join(image)).unwrap());
+    let untouched = ["s2.img", "b.img"].map(|image| std::fs::read(world.images().join(image)).unwrap());
+    // OpenZFS's header of the cache device is read as one, and the device is used.
+    let header = || {
+        let bytes = std::fs::read(world.images().join("k.img")).unwrap();
+        let sector = bytes[LABEL_START_BYTES as usize..][..512].to_vec();
+        assert!(vdev::label::verify_part(&sector, label_verifier(HEADER_OFFSET)));
+        HeaderPhys::decode(&sector).unwrap()
+    };
+    let openzfs = header();
     lived_in("g22-spare", &world, |pool| {
         assert_eq!(kinds(pool), [NodeKind::Leaf, NodeKind::Spare, NodeKind::Leaf]);
         let leaves = pool.vdevs().leaves();
@@ -126,9 +135,14 @@ fn a_pool_with_a_spare_at_work_is_worked_on() {
     for line in ["type: 'spare'", "is_spare: 1", "faulted: 1", "aux_state: 'external'"] {
         assert!(said.contains(line), "{line}: {said}");
     }
-    for (image, bytes) in ["s2.img", "k.img", "b.img"].iter().zip(untouched) {
+    for (image, bytes) in ["s2.img", "b.img"].iter().zip(untouched) {
         assert!(std::fs::read(world.images().join(image)).unwrap() == bytes, "{image} is not ours to write");
     }
+    let ours = header();
+    assert_eq!((ours.pool, ours.device, ours.start, ours.end), {
+        (openzfs.pool, openzfs.device, openzfs.start, openzfs.end)
+    });
+    assert_eq!((openzfs.log_entries.get(), ours.log_entries.get()), (0, 7), "small ones are remembered here");
     // The spare's columns are right: another device may go.
     std::fs::remove_file(world.images().join("a.img")).unwrap();
     world.read_only(|pool| assert!(world.contents(pool, "whirl/fs").len() > 20));

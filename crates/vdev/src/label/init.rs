@@ -9,7 +9,7 @@ use ondisk::label::{
     BOOT_ENV_OFFSET, CONFIG_BYTES, CONFIG_OFFSET, LABELS, UBERBLOCK_RING_BYTES, UBERBLOCK_RING_OFFSET,
     VdevPhys, empty_boot_env, label_verifier,
 };
-use units::{Guid, LeafOffset, Txg};
+use units::{Ashift, Guid, LeafOffset, Txg};
 
 use crate::config::key;
 use crate::label::read::part_offset;
@@ -48,26 +48,41 @@ pub async fn init_label(tree: &VdevTree, top: &Top, leaf: &Leaf, pool: &PoolConf
 pub async fn retire_label(pool_guid: Guid, leaf: &Arc<Leaf>, pool: &PoolConfig) -> Result<(), VdevError> {
     let pool = PoolConfig { txg: Txg::ZERO, ..pool.clone() };
     let label = match leaf.config().is_spare {
-        true => spare_label(pool.version, leaf),
+        true => auxiliary_label(pool.version, leaf, Waiting::Spare),
         false => pool.label_of_none(pool_guid, leaf),
     };
     init_leaf(leaf, &label).await
 }
 
-/// What the label of a hot spare says that waits.
-fn spare_label(version: u64, leaf: &Leaf) -> NvList {
+/// A device that is in no vdev.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Waiting {
+    /// A hot spare.
+    Spare,
+    /// A cache device, with sectors of this size.
+    Cache(Ashift),
+}
+
+/// What the label of a hot spare that waits says, or that of a cache device.
+fn auxiliary_label(version: u64, leaf: &Leaf, what: Waiting) -> NvList {
     let mut label = NvList::new();
-    label.add_u64(key::VERSION, version).add_u64(key::POOL_STATE, PoolState::Spare as u64);
+    label.add_u64(key::VERSION, version);
+    match what {
+        Waiting::Spare => label.add_u64(key::POOL_STATE, PoolState::Spare as u64),
+        Waiting::Cache(ashift) => label
+            .add_u64(key::POOL_STATE, PoolState::L2Cache as u64)
+            .add_u64(key::ASHIFT, u64::from(ashift.get())),
+    };
     label.add_u64(key::GUID, leaf.guid().get()).add_str(key::PATH, leaf.path().to_string_lossy());
     label
 }
 
-/// Writes the labels of a hot spare.
+/// Writes the labels of a hot spare or a cache device.
 ///
 /// # Errors
 /// Those of the device.
-pub(crate) async fn init_spare(leaf: &Leaf, version: u64) -> Result<(), VdevError> {
-    init_leaf(leaf, &spare_label(version, leaf)).await
+pub(crate) async fn init_auxiliary(leaf: &Leaf, version: u64, what: Waiting) -> Result<(), VdevError> {
+    init_leaf(leaf, &auxiliary_label(version, leaf, what)).await
 }
 
 /// The guid that the labels of a hot spare have; `None` for another device.

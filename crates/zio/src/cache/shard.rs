@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use env::IoBuf;
+use l2arc::{Form, Offered};
 use ondisk::Blkptr;
 
 /// New blocks may take this part of the room before the oldest of them has to prove itself.
@@ -70,6 +71,8 @@ struct Entry {
     /// Not there once the block is cold.
     data: Option<Arc<IoBuf>>,
     packed: Option<Arc<IoBuf>>,
+    /// Its pointer, if it may go to a cache device.
+    origin: Option<Box<Blkptr>>,
     place: Place,
     uses: u8,
     /// Which of its queue's tickets is valid: a block that left a queue leaves its ticket behind.
@@ -123,6 +126,15 @@ impl Ghosts {
     }
 }
 
+fn offered(entry: Entry) -> Option<Offered> {
+    let bp = *entry.origin?;
+    let form = match (entry.packed, entry.data) {
+        (Some(packed), _) => Form::Stored(packed),
+        (None, data) => Form::Plain(data?),
+    };
+    Some(Offered { bp, form })
+}
+
 #[derive(Default)]
 pub(super) struct Shard {
     entries: HashMap<Key, Entry>,
@@ -132,6 +144,17 @@ pub(super) struct Shard {
     ghosts: Ghosts,
     tickets: u64,
     packed_bytes: usize,
+    /// Blocks that may go to a cache device and had to leave.
+    left: Vec<Offered>,
+}
+
+/// A block to be kept.
+pub(super) struct New<'a> {
+    pub(super) data: &'a Arc<IoBuf>,
+    /// As it is stored, if that is much less.
+    pub(super) packed: Option<&'a Arc<IoBuf>>,
+    /// Its pointer, if it may go to a cache device.
+    pub(super) origin: Option<Box<Blkptr>>,
 }
 
 impl Shard {
@@ -166,8 +189,10 @@ impl Shard {
         }
     }
 
-    pub(super) fn insert(&mut self, key: Key, data: &Arc<IoBuf>, packed: Option<&Arc<IoBuf>>, room: usize) {
-        let (before, was_ghost) = (self.take(&key), self.ghosts.take(&key));
+    pub(super) fn insert(&mut self, key: Key, new: New<'_>, room: usize) {
+        let New { data, packed, origin } = new;
+        let (mut before, was_ghost) = (self.take(&key), self.ghosts.take(&key));
+        let origin = origin.or_else(|| before.as_mut()?.origin.take());
         let (place, uses) = match before {
             Some(Entry { place: Place::Small, uses, .. }) => (Place::Small, uses),
             Some(Entry { uses, .. }) => (Place::Main, uses),
@@ -178,7 +203,7 @@ impl Shard {
             return;
         }
         let packed = packed.filter(|packed| data.len() + packed.len() <= room).cloned();
-        let entry = Entry { data: Some(data.clone()), packed, place, uses, ticket: 0 };
+        let entry = Entry { data: Some(data.clone()), packed, origin, place, uses, ticket: 0 };
         self.put(key, entry);
         self.shrink_to(room);
     }
@@ -260,9 +285,17 @@ impl Shard {
             Place::Small | Place::Main if entry.packed.is_some() => {
                 self.put(key, Entry { data: None, place: Place::Cold, uses: 0, ..entry });
             }
-            _ => self.ghosts.add(&key, self.entries.len() + 64),
+            _ => {
+                self.ghosts.add(&key, self.entries.len() + 64);
+                self.left.extend(offered(entry));
+            }
         }
         true
+    }
+
+    /// Blocks that may go to a cache device and had to leave since this was asked last.
+    pub(super) fn take_left(&mut self) -> Vec<Offered> {
+        std::mem::take(&mut self.left)
     }
 
     /// Whether all sums are what the blocks come to.

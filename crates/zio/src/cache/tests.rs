@@ -31,13 +31,13 @@ fn bytes(len: usize) -> Arc<IoBuf> {
 fn the_cache_stays_within_its_bytes() {
     let cache = Cache::new(1 << 20);
     for place in 0..4000 {
-        cache.insert(&block(place, 1), &bytes(1000), None);
+        cache.insert(&block(place, 1), Keep::Yes, &bytes(1000), None);
         assert!(cache.stats().bytes <= 1 << 20);
     }
     assert!(cache.stats().bytes > 900 << 10, "most of the room is used");
     cache.set_limit(64 << 10);
     assert!(cache.stats().bytes <= 64 << 10);
-    cache.insert(&block(1, 2), &bytes(5000), None);
+    cache.insert(&block(1, 2), Keep::Yes, &bytes(5000), None);
     assert!(cache.get(&block(1, 2)).is_none(), "larger than a shard");
 }
 
@@ -45,7 +45,9 @@ fn the_cache_stays_within_its_bytes() {
 fn what_is_dirty_takes_from_the_room() {
     const LIMIT: u64 = 64 << 20;
     let cache = Cache::new(LIMIT);
-    let fill = |birth| (0..1000).for_each(|n| cache.insert(&block(n * 256, birth), &bytes(128 << 10), None));
+    let fill = |birth| {
+        (0..1000).for_each(|n| cache.insert(&block(n * 256, birth), Keep::Yes, &bytes(128 << 10), None))
+    };
     fill(1);
     assert!(cache.stats().bytes > LIMIT / 10 * 8, "full");
     cache.make_room_for(DIRTY_BESIDE_CACHE_BYTES);
@@ -70,7 +72,7 @@ fn what_is_dirty_takes_from_the_room() {
 fn a_place_used_again_is_another_block() {
     let cache = Cache::new(1 << 20);
     let old = block(7, 1);
-    cache.insert(&old, &bytes(512), None);
+    cache.insert(&old, Keep::Yes, &bytes(512), None);
     assert!(cache.get(&old).is_some());
     assert!(cache.get(&block(7, 2)).is_none(), "later birth");
     assert!(cache.get(&old.with_checksum([1, 2, 3, 4])).is_none(), "rewritten in the same txg");
@@ -85,12 +87,12 @@ fn a_scan_leaves_hot_blocks_in_place() {
     let cache = Cache::new(1 << 20);
     let hot: Vec<_> = (0..100).map(|place| block(place, 1)).collect();
     for bp in &hot {
-        cache.insert(bp, &bytes(4096), None);
+        cache.insert(bp, Keep::Yes, &bytes(4096), None);
         cache.get(bp);
         cache.get(bp);
     }
     for place in 1000..10_000 {
-        cache.insert(&block(place, 1), &bytes(4096), None);
+        cache.insert(&block(place, 1), Keep::Yes, &bytes(4096), None);
     }
     let kept = hot.iter().filter(|bp| cache.get(bp).is_some()).count();
     assert!(kept >= 90, "{kept} of 100 hot blocks left");
@@ -99,12 +101,13 @@ fn a_scan_leaves_hot_blocks_in_place() {
 #[test]
 fn a_block_used_again_after_its_eviction_stays() {
     let cache = Cache::new(1 << 20);
-    cache.insert(&block(0, 1), &bytes(4096), None);
-    let scan =
-        |from: u64| (from..from + 1000).for_each(|place| cache.insert(&block(place, 1), &bytes(4096), None));
+    cache.insert(&block(0, 1), Keep::Yes, &bytes(4096), None);
+    let scan = |from: u64| {
+        (from..from + 1000).for_each(|place| cache.insert(&block(place, 1), Keep::Yes, &bytes(4096), None))
+    };
     scan(1000);
     assert!(cache.get(&block(0, 1)).is_none(), "used once only");
-    cache.insert(&block(0, 1), &bytes(4096), None);
+    cache.insert(&block(0, 1), Keep::Yes, &bytes(4096), None);
     scan(3000);
     assert!(cache.get(&block(0, 1)).is_some(), "its ghost was remembered");
 }
@@ -114,7 +117,7 @@ fn a_cold_block_is_kept_as_it_is_stored() {
     let cache = Cache::new(1 << 20);
     let packed = |place: u64| Arc::new(IoBuf::copy_of(&place.to_le_bytes().repeat(64)));
     for place in 0..400 {
-        cache.insert(&block(place, 1), &bytes(8192), Some(&packed(place)));
+        cache.insert(&block(place, 1), Keep::Yes, &bytes(8192), Some(&packed(place)));
     }
     let (mut unpacked, mut cold) = (0, 0);
     for place in 0..400 {
@@ -132,7 +135,7 @@ fn a_cold_block_is_kept_as_it_is_stored() {
     assert_eq!((stats.hits, stats.packed_hits), (unpacked + cold, cold));
     assert!(stats.packed_bytes > 300 * 512 && stats.bytes <= 1 << 20);
     let large = bytes(8192);
-    cache.insert(&block(9000, 1), &bytes(4096), Some(&large));
+    cache.insert(&block(9000, 1), Keep::Yes, &bytes(4096), Some(&large));
     assert!(cache.stats().packed_bytes <= stats.packed_bytes, "too large to be worth its room");
 }
 
@@ -155,7 +158,7 @@ fn a_shard_equals_its_plain_twin() {
                 0..4 => {
                     let data = Arc::new(IoBuf::copy_of(&vec![draw(256) as u8; 512 << draw(5)]));
                     let packed = (draw(2) == 0).then(|| Arc::new(IoBuf::copy_of(&data[..data.len() / 4])));
-                    shard.insert(key, &data, packed.as_ref(), room);
+                    shard.insert(key, New { data: &data, packed: packed.as_ref(), origin: None }, room);
                     twin.insert(place, (data, packed));
                 }
                 4 => {
@@ -172,7 +175,7 @@ fn a_shard_equals_its_plain_twin() {
                     Some(Found::Packed(packed)) => {
                         let (data, stored) = &twin[&place];
                         assert_eq!(packed[..], stored.as_ref().expect("it has one")[..]);
-                        shard.insert(key, data, stored.as_ref(), room);
+                        shard.insert(key, New { data, packed: stored.as_ref(), origin: None }, room);
                     }
                 },
             }
