@@ -1,7 +1,7 @@
 //! `sawmill bench stream`: one large file written, made stable, and read again from the disk; then
 //! small reads at random, from the disk and from memory. In process, on a pool made for it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,8 @@ pub struct Plan {
     pub cache: u64,
     /// How long to read at random.
     pub time: Duration,
+    /// A cache device, if reads from one are to be measured.
+    pub second: Option<PathBuf>,
 }
 
 /// Bytes moved, and what that took.
@@ -58,6 +60,19 @@ pub struct Random {
     pub latency_p99_us: f64,
 }
 
+/// Small reads at random of a file that memory has no room for, and a cache device has.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Second {
+    /// From the disk, before there was a cache device.
+    pub disk: Random,
+    /// With it.
+    pub device: Random,
+    /// Part of what was not in memory and came from it, in percent.
+    pub hit_percent: f64,
+    /// Seconds until it had most of the file.
+    pub fill_seconds: f64,
+}
+
 /// What was measured.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Report {
@@ -73,6 +88,8 @@ pub struct Report {
     pub random_disk: Random,
     /// 8 KiB at random, from memory.
     pub random_cache: Random,
+    /// With a cache device.
+    pub second: Option<Second>,
     /// Most memory that the process had, in MiB.
     pub peak_mib: f64,
     /// Memory for the cache, in MiB.
@@ -108,6 +125,7 @@ pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
     let hot = (plan.cache / 4).min(span);
     warm(env, &zfs, file, hot)?;
     let random_cache = random(env, &zfs, file, hot, plan.time)?;
+    let second = plan.second.as_ref().map(|path| second(env, &pool, file, plan, path)).transpose()?;
     drop(zfs);
     env.block_on(pool.close(PoolState::Destroyed))?;
     Ok(Report {
@@ -117,6 +135,7 @@ pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
         read,
         random_disk,
         random_cache,
+        second,
         peak_mib: peak_bytes() as f64 / MIB,
         cache_mib: plan.cache as f64 / MIB,
     })
@@ -184,6 +203,38 @@ fn warm(env: &Arc<RealEnv>, zfs: &Zfs, file: ObjectId, span: u64) -> Result<(), 
     Ok(())
 }
 
+/// Four times what memory has room for, or what there is.
+const BEYOND_MEMORY: u64 = 4;
+/// A cache device has most of what it is to have.
+const FILLED_PERCENT: u64 = 80;
+/// It takes no longer than this to fill one.
+const FILL_MAX: Duration = Duration::from_secs(300);
+
+fn second(
+    env: &Arc<RealEnv>,
+    pool: &Arc<Pool>,
+    file: ObjectId,
+    plan: &Plan,
+    path: &Path,
+) -> Result<Second, PoolError> {
+    let zfs = Arc::clone(&env.block_on(pool.filesystem(POOL))?.zfs);
+    let span = (BEYOND_MEMORY * plan.cache).min(plan.size);
+    let disk = random(env, &zfs, file, span, plan.time)?;
+    env.block_on(pool.add_caches(&[path.to_owned()], None))?;
+    let begun = Instant::now();
+    let missing = || span.saturating_sub(plan.cache) * FILLED_PERCENT / 100;
+    while pool.cache_device_stats().bytes < missing() && begun.elapsed() < FILL_MAX {
+        warm(env, &zfs, file, span)?;
+    }
+    let fill_seconds = begun.elapsed().as_secs_f64();
+    let before = pool.cache_device_stats();
+    let device = random(env, &zfs, file, span, plan.time)?;
+    let after = pool.cache_device_stats();
+    let (hits, misses) = (after.hits - before.hits, after.misses - before.misses);
+    let hit_percent = 100.0 * hits as f64 / (hits + misses).max(1) as f64;
+    Ok(Second { disk, device, hit_percent, fill_seconds })
+}
+
 fn random(
     env: &Arc<RealEnv>,
     zfs: &Zfs,
@@ -232,8 +283,17 @@ impl Report {
                 random.reads_per_second, random.latency_p50_us, random.latency_p99_us
             )
         };
+        let second = self.second.as_ref().map_or_else(String::new, |second| {
+            format!(
+                "; of more than memory holds, from disk {}, with a cache device {} ({:.0} % hits, filled in {:.0} s)",
+                random(&second.disk),
+                random(&second.device),
+                second.hit_percent,
+                second.fill_seconds
+            )
+        });
         format!(
-            "{} devices, compression={}: write {}, read {}; 8 KiB at random from disk {}, from cache {}; peak memory {:.0} MiB \
+            "{} devices, compression={}: write {}, read {}; 8 KiB at random from disk {}, from cache {}{second}; peak memory {:.0} MiB \
              with a cache of {:.0} MiB",
             self.devices,
             self.compression,

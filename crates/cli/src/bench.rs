@@ -4,6 +4,7 @@
 
 mod words;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,6 +95,7 @@ const STREAM: Command = Command::new(
             Flag::long_value("compression", "algorithm", "the property of the file system (off)"),
             Flag::long("compressible", "half of each record is zeros; else nothing compresses"),
             CACHE,
+            Flag::long_value("l2arc", "device", "measure reads from this cache device, too"),
             SECONDS,
             JSON,
         ],
@@ -238,6 +240,7 @@ fn run_stream(words: &Words<'_>) -> Result<u8, Refusal> {
         compressible: words.has("compressible"),
         cache: words.bytes("cache", 256 << 20)?,
         time: Duration::from_secs(words.number("seconds", 3)? as u64),
+        second: words.one("l2arc").map(PathBuf::from),
     };
     if plan.main.is_empty() || plan.record < 8 << 10 || plan.size < plan.record as u64 {
         return Err(Refusal::Usage(

@@ -376,3 +376,61 @@ fn hot_spares_stand_in_and_are_given_back_or_kept() {
     becomes(&place, &whole);
     judged(&place);
 }
+
+/// The cache devices that `zpool status` lists.
+fn caches(place: &Place) -> Vec<String> {
+    shape(place).into_iter().skip_while(|row| row != "cache").skip(1).collect()
+}
+
+#[test]
+fn cache_devices_are_used_and_taken_out_and_go_at_any_time() {
+    let place = with_pool("W/d1 log W/l1 cache W/d2");
+    assert_eq!(caches(&place), ["W/d2 ONLINE"]);
+    let in_use = format!("{HEAD}W/d2 is part of active pool 'tank'\n");
+    refused(
+        &place,
+        &[
+            ("zpool detach tank W/d2", 255, "cannot detach W/d2: device is in use as a cache\n"),
+            (
+                "zpool replace tank W/d2 W/d3",
+                255,
+                "cannot replace W/d2 with W/d3: device is in use as a cache\n",
+            ),
+            ("zpool attach tank W/d2 W/d3", 255, "cannot attach W/d3 to W/d2: device is in use as a cache\n"),
+            ("zpool create -m none other W/d2", 1, &in_use),
+            ("zpool add tank cache W/d2", 1, &in_use),
+        ],
+    );
+    place.ok("zpool add tank cache W/d3");
+    assert_eq!(caches(&place), ["W/d2 ONLINE", "W/d3 ONLINE"]);
+    place.ok("zpool offline tank W/d3");
+    assert_eq!(caches(&place), ["W/d2 ONLINE", "W/d3 OFFLINE"]);
+    let rows = place.ok("zpool list -Hv tank");
+    let row = rows.lines().find(|row| row.contains("W/d2")).expect("the cache has a row");
+    assert!(row.split_whitespace().nth(1).is_some_and(|size| size.ends_with('M')), "{row}");
+    assert!(place.ok("zpool iostat -v tank").contains("W/d2"));
+
+    // Nothing of it is forgotten when the daemon dies, nor when the pool goes.
+    place.kill();
+    assert_eq!(caches(&place), ["W/d2 ONLINE", "W/d3 OFFLINE"]);
+    let said = judged(&place);
+    assert!(!said.contains("W/d2"), "a cache is no vdev: {said}");
+    place.ok("zpool import -N -d W/ tank");
+    assert_eq!(caches(&place), ["W/d2 ONLINE", "W/d3 OFFLINE"]);
+    place.ok("zpool online tank W/d3");
+    assert_eq!(caches(&place), ["W/d2 ONLINE", "W/d3 ONLINE"]);
+    place.ok("zfs set secondarycache=metadata tank");
+    assert_eq!(place.ok("zfs get -Ho value secondarycache tank"), "metadata\n");
+
+    // One that is gone keeps nobody from anything.
+    place.ok("zpool export tank");
+    std::fs::remove_file(place.path("d3")).expect("it was there");
+    place.ok("zpool import -N -d W/ tank");
+    assert_eq!(caches(&place), ["W/d2 ONLINE", "W/d3 UNAVAIL"]);
+    place.ok("zpool remove tank W/d3");
+    place.ok("zpool remove tank W/d2");
+    assert_eq!(caches(&place), [""; 0]);
+    place.ok("zpool create -m none other W/d2");
+    place.ok("zpool destroy other");
+    judged(&place);
+}

@@ -192,10 +192,8 @@ fn too_small(purpose: Purpose, verb: &str, pool: &str, class: VdevClass) -> Fail
 pub fn check_supported(specs: &[VdevSpec]) -> Result<(), Failure> {
     for spec in specs {
         let what = match (spec.class, spec.layout) {
-            (VdevClass::Normal | VdevClass::Special | VdevClass::Dedup | VdevClass::Spare, _)
-            | (VdevClass::Log, Layout::Single | Layout::Mirror) => continue,
             (VdevClass::Log, Layout::Raidz { .. }) => "raidz log",
-            (VdevClass::Cache, _) => "cache",
+            _ => continue,
         };
         let line = format!("invalid vdev specification: {what} is not supported yet");
         return Err(Failure::new(FailureKind::Unsupported, line));

@@ -22,7 +22,7 @@ pub(crate) enum Meant {
     /// A hot spare that waits.
     Spare,
     /// A cache device.
-    Cache,
+    Cache(Guid),
 }
 
 impl Holder {
@@ -118,7 +118,7 @@ pub(crate) fn target(held: &Held, vdev: Option<u64>) -> Result<Guid, &'static st
     match vdev.map(|guid| meant(held, Guid::new(guid))) {
         None => Err("no such device in pool"),
         Some(Meant::Spare) => Err("device is reserved as a hot spare"),
-        Some(Meant::Cache) => Err("device is in use as a cache"),
+        Some(Meant::Cache(_)) => Err("device is in use as a cache"),
         Some(Meant::Vdev(guid)) => Ok(guid),
     }
 }
@@ -128,7 +128,7 @@ pub(crate) fn meant(held: &Held, guid: Guid) -> Meant {
     let is_in = |list: Vec<pool::Auxiliary>| list.iter().any(|one| one.guid == guid);
     match () {
         () if !is_at_work && is_in(held.pool.spares()) => Meant::Spare,
-        () if is_in(held.pool.caches()) => Meant::Cache,
+        () if is_in(held.pool.caches()) => Meant::Cache(guid),
         () => Meant::Vdev(guid),
     }
 }

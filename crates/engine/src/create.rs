@@ -77,13 +77,13 @@ impl Holder {
         };
         let made = Pool::create_with(Arc::clone(&self.env), spec, &features, self.tuning()).await;
         let pool = made.map_err(|e| refusal::pool("create", name, &e))?;
-        let spared = add_spares(&pool, &call.vdevs).await;
+        let others = add_auxiliaries(&pool, &call.vdevs, settings.ashift).await;
         drop(taking);
         let altroot = call.altroot.clone().or(settings.altroot.clone());
         let cache_file = settings.cache_file_under(altroot.as_deref());
         let held = self.take_in(Held::new(pool, altroot, cache_file, self.env.random_u64()));
         tracing::info!(pool = name, "created");
-        spared.map_err(|e| refusal::pool("add spares to", name, &e))?;
+        others.map_err(|e| refusal::pool("add spares and caches to", name, &e))?;
         settings.keep(&held).await?;
         self.mount_automatic(&held).await
     }
@@ -115,7 +115,7 @@ impl Holder {
         if !vdevs.is_empty() {
             held.pool.add(vdevs, true).await.map_err(cannot)?;
         }
-        add_spares(&held.pool, &call.vdevs).await.map_err(cannot)?;
+        add_auxiliaries(&held.pool, &call.vdevs, ashift).await.map_err(cannot)?;
         tracing::info!(pool = name, "vdevs added");
         self.remember();
         Ok(())
@@ -143,10 +143,23 @@ fn is_vdev(spec: &&VdevSpec) -> bool {
     !matches!(spec.class, VdevClass::Spare | VdevClass::Cache)
 }
 
-async fn add_spares(pool: &Arc<Pool>, specs: &[VdevSpec]) -> Result<(), PoolError> {
-    let spares = specs.iter().filter(|spec| spec.class == VdevClass::Spare);
-    let paths: Vec<_> = spares.flat_map(|spec| &spec.devices).map(PathBuf::from).collect();
-    if paths.is_empty() { Ok(()) } else { pool.add_spares(&paths).await }
+async fn add_auxiliaries(
+    pool: &Arc<Pool>,
+    specs: &[VdevSpec],
+    ashift: Option<Ashift>,
+) -> Result<(), PoolError> {
+    let paths_of = |class| -> Vec<_> {
+        let specs = specs.iter().filter(|spec| spec.class == class);
+        specs.flat_map(|spec| &spec.devices).map(PathBuf::from).collect()
+    };
+    let (spares, caches) = (paths_of(VdevClass::Spare), paths_of(VdevClass::Cache));
+    if !spares.is_empty() {
+        pool.add_spares(&spares).await?;
+    }
+    if !caches.is_empty() {
+        pool.add_caches(&caches, ashift).await?;
+    }
+    Ok(())
 }
 
 /// Vdevs of another sector size than those there are have to be asked for.

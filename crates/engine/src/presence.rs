@@ -1,10 +1,11 @@
 //! Devices that are taken out of use and brought back.
 
-use crate::attach::target;
-use crate::{Holder, refusal, vdevs};
+use crate::attach::{Meant, meant, target};
+use crate::{Held, Holder, refusal, vdevs};
 use control::{DeviceState, Failure, FailureKind, PoolOffline, PoolOnline, PoolReopen};
 use env::BoxFuture;
 use pool::{Absence, PoolError};
+use units::Guid;
 
 /// A group of devices is meant, and one device asked for.
 const NO_DEVICE: &str = "operation not supported on this type of pool";
@@ -14,10 +15,7 @@ impl Holder {
         let held = self.pool(&call.pool)?;
         let verb = if call.fault { "fault" } else { "offline" };
         let refuse = |reason: &str| refuse(verb, &call.device, reason);
-        let leaf = target(&held, call.vdev).map_err(refuse)?;
-        if held.pool.vdevs().leaf(leaf).is_err() {
-            return Err(refuse(NO_DEVICE));
-        }
+        let leaf = device(&held, call.vdev).map_err(refuse)?;
         let absence = if call.fault { Absence::Faulted } else { Absence::Offline };
         let done = held.pool.take_offline(leaf, absence, call.temporary).await;
         done.map_err(|error| refuse(&refusal::reason(&error)))
@@ -27,10 +25,7 @@ impl Holder {
         let held = self.pool(&call.pool)?;
         let verb = if call.expand { "expand" } else { "online" };
         let refuse = |reason: &str| refuse(verb, &call.device, reason);
-        let leaf = target(&held, call.vdev).map_err(refuse)?;
-        if held.pool.vdevs().leaf(leaf).is_err() {
-            return Err(refuse(NO_DEVICE));
-        }
+        let leaf = device(&held, call.vdev).map_err(refuse)?;
         let brought: BoxFuture<'_, Result<_, PoolError>> = Box::pin(held.pool.bring_online(leaf));
         let state = brought.await.map_err(|error| refuse(&refusal::reason(&error)))?;
         if call.expand {
@@ -44,6 +39,15 @@ impl Holder {
         let reopened: BoxFuture<'_, Result<_, PoolError>> = Box::pin(held.pool.reopen_devices());
         reopened.await.map_err(|error| refusal::pool("reopen", &call.pool, &error))
     }
+}
+
+/// The device that is meant: a leaf of a vdev, or a cache device.
+fn device(held: &Held, vdev: Option<u64>) -> Result<Guid, &'static str> {
+    let guid = match vdev.map(|guid| meant(held, Guid::new(guid))) {
+        Some(Meant::Cache(guid)) => return Ok(guid),
+        _ => target(held, vdev)?,
+    };
+    if held.pool.vdevs().leaf(guid).is_ok() { Ok(guid) } else { Err(NO_DEVICE) }
 }
 
 /// These messages have no quotes.

@@ -59,7 +59,8 @@ impl Holder {
     fn holder_of(&self, device: Option<(u64, u64)>) -> Option<String> {
         let device = device?;
         let holds = |held: &crate::Held| {
-            held.pool.vdevs().leaves().iter().any(|leaf| self.machine.identity(&leaf.path()) == Some(device))
+            let leaves = held.pool.vdevs().leaves().into_iter().chain(held.pool.cache_leaves());
+            leaves.into_iter().any(|leaf| self.machine.identity(&leaf.path()) == Some(device))
         };
         self.all().into_iter().find(|held| holds(held)).map(|held| held.pool.name())
     }

@@ -5,7 +5,7 @@ use crate::props::{Value, dataset_prop};
 /// Properties that OpenZFS heeds, or passes on to somebody who does, and that nothing here heeds. A
 /// setting that changes nothing would be a promise that is not kept. A pool made elsewhere may have
 /// them set: that is shown.
-const UNHEEDED: [&str; 21] = [
+const UNHEEDED: [&str; 20] = [
     "aclinherit",
     "aclmode",
     "context",
@@ -18,7 +18,6 @@ const UNHEEDED: [&str; 21] = [
     "pbkdf2iters",
     "redundant_metadata",
     "rootcontext",
-    "secondarycache",
     "sharenfs",
     "sharesmb",
     "snapdev",

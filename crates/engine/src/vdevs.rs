@@ -118,10 +118,19 @@ pub fn spares(pool: &Pool) -> Vec<VdevInfo> {
     spares.collect()
 }
 
-/// Cache devices. Nothing is kept there.
+/// Cache devices, and how full each is.
 pub fn caches(pool: &Pool) -> Vec<VdevInfo> {
-    let caches = pool.caches().into_iter().zip(0..);
-    caches.map(|(cache, place)| auxiliary_info(&cache, place, VdevClass::Cache)).collect()
+    let leaves = pool.cache_leaves().into_iter().zip(0..);
+    let caches = leaves.map(|(leaf, place)| {
+        let mut info = leaf_info(pool, &leaf, place, VdevClass::Cache);
+        // It is listed with its path, whether it was there at the import or not.
+        info.not_present = false;
+        if let Some((room, used)) = pool.cache_room(leaf.guid()) {
+            (info.stats.space_bytes, info.stats.allocated_bytes) = (room, used);
+        }
+        info
+    });
+    caches.collect()
 }
 
 fn auxiliary_info(auxiliary: &Auxiliary, place: u64, class: VdevClass) -> VdevInfo {
