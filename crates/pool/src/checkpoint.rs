@@ -19,7 +19,7 @@
 //! knows that intent logs which had not been claimed by then are of no use: their places may have been written over.
 //!
 //! No scan reads what is kept. So a device that missed txgs up to the checkpoint's is not said to have everything again
-//! before the checkpoint is gone, and is brought up to date once more by the next import then.
+//! before the checkpoint is gone, and is brought up to date once more then, or by the next import.
 //! (test: `a_device_that_missed_what_is_kept_is_behind_until_the_checkpoint_is_gone`)
 //!
 //! Invariants
@@ -30,6 +30,7 @@
 //! - A return is all or nothing. (test: `a_power_cut_while_the_pool_returns_leaves_one_of_the_two_states`)
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use dmu::Tx;
 use dmu::zap::ZapValue;
@@ -93,7 +94,11 @@ enum Stage {
 
 /// The checkpoint of one pool.
 #[derive(Default)]
-pub(crate) struct Checkpoint(Mutex<Stage>);
+pub(crate) struct Checkpoint {
+    stage: Mutex<Stage>,
+    /// It went, and nobody has looked yet for devices that missed what was kept for it.
+    has_gone: AtomicBool,
+}
 
 impl Checkpoint {
     /// Takes up what the MOS tells, and has blocks kept from now on.
@@ -107,11 +112,11 @@ impl Checkpoint {
             None if is_active => Stage::Discarding,
             None => Stage::None,
         };
-        Ok(Self(Mutex::new(stage)))
+        Ok(Self { stage: Mutex::new(stage), has_gone: AtomicBool::new(false) })
     }
 
     fn stage(&self) -> Stage {
-        *self.0.lock()
+        *self.stage.lock()
     }
 
     /// Whether the next txg has something of a checkpoint to free.
@@ -144,7 +149,7 @@ fn words(uberblock: &UberblockPhys) -> ZapValue {
 
 impl Pool {
     fn enter(&self, stage: Stage) {
-        *self.checkpoint.0.lock() = stage;
+        *self.checkpoint.stage.lock() = stage;
         self.tell_space();
     }
 
@@ -295,6 +300,21 @@ impl Pool {
         let what = "finished discarding checkpointed state from the pool";
         self.note_event(tx, "spa discard checkpoint", None, what).await?;
         self.enter(Stage::None);
+        self.checkpoint.has_gone.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// Begins to bring devices up to date that could not be said to be before the checkpoint went, once it has.
+    pub(crate) fn resilver_after_checkpoint(self: &Arc<Self>) {
+        if !self.checkpoint.has_gone.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let pool = Arc::clone(self);
+        let work = async move {
+            if let Err(error) = pool.resilver().await {
+                tracing::warn!(%error, "devices that missed what was kept for a checkpoint stay behind");
+            }
+        };
+        self.env.spawn("resilver_after_checkpoint", Box::pin(work));
     }
 }

@@ -44,10 +44,18 @@ impl Pool {
             if !standing.is_a_copy() {
                 return Err(DeviceRefusal::NoCopy.into());
             }
+            // What is left has to be told what it is from there on.
+            let top = pool.vdevs.top(standing.leaf.vdev())?;
+            if !top.leaves().iter().any(|left| left.guid() != leaf && left.is_usable()) {
+                return Err(DeviceRefusal::NoReplicas.into());
+            }
+            // One that is alone in its vdev then has the vdev's guid from there on.
+            let spares = standing.siblings().filter(|left| left.config().is_spare);
+            let spares: Vec<_> = spares.map(|spare| (Arc::clone(spare), spare.guid())).collect();
             pool.take_out(&tx, leaf).await?;
             if standing.parent == Some(NodeKind::Spare) && !standing.leaf.config().is_spare {
-                for spare in standing.siblings().filter(|spare| spare.config().is_spare) {
-                    pool.keep_spare(&tx, spare).await?;
+                for (spare, listed_as) in spares {
+                    pool.keep_spare(&tx, &spare, listed_as).await?;
                 }
             }
             if standing.leaf.config().is_spare {

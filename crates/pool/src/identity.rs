@@ -5,7 +5,9 @@
 //!                                              └ the power goes: younger than every uberblock, they do not count
 //! ```
 //! Every device must be there, for one that is not would be of a pool that nobody has any more. After a crash the devices are
-//! found under the old guid or under the new one, all of them (test: `a_power_cut_while_a_guid_is_changed_leaves_one_pool`).
+//! found under the old guid or under the new one, all of them (test: `a_power_cut_while_a_guid_is_changed_leaves_one_pool`). A
+//! device that fails before its labels are written is known by the old one until the pool is closed
+//! (test: `a_device_that_fails_while_a_guid_is_changed_comes_back`).
 
 use std::sync::Arc;
 
@@ -30,7 +32,7 @@ impl Pool {
             }
             let old = pool.guid();
             tx.note_change();
-            pool.vdevs.set_root(|root| root.guid = new);
+            pool.vdevs.set_root(|root| (root.former_guid, root.guid) = (Some(old), new));
             pool.vdevs.mark_all_changed();
             pool.note_event(&tx, "guid change", None, &format!("old={} new={}", old.get(), new.get()))
                 .await?;

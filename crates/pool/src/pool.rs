@@ -441,6 +441,7 @@ impl Pool {
                 break;
             }
             self.replace_failed();
+            self.resilver_after_checkpoint();
         }
     }
 

@@ -5,7 +5,7 @@
 //!   ONLINE ──offline──► chains leave a lone log ─► OFFLINE in memory ─► a txg: nothing there is needed
 //!      ▲                                                                    │
 //!      │                                                                    ▼
-//!      └──resilver ◄── DTL: what was missed ◄── opened anew ◄──online── OFFLINE in the configuration, closed
+//!      └──resilver ◄── opened anew ◄── a txg: not in the configuration ◄──online── OFFLINE there, closed
 //! ```
 //! The configuration says so last. A crash before that leaves a pool whose device is opened as ever, with a
 //! log's chain whole behind it; a crash after that, one that needs nothing of it. A device that is out for a
@@ -111,8 +111,20 @@ impl Pool {
         Ok(leaf.state().0)
     }
 
-    async fn open_again(self: &Arc<Self>, leaf: &Arc<Leaf>) -> Result<(), PoolError> {
-        leaf.set_away_for_now(false);
+    pub(crate) async fn open_again(self: &Arc<Self>, leaf: &Arc<Leaf>) -> Result<(), PoolError> {
+        let vdev = leaf.vdev();
+        let store = async |pool: &Arc<Self>| {
+            pool.in_sync(move |pool, tx| async move {
+                pool.vdevs.mark_changed(vdev);
+                pool.store_config(&tx).await
+            })
+            .await
+        };
+        // As soon as it is open a log may use it. An import opens it only if the configuration does not say that it is out.
+        if matches!(leaf.state(), (VdevState::Offline, _) | (VdevState::Faulted, VdevAux::External)) {
+            leaf.set_away_for_now(true);
+            store(self).await?;
+        }
         self.call_back(leaf);
         {
             let _one_at_a_time = self.reopening.lock().await;
@@ -120,13 +132,9 @@ impl Pool {
                 tracing::warn!(guid = leaf.guid().get(), %error, "not brought back");
             }
         }
-        self.trust_again(leaf.vdev());
-        let vdev = leaf.vdev();
-        self.in_sync(move |pool, tx| async move {
-            pool.vdevs.mark_changed(vdev);
-            pool.store_config(&tx).await
-        })
-        .await?;
+        leaf.set_away_for_now(false);
+        self.trust_again(vdev);
+        store(self).await?;
         self.begin_resilver().await
     }
 

@@ -68,8 +68,8 @@ impl Pool {
     }
 
     /// A spare stays for good: it is a leaf like others from now on, and no pool's spare.
-    pub(crate) async fn keep_spare(&self, tx: &Tx, spare: &Leaf) -> Result<(), PoolError> {
-        self.strike_auxiliary(tx, spare.guid()).await?;
+    pub(crate) async fn keep_spare(&self, tx: &Tx, spare: &Leaf, listed_as: Guid) -> Result<(), PoolError> {
+        self.strike_auxiliary(tx, listed_as).await?;
         spare.set_config(|config| config.is_spare = false);
         Ok(())
     }

@@ -68,6 +68,16 @@ pub(crate) struct Asked {
     pub(crate) error: VdevError,
 }
 
+impl Asked {
+    /// Whether nothing says that the right bytes are nowhere: a child did not answer that may have them, and only those have
+    /// others that missed writes.
+    fn is_of_the_silent(&self) -> bool {
+        let is_behind = |leaf: &Arc<Leaf>| leaf.is_stale();
+        let is_silent = matches!(self.error, VdevError::Leaf { .. });
+        is_silent && !self.wrong.is_empty() && self.wrong.iter().all(is_behind)
+    }
+}
+
 /// A place on one child, and what belongs there.
 pub(crate) struct Mend {
     pub(crate) leaf: Arc<Leaf>,
@@ -92,7 +102,7 @@ impl Top {
         let asked = self.ask(self.question(at, len, verify, heal)).await?;
         match asked.good {
             Some(buf) => Ok(buf),
-            None if asked.doubtful.is_none() => Err(asked.error),
+            None if asked.doubtful.is_none() || asked.is_of_the_silent() => Err(asked.error),
             None => {
                 let place = at.offset.on_leaf().unwrap_or_default();
                 asked.wrong.iter().for_each(|leaf| leaf.blame(place, len as u64));

@@ -14,7 +14,7 @@ use crate::config::{key, parse_root};
 use crate::label::{LeafLabels, best_uberblock};
 use crate::size::{leaf_asize, leaf_psize};
 use crate::whole_disk::vdev_in_time;
-use crate::{Leaf, Top, VdevAux, VdevError, VdevState, VdevTree};
+use crate::{Leaf, RootConfig, Top, VdevAux, VdevError, VdevState, VdevTree};
 
 /// How often, and at what intervals, a device is tried to be opened that somebody still holds: for a second.
 const RELEASE_TRIES: usize = 100;
@@ -65,7 +65,7 @@ impl VdevTree {
                     &env,
                     leaf,
                     spec,
-                    Expected { pool: Some(root.guid), asize: top.asize_of_leaf() },
+                    Expected { pool: Some(root), asize: top.asize_of_leaf() },
                     earlier,
                 ));
             }
@@ -134,8 +134,8 @@ impl VdevTree {
 /// What a device must be to be a leaf of the tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
-    /// The pool's guid; `None` of a device whose labels name no pool.
-    pub(crate) pool: Option<Guid>,
+    /// The pool; `None` of a device whose labels name none.
+    pub(crate) pool: Option<RootConfig>,
     /// Bytes that the vdev allocates from, as far as they are on this leaf.
     pub(crate) asize: u64,
 }
@@ -193,7 +193,8 @@ async fn open_if_allowed(
 /// Takes a device over that is open as the same leaf, if it is large enough.
 fn taken_over(leaf: &Leaf, expected: Expected, earlier: &VdevTree) -> Option<LeafLabels> {
     let before = earlier.leaf(leaf.guid()).ok().filter(|before| before.is_usable())?;
-    let is_large = leaf_asize(before.psize()) >= expected.asize && Some(earlier.root().guid) == expected.pool;
+    let is_large = leaf_asize(before.psize()) >= expected.asize
+        && expected.pool.is_some_and(|pool| pool.guid == earlier.root().guid);
     let labels = earlier.with_labels(|labels| labels.get(&leaf.guid()).cloned()).filter(|_| is_large)?;
     leaf.take_over(&before).then_some(labels)
 }
@@ -224,7 +225,7 @@ pub(crate) async fn open_leaf(
     };
     let problem = if labels.guid().is_none() {
         Some(VdevAux::CorruptData)
-    } else if !leaf.is_named_by(&labels) || expected.pool.is_some_and(|pool| !labels.is_of_pool(pool)) {
+    } else if !leaf.is_named_by(&labels) || expected.pool.is_some_and(|pool| !pool.has(&labels)) {
         Some(VdevAux::BadLabel)
     } else if leaf_asize(leaf_psize(device.info().size_bytes)) < expected.asize {
         Some(VdevAux::TooSmall)

@@ -26,10 +26,20 @@ use crate::{
 pub struct RootConfig {
     /// The pool's guid.
     pub guid: Guid,
+    /// The guid that it had before it got another one since it was opened: devices that could not be told of that have
+    /// it in their labels. Nothing on disk says so.
+    pub former_guid: Option<Guid>,
     /// Group in which the pool was made.
     pub create_txg: u64,
     /// Object of the root's own properties; 0 for none.
     pub root_zap: u64,
+}
+
+impl RootConfig {
+    /// Whether labels are of this pool.
+    pub(crate) fn has(&self, labels: &LeafLabels) -> bool {
+        labels.is_of_pool(self.guid) || self.former_guid.is_some_and(|guid| labels.is_of_pool(guid))
+    }
 }
 
 /// All top-level vdevs of a pool.
@@ -55,7 +65,7 @@ impl VdevTree {
     /// When a device cannot be opened, is too small, or cannot have the sector size.
     pub async fn create(env: Arc<dyn Env>, vdevs: &[NewVdev]) -> Result<Self, VdevError> {
         let create_txg = vdevs.iter().map(|vdev| vdev.create_txg).min().unwrap_or(0);
-        let root = RootConfig { guid: draw_guid(&env), create_txg, root_zap: 0 };
+        let root = RootConfig { guid: draw_guid(&env), create_txg, ..RootConfig::default() };
         let tree = Self::from_parts(env, OpenMode::ReadWrite, root, Vec::new());
         for vdev in vdevs {
             tree.add(vdev).await?;
@@ -489,7 +499,7 @@ impl VdevTree {
         // Between the two: who finds the new count is not served by the old device any more.
         top.note_reopened();
         self.reopened.fetch_add(1, SeqCst);
-        let expected = Expected { pool: Some(self.root().guid), asize: top.asize_of_leaf() };
+        let expected = Expected { pool: Some(self.root()), asize: top.asize_of_leaf() };
         open_leaf(&self.env, &leaf, &path, self.mode, expected).await?;
         match top.node().is_redundant() {
             true => leaf.add_to_dtl(since..=open()),

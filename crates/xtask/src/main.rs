@@ -5,6 +5,7 @@
 //!                              the longest ones in so many PARTS (1), each said when it is done
 //!  kills                       the golden pools' logs: replay killed after every record
 //!  hostile [SECONDS]           blocks changed and sealed again, each pool for so long (600)
+//!  lives [SEEDS [FIRST]]       so many (2,000) pools to whose devices everything is done, while they fail
 //!  memory [MIB [PERCENT]]      a daemon in a control group of MIB (256): PERCENT (100) of 2 GB written and
 //!                              read, 100,000 files, a scrub; needs root, /dev/fuse
 //! ```
@@ -12,7 +13,7 @@
 
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask memory [MIB [PERCENT]]";
+const USAGE: &str = "usage: xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask memory [MIB [PERCENT]]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -25,6 +26,9 @@ fn main() -> ExitCode {
         (Some(&"kills"), Some([])) => kills(),
         (Some(&"hostile"), Some([])) => hostile(600),
         (Some(&"hostile"), Some(&[seconds])) => hostile(seconds),
+        (Some(&"lives"), Some([])) => lives(2_000, 81_000),
+        (Some(&"lives"), Some(&[seeds])) => lives(seeds, 81_000),
+        (Some(&"lives"), Some(&[seeds, first])) => lives(seeds, first),
         (Some(&"memory"), Some([])) => memory(256, 100),
         (Some(&"memory"), Some(&[mib])) => memory(mib, 100),
         (Some(&"memory"), Some(&[mib, percent])) => memory(mib, percent),
@@ -64,6 +68,14 @@ fn kills() -> ExitCode {
 fn hostile(seconds: u32) -> ExitCode {
     let passed = lane("sawmill-pool", "hostile", "sealed_again", |cargo| {
         cargo.env("SAWMILL_HOSTILE_SECONDS", seconds.to_string());
+    });
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Pools to whose devices everything is done.
+fn lives(seeds: u32, first: u32) -> ExitCode {
+    let passed = lane("sawmill-pool", "crash", "life::", |cargo| {
+        cargo.env("SAWMILL_LIFE_SEEDS", seeds.to_string()).env("SAWMILL_LIFE_FIRST", first.to_string());
     });
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -29,7 +29,7 @@ use dmu::{TxgGate, WhileSuspended};
 use dsl::PropValue;
 use futures::future::select;
 use units::{Txg, VdevId};
-use vdev::Leaf;
+use vdev::{Leaf, VdevAux, VdevState};
 use zio::{FailMode, Suspension, SuspensionWatch};
 
 use crate::events::PoolEvents;
@@ -178,7 +178,9 @@ impl Pool {
             self.tell_done("vdev_clear", Some(&leaf));
         }
         self.trust_with_logs(&forgiven);
-        let back = self.try_again(is_meant).await;
+        let meant = self.vdevs.leaves().into_iter().filter(|leaf| is_meant(leaf));
+        let logs_out: Vec<_> = meant.filter(|leaf| self.is_log_declared_out(leaf)).collect();
+        let back = self.try_again(&|leaf| is_meant(leaf) && !self.is_log_declared_out(leaf)).await;
         self.clear_caches(is_meant).await;
         self.suspension().until_settled().await;
         if let Some(txg) = self.suspended() {
@@ -189,7 +191,18 @@ impl Pool {
             // Their labels are to say that they are in use.
             self.sync_now().await?;
         }
+        for log in logs_out.into_iter().filter(|_| !self.read_only) {
+            let _alone = self.adding.lock().await;
+            self.open_again(&log).await?;
+        }
         Ok(())
+    }
+
+    /// Whether the configuration says of a log's leaf that it has failed: it has to be silent about that before anything is
+    /// written there.
+    fn is_log_declared_out(&self, leaf: &Leaf) -> bool {
+        let is_declared = leaf.state() == (VdevState::Faulted, VdevAux::External);
+        is_declared && self.vdevs.top(leaf.vdev()).is_ok_and(|top| top.is_log())
     }
 
     /// Lets go of a pool that is suspended, as a crash would: what is not stable is lost but for what logs

@@ -9,7 +9,7 @@ use pool::{ImportSpec, Pool};
 use sim::{CrashImage, DiskModel, DiskSpec, Sim};
 use units::Guid;
 use vdev::{NewLeaf, PoolState};
-use zpl::{Cred, NewNode, WriteFlags, Zfs};
+use zpl::{Cred, NewNode, WriteFlags, Zfs, ZplError};
 
 use crate::shape::{DISK_BYTES, LOG, POOL, brisk};
 use crate::space;
@@ -50,10 +50,15 @@ fn bytes(number: u64) -> Vec<u8> {
 
 /// Makes a file and says so once that is promised.
 pub async fn promise(sim: &Sim, zfs: &Zfs, number: u64) {
+    try_promise(sim, zfs, number).await.expect("created and written");
+}
+
+/// The same where devices may fail to read what is needed for it.
+pub async fn try_promise(sim: &Sim, zfs: &Zfs, number: u64) -> Result<(), ZplError> {
     let made = zfs.create(zfs.root(), &name(number), NewNode::File, 0o644, Cred::default()).await;
-    let file = made.expect("create").object;
-    zfs.write(file, 0, &bytes(number), SYNC).await.expect("write");
+    zfs.write(made?.object, 0, &bytes(number), SYNC).await?;
     sim.mark(format!("promised {number}"));
+    Ok(())
 }
 
 pub async fn check(zfs: &Zfs, number: u64) {

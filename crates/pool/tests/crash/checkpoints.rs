@@ -1,8 +1,9 @@
 //! Checkpoints made, discarded and returned to, with the power cut in the middle, and in a pool that is full.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use env::FaultOp;
+use env::{Env, FaultOp};
 use pool::{CheckpointRefusal, ImportSpec, Pool, PoolError};
 use sim::{CrashImage, DiskModel, Sim};
 use units::ObjectId;
@@ -381,6 +382,10 @@ fn a_device_that_missed_what_is_kept_is_behind_until_the_checkpoint_is_gone() {
             if is_kept {
                 pool.discard_checkpoint().await.expect("there is one");
                 pool.wait_discarded().await.expect("txgs turn");
+                // Nobody has to ask for it.
+                while behind(&pool) {
+                    sim.sleep(Duration::from_millis(5)).await;
+                }
             }
             pool.close(PoolState::Exported).await.expect("it closes");
         });

@@ -37,6 +37,7 @@ mod histories;
 mod homes;
 mod images;
 mod labels;
+mod life;
 mod memory;
 mod model;
 mod numbers;

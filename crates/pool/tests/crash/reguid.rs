@@ -1,12 +1,15 @@
 //! A pool gets another guid, and the power is cut meanwhile.
 
-use pool::find_pools;
+use std::time::Duration;
+
+use env::Env;
+use pool::{Tuning, find_pools};
 use sim::{CrashImage, DiskModel, Sim};
 use units::Guid;
 use vdev::PoolState;
 
 use crate::attached::{check, promise};
-use crate::shape::{LOG, MIRROR, POOL, RAIDZ, Shape, brisk};
+use crate::shape::{LOG, MIRROR, POOL, RAIDZ, SINGLE, Shape, brisk};
 use crate::space;
 use crate::story::{Tell, number, run, tell};
 
@@ -67,5 +70,36 @@ fn a_power_cut_while_a_guid_is_changed_leaves_one_pool() {
         println!("{}: {seen:?} crash states with the old guid and with the new one", shape.name);
         assert!(seen.iter().all(|count| *count > 5), "{seen:?}");
         space::judged_by_zdb(shape, &sim);
+    }
+}
+
+#[test]
+fn a_device_that_fails_while_a_guid_is_changed_comes_back() {
+    let _tell = Tell;
+    let hasty = || Tuning { retry_after: Duration::from_millis(50), ..brisk() };
+    for nth in 1..40 {
+        tell(format!("the device goes at request {nth}"));
+        let sim = Sim::seed(48_100 + nth);
+        SINGLE.add_disks(&sim, DiskModel::ssd());
+        run(&sim, async {
+            let pool = SINGLE.create(&sim, hasty()).await;
+            let fs = pool.filesystem(POOL).await.expect("it opens");
+            promise(&sim, &fs.zfs, 0).await;
+            sim.disk("/a").faults().disappear_at(nth);
+            let healed = async {
+                sim.sleep(Duration::from_secs(1)).await;
+                sim.disk("/a").faults().heal();
+            };
+            let (changed, ()) = futures::join!(pool.change_guid(Some(NEW)), healed);
+            changed.expect("it is changed once the device is back");
+            promise(&sim, &fs.zfs, 1).await;
+            drop(fs);
+            pool.close(PoolState::Exported).await.expect("it closes");
+            let pool = SINGLE.import(&sim, brisk(), false).await.expect("it imports");
+            assert_eq!(pool.guid(), NEW);
+            let fs = pool.filesystem(POOL).await.expect("it opens");
+            check(&fs.zfs, 0).await;
+            check(&fs.zfs, 1).await;
+        });
     }
 }

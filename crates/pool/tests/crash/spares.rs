@@ -109,3 +109,25 @@ fn a_spare_stands_in_for_a_device_that_failed() {
     println!("{after:?} crash states before the resilver ended, after it, and with the spare kept");
     assert!(after.iter().all(|count| *count > 0), "{after:?}");
 }
+
+#[test]
+fn a_spare_of_a_lone_device_stays_when_that_is_let_go_of() {
+    let _tell = Tell;
+    let sim = Sim::seed(44_100);
+    for path in ["/a", "/s", "/l"] {
+        sim.add_disk(path, DiskSpec::new(DISK_BYTES, DiskModel::ssd()));
+    }
+    run(&sim, async {
+        let pool = LOG.create(&sim, brisk()).await;
+        pool.add_spares(&["/s".into()]).await.expect("added");
+        let spare = pool.spares()[0].guid;
+        pool.stand_in(guid(&pool, "/a"), spare).await.expect("it stands in");
+        whole(&sim, &pool).await;
+        pool.detach(guid(&pool, "/a")).await.expect("the spare has all");
+        assert!(pool.spares().is_empty(), "it is a device of the pool");
+        pool.close(PoolState::Exported).await.expect("it closes");
+        let pool = import(&sim, &["/s", "/l"]).await;
+        assert!(pool.spares().is_empty() && !pool.vdevs().leaves()[0].config().is_spare);
+        pool.close(PoolState::Exported).await.expect("it closes");
+    });
+}

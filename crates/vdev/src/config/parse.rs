@@ -38,6 +38,7 @@ pub(crate) fn parse_root(
         guid: Guid::new(number(tree, key::GUID)?),
         create_txg: tree.get_u64(key::CREATE_TXG).unwrap_or(0),
         root_zap: tree.get_u64(key::VDEV_ROOT_ZAP).unwrap_or(0),
+        former_guid: None,
     };
     let children = tree.get_nvlist_array(key::CHILDREN).ok_or_else(|| missing(key::CHILDREN))?;
     let mut tops = Vec::with_capacity(children.len());
