@@ -16,7 +16,7 @@ use crate::log::Log;
 use crate::mechanics::{Job, Mechanics};
 use crate::model::DiskModel;
 use crate::pages::Pages;
-use crate::quirks::{Mischief, Quirks, Twisted};
+use crate::quirks::{Mischief, Quirks, Slowness, Twisted};
 use crate::rng::Rng;
 use crate::world::World;
 
@@ -135,6 +135,11 @@ impl SimDisk {
         self.0.inner.lock().quirks.straggle(nth, delay);
     }
 
+    /// From now on: whether some writes and flushes, or all, take so many times as long. Others do not wait for them.
+    pub fn slow_down(&self, slowness: Option<Slowness>) {
+        self.0.inner.lock().quirks.slow_down(slowness);
+    }
+
     /// From the `nth` request from now on (1 is the next) none is answered, until [`Self::answer`]. Nobody can open the
     /// disk for writing meanwhile.
     pub fn hang_from(&self, nth: u64) {
@@ -195,7 +200,13 @@ impl Drive {
             let mut inner = self.inner.lock();
             let inner = &mut *inner;
             let ready = inner.mechanics.take(job, world.now(), &mut inner.rng);
-            inner.quirks.next_request().map(|late| ready + late)
+            let dawdles = match job {
+                Job::Write { .. } | Job::Flush => {
+                    inner.quirks.dawdle(ready.saturating_sub(world.now()), &mut inner.rng)
+                }
+                Job::Read { .. } | Job::Discard => Duration::ZERO,
+            };
+            inner.quirks.next_request().map(|late| ready + late + dawdles)
         };
         let receipt = Receipt(Arc::new(Mutex::new((None, None))));
         let (drive, slot) = (Arc::clone(self), Arc::clone(&receipt.0));

@@ -23,7 +23,8 @@
 //!   (tests: `what_is_discarded_is_anything_and_stays_so`, `a_cut_leaves_a_discard_done_or_not_done`)
 //! - **Disappear**, with requests under way, and come back with its content.
 //! - **Take time**, by [`DiskModel`]: from one draw to the next quite different times, and
-//!   requests given at once end in any order.
+//!   requests given at once end in any order. A part of its writes and flushes, or all, may take so many times as
+//!   long ([`SimDisk::slow_down`]).
 //!
 //! What it may not: invent content, change what is stable (but for the corruptions
 //! ordered), move the result of one request to another, keep what reads find in the
@@ -92,7 +93,7 @@ pub use env::{Sim, SimEnv};
 pub use history::Mark;
 pub use host::SimHost;
 pub use model::{DiskModel, Latency, Platter};
-pub use quirks::Mischief;
+pub use quirks::{Mischief, Slowness};
 pub use recording::{CrashImage, CrashPlan, Cuts, Recording};
 
 #[cfg(test)]

@@ -19,6 +19,15 @@ pub enum Mischief {
     },
 }
 
+/// Some writes and flushes take so many times as long, which of them by lot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slowness {
+    /// Of so many, one is slow; 1 for all of them.
+    pub one_in: u64,
+    /// What it takes, as a multiple of what it would.
+    pub times: u32,
+}
+
 /// What really happens to a write.
 pub(crate) struct Twisted {
     pub(crate) offset: u64,
@@ -32,6 +41,8 @@ pub(crate) struct Quirks {
     pub(crate) delay: Duration,
     /// Added to the time of the requests from a count on.
     straggler: Option<(u64, Duration)>,
+    /// How writes and flushes are slow.
+    slowness: Option<Slowness>,
     /// The count from which on requests are not answered.
     hangs_from: Option<u64>,
     requests: u64,
@@ -59,6 +70,17 @@ impl Quirks {
 
     pub(crate) fn answer(&mut self) {
         (self.hangs_from, self.straggler) = (None, None);
+    }
+
+    /// Orders how writes and flushes are slow from now on.
+    pub(crate) fn slow_down(&mut self, slowness: Option<Slowness>) {
+        self.slowness = slowness;
+    }
+
+    /// How much longer a write or flush takes that would take `took`. No lot is drawn where none is slow.
+    pub(crate) fn dawdle(&self, took: Duration, rng: &mut Rng) -> Duration {
+        let drawn = self.slowness.filter(|slowness| rng.below(slowness.one_in) == 0);
+        drawn.map_or(Duration::ZERO, |slowness| took * slowness.times.saturating_sub(1))
     }
 
     /// Counts a request; how much longer it takes, nothing if it is not answered.

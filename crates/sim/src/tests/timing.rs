@@ -4,7 +4,7 @@ use env::{Durability, Env};
 use futures::future::join_all;
 
 use super::{open, put};
-use crate::{DiskModel, DiskSpec, Sim};
+use crate::{DiskModel, DiskSpec, Sim, Slowness};
 
 const TURN: Duration = Duration::from_micros(8333);
 
@@ -101,6 +101,31 @@ fn a_straggler_is_late_by_what_it_was_told() {
         put(&*disk, 0, 1, 1, Durability::Stable).await.expect("written");
     });
     assert_eq!(sim.now(), Duration::from_millis(30));
+}
+
+#[test]
+fn a_part_of_the_writes_is_so_many_times_slower() {
+    const WRITES: usize = 2000;
+    let took = |slowness| {
+        let sim = disk_of(DiskModel::nvram());
+        sim.disk("/a").slow_down(slowness);
+        sim.run_until(async {
+            let disk = open(&sim.env(), "/a").await;
+            let mut took = Vec::new();
+            for n in 0..WRITES as u64 {
+                let begun = sim.now();
+                put(&*disk, n * 16, 16, 1, Durability::Stable).await.expect("written");
+                took.push(sim.now() - begun);
+            }
+            took
+        })
+    };
+    // Nothing takes longer than 20 µs and its transfer there, nor less than 2.
+    let slow = |took: &[Duration]| took.iter().filter(|took| **took > Duration::from_micros(100)).count();
+    assert_eq!(slow(&took(None)), 0);
+    let few = slow(&took(Some(Slowness { one_in: 50, times: 100 })));
+    assert!((20..=70).contains(&few), "{few} of {WRITES}");
+    assert_eq!(slow(&took(Some(Slowness { one_in: 1, times: 100 }))), WRITES);
 }
 
 #[test]
