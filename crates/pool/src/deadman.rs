@@ -67,6 +67,7 @@ impl Pool {
                 let Some(pool) = Weak::upgrade(&pool) else { return };
                 pool.give_up_overdue();
                 pool.try_those_due();
+                pool.ask_slow_logs();
             }
         };
         self.env.spawn("deadman", Box::pin(watch));
@@ -87,6 +88,17 @@ impl Pool {
             if self.vdevs.top(leaf.vdev()).is_ok_and(|top| !top.state().0.is_usable()) {
                 self.open_datasets().iter().for_each(|open| open.give_up_with_log(leaf.vdev()));
             }
+        }
+    }
+
+    /// Asks log vdevs that blocks stay away from for being slow whether they still are.
+    fn ask_slow_logs(&self) {
+        if self.read_only || self.suspended().is_some() {
+            return;
+        }
+        for vdev in self.log_store.to_ask() {
+            let logs = Arc::clone(&self.log_store);
+            self.env.spawn("log_ask", Box::pin(async move { logs.ask(vdev).await }));
         }
     }
 

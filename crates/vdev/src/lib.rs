@@ -35,6 +35,7 @@ mod leaf;
 mod mirror;
 mod node;
 mod open;
+mod probe;
 mod raidz;
 mod reshape;
 mod scan;

@@ -4,6 +4,7 @@ mod deadman;
 mod golden;
 mod mirror;
 mod nested;
+mod probe;
 mod shapes;
 mod sizes;
 pub(crate) mod tree;

@@ -3,10 +3,14 @@
 //! ```text
 //!  expected = time of a write there × (1 + writes under way there + blocks of this batch meant for it)
 //! ```
-//! The time of a write is a moving mean of what writes and flushes took. It shrinks while nobody
-//! looks, by half a second at a time, so that a vdev that was slow once is tried again. Vdevs that
-//! nothing is known of come first.
-//! (tests: `a_slow_vdev_is_left_alone_and_tried_again`, `a_slow_log_gets_few_blocks`)
+//! The time of a write is a moving mean of what writes and flushes took. Vdevs that nothing is known of come first.
+//!
+//! A vdev that was slow is left alone, and whether it still is, is no commit's business to find out: while others
+//! are in use, it is *asked* once a second, with a write that nobody waits for
+//! ([`crate::log::store::PoolLogStore::ask`]), until it is as quick as they are. What nobody has confirmed for long is
+//! believed less and less.
+//! (tests: `a_slow_vdev_is_left_alone_and_asked_until_it_is_quick`, `a_slow_log_gets_few_blocks`,
+//! `a_log_that_turns_slow_gets_nothing_until_it_is_quick_again`)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +22,9 @@ use units::VdevId;
 /// The newest sample counts for one in so many.
 const MEMORY: u32 = 8;
 /// An estimate nobody confirmed is halved after this long.
-const HALF_LIFE: Duration = Duration::from_millis(500);
+const HALF_LIFE: Duration = Duration::from_secs(60);
+/// A vdev that nothing was heard of for so long is asked.
+const ASK_AFTER: Duration = Duration::from_secs(1);
 
 /// What is known of log vdevs.
 #[derive(Debug, Default)]
@@ -60,6 +66,21 @@ impl LogHomes {
         })
     }
 
+    /// Those of `vdevs` that are left alone for being slow, and that nothing was heard of lately, while others are in use.
+    pub fn to_ask(&self, vdevs: impl Iterator<Item = VdevId>, now: Duration) -> Vec<VdevId> {
+        let homes = self.0.lock();
+        let is_recent = |home: &Home| now.saturating_sub(home.sampled) < ASK_AFTER * 2;
+        let known: Vec<_> = vdevs.filter_map(|vdev| Some((vdev, homes.get(&vdev)?))).collect();
+        let quickest =
+            known.iter().filter(|(_, home)| is_recent(home)).map(|(_, home)| home.estimate(now)).min();
+        let Some(quickest) = quickest else { return Vec::new() };
+        let is_due = |home: &Home| {
+            let is_silent = home.under_way == 0 && now.saturating_sub(home.sampled) >= ASK_AFTER;
+            is_silent && home.estimate(now) > quickest
+        };
+        known.into_iter().filter(|(_, home)| is_due(home)).map(|(vdev, _)| vdev).collect()
+    }
+
     /// Nothing is known of `vdev` any more: another takes its number.
     pub fn forget(&self, vdev: VdevId) {
         if let Some(home) = self.0.lock().get_mut(&vdev) {
@@ -84,9 +105,15 @@ pub(crate) struct UnderWay {
 impl UnderWay {
     /// It took until `now`. One that failed, or was given up, says nothing: it is just dropped.
     pub fn succeeded(self, now: Duration) {
+        let took = now.saturating_sub(self.began);
+        self.took(took, now);
+    }
+
+    /// It has ended by `now`, and of the time since it began, so much says how quick the vdev is.
+    pub fn took(self, took: Duration, now: Duration) {
         let mut homes = self.homes.0.lock();
         let home = homes.entry(self.vdev).or_default();
-        let (before, took) = (home.estimate(now), now.saturating_sub(self.began));
+        let before = home.estimate(now);
         home.mean = if before.is_zero() { took } else { (before * (MEMORY - 1) + took) / MEMORY };
         home.sampled = now;
     }
@@ -117,18 +144,48 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_vdev_is_left_alone_and_tried_again() {
+    fn a_slow_vdev_is_left_alone_and_asked_until_it_is_quick() {
         let homes = Arc::<LogHomes>::default();
+        let ask = |now| homes.to_ask([FAST, SLOW].into_iter(), now);
         write(&homes, FAST, MS, MS);
         assert_eq!(choose(&homes, &[], MS), SLOW, "nothing is known of it");
         write(&homes, SLOW, MS * 20, MS * 2);
-        let mut tries = 0;
-        for now in 3..6000 {
-            let chosen = choose(&homes, &[], MS * now);
-            tries += u32::from(chosen == SLOW);
-            write(&homes, chosen, if chosen == SLOW { MS * 20 } else { MS }, MS * now);
+        let (mut asked, mut back_at) = (0, None);
+        for now in 3..60_000 {
+            assert_eq!(choose(&homes, &[], MS * now), FAST);
+            if choose(&homes, &[FAST], MS * now) == SLOW {
+                back_at.get_or_insert(now);
+            }
+            write(&homes, FAST, MS, MS * now);
+            // It is quick again after six seconds.
+            let slow = if now < 6000 { MS * 20 } else { MS };
+            for vdev in ask(MS * now) {
+                assert_eq!(vdev, SLOW, "the other is in use");
+                asked += u32::from(now < 6000);
+                homes.begin(vdev, MS * now).took(slow, MS * now);
+            }
         }
-        assert!((1..=4).contains(&tries), "{tries} tries in six seconds");
+        assert!((4..=6).contains(&asked), "asked {asked} times in six seconds");
+        let back_at = back_at.expect("the second block of a batch goes there again");
+        assert!((6000..40_000).contains(&back_at), "after {back_at} ms");
+        assert!(ask(MS * 200_000).is_empty(), "nobody commits any more");
+    }
+
+    #[test]
+    fn who_is_as_quick_or_is_being_asked_is_not_asked() {
+        let homes = Arc::<LogHomes>::default();
+        let later = ASK_AFTER + MS * 10;
+        write(&homes, SLOW, MS, MS);
+        write(&homes, FAST, MS, later);
+        let ask = || homes.to_ask([FAST, SLOW].into_iter(), later + MS);
+        assert!(ask().is_empty());
+        homes.forget(SLOW);
+        write(&homes, SLOW, MS * 20, MS);
+        assert_eq!(ask(), [SLOW]);
+        let asking = homes.begin(SLOW, later);
+        assert!(ask().is_empty(), "it is being asked");
+        drop(asking);
+        assert_eq!(ask(), [SLOW], "it said nothing");
     }
 
     #[test]

@@ -82,6 +82,26 @@ impl PoolLogStore {
         self.homes.forget(vdev);
     }
 
+    /// Log vdevs to [`Self::ask`] now.
+    pub fn to_ask(&self) -> Vec<VdevId> {
+        if self.logs.load(Relaxed) < 2 {
+            return Vec::new();
+        }
+        let good = self.good_homes();
+        self.homes.to_ask(good.into_iter(), self.env.now())
+    }
+
+    /// Has a log vdev that blocks stay away from write something, to know how long it takes.
+    pub async fn ask(&self, vdev: VdevId) {
+        let Ok(top) = self.zio.vdevs().top(vdev) else { return };
+        let asked = self.homes.begin(vdev, self.env.now());
+        match top.time_write().await {
+            Ok(Some(took)) => asked.took(took, self.env.now()),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%vdev, %error, "log vdev that was slow"),
+        }
+    }
+
     /// Notes that a vdev has something to do from now on, where that matters.
     fn begin(&self, vdev: VdevId) -> Option<UnderWay> {
         let has_choice = self.logs.load(Relaxed) > 1;
