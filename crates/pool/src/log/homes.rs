@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn who_is_as_quick_or_is_being_asked_is_not_asked() {
         let homes = Arc::<LogHomes>::default();
-        let later = ASK_AFTER + MS * 10;
+        let later = ASK_AFTER + MS * 50;
         write(&homes, SLOW, MS, MS);
         write(&homes, FAST, MS, later);
         let ask = || homes.to_ask([FAST, SLOW].into_iter(), later + MS);
