@@ -88,7 +88,7 @@ impl Leaf {
     /// Gives a leaf that is in no vdev up if it has not answered a request within `limit` at the time `now`: it is out of
     /// use, and every request to it ends. Whether it was in use until now.
     pub fn give_up_if_overdue(&self, now: Duration, limit: Duration) -> bool {
-        let waited = self.unanswered().longest(now);
+        let waited = self.unanswered().longest(now, Duration::ZERO, 0);
         if waited <= limit {
             return false;
         }

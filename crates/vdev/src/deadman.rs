@@ -53,10 +53,14 @@ impl Unanswered {
         Watched { unanswered: self, since, io, key: None }
     }
 
-    /// For how long the oldest has been waiting.
-    pub(crate) fn longest(&self, now: Duration) -> Duration {
+    /// For how long the oldest has been waiting, or since a time that does not count had passed; not at all if so many as `held`
+    /// wait for something else than their device, and those are all.
+    pub(crate) fn longest(&self, now: Duration, not_before: Duration, held: usize) -> Duration {
         let requests = self.0.lock();
-        let since = requests.iter().map(|(_, request)| request.since).min();
+        if requests.len() <= held {
+            return Duration::ZERO;
+        }
+        let since = requests.iter().map(|(_, request)| request.since.max(not_before)).min();
         since.map_or(Duration::ZERO, |since| now.saturating_sub(since))
     }
 
@@ -124,11 +128,14 @@ impl VdevTree {
     /// `now`: each is out of use, and every request to it ends. Gives those that were in use until now.
     pub fn give_up_overdue(&self, now: Duration, limit: impl Fn(&Top) -> Duration) -> Vec<Arc<Leaf>> {
         let mut lost = Vec::new();
+        let opened = self.fence().opened();
+        // Who waits before a fence that is closed does not wait for a device.
+        let longest = |leaf: &Leaf| leaf.unanswered().longest(now, opened, leaf.post().held());
         for top in self.tops() {
             let limit = limit(&top);
-            for leaf in top.leaves().iter().filter(|leaf| leaf.unanswered().longest(now) > limit) {
+            for leaf in top.leaves().iter().filter(|leaf| longest(leaf) > limit) {
                 if leaf.is_usable() {
-                    leaf.tell(LeafEvent::Unanswered { waited: leaf.unanswered().longest(now) });
+                    leaf.tell(LeafEvent::Unanswered { waited: longest(leaf) });
                     put_out_of_use(&top, leaf, limit);
                     lost.push(Arc::clone(leaf));
                 }

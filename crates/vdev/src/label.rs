@@ -22,6 +22,7 @@
 
 mod choose;
 mod clear;
+mod heartbeat;
 mod init;
 mod part;
 mod read;
@@ -31,6 +32,7 @@ mod tests;
 
 pub use choose::{best_config, best_uberblock};
 pub use clear::clear_labels;
+pub use heartbeat::Newest;
 pub(crate) use init::{Waiting, init_auxiliary, shared_spare};
 pub use init::{init_label, init_labels, retire_label};
 pub use part::{seal_part, verify_part};

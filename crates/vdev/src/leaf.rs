@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use units::{Ashift, Guid, LABEL_END_BYTES, LABEL_START_BYTES, LeafOffset, Txg, VdevId, VdevOffset};
 
 use crate::deadman::Unanswered;
+use crate::fence::{Fence, Fenced, Post};
 use crate::inject::{Injection, Injections};
 use crate::{
     Dtl, IoKind, LeafEvent, LeafLabels, LeafWatch, Request, VdevAux, VdevError, VdevState, VdevStats,
@@ -129,6 +130,7 @@ pub struct Leaf {
     stats: VdevStats,
     watch: OnceLock<Arc<dyn LeafWatch>>,
     injections: Injections,
+    post: Mutex<Arc<Post>>,
 }
 
 /// Who a leaf is.
@@ -168,12 +170,23 @@ impl Leaf {
             stats: VdevStats::default(),
             watch: OnceLock::new(),
             injections: Injections::default(),
+            post: Mutex::default(),
         }
     }
 
     /// Says who is told what befalls it from now on; that is never another one.
     pub(crate) fn watched_by(&self, watch: &Arc<dyn LeafWatch>) {
         _ = self.watch.set(Arc::clone(watch));
+    }
+
+    /// Says which fence it is behind from now on; that is never another one.
+    pub(crate) fn fenced_by(&self, fence: &Arc<Fence>) {
+        _ = self.post().fence.set(Arc::clone(fence));
+    }
+
+    /// Where its requests wait for the fence.
+    pub(crate) fn post(&self) -> Arc<Post> {
+        Arc::clone(&self.post.lock())
     }
 
     /// Tells its watch of something.
@@ -330,6 +343,8 @@ impl Leaf {
     /// Puts an open device behind it, with a queue before that, and its health to ONLINE.
     pub(crate) fn attach(&self, path: &Path, device: Arc<dyn Device>) {
         self.config.lock().path = path.to_owned();
+        // Behind the queue: what counts is when the device is told.
+        let device = Arc::new(Fenced { device, post: self.post(), env: Arc::clone(&self.env) });
         *self.device.lock() = Some(Arc::new(Queued::new(device, Bounds::default())));
         self.health.lock().flush_failed = false;
         self.set_state(VdevState::Online, VdevAux::None);
@@ -338,6 +353,7 @@ impl Leaf {
     /// Uses the device that another leaf has open; whether there is one.
     pub(crate) fn take_over(&self, other: &Self) -> bool {
         let Some(device) = other.device() else { return false };
+        *self.post.lock() = other.post();
         self.config.lock().path = other.path();
         *self.device.lock() = Some(device);
         self.set_state(VdevState::Online, VdevAux::None);

@@ -26,6 +26,7 @@ mod draid;
 mod dtl;
 mod error;
 mod evacuate;
+mod fence;
 mod heal;
 mod indirect;
 mod inject;
@@ -60,11 +61,12 @@ pub use config::{PoolConfig, PoolState};
 pub use draid::Shape;
 pub use dtl::Dtl;
 pub use error::VdevError;
+pub use fence::Fence;
 pub use indirect::{Located, Mapping, Removed, RemovedConfig, Run};
 pub use inject::{Fault, Injection, Requests};
 pub use io::Verify;
 pub use label::{
-    FoundUberblock, LabelSync, LeafLabels, best_config, best_uberblock, clear_labels, init_label,
+    FoundUberblock, LabelSync, LeafLabels, Newest, best_config, best_uberblock, clear_labels, init_label,
     init_labels, retire_label,
 };
 pub use leaf::{Leaf, LeafConfig, LeafKind};

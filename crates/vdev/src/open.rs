@@ -57,7 +57,9 @@ impl VdevTree {
         earlier: Option<&Self>,
     ) -> Result<Self, VdevError> {
         let (root, tops) = parse_root(&env, spec.vdev_tree)?;
-        let tree = Self::from_parts(env.clone(), spec.mode, root, tops);
+        // Devices that are taken over stay behind the fence that they are behind.
+        let fence = earlier.map_or_else(Arc::default, |earlier| Arc::clone(earlier.fence()));
+        let tree = Self::from_parts(env.clone(), spec.mode, root, tops, fence);
         let mut jobs = Vec::new();
         for top in tree.tops() {
             for leaf in top.leaves().iter().cloned() {

@@ -18,7 +18,8 @@ use crate::raidz::in_one_piece;
 use crate::spec::draw_guid;
 use crate::top::{TopConfig, TopId};
 use crate::{
-    Address, Leaf, LeafLabels, LeafWatch, NewVdev, Node, NodeKind, Top, VdevAux, VdevError, VdevState, Verify,
+    Address, Fence, Leaf, LeafLabels, LeafWatch, NewVdev, Node, NodeKind, Top, VdevAux, VdevError, VdevState,
+    Verify,
 };
 
 /// What the configuration says of the pool's root, beside its children.
@@ -56,6 +57,7 @@ pub struct VdevTree {
     reopened: AtomicU64,
     /// Who is told what befalls the leaves.
     watch: OnceLock<Arc<dyn LeafWatch>>,
+    fence: Arc<Fence>,
 }
 
 impl VdevTree {
@@ -66,7 +68,7 @@ impl VdevTree {
     pub async fn create(env: Arc<dyn Env>, vdevs: &[NewVdev]) -> Result<Self, VdevError> {
         let create_txg = vdevs.iter().map(|vdev| vdev.create_txg).min().unwrap_or(0);
         let root = RootConfig { guid: draw_guid(&env), create_txg, ..RootConfig::default() };
-        let tree = Self::from_parts(env, OpenMode::ReadWrite, root, Vec::new());
+        let tree = Self::from_parts(env, OpenMode::ReadWrite, root, Vec::new(), Arc::default());
         for vdev in vdevs {
             tree.add(vdev).await?;
         }
@@ -78,7 +80,9 @@ impl VdevTree {
         mode: OpenMode,
         root: RootConfig,
         tops: Vec<Arc<Top>>,
+        fence: Arc<Fence>,
     ) -> Self {
+        tops.iter().flat_map(|top| top.leaves()).for_each(|leaf| leaf.fenced_by(&fence));
         Self {
             env,
             mode,
@@ -88,7 +92,14 @@ impl VdevTree {
             labels: Mutex::default(),
             reopened: AtomicU64::new(0),
             watch: OnceLock::new(),
+            fence,
         }
+    }
+
+    /// Until when devices may be written to: always, unless somebody says otherwise.
+    #[must_use]
+    pub fn fence(&self) -> &Arc<Fence> {
+        &self.fence
     }
 
     pub(crate) fn keep_watch(&self, watch: Arc<dyn LeafWatch>) {
@@ -97,6 +108,7 @@ impl VdevTree {
 
     /// A leaf is part of the pool.
     pub(crate) fn have_watched(&self, leaf: &Leaf) {
+        leaf.fenced_by(&self.fence);
         self.watch.get().into_iter().for_each(|watch| leaf.watched_by(watch));
     }
 

@@ -14,6 +14,9 @@
 //! Who resumes is not known here: the pool does, when the administrator says so (`zpool clear`), and now
 //! and then by itself. Until [`Suspension::engage`] nothing waits, as while a pool is imported.
 //!
+//! A pool may also be held ([`Suspension::hold`]) though its devices work: it counts as suspended until it is let go, whatever
+//! is tried again meanwhile.
+//!
 //! Invariants
 //! - A request that waited and was done leaves no trace but time.
 //!   (test: `a_write_waits_until_its_vdev_is_back`)
@@ -73,6 +76,14 @@ struct State {
     parked: usize,
     /// How often it was said that devices work again.
     resumes: u64,
+    /// It is suspended for another reason than that something waits.
+    is_held: bool,
+}
+
+impl State {
+    fn is_suspended(&self) -> bool {
+        self.waiting > 0 || self.is_held
+    }
 }
 
 /// Where I/O waits for devices to come back.
@@ -91,6 +102,12 @@ impl Suspension {
         self.state.lock().is_engaged = true;
     }
 
+    /// Whether anything waits, or would.
+    #[must_use]
+    pub fn is_engaged(&self) -> bool {
+        self.state.lock().is_engaged
+    }
+
     /// Sets what is done when devices fail.
     pub fn set_mode(&self, mode: FailMode) {
         self.state.lock().mode = mode;
@@ -102,10 +119,47 @@ impl Suspension {
         self.state.lock().mode
     }
 
-    /// Whether anything waits.
+    /// Whether anything waits, or the pool is held.
     #[must_use]
     pub fn is_suspended(&self) -> bool {
-        self.state.lock().waiting > 0
+        self.state.lock().is_suspended()
+    }
+
+    /// Whether the pool is held.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.state.lock().is_held
+    }
+
+    /// From now on the pool is suspended, until it is let go.
+    pub fn hold(&self, cause: &(dyn Error + Send + Sync + 'static)) {
+        let mut state = self.state.lock();
+        if state.is_held {
+            return;
+        }
+        let was_suspended = state.is_suspended();
+        state.is_held = true;
+        if !was_suspended {
+            self.tell_suspended(&state, cause);
+        }
+        drop(state);
+        self.changed.notify(usize::MAX);
+    }
+
+    /// Ends what [`Suspension::hold`] began.
+    pub fn let_go(&self) {
+        let mut state = self.state.lock();
+        let was_suspended = state.is_suspended();
+        state.is_held = false;
+        if was_suspended && !state.is_suspended() {
+            self.watch.get().into_iter().for_each(|watch| watch.resumed());
+        }
+        drop(state);
+        self.changed.notify(usize::MAX);
+    }
+
+    fn tell_suspended(&self, state: &State, cause: &(dyn Error + Send + Sync + 'static)) {
+        self.watch.get().into_iter().for_each(|watch| watch.suspended(cause, state.mode));
     }
 
     /// Has all that waits tried again.
@@ -132,19 +186,19 @@ impl Suspension {
 
     /// Ready when something waits, or nothing ever will: then false.
     pub async fn until_suspended(&self) -> bool {
-        self.until(|state| state.waiting > 0 || state.is_given_up).await;
+        self.until(|state| state.is_suspended() || state.is_given_up).await;
         !self.is_given_up()
     }
 
     /// Ready when it has turned out what came of the last resume: all that waited is done, or something
     /// waits again. (Not all that waited need be tried: some of it may be for whom the rest waits.)
     pub async fn until_settled(&self) {
-        self.until(|state| state.waiting == 0 || state.parked > 0).await;
+        self.until(|state| state.waiting == 0 || state.parked > 0 || state.is_held).await;
     }
 
-    /// Ready when nothing waits.
+    /// Ready when nothing waits, and the pool is not held.
     pub async fn until_resumed(&self) {
-        self.until(|state| state.waiting == 0).await;
+        self.until(|state| !state.is_suspended()).await;
     }
 
     async fn until(&self, holds: impl Fn(&State) -> bool) {
@@ -179,8 +233,9 @@ impl Suspension {
         let mut state = self.state.lock();
         state.waiting += 1;
         if state.waiting == 1 {
-            let mode = state.mode;
-            self.watch.get().into_iter().for_each(|watch| watch.suspended(cause, mode));
+            if !state.is_held {
+                self.tell_suspended(&state, cause);
+            }
             self.changed.notify(usize::MAX);
         }
     }
@@ -190,7 +245,7 @@ impl Suspension {
         let mut state = self.state.lock();
         state.waiting -= 1;
         state.parked -= usize::from(parked_since == Some(state.resumes));
-        if state.waiting == 0 {
+        if !state.is_suspended() {
             self.watch.get().into_iter().for_each(|watch| watch.resumed());
         }
         drop(state);

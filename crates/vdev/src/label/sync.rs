@@ -96,7 +96,7 @@ impl VdevTree {
     /// Writes one half of the labels of a vdev's leaves. A log vdev may fail: the pool can be
     /// found without it.
     async fn write_config(&self, sync: &LabelSync<'_>, top: &Top, half: Half) -> Result<(), VdevError> {
-        let leaves = labelled_leaves(top, sync.pool);
+        let leaves = labelled_leaves(top, sync.pool.state);
         let mut jobs = Vec::with_capacity(leaves.len());
         for leaf in &leaves {
             let config = sync.pool.label(self, top, leaf);
@@ -125,7 +125,7 @@ impl Half {
 /// is stable is enough.
 async fn write_uberblocks(sync: &LabelSync<'_>, tops: &[Arc<Top>]) -> Result<(), VdevError> {
     let jobs = tops.iter().map(|top| async move {
-        let leaves = labelled_leaves(top, sync.pool);
+        let leaves = labelled_leaves(top, sync.pool.state);
         let parts = leaves.iter().map(|leaf| write_parts(leaf, uberblock_parts(sync, top, leaf)));
         let results = join_all(parts).await;
         settle(top, &leaves, results) && !top.is_log()
@@ -136,26 +136,33 @@ async fn write_uberblocks(sync: &LabelSync<'_>, tops: &[Arc<Top>]) -> Result<(),
 
 fn uberblock_parts(sync: &LabelSync<'_>, top: &Top, leaf: &Leaf) -> Vec<(LeafOffset, BufSlice)> {
     let ashift: Ashift = top.ashift();
-    let slot_bytes = uberblock_slot_bytes(ashift);
     let slot = UberblockPhys::slot_of(sync.uberblock.txg(), ashift, sync.multihost);
-    let within = uberblock_slot_offset(ashift, slot.expect("a vdev's ashift is in range"));
-    let places = (0..LABELS).filter_map(|label| part_offset(leaf.psize(), label, within));
-    let parts = places.map(|at| {
-        let verifier = label_verifier(at);
-        let slot_len = usize::try_from(slot_bytes).expect("a slot is at most 8 KiB");
-        let mut slot = sync.uberblock.encode_slot(slot_len, verifier);
-        seal_part(&mut slot, verifier);
-        (at, BufSlice::from(IoBuf::copy_of(&slot)))
-    });
-    parts.collect()
+    let slot = slot.expect("a vdev's ashift is in range");
+    (0..LABELS).filter_map(|label| uberblock_part(leaf, ashift, label, slot, sync.uberblock)).collect()
+}
+
+/// An uberblock as it lies in a slot of a label, and where that is on the leaf.
+pub(super) fn uberblock_part(
+    leaf: &Leaf,
+    ashift: Ashift,
+    label: usize,
+    slot: u64,
+    uberblock: &UberblockPhys,
+) -> Option<(LeafOffset, BufSlice)> {
+    let at = part_offset(leaf.psize(), label, uberblock_slot_offset(ashift, slot))?;
+    let verifier = label_verifier(at);
+    let slot_len = usize::try_from(uberblock_slot_bytes(ashift)).expect("a slot is at most 8 KiB");
+    let mut slot = uberblock.encode_slot(slot_len, verifier);
+    seal_part(&mut slot, verifier);
+    Some((at, BufSlice::from(IoBuf::copy_of(&slot))))
 }
 
 /// The leaves that get labels and uberblocks. One that missed writes of which the configuration
 /// says nothing keeps what it has, so that the next import finds its label older than the others',
 /// unless the vdev cannot do without it, or the pool is to be found on no device any more.
-fn labelled_leaves(top: &Top, pool: &PoolConfig) -> Vec<Arc<Leaf>> {
+pub(super) fn labelled_leaves(top: &Top, state: PoolState) -> Vec<Arc<Leaf>> {
     let is_left_out = |leaf: &Leaf| !leaf.may_have_labels();
-    let all = pool.state == PoolState::Destroyed || !top.survives(is_left_out);
+    let all = state == PoolState::Destroyed || !top.survives(is_left_out);
     let leaves = top.leaves().iter().filter(|leaf| leaf.is_usable() && (all || leaf.may_have_labels()));
     leaves.cloned().collect()
 }

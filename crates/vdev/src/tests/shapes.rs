@@ -40,7 +40,7 @@ fn reshaped(children: usize, parity: u8, kind: NodeKind, widened: &[u64]) -> Vde
     };
     let id = TopId { id: made.id(), guid: made.guid(), ashift: made.ashift() };
     let top = Top::new(world.env(), id, TopConfig { asize, ..made.config() }, node);
-    VdevTree::from_parts(world.env(), OpenMode::ReadWrite, tree.root(), vec![Arc::new(top)])
+    VdevTree::from_parts(world.env(), OpenMode::ReadWrite, tree.root(), vec![Arc::new(top)], Arc::default())
 }
 
 impl Case {
@@ -160,7 +160,7 @@ fn removed() -> (Arc<World>, VdevTree) {
         let config = TopConfig { asize: 0x2200, ..TopConfig::default() };
         tops.push(Arc::new(Top::new(world.env(), id, config, Node::Indirect(Arc::new(removed)))));
     }
-    let tree = VdevTree::from_parts(world.env(), OpenMode::ReadWrite, tree.root(), tops);
+    let tree = VdevTree::from_parts(world.env(), OpenMode::ReadWrite, tree.root(), tops, Arc::default());
     (world, tree)
 }
 
