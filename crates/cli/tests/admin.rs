@@ -147,7 +147,7 @@ fn pool_properties_are_kept_and_told() {
         place.run("zpool set failmode=maybe tank").err,
         "cannot set property for 'tank': 'failmode' must be one of 'wait | continue | panic'\n"
     );
-    for unheeded in ["autoreplace=on", "delegation=off", "listsnapshots=on", "multihost=on"] {
+    for unheeded in ["autoreplace=on", "delegation=off", "listsnapshots=on"] {
         let name = unheeded.split('=').next().unwrap_or_default();
         let told = format!("cannot set property for 'tank': property '{name}' is not supported yet\n");
         assert_eq!(place.run(&format!("zpool set {unheeded} tank")).err, told);

@@ -216,3 +216,117 @@ fn a_program_opens_what_the_daemon_left_at_a_crash_and_the_other_way_round() {
     assert_eq!(ended.code, 0, "{}{}", ended.out, ended.err);
     assert_eq!(place.ok("zfs list -Ho name"), "p1\np1/by-program\n");
 }
+
+/// Runs a command on a host whose daemon, should this start it, writes ten heartbeats a second and stops after three
+/// seconds without one.
+fn shared_on(place: &Place, host: &str, line: &str) -> Printed {
+    let mut command = place.command(line);
+    command.env("SAWMILL_RUN", place.path(host)).env("SAWMILL_HOSTID", host).env("TZ", "UTC");
+    command.env("SAWMILL_MULTIHOST_INTERVAL", "0.1").env("SAWMILL_MULTIHOST_FAIL_INTERVALS", "30");
+    place.print(&mut command)
+}
+
+fn signal(pid: &str, signal: &str) {
+    assert!(Command::new("kill").args([signal, pid.trim()]).status().expect("kill runs").success());
+}
+
+/// The lines that `zdb` shows of heartbeats in the uberblocks of a device.
+fn mmp_lines(place: &Place, device: &str) -> Option<Vec<String>> {
+    let Ok(shown) = Command::new("zdb").arg("-lu").arg(place.path(device)).output() else {
+        Need::Zdb.is_missing("zdb says what heartbeats look like");
+        return None;
+    };
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    Some(text.lines().map(|line| line.trim().to_owned()).filter(|line| line.starts_with("mmp_")).collect())
+}
+
+#[test]
+fn a_pool_with_multihost_is_never_open_twice_and_says_so() {
+    let place = Place::with_files();
+    let created = shared_on(&place, A, "zpool create -m none -o multihost=on p1 W/d1");
+    assert_eq!((created.code, created.err.as_str()), (0, ""));
+    assert_eq!(ok_on(&place, A, "zpool get -Ho value,source multihost p1"), "on\tlocal\n");
+
+    let refused = shared_on(&place, B, "zpool import -f -d W/ p1");
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let told = format!(
+        "cannot import 'p1': pool is imported on {name} (hostid: 0xa1)\nExport the pool on the other system, then run \
+         'zpool import'.\n"
+    );
+    assert_eq!((refused.code, refused.err), (1, told));
+    let listed = ok_on(&place, B, "zpool import -d W/");
+    for line in [
+        " state: UNAVAIL\nstatus: The pool is currently imported by another system.\n".to_owned(),
+        format!(
+            "action: The pool must be exported from {name} (hostid=a1)\n\tbefore it can be safely imported.\n"
+        ),
+        "UNAVAIL  currently in use\n".to_owned(),
+    ] {
+        assert!(listed.contains(&line), "{listed}");
+    }
+
+    let pid = ok_on(&place, A, "daemon status --pid");
+    signal(&pid, "-STOP");
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    signal(&pid, "-CONT");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let status = ok_on(&place, A, "zpool status p1");
+    let suspended = " state: SUSPENDED\nstatus: The pool is suspended because multihost writes failed or were \
+                     delayed;\n\tanother system could import the pool undetected.\naction: Make sure the pool's \
+                     devices are connected, then reboot your system and\n\timport the pool or run 'zpool clear' to \
+                     resume the pool.\n   see: https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-MM\n";
+    assert!(status.contains(suspended), "{status}");
+    assert_eq!(on(&place, A, "zfs create p1/late").code, 1);
+    ok_on(&place, A, "zpool clear p1");
+    ok_on(&place, A, "zfs create p1/after");
+
+    ok_on(&place, A, "zpool set multihost=off p1");
+    assert_eq!(ok_on(&place, A, "zpool get -Ho value,source multihost p1"), "off\tdefault\n");
+    ok_on(&place, A, "zpool set multihost=on p1");
+    kill_on(&place, A);
+    if let Some(shown) = mmp_lines(&place, "d1") {
+        for line in ["mmp_magic = 00000000a11cea11", "mmp_fail = 30", "mmp_write = 100", "mmp_valid = 7"] {
+            assert!(shown.iter().any(|shown| shown == line), "{line}: {shown:?}");
+        }
+        let is_beat = |line: &String| line.starts_with("mmp_seq = ") && line != "mmp_seq = 0";
+        assert!(shown.iter().any(is_beat), "{shown:?}");
+    }
+    let taken = shared_on(&place, B, "zpool import -f -d W/ p1");
+    assert_eq!((taken.code, taken.err.as_str()), (0, ""));
+    assert_eq!(ok_on(&place, B, "zfs list -Ho name"), "p1\np1/after\n");
+    ok_on(&place, B, "zpool export p1");
+    let zdb = oracle::zdb::Zdb::new(place.directory.path(), "p1");
+    zdb.check_blocks().unwrap_or_else(|error| panic!("{error}"));
+    for host in [A, B] {
+        on(&place, host, "daemon stop");
+    }
+}
+
+#[test]
+fn multihost_needs_a_host_that_others_can_tell() {
+    if !rustix::process::geteuid().is_root() {
+        Need::Root.is_missing("only root can take /etc/hostid away");
+        return;
+    }
+    let place = Place::with_files();
+    // A number can be kept nowhere.
+    std::fs::create_dir_all(place.path("run/hostid")).expect("made");
+    let refused = in_container(&place, "zpool create -m none -o multihost=on p1 W/d1");
+    assert_eq!(refused.err, "cannot create 'p1': requires a non-zero system hostid\n");
+    let printed = in_container(&place, "zpool create -m none p1 W/d1");
+    assert_eq!((printed.code, printed.err.as_str()), (0, ""));
+    let refused = in_container(&place, "zpool set multihost=on p1");
+    assert_eq!(
+        (refused.code, refused.err.as_str()),
+        (1, "cannot set property for 'p1': requires a non-zero system hostid\n")
+    );
+    in_container(&place, "zpool export p1");
+    ok_on(&place, A, "zpool import -d W/ p1");
+    ok_on(&place, A, "zpool set multihost=on p1");
+    ok_on(&place, A, "zpool export p1");
+    let refused = in_container(&place, "zpool import -d W/ p1");
+    let told = "cannot import 'p1': pool has the multihost property on and the\nsystem's hostid is not set. Set a unique \
+                hostid with the zgenhostid(8) command.\n";
+    assert_eq!((refused.code, refused.err.as_str()), (1, told));
+    on(&place, A, "daemon stop");
+}

@@ -41,7 +41,8 @@ pub use failure::{Failure, FailureKind};
 pub use inject::*;
 pub use paths::{RunPaths, UntrustedDir};
 pub use pool::{
-    CheckpointInfo, ImportCandidate, PoolInfo, RemovalInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState,
+    CheckpointInfo, ImportCandidate, InUse, PoolInfo, RemovalInfo, ReplayInfo, ScanFunction, ScanInfo,
+    ScanState,
 };
 pub use prop::{Prop, Props, Source, Value};
 pub use server::{ServeError, Server};

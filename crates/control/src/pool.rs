@@ -55,6 +55,9 @@ pub struct PoolInfo {
     /// It has stopped for good, for a reason that is no device's: only another import brings it back.
     #[serde(default)]
     pub stopped: bool,
+    /// It is suspended because multihost writes failed or were late.
+    #[serde(default)]
+    pub heartbeats_failed: bool,
 }
 
 impl PoolInfo {
@@ -171,6 +174,20 @@ pub struct ReplayInfo {
     pub left_secs: Option<u64>,
 }
 
+/// Why a pool with `multihost=on` cannot be imported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum InUse {
+    /// It is open on a system of this name and number.
+    On {
+        /// Its name.
+        hostname: String,
+        /// Its number.
+        hostid: u64,
+    },
+    /// This system has no number by which others could tell it.
+    NoHostId,
+}
+
 /// A pool that a search of devices found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportCandidate {
@@ -180,6 +197,9 @@ pub struct ImportCandidate {
     pub destroyed: bool,
     /// Its labels say that it is in use, and not by this system.
     pub foreign: bool,
+    /// Another system writes to it, or this one may not have it: with `multihost=on` a pool that is not exported is watched.
+    #[serde(default)]
+    pub in_use: Option<InUse>,
     /// Features it needs that this version lacks, with what they are for.
     #[serde(default)]
     pub unsupported_features: Vec<String>,

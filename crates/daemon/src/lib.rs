@@ -32,7 +32,7 @@ use control::RunPaths;
 use device::{RealEnv, RealMachine};
 use engine::{Engine, Ground, Options};
 use front_fuse::Fuse;
-use pool::Tuning;
+use pool::{Heartbeats, Tuning};
 use std::sync::Arc;
 use std::time::Duration;
 use threads::OwnThreads;
@@ -79,8 +79,22 @@ fn tuning() -> Tuning {
         txg_timeout: seconds("SAWMILL_TXG_TIMEOUT").unwrap_or(default.txg_timeout),
         log_deadman: seconds("SAWMILL_LOG_DEADMAN").unwrap_or(default.log_deadman),
         deadman: seconds("SAWMILL_DEADMAN").unwrap_or(default.deadman),
+        heartbeats: heartbeats(),
         ..default
     }
+}
+
+fn heartbeats() -> Heartbeats {
+    let default = Heartbeats::default();
+    Heartbeats {
+        interval: seconds("SAWMILL_MULTIHOST_INTERVAL").unwrap_or(default.interval),
+        fail_intervals: number("SAWMILL_MULTIHOST_FAIL_INTERVALS").unwrap_or(default.fail_intervals),
+        import_intervals: number("SAWMILL_MULTIHOST_IMPORT_INTERVALS").unwrap_or(default.import_intervals),
+    }
+}
+
+fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {
+    std::env::var(variable).ok()?.parse().ok()
 }
 
 /// A time of up to an hour that the environment gives in seconds.

@@ -3,10 +3,11 @@
 use crate::obstacle;
 use crate::{Holder, info};
 use control::{
-    Failure, ImportCandidate, ImportScan, PoolHealth, PoolInfo, VdevAux, VdevClass, VdevInfo, VdevKind,
-    VdevState,
+    Failure, ImportCandidate, ImportScan, InUse, PoolHealth, PoolInfo, VdevAux, VdevClass, VdevInfo,
+    VdevKind, VdevState,
 };
 use env::Machine;
+use futures::future::join_all;
 use pool::{Candidate, ImportSpec, Pool, PoolError, find_pools};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -54,19 +55,32 @@ impl Holder {
     pub(super) async fn scan(&self, call: ImportScan) -> Result<Vec<ImportCandidate>, Failure> {
         let paths = self.paths(&call.search);
         let open: BTreeSet<u64> = self.all().iter().map(|held| held.pool.guid().get()).collect();
-        let mut found = Vec::new();
-        for candidate in find_pools(&self.env, &paths).await {
+        let is_meant = |candidate: &Candidate| {
             let destroyed = candidate.pool.state == PoolState::Destroyed;
-            if destroyed == call.destroyed && !open.contains(&candidate.guid.get()) {
-                found.push(self.examine(&candidate, &paths).await);
-            }
+            destroyed == call.destroyed && !open.contains(&candidate.guid.get())
+        };
+        let mut meant = find_pools(&self.env, &paths).await;
+        meant.retain(is_meant);
+        // All at once: a pool with a living owner, or one that died, takes its time.
+        let tuning = self.tuning();
+        let watched =
+            meant.iter().map(|candidate| pool::watch_for_owner(&self.env, candidate, &paths, &tuning));
+        let watched = join_all(watched).await;
+        let mut found = Vec::new();
+        for (candidate, watched) in meant.iter().zip(watched) {
+            found.push(self.examine(candidate, &paths, watched.err().and_then(in_use)).await);
         }
         Ok(found)
     }
 
     /// Opens a pool for reading, to see what an import would find; what labels tell must do
     /// where that fails.
-    async fn examine(&self, candidate: &Candidate, paths: &[PathBuf]) -> ImportCandidate {
+    async fn examine(
+        &self,
+        candidate: &Candidate,
+        paths: &[PathBuf],
+        in_use: Option<InUse>,
+    ) -> ImportCandidate {
         let destroyed = candidate.pool.state == PoolState::Destroyed;
         let mut obstacle = None;
         let (mut pool, missing, readable) = match self.try_import(candidate, paths).await {
@@ -90,7 +104,11 @@ impl Holder {
         unsupported_features.extend(obstacle);
         let other_host = candidate.pool.hostid != 0 && candidate.pool.hostid != self.host().id;
         let foreign = candidate.pool.state == PoolState::Active && other_host;
-        ImportCandidate { pool, destroyed, foreign, unsupported_features, readable }
+        if in_use.is_some() {
+            pool.health = PoolHealth::Unavail;
+            (pool.root.state, pool.root.aux) = (VdevState::CantOpen, VdevAux::Active);
+        }
+        ImportCandidate { pool, destroyed, foreign, in_use, unsupported_features, readable }
     }
 
     async fn try_import(&self, candidate: &Candidate, paths: &[PathBuf]) -> Result<Arc<Pool>, PoolError> {
@@ -113,6 +131,14 @@ impl Holder {
         let Ok(pool) = self.try_import(&candidate, paths).await else { return Vec::new() };
         let pool = info::bare(&pool).await;
         pool.tops(VdevClass::Log).filter(|top| !top.state.is_readable()).cloned().collect()
+    }
+}
+
+fn in_use(error: PoolError) -> Option<InUse> {
+    match error {
+        PoolError::ActiveElsewhere { hostname, hostid } => Some(InUse::On { hostname, hostid }),
+        PoolError::NoHostId => Some(InUse::NoHostId),
+        _ => None,
     }
 }
 
@@ -163,6 +189,7 @@ fn from_labels(candidate: &Candidate) -> PoolInfo {
         lacks_features: false,
         bad_log: false,
         stopped: false,
+        heartbeats_failed: false,
     }
 }
 

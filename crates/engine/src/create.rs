@@ -55,6 +55,7 @@ impl Holder {
         admit::check_spec(&call.vdevs, &facts, None, allow)?;
         self.check_mountpoint(&call)?;
         let settings = Settings::read(&call.props, Occasion::Creation, &cannot)?;
+        settings.check_host(self.host().id).map_err(cannot)?;
         let root_props = root_props(&call, &cannot)?;
         if call.dry_run {
             return Ok(());

@@ -24,6 +24,7 @@ impl Holder {
         }
         let cannot = |reason: &str| refuse(FailureKind::Invalid, reason);
         let settings = Settings::read(&call.props, Occasion::Import, &cannot)?;
+        settings.check_host(self.host().id).map_err(cannot)?;
         let mut spec = spec_of(&call, &settings, self.paths(&call.search));
         self.check_name_is_free(new)?;
         spec.read_only |= call.dry_run;
@@ -123,6 +124,11 @@ impl Holder {
             }
             PoolError::ActiveElsewhere { .. } => {
                 failure.and("Export the pool on the other system, then run 'zpool import'.")
+            }
+            PoolError::NoHostId => {
+                let reason = "pool has the multihost property on and the";
+                Failure::cannot(FailureKind::Invalid, "import", name, reason)
+                    .and("system's hostid is not set. Set a unique hostid with the zgenhostid(8) command.")
             }
             PoolError::LeftAlone(pool::LeftAlone::Older) => {
                 failure.and("The pool can be imported, use 'zpool import' to import the pool.")

@@ -63,6 +63,7 @@ pub async fn bare(pool: &Pool) -> PoolInfo {
         lacks_features: false,
         bad_log: false,
         stopped: pool.stopped().is_some(),
+        heartbeats_failed: pool.is_suspended_for_heartbeats(),
     };
     put_facts(&mut info, pool).await;
     info

@@ -58,6 +58,7 @@ fn pool_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::MissingVdev { .. } => (K::Unavailable, error.to_string()),
         PoolError::NoUberblock | PoolError::DeviceShrunk { .. } => (K::Unavailable, whole()),
         PoolError::ForeignHost { .. } | PoolError::ActiveElsewhere { .. } => (K::Busy, error.to_string()),
+        PoolError::NoHostId => (K::Invalid, error.to_string()),
         PoolError::LeftAlone(_) => (K::Unavailable, error.to_string()),
         PoolError::DeviceInUse { .. } => (K::Busy, whole()),
         PoolError::ReadOnly => (K::Invalid, error.to_string()),

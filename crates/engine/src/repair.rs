@@ -7,7 +7,7 @@ use control::{
 };
 use ondisk::dsl::scan::{func, state};
 use ondisk::indirect::RemovingPhys;
-use pool::{DamagedObject, EvacuationReport, ScanReport};
+use pool::{DamagedObject, EvacuationReport, PoolError, ScanReport};
 use std::collections::{BTreeMap, BTreeSet};
 use units::{Guid, VdevId};
 use vdev::Leaf;
@@ -63,6 +63,7 @@ impl Holder {
         let is_leaf_meant = |leaf: &Leaf| whole.contains(&leaf.vdev()) || is_meant(leaf.guid());
         match held.pool.clear(&is_leaf_meant).await {
             Ok(()) => Ok(()),
+            Err(PoolError::ActiveElsewhere { .. }) => refuse("pool is imported on a different host"),
             Err(error) => refuse(&refusal::reason(&error)),
         }
     }

@@ -33,7 +33,10 @@ pub struct Settings {
 
 /// Properties that the pool's table keeps as numbers. Others that OpenZFS keeps there are shown where a
 /// pool has them (autoreplace, delegation, listsnapshots): nothing heeds them, so they cannot be set.
-const KEPT: [&str; 3] = ["failmode", "autoexpand", "autotrim"];
+const KEPT: [&str; 4] = ["failmode", "autoexpand", "autotrim", "multihost"];
+
+/// Why `multihost=on` is refused to a host that others cannot tell.
+const NEEDS_HOSTID: &str = "requires a non-zero system hostid";
 
 impl Settings {
     /// Reads them; refuses those that this version cannot keep.
@@ -83,6 +86,12 @@ impl Settings {
         self.cache_file.clone().unwrap_or(unsaid)
     }
 
+    /// Whether a host of this number may have such a pool.
+    pub fn check_host(&self, hostid: u64) -> Result<(), &'static str> {
+        let is_on = |(name, value): &(String, PropValue)| is_multihost(name, value.number());
+        if hostid == 0 && self.kept.iter().any(is_on) { Err(NEEDS_HOSTID) } else { Ok(()) }
+    }
+
     /// Keeps what is to be kept.
     pub async fn keep(&self, held: &Held) -> Result<(), Failure> {
         if let Some(files) = &self.compatibility {
@@ -95,6 +104,10 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+fn is_multihost(name: &str, value: Option<u64>) -> bool {
+    name == "multihost" && value == Some(1)
 }
 
 fn text(value: &Value) -> Option<String> {
@@ -145,6 +158,9 @@ impl Holder {
                 held.set_cache_file(file);
                 self.remember();
                 Ok(())
+            }
+            (name, Value::Number(number)) if is_multihost(name, Some(*number)) && self.host().id == 0 => {
+                return Err(refuse(NEEDS_HOSTID));
             }
             (name, Value::Number(number)) if KEPT.contains(&name) || name == "ashift" => {
                 pool.set_pool_prop(name, Some(PropValue::Number(*number))).await

@@ -117,6 +117,7 @@ impl Pool {
             tuning,
             read_only: false,
             opened_at: (TXG_INITIAL.prev(), env_now),
+            uberblock: None,
             replay_watch: None,
         });
         pool.format_dataset(&root, &pool.gate.forming()).await?;

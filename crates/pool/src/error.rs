@@ -77,6 +77,9 @@ pub enum PoolError {
         /// Its number.
         hostid: u64,
     },
+    /// The pool has `multihost=on`, and this host has no number by which others could tell it.
+    #[error("pool has the multihost property on and the\nsystem's hostid is not set")]
+    NoHostId,
     /// This host had the pool open when it went down, but it is not as this host left it.
     #[error(transparent)]
     LeftAlone(#[from] crate::LeftAlone),

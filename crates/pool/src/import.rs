@@ -110,6 +110,10 @@ impl Pool {
                 pool.close_devices().await;
                 return Err(error);
             }
+            if let Err(error) = pool.load_multihost().await {
+                pool.close_devices().await;
+                return Err(error);
+            }
             pool.start();
             pool.write_config().await?;
             if pool.autoexpands().await? {
@@ -440,6 +444,7 @@ async fn assemble(
         tuning,
         read_only,
         opened_at,
+        uberblock: Some(uberblock),
         replay_watch: spec.replay_watch.clone(),
     };
     let pool = Pool::assemble(parts);

@@ -30,6 +30,7 @@ use crate::evacuate::Evacuation;
 use crate::events::PoolEvents;
 use crate::log::store::PoolLogStore;
 use crate::memory::MemoryParts;
+use crate::multihost::{Heartbeats, Multihost};
 use crate::scan::scrub::Scrubs;
 use crate::shared::brt::Brt;
 use crate::shared::ddt::Ddt;
@@ -66,6 +67,8 @@ pub struct Tuning {
     pub log_deadman: Duration,
     /// The same of the other devices (`zfs_deadman_ziotime_ms`): what has no other copy waits for their answer.
     pub deadman: Duration,
+    /// How a pool with `multihost=on` shows that it is open here, and how long one is watched that may be open elsewhere.
+    pub heartbeats: Heartbeats,
     /// What happens is told here.
     pub events: Arc<EventRing>,
     /// Ends the program when a pool is suspended that has `failmode=panic`.
@@ -89,6 +92,7 @@ impl Default for Tuning {
             // one up itself after 30 s.
             log_deadman: Duration::from_secs(5),
             deadman: Duration::from_secs(60),
+            heartbeats: Heartbeats::default(),
             events: Arc::default(),
             end_program: || panic!("a pool with failmode=panic is suspended"),
         }
@@ -126,6 +130,7 @@ pub struct Pool {
     pub(crate) returned_to: Option<Txg>,
     /// Of the last txg that was synced since the pool was opened.
     pub(crate) last_uberblock: Mutex<Option<UberblockPhys>>,
+    pub(crate) multihost: Arc<Multihost>,
     pub(crate) space: Arc<SpaceGuard>,
     pub(crate) early: Arc<EarlyRoom>,
     pub(crate) log_store: Arc<PoolLogStore>,
@@ -191,6 +196,8 @@ pub(crate) struct Parts {
     pub tuning: Tuning,
     pub read_only: bool,
     pub opened_at: (Txg, u64),
+    /// The uberblock that it was opened at; none of a new pool.
+    pub uberblock: Option<UberblockPhys>,
     pub replay_watch: Option<Arc<dyn zil::ReplayWatch>>,
 }
 
@@ -203,6 +210,11 @@ impl Pool {
             opened_txg: parts.opened_at.0,
             opened_secs: parts.opened_at.1,
             mos: Arc::clone(parts.dsl.mos()),
+            multihost: Multihost::new(
+                parts.tuning.heartbeats,
+                Arc::clone(parts.vdevs.fence()),
+                parts.uberblock,
+            ),
             space: SpaceGuard::new(Arc::clone(&parts.zio), Arc::clone(&parts.gate)),
             early: EarlyRoom::new(
                 Arc::clone(&parts.zio),
@@ -489,6 +501,7 @@ impl Pool {
         }
         closed?;
         self.stop().await;
+        self.multihost.end().await;
         self.close_devices().await;
         self.tell_closed(state);
         Ok(())
@@ -525,6 +538,7 @@ impl Pool {
             self.leave_sweeps().await;
             self.sync_now().await?;
             self.stop().await;
+            self.multihost.end().await;
         }
         self.close_devices().await;
         Ok(())

@@ -12,6 +12,7 @@ use ondisk::ObjectType;
 use ondisk::mos::directory;
 use units::ObjectId;
 
+use crate::multihost::MULTIHOST;
 use crate::space::expand::AUTOEXPAND;
 use crate::txg::suspend::FAILMODE;
 use crate::txg::trim::AUTOTRIM;
@@ -40,13 +41,16 @@ impl Pool {
     /// Sets a property; none takes it back to its default.
     ///
     /// # Errors
-    /// When it cannot be made stable.
+    /// When it cannot be made stable; [`PoolError::NoHostId`] for `multihost=on` on a host without a number.
     pub async fn set_pool_prop(
         self: &Arc<Self>,
         name: &str,
         value: Option<PropValue>,
     ) -> Result<(), PoolError> {
         let name = name.to_owned();
+        if name == MULTIHOST && value.as_ref().and_then(PropValue::number) == Some(1) {
+            self.check_hostid()?;
+        }
         let expands = name == AUTOEXPAND && value.as_ref().and_then(PropValue::number) == Some(1);
         self.in_sync(move |pool, tx| async move {
             let directory = pool.dsl.directory();
@@ -72,6 +76,7 @@ impl Pool {
             match name.as_str() {
                 AUTOTRIM => pool.note_autotrim(value.as_ref()),
                 FAILMODE => pool.note_failmode(value.as_ref()),
+                MULTIHOST => pool.note_multihost(value.as_ref()),
                 _ => {}
             }
             Ok(())

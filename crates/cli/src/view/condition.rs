@@ -14,6 +14,8 @@ pub enum Condition {
     Resilvering,
     /// Devices fail, and what the pool cannot do without waits for them.
     Suspended,
+    /// Multihost writes failed or were late: another system may have taken the pool.
+    HeartbeatsFailed,
     /// The pool met damage, or a defect of this program, and cannot go on.
     Stopped,
     /// An intent log could not be read at import.
@@ -54,9 +56,10 @@ pub fn condition(pool: &PoolInfo) -> Condition {
         scan.function == ScanFunction::Resilver && scan.state == ScanState::Scanning
     };
     let fatal = pool.root.state == VdevState::CantOpen || pool.health == PoolHealth::Unavail;
-    let table: [(bool, C); 16] = [
+    let table: [(bool, C); 17] = [
         (pool.stopped, C::Stopped),
         (pool.scan.is_some_and(resilvering), C::Resilvering),
+        (pool.heartbeats_failed, C::HeartbeatsFailed),
         (pool.health == PoolHealth::Suspended, C::Suspended),
         (pool.bad_log, C::BadLog),
         (fatal && leaf(is_faulted), C::FaultedFatal),
@@ -200,6 +203,17 @@ impl Condition {
                 &["Make sure the affected devices are connected, then run 'zpool clear'."],
                 Some("ZFS-8000-HC"),
             ),
+            Self::HeartbeatsFailed => words(
+                &[
+                    "The pool is suspended because multihost writes failed or were delayed;",
+                    "another system could import the pool undetected.",
+                ],
+                &[
+                    "Make sure the pool's devices are connected, then reboot your system and",
+                    "import the pool or run 'zpool clear' to resume the pool.",
+                ],
+                Some("ZFS-8000-MM"),
+            ),
             Self::Stopped => words(
                 &["The pool met damage that keeps it from going on.  Nothing more is written to it."],
                 &["Run 'zpool export -f' and import the pool again."],
@@ -228,7 +242,12 @@ impl Condition {
     /// The one line `zpool import` tells about a pool that it found.
     pub fn import_status(self) -> Option<&'static str> {
         Some(match self {
-            Self::Healthy | Self::LacksFeatures | Self::Suspended | Self::Stopped | Self::Failing => {
+            Self::Healthy
+            | Self::LacksFeatures
+            | Self::Suspended
+            | Self::HeartbeatsFailed
+            | Self::Stopped
+            | Self::Failing => {
                 return None;
             }
             Self::Missing | Self::MissingFatal | Self::Removed => {
@@ -274,6 +293,8 @@ mod tests {
         assert_eq!(condition(&pool), Condition::BadLog);
         pool.health = PoolHealth::Suspended;
         assert_eq!(condition(&pool), Condition::Suspended);
+        pool.heartbeats_failed = true;
+        assert_eq!(condition(&pool), Condition::HeartbeatsFailed);
         pool.stopped = true;
         assert_eq!(condition(&pool), Condition::Stopped);
     }
@@ -284,6 +305,7 @@ mod tests {
         let all = [
             C::Resilvering,
             C::Suspended,
+            C::HeartbeatsFailed,
             C::Stopped,
             C::BadLog,
             C::FaultedFatal,

@@ -4,7 +4,7 @@ use super::condition::{Condition, PAGES, condition};
 use super::names::{NameStyle, vdev_name};
 use super::sections::{all_rows, flatten, heading};
 use super::status::{reason, state_word};
-use control::{ImportCandidate, PoolHealth, PoolInfo, VdevClass, VdevInfo};
+use control::{ImportCandidate, InUse, PoolHealth, PoolInfo, VdevClass, VdevInfo};
 use std::fmt::Write;
 
 const NAME_MIN: usize = 10;
@@ -42,6 +42,17 @@ fn status_line(found: &ImportCandidate, what: Condition) -> Option<String> {
             }
         });
     }
+    match &found.in_use {
+        Some(InUse::On { .. }) => {
+            return Some("The pool is currently imported by another system.".to_owned());
+        }
+        Some(InUse::NoHostId) => {
+            let line = "The pool has the multihost property on.  It cannot\n\tbe safely imported when the system \
+                        hostid is not set.";
+            return Some(line.to_owned());
+        }
+        None => {}
+    }
     if is_foreign(found, what) {
         return Some("The pool was last accessed by another system.".to_owned());
     }
@@ -56,14 +67,27 @@ fn is_foreign(found: &ImportCandidate, what: Condition) -> bool {
 fn message_id(found: &ImportCandidate, what: Condition) -> Option<&'static str> {
     match is_foreign(found, what) {
         _ if !found.unsupported_features.is_empty() => None,
+        _ if found.in_use.is_some() => Some("ZFS-8000-EY"),
         true => Some("ZFS-8000-EY"),
         false => what.words().and_then(|words| words.message_id),
     }
 }
 
-fn action(found: &ImportCandidate, what: Condition) -> &'static str {
+fn action(found: &ImportCandidate, what: Condition) -> String {
     let unsupported = !found.unsupported_features.is_empty();
-    match (found.pool.health, found.foreign) {
+    match &found.in_use {
+        _ if unsupported => {}
+        Some(InUse::On { hostname, hostid }) => {
+            return format!(
+                "The pool must be exported from {hostname} (hostid={hostid:x})\n\tbefore it can be safely imported."
+            );
+        }
+        Some(InUse::NoHostId) => {
+            return "Set a unique system hostid with the zgenhostid(8) command.".to_owned();
+        }
+        None => {}
+    }
+    let line = match (found.pool.health, found.foreign) {
         _ if unsupported && found.readable => {
             "The pool cannot be imported in read-write mode. Import the pool with\n\t'-o readonly=on', access \
              the pool on a system that supports the\n\trequired feature(s), or recreate the pool from backup."
@@ -84,7 +108,8 @@ fn action(found: &ImportCandidate, what: Condition) -> &'static str {
             "The pool cannot be imported. Attach the missing\n\tdevices and try again."
         }
         _ => "The pool cannot be imported due to damaged devices or data.",
-    }
+    };
+    line.to_owned()
 }
 
 /// The tree; caches and spares come before logs here, and show no state.

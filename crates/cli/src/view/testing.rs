@@ -108,6 +108,7 @@ pub fn p1() -> PoolInfo {
         lacks_features: false,
         bad_log: false,
         stopped: false,
+        heartbeats_failed: false,
     }
 }
 

@@ -193,6 +193,7 @@ impl FakeService {
             lacks_features: false,
             bad_log: false,
             stopped: false,
+            heartbeats_failed: false,
         };
         let pool = state.add_vdevs(pool, &call.vdevs);
         state.pools.insert(call.name.clone(), pool);
@@ -327,6 +328,7 @@ impl Service for FakeService {
             pool: e.pool.clone(),
             destroyed: e.destroyed,
             foreign: false,
+            in_use: None,
             unsupported_features: Vec::new(),
             readable: false,
         };

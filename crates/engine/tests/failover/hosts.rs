@@ -5,6 +5,7 @@ use crate::clients::Ledger;
 use crate::node::{Node, world};
 use crate::over_seeds;
 use control::FailureKind;
+use pool::Heartbeats;
 
 /// The numbers of the hosts.
 const A: u64 = 0xa;
@@ -91,10 +92,10 @@ fn a_restart_that_overrides_the_number_of_the_host_is_found() {
     }
 }
 
-/// Nothing fences a host off that was only slow: it does not know that time went by, and there are no heartbeats of
-/// ours that would tell it, or the other. What keeps two hosts apart is that force has to be asked for.
+/// Nothing fences a host off that was only slow, by default: it does not know that time went by, and there are no heartbeats
+/// that would tell it, or the other. What keeps two hosts apart is that force has to be asked for, or `multihost=on`.
 #[test]
-fn not_promised_yet_a_host_that_was_paused_writes_on_after_another_took_its_pool() {
+fn not_promised_without_multihost_a_host_that_was_paused_writes_on_after_another_took_its_pool() {
     let sim = world(3);
     let (a, b, ledger) = (Node::new(&sim, A), Node::new(&sim, B), Ledger::default());
     sim.run_until(async {
@@ -111,4 +112,61 @@ fn not_promised_yet_a_host_that_was_paused_writes_on_after_another_took_its_pool
         for_some_time(&sim, 3000, ledger.write(&a, "late", MANY)).await;
         assert!(a.host.writes() > before, "it is fenced off now: tell so in docs/decisions and here");
     });
+}
+
+/// A is paused with `multihost=on`, for anything up to a minute, while B asks for its pool by force. Either A was back in time, and B
+/// is refused; or B has the pool, and A neither writes to it nor acknowledges anything. Gives how many promised files were read.
+fn paused(seed: u64, heartbeats: Heartbeats) -> Result<u64, String> {
+    let sim = world(seed);
+    let (a, b) = (Node::with(&sim, A, heartbeats), Node::with(&sim, B, heartbeats));
+    let ledger = Ledger::default();
+    sim.run_until(async {
+        a.create_shared().await.map_err(|e| e.to_string())?;
+        for_some_time(&sim, seed * 97 % 3000 + 100, ledger.write(&a, "a", MANY)).await;
+        a.host.pause();
+        let back = async {
+            for_some_time(&sim, seed * 7919 % 60_000, std::future::ready(())).await;
+            let before = a.host.writes();
+            a.host.resume();
+            for_some_time(&sim, 5000, ledger.write(&a, "late", MANY)).await;
+            before
+        };
+        let (taken, before) = futures::join!(b.import(true), back);
+        if let Err(refused) = taken {
+            if refused.kind != FailureKind::Busy {
+                return Err(format!("b is refused: {refused}"));
+            }
+            if a.clear().await.is_err() {
+                return Err("nobody has the pool".into());
+            }
+            return ledger.check(&a).await.map_err(|e| format!("a was back in time: {e}"));
+        }
+        for_some_time(&sim, seed * 31 % 1500, ledger.write(&b, "b", MANY)).await;
+        let refused = a.clear().await.err().map(|failure| failure.to_string());
+        if heartbeats.limit().is_some() {
+            let told = "cannot clear errors for tank: pool is imported on a different host";
+            assert!(
+                refused.as_deref().is_some_and(|line| line.starts_with(told)),
+                "seed {seed}: {refused:?}"
+            );
+            a.give_up().await.map_err(|e| format!("a gives up: {e}"))?;
+        }
+        for_some_time(&sim, 2000, ledger.write(&b, "more of b", MANY)).await;
+        match a.host.writes() - before {
+            0 => ledger.check(&b).await.map_err(|e| format!("b took over: {e}")),
+            writes => Err(format!("a is back, and wrote {writes} times to b's pool")),
+        }
+    })
+}
+
+#[test]
+fn with_multihost_a_host_that_was_paused_writes_nothing_once_another_has_its_pool() {
+    over_seeds("paused with multihost=on", |seed| paused(seed, Heartbeats::default()));
+}
+
+#[test]
+fn a_host_that_never_stops_is_found() {
+    let unlimited = Heartbeats { fail_intervals: 0, import_intervals: 2, ..Heartbeats::default() };
+    let broken: Vec<_> = (1..=12).filter_map(|seed| paused(seed, unlimited).err()).collect();
+    assert!(broken.iter().any(|told| told.starts_with("a is back")), "{broken:?}");
 }

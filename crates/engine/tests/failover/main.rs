@@ -5,8 +5,8 @@
 //!  host a: make, write ──dies or loses power──► back: restores what its list of pools says
 //!  host b:     refused ──by force──► reads, writes ──────────► goes on, exports, or dies and is back
 //! ```
-//! What is promised: a host that comes back finds the pool as it left it, or leaves it alone. What is not
-//! promised yet is at the end of [`hosts`]. `SAWMILL_SEEDS=5000` tries more seeds; a failure names its own.
+//! What is promised: a host that comes back finds the pool as it left it, or leaves it alone; with `multihost=on` also one that
+//! was only paused. What is not promised without that is near the end of [`hosts`]. `SAWMILL_SEEDS=5000` tries more seeds; a failure names its own.
 #![forbid(unsafe_code)]
 #![recursion_limit = "256"]
 

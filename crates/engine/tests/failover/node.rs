@@ -2,11 +2,11 @@
 
 use crate::front::TableFront;
 use control::{
-    Failure, ImportCandidate, ImportScan, Imported, Layout, PoolCreate, PoolExport, PoolImport, PoolInfo,
-    PoolList, Service, VdevClass, VdevSpec,
+    Failure, ImportCandidate, ImportScan, Imported, Layout, PoolClear, PoolCreate, PoolExport, PoolImport,
+    PoolInfo, PoolList, Service, VdevClass, VdevSpec,
 };
 use engine::{Engine, Ground, OnTheSpot, Options};
-use pool::{Host, Tuning};
+use pool::{Heartbeats, Host, Tuning};
 use sim::{DiskModel, DiskSpec, Sim, SimEnv, SimHost};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,15 +36,21 @@ pub struct Node {
     front: TableFront,
     engine: Engine,
     id: u64,
+    heartbeats: Heartbeats,
 }
 
 impl Node {
     /// A new host of this number, whose engine has no pools.
     pub fn new(world: &Arc<SimEnv>, id: u64) -> Self {
-        Self::on(SimHost::new(world), id)
+        Self::with(world, id, Heartbeats::default())
     }
 
-    fn on(host: SimHost, id: u64) -> Self {
+    /// The same with other settings for `multihost=on`.
+    pub fn with(world: &Arc<SimEnv>, id: u64, heartbeats: Heartbeats) -> Self {
+        Self::on(SimHost::new(world), id, heartbeats)
+    }
+
+    fn on(host: SimHost, id: u64, heartbeats: Heartbeats) -> Self {
         let front = TableFront::default();
         let ground = Ground {
             env: host.env(),
@@ -53,15 +59,16 @@ impl Node {
             runner: Arc::new(OnTheSpot),
         };
         let of = Host { id, name: format!("host-{id:x}"), ..Host::default() };
-        let tuning = Tuning { host: of, txg_timeout: Duration::from_secs(1), ..Tuning::default() };
+        let txg_timeout = Duration::from_secs(1);
+        let tuning = Tuning { host: of, txg_timeout, heartbeats, ..Tuning::default() };
         let cache = Some("/run/pools.cache".into());
         let options = Options { cache, memory_bytes: MEMORY_BYTES, tuning, pid: 1 };
-        Self { engine: Engine::new(ground, options), host, front, id }
+        Self { engine: Engine::new(ground, options), host, front, id, heartbeats }
     }
 
     /// The host after it went down, with a new engine that has not looked at its list of pools yet.
     pub fn reboot(&self, world: &Arc<SimEnv>) -> Self {
-        Self::on(self.host.reboot(world), self.id)
+        Self::on(self.host.reboot(world), self.id, self.heartbeats)
     }
 
     /// Does something with the engine, on the host; none if that dies before it is done.
@@ -75,6 +82,15 @@ impl Node {
 
     /// Makes the pool.
     pub async fn create(&self) -> Result<(), Failure> {
+        self.create_with(Vec::new()).await
+    }
+
+    /// Makes the pool with `multihost=on`.
+    pub async fn create_shared(&self) -> Result<(), Failure> {
+        self.create_with(vec![("multihost".into(), "on".into())]).await
+    }
+
+    async fn create_with(&self, props: Vec<(String, String)>) -> Result<(), Failure> {
         let vdev = |class, layout, devices: &[&str]| VdevSpec {
             class,
             layout,
@@ -84,7 +100,7 @@ impl Node {
             vdev(VdevClass::Normal, Layout::Mirror, &DISKS[..2]),
             vdev(VdevClass::Log, Layout::Single, &DISKS[2..]),
         ];
-        let call = PoolCreate { name: POOL.into(), vdevs, ..PoolCreate::default() };
+        let call = PoolCreate { name: POOL.into(), vdevs, props, ..PoolCreate::default() };
         self.does(|engine| async move { engine.pool_create(call).await }).await.expect("it lives")
     }
 
@@ -104,6 +120,18 @@ impl Node {
     /// Exports it.
     pub async fn export(&self) -> Result<(), Failure> {
         let call = PoolExport { pool: POOL.into(), ..PoolExport::default() };
+        self.does(|engine| async move { engine.pool_export(call).await }).await.expect("it lives")
+    }
+
+    /// Has it go on after it was suspended.
+    pub async fn clear(&self) -> Result<(), Failure> {
+        let call = PoolClear { pool: POOL.into(), vdev: None };
+        self.does(|engine| async move { engine.pool_clear(call).await }).await.expect("it lives")
+    }
+
+    /// Gives it up.
+    pub async fn give_up(&self) -> Result<(), Failure> {
+        let call = PoolExport { pool: POOL.into(), force: true, ..PoolExport::default() };
         self.does(|engine| async move { engine.pool_export(call).await }).await.expect("it lives")
     }
 

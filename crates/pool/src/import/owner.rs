@@ -13,19 +13,22 @@
 //! | exported, destroyed | any | any | open | open | leave |
 //!
 //! *Watch*: the owner writes heartbeats (`multihost=on`), so that a living one shows itself if the
-//! labels are watched for some time. *Leave*: the daemon had the pool open when it went down, but
+//! labels are watched for some time, and the pool is then claimed ([`claim`]): somebody else may have watched at the same
+//! time. A host without a number of its own may not have such a pool at all. *Leave*: the daemon had the pool open when it went down, but
 //! somebody else had it since, so that the daemon does not open it without being asked.
 //! A pool that is opened for reading only is not changed by this host, and so it is always opened.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use env::Env;
-use ondisk::UberblockPhys;
+use env::{Env, OpenMode};
+use ondisk::{MmpConfig, UberblockPhys};
 use units::Txg;
-use vdev::{Candidate, PoolState};
+use vdev::{Candidate, OpenSpec, PoolState, VdevTree};
 
 use crate::import::{ImportSpec, find_pools};
+use crate::multihost::Heartbeats;
 use crate::{Pool, PoolError, Tuning};
 
 /// A pool that this host had open when it went down, as it was left.
@@ -121,7 +124,11 @@ pub(crate) async fn check(
     let host = label_host(candidate.pool.hostid, this);
     match (decide(candidate.pool.state, host, heartbeat.is_some(), asked), heartbeat) {
         (Decision::Open, _) | (Decision::Watch, None) => Ok(()),
-        (Decision::Watch, Some(heartbeat)) => watch(env, candidate, spec, heartbeat).await,
+        (Decision::Watch, Some(_)) if this == 0 => Err(PoolError::NoHostId),
+        (Decision::Watch, Some(heartbeat)) => {
+            watch(env, candidate, &spec.paths, heartbeat, tuning).await?;
+            claim(env, candidate).await
+        }
         (Decision::Refuse, _) => Err(foreign(candidate)),
         (Decision::Leave(why), _) => Err(PoolError::LeftAlone(why)),
     }
@@ -145,17 +152,24 @@ fn foreign(candidate: &Candidate) -> PoolError {
 /// How often a living owner writes an uberblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Heartbeat {
-    /// The settings' interval.
-    interval: Duration,
+    /// The settings' interval, where it is told.
+    interval: Option<Duration>,
     /// What the owner needed in fact between two.
     delay: Duration,
-    /// After so many that failed the owner stops writing; 0 when it never does.
+    /// After so many that failed the owner stops writing; 0 when it never does, or does not tell.
     fail_intervals: u32,
 }
 
-/// OpenZFS's `zfs_multihost_interval` and `zfs_multihost_import_intervals`, for owners that tell neither.
-const INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
-const INTERVALS_WATCHED: u32 = 20;
+/// No pool is watched for a shorter time.
+const WATCH_MIN: Duration = Duration::from_secs(1);
+/// Nor more seldom looked at than so often.
+const POLL_MAX: Duration = Duration::from_secs(1);
+/// Two hosts that begin at the same time end at different ones: up to so many thousandths later.
+const LATER_MAX: u64 = 250;
+/// How often a claim is written and looked for again.
+const CLAIMS: u32 = 10;
+/// Each is given so long to be seen by others at most.
+const CLAIM_WAIT_MAX: Duration = Duration::from_secs(60);
 /// An owner that stops after so many intervals is watched twice as long.
 const SAFETY_FACTOR: u32 = 2;
 /// A label can make nobody wait longer.
@@ -166,22 +180,55 @@ impl Heartbeat {
     fn of(uberblock: &UberblockPhys) -> Option<Self> {
         let mmp = uberblock.mmp()?;
         let delay = Duration::from_nanos(uberblock.mmp_delay.get());
-        let interval = mmp.interval_ms.map_or(INTERVAL_DEFAULT, |ms| Duration::from_millis(ms.into()));
+        let interval = mmp.interval_ms.map(|ms| Duration::from_millis(ms.into()));
         let fail_intervals = mmp.fail_intervals.unwrap_or(0).into();
         (!delay.is_zero()).then_some(Self { interval, delay, fail_intervals })
     }
 
-    /// How long a living owner may take to show itself.
-    fn patience(self) -> Duration {
-        let span = match self.fail_intervals {
-            0 => self
-                .interval
-                .max(INTERVAL_DEFAULT)
-                .saturating_add(self.delay)
-                .saturating_mul(INTERVALS_WATCHED),
-            count => self.interval.saturating_mul(count).saturating_mul(SAFETY_FACTOR),
+    /// How long a living owner may take to show itself, by its settings, and by `ours` where it does not tell them.
+    fn patience(self, ours: &Heartbeats) -> Duration {
+        let count = ours.import_intervals.max(1);
+        let span = match (self.interval, self.fail_intervals) {
+            (Some(interval), stops @ 1..) => interval.saturating_mul(stops).saturating_mul(SAFETY_FACTOR),
+            (theirs, _) => {
+                let interval = theirs.unwrap_or(ours.interval());
+                let seen = interval.saturating_add(self.delay).saturating_mul(count);
+                seen.max(ours.interval().saturating_mul(count)).max(WATCH_MIN)
+            }
         };
         span.min(WATCH_MAX)
+    }
+}
+
+/// How long to watch for the owner that wrote this uberblock, with a random part.
+pub(crate) fn patience(uberblock: &UberblockPhys, ours: &Heartbeats, env: &Arc<dyn Env>) -> Duration {
+    let known = Heartbeat::of(uberblock);
+    let span = known.map_or(WATCH_MIN, |heartbeat| heartbeat.patience(ours));
+    later(span, env)
+}
+
+fn later(span: Duration, env: &Arc<dyn Env>) -> Duration {
+    let thousandths = u32::try_from(env.random_u64() % LATER_MAX).unwrap_or(0);
+    span.saturating_add(span.saturating_mul(thousandths) / 1000)
+}
+
+/// Whether somebody else has a pool open: says so after watching it for as long as a living owner may take to show itself, if
+/// its uberblocks tell that it does. Changes nothing.
+///
+/// # Errors
+/// [`PoolError::ActiveElsewhere`] if so, and [`PoolError::NoHostId`] when this host may not have such a pool.
+pub async fn watch_for_owner(
+    env: &Arc<dyn Env>,
+    candidate: &Candidate,
+    paths: &[PathBuf],
+    tuning: &Tuning,
+) -> Result<(), PoolError> {
+    let heartbeat = candidate.uberblock.as_ref().and_then(Heartbeat::of);
+    let is_ours = label_host(candidate.pool.hostid, tuning.host.id) == LabelHost::This;
+    match heartbeat.filter(|_| candidate.pool.state == PoolState::Active) {
+        Some(_) if tuning.host.id == 0 => Err(PoolError::NoHostId),
+        Some(heartbeat) if !is_ours => watch(env, candidate, paths, heartbeat, tuning).await,
+        _ => Ok(()),
     }
 }
 
@@ -189,19 +236,78 @@ impl Heartbeat {
 async fn watch(
     env: &Arc<dyn Env>,
     candidate: &Candidate,
-    spec: &ImportSpec,
+    paths: &[PathBuf],
     heartbeat: Heartbeat,
+    tuning: &Tuning,
 ) -> Result<(), PoolError> {
     let before = candidate.uberblock.map(|uberblock| uberblock.rank());
-    let patience = heartbeat.patience();
+    let patience = later(heartbeat.patience(&tuning.heartbeats), env);
     tracing::info!(pool = candidate.pool.name, secs = patience.as_secs(), "watched for a living owner");
     let until = env.now().saturating_add(patience);
     while env.now() < until {
-        env.sleep(heartbeat.interval.clamp(POLL_MIN, INTERVAL_DEFAULT)).await;
-        let found = find_pools(env, &spec.paths).await.into_iter().find(|c| c.guid == candidate.guid);
+        env.sleep(poll(heartbeat.interval.unwrap_or(POLL_MAX))).await;
+        let found = find_pools(env, paths).await.into_iter().find(|c| c.guid == candidate.guid);
         if found.and_then(|found| found.uberblock).map(|uberblock| uberblock.rank()) != before {
-            let (hostname, hostid) = (candidate.pool.hostname.clone(), candidate.pool.hostid);
-            return Err(PoolError::ActiveElsewhere { hostname, hostid });
+            return Err(active(candidate));
+        }
+    }
+    Ok(())
+}
+
+/// How often labels are read of a pool whose owner writes so often.
+pub(crate) fn poll(interval: Duration) -> Duration {
+    interval.clamp(POLL_MIN, POLL_MAX)
+}
+
+fn active(candidate: &Candidate) -> PoolError {
+    let (hostname, hostid) = (candidate.pool.hostname.clone(), candidate.pool.hostid);
+    PoolError::ActiveElsewhere { hostname, hostid }
+}
+
+/// Makes sure that of several hosts which found the pool to be nobody's only one opens it: the uberblock is written where
+/// heartbeats are, with a random sequence, and has to be what counts an interval later, ten times. What was there is put back,
+/// so that the import may fail for another reason and be tried again.
+async fn claim(env: &Arc<dyn Env>, candidate: &Candidate) -> Result<(), PoolError> {
+    let Some((uberblock, mmp)) = candidate.uberblock.and_then(|newest| Some((newest, newest.mmp()?))) else {
+        return Ok(());
+    };
+    let (Some(interval_ms), Some(_), Some(_)) = (mmp.interval_ms, mmp.sequence, mmp.fail_intervals) else {
+        return Ok(());
+    };
+    let open =
+        OpenSpec { vdev_tree: &candidate.vdev_tree, paths: &candidate.paths, mode: OpenMode::ReadWrite };
+    let vdevs = VdevTree::open(Arc::clone(env), &open).await?;
+    let wait = Duration::from_millis(interval_ms.into()).min(CLAIM_WAIT_MAX);
+    let claimed = insist(env, candidate, &vdevs, &uberblock, mmp, wait).await;
+    if let Err(error) = vdevs.beat_everywhere(&uberblock).await {
+        tracing::warn!(%error, "the claim of a pool is not taken back");
+    }
+    vdevs.close();
+    claimed
+}
+
+async fn insist(
+    env: &Arc<dyn Env>,
+    candidate: &Candidate,
+    vdevs: &VdevTree,
+    uberblock: &UberblockPhys,
+    mmp: MmpConfig,
+    wait: Duration,
+) -> Result<(), PoolError> {
+    if vdevs.newest().await.map(|newest| newest.uberblock) != Some(*uberblock) {
+        return Err(active(candidate));
+    }
+    let base = mmp.sequence.filter(|&sequence| sequence < u16::MAX).unwrap_or(0);
+    for _ in 0..CLAIMS {
+        let room = u64::from(u16::MAX - base);
+        let drawn = u16::try_from(env.random_u64() % room).unwrap_or(0);
+        let mut token = *uberblock;
+        let config = MmpConfig { sequence: Some(base + 1 + drawn), ..mmp };
+        token.mmp_config.set(config.to_word());
+        vdevs.beat_everywhere(&token).await?;
+        env.sleep(wait).await;
+        if vdevs.newest().await.map(|newest| newest.uberblock.rank()) != Some(token.rank()) {
+            return Err(active(candidate));
         }
     }
     Ok(())

@@ -131,6 +131,16 @@ impl Pool {
     /// Opens leaves anew that failed and are meant, and has what waits tried again. Says which vdevs got
     /// one back.
     async fn try_again(&self, is_meant: &(dyn Fn(&Leaf) -> bool + Sync)) -> BTreeSet<VdevId> {
+        let back = self.reopen_failed(is_meant).await;
+        if !self.suspension().is_given_up() {
+            self.trust_with_logs(&back);
+            self.suspension().resume();
+        }
+        back
+    }
+
+    /// Opens leaves anew that failed and are meant. Says which vdevs got one back.
+    async fn reopen_failed(&self, is_meant: &(dyn Fn(&Leaf) -> bool + Sync)) -> BTreeSet<VdevId> {
         let _one_at_a_time = self.reopening.lock().await;
         let mut back = BTreeSet::new();
         if self.suspension().is_given_up() {
@@ -145,8 +155,6 @@ impl Pool {
                 }
             }
         }
-        self.trust_with_logs(&back);
-        self.suspension().resume();
         back
     }
 
@@ -162,8 +170,13 @@ impl Pool {
     /// them tried again.
     ///
     /// # Errors
-    /// [`PoolError::Suspended`] when that did not help, or could not.
+    /// [`PoolError::Suspended`] when that did not help, or could not; [`PoolError::ActiveElsewhere`] when heartbeats had failed,
+    /// and another host has taken the pool.
     pub async fn clear(self: &Arc<Self>, is_meant: &(dyn Fn(&Leaf) -> bool + Sync)) -> Result<(), PoolError> {
+        if self.multihost.is_held() {
+            self.reopen_failed(&|_| true).await;
+            self.take_up_again().await?;
+        }
         let mut forgiven = BTreeSet::new();
         for leaf in self.vdevs.leaves().into_iter().filter(|leaf| is_meant(leaf)) {
             let has_failed = leaf.has_failed();
@@ -209,7 +222,9 @@ impl Pool {
     /// hold. Everybody who waits for it gets an error. Nothing can be done with it afterwards.
     pub async fn abandon(&self) {
         self.gate.fail(self.gate.synced_txg().next());
+        self.multihost.leave_off();
         self.suspension().give_up();
+        self.vdevs.fence().give_up();
         self.halt_scrub().await;
         self.leave_sweeps().await;
         self.halt_evacuation().await;

@@ -177,7 +177,7 @@ impl Pool {
         uberblock.guid_sum.set(self.vdevs.guid_sum());
         uberblock.timestamp.set(self.env.wall_clock().as_secs());
         uberblock.rootbp = root;
-        uberblock.mmp_magic.set(ondisk::MMP_MAGIC);
+        self.multihost.mark(&mut uberblock);
         uberblock.software_version.set(crate::config::POOL_VERSION);
         self.make_stable(&uberblock).await?;
         *self.last_uberblock.lock() = Some(uberblock);
@@ -217,7 +217,12 @@ impl Pool {
         written.append(&mut self.zio.take_unflushed());
         dirty.append(&mut self.vdevs.take_changed());
         let pool = self.config.lock().at(uberblock.txg());
-        let sync = LabelSync { uberblock, pool: &pool, dirty, written, multihost: false };
-        self.vdevs.sync_labels(&sync).await
+        let multihost = self.multihost.is_on();
+        let sync = LabelSync { uberblock, pool: &pool, dirty, written, multihost };
+        self.multihost.syncing(uberblock);
+        let begun = self.env.now();
+        self.vdevs.sync_labels(&sync).await?;
+        self.multihost.synced(uberblock, begun, self.env.now());
+        Ok(())
     }
 }

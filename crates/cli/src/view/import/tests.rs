@@ -9,6 +9,7 @@ fn found() -> ImportCandidate {
         pool,
         destroyed: false,
         foreign: false,
+        in_use: None,
         unsupported_features: Vec::new(),
         readable: false,
     }
@@ -61,6 +62,26 @@ fn a_pool_with_features_that_are_not_supported_names_them() {
     found.readable = true;
     let text = candidate(&found, NameStyle::default());
     assert!(text.contains("\n\t'-o readonly=on', access the pool on a system that supports the\n"), "{text}");
+}
+
+#[test]
+fn a_pool_that_another_system_writes_to_says_who_has_it() {
+    let mut found = found();
+    found.foreign = true;
+    found.pool.health = PoolHealth::Unavail;
+    (found.pool.root.state, found.pool.root.aux) = (VdevState::CantOpen, VdevAux::Active);
+    found.in_use = Some(InUse::On { hostname: "other".into(), hostid: 0xa1 });
+    let text = candidate(&found, NameStyle::default());
+    let head = " state: UNAVAIL\nstatus: The pool is currently imported by another system.\naction: The pool must \
+                be exported from other (hostid=a1)\n\tbefore it can be safely imported.\n   see: \
+                https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-EY\nconfig:\n\n\tp1             UNAVAIL  \
+                currently in use\n";
+    assert!(text.contains(head), "{text}");
+    found.in_use = Some(InUse::NoHostId);
+    let text = candidate(&found, NameStyle::default());
+    let head = "status: The pool has the multihost property on.  It cannot\n\tbe safely imported when the system \
+                hostid is not set.\naction: Set a unique system hostid with the zgenhostid(8) command.\n";
+    assert!(text.contains(head), "{text}");
 }
 
 #[test]
