@@ -187,7 +187,7 @@ fn print_all(text: &str) -> u8 {
 }
 
 fn run_command(program: &Program, command: &Command, words: &[String]) -> u8 {
-    if program.asks_for_help(words) {
+    if program.asks_for_help(command, words) {
         return print_all(&command.spec.help(&program.typed()));
     }
     let out = Box::new(std::io::BufWriter::new(std::io::stdout()));
@@ -241,8 +241,12 @@ impl Program {
     }
 
     /// Whether somebody asks what a command takes, before `--` ends its flags.
-    fn asks_for_help(&self, words: &[String]) -> bool {
-        let asks = |word: &str| word == "--help" || (word == "-?" && self.kind == Kind::Own);
+    fn asks_for_help(&self, command: &Command, words: &[String]) -> bool {
+        // What `zinject` says of itself when there is nothing to list.
+        let has_own_flag = command.spec.name == crate::zinject::COMMAND.spec.name;
+        let asks = |word: &str| {
+            word == "--help" || (word == "-?" && self.kind == Kind::Own) || (word == "-h" && has_own_flag)
+        };
         words.iter().take_while(|word| *word != "--").any(|word| asks(word))
     }
 

@@ -22,6 +22,8 @@ fn state(place: &Place, device: &str) -> String {
 #[test]
 fn a_side_of_a_mirror_that_fails_on_order_is_seen_told_of_and_done_without() {
     let place = world();
+    let help = place.ok("zinject -h");
+    assert!(help.contains("latency:lanes") && help == place.ok("zinject --help"), "{help}");
     place.ok("zpool events -c");
     let added = place.ok("zinject -d W/l1 -e io -T write -f 50 tank");
     assert!(

@@ -142,6 +142,10 @@ fn a_data_vdev_is_removed_and_its_blocks_are_elsewhere() {
     assert!(cost > 0 && cost.is_multiple_of(24), "{cost}");
     assert!(told(&place).is_empty());
     place.ok("zpool remove -w tank W/b");
+    assert!(
+        place.ok("zpool events -H tank").contains("sysevent.fs.zfs.vdev_remove_dev\n"),
+        "its end is told"
+    );
     let lines = told(&place);
     assert!(
         lines[0].starts_with("remove: Removal of vdev 1 copied ") && lines[0].ends_with("M in 0h0m"),

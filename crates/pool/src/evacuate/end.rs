@@ -43,6 +43,7 @@ impl Pool {
         })
         .await?;
         self.store_leaving(tx).await?;
+        self.tell_done("vdev_remove_dev", top.leaves().first().map(|leaf| &**leaf));
         tracing::info!(%vdev, "removed");
         self.note_event(tx, "vdev remove completed", None, &format!("{} vdev {vdev}", self.name())).await
     }
