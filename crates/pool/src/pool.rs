@@ -28,6 +28,7 @@ use crate::deadman::GivenUp;
 use crate::errlog::Errors;
 use crate::evacuate::Evacuation;
 use crate::events::PoolEvents;
+use crate::log::load::LogLoad;
 use crate::log::store::PoolLogStore;
 use crate::memory::MemoryParts;
 use crate::multihost::{Heartbeats, Multihost};
@@ -134,6 +135,8 @@ pub struct Pool {
     pub(crate) space: Arc<SpaceGuard>,
     pub(crate) early: Arc<EarlyRoom>,
     pub(crate) log_store: Arc<PoolLogStore>,
+    /// How much of its logs each txg made.
+    pub(crate) log_load: LogLoad,
     pub(crate) datasets: RwLock<BTreeMap<ObjsetId, Arc<OpenDataset>>>,
     pub(crate) tuning: Tuning,
     pub(crate) read_only: bool,
@@ -227,6 +230,7 @@ impl Pool {
                 Arc::clone(&parts.gate),
                 parts.tuning.log_share_percent,
             ),
+            log_load: LogLoad::default(),
             env: parts.env,
             vdevs: parts.vdevs,
             zio: parts.zio,

@@ -5,11 +5,13 @@
 #![forbid(unsafe_code)]
 
 mod ids;
+mod latency;
 mod offset;
 mod size;
 mod txg;
 
 pub use ids::{BlockId, Guid, Level, ObjectId, ObjsetId, VdevId, ZilSeq};
+pub use latency::{Histogram, LATENCY_BUCKETS, Latencies};
 pub use offset::{LABEL_BYTES, LABEL_END_BYTES, LABEL_START_BYTES, LeafOffset, VdevOffset};
 pub use size::{Ashift, Asize, Lsize, Psize, SECTOR_BYTES, Spread, round_up};
 pub use txg::{TXG_CONCURRENT_STATES, TXG_DEFER, TXG_INITIAL, TXG_SLOTS, Txg};

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use units::{Histogram, Latencies};
+
 /// Kind of I/O that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoKind {
@@ -46,6 +48,8 @@ pub struct StatsSnapshot {
     pub healed_bytes: u64,
     /// I/Os under way.
     pub in_flight: u64,
+    /// How long flushes took, those that failed too.
+    pub flush_times: Latencies,
 }
 
 #[derive(Debug, Default)]
@@ -83,6 +87,7 @@ pub struct VdevStats {
     slow_ios: AtomicU64,
     healed_bytes: AtomicU64,
     in_flight: AtomicU64,
+    flush_times: Histogram,
 }
 
 /// Counts an I/O as under way until dropped.
@@ -108,6 +113,7 @@ impl VdevStats {
             slow_ios: self.slow_ios.load(Relaxed),
             healed_bytes: self.healed_bytes.load(Relaxed),
             in_flight: self.in_flight.load(Relaxed),
+            flush_times: self.flush_times.snapshot(),
         }
     }
 
@@ -132,7 +138,10 @@ impl VdevStats {
         match kind {
             IoKind::Read => self.read.add(bytes, took),
             IoKind::Write => self.write.add(bytes, took),
-            IoKind::Flush => self.flush.add(0, took),
+            IoKind::Flush => {
+                self.flush.add(0, took);
+                self.flush_times.note(took);
+            }
         }
     }
 

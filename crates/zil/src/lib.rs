@@ -48,9 +48,9 @@ pub use itx::{Fetched, Itx, LoggedWrite, Record, Scope, WriteData, WriteSource};
 pub use live::{IntentLog, Live, LogHandle};
 pub use replay::meter::{ReplayProgress, ReplayWatch};
 pub use replay::{Applied, Replay, ReplayBlock, ReplayCtx, ReplayRecord, ReplayReport, ReplayStopped};
-pub use stats::histogram::{LATENCY_BUCKETS, Latencies};
-pub use stats::{HomeStats, SIZE_BUCKETS, StageLatencies, ZilStats};
+pub use stats::{HomeStats, LogBytes, SIZE_BUCKETS, StageLatencies, ZilStats};
 pub use store::{LogEvent, LogStore, Placement};
+pub use units::{LATENCY_BUCKETS, Latencies};
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ use crate::chain::leave::Leaving;
 use crate::itx::Itx;
 use crate::log::Core;
 use crate::replay::meter::ReplayProgress;
-use crate::stats::{ZilStats, bump};
+use crate::stats::{LogBytes, ZilStats, bump};
 use crate::store::LogStore;
 
 /// One dataset's log, moving one way only: found, claimed, live. `Found` has no `replay`: until
@@ -155,6 +155,12 @@ impl LogHandle {
     #[must_use]
     pub fn stats(&self) -> ZilStats {
         self.0.stats.snapshot()
+    }
+
+    /// What it has written.
+    #[must_use]
+    pub fn bytes(&self) -> LogBytes {
+        self.0.stats.bytes()
     }
 
     /// How far the replay of the log has got, if one is under way.

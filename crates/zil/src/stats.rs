@@ -2,16 +2,13 @@
 //!
 //! Relaxed atomics, bumped in passing; a snapshot is not one instant, but each figure is exact.
 
-pub(crate) mod histogram;
-
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use units::VdevId;
-
-use crate::stats::histogram::{Histogram, Latencies};
+use units::{Histogram, Latencies, VdevId};
 
 /// Buckets of block size, 4 KiB apart: bucket `i` counts blocks of (i + 1) * 4 KiB written.
 pub const SIZE_BUCKETS: usize = 32;
@@ -126,6 +123,15 @@ pub struct ZilStats {
     pub homes: BTreeMap<VdevId, HomeStats>,
 }
 
+/// What a log has written, in bytes: what tells how much of a device a txg takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogBytes {
+    /// Allocated to the blocks written.
+    pub allocated: u64,
+    /// Data of writes that lie in blocks of their own, because there was no log device to take them.
+    pub beside: u64,
+}
+
 pub(crate) fn bump(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Relaxed);
 }
@@ -168,6 +174,10 @@ impl Stats {
         }
     }
 
+    pub fn bytes(&self) -> LogBytes {
+        LogBytes { allocated: self.allocated_bytes.load(Relaxed), beside: self.indirect_bytes.load(Relaxed) }
+    }
+
     pub fn snapshot(&self) -> ZilStats {
         let of = |counter: &AtomicU64| counter.load(Relaxed);
         ZilStats {
@@ -193,5 +203,54 @@ impl Stats {
             stages: self.stages(),
             homes: self.homes.lock().clone(),
         }
+    }
+}
+
+/// Of several logs together.
+impl AddAssign for ZilStats {
+    fn add_assign(&mut self, other: Self) {
+        self.commits += other.commits;
+        self.commits_empty += other.commits_empty;
+        self.batches += other.batches;
+        self.itxs_assigned += other.itxs_assigned;
+        self.itxs += other.itxs;
+        self.copied_bytes += other.copied_bytes;
+        self.fetched_bytes += other.fetched_bytes;
+        self.indirect_bytes += other.indirect_bytes;
+        self.placed_bytes += other.placed_bytes;
+        self.record_bytes += other.record_bytes;
+        self.written_bytes += other.written_bytes;
+        self.allocated_bytes += other.allocated_bytes;
+        self.errors += other.errors;
+        self.no_space += other.no_space;
+        self.chains += other.chains;
+        self.fallbacks += other.fallbacks;
+        self.replayed += other.replayed;
+        self.block_sizes.iter_mut().zip(other.block_sizes).for_each(|(count, more)| *count += more);
+        self.latency += other.latency;
+        self.stages += other.stages;
+        for (vdev, home) in other.homes {
+            *self.homes.entry(vdev).or_default() += home;
+        }
+    }
+}
+
+impl AddAssign for StageLatencies {
+    fn add_assign(&mut self, other: Self) {
+        self.queue += other.queue;
+        self.assemble += other.assemble;
+        self.write += other.write;
+        self.flush += other.flush;
+        self.wake += other.wake;
+    }
+}
+
+impl AddAssign for HomeStats {
+    fn add_assign(&mut self, other: Self) {
+        self.blocks += other.blocks;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.writes += other.writes;
+        self.flushes += other.flushes;
     }
 }

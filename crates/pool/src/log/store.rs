@@ -31,6 +31,8 @@ pub(crate) struct PoolLogStore {
     /// The newest txg in which a block went past the log vdevs.
     spilled_in: AtomicU64,
     share: LogShare,
+    /// Txgs that were synced early because their log blocks had taken their share of the room.
+    hurried: AtomicU64,
     reader: LogReader,
     env: Arc<dyn Env>,
     homes: Arc<LogHomes>,
@@ -52,6 +54,7 @@ impl PoolLogStore {
             events: Mutex::default(),
             spilled_in: AtomicU64::default(),
             share: LogShare::new(share_percent),
+            hurried: AtomicU64::default(),
             env,
             homes: Arc::default(),
             logs: AtomicUsize::new(0),
@@ -75,6 +78,11 @@ impl PoolLogStore {
         let (unusable, doubtful) = (vdevs.unusable(), vdevs.doubtful());
         let is_well = |vdev: &VdevId| !unusable.contains(vdev) && !doubtful.contains(vdev);
         self.zio.with_allocator(|allocator| allocator.takers(Class::Log).filter(is_well).collect())
+    }
+
+    /// How many txgs were synced early because of their log blocks.
+    pub fn hurried(&self) -> u64 {
+        self.hurried.load(Relaxed)
     }
 
     /// Another vdev has this number from now on.
@@ -143,6 +151,7 @@ impl PoolLogStore {
             figures.free.get() + figures.resting.get()
         };
         if self.share.take(bp.birth(), bp.psize().get(), room) {
+            self.hurried.fetch_add(1, Relaxed);
             self.gate.hurry(bp.birth());
         }
     }

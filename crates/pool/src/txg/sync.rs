@@ -43,6 +43,7 @@ impl Pool {
     /// Makes a txg that nobody is in any more stable.
     pub(crate) async fn sync(self: &Arc<Self>, quiet: Quiet) -> Result<(), PoolError> {
         let txg = quiet.txg();
+        self.note_log_load(txg);
         let ((), written) = join(self.trim(txg), self.write_txg(quiet.tx())).await;
         written?;
         self.zio.with_allocator(|allocator| allocator.sync_done(txg));

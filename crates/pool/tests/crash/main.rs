@@ -40,6 +40,7 @@ mod homes;
 mod images;
 mod labels;
 mod life;
+mod log_load;
 mod memory;
 mod model;
 mod numbers;

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use env::{BoxFuture, BufSlice, Durability, Env};
 use futures::future::{join, join_all};
-use units::VdevId;
+use units::{Histogram, VdevId};
 
 use crate::ZilError;
 use crate::commit::batch::FilledBlock;
 use crate::itx::data_place::DataBlock;
 use crate::log::Core;
-use crate::stats::histogram::Histogram;
 
 /// Writes `blocks` and the `data` that they name, and tells `core` how that went. The only block of a
 /// vdev is written stable: one round trip. Several are written together, then flushed.

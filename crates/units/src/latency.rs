@@ -7,9 +7,9 @@ use std::time::Duration;
 /// one (four minutes and more) has no end.
 pub const LATENCY_BUCKETS: usize = 39;
 
-/// Counts that grow.
+/// Counts that grow: one relaxed addition for each time noted.
 #[derive(Debug)]
-pub(crate) struct Histogram([AtomicU64; LATENCY_BUCKETS]);
+pub struct Histogram([AtomicU64; LATENCY_BUCKETS]);
 
 impl Default for Histogram {
     fn default() -> Self {
@@ -18,10 +18,13 @@ impl Default for Histogram {
 }
 
 impl Histogram {
+    /// Something took so long.
     pub fn note(&self, time: Duration) {
         self.0[bucket(time)].fetch_add(1, Relaxed);
     }
 
+    /// The counts at this moment.
+    #[must_use]
     pub fn snapshot(&self) -> Latencies {
         Latencies { counts: self.0.each_ref().map(|count| count.load(Relaxed)) }
     }
@@ -46,7 +49,35 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    pub(crate) fn note(&mut self, time: Duration) {
+    /// From counts that came from elsewhere; what is missing is zero, what is too much is left out.
+    #[must_use]
+    pub fn from_counts(counts: &[u64]) -> Self {
+        let mut own = Self::default();
+        own.counts.iter_mut().zip(counts).for_each(|(own, count)| *own = *count);
+        own
+    }
+
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(mut self, earlier: &Self) -> Self {
+        let each = self.counts.iter_mut().zip(&earlier.counts);
+        each.for_each(|(count, before)| *count = count.saturating_sub(*before));
+        self
+    }
+
+    /// About the mean: each time counts as the middle of its bucket, so that this is at most half too much
+    /// and a third too little. Zero when there are none.
+    #[must_use]
+    pub fn mean(&self) -> Duration {
+        // The middle of a bucket is 3/4 of its end.
+        let middles =
+            self.counts.iter().zip(0_u32..).map(|(count, bucket)| (u128::from(*count) * 3) << bucket);
+        let nanos = middles.sum::<u128>() / 4 / u128::from(self.total().max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// Another one counted.
+    pub fn note(&mut self, time: Duration) {
         self.counts[bucket(time)] += 1;
     }
 
@@ -69,6 +100,12 @@ impl Latencies {
             }
         }
         Duration::ZERO
+    }
+}
+
+impl std::ops::AddAssign for Latencies {
+    fn add_assign(&mut self, other: Self) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(count, more)| *count += more);
     }
 }
 
@@ -97,5 +134,26 @@ mod tests {
         assert_eq!(latencies.percentile(50.0), Duration::from_nanos(1024));
         assert_eq!(latencies.percentile(98.0), Duration::from_nanos(1024));
         assert_eq!(latencies.percentile(99.0), Duration::from_nanos(1 << 20));
+    }
+
+    #[test]
+    fn a_mean_is_made_of_the_middles_of_buckets() {
+        assert_eq!(Latencies::default().mean(), Duration::ZERO);
+        let mut latencies = Latencies::default();
+        // Three times in the bucket that ends at 1,024 ns, one in that which ends at 4,096.
+        for nanos in [600, 700, 1_000, 3_000] {
+            latencies.note(Duration::from_nanos(nanos));
+        }
+        assert_eq!(latencies.mean(), Duration::from_nanos((3 * 768 + 3_072) / 4));
+    }
+
+    #[test]
+    fn counts_are_added_and_taken_away() {
+        let mut early = Latencies::from_counts(&[0, 2, 5]);
+        let late = Latencies::from_counts(&[1, 4, 5]);
+        assert_eq!(late.since(&early).counts[..4], [1, 2, 0, 0]);
+        assert_eq!(early.since(&late).total(), 0, "counters that went back");
+        early += late;
+        assert_eq!(early.counts[..4], [1, 6, 10, 0]);
     }
 }
