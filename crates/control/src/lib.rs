@@ -23,6 +23,7 @@ mod device;
 mod events;
 mod failure;
 mod inject;
+mod log_facts;
 mod paths;
 mod pool;
 mod prop;
@@ -39,6 +40,7 @@ pub use device::*;
 pub use events::*;
 pub use failure::{Failure, FailureKind};
 pub use inject::*;
+pub use log_facts::*;
 pub use paths::{RunPaths, UntrustedDir};
 pub use pool::{
     CheckpointInfo, ImportCandidate, InUse, PoolInfo, RemovalInfo, ReplayInfo, ScanFunction, ScanInfo,

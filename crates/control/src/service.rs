@@ -4,10 +4,10 @@ use crate::{
     DaemonStatus, DaemonStatusCall, DaemonStop, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit,
     DatasetList, DatasetRename, DatasetSet, DeviceState, Events, EventsClear, EventsPage, Failure,
     ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList,
-    LabelClear, Mount, MountInfo, Mounts, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear, PoolCreate,
-    PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolInitialize, PoolList,
-    PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop,
-    PoolReopen, PoolScrub, PoolSet, PoolSync, PoolTrim, PoolUpgrade, Unmount,
+    LabelClear, LogFacts, Mount, MountInfo, Mounts, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear,
+    PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolInitialize,
+    PoolList, PoolLogFacts, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove,
+    PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSync, PoolTrim, PoolUpgrade, Unmount,
 };
 use std::future::Future;
 
@@ -114,6 +114,8 @@ service! {
     inject_action(InjectAction) -> ();
     /// All open pools, by name.
     pool_list(PoolList) -> Vec<PoolInfo>;
+    /// What a pool's intent logs had to do.
+    pool_log_facts(PoolLogFacts) -> LogFacts;
     /// Sets a pool's property.
     pool_set(PoolSet) -> ();
     /// Starts, pauses or stops a scrub.

@@ -228,6 +228,10 @@ impl Service for Engine {
         self.run(async move |holder| Ok(holder.list_pools().await)).await
     }
 
+    async fn pool_log_facts(&self, call: PoolLogFacts) -> Done<LogFacts> {
+        self.run(async move |holder| holder.log_facts(&call)).await
+    }
+
     async fn pool_set(&self, call: PoolSet) -> Done {
         self.change("set", call, async |holder, call| holder.set_pool(call).await).await
     }

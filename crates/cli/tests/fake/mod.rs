@@ -374,6 +374,10 @@ impl Service for FakeService {
         }
         Ok(state.pools.values().cloned().collect())
     }
+    async fn pool_log_facts(&self, call: PoolLogFacts) -> Done<LogFacts> {
+        self.state().pool(&call.pool).map(|_| LogFacts::default())
+    }
+
     async fn pool_set(&self, call: PoolSet) -> Done {
         let parsed = parse_pool(&call.name, &call.value, Occasion::Later);
         let (name, value) = parsed.map_err(|e| e.failure(&call.pool))?;
