@@ -56,8 +56,10 @@ pub struct LogFacts {
     pub live_txgs: u64,
     /// A txg is synced early once its log blocks have taken so much of the room for them, in percent.
     pub share_percent: u64,
-    /// The last txgs, oldest first.
+    /// The last txgs whose sync has begun, oldest first.
     pub txgs: Vec<TxgLogInfo>,
+    /// The open one, as far as it is.
+    pub open: TxgLogInfo,
     /// The most since the pool was opened.
     pub peak: LogPeakInfo,
     /// The most in the last hour.

@@ -48,6 +48,7 @@ fn facts(machine: &dyn Machine, pool: &Pool) -> LogFacts {
         live_txgs: LIVE_TXGS,
         share_percent: load.share_percent,
         txgs: load.txgs.iter().map(txg_info).collect(),
+        open: txg_info(&load.open),
         peak: peak_info(&load.peak),
         hour: peak_info(&load.hour),
         hurried_txgs: load.hurried_txgs,

@@ -61,8 +61,10 @@ impl LogPeak {
 pub struct LogLoadReport {
     /// The counters of its datasets' logs together.
     pub stats: ZilStats,
-    /// The last txgs, oldest first.
+    /// The last txgs whose sync has begun, oldest first.
     pub txgs: Vec<TxgLog>,
+    /// The open one, as far as it is.
+    pub open: TxgLog,
     /// The most since it was opened.
     pub peak: LogPeak,
     /// The most in the last hour, or since it was opened if that is less.
@@ -93,22 +95,27 @@ struct Kept {
 }
 
 impl Kept {
-    /// What a log has written since it was last looked at; one that begins anew counts from nothing.
-    fn news(&mut self, objset: ObjsetId, now: LogBytes) -> u64 {
-        let before = self.seen.insert(objset, now).unwrap_or_default();
+    /// What a log has written since it was last noted; one that begins anew counts from nothing.
+    fn news(&self, objset: ObjsetId, now: LogBytes) -> u64 {
+        let before = self.seen.get(&objset).copied().unwrap_or_default();
         let more = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
         more(now.allocated, before.allocated) + more(now.beside, before.beside)
     }
 
+    /// How high a txg goes that is the next one to be noted.
+    fn height(&self, log: &TxgLog) -> LogPeak {
+        let is_live = |other: &&TxgLog| other.txg.get() + LIVE_TXGS > log.txg.get();
+        let before: u64 = self.txgs.iter().rev().take_while(is_live).map(|txg| txg.bytes).sum();
+        LogPeak { txg_bytes: log.bytes, live_bytes: before + log.bytes, held_bytes: log.held_bytes }
+    }
+
     fn note(&mut self, log: TxgLog) {
+        let peak = self.height(&log);
+        self.peak.raise(peak);
         if self.txgs.len() == TXGS_KEPT {
             self.txgs.pop_front();
         }
         self.txgs.push_back(log);
-        let is_live = |other: &&TxgLog| other.txg.get() + LIVE_TXGS > log.txg.get();
-        let live_bytes = self.txgs.iter().rev().take_while(is_live).map(|txg| txg.bytes).sum();
-        let peak = LogPeak { txg_bytes: log.bytes, live_bytes, held_bytes: log.held_bytes };
-        self.peak.raise(peak);
         let minute = minute(log.at);
         match self.minutes.back_mut() {
             Some((last, most)) if *last == minute => most.raise(peak),
@@ -138,17 +145,27 @@ fn minute(at: Duration) -> u64 {
 impl Pool {
     /// Notes what `txg`, whose sync begins, has left in the logs.
     pub(crate) fn note_log_load(&self, txg: Txg) {
-        let logs: Vec<(ObjsetId, LogBytes)> = {
-            let awake = self.log_store.awake();
-            let open = self.datasets.read();
-            let log = |objset: &ObjsetId| Some((*objset, open.get(objset)?.log()?.bytes()));
-            awake.iter().filter_map(log).collect()
-        };
+        let logs = self.written_to_logs();
+        let mut kept = self.log_load.0.lock();
+        let log = self.txg_log(txg, &kept, &logs);
+        kept.note(log);
+        kept.seen.extend(logs);
+    }
+
+    /// What the logs that are not at rest have written.
+    fn written_to_logs(&self) -> Vec<(ObjsetId, LogBytes)> {
+        let awake = self.log_store.awake();
+        let open = self.datasets.read();
+        let log = |objset: &ObjsetId| Some((*objset, open.get(objset)?.log()?.bytes()));
+        awake.iter().filter_map(log).collect()
+    }
+
+    /// What `txg` has, the first that is not noted yet.
+    fn txg_log(&self, txg: Txg, kept: &Kept, logs: &[(ObjsetId, LogBytes)]) -> TxgLog {
         let held = self.zio.with_allocator(|allocator| allocator.space(Class::Log));
         let held_bytes = held.allocated.get() + held.resting.get();
-        let mut kept = self.log_load.0.lock();
-        let bytes = logs.into_iter().map(|(objset, now)| kept.news(objset, now)).sum();
-        kept.note(TxgLog { txg, at: self.env.now(), bytes, held_bytes });
+        let bytes = logs.iter().map(|(objset, now)| kept.news(*objset, *now)).sum();
+        TxgLog { txg, at: self.env.now(), bytes, held_bytes }
     }
 
     /// What its logs had to do since it was opened.
@@ -158,12 +175,18 @@ impl Pool {
         for log in self.open_datasets().iter().filter_map(|dataset| dataset.log()) {
             stats += log.stats();
         }
+        let logs = self.written_to_logs();
         let mut kept = self.log_load.0.lock();
+        let open = self.txg_log(self.gate.open_txg(), &kept, &logs);
+        let (mut peak, mut hour) = (kept.peak, kept.hour(open.at));
+        let height = kept.height(&open);
+        [&mut peak, &mut hour].into_iter().for_each(|most| most.raise(height));
         LogLoadReport {
             stats,
             txgs: kept.txgs.iter().copied().collect(),
-            peak: kept.peak,
-            hour: kept.hour(self.env.now()),
+            open,
+            peak,
+            hour,
             hurried_txgs: self.log_store.hurried(),
             blocks_past_logs: self.zio.stats().log_blocks_in_main,
             share_percent: self.tuning.log_share_percent,
@@ -211,9 +234,10 @@ mod tests {
         let mut kept = Kept::default();
         let log = ObjsetId::new(7);
         let bytes = |allocated, beside| LogBytes { allocated, beside };
-        assert_eq!(kept.news(log, bytes(100, 5)), 105);
-        assert_eq!(kept.news(log, bytes(130, 5)), 30);
-        assert_eq!(kept.news(log, bytes(20, 0)), 20);
+        for (written, news) in [(bytes(100, 5), 105), (bytes(130, 5), 30), (bytes(20, 0), 20)] {
+            assert_eq!(kept.news(log, written), news);
+            kept.seen.insert(log, written);
+        }
         (0..1000).for_each(|number| kept.note(txg(number, Duration::ZERO, 1)));
         assert_eq!((kept.txgs.len(), kept.txgs[0].txg.get()), (TXGS_KEPT, 1000 - TXGS_KEPT as u64));
     }

@@ -40,7 +40,6 @@ mod homes;
 mod images;
 mod labels;
 mod life;
-mod log_load;
 mod memory;
 mod model;
 mod numbers;

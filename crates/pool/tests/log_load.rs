@@ -1,22 +1,33 @@
 //! What txgs leave in the log, of loads of which it can be told by hand.
 
-use std::sync::Arc;
+#![forbid(unsafe_code)]
 
-use pool::{Filesystem, LogPeak, Pool};
-use sim::{DiskModel, Sim};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pool::{Filesystem, LogPeak, Pool, PoolSpec, Tuning};
+use sim::{DiskModel, DiskSpec, Sim};
 use units::ObjectId;
+use vdev::{Bias, NewVdev};
 use zpl::{Cred, NewNode, WriteFlags};
 
-use crate::ground::quiet;
-use crate::shape::{LOG, POOL, SINGLE, SINGLE_TWO_LOGS, Shape};
-use crate::story::{Tell, run, tell};
-
+const POOL: &str = "whirl";
 const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
 const BLOCK: u64 = 4096;
 
-/// A pool and a file in it, the log's chain begun.
-async fn begin(shape: &Shape, sim: &Sim) -> (Arc<Pool>, Arc<Filesystem>, ObjectId) {
-    let pool = shape.create(sim, quiet()).await;
+/// A world with a pool of one disk and so many logs, of which no txg ends by itself; and a file in it, the log's chain begun.
+async fn begin(sim: &Sim, logs: usize) -> (Arc<Pool>, Arc<Filesystem>, ObjectId) {
+    let paths = std::iter::once("/a".to_owned()).chain((0..logs).map(|log| format!("/l{log}")));
+    let vdevs = paths.map(PathBuf::from).map(|path| {
+        sim.add_disk(path.clone(), DiskSpec::new(64 << 20, DiskModel::nvram()));
+        let bias = Bias::log(path.as_os_str() != "/a");
+        NewVdev { paths: vec![path], ashift: None, bias, create_txg: 4, parity: 0 }
+    });
+    let (name, vdevs) = (POOL.to_owned(), vdevs.collect());
+    let spec = PoolSpec { name, vdevs, root_props: Vec::new(), comment: None, force: false };
+    let tuning = Tuning { txg_timeout: Duration::from_secs(100_000), ..Tuning::default() };
+    let pool = Pool::create(sim.env(), spec, tuning).await.expect("a pool is made of new disks");
     let fs = pool.filesystem(POOL).await.expect("it opens");
     let file = fs.zfs.create(fs.zfs.root(), b"file", NewNode::File, 0o644, Cred::default()).await;
     let file = file.expect("create").object;
@@ -35,18 +46,16 @@ async fn write(fs: &Filesystem, file: ObjectId, times: u64, bytes: usize) {
 
 #[test]
 fn what_txgs_leave_in_the_log_is_counted_by_txg() {
-    let _tell = Tell;
-    for (shape, seed) in [(&LOG, 35_000), (&SINGLE_TWO_LOGS, 35_001)] {
-        tell(shape.name.into());
-        let sim = Sim::seed(seed);
-        shape.add_disks(&sim, DiskModel::nvram());
-        run(&sim, async {
-            let (pool, fs, file) = begin(shape, &sim).await;
+    for logs in [1, 2] {
+        let sim = Sim::seed(35_000 + logs as u64);
+        sim.run_until(async {
+            let (pool, fs, file) = begin(&sim, logs).await;
             let before = pool.log_load();
             // Each lone commit of 3,000 bytes is a block of 4 KiB: 192 for its record's head, 192 for the chain's.
             let counts = [10, 700, 20, 30, 40, 50];
             for count in counts {
                 write(&fs, file, count, 3_000).await;
+                assert_eq!(pool.log_load().open.bytes, count * BLOCK, "what is there so far is known, too");
                 pool.sync_now().await.expect("sync");
             }
             let report = pool.log_load();
@@ -69,11 +78,9 @@ fn what_txgs_leave_in_the_log_is_counted_by_txg() {
 
 #[test]
 fn what_a_log_would_have_held_is_known_without_one() {
-    let _tell = Tell;
     let sim = Sim::seed(35_002);
-    SINGLE.add_disks(&sim, DiskModel::nvram());
-    run(&sim, async {
-        let (pool, fs, file) = begin(&SINGLE, &sim).await;
+    sim.run_until(async {
+        let (pool, fs, file) = begin(&sim, 0).await;
         // Large writes go to their places, and the log names them.
         write(&fs, file, 5, 128 << 10).await;
         pool.sync_now().await.expect("sync");
@@ -87,11 +94,9 @@ fn what_a_log_would_have_held_is_known_without_one() {
 
 #[test]
 fn txgs_that_are_cut_short_by_a_small_log_are_counted() {
-    let _tell = Tell;
     let sim = Sim::seed(35_003);
-    LOG.add_disks(&sim, DiskModel::nvram());
-    run(&sim, async {
-        let (pool, fs, file) = begin(&LOG, &sim).await;
+    sim.run_until(async {
+        let (pool, fs, file) = begin(&sim, 1).await;
         // A fifth of 64 MiB, and more.
         write(&fs, file, 200, 100_000).await;
         pool.sync_now().await.expect("sync");
