@@ -10,6 +10,7 @@ pub mod file;
 mod latencies;
 pub mod names;
 pub mod replay;
+pub mod slog;
 pub mod stream;
 mod usage;
 mod world;

@@ -79,6 +79,20 @@ pub struct DiskModel {
 }
 
 impl DiskModel {
+    /// Those that have a name, from the fastest down.
+    pub const NAMED: [(&'static str, Self); 4] = [
+        ("nvram", Self::nvram()),
+        ("ssd-plp", Self::ssd_with_plp()),
+        ("ssd", Self::ssd()),
+        ("hdd-2007", Self::sata_2007()),
+    ];
+
+    /// The one of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMED.iter().find(|(known, _)| *known == name).map(|(_, model)| *model)
+    }
+
     /// A disk that takes no time, with a volatile cache: the strictest for correctness.
     #[must_use]
     pub const fn instant() -> Self {
