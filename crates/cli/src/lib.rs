@@ -14,6 +14,7 @@
 //! OpenZFS 2.3.2 printed (`tests/golden`).
 #![forbid(unsafe_code)]
 
+mod advise;
 mod args;
 mod bench;
 mod cat;

@@ -59,6 +59,7 @@ pub const PROGRAMS: &[Program] = &[
     crate::zpool::PROGRAM,
     crate::zfs::PROGRAM,
     crate::daemon::PROGRAM,
+    crate::advise::PROGRAM,
     crate::bench::PROGRAM,
     crate::visit::PROGRAM,
 ];

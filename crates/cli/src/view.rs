@@ -1,5 +1,6 @@
 //! What commands print: pure functions from typed answers to text.
 
+pub mod advise;
 pub mod condition;
 pub mod events;
 pub mod get;

@@ -10,6 +10,7 @@ pub(super) fn about(program: &Program) -> &'static [Section] {
         "zpool" => ZPOOL,
         "zfs" => ZFS,
         "daemon" => DAEMON,
+        "advise" => ADVISE,
         "bench" => BENCH,
         _ => SAWMILL,
     }
@@ -20,6 +21,7 @@ pub(super) fn more(page: &str) -> &'static [&'static str] {
     match page {
         "zpool-create" | "zpool-add" => VDEVS,
         "zpool-import" => IMPORT,
+        "sawmill-advise-log" => ADVISE_LOG,
         _ => &[],
     }
 }
@@ -65,6 +67,13 @@ const DAEMON: &[Section] = &[
     ),
 ];
 
+const ADVISE: &[Section] = &[(
+    "DESCRIPTION",
+    &[
+        "Answers what is asked of those who keep pools, from what their own pools have measured. Nothing is changed.",
+    ],
+)];
+
 const BENCH: &[Section] = &[(
     "DESCRIPTION",
     &[
@@ -88,4 +97,10 @@ const VDEVS: &[&str] = &[
 
 const IMPORT: &[&str] = &[
     "Without a pool, it lists those that could be opened. Opening one claims its intent logs, and replays them before anything is mounted.",
+];
+
+const ADVISE_LOG: &[&str] = &[
+    "What the pool's intent logs had to do is counted all the time; what is told is of the time since the pool was imported, or of as long as --for says.",
+    "A log has to hold what a few transaction groups leave in it at once, and that is what its size follows from: of the largest group, and not of the size of the pool. Times are counted by powers of two, so that a percentile is told by what it is below.",
+    "What is told of devices is what Linux tells in /sys. That a device does not do what flushes ask is told as a suspicion, with its reason; only a power cut proves it.",
 ];
