@@ -200,9 +200,8 @@ fn models(args: &Args) -> Result<Vec<(&'static str, DiskModel)>, Stop> {
 }
 
 fn seed(args: &Args) -> Result<u64, Stop> {
-    match args.long_values("seed").last().map(str::parse) {
+    match args.long_values("seed").last() {
         None => Ok(1),
-        Some(Ok(seed)) => Ok(seed),
-        Some(Err(_)) => usage("bad number for --seed"),
+        Some(word) => word.parse().or_else(|_| usage(format!("bad number '{word}' for --seed"))),
     }
 }
