@@ -290,6 +290,14 @@ impl Leaf {
         is_out || (health.flush_failed && health.state.is_usable())
     }
 
+    /// Whether the configuration says that it is out of use, so that an import may pass over what it holds.
+    #[must_use]
+    pub fn is_declared_out(&self) -> bool {
+        let state = self.state().0;
+        let is_kept = matches!(state, VdevState::Offline | VdevState::Faulted | VdevState::Removed);
+        is_kept && !self.config.lock().away_for_now
+    }
+
     /// Forgets errors: counters, and that it could not write what no other leaf has either, for that
     /// was written since or will be. Says whether it was out of favour.
     pub fn forgive(&self) -> bool {

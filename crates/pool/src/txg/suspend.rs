@@ -29,7 +29,7 @@ use dmu::{TxgGate, WhileSuspended};
 use dsl::PropValue;
 use futures::future::select;
 use units::{Txg, VdevId};
-use vdev::{Leaf, VdevAux, VdevState};
+use vdev::Leaf;
 use zio::{FailMode, Suspension, SuspensionWatch};
 
 use crate::events::PoolEvents;
@@ -191,8 +191,9 @@ impl Pool {
             self.tell_done("vdev_clear", Some(&leaf));
         }
         self.trust_with_logs(&forgiven);
-        let meant = self.vdevs.leaves().into_iter().filter(|leaf| is_meant(leaf));
-        let logs_out: Vec<_> = meant.filter(|leaf| self.is_log_declared_out(leaf)).collect();
+        let has_failed = |leaf: &Leaf| leaf.has_failed() && is_meant(leaf);
+        let failed = self.vdevs.leaves().into_iter().filter(|leaf| has_failed(leaf));
+        let logs_out: Vec<_> = failed.filter(|leaf| self.is_log_declared_out(leaf)).collect();
         let back = self.try_again(&|leaf| is_meant(leaf) && !self.is_log_declared_out(leaf)).await;
         self.clear_caches(is_meant).await;
         self.suspension().until_settled().await;
@@ -211,11 +212,10 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether the configuration says of a log's leaf that it has failed: it has to be silent about that before anything is
-    /// written there.
-    fn is_log_declared_out(&self, leaf: &Leaf) -> bool {
-        let is_declared = leaf.state() == (VdevState::Faulted, VdevAux::External);
-        is_declared && self.vdevs.top(leaf.vdev()).is_ok_and(|top| top.is_log())
+    /// Whether the configuration says of a log's leaf that it is out of use: it has to be silent about that before anything
+    /// is written there.
+    pub(crate) fn is_log_declared_out(&self, leaf: &Leaf) -> bool {
+        leaf.is_declared_out() && self.vdevs.top(leaf.vdev()).is_ok_and(|top| top.is_log())
     }
 
     /// Lets go of a pool that is suspended, as a crash would: what is not stable is lost but for what logs

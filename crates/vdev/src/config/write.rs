@@ -170,11 +170,11 @@ fn add_names(out: &mut NvList, config: &LeafConfig) {
 fn add_health(out: &mut NvList, leaf: &Leaf) {
     let (state, aux) = leaf.state();
     let config = leaf.config();
-    let is_kept = |kept: VdevState| state == kept && !config.away_for_now;
+    let is_kept = |kept: VdevState| state == kept && leaf.is_declared_out();
     add_nonzero(out, key::OFFLINE, is_kept(VdevState::Offline).into());
     add_nonzero(out, key::RESILVER_TXG, config.resilver_txg);
     add_nonzero(out, key::FAULTED, is_kept(VdevState::Faulted).into());
-    add_nonzero(out, key::REMOVED, (state == VdevState::Removed).into());
+    add_nonzero(out, key::REMOVED, is_kept(VdevState::Removed).into());
     add_nonzero(out, key::UNSPARE, config.unspare.into());
     if is_kept(VdevState::Faulted) {
         add_text(out, key::AUX_STATE, aux.stored_name());
