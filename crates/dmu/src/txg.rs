@@ -30,6 +30,7 @@
 mod delay;
 
 use std::collections::BTreeSet;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -518,6 +519,11 @@ impl Footprint {
     #[must_use]
     pub fn is_there(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// `future`, which fails where it would have to wait for devices as long as it has changed nothing, and waits from then on.
+    pub fn patient_once_there<F: Future>(&self, future: F) -> env::InClass<F> {
+        env::impatient_until(Arc::clone(&self.0), future)
     }
 }
 

@@ -29,6 +29,8 @@ pub use faulty::{FaultOp, Faults, Faulty};
 pub use lease::Shelf;
 pub use machine::{Machine, MemoryNow, Readers};
 pub use part::Part;
-pub use queue::{Bound, Bounds, InClass, IoClass, Queued, impatient, in_class, is_impatient};
+pub use queue::{
+    Bound, Bounds, InClass, IoClass, Queued, impatient, impatient_until, in_class, is_impatient,
+};
 pub use ram::RamDevice;
 pub use shared::Shared;

@@ -7,11 +7,13 @@
 //!
 //! The same holds for patience. A program that reads and writes files waits while its pool is suspended. A
 //! command of the administrator must not, for it may be the one that ends the suspension: it runs as
-//! [`impatient`] and gets an error instead.
+//! [`impatient`] and gets an error instead. Who may fail only before having changed anything is [`impatient_until`] then.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 /// Classes in order of urgency: a device serves the earlier first.
@@ -34,33 +36,43 @@ impl IoClass {
     /// The class of what is being polled on this thread.
     #[must_use]
     pub fn current() -> Self {
-        CURRENT.get().class
+        CLASS.get()
     }
 }
 
-/// On whose behalf a thread polls.
-#[derive(Clone, Copy)]
-struct Asker {
-    class: IoClass,
-    is_impatient: bool,
+/// Whether who is polled has no time to wait.
+#[derive(Clone)]
+enum Impatience {
+    Never,
+    Always,
+    /// As long as this is false.
+    Until(Arc<AtomicBool>),
 }
 
 thread_local! {
-    static CURRENT: Cell<Asker> = const { Cell::new(Asker { class: IoClass::Sync, is_impatient: false }) };
+    static CLASS: Cell<IoClass> = const { Cell::new(IoClass::Sync) };
+    static IMPATIENCE: RefCell<Impatience> = const { RefCell::new(Impatience::Never) };
 }
 
-/// What a future changes about the asker while it is polled.
-#[derive(Clone, Copy)]
-enum Change {
+/// What holds on a thread while a future is polled.
+enum Held {
     Class(IoClass),
-    Impatience,
+    Impatience(Impatience),
 }
 
-impl Change {
-    fn apply(self, asker: Asker) -> Asker {
+impl Held {
+    /// Has it hold; gives what held before.
+    fn swap(self) -> Self {
         match self {
-            Self::Class(class) => Asker { class, ..asker },
-            Self::Impatience => Asker { is_impatient: true, ..asker },
+            Self::Class(class) => Self::Class(CLASS.replace(class)),
+            Self::Impatience(impatience) => Self::Impatience(IMPATIENCE.replace(impatience)),
+        }
+    }
+
+    fn again(&self) -> Self {
+        match self {
+            Self::Class(class) => Self::Class(*class),
+            Self::Impatience(impatience) => Self::Impatience(impatience.clone()),
         }
     }
 }
@@ -68,33 +80,42 @@ impl Change {
 /// Polls a future with all its I/O in one class, or without patience.
 #[must_use = "futures do nothing unless polled"]
 pub struct InClass<F> {
-    change: Change,
+    held: Held,
     future: Pin<Box<F>>,
 }
 
 /// All I/O that `future` begins is of `class`, except what it classes otherwise itself.
 pub fn in_class<F: Future>(class: IoClass, future: F) -> InClass<F> {
-    InClass { change: Change::Class(class), future: Box::pin(future) }
+    InClass { held: Held::Class(class), future: Box::pin(future) }
 }
 
 /// What `future` does ends in an error where it would have to wait for a pool that is suspended.
 pub fn impatient<F: Future>(future: F) -> InClass<F> {
-    InClass { change: Change::Impatience, future: Box::pin(future) }
+    InClass { held: Held::Impatience(Impatience::Always), future: Box::pin(future) }
+}
+
+/// The same until `has_changed` is true: what `future` has begun then it has to bring to its end.
+pub fn impatient_until<F: Future>(has_changed: Arc<AtomicBool>, future: F) -> InClass<F> {
+    InClass { held: Held::Impatience(Impatience::Until(has_changed)), future: Box::pin(future) }
 }
 
 /// Whether what is being polled on this thread would rather have an error than wait for a pool that
 /// is suspended.
 #[must_use]
 pub fn is_impatient() -> bool {
-    CURRENT.get().is_impatient
+    IMPATIENCE.with_borrow(|impatience| match impatience {
+        Impatience::Never => false,
+        Impatience::Always => true,
+        Impatience::Until(has_changed) => !has_changed.load(Ordering::Relaxed),
+    })
 }
 
-/// Puts the thread's asker back, on panics too.
-struct Restore(Asker);
+/// Puts back what held on the thread, on panics too.
+struct Restore(Option<Held>);
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        CURRENT.set(self.0);
+        self.0.take().map(Held::swap);
     }
 }
 
@@ -102,9 +123,7 @@ impl<F: Future> Future for InClass<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let before = CURRENT.get();
-        CURRENT.set(self.change.apply(before));
-        let _restore = Restore(before);
+        let _restore = Restore(Some(self.held.again().swap()));
         self.future.as_mut().poll(cx)
     }
 }

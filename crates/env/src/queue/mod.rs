@@ -28,6 +28,6 @@ mod queued;
 mod tests;
 mod ticket;
 
-pub use class::{InClass, IoClass, impatient, in_class, is_impatient};
+pub use class::{InClass, IoClass, impatient, impatient_until, in_class, is_impatient};
 pub use lanes::{Bound, Bounds};
 pub use queued::Queued;

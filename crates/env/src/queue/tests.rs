@@ -1,7 +1,10 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
 use futures::channel::oneshot;
 use futures::executor::{LocalPool, LocalSpawner};
@@ -311,6 +314,35 @@ fn a_class_holds_for_all_that_a_future_polls_and_ends_with_it() {
     let classes = LocalPool::new().run_until(outer);
     assert_eq!(classes, (IoClass::Scrub, IoClass::Async, IoClass::Scrub));
     assert_eq!(IoClass::current(), IoClass::Sync);
+}
+
+/// Ready when polled a second time.
+async fn yield_now() {
+    let mut is_first = true;
+    poll_fn(|cx| match std::mem::take(&mut is_first) {
+        true => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+        false => Poll::Ready(()),
+    })
+    .await;
+}
+
+#[test]
+fn who_has_changed_something_is_patient_from_that_instant_on() {
+    let has_changed = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&has_changed);
+    let work = impatient_until(has_changed, async move {
+        let before = is_impatient();
+        in_class(IoClass::Scrub, async { flag.store(true, Ordering::Relaxed) }).await;
+        let after = is_impatient();
+        yield_now().await;
+        (before, after, is_impatient(), impatient(async { is_impatient() }).await)
+    });
+    let told = LocalPool::new().run_until(work);
+    assert_eq!(told, (true, false, false, true));
+    assert!(!is_impatient());
 }
 
 #[test]

@@ -32,6 +32,7 @@ use zerocopy::FromZeros;
 
 use crate::space::maps::{At, record_dtls};
 use crate::space::removed;
+use crate::txg::tasks::TaskQueue;
 use crate::{Pool, PoolError};
 
 /// Blocks put off that are read back at a time.
@@ -61,16 +62,12 @@ impl Pool {
 
     async fn write_txg(self: &Arc<Self>, tx: Tx) -> Result<(), PoolError> {
         let txg = tx.txg();
-        for task in self.early_tasks.take() {
-            impatient(task(Arc::clone(self), tx.again())).await;
-        }
+        self.run_tasks(&self.early_tasks, &tx).await;
         // What a txg does beside its own work is not worth waiting for a bad place to become good.
         impatient(self.heal()).await;
         self.sync_logs(&tx).await;
         self.sync_datasets(&tx).await?;
-        for task in self.tasks.take() {
-            impatient(task(Arc::clone(self), tx.again())).await;
-        }
+        self.run_tasks(&self.tasks, &tx).await;
         if let Some(failed) = self.gate.failed().filter(|&failed| failed <= txg) {
             return Err(PoolError::Suspended { txg: failed });
         }
@@ -81,6 +78,14 @@ impl Pool {
         self.discard_some(&tx).await?;
         self.sync_mos(&tx).await?;
         self.sync_labels(txg).await
+    }
+
+    /// A task that cannot do its work is refused until it has changed something; then the txg needs it as it needs all else.
+    async fn run_tasks(self: &Arc<Self>, tasks: &TaskQueue, tx: &Tx) {
+        for task in tasks.take() {
+            let tx = tx.again();
+            tx.footprint().patient_once_there(task(Arc::clone(self), tx)).await;
+        }
     }
 
     /// Every log that is not at rest says, once a txg, from where its chain is still needed.

@@ -2,9 +2,10 @@
 //!
 //! Whoever wants a dataset made, a property set, a vdev added, hands a task to the next txg's
 //! sync and waits until that txg is stable. Nobody else changes the meta-objset, so tasks need
-//! no locks. A task checks first and changes then, for there is no way back: one that failed, because a block of
-//! the meta-objset is damaged, and had changed something ends the pool's txgs before they make half of it
-//! stable. The next import finds the pool as it was.
+//! no locks. A task checks first and changes then, for there is no way back. What it cannot read before that is an error for
+//! who asked. Once it has changed something it waits for its devices as all of the txg does. One that fails even then, because a
+//! block of the meta-objset is damaged, ends the pool's txgs before they make half of it stable. The next import
+//! finds the pool as it was.
 //! (test: `a_task_that_cannot_be_done_whole_is_not_done`)
 
 use std::collections::VecDeque;
