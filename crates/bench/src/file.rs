@@ -28,6 +28,17 @@ pub struct Plan {
     pub span: u64,
     /// How long they write.
     pub time: Duration,
+    /// Writes a second that all of them ask for together, in even steps; 0 for as many as they can. What a write takes
+    /// counts from when it was due then, so that those kept waiting behind a slow one tell of it, too.
+    pub rate: u64,
+}
+
+impl Plan {
+    /// The time from one write of a thread to its next.
+    fn step(&self) -> Option<Duration> {
+        let per_thread = Duration::from_secs(self.threads as u64);
+        (self.rate > 0).then(|| per_thread.div_f64(self.rate as f64))
+    }
 }
 
 /// What was measured.
@@ -40,6 +51,8 @@ pub struct Report {
     latency_mean_us: f64,
     latency_p50_us: f64,
     latency_p99_us: f64,
+    latency_p999_us: f64,
+    latency_max_us: f64,
     /// Why it ended before its time.
     ended_by: Option<String>,
 }
@@ -126,6 +139,8 @@ pub fn run(plan: &Plan) -> Result<Run, FileError> {
         latency_mean_us: latencies.mean_us(),
         latency_p50_us: latencies.at_us(0.5),
         latency_p99_us: latencies.at_us(0.99),
+        latency_p999_us: latencies.at_us(0.999),
+        latency_max_us: latencies.at_us(1.0),
         ended_by,
     };
     Ok(Run { report, acks })
@@ -152,13 +167,16 @@ fn write_until(file: &File, plan: &Plan, stop: &AtomicBool, thread: u64) -> Writ
     let places = (plan.span / plan.size as u64 / plan.threads as u64).max(1);
     let mut out = Written { versions: BTreeMap::new(), latencies: Latencies::default(), failure: None };
     let mut version = now_nanos();
+    let first = Instant::now();
+    let mut due = (0..).map(|step| plan.step().map(|span| first + span.mul_f64(step as f64)));
     while !stop.load(Ordering::Relaxed) {
         let place = dice.roll() % places * plan.threads as u64 + thread;
         version += 1;
         for (field, word) in [MAGIC, place, version].into_iter().enumerate() {
             block[field * 8..field * 8 + 8].copy_from_slice(&word.to_le_bytes());
         }
-        let begun = Instant::now();
+        let begun = due.next().flatten().unwrap_or_else(Instant::now);
+        std::thread::sleep(begun.saturating_duration_since(Instant::now()));
         match file.write_all_at(&block, place * plan.size as u64) {
             Ok(()) => {
                 out.latencies.push(begun.elapsed());
@@ -223,7 +241,7 @@ impl Report {
     pub fn text(&self) -> String {
         let ended = self.ended_by.as_ref().map(|why| format!(" (ended by: {why})")).unwrap_or_default();
         format!(
-            "{} threads, {} B: {:.0} stable writes/s, {} acknowledged, latency mean {:.0} p50 {:.0} p99 {:.0} µs{ended}",
+            "{} threads, {} B: {:.0} stable writes/s, {} acknowledged, latency mean {:.0} p50 {:.0} p99 {:.0} p99.9 {:.0} max {:.0} µs{ended}",
             self.threads,
             self.size_bytes,
             self.writes_per_second,
@@ -231,6 +249,8 @@ impl Report {
             self.latency_mean_us,
             self.latency_p50_us,
             self.latency_p99_us,
+            self.latency_p999_us,
+            self.latency_max_us,
         )
     }
 }
@@ -249,6 +269,7 @@ mod tests {
             size: 512,
             span: 1 << 16,
             time: Duration::from_millis(50),
+            rate: 0,
         };
         let run = run(&plan).unwrap();
         assert!(run.report.acknowledged > 0);
@@ -258,5 +279,18 @@ mod tests {
         let (&place, &version) = run.acks.versions.iter().next().unwrap();
         future.versions.insert(place, version + 1);
         assert_eq!(check(&path, &future).unwrap().lost, 1);
+    }
+
+    #[test]
+    fn writers_ask_for_no_more_than_their_rate() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let time = Duration::from_millis(50);
+        let begun = Instant::now();
+        let run = run(&Plan { path, threads: 2, size: 512, span: 1 << 16, time, rate: 200 }).unwrap();
+        // Each thread's first write is due at once.
+        let most = 2.0 + 200.0 * begun.elapsed().as_secs_f64();
+        let written = run.report.acknowledged;
+        assert!(written >= 2 && written as f64 <= most, "{written} written, {most} asked for");
     }
 }

@@ -147,6 +147,11 @@ const FILE: Command = Command::new(
             Flag::long_value("size", "size", "bytes of each write (8k)"),
             SPAN,
             SECONDS,
+            Flag::long_value(
+                "rate",
+                "number",
+                "writes a second that all threads ask for together, 0 for as many as they can (0)",
+            ),
             ACKS,
             JSON,
         ],
@@ -293,6 +298,7 @@ fn run_file(words: &Words<'_>) -> Result<u8, Refusal> {
         size: words.bytes("size", 8 << 10)? as usize,
         span: words.bytes("span", 400 << 20)?,
         time: Duration::from_secs(words.number("seconds", 5)? as u64),
+        rate: words.number("rate", 0)? as u64,
     };
     if plan.threads == 0 || plan.size < file::HEADER_BYTES {
         return Err(Refusal::Usage(format!(

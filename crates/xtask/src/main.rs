@@ -6,6 +6,8 @@
 //!  kills                       the golden pools' logs: replay killed after every record
 //!  hostile [SECONDS]           blocks changed and sealed again, each pool for so long (600)
 //!  lives [SEEDS [FIRST]]       so many (2,000) pools to whose devices everything is done, while they fail
+//!  loops [SECONDS]             one thing done to a log over and over under 32 writers, for so long (120)
+//!                              each, then kill -9; needs root, /dev/fuse
 //!  memory [MIB [PERCENT]]      a daemon in a control group of MIB (256): PERCENT (100) of 2 GB written and
 //!                              read, 100,000 files, a scrub; needs root, /dev/fuse
 //! ```
@@ -13,7 +15,7 @@
 
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask memory [MIB [PERCENT]]";
+const USAGE: &str = "usage: xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask loops [SECONDS]\n       xtask memory [MIB [PERCENT]]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -29,6 +31,8 @@ fn main() -> ExitCode {
         (Some(&"lives"), Some([])) => lives(2_000, 81_000),
         (Some(&"lives"), Some(&[seeds])) => lives(seeds, 81_000),
         (Some(&"lives"), Some(&[seeds, first])) => lives(seeds, first),
+        (Some(&"loops"), Some([])) => loops(120),
+        (Some(&"loops"), Some(&[seconds])) => loops(seconds),
         (Some(&"memory"), Some([])) => memory(256, 100),
         (Some(&"memory"), Some(&[mib])) => memory(mib, 100),
         (Some(&"memory"), Some(&[mib, percent])) => memory(mib, percent),
@@ -76,6 +80,14 @@ fn hostile(seconds: u32) -> ExitCode {
 fn lives(seeds: u32, first: u32) -> ExitCode {
     let passed = lane("sawmill-pool", "crash", "life::", |cargo| {
         cargo.env("SAWMILL_LIFE_SEEDS", seeds.to_string()).env("SAWMILL_LIFE_FIRST", first.to_string());
+    });
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Each thing that is done to logs, over and over for so long, one after another.
+fn loops(seconds: u32) -> ExitCode {
+    let passed = lane("sawmill-cli", "killed", "loops::", |cargo| {
+        cargo.arg("--test-threads=1").env("SAWMILL_LOOP_SECONDS", seconds.to_string()).env("CI", "true");
     });
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

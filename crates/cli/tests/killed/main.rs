@@ -17,6 +17,7 @@
 mod appends;
 mod client;
 mod dice;
+mod loops;
 #[path = "../mounted/mod.rs"]
 mod mounted;
 mod names;

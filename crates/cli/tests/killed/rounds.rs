@@ -57,7 +57,7 @@ pub fn run(shape: u64, vdevs: &str) {
     world.finish();
 }
 
-fn number(variable: &str, default: u64) -> u64 {
+pub fn number(variable: &str, default: u64) -> u64 {
     match std::env::var(variable) {
         Ok(text) => text.parse().unwrap_or_else(|e| panic!("{variable}: {e}")),
         Err(_) => default,

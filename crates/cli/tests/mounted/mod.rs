@@ -95,6 +95,11 @@ impl World {
         self.dir.path().join(below)
     }
 
+    /// The directory of its daemon.
+    pub fn run_dir(&self) -> PathBuf {
+        self.path("run")
+    }
+
     /// Where the pool's root file system is mounted.
     pub fn root(&self) -> PathBuf {
         self.path("mnt")

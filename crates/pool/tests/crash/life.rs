@@ -31,9 +31,10 @@ mod mishaps;
 /// The pool is made of the first and of the last.
 const DISKS: [&str; 12] = ["/a", "/b", "/c", "/d", "/e", "/f", "/g", "/h", "/k", "/m", "/n", "/l"];
 const COMMANDS: usize = 30;
-const CLIENTS: usize = 4;
+const CLIENTS: usize = 32;
 const IMAGES: usize = 4;
-const PAUSE: Duration = Duration::from_millis(2);
+/// Between two files of a client.
+const PAUSE: Duration = Duration::from_millis(16);
 /// A pool whose devices are well is whole again by then.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 /// Seeds of a run of all tests.
