@@ -160,6 +160,35 @@ fn larger_devices_are_told_until_they_are_used() {
     assert_eq!(told(), "-\n");
 }
 
+#[test]
+fn a_device_that_grows_in_use_is_expanded_when_asked() {
+    let place = Place::new();
+    ["d1", "d2", "d3"].iter().for_each(|name| place.file(name, 96));
+    place.ok("zpool create -m none p1 mirror W/d1 W/d2 W/d3");
+    let size = || place.ok("zpool list -Hpo size p1").trim().parse::<u64>().expect("a number");
+    let grow = |name: &str| {
+        let file = std::fs::File::options().write(true).open(place.path(name)).expect("opens");
+        file.set_len(192 << 20).expect("grows");
+    };
+    let before = size();
+    place.ok("zpool online -e p1 W/d1");
+    assert_eq!(size(), before, "it has not grown, which is no error");
+    grow("d1");
+    grow("d2");
+    place.ok("zpool online -e p1 W/d1");
+    assert_eq!(size(), before, "the smallest of a mirror counts");
+    grow("d3");
+    assert_eq!(size(), before, "nobody asked for it");
+    place.ok("zpool online -e p1 W/d3");
+    assert!(size() > before + before / 2, "{before} and {}", size());
+    place.ok("zpool scrub -w p1");
+    place.kill();
+    assert!(size() > before + before / 2);
+    place.ok("zpool export p1");
+    let zdb = oracle::zdb::Zdb::new(place.directory.path(), "p1");
+    zdb.check_blocks().unwrap_or_else(|error| panic!("{error}"));
+}
+
 fn freeing(place: &Place) -> u64 {
     place.ok("zpool list -Hpo freeing p1").trim().parse().expect("a number")
 }

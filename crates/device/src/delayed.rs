@@ -47,6 +47,10 @@ impl Device for Delayed {
         self.device.info()
     }
 
+    fn look_again(&self) {
+        self.device.look_again();
+    }
+
     fn read(&self, offset: LeafOffset, len: usize) -> BoxFuture<'static, Result<IoBuf, DeviceError>> {
         self.device.read(offset, len)
     }

@@ -26,10 +26,13 @@ impl Holder {
         let verb = if call.expand { "expand" } else { "online" };
         let refuse = |reason: &str| refuse(verb, &call.device, reason);
         let leaf = device(&held, call.vdev).map_err(refuse)?;
+        if call.expand && held.pool.vdevs().leaf(leaf).is_err() {
+            return Err(refuse("cannot expand cache devices"));
+        }
         let brought: BoxFuture<'_, Result<_, PoolError>> = Box::pin(held.pool.bring_online(leaf));
         let state = brought.await.map_err(|error| refuse(&refusal::reason(&error)))?;
         if call.expand {
-            held.pool.expand().await.map_err(|error| refuse(&refusal::reason(&error)))?;
+            held.pool.expand_beside(leaf).await.map_err(|error| refuse(&refusal::reason(&error)))?;
         }
         Ok(DeviceState { state: vdevs::state_of(state) })
     }

@@ -58,6 +58,9 @@ pub enum Durability {
 pub trait Device: Send + Sync {
     /// What is known of the device.
     fn info(&self) -> DeviceInfo;
+    /// Looks how large the device is by now: if it has become larger, [`Self::info`] says so from then on. One
+    /// that has become smaller is as large as it was: what lies there is lost, and reads tell.
+    fn look_again(&self) {}
     /// Reads `len` bytes; a short read is an error.
     fn read(&self, offset: LeafOffset, len: usize) -> BoxFuture<'static, Result<IoBuf, DeviceError>>;
     /// Writes the slices one after another from `offset`.

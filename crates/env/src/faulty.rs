@@ -174,6 +174,10 @@ impl Device for Faulty {
         self.device.info()
     }
 
+    fn look_again(&self) {
+        self.device.look_again();
+    }
+
     fn read(&self, offset: LeafOffset, len: usize) -> BoxFuture<'static, Result<IoBuf, DeviceError>> {
         self.unless_failing((FaultOp::Read, offset, len as u64), self.device.read(offset, len))
     }

@@ -228,6 +228,10 @@ impl Device for Reached {
         self.disk.info()
     }
 
+    fn look_again(&self) {
+        self.disk.look_again();
+    }
+
     fn read(&self, offset: LeafOffset, len: usize) -> BoxFuture<'static, Result<IoBuf, DeviceError>> {
         self.disk.read(offset, len)
     }

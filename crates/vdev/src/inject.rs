@@ -252,6 +252,10 @@ impl Device for Injected {
         self.device.info()
     }
 
+    fn look_again(&self) {
+        self.device.look_again();
+    }
+
     fn read(&self, offset: LeafOffset, len: usize) -> BoxFuture<'static, Result<IoBuf, DeviceError>> {
         let io = self.device.read(offset, len);
         match self.matching(Requests::Read, Some(offset)).as_slice() {

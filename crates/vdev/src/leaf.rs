@@ -348,6 +348,13 @@ impl Leaf {
         self.device().map_or(0, |device| crate::size::leaf_psize(device.info().size_bytes))
     }
 
+    /// Looks whether its device has become larger.
+    pub fn look_again(&self) {
+        if let Some(device) = self.device() {
+            device.look_again();
+        }
+    }
+
     /// Puts an open device behind it, with a queue before that, and its health to ONLINE.
     pub(crate) fn attach(&self, path: &Path, device: Arc<dyn Device>) {
         self.config.lock().path = path.to_owned();

@@ -5,7 +5,7 @@ use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
 use crate::view::names::find_vdev;
-use control::{Failure, FailureKind, PoolInfo, PoolOffline, PoolOnline, PoolReopen, VdevState};
+use control::{Failure, FailureKind, PoolInfo, PoolOffline, PoolOnline, PoolReopen, VdevInfo, VdevState};
 
 pub const OFFLINE: Command = Command::new(
     Spec {
@@ -76,20 +76,35 @@ fn online(session: &mut Session, args: &Args) -> Outcome {
     let (pool, devices) = read(session, args)?;
     let mut code = 0;
     for device in devices {
-        let Some(vdev) = find_vdev(&pool, device).map(|vdev| vdev.guid) else {
+        let Some(guid) = find_vdev(&pool, device).map(|vdev| vdev.guid) else {
             let line = format!("couldn't find device \"{device}\" in pool \"{}\"", pool.name);
             code = session.complain(&Failure::new(FailureKind::Invalid, line));
             continue;
         };
         let (name, expand) = (pool.name.clone(), args.has('e'));
-        let call = PoolOnline { pool: name, device: device.clone(), vdev: Some(vdev), expand };
+        let call = PoolOnline { pool: name, device: device.clone(), vdev: Some(guid), expand };
         match session.ask(&call) {
             Err(Stop::Failed(failure)) => code = session.complain(&failure),
             Err(stop) => return Err(stop),
-            Ok(now) => warn(session, device, now.state)?,
+            Ok(now) => {
+                warn(session, device, now.state)?;
+                if args.has('e') && now.state != VdevState::Online {
+                    let was_in_use = pool.root.walk().find(|vdev| vdev.guid == guid).is_some_and(is_in_use);
+                    let word = if was_in_use { "error" } else { "warning" };
+                    let what = "failed to expand usable space on unhealthy device";
+                    writeln!(session.out(), "{word}: {what} '{device}'")?;
+                    if was_in_use {
+                        return Ok(1);
+                    }
+                }
+            }
         }
     }
     Ok(code)
+}
+
+fn is_in_use(vdev: &VdevInfo) -> bool {
+    matches!(vdev.state, VdevState::Online | VdevState::Degraded)
 }
 
 /// That a device is not there is no failure of the command.

@@ -22,7 +22,7 @@ pub use holder::held_by;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
@@ -31,12 +31,16 @@ use units::LeafOffset;
 use crate::exec::flight::{IoFuture, Route};
 use crate::exec::op::{GATHER_MAX, Op, Work};
 use env::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, IoBuf};
+use open::size_now;
 
 /// A regular file or a block device.
 pub struct FileDevice(Arc<Inner>);
 
 struct Inner {
+    /// As it was when it was opened.
     info: DeviceInfo,
+    /// How large it has become.
+    size_bytes: AtomicU64,
     buffered: Arc<OwnedFd>,
     direct: Option<Direct>,
     route: Route,
@@ -111,6 +115,10 @@ impl Request {
 }
 
 impl Inner {
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo { size_bytes: self.size_bytes.load(Ordering::Relaxed), ..self.info.clone() }
+    }
+
     /// The direct descriptor, if the request at `offset` may use it.
     fn direct_for(&self, request: Request) -> Option<&Direct> {
         self.direct.as_ref().filter(|direct| direct.takes(request.offset.get(), request.len))
@@ -147,7 +155,7 @@ impl Inner {
     }
 
     async fn read(&self, request: Request) -> Result<IoBuf, DeviceError> {
-        let request = request.check(&self.info)?;
+        let request = request.check(&self.info())?;
         let work = Work::Read(IoBuf::stale(request.len as usize));
         match self.transfer(self.direct_for(request), request, work).await? {
             Work::Read(buf) => Ok(buf),
@@ -163,7 +171,7 @@ impl Inner {
         slices: Vec<BufSlice>,
         durability: Durability,
     ) -> Result<(), DeviceError> {
-        let request = request.check(&self.info)?;
+        let request = request.check(&self.info())?;
         let direct = self.direct_for(request);
         let is_aligned = direct.is_none_or(|direct| slices.iter().all(|slice| direct.takes_slice(slice)));
         let slices = if is_aligned && slices.len() <= GATHER_MAX { slices } else { vec![joined(&slices)] };
@@ -180,7 +188,7 @@ impl Inner {
 
 impl Inner {
     async fn discard(&self, request: Request) -> Result<(), DeviceError> {
-        let request = request.check(&self.info)?;
+        let request = request.check(&self.info())?;
         if request.len == 0 || self.cannot_discard.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -210,7 +218,13 @@ fn joined(slices: &[BufSlice]) -> BufSlice {
 
 impl Device for FileDevice {
     fn info(&self) -> DeviceInfo {
-        self.0.info.clone()
+        self.0.info()
+    }
+
+    fn look_again(&self) {
+        if let Ok(size_bytes) = size_now(&self.0.buffered, self.0.info.is_block_device) {
+            self.0.size_bytes.fetch_max(size_bytes, Ordering::Relaxed);
+        }
     }
 
     fn read(&self, offset: LeafOffset, len: usize) -> BoxFuture<'static, Result<IoBuf, DeviceError>> {

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use rustix::fs::{
     AtFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags, fstat, fstatfs, major, minor,
@@ -48,6 +48,7 @@ impl FileDevice {
             (false, false) => Route::Helpers,
         };
         Ok(Self(Arc::new(Inner {
+            size_bytes: AtomicU64::new(info.size_bytes),
             info,
             buffered: Arc::new(buffered),
             direct,
@@ -85,10 +86,18 @@ fn lock(file: &OwnedFd) -> Result<(), Errno> {
     rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)
 }
 
+/// How large it is.
+pub(super) fn size_now(file: &OwnedFd, is_block_device: bool) -> Result<u64, Errno> {
+    match is_block_device {
+        // The end of a block device is its size (BLKGETSIZE64 says the same).
+        true => rustix::fs::seek(file, SeekFrom::End(0)),
+        false => u64::try_from(fstat(file)?.st_size).map_err(|_| Errno::OVERFLOW),
+    }
+}
+
 fn file_info(file: &OwnedFd) -> Result<DeviceInfo, Errno> {
-    let size = u64::try_from(fstat(file)?.st_size).map_err(|_| Errno::OVERFLOW)?;
     Ok(DeviceInfo {
-        size_bytes: size,
+        size_bytes: size_now(file, false)?,
         logical_sector_bytes: FILE_SECTOR_BYTES,
         physical_sector_bytes: FILE_SECTOR_BYTES,
         is_block_device: false,
@@ -100,8 +109,7 @@ fn file_info(file: &OwnedFd) -> Result<DeviceInfo, Errno> {
 fn block_info(file: &OwnedFd) -> Result<DeviceInfo, Errno> {
     let queue = QueueDir::of(fstat(file)?.st_rdev);
     Ok(DeviceInfo {
-        // The end of a block device is its size (BLKGETSIZE64 says the same).
-        size_bytes: rustix::fs::seek(file, SeekFrom::End(0))?,
+        size_bytes: size_now(file, true)?,
         logical_sector_bytes: rustix::fs::ioctl_blksszget(file)?,
         physical_sector_bytes: rustix::fs::ioctl_blkpbszget(file)?,
         is_block_device: true,

@@ -102,6 +102,10 @@ impl Device for Queued {
         self.0.device.info()
     }
 
+    fn look_again(&self) {
+        self.0.device.look_again();
+    }
+
     fn read(&self, offset: LeafOffset, len: usize) -> BoxFuture<'static, Result<IoBuf, DeviceError>> {
         Box::pin(Arc::clone(&self.0).read(offset, len))
     }

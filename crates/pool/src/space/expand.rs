@@ -1,8 +1,11 @@
 //! Devices that have become larger: the property `autoexpand`.
 //!
 //! ```text
-//!   import, or the property set: devices are larger ─► a txg says so (configuration, labels) ─► more metaslabs
+//!   import, the property set, `online -e`: devices are larger ─► a txg says so (configuration, labels) ─► more metaslabs
 //! ```
+//! Devices may become larger while they are in use. Once that is known, labels are written at their new ends; until the txg that
+//! does so is stable the first two of each device's four lead to the pool. (test of `cli`: `a_device_that_grows_in_use_is_expanded_when_asked`)
+//!
 //! Space is handed out only once the txg that tells of it is stable: a log block there would
 //! otherwise lie outside of its vdev after a crash. New metaslabs are all free, and have no space
 //! map until something is allocated in them. (test: `a_pool_grows_with_its_devices`)
@@ -10,7 +13,7 @@
 use std::sync::Arc;
 
 use dsl::PropValue;
-use units::Asize;
+use units::{Asize, Guid};
 
 use crate::{Pool, PoolError, config};
 
@@ -23,18 +26,43 @@ impl Pool {
         Ok(self.pool_props().await?.get(AUTOEXPAND).and_then(PropValue::number) == Some(1))
     }
 
-    /// Takes into use what devices have become larger by; says by how many bytes vdevs grew.
+    /// Takes into use what all devices have become larger by; says by how many bytes vdevs grew.
     ///
     /// # Errors
     /// When it cannot be made stable.
     pub async fn expand(self: &Arc<Self>) -> Result<u64, PoolError> {
+        self.expand_some(&self.vdevs.tops()).await
+    }
+
+    /// The same for the top-level vdev that a leaf is part of.
+    ///
+    /// # Errors
+    /// [`crate::DeviceRefusal::NoSuchDevice`]; when it cannot be made stable.
+    pub async fn expand_beside(self: &Arc<Self>, leaf: Guid) -> Result<u64, PoolError> {
+        self.check_writable()?;
+        let top = self.vdevs.top(self.standing(leaf)?.leaf.vdev())?;
+        self.expand_some(&[top]).await
+    }
+
+    async fn expand_some(self: &Arc<Self>, tops: &[Arc<vdev::Top>]) -> Result<u64, PoolError> {
+        let mut has_moved_ends = false;
+        for top in tops {
+            for leaf in top.leaves() {
+                let before = leaf.psize();
+                leaf.look_again();
+                if leaf.psize() != before {
+                    self.vdevs.mark_changed(top.id());
+                    has_moved_ends = true;
+                }
+            }
+        }
         let larger = |top: &Arc<vdev::Top>| {
             let stays = top.config().leaving.is_none();
             top.possible_asize().filter(|asize| stays && *asize > top.config().asize)
         };
         let grown: Vec<_> =
-            self.vdevs.tops().into_iter().filter_map(|top| larger(&top).map(|asize| (top, asize))).collect();
-        if grown.is_empty() {
+            tops.iter().filter_map(|top| larger(top).map(|asize| (Arc::clone(top), asize))).collect();
+        if grown.is_empty() && !has_moved_ends {
             return Ok(0);
         }
         let more = grown.iter().map(|(top, asize)| asize - top.config().asize).sum();
