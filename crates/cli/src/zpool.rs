@@ -21,6 +21,7 @@ mod repeat;
 mod scripts;
 mod scrub;
 mod set;
+mod split;
 mod status;
 mod sweep;
 mod upgrade;
@@ -57,6 +58,7 @@ pub const PROGRAM: Program = Program {
         presence::ONLINE,
         presence::OFFLINE,
         presence::REOPEN,
+        split::COMMAND,
         reguid::COMMAND,
         sweep::INITIALIZE,
         sweep::TRIM,

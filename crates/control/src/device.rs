@@ -71,11 +71,36 @@ calls! {
         guid: Option<u64>,
     }
 
+    /// Splits a pool: a device of each mirror leaves for a pool of its own, which is exported.
+    change PoolSplit at "/v1/pool/split" of pool to "split" pool gives SplitOff {
+        /// Pool.
+        pool: String,
+        /// What the new one is called.
+        new_name: String,
+        /// Who leaves, of some of the mirrors; of others it is the last.
+        vdevs: Vec<u64>,
+        /// Properties of the new pool.
+        props: Vec<NameValue>,
+        /// Only say who would leave.
+        dry_run: bool,
+    }
+
     /// Looks for all devices of a pool again.
     change PoolReopen at "/v1/pool/reopen" of pool to "reopen" pool gives () {
         /// Pool.
         pool: String,
     }
+}
+
+/// What was split off a pool, or would be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitOff {
+    /// Its guid; 0 if it was not made.
+    pub guid: u64,
+    /// Its devices, in the order of its vdevs.
+    pub vdevs: Vec<u64>,
+    /// Where they are.
+    pub paths: Vec<String>,
 }
 
 /// How a device is after a request.

@@ -7,7 +7,8 @@ use crate::{
     LabelClear, LogFacts, Mount, MountInfo, Mounts, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear,
     PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolInitialize,
     PoolList, PoolLogFacts, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove,
-    PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSync, PoolTrim, PoolUpgrade, Unmount,
+    PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim,
+    PoolUpgrade, SplitOff, Unmount,
 };
 use std::future::Future;
 
@@ -78,6 +79,8 @@ service! {
     pool_online(PoolOnline) -> DeviceState;
     /// Gives a pool another guid.
     pool_reguid(PoolReguid) -> ();
+    /// Splits a pool.
+    pool_split(PoolSplit) -> SplitOff;
     /// Looks for devices again.
     pool_reopen(PoolReopen) -> ();
     /// Writes a pattern where devices have nothing.

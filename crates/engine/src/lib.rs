@@ -60,6 +60,7 @@ mod runner;
 mod service;
 mod settings;
 pub mod spec;
+mod split;
 mod storage;
 mod support;
 mod sweep;

@@ -132,6 +132,10 @@ impl Service for Engine {
         self.change("reguid", call, async |holder, call| holder.reguid(call).await).await
     }
 
+    async fn pool_split(&self, call: PoolSplit) -> Done<SplitOff> {
+        self.change("split", call, async |holder, call| holder.split(call).await).await
+    }
+
     async fn pool_reopen(&self, call: PoolReopen) -> Done {
         self.change("reopen", call, async |holder, call| holder.reopen(call).await).await
     }

@@ -250,5 +250,6 @@ fn aux_of(aux: vdev::VdevAux) -> VdevAux {
         vdev::VdevAux::ErrExceeded => VdevAux::ErrExceeded,
         vdev::VdevAux::IoFailure => VdevAux::IoFailure,
         vdev::VdevAux::External => VdevAux::External,
+        vdev::VdevAux::SplitPool => VdevAux::SplitPool,
     }
 }

@@ -42,8 +42,13 @@ pub const IS_SPARE: &str = "is_spare";
 pub const SPARES: &str = "spares";
 /// Configurations of caches.
 pub const L2CACHE: &str = "l2cache";
-/// When a pool was split: what from.
+/// In the MOS while a pool is split, and of one that was split off until it is imported again: [`SPLIT_LIST`] or
+/// [`SPLIT_GUID`].
 pub const SPLIT: &str = "splitcfg";
+/// Guids of the leaves that are leaving for a pool of their own, by top-level vdev; 0 where none does.
+pub const SPLIT_LIST: &str = "guid_list";
+/// The guid of the pool that this one was split off.
+pub const SPLIT_GUID: &str = "split_guid";
 
 /// Kind of a vdev, see [`vdev_type`].
 pub const TYPE: &str = "type";

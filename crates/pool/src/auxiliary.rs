@@ -113,6 +113,16 @@ impl Pool {
         config::store_packed(&dnode, tx, &packed).await
     }
 
+    /// Takes a whole list away.
+    pub(crate) async fn forget_auxiliary_list(&self, tx: &Tx, object: &str) -> Result<(), PoolError> {
+        let Some(list) = self.dsl.directory().lookup_u64(object.as_bytes()).await? else { return Ok(()) };
+        self.dsl.directory().remove(tx, object.as_bytes()).await?;
+        if list != 0 {
+            self.dsl.mos().free_object(tx, ObjectId::new(list)).await?;
+        }
+        Ok(())
+    }
+
     /// Changes what the list says of a cache device.
     pub(crate) async fn change_listed_cache(
         &self,

@@ -1,9 +1,11 @@
 //! What labels and the meta-objset say of the pool as a whole.
 
+use std::collections::BTreeSet;
+
 use dmu::zap::{Zap, ZapSpec, ZapValue, int_name};
 use ondisk::{NvList, ObjectType};
 use units::{Guid, ObjectId, Txg};
-use vdev::{Bias, Leaf, PoolConfig, PoolState, Top, VdevTree};
+use vdev::{Bias, Leaf, PoolConfig, PoolState, SplitNote, Top, VdevTree};
 
 use dmu::{Dnode, DnodeSpec, Tx};
 use dsl::Dsl;
@@ -60,6 +62,7 @@ impl Config {
                 hostid: host.id,
                 hostname: host.name.clone(),
                 features_for_read: NvList::new(),
+                split: None,
             },
         }
     }
@@ -71,6 +74,8 @@ impl Config {
         self.pool.comment.clone_from(&found.comment);
         self.pool.compatibility.clone_from(&found.compatibility);
         self.pool.features_for_read = found.features_for_read.clone();
+        // That it was split off another pool is said until it is imported.
+        self.pool.split = found.split.clone().filter(|split| matches!(split, SplitNote::Leaving(_)));
     }
 
     /// Notes the features without which not even the meta-objset can be read.
@@ -104,6 +109,14 @@ impl Config {
 
     pub fn set_compatibility(&mut self, files: Option<String>) {
         self.pool.compatibility = files;
+    }
+
+    pub fn split(&self) -> Option<SplitNote> {
+        self.pool.split.clone()
+    }
+
+    pub fn set_split(&mut self, split: Option<SplitNote>) {
+        self.pool.split = split;
     }
 
     pub fn set_state(&mut self, state: PoolState) {
@@ -222,6 +235,19 @@ pub(crate) async fn forget_vdev_zap(dsl: &Dsl, tx: &Tx, object: u64) -> Result<(
         map.remove(tx, int_name(object).as_bytes()).await?;
     }
     Ok(dsl.mos().free_object(tx, ObjectId::new(object)).await?)
+}
+
+/// Takes away the objects for the properties of vdevs that the pool does not have.
+pub(crate) async fn forget_other_zaps(dsl: &Dsl, tx: &Tx, vdevs: &VdevTree) -> Result<(), PoolError> {
+    let Some(map) = dsl.directory().lookup_u64(VDEV_ZAP_MAP).await? else { return Ok(()) };
+    let mut own = BTreeSet::from([vdevs.root().root_zap]);
+    own.extend(vdevs.tops().iter().map(|top| top.config().top_zap));
+    own.extend(vdevs.leaves().iter().map(|leaf| leaf.config().leaf_zap));
+    let listed = Zap::hold(dsl.mos(), ObjectId::new(map)).await?.all().await?;
+    for zap in listed.iter().filter_map(|entry| entry.value.as_u64()).filter(|zap| !own.contains(zap)) {
+        forget_vdev_zap(dsl, tx, zap).await?;
+    }
+    Ok(())
 }
 
 /// Notes in a new vdev's ZAP what it is for, and that the pool has such a vdev.

@@ -167,6 +167,9 @@ pub enum PoolError {
     /// A device cannot come, go, or be taken out of use.
     #[error(transparent)]
     Device(#[from] crate::DeviceRefusal),
+    /// It is not split.
+    #[error(transparent)]
+    Split(#[from] crate::SplitRefusal),
     /// What is on a vdev cannot be brought elsewhere, or what is left of one cannot be read.
     #[error(transparent)]
     Evacuation(#[from] EvacuationError),

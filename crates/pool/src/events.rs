@@ -182,7 +182,8 @@ impl Pool {
             | VdevAux::OpenFailed
             | VdevAux::ErrExceeded
             | VdevAux::IoFailure
-            | VdevAux::External => "vdev.open_failed",
+            | VdevAux::External
+            | VdevAux::SplitPool => "vdev.open_failed",
         };
         self.report(what, Some(leaf), |payload| _ = payload.add_u64(names::PREV_STATE, before as u64));
     }

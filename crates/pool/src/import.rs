@@ -9,6 +9,7 @@
 //! looks free.
 
 pub(crate) mod owner;
+pub(crate) mod split;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -116,6 +117,7 @@ impl Pool {
             }
             pool.start();
             pool.write_config().await?;
+            pool.finish_split().await?;
             if pool.autoexpands().await? {
                 pool.expand().await?;
             }
@@ -339,7 +341,7 @@ async fn open_tree(
     as_of: AsOf<'_>,
 ) -> Result<Opened, PoolError> {
     let mode = if spec.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
-    let open = OpenSpec { vdev_tree, paths: &candidate.paths, mode };
+    let open = OpenSpec { vdev_tree, paths: &candidate.paths, gone: &candidate.gone, mode };
     let vdevs = Arc::new(match earlier {
         Some(earlier) => earlier.open_as(&open).await?,
         None => VdevTree::open(Arc::clone(env), &open).await?,

@@ -38,6 +38,7 @@ mod scan;
 mod shared;
 mod space;
 mod spares;
+mod split;
 mod sweeps;
 mod txg;
 
@@ -67,6 +68,7 @@ pub use remove::RemovalRefusal;
 pub use scan::scrub::{Pass, ScanReport, ScrubRefusal};
 pub use shared::SharedSpace;
 pub use space::Room;
+pub use split::SplitRefusal;
 pub use sweep;
 pub use zio::FailMode;
 pub use zvol::Volume;

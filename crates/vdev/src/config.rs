@@ -38,8 +38,8 @@ mod tests;
 mod write;
 
 pub(crate) use parse::parse_root;
-pub(crate) use write::type_name;
 use write::{Target, add_nonzero, add_text, leaf_nvlist, top_nvlist};
+pub(crate) use write::{mos_nvlist, type_name};
 
 /// Names that a leaf's device has besides its path.
 const OTHER_NAMES: [&str; 4] = [key::DEVID, key::PHYS_PATH, key::ENC_SYSFS_PATH, "fru"];
@@ -67,6 +67,39 @@ pub struct PoolConfig {
     pub hostname: String,
     /// Features that a reader must know (flags by name).
     pub features_for_read: NvList,
+    /// It is being split, or was split off another.
+    pub split: Option<SplitNote>,
+}
+
+/// What the configuration says of a pool's split.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SplitNote {
+    /// These leaves are about to leave for a pool of their own, by top-level vdev; 0 where none does. Only the MOS says so.
+    Leaving(Vec<Guid>),
+    /// It was split off the pool of that guid, and not imported since.
+    From(Guid),
+}
+
+impl SplitNote {
+    fn from_nvlist(config: &NvList) -> Option<Self> {
+        let noted = config.get_nvlist(key::SPLIT);
+        if let Some(from) = config.get_u64(key::SPLIT_GUID).or_else(|| noted?.get_u64(key::SPLIT_GUID)) {
+            return Some(Self::From(Guid::new(from)));
+        }
+        let leaving = noted?.get_u64_array(key::SPLIT_LIST)?;
+        Some(Self::Leaving(leaving.iter().copied().map(Guid::new).collect()))
+    }
+
+    fn to_nvlist(&self) -> NvList {
+        let mut out = NvList::new();
+        match self {
+            Self::Leaving(leaves) => {
+                out.add_u64_array(key::SPLIT_LIST, leaves.iter().map(|leaf| leaf.get()).collect())
+            }
+            Self::From(pool) => out.add_u64(key::SPLIT_GUID, pool.get()),
+        };
+        out
+    }
 }
 
 impl PoolConfig {
@@ -88,6 +121,7 @@ impl PoolConfig {
             hostid: config.get_u64(key::HOSTID).unwrap_or(0),
             hostname: text(key::HOSTNAME).unwrap_or_default(),
             features_for_read: config.get_nvlist(key::FEATURES_FOR_READ).cloned().unwrap_or_default(),
+            split: SplitNote::from_nvlist(config),
         })
     }
 
@@ -114,6 +148,9 @@ impl PoolConfig {
             out.add_u64_array(key::HOLE_ARRAY, holes);
         }
         out.add_u64(key::VDEV_CHILDREN, tops.len() as u64);
+        if let Some(SplitNote::From(pool)) = &self.split {
+            out.add_u64(key::SPLIT_GUID, pool.get());
+        }
         out.add_nvlist(key::VDEV_TREE, vdevs);
         out.add_nvlist(key::FEATURES_FOR_READ, self.features_for_read.clone());
         out
@@ -152,6 +189,9 @@ impl PoolConfig {
     #[must_use]
     pub fn mos(&self, tree: &VdevTree) -> NvList {
         let mut out = self.head(tree.root().guid);
+        if let Some(split) = &self.split {
+            out.add_nvlist(key::SPLIT, split.to_nvlist());
+        }
         out.add_flag(key::HAS_PER_VDEV_ZAPS);
         self.tail(out, tree, tree.to_nvlist())
     }

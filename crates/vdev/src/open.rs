@@ -1,6 +1,6 @@
 //! Opening the leaves of a pool that exists, and making sure that they are its.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +27,8 @@ pub struct OpenSpec<'a> {
     pub vdev_tree: &'a NvList,
     /// Where leaves were found, by guid; others are looked for where the configuration says.
     pub paths: &'a BTreeMap<Guid, PathBuf>,
+    /// Leaves that have left for a pool of their own: they are not opened.
+    pub gone: &'a BTreeSet<Guid>,
     /// For reading only, or for writing too.
     pub mode: OpenMode,
 }
@@ -74,7 +76,7 @@ impl VdevTree {
         }
         let labels: BTreeMap<Guid, LeafLabels> = join_all(jobs).await.into_iter().flatten().collect();
         for top in tree.tops() {
-            mark_stale(&top, &labels);
+            mark_stale(&top, root.guid, &labels);
         }
         tree.keep_labels(labels);
         Ok(tree)
@@ -145,11 +147,12 @@ pub(crate) struct Expected {
 /// Leaves whose label is older than a sibling's missed what happened since: since their own last
 /// uberblock, before which all was flushed. Labels younger than the uberblock that counts are of
 /// a txg that never happened, and tell nothing.
-fn mark_stale(top: &Top, labels: &BTreeMap<Guid, LeafLabels>) {
+/// Likewise those that name another pool, which this leaf was to be split off to.
+fn mark_stale(top: &Top, pool: Guid, labels: &BTreeMap<Guid, LeafLabels>) {
     let found = labels.values().flat_map(|labels| &labels.uberblocks).map(|found| &found.uberblock);
     let Some(txg) = best_uberblock(found, None).map(UberblockPhys::txg) else { return };
     let label_txg = |leaf: &Leaf| {
-        let label = labels.get(&leaf.guid())?.config(Some(txg))?;
+        let label = labels.get(&leaf.guid())?.config_of(pool, Some(txg))?;
         label.get_u64(key::POOL_TXG).map(Txg::new)
     };
     let newest = top.leaves().iter().filter_map(|leaf| label_txg(leaf)).max();
@@ -177,11 +180,26 @@ async fn open_if_allowed(
         }
         return None;
     }
+    if spec.gone.contains(&leaf.guid()) {
+        leaf.set_state(VdevState::Unavail, VdevAux::SplitPool);
+        leaf.set_stale(true);
+        // It is about to be taken out: no spare is to stand in for it.
+        leaf.set_config(|config| config.no_spare_found = true);
+        return None;
+    }
     if let Some(labels) = earlier.and_then(|earlier| taken_over(&leaf, expected, earlier)) {
         return Some((leaf.guid(), labels));
     }
-    let path = spec.paths.get(&leaf.guid()).cloned().unwrap_or_else(|| leaf.path());
+    let found = spec.paths.get(&leaf.guid());
+    let path = found.cloned().unwrap_or_else(|| leaf.path());
     match open_leaf(env, &leaf, &path, spec.mode, expected).await {
+        // Whoever looks at all devices may find that a newer label is of a txg that never happened. Nobody has.
+        Ok(labels) if found.is_none() && expected.pool.is_some_and(|pool| !pool.is_newest_of(&labels)) => {
+            tracing::warn!(guid = leaf.guid().get(), path = %path.display(), "leaf of another pool");
+            leaf.take_out_of_use(VdevState::Unavail, VdevAux::BadLabel);
+            leaf.set_stale(true);
+            None
+        }
         Ok(labels) => Some((leaf.guid(), labels)),
         Err(error) => {
             tracing::warn!(guid = leaf.guid().get(), path = %path.display(), %error, "leaf not opened");

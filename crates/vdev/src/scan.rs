@@ -13,7 +13,7 @@ use units::{Guid, Txg, VdevId};
 use crate::config::key;
 use crate::label::{LeafLabels, best_uberblock};
 use crate::whole_disk::{vdev_in_time, vdev_on};
-use crate::{PoolConfig, PoolState};
+use crate::{PoolConfig, PoolState, SplitNote};
 
 /// A device with labels.
 #[derive(Clone, Debug)]
@@ -40,6 +40,8 @@ pub struct Candidate {
     pub auxiliaries: BTreeMap<Guid, PathBuf>,
     /// Leaves that labels name but that were not found.
     pub missing_leaves: BTreeSet<Guid>,
+    /// Leaves that were split off, into another pool that was found.
+    pub gone: BTreeSet<Guid>,
     /// Top-level vdevs of which nothing was found.
     pub missing_vdevs: BTreeSet<VdevId>,
     /// The uberblock that counts, if any was found.
@@ -119,7 +121,23 @@ pub fn candidates(found: &[FoundLeaf]) -> Vec<Candidate> {
     });
     let auxiliaries: BTreeMap<_, _> = found.iter().filter_map(auxiliary).collect();
     let candidates = by_pool.into_iter().filter_map(|(guid, leaves)| candidate(guid, leaves));
-    candidates.map(|candidate| Candidate { auxiliaries: auxiliaries.clone(), ..candidate }).collect()
+    let candidates: Vec<_> =
+        candidates.map(|candidate| Candidate { auxiliaries: auxiliaries.clone(), ..candidate }).collect();
+    let split_off = split_off(&candidates);
+    let gone = |candidate: &Candidate| split_off.get(&candidate.guid).cloned().unwrap_or_default();
+    candidates.into_iter().map(|candidate| Candidate { gone: gone(&candidate), ..candidate }).collect()
+}
+
+/// The leaves of pools that were split off others, by the guid of the pool that they were split off.
+fn split_off(candidates: &[Candidate]) -> BTreeMap<Guid, BTreeSet<Guid>> {
+    let mut split_off: BTreeMap<Guid, BTreeSet<Guid>> = BTreeMap::new();
+    for candidate in candidates {
+        if let Some(SplitNote::From(from)) = candidate.pool.split {
+            let leaves = candidate.paths.keys().chain(&candidate.missing_leaves);
+            split_off.entry(from).or_default().extend(leaves);
+        }
+    }
+    split_off
 }
 
 fn by_pool<'a>(
@@ -154,9 +172,9 @@ fn candidate(guid: Guid, mut leaves: Vec<&FoundLeaf>) -> Option<Candidate> {
     let max = uberblock.map(|ub| ub.txg());
     let config_of = |leaf: &FoundLeaf| {
         leaf.labels
-            .config(max)
+            .config_of(guid, max)
             .filter(|label| label.get_u64(key::POOL_TXG) > Some(0))
-            .or(leaf.labels.config(None))
+            .or(leaf.labels.config_of(guid, None))
             .cloned()
     };
     // Newest first; the sort is stable, so that of two equal ones the first path given wins.
@@ -188,6 +206,7 @@ fn candidate(guid: Guid, mut leaves: Vec<&FoundLeaf>) -> Option<Candidate> {
         paths,
         auxiliaries: BTreeMap::new(),
         missing_leaves,
+        gone: BTreeSet::new(),
         missing_vdevs,
         uberblock,
     })
@@ -225,8 +244,8 @@ fn assemble(
     Some((tree, missing))
 }
 
-/// Stands for a vdev of which nothing is known.
-fn absent_vdev(id: u64) -> NvList {
+/// Stands for a vdev of which nothing is known, or that is not there.
+pub(crate) fn absent_vdev(id: u64) -> NvList {
     let mut vdev = NvList::new();
     vdev.add_str(key::TYPE, key::vdev_type::HOLE).add_u64(key::ID, id).add_u64(key::GUID, 0);
     for name in [key::METASLAB_ARRAY, key::METASLAB_SHIFT, key::ASHIFT, key::ASIZE, key::IS_LOG] {

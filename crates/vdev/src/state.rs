@@ -81,6 +81,8 @@ pub enum VdevAux {
     IoFailure = 12,
     /// Forced by the administrator.
     External = 14,
+    /// It was split off, into a pool of its own.
+    SplitPool = 15,
 }
 
 impl VdevAux {

@@ -37,7 +37,12 @@ pub struct RootConfig {
 }
 
 impl RootConfig {
-    /// Whether labels are of this pool.
+    /// Whether the newest label is of this pool.
+    pub(crate) fn is_newest_of(&self, labels: &LeafLabels) -> bool {
+        labels.pool_guid() == Some(self.guid)
+    }
+
+    /// Whether labels are of this pool, though the newest may be of a txg that never happened.
     pub(crate) fn has(&self, labels: &LeafLabels) -> bool {
         labels.is_of_pool(self.guid) || self.former_guid.is_some_and(|guid| labels.is_of_pool(guid))
     }

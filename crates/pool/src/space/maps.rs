@@ -288,6 +288,26 @@ impl SpaceMaps {
     }
 }
 
+/// Takes away the maps of a vdev that is no part of the pool, whose own properties are in `zap`.
+pub(crate) async fn forget_maps_of(
+    dsl: &Dsl,
+    tx: &Tx,
+    array: ObjectId,
+    metaslabs: u64,
+    zap: u64,
+) -> Result<(), PoolError> {
+    if array == ObjectId::new(0) {
+        return Ok(());
+    }
+    for (_, map) in words(&*dsl.mos().hold(array).await?, metaslabs).await? {
+        object::remove(dsl, tx, ObjectId::new(map)).await?;
+    }
+    if let Some(unflushed) = unflushed_array(dsl, zap).await? {
+        dsl.mos().free_object(tx, unflushed).await?;
+    }
+    Ok(dsl.mos().free_object(tx, array).await?)
+}
+
 async fn unflushed_array(dsl: &Dsl, top_zap: u64) -> Result<Option<ObjectId>, PoolError> {
     if top_zap == 0 {
         return Ok(None);

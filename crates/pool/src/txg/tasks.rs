@@ -137,6 +137,7 @@ fn is_refusal(error: &PoolError) -> bool {
         | PoolError::Scrub(_)
         | PoolError::Checkpoint(_)
         | PoolError::Device(_)
+        | PoolError::Split(_)
         | PoolError::Removal(_) => true,
         _ => false,
     }

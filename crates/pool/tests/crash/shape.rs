@@ -59,6 +59,12 @@ pub const STRIPE_AND_LOG: Shape = Shape {
     vdevs: &[(&["/a"], false), (&["/b"], false), (&["/c"], false), (&["/l"], true)],
 };
 
+pub const MIRRORS_AND_LOG: Shape = Shape {
+    name: "two mirrors, log",
+    parity: 0,
+    vdevs: &[(&["/a", "/b"], false), (&["/l"], true), (&["/c", "/d"], false)],
+};
+
 /// What [`SINGLE`] is once vdevs were added to it.
 pub const GROWN: Shape = Shape {
     name: "single, mirror, log",

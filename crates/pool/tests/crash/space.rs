@@ -25,7 +25,7 @@ use crate::shape::{DISK_BYTES, POOL, Shape};
 /// Closes the file system and adds up. With its log gone, what is allocated is what can be
 /// reached from the roots, and what waits to be freed.
 pub async fn check(pool: &Arc<Pool>) {
-    pool.close_filesystem(POOL).await.expect("a file system closes");
+    pool.close_filesystem(&pool.name()).await.expect("a file system closes");
     pool.sync_now().await.expect("sync");
     let (blocks, allocated) = between_groups(pool).await;
     let mut places = BTreeMap::new();
@@ -78,7 +78,7 @@ async fn between_groups(pool: &Pool) -> (Vec<Blkptr>, [u64; 2]) {
 pub async fn reachable(pool: &Pool) -> Result<Vec<Blkptr>, Box<dyn Error>> {
     let dsl = pool.dsl();
     let mut blocks = dsl.mos().all_blocks().await?;
-    for dataset in dsl.list(POOL).await? {
+    for dataset in dsl.list(&pool.name()).await? {
         let root = dsl.dataset(dataset.dataset).await?.bp;
         let context = ObjsetContext {
             id: dataset.objset(),

@@ -22,6 +22,7 @@ mod rounds;
 mod scrub;
 mod sizes;
 mod space_maps;
+mod split;
 mod tree;
 mod trim;
 mod world;

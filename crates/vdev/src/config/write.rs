@@ -36,6 +36,11 @@ pub(super) fn top_nvlist(top: &Top, target: Target) -> NvList {
     node_nvlist(top.node(), top.id().get().into(), target, Some(top))
 }
 
+/// The same as the MOS has it.
+pub(crate) fn mos_nvlist(top: &Top) -> NvList {
+    top_nvlist(top, Target::Mos)
+}
+
 /// A leaf that is in no vdev.
 pub(super) fn leaf_nvlist(leaf: &Arc<Leaf>) -> NvList {
     node_nvlist(&Node::Leaf(Arc::clone(leaf)), 0, Target::Label, None)

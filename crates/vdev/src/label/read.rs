@@ -74,6 +74,13 @@ impl LeafLabels {
         best_config(self.configs.iter().flatten(), max)
     }
 
+    /// The configuration that counts of those that name this pool and are not after `max`.
+    #[must_use]
+    pub fn config_of(&self, pool: Guid, max: Option<Txg>) -> Option<&NvList> {
+        let names_it = |config: &&NvList| config.get_u64(key::POOL_GUID) == Some(pool.get());
+        best_config(self.configs.iter().flatten().filter(names_it), max)
+    }
+
     /// The uberblock that counts, of those not after `max`.
     #[must_use]
     pub fn uberblock(&self, max: Option<Txg>) -> Option<&UberblockPhys> {

@@ -157,7 +157,12 @@ fn recovered(world: &Arc<World>) -> Txg {
     let pool = candidates(&found).remove(0);
     assert_eq!(pool.uberblock, Some(best));
     assert!(pool.pool.txg <= best.txg(), "the pool as of a txg that never happened");
-    let spec = OpenSpec { vdev_tree: &pool.vdev_tree, paths: &pool.paths, mode: env::OpenMode::ReadWrite };
+    let spec = OpenSpec {
+        gone: &Default::default(),
+        vdev_tree: &pool.vdev_tree,
+        paths: &pool.paths,
+        mode: env::OpenMode::ReadWrite,
+    };
     let tree = block_on(VdevTree::open(world.env(), &spec)).expect("a sound configuration");
     assert_eq!(tree.state().0, VdevState::Online);
     assert!(tree.leaves().iter().all(|leaf| !leaf.is_stale()), "nobody was away");

@@ -52,7 +52,12 @@ fn a_pool_made_by_openzfs_is_found_with_its_uberblock() {
     assert_eq!((pool.pool.name.as_str(), pool.pool.state), ("whirl", PoolState::Exported));
     let uberblock = pool.uberblock.expect("an uberblock");
     assert_eq!(uberblock.txg(), Txg::new(32));
-    let spec = OpenSpec { vdev_tree: &pool.vdev_tree, paths: &pool.paths, mode: OpenMode::ReadOnly };
+    let spec = OpenSpec {
+        gone: &Default::default(),
+        vdev_tree: &pool.vdev_tree,
+        paths: &pool.paths,
+        mode: OpenMode::ReadOnly,
+    };
     let tree = block_on(VdevTree::open(world.env(), &spec)).expect("a sound configuration");
     assert_eq!(tree.state().0, VdevState::Online);
     assert_eq!(tree.guid_sum(), uberblock.guid_sum.get());
@@ -84,7 +89,12 @@ fn a_raidz_made_by_openzfs_is_laid_out_as_we_lay_it_out() {
     for (name, files, parity) in RAIDZ {
         let (world, pool) = pool(name, files);
         let uberblock = pool.uberblock.expect("an uberblock");
-        let spec = OpenSpec { vdev_tree: &pool.vdev_tree, paths: &pool.paths, mode: OpenMode::ReadOnly };
+        let spec = OpenSpec {
+            gone: &Default::default(),
+            vdev_tree: &pool.vdev_tree,
+            paths: &pool.paths,
+            mode: OpenMode::ReadOnly,
+        };
         let tree = block_on(VdevTree::open(world.env(), &spec)).expect("a sound configuration");
         assert_eq!((tree.state().0, tree.guid_sum()), (VdevState::Online, uberblock.guid_sum.get()));
         let top = tree.top(VdevId::new(0)).expect("the raidz");
@@ -105,7 +115,12 @@ fn a_label_made_by_openzfs_is_generated_again_key_for_key() {
 }
 
 fn check_labels(world: &Arc<World>, pool: &Candidate) {
-    let spec = OpenSpec { vdev_tree: &pool.vdev_tree, paths: &BTreeMap::new(), mode: OpenMode::ReadOnly };
+    let spec = OpenSpec {
+        gone: &Default::default(),
+        vdev_tree: &pool.vdev_tree,
+        paths: &BTreeMap::new(),
+        mode: OpenMode::ReadOnly,
+    };
     // Closed leaves: the images are elsewhere now, and the label keeps the old path.
     let tree = block_on(VdevTree::open(world.env(), &spec)).expect("a sound configuration");
     for path in pool.paths.values() {

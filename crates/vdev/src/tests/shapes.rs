@@ -229,7 +229,12 @@ fn parsed(tree: &VdevTree, change: impl FnOnce(&mut NvList)) -> Result<VdevTree,
     let mut children = config.get_nvlist_array("children").expect("children").to_vec();
     change(children.last_mut().expect("a vdev"));
     config.add_nvlist_array("children", children);
-    let spec = OpenSpec { vdev_tree: &config, paths: &BTreeMap::new(), mode: OpenMode::ReadOnly };
+    let spec = OpenSpec {
+        gone: &Default::default(),
+        vdev_tree: &config,
+        paths: &BTreeMap::new(),
+        mode: OpenMode::ReadOnly,
+    };
     block_on(VdevTree::open(Arc::clone(tree.env()), &spec))
 }
 

@@ -24,6 +24,7 @@ pub(crate) fn pool_config() -> PoolConfig {
         hostid: 7,
         hostname: "here".into(),
         features_for_read: features,
+        split: None,
     }
 }
 
@@ -80,8 +81,12 @@ fn import(world: &Arc<World>, paths: &[&str]) -> (Candidate, VdevTree) {
     let mut pools = candidates(&found);
     assert_eq!(pools.len(), 1);
     let candidate = pools.remove(0);
-    let spec =
-        OpenSpec { vdev_tree: &candidate.vdev_tree, paths: &candidate.paths, mode: OpenMode::ReadWrite };
+    let spec = OpenSpec {
+        gone: &Default::default(),
+        vdev_tree: &candidate.vdev_tree,
+        paths: &candidate.paths,
+        mode: OpenMode::ReadWrite,
+    };
     let tree = block_on(VdevTree::open(world.env(), &spec)).expect("a sound configuration");
     (candidate, tree)
 }
@@ -105,6 +110,7 @@ fn a_new_pool_is_found_again_as_it_was_made() {
 
     // And the MOS config, with all that labels leave out.
     let spec = OpenSpec {
+        gone: &Default::default(),
         vdev_tree: mos.get_nvlist("vdev_tree").expect("a tree"),
         paths: &BTreeMap::new(),
         mode: OpenMode::ReadOnly,
@@ -281,6 +287,7 @@ fn a_leaf_of_another_pool_is_not_used() {
     world.put("c", RamDevice::new(SIZE));
     let paths = BTreeMap::new();
     let spec = OpenSpec {
+        gone: &Default::default(),
         vdev_tree: mos.get_nvlist("vdev_tree").expect("a tree"),
         paths: &paths,
         mode: OpenMode::ReadWrite,
@@ -301,6 +308,7 @@ fn faults_and_offlines_outlive_an_import() {
     assert!(tree.offline(tree.leaves()[0].guid()).is_err(), "now it cannot");
     let mos = pool_config().mos(&tree);
     let spec = OpenSpec {
+        gone: &Default::default(),
         vdev_tree: mos.get_nvlist("vdev_tree").expect("a tree"),
         paths: &BTreeMap::new(),
         mode: OpenMode::ReadWrite,
@@ -325,6 +333,7 @@ fn an_import_tries_a_faulted_device_again_unless_it_was_taken_out_or_is_a_log() 
         tree.leaves()[leaf].set_state(VdevState::Faulted, aux);
         let mos = pool_config().mos(&tree);
         let spec = OpenSpec {
+            gone: &Default::default(),
             vdev_tree: mos.get_nvlist("vdev_tree").expect("a tree"),
             paths: &BTreeMap::new(),
             mode: OpenMode::ReadWrite,
@@ -346,6 +355,7 @@ fn a_removed_log_leaves_a_hole_that_the_next_vdev_fills() {
     assert_eq!(mos.get_u64_array("hole_array"), Some([1].as_slice()));
     assert_eq!(mos.get_u64("vdev_children"), Some(3));
     let spec_ = OpenSpec {
+        gone: &Default::default(),
         vdev_tree: mos.get_nvlist("vdev_tree").expect("a tree"),
         paths: &BTreeMap::new(),
         mode: OpenMode::ReadOnly,
@@ -377,7 +387,8 @@ fn unknown_kinds_of_vdevs_are_refused_by_name() {
     children[0].add_str("type", "dspare");
     config.add_nvlist_array("children", children);
     let paths = BTreeMap::new();
-    let spec = OpenSpec { vdev_tree: &config, paths: &paths, mode: OpenMode::ReadOnly };
+    let spec =
+        OpenSpec { gone: &Default::default(), vdev_tree: &config, paths: &paths, mode: OpenMode::ReadOnly };
     match block_on(VdevTree::open(world.env(), &spec)) {
         Err(VdevError::UnsupportedKind { kind }) => assert_eq!(kind, "dspare"),
         other => panic!("{:?}", other.map(|_| ())),

@@ -33,7 +33,12 @@ fn the_mos_of_a_pool_made_by_openzfs_is_read() {
     let world = World::new(paths.iter().map(|path| (path.clone(), ram_of_file(path).expect("an image"))));
     let found = block_on(scan(&(world.clone() as Arc<dyn env::Env>), &paths));
     let pool = candidates(&found).remove(0);
-    let spec = OpenSpec { vdev_tree: &pool.vdev_tree, paths: &pool.paths, mode: OpenMode::ReadOnly };
+    let spec = OpenSpec {
+        gone: &Default::default(),
+        vdev_tree: &pool.vdev_tree,
+        paths: &pool.paths,
+        mode: OpenMode::ReadOnly,
+    };
     let tree = block_on(VdevTree::open(world, &spec)).expect("a sound configuration");
     let zio = Zio::new(Arc::new(tree), 1 << 20);
     let bp = pool.uberblock.expect("an uberblock").rootbp;
