@@ -365,6 +365,20 @@ fn hot_spares_stand_in_and_are_given_back_or_kept() {
     // Pools share spares; the one that needs it first has it.
     place.ok("zpool create -m none other W/l2 spare W/d4");
     place.ok("zpool destroy other");
+    let reserved = "W/d4 is reserved as a hot spare for pool tank\n";
+    refused(
+        &place,
+        &[
+            ("zpool create -m none other W/d4", 1, &format!("{HEAD}{reserved}")),
+            (
+                "zpool create -f -m none other W/d4",
+                1,
+                &format!(
+                    "invalid vdev specification\nthe following errors must be manually repaired:\n{reserved}"
+                ),
+            ),
+        ],
+    );
     // A device that fails is stood in for by itself, and the spare goes when it is back and whole.
     place.ok("zpool offline -f tank W/d2");
     let stands_in = ["mirror-0 DEGRADED", "W/d3 ONLINE", "spare-1 DEGRADED", "W/d2 FAULTED", "W/d4 ONLINE"];

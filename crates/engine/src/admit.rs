@@ -131,7 +131,6 @@ fn claim_line(device: &str, claim: Claim, pool: &str, class: VdevClass, allow: A
         Claim::Active => Some(format!("{device} is part of active pool '{pool}'")),
         // Pools may share hot spares.
         Claim::Spare if class == VdevClass::Spare => None,
-        Claim::Spare if allow.in_use => None,
         Claim::Spare => Some(format!("{device} is reserved as a hot spare for pool {pool}")),
         _ if allow.in_use => None,
         Claim::Exported => Some(format!("{device} is part of exported pool '{pool}'")),

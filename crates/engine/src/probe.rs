@@ -30,7 +30,11 @@ impl Holder {
         let info = device.info();
         let claim = match self.holder_of(self.machine.identity(path)) {
             Some(pool) => Some((Claim::Active, pool)),
-            None => claim_of(label_use(&device).await),
+            // A spare that is at work is held as any other.
+            None => match self.lister_of(self.machine.identity(path)) {
+                Some(pool) => Some((Claim::Spare, pool)),
+                None => claim_of(label_use(&self.env, &device).await?),
+            },
         };
         Ok(LeafFacts {
             size_bytes: info.size_bytes,
@@ -44,7 +48,7 @@ impl Holder {
     /// The pool that the labels of a device name, open here or not.
     pub(super) async fn claim_by_label(&self, path: &Path) -> Option<(Claim, String)> {
         let device = self.env.open(path, OpenMode::ReadOnly).await.ok()?;
-        let used = label_use(&device).await;
+        let used = label_use(&self.env, &device).await.ok()?;
         let open = |guid| self.all().into_iter().find(|held| held.pool.guid() == guid);
         match &used {
             LabelUse::Pool { guid, .. } => match open(*guid) {
@@ -53,6 +57,15 @@ impl Holder {
             },
             _ => claim_of(used),
         }
+    }
+
+    /// The open pool that lists this device as a hot spare.
+    fn lister_of(&self, device: Option<(u64, u64)>) -> Option<String> {
+        let device = device?;
+        let lists = |held: &crate::Held| {
+            held.pool.spares().iter().any(|spare| self.machine.identity(&spare.path) == Some(device))
+        };
+        self.all().into_iter().find(|held| lists(held)).map(|held| held.pool.name())
     }
 
     /// The open pool that has this device.

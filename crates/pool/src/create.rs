@@ -160,11 +160,9 @@ pub(crate) async fn check_unused<'a>(
 ) -> Result<(), PoolError> {
     let mut seen: BTreeSet<&Path> = BTreeSet::new();
     for path in paths {
-        let device = env
-            .open(path, OpenMode::ReadWrite)
-            .await
-            .map_err(|source| vdev::VdevError::Open { path: path.clone(), source })?;
-        let used = Box::new(label_use(&device).await);
+        let cannot = |source| vdev::VdevError::Open { path: path.clone(), source };
+        let device = env.open(path, OpenMode::ReadWrite).await.map_err(cannot)?;
+        let used = Box::new(label_use(env, &device).await.map_err(cannot)?);
         drop(device);
         if !seen.insert(path) {
             return Err(PoolError::DeviceInUse { path: path.clone(), used });

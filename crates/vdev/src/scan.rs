@@ -12,7 +12,7 @@ use units::{Guid, Txg, VdevId};
 
 use crate::config::key;
 use crate::label::{LeafLabels, best_uberblock};
-use crate::whole_disk::{vdev_in_time, vdev_on};
+use crate::whole_disk::vdev_in_time;
 use crate::{PoolConfig, PoolState, SplitNote};
 
 /// A device with labels.
@@ -69,8 +69,16 @@ pub enum LabelUse {
 }
 
 /// Whom a device belongs to: for `create`, `add` and `attach`, which must not take it away.
-pub async fn label_use(device: &Arc<dyn Device>) -> LabelUse {
-    let (_, labels) = vdev_on(Arc::clone(device)).await;
+///
+/// # Errors
+/// [`DeviceError::TimedOut`] when it does not answer.
+pub async fn label_use(env: &Arc<dyn Env>, device: &Arc<dyn Device>) -> Result<LabelUse, DeviceError> {
+    let found = vdev_in_time(env, Arc::clone(device)).await;
+    let (_, labels) = found.ok_or(DeviceError::TimedOut)?;
+    Ok(use_of(&labels))
+}
+
+fn use_of(labels: &LeafLabels) -> LabelUse {
     let Some(config) = labels.config(None) else { return LabelUse::Unused };
     match config.get_u64(key::POOL_STATE).and_then(PoolState::from_raw) {
         Some(state @ (PoolState::Spare | PoolState::L2Cache)) => LabelUse::Auxiliary(state),

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use env::Env;
-use pool::{Filesystem, Pool, Tuning};
+use env::{DeviceError, Env};
+use pool::{Filesystem, Pool, PoolError, PoolSpec, Tuning};
 use sim::{DiskModel, Sim};
-use vdev::{Leaf, VdevState};
+use vdev::{Leaf, VdevError, VdevState};
 
 use crate::attached::{check, promise};
-use crate::shape::{LOG, MIRROR, POOL, Shape, brisk};
+use crate::shape::{LOG, MIRROR, POOL, SINGLE, Shape, brisk};
 use crate::story::{Tell, run};
 
 const LIMIT: Duration = Duration::from_secs(1);
@@ -134,5 +134,28 @@ fn a_pool_whose_only_device_hangs_waits_for_it_and_goes_on() {
         for number in 0..20 {
             check(&fs.zfs, number).await;
         }
+    });
+}
+
+#[test]
+fn a_device_that_never_answers_keeps_nobody_waiting_who_would_have_it() {
+    let _tell = Tell;
+    let sim = Sim::seed(61_200);
+    SINGLE.add_disks(&sim, DiskModel::ssd());
+    sim.disk("/a").hang_from(1);
+    run(&sim, async {
+        let spec = PoolSpec {
+            name: POOL.into(),
+            vdevs: SINGLE.vdevs_from(0),
+            root_props: Vec::new(),
+            comment: None,
+            force: false,
+        };
+        let begun = sim.now();
+        let refused = Pool::create(sim.env(), spec, brisk()).await.err();
+        let is_told =
+            matches!(&refused, Some(PoolError::Vdev(VdevError::Open { source: DeviceError::TimedOut, .. })));
+        assert!(is_told, "{refused:?}");
+        assert!(sim.now() - begun < Duration::from_secs(60));
     });
 }

@@ -400,7 +400,7 @@ fn a_device_tells_whom_it_belongs_to() {
     let world = World::with(&["a", "b", "c", "free"], SIZE);
     let label_of = |path: &str| {
         let device = block_on(world.env().open(path.as_ref(), OpenMode::ReadOnly)).expect("a device");
-        block_on(label_use(&device))
+        block_on(label_use(&world.env(), &device)).expect("it answers")
     };
     assert_eq!(label_of("free"), LabelUse::Unused);
     let tree = made(&world);
