@@ -236,6 +236,14 @@ calls! {
         pool: String,
     }
 
+    /// What was set on vdevs of a pool, in the order of the question.
+    show PoolVdevProps at "/v1/pool/vdev-props" gives Vec<Vec<NameValue>> {
+        /// Pool.
+        pool: String,
+        /// Their guids.
+        vdevs: Vec<u64>,
+    }
+
     /// Notes in a pool's history what was done to it.
     change PoolNote at "/v1/pool/note" gives () {
         /// Pool.
@@ -268,8 +276,10 @@ calls! {
     change PoolSet at "/v1/pool/set" of pool to "set property for" pool gives () {
         /// Pool.
         pool: String,
-        /// Vdev: path, name or guid.
+        /// A vdev, as it was called: then it is a property of that.
         vdev: Option<String>,
+        /// Which one that is.
+        vdev_guid: u64,
         /// Property.
         name: String,
         /// Value as typed.

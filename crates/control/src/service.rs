@@ -4,11 +4,11 @@ use crate::{
     DaemonStatus, DaemonStatusCall, DaemonStop, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit,
     DatasetList, DatasetRename, DatasetSet, DeviceState, Events, EventsClear, EventsPage, Failure,
     ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList,
-    LabelClear, LogFacts, Mount, MountInfo, Mounts, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear,
-    PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolInitialize,
-    PoolList, PoolLogFacts, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove,
-    PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim,
-    PoolUpgrade, SplitOff, Unmount,
+    LabelClear, LogFacts, Mount, MountInfo, Mounts, NameValue, PoolAdd, PoolAttach, PoolCheckpoint,
+    PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo,
+    PoolInitialize, PoolList, PoolLogFacts, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid,
+    PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync,
+    PoolTrim, PoolUpgrade, PoolVdevProps, SplitOff, Unmount,
 };
 use std::future::Future;
 
@@ -99,6 +99,8 @@ service! {
     pool_upgrade(PoolUpgrade) -> Vec<String>;
     /// What an upgrade would enable.
     pool_missing(PoolMissing) -> Vec<String>;
+    /// What was set on vdevs.
+    pool_vdev_props(PoolVdevProps) -> Vec<Vec<NameValue>>;
     /// Notes a command in a pool's history.
     pool_note(PoolNote) -> ();
     /// A pool's history.

@@ -166,6 +166,9 @@ pub struct VdevInfo {
     /// A top-level vdev that is being emptied, to be taken out.
     #[serde(default)]
     pub removing: bool,
+    /// A top-level vdev where no more blocks are to go.
+    #[serde(default)]
+    pub non_allocating: bool,
     /// Alignment of its blocks, as a power of two; 0 where unknown.
     #[serde(default)]
     pub ashift: u64,
@@ -195,6 +198,7 @@ impl VdevInfo {
             trim: SweepInfo::default(),
             cannot_trim: false,
             removing: false,
+            non_allocating: false,
             ashift: 0,
             stats: VdevStats::default(),
             children: Vec::new(),

@@ -66,6 +66,7 @@ mod support;
 mod sweep;
 mod turns;
 mod upgrade;
+mod vdev_props;
 mod vdevs;
 
 pub use cache::{CacheError, CachedPool, PoolCache};

@@ -71,7 +71,7 @@ fn pool_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::Checkpoint(_) => (K::Busy, error.to_string()),
         PoolError::Device(_) => (K::Invalid, error.to_string()),
         PoolError::Split(pool::SplitRefusal::Busy) => (K::Busy, error.to_string()),
-        PoolError::Split(_) => (K::Invalid, error.to_string()),
+        PoolError::Split(_) | PoolError::VdevProp(_) => (K::Invalid, error.to_string()),
         PoolError::NeedsFeature { .. } => (K::Unsupported, error.to_string()),
         PoolError::UnsupportedFeatures { .. } => (K::Unsupported, "unsupported version or feature".into()),
         PoolError::Encrypted { .. } => (K::Unsupported, whole()),

@@ -195,6 +195,10 @@ impl Service for Engine {
         self.run(async move |holder| holder.missing_features(&call.pool).await).await
     }
 
+    async fn pool_vdev_props(&self, call: PoolVdevProps) -> Done<Vec<Vec<NameValue>>> {
+        self.run(async move |holder| holder.vdev_props(&call).await).await
+    }
+
     async fn pool_note(&self, call: PoolNote) -> Done {
         self.run(async move |holder| holder.note(&call)).await
     }

@@ -129,13 +129,13 @@ fn if_default(name: &str, value: &Value) -> Result<(), String> {
 impl Holder {
     pub(super) async fn set_pool(&self, call: PoolSet) -> Result<(), Failure> {
         let held = self.pool(&call.pool)?;
+        if call.vdev.is_some() {
+            return crate::vdev_props::set(&held, &call).await;
+        }
         let (name, value) =
             parse_pool(&call.name, &call.value, Occasion::Later).map_err(|e| e.failure(&call.pool))?;
         let refuse =
             |reason: &str| Failure::cannot(FailureKind::Unsupported, "set property for", &call.pool, reason);
-        if call.vdev.is_some() {
-            return Err(refuse("properties of vdevs cannot be set yet"));
-        }
         let pool = &held.pool;
         let stored = pool.pool_props().await.unwrap_or_default().remove(&name);
         let done = match (name.as_str(), &value) {

@@ -76,6 +76,7 @@ fn top_info(pool: &Pool, top: &Arc<Top>) -> VdevInfo {
     };
     info.ashift = u64::from(top.ashift().get());
     info.removing = top.config().leaving.is_some();
+    info.non_allocating = top.config().non_allocating;
     put_space(pool, top, &mut info);
     info
 }

@@ -170,6 +170,9 @@ pub enum PoolError {
     /// It is not split.
     #[error(transparent)]
     Split(#[from] crate::SplitRefusal),
+    /// A property of a vdev is not set.
+    #[error(transparent)]
+    VdevProp(#[from] crate::VdevPropRefusal),
     /// What is on a vdev cannot be brought elsewhere, or what is left of one cannot be read.
     #[error(transparent)]
     Evacuation(#[from] EvacuationError),

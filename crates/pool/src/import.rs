@@ -414,7 +414,7 @@ async fn assemble(
     for top in &mapped {
         zio.add_vdev(top)
             .map_err(|e| PoolError::Damaged { object: ObjectId::new(1), what: e.to_string() })?;
-        if top.config().leaving.is_some() {
+        if top.config().leaving.is_some() || top.config().non_allocating {
             zio.rest_vdev(top.id());
         }
     }

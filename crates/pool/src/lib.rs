@@ -41,6 +41,7 @@ mod spares;
 mod split;
 mod sweeps;
 mod txg;
+mod vdev_props;
 
 pub use attach::DeviceRefusal;
 pub use auxiliary::Auxiliary;
@@ -70,5 +71,6 @@ pub use shared::SharedSpace;
 pub use space::Room;
 pub use split::SplitRefusal;
 pub use sweep;
+pub use vdev_props::VdevPropRefusal;
 pub use zio::FailMode;
 pub use zvol::Volume;

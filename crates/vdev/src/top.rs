@@ -51,6 +51,8 @@ pub struct TopConfig {
     pub expansion_secs: u64,
     /// It is being removed, and where that is noted.
     pub leaving: Option<Leaving>,
+    /// The administrator wants no more blocks there.
+    pub non_allocating: bool,
 }
 
 /// Where the meta-objset has what was copied of a vdev that is being removed.

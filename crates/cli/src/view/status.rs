@@ -299,7 +299,11 @@ impl Table<'_> {
         if let Some(reason) = reason(vdev) {
             _ = write!(text, "  {reason}");
         }
-        text.push_str(if vdev.removing { "  (removing)" } else { "" });
+        text.push_str(match (vdev.removing, vdev.non_allocating) {
+            (true, _) => "  (removing)",
+            (false, true) => "  (non-allocating)",
+            (false, false) => "",
+        });
         text.push_str(if vdev.resilvering { "  (resilvering)" } else { "" });
         if let (Some(scripts), Some(path)) = (self.style.scripts, &vdev.path) {
             text.push_str(&scripts.row(self.pool, path));

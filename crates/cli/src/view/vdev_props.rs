@@ -8,18 +8,21 @@ use engine::nice;
 use engine::props::Source;
 
 /// Names of the properties, in order.
-pub const NAMES: [&str; 24] = [
+pub const NAMES: [&str; 30] = [
     "name",
     "capacity",
     "state",
     "guid",
+    "asize",
     "psize",
     "ashift",
     "size",
     "free",
     "allocated",
+    "comment",
     "expandsize",
     "fragmentation",
+    "bootsize",
     "parity",
     "path",
     "parent",
@@ -32,7 +35,10 @@ pub const NAMES: [&str; 24] = [
     "write_ops",
     "read_bytes",
     "write_bytes",
+    "removing",
     "allocating",
+    "failfast",
+    "slow_ios",
 ];
 
 /// One property of a vdev; none when there is no such property.
@@ -53,6 +59,13 @@ fn value(pool: &PoolInfo, vdev: &VdevInfo, property: &str, exact: bool) -> Optio
         "capacity" => fact(percent(100 * stats.allocated_bytes / stats.space_bytes.max(1))),
         "state" => fact(state_word(vdev).to_owned()),
         "guid" => fact(vdev.guid.to_string()),
+        "asize" => fact(size(asize(vdev))),
+        // What was set is put in its place.
+        "comment" => Some(("-".to_owned(), Source::Default)),
+        "bootsize" => Some(("0".to_owned(), Source::Default)),
+        "removing" => fact(switch(vdev.removing)),
+        "failfast" => Some(("on".to_owned(), Source::Default)),
+        "slow_ios" => fact(size(stats.slow_ios)),
         "psize" => fact(size(stats.physical_bytes)),
         "ashift" => fact(vdev.ashift.to_string()),
         "size" => fact(size(stats.space_bytes)),
@@ -79,9 +92,32 @@ fn value(pool: &PoolInfo, vdev: &VdevInfo, property: &str, exact: bool) -> Optio
         "write_ops" => fact(size(stats.io.writes)),
         "read_bytes" => fact(size(stats.io.read_bytes)),
         "write_bytes" => fact(size(stats.io.written_bytes)),
+        "allocating" if vdev.non_allocating => Some(("off".to_owned(), Source::Local)),
         "allocating" if is_top_level(pool, vdev) => Some(("on".to_owned(), Source::Default)),
         "allocating" => fact("-".to_owned()),
         _ => None,
+    }
+}
+
+fn switch(is_on: bool) -> String {
+    if is_on { "on" } else { "off" }.to_owned()
+}
+
+/// What of it could be allocated, but for labels.
+fn asize(vdev: &VdevInfo) -> u64 {
+    match vdev.kind.is_leaf() {
+        true => vdev.stats.physical_bytes.saturating_sub(units::LABEL_START_BYTES + units::LABEL_END_BYTES),
+        false => vdev.stats.space_bytes,
+    }
+}
+
+/// One that was set: a text.
+pub fn kept_row(vdev: &VdevInfo, property: &str, value: Option<&str>) -> Row {
+    Row {
+        name: vdev_name(vdev, NameStyle::default()),
+        property: property.to_owned(),
+        value: value.unwrap_or("-").to_owned(),
+        source: if value.is_some() { Source::Local } else { Source::Default },
     }
 }
 

@@ -10,7 +10,7 @@ use crate::view::json::{Json, document};
 use crate::view::json_pool::{JsonStyle, pool_head, vdev_head};
 use crate::view::names::{NameStyle, find_vdev, vdev_name};
 use crate::view::vdev_props;
-use control::{Failure, FailureKind, PoolInfo, VdevInfo};
+use control::{Failure, FailureKind, NameValue, PoolInfo, PoolVdevProps, VdevInfo};
 use engine::props::{POOL_FEATURES, POOL_PROPS, Style, is_user_prop, pool_prop};
 
 const AS_INT: &str = "json-int";
@@ -49,7 +49,11 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     let mut output = Output { args, wanted, rows: Vec::new(), json: Json::object(), json_pool: None };
     match &chosen {
         Chosen::Pools(pools) => output.add_pools(pools)?,
-        Chosen::Vdevs(pool, vdevs) => output.add_vdevs(pool, vdevs)?,
+        Chosen::Vdevs(pool, vdevs) => {
+            let guids = vdevs.iter().map(|vdev| vdev.guid).collect();
+            let kept = session.ask(&PoolVdevProps { pool: pool.name.clone(), vdevs: guids })?;
+            output.add_vdevs(pool, vdevs, &kept)?;
+        }
     }
     let text = match args.has('j') {
         true => output.json_text(matches!(chosen, Chosen::Vdevs(..))),
@@ -123,11 +127,16 @@ impl Output<'_> {
         Ok(())
     }
 
-    fn add_vdevs(&mut self, pool: &PoolInfo, vdevs: &[&VdevInfo]) -> Result<(), Stop> {
+    fn add_vdevs(
+        &mut self,
+        pool: &PoolInfo,
+        vdevs: &[&VdevInfo],
+        kept: &[Vec<NameValue>],
+    ) -> Result<(), Stop> {
         let json = self.json_style();
         self.json_pool = Some(pool_head(pool, None, json));
-        for vdev in vdevs {
-            let rows = vdev_rows(pool, vdev, self.wanted, self.args.has('p'))?;
+        for (vdev, kept) in vdevs.iter().zip(kept) {
+            let rows = vdev_rows((pool, vdev, kept), self.wanted, self.args.has('p'))?;
             let name = vdev_name(vdev, NameStyle::default());
             let head = vdev_head(vdev, &name, Some("VDEV"), json);
             self.json.put(&name, head.with("properties", get::properties_json(&rows, json.as_int)));
@@ -172,14 +181,24 @@ fn pool_rows(pool: &PoolInfo, wanted: &str, style: Style) -> Result<Vec<Row>, St
     Ok(rows)
 }
 
-fn vdev_rows(pool: &PoolInfo, vdev: &VdevInfo, wanted: &str, exact: bool) -> Result<Vec<Row>, Stop> {
+type Subject<'a> = (&'a PoolInfo, &'a VdevInfo, &'a [NameValue]);
+
+fn vdev_rows((pool, vdev, kept): Subject<'_>, wanted: &str, exact: bool) -> Result<Vec<Row>, Stop> {
+    let value =
+        |property: &str| kept.iter().find(|(name, _)| name == property).map(|(_, value)| value.as_str());
+    let row = |property: &str| match value(property) {
+        None if is_user_prop(property) => Some(vdev_props::kept_row(vdev, property, None)),
+        Some(value) => Some(vdev_props::kept_row(vdev, property, Some(value))),
+        None => vdev_props::row(pool, vdev, property, exact),
+    };
     let mut rows = Vec::new();
     for word in wanted.split(',') {
         if word == "all" {
-            rows.extend(vdev_props::NAMES.iter().filter_map(|name| vdev_props::row(pool, vdev, name, exact)));
+            rows.extend(vdev_props::NAMES.iter().filter_map(|name| row(name)));
+            rows.extend(kept.iter().filter(|(name, _)| is_user_prop(name)).filter_map(|(name, _)| row(name)));
             continue;
         }
-        match vdev_props::row(pool, vdev, word, exact) {
+        match row(word) {
             Some(row) => rows.push(row),
             None => return usage(format!("bad property list: invalid property '{word}'")),
         }

@@ -295,6 +295,9 @@ impl Service for FakeService {
     async fn pool_reguid(&self, call: PoolReguid) -> Done {
         self.state().pool(&call.pool).map(|_| ())
     }
+    async fn pool_vdev_props(&self, call: PoolVdevProps) -> Done<Vec<Vec<NameValue>>> {
+        Ok(call.vdevs.iter().map(|_| Vec::new()).collect())
+    }
     async fn pool_split(&self, call: PoolSplit) -> Done<SplitOff> {
         self.state().pool(&call.pool).map(|_| SplitOff::default())
     }

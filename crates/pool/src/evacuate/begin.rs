@@ -40,7 +40,10 @@ impl Pool {
     }
 
     /// Blocks may go to a vdev that does not go after all.
-    pub(super) fn use_again(&self, vdev: VdevId) {
+    pub(crate) fn use_again(&self, vdev: VdevId) {
+        if self.vdevs.top(vdev).is_ok_and(|top| top.config().non_allocating) {
+            return;
+        }
         self.zio.use_vdev(vdev);
         self.space.outdate();
         self.trust_with_logs(&[vdev].into());

@@ -18,6 +18,7 @@ mod logs;
 mod quota;
 mod raidz;
 mod records;
+mod resting;
 mod rounds;
 mod scrub;
 mod sizes;

@@ -80,6 +80,8 @@ fn parse_top(env: &Arc<dyn Env>, from: &NvList) -> Result<Top, VdevError> {
         top_zap: from.get_u64(key::VDEV_TOP_ZAP).unwrap_or(0),
         expansion_secs: from.get_u64(key::EXPANSION_TIME).unwrap_or(0),
         leaving: leaving(from, &node)?,
+        // What is being removed says so, too, whether or not it was wanted before.
+        non_allocating: from.get_u64(key::NONALLOCATING) == Some(1) && !from.contains(key::REMOVING),
     };
     Ok(Top::new(env.clone(), TopId { id, guid, ashift }, config, node))
 }

@@ -66,8 +66,11 @@ fn node_nvlist(node: &Node, id: u64, target: Target, top: Option<&Top>) -> NvLis
         add_sizes(&mut out, top);
     }
     let leaving = top.and_then(|top| top.config().leaving);
+    if leaving.is_some() || top.is_some_and(|top| top.config().non_allocating && !top.is_removed()) {
+        out.add_u64(key::NONALLOCATING, 1);
+    }
     if leaving.is_some() {
-        out.add_u64(key::NONALLOCATING, 1).add_u64(key::REMOVING, 1);
+        out.add_u64(key::REMOVING, 1);
     }
     if let Node::Indirect(removed) = node {
         add_removed(&mut out, removed);
