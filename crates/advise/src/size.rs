@@ -123,7 +123,7 @@ fn room_of(device_bytes: u64) -> u64 {
 
 /// The smallest device, in steps, with that much room.
 fn device_for(room_bytes: u64) -> u64 {
-    let from = room_bytes.max(DEVICE_MIN_BYTES).min(u64::MAX / 2).div_ceil(STEP_BYTES);
+    let from = room_bytes.clamp(DEVICE_MIN_BYTES, u64::MAX / 2).div_ceil(STEP_BYTES);
     let mut sizes = (from..).map(|steps| steps * STEP_BYTES);
     sizes.find(|size| room_of(*size) >= room_bytes.min(u64::MAX / 2)).unwrap_or(u64::MAX)
 }

@@ -183,6 +183,9 @@ fn a_mirror_waits_for_its_slower_device() {
     assert_eq!(mirror, wanted);
 }
 
+/// A device, how many of its flushes took how long (powers of two of nanoseconds), and what is thought of that.
+type FlushCase<'a> = (&'a StorageInfo, &'a [(usize, u64)], Option<Doubt>);
+
 #[test]
 fn a_flush_that_is_too_fast_is_a_suspicion_and_no_more() {
     let tmpfs = StorageInfo { file_system: Some("tmpfs".into()), disks: Vec::new() };
@@ -192,7 +195,7 @@ fn a_flush_that_is_too_fast_is_a_suspicion_and_no_more() {
     // 2^14 ns are 16 µs, 2^20 a millisecond, 2^23 eight.
     let (quick, dirty_is_slow) = ([(14, 95), (23, 5)], [(14, 66), (23, 34)]);
     let turn = Some(Doubt::FlushFasterThanTurn { p90_below_us: 16.384 });
-    let cases: [(&StorageInfo, &[(usize, u64)], Option<Doubt>); 10] = [
+    let cases: [FlushCase<'_>; 10] = [
         (&tmpfs, &[], Some(Doubt::InMemory)),
         (&turns, &quick, turn),
         (&turns, &dirty_is_slow, None),

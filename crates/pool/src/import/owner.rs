@@ -274,8 +274,8 @@ async fn claim(env: &Arc<dyn Env>, candidate: &Candidate) -> Result<(), PoolErro
     let (Some(interval_ms), Some(_), Some(_)) = (mmp.interval_ms, mmp.sequence, mmp.fail_intervals) else {
         return Ok(());
     };
-    let open =
-        OpenSpec { vdev_tree: &candidate.vdev_tree, paths: &candidate.paths, mode: OpenMode::ReadWrite };
+    let Candidate { vdev_tree, paths, gone, .. } = candidate;
+    let open = OpenSpec { vdev_tree, paths, gone, mode: OpenMode::ReadWrite };
     let vdevs = VdevTree::open(Arc::clone(env), &open).await?;
     let wait = Duration::from_millis(interval_ms.into()).min(CLAIM_WAIT_MAX);
     let claimed = insist(env, candidate, &vdevs, &uberblock, mmp, wait).await;

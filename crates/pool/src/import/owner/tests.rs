@@ -70,11 +70,12 @@ fn a_label_without_a_host_is_this_hosts_only_if_this_host_has_no_number() {
 #[test]
 fn a_label_makes_nobody_wait_for_ever() {
     let beat = |interval_secs, fail_intervals| Heartbeat {
-        interval: Duration::from_secs(interval_secs),
+        interval: Some(Duration::from_secs(interval_secs)),
         delay: Duration::from_nanos(u64::MAX),
         fail_intervals,
     };
-    assert_eq!(beat(1, 10).patience(), Duration::from_secs(20));
-    assert_eq!(beat(1, 0).patience(), WATCH_MAX);
-    assert_eq!(beat(u64::MAX, u32::MAX).patience(), WATCH_MAX);
+    let ours = Heartbeats::default();
+    assert_eq!(beat(1, 10).patience(&ours), Duration::from_secs(20));
+    assert_eq!(beat(1, 0).patience(&ours), WATCH_MAX);
+    assert_eq!(beat(u64::MAX, u32::MAX).patience(&ours), WATCH_MAX);
 }
