@@ -283,6 +283,8 @@ fn a_pool_with_multihost_is_never_open_twice_and_says_so() {
     ok_on(&place, A, "zpool set multihost=off p1");
     assert_eq!(ok_on(&place, A, "zpool get -Ho value,source multihost p1"), "off\tdefault\n");
     ok_on(&place, A, "zpool set multihost=on p1");
+    // Ten heartbeats, each in one of four labels.
+    std::thread::sleep(std::time::Duration::from_secs(1));
     kill_on(&place, A);
     if let Some(shown) = mmp_lines(&place, "d1") {
         for line in ["mmp_magic = 00000000a11cea11", "mmp_fail = 30", "mmp_write = 100", "mmp_valid = 7"] {

@@ -193,6 +193,10 @@ impl Device for Fenced {
         self.device.info()
     }
 
+    fn look_again(&self) {
+        self.device.look_again();
+    }
+
     fn read(&self, offset: LeafOffset, len: usize) -> BoxFuture<'static, Result<IoBuf, DeviceError>> {
         self.device.read(offset, len)
     }
