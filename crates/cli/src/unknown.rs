@@ -3,7 +3,7 @@
 use crate::program::Program;
 
 /// Commands of OpenZFS's `zpool` that there are not yet.
-const OF_ZPOOL: &[&str] = &["ddtprune", "prefetch", "resilver", "split"];
+const OF_ZPOOL: &[&str] = &["ddtprune", "prefetch", "resilver"];
 /// Commands of OpenZFS's `zfs` that there are not yet.
 const OF_ZFS: &[&str] = &[
     "allow",
@@ -94,7 +94,8 @@ mod tests {
             }
         }
         assert!(
-            not_yet(&zpool::PROGRAM, "split").is_some_and(|text| text.starts_with("'zpool split' is not"))
+            not_yet(&zpool::PROGRAM, "prefetch")
+                .is_some_and(|text| text.starts_with("'zpool prefetch' is not"))
         );
         assert_eq!(not_yet(&zpool::PROGRAM, "snapshot"), None);
     }
