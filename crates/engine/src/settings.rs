@@ -8,6 +8,8 @@ use crate::props::{Occasion, Prop, Props, Source, Value, is_user_prop, parse_poo
 use crate::{Held, Holder, refusal};
 use control::{Failure, FailureKind, PoolSet};
 use dsl::PropValue;
+use pool::{Pool, PoolError};
+use std::sync::Arc;
 use units::Ashift;
 
 /// Pool properties as given on the command line.
@@ -94,13 +96,20 @@ impl Settings {
 
     /// Keeps what is to be kept.
     pub async fn keep(&self, held: &Held) -> Result<(), Failure> {
-        if let Some(files) = &self.compatibility {
-            let kept = held.pool.set_compatibility(Some(files.clone())).await;
-            kept.map_err(|e| refusal::pool("set property for", &held.pool.name(), &e))?;
+        let kept = self.keep_in(&held.pool).await;
+        kept.map_err(|error| refusal::pool("set property for", &held.pool.name(), &error))
+    }
+
+    /// The same, in a pool that nobody holds.
+    pub async fn keep_in(&self, pool: &Arc<Pool>) -> Result<(), PoolError> {
+        if self.comment.is_some() && self.comment != pool.comment() {
+            pool.set_comment(self.comment.clone()).await?;
+        }
+        if self.compatibility.is_some() {
+            pool.set_compatibility(self.compatibility.clone()).await?;
         }
         for (name, value) in &self.kept {
-            let kept = held.pool.set_pool_prop(name, Some(value.clone())).await;
-            kept.map_err(|e| refusal::pool("set property for", &held.pool.name(), &e))?;
+            pool.set_pool_prop(name, Some(value.clone())).await?;
         }
         Ok(())
     }

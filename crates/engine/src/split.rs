@@ -4,7 +4,6 @@ use crate::props::Occasion;
 use crate::settings::Settings;
 use crate::{Holder, names, refusal};
 use control::{Failure, FailureKind, PoolSplit, SplitOff};
-use dsl::PropValue;
 use env::BoxFuture;
 use pool::{Pool, PoolError};
 use std::sync::Arc;
@@ -44,7 +43,7 @@ impl Holder {
             Box::pin(held.pool.split(&call.new_name, &named, self.tuning()));
         let other = work.await.map_err(|error| cannot(&error))?;
         split.guid = other.guid().get();
-        let kept = keep(&settings, &other).await;
+        let kept = settings.keep_in(&other).await;
         let closed = other.close(PoolState::Exported).await;
         if closed.is_err() {
             // It is there, and says that it is exported: somebody else may open it.
@@ -55,19 +54,4 @@ impl Holder {
         tracing::info!(pool = call.pool, new = call.new_name, "split");
         Ok(split)
     }
-}
-
-/// Keeps the properties that were given for the new pool.
-async fn keep(settings: &Settings, pool: &Arc<Pool>) -> Result<(), PoolError> {
-    if settings.comment.is_some() {
-        pool.set_comment(settings.comment.clone()).await?;
-    }
-    if settings.compatibility.is_some() {
-        pool.set_compatibility(settings.compatibility.clone()).await?;
-    }
-    let kept: &[(String, PropValue)] = &settings.kept;
-    for (name, value) in kept {
-        pool.set_pool_prop(name, Some(value.clone())).await?;
-    }
-    Ok(())
 }
