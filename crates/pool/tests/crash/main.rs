@@ -31,6 +31,7 @@ mod evacuations;
 mod events;
 mod failures;
 mod faults;
+mod foreground;
 mod found;
 mod full;
 mod ground;
