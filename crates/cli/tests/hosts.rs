@@ -230,9 +230,9 @@ fn signal(pid: &str, signal: &str) {
     assert!(Command::new("kill").args([signal, pid.trim()]).status().expect("kill runs").success());
 }
 
-/// The lines that `zdb` shows of heartbeats in the uberblocks of a device.
+/// The lines that `zdb` shows of heartbeats in the uberblocks of a device; with fewer `u` it passes over those between txgs.
 fn mmp_lines(place: &Place, device: &str) -> Option<Vec<String>> {
-    let Ok(shown) = Command::new("zdb").arg("-lu").arg(place.path(device)).output() else {
+    let Ok(shown) = Command::new("zdb").arg("-luuuu").arg(place.path(device)).output() else {
         Need::Zdb.is_missing("zdb says what heartbeats look like");
         return None;
     };
