@@ -121,8 +121,10 @@ impl Pool {
             .await
         };
         // As soon as it is open a log may use it. An import opens it only if the configuration does not say that it is out.
-        // What else is out may be what the pool waits for: then no txg would come.
-        if self.is_log_declared_out(leaf) {
+        // A data device that has failed may be what the pool waits for: then no txg would come.
+        let was_taken_out =
+            matches!(leaf.state(), (VdevState::Offline, _) | (VdevState::Faulted, VdevAux::External));
+        if was_taken_out || self.is_log_declared_out(leaf) {
             leaf.set_away_for_now(true);
             store(self).await?;
         }

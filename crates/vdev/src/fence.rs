@@ -67,7 +67,7 @@ impl Fence {
     #[must_use]
     pub fn is_open(&self, now: Duration) -> bool {
         let until = self.until_nanos.load(SeqCst);
-        until == ALWAYS || nanos(now) <= until
+        until == ALWAYS || nanos(now) < until
     }
 
     /// Devices may be written to at any time.

@@ -86,7 +86,7 @@ async fn read_all(sim: &Sim, shape: &Shape) -> Result<usize, Box<dyn Error>> {
     let anywhere = Bookmark::new(ObjsetId::MOS, ObjectId::new(0), Level::new(0), BlockId::new(0));
     let blocks = space::reachable(&pool).await?;
     for bp in &blocks {
-        pool.zio().read(bp, &anywhere).await?;
+        pool.zio().read(bp, &anywhere).await.map_err(|error| format!("{error}: {bp:?}"))?;
     }
     Ok(blocks.len())
 }

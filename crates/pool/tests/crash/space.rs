@@ -62,7 +62,8 @@ async fn between_groups(pool: &Pool) -> (Vec<Blkptr>, [u64; 2]) {
         let txg = gate.synced_txg();
         let is_between = || gate.synced_txg() == txg && gate.open_txg() == txg.next();
         if is_between() {
-            let blocks = reachable(pool).await.expect("all of it reads");
+            let mut blocks = reachable(pool).await.expect("all of it reads");
+            blocks.extend(waiting(pool).await.expect("the list reads"));
             let allocated = [Class::Normal, Class::Log]
                 .map(|class| pool.zio().with_allocator(|allocator| allocator.space(class).allocated.get()));
             if is_between() {
@@ -74,7 +75,7 @@ async fn between_groups(pool: &Pool) -> (Vec<Blkptr>, [u64; 2]) {
     panic!("groups leave no time between them");
 }
 
-/// All blocks there are; no object of theirs is nobody's.
+/// All blocks that can be read; no object of theirs is nobody's.
 pub async fn reachable(pool: &Pool) -> Result<Vec<Blkptr>, Box<dyn Error>> {
     let dsl = pool.dsl();
     let mut blocks = dsl.mos().all_blocks().await?;
@@ -91,9 +92,15 @@ pub async fn reachable(pool: &Pool) -> Result<Vec<Blkptr>, Box<dyn Error>> {
         owned::check(&objset).await?;
         blocks.extend(objset.all_blocks().await?);
     }
-    let waiting = dsl.directory_object("sync_bplist").await?;
-    let waiting = Bpobj::open(dsl.mos(), waiting).await?;
-    waiting.for_each(&mut |bps| blocks.extend_from_slice(bps)).await?;
+    Ok(blocks)
+}
+
+/// Blocks that wait to be freed: nobody reads them any more, and their pointers have lost their checksums.
+async fn waiting(pool: &Pool) -> Result<Vec<Blkptr>, Box<dyn Error>> {
+    let dsl = pool.dsl();
+    let list = Bpobj::open(dsl.mos(), dsl.directory_object("sync_bplist").await?).await?;
+    let mut blocks = Vec::new();
+    list.for_each(&mut |bps| blocks.extend_from_slice(bps)).await?;
     Ok(blocks)
 }
 
