@@ -320,6 +320,13 @@ impl Node {
         with != without
     }
 
+    /// Whether this leaf alone has some txg, so that only it could bring that back, be it in use now or not.
+    pub(crate) fn has_nowhere_else(&self, leaf: &Leaf) -> bool {
+        let with = self.lacks(&|other| !std::ptr::eq(other, leaf) && !other.is_usable());
+        let without = self.lacks(&|other| std::ptr::eq(other, leaf) || !other.is_usable());
+        with != without
+    }
+
     /// Whether a leaf that is lost may be made up for by others: whether it makes sense to note what it
     /// misses.
     pub(crate) fn is_redundant(&self) -> bool {

@@ -457,11 +457,11 @@ impl VdevTree {
         Ok(())
     }
 
-    /// Whether a leaf's vdev has all without it that it has with it.
+    /// Whether a leaf's vdev has all without it that it has with it, or would have if the leaf came back.
     #[must_use]
     pub fn can_do_without(&self, leaf: &Leaf) -> bool {
         let is_lost = |other: &Leaf| other.guid() == leaf.guid() || !other.is_usable();
-        self.top(leaf.vdev()).is_ok_and(|top| top.survives(is_lost) && !top.node().requires(leaf))
+        self.top(leaf.vdev()).is_ok_and(|top| top.survives(is_lost) && !top.node().has_nowhere_else(leaf))
     }
 
     /// Says that what the configuration has of a vdev is no longer so.

@@ -322,6 +322,19 @@ fn faults_and_offlines_outlive_an_import() {
 }
 
 #[test]
+fn a_leaf_that_is_gone_and_alone_has_something_is_not_taken_out() {
+    let tree = made(&World::with(&["a", "b", "c"], SIZE));
+    let [a, b, ..] = &tree.leaves()[..] else { panic!("a mirror of two") };
+    b.add_to_dtl(Txg::new(1)..=Txg::new(5));
+    a.set_state(VdevState::Unavail, VdevAux::OpenFailed);
+    let refused = tree.offline(a.guid());
+    assert!(matches!(refused, Err(VdevError::NoReplica { .. })), "only it can bring that back");
+    a.set_state(VdevState::Online, VdevAux::None);
+    b.set_state(VdevState::Unavail, VdevAux::OpenFailed);
+    tree.offline(b.guid()).expect("the other has everything");
+}
+
+#[test]
 fn an_import_tries_a_faulted_device_again_unless_it_was_taken_out_or_is_a_log() {
     let world = World::with(&["a", "b", "c"], SIZE);
     let tree = made(&world);
