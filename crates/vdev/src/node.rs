@@ -313,17 +313,12 @@ impl Node {
         }
     }
 
-    /// Whether some txg is no longer whole here without this leaf, that was with it.
+    /// Whether this leaf alone has some txg: one that is not whole here without the leaf, and is with it, or would
+    /// be if the leaf came back.
     pub(crate) fn requires(&self, leaf: &Leaf) -> bool {
-        let with = self.lacks(&|other| !other.is_usable());
-        let without = self.lacks(&|other| std::ptr::eq(other, leaf) || !other.is_usable());
-        with != without
-    }
-
-    /// Whether this leaf alone has some txg, so that only it could bring that back, be it in use now or not.
-    pub(crate) fn has_nowhere_else(&self, leaf: &Leaf) -> bool {
-        let with = self.lacks(&|other| !std::ptr::eq(other, leaf) && !other.is_usable());
-        let without = self.lacks(&|other| std::ptr::eq(other, leaf) || !other.is_usable());
+        let is_it = |other: &Leaf| std::ptr::eq(other, leaf);
+        let with = self.lacks(&|other| !is_it(other) && !other.is_usable());
+        let without = self.lacks(&|other| is_it(other) || !other.is_usable());
         with != without
     }
 

@@ -77,7 +77,7 @@ impl VdevTree {
     ///
     /// # Errors
     /// [`VdevError::NoSuchLeaf`]; [`VdevError::NoReplica`] when the leaf is in no such group, or the others
-    /// have not all that it has.
+    /// have not all that it has, or would have if its device came back.
     pub fn take_out(&self, guid: Guid) -> Result<Arc<Leaf>, VdevError> {
         let leaf = self.leaf(guid)?;
         self.reshape(leaf.vdev(), |node| {

@@ -461,7 +461,7 @@ impl VdevTree {
     #[must_use]
     pub fn can_do_without(&self, leaf: &Leaf) -> bool {
         let is_lost = |other: &Leaf| other.guid() == leaf.guid() || !other.is_usable();
-        self.top(leaf.vdev()).is_ok_and(|top| top.survives(is_lost) && !top.node().has_nowhere_else(leaf))
+        self.top(leaf.vdev()).is_ok_and(|top| top.survives(is_lost) && !top.node().requires(leaf))
     }
 
     /// Says that what the configuration has of a vdev is no longer so.

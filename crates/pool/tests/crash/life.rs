@@ -33,8 +33,12 @@ const DISKS: [&str; 12] = ["/a", "/b", "/c", "/d", "/e", "/f", "/g", "/h", "/k",
 const COMMANDS: usize = 30;
 const CLIENTS: usize = 32;
 const IMAGES: usize = 4;
-/// Between two files of a client.
+/// Between two files of a client, at first.
 const PAUSE: Duration = Duration::from_millis(16);
+/// After so many files it is twice as long: what a long life costs is to read all of them again, several times.
+const PAUSE_DOUBLES: u64 = 2048;
+/// Most of what lives' files need besides their contents: else half of the time goes into unpacking the same directory.
+const CACHE_BYTES: u64 = 8 << 20;
 /// A pool whose devices are well is whole again by then.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 /// Seeds of a run of all tests.
@@ -43,7 +47,8 @@ const SEEDS: u64 = 4;
 /// Devices that are waited for, tried again and given up soon.
 fn hasty() -> Tuning {
     let deadman = Duration::from_millis(500);
-    Tuning { deadman, retry_after: Duration::from_millis(50), copy_bytes: 256 << 10, ..brisk() }
+    let retry_after = Duration::from_millis(50);
+    Tuning { deadman, retry_after, copy_bytes: 256 << 10, cache_bytes: CACHE_BYTES, ..brisk() }
 }
 
 fn world(seed: u64) -> Sim {
@@ -140,7 +145,8 @@ fn live(seed: u64, sum: &mut Done) {
                     // A device that has what nobody else has may fail to read it.
                     Err(error) => say(&sim, &format!("not promised: {error}")),
                 }
-                sim.env().sleep(PAUSE).await;
+                let pause = PAUSE.mul_f64(1.0 + number as f64 / PAUSE_DOUBLES as f64);
+                sim.env().sleep(pause).await;
             }
         };
         let mishaps = async {

@@ -66,7 +66,12 @@ fn a_leaf_that_is_required_is_not_taken_out() {
     let leaf = |guid| nested.tree.leaf(guid).expect("in the tree");
     leaf(a).add_to_dtl(Txg::new(3)..=Txg::new(3));
     assert!(nested.tree.finished().is_none(), "the new one lacks everything");
-    assert!(matches!(nested.tree.take_out(b), Err(VdevError::NoReplica { .. })), "txg 3 is nowhere else");
+    let is_refused = || matches!(nested.tree.take_out(b), Err(VdevError::NoReplica { .. }));
+    assert!(is_refused(), "txg 3 is nowhere else");
+    // Its device is gone, and may come back: what only it has is not given up without being asked for.
+    leaf(b).set_state(VdevState::Unavail, VdevAux::OpenFailed);
+    assert!(is_refused(), "only it can bring txg 3 back");
+    leaf(b).set_state(VdevState::Online, VdevAux::None);
     nested.tree.take_out(new.guid()).expect("nobody needs the new one");
     assert_eq!(nested.top().node().children().len(), 2);
     nested.tree.take_out(a).expect("b has everything");
