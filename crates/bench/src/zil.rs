@@ -1,14 +1,16 @@
 //! `sawmill bench zil`: synchronous writes in process, without a daemon or a mount.
 //!
 //! A pool is made on the files given, one file of `--span` bytes written in it, and then every
-//! thread writes `--size` bytes at random places of it, each write stable before the next.
+//! writer writes `--size` bytes at random places of it, each write stable before the next.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use device::RealEnv;
+use env::Env;
 use pool::{Pool, PoolError, Tuning};
 use units::ObjectId;
 use vdev::PoolState;
@@ -24,7 +26,7 @@ use crate::world::{self, POOL, STABLE, Shape};
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Writers.
-    pub threads: usize,
+    pub writers: Writers,
     /// Bytes of each write.
     pub size: usize,
     /// Bytes of the file that is written to.
@@ -46,11 +48,38 @@ pub struct Plan {
     pub idle_datasets: usize,
 }
 
+/// Who writes.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Writers {
+    /// So many threads, each of which waits for its own write.
+    Threads(usize),
+    /// So many tasks of the environment's own threads.
+    Tasks(usize),
+}
+
+impl Writers {
+    /// How many.
+    #[must_use]
+    pub fn count(self) -> usize {
+        let (Self::Threads(count) | Self::Tasks(count)) = self;
+        count
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Threads(_) => "threads",
+            Self::Tasks(_) => "tasks",
+        }
+    }
+}
+
 /// What was measured.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Report {
     /// Writers.
-    pub threads: usize,
+    #[serde(flatten)]
+    pub writers: Writers,
     /// Bytes of each write.
     pub size_bytes: usize,
     /// Writes that became stable.
@@ -174,7 +203,7 @@ const RAMP: u8 = 0;
 const MEASURE: u8 = 1;
 const STOP: u8 = 2;
 
-/// Every thread writes until the time is up.
+/// Every writer writes until the time is up.
 fn measure(
     env: &Arc<RealEnv>,
     pool: &Pool,
@@ -182,51 +211,70 @@ fn measure(
     file: ObjectId,
     plan: &Plan,
 ) -> Result<Report, PoolError> {
-    let phase = AtomicU8::new(RAMP);
-    std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..plan.threads)
-            .map(|thread| {
-                let phase = &phase;
-                scope.spawn(move || write_until(env, zfs, file, plan, phase, thread as u64))
-            })
-            .collect();
-        std::thread::sleep(plan.ramp);
-        let before = Meter::read(pool);
-        let begun = Instant::now();
-        phase.store(MEASURE, Ordering::Relaxed);
-        std::thread::sleep(plan.time);
-        phase.store(STOP, Ordering::Relaxed);
-        let mut latencies = Latencies::default();
-        for writer in writers {
-            latencies.append(writer.join().expect("a writer does not panic")?);
+    let phase = Arc::new(AtomicU8::new(RAMP));
+    let (sender, results) = mpsc::channel();
+    for number in 0..plan.writers.count() {
+        let writer = Writer {
+            zfs: Arc::clone(zfs),
+            file,
+            size: plan.size,
+            span: plan.span,
+            number: number as u64,
+            phase: Arc::clone(&phase),
+        };
+        let sender = sender.clone();
+        // Nobody listens any more once another has failed.
+        let write = async move { drop(sender.send(writer.write_until().await)) };
+        match plan.writers {
+            Writers::Tasks(_) => env.spawn("writer", Box::pin(write)),
+            Writers::Threads(_) => {
+                let env = Arc::clone(env);
+                _ = thread::spawn(move || env.block_on(write));
+            }
         }
-        Ok(Meter::read(pool).report(&before, begun.elapsed(), latencies.sorted(), plan))
-    })
+    }
+    drop(sender);
+    thread::sleep(plan.ramp);
+    let before = Meter::read(pool);
+    let begun = Instant::now();
+    phase.store(MEASURE, Ordering::Relaxed);
+    thread::sleep(plan.time);
+    phase.store(STOP, Ordering::Relaxed);
+    let mut latencies = Latencies::default();
+    for of_one in results {
+        latencies.append(of_one?);
+    }
+    Ok(Meter::read(pool).report(&before, begun.elapsed(), latencies.sorted(), plan))
 }
 
-/// Latencies of the writes that began while it was measured, in nanoseconds.
-fn write_until(
-    env: &RealEnv,
-    zfs: &Zfs,
+/// Who writes at random places, one write after the other.
+struct Writer {
+    zfs: Arc<Zfs>,
     file: ObjectId,
-    plan: &Plan,
-    phase: &AtomicU8,
-    thread: u64,
-) -> Result<Latencies, PoolError> {
-    let mut dice = Dice::new(thread);
-    let data = dice.noise(plan.size);
-    let places = (plan.span / plan.size as u64).max(1);
-    let mut latencies = Latencies::default();
-    loop {
-        let now = phase.load(Ordering::Relaxed);
-        if now == STOP {
-            return Ok(latencies);
-        }
-        let offset = dice.roll() % places * plan.size as u64;
-        let begun = Instant::now();
-        env.block_on(zfs.write(file, offset, &data, STABLE))?;
-        if now == MEASURE {
-            latencies.push(begun.elapsed());
+    size: usize,
+    span: u64,
+    number: u64,
+    phase: Arc<AtomicU8>,
+}
+
+impl Writer {
+    /// Latencies of the writes that began while it was measured, in nanoseconds.
+    async fn write_until(self) -> Result<Latencies, PoolError> {
+        let mut dice = Dice::new(self.number);
+        let data = dice.noise(self.size);
+        let places = (self.span / self.size as u64).max(1);
+        let mut latencies = Latencies::default();
+        loop {
+            let now = self.phase.load(Ordering::Relaxed);
+            if now == STOP {
+                return Ok(latencies);
+            }
+            let offset = dice.roll() % places * self.size as u64;
+            let begun = Instant::now();
+            self.zfs.write(self.file, offset, &data, STABLE).await?;
+            if now == MEASURE {
+                latencies.push(begun.elapsed());
+            }
         }
     }
 }
@@ -257,7 +305,7 @@ impl Meter {
         let seconds = span.as_secs_f64();
         let cpu = (self.cpu - before.cpu).as_secs_f64();
         Report {
-            threads: plan.threads,
+            writers: plan.writers,
             size_bytes: plan.size,
             commits,
             seconds,
@@ -286,9 +334,10 @@ impl Report {
             passed.map(|stage| format!("{} {:.1}/{:.1}", stage.name, stage.p50_below_us, stage.p99_below_us));
         let stages: Vec<String> = stages.collect();
         format!(
-            "{} threads, {} B: {:.0} commits/s, {:.1} MB/s, latency mean {:.1} p50 {:.1} p99 {:.1} p99.9 {:.1} µs, \
+            "{} {}, {} B: {:.0} commits/s, {:.1} MB/s, latency mean {:.1} p50 {:.1} p99 {:.1} p99.9 {:.1} µs, \
              {:.1} µs CPU/commit, {:.2} writes and {:.2} flushes per commit; p50/p99 below, µs: {}; {}",
-            self.threads,
+            self.writers.count(),
+            self.writers.name(),
             self.size_bytes,
             self.commits_per_second,
             self.mb_per_second,

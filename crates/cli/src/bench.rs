@@ -45,6 +45,11 @@ const ZIL: Command = Command::new(
             LOG,
             Flag::long("log-mirror", "the log devices are one mirror"),
             THREADS,
+            Flag::long_value(
+                "tasks",
+                "number",
+                "how many tasks of a few threads write at once, in place of threads",
+            ),
             Flag::long_value("size", "size", "bytes of each write (8k)"),
             SPAN,
             Flag::long_value("ramp", "seconds", "write for so long before measuring begins (0)"),
@@ -185,8 +190,13 @@ fn outcome(args: &Args, bench: fn(&Words<'_>) -> Result<u8, Refusal>) -> Outcome
 }
 
 fn run_zil(words: &Words<'_>) -> Result<u8, Refusal> {
+    let tasks = words.one("tasks").is_some();
+    let writers = match tasks {
+        true => zil::Writers::Tasks(words.number("tasks", 1)?),
+        false => zil::Writers::Threads(words.number("threads", 1)?),
+    };
     let plan = zil::Plan {
-        threads: words.number("threads", 1)?,
+        writers,
         size: words.bytes("size", 8 << 10)? as usize,
         span: words.bytes("span", 400 << 20)?,
         ramp: Duration::from_secs(words.number("ramp", 0)? as u64),
@@ -197,7 +207,7 @@ fn run_zil(words: &Words<'_>) -> Result<u8, Refusal> {
         idle_datasets: words.number("idle-datasets", 0)?,
         cache: daemon::memory::default_bytes(),
     };
-    if plan.main.is_empty() || plan.threads == 0 || plan.size == 0 {
+    if plan.main.is_empty() || plan.writers.count() == 0 || plan.size == 0 {
         return Err(Refusal::Usage("--main FILE is needed, and --threads and --size above 0".into()));
     }
     let report = zil::run(&environment()?, &plan).map_err(failed)?;

@@ -22,7 +22,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use ondisk::{ByteOrder, NvList, UberblockPhys};
 use units::{Guid, ObjectId, ObjsetId, Txg};
 pub use vdev::Candidate;
-use vdev::{OpenSpec, PoolConfig, PoolState, VdevAux, VdevState, VdevTree, candidates, scan};
+use vdev::{OpenSpec, PoolConfig, PoolState, VdevAux, VdevTree, candidates, scan};
 use zio::Zio;
 
 use self::owner::Left;
@@ -477,8 +477,9 @@ async fn described(dsl: &Dsl, guids: Vec<String>) -> Result<Vec<MissingFeature>,
 fn check_vdevs(vdevs: &VdevTree, spec: &ImportSpec) -> Result<(), PoolError> {
     for top in vdevs.tops() {
         let state = top.state().0;
-        // A log that was taken out of use holds nothing that the pool still needs.
-        let retired = top.is_log() && matches!(state, VdevState::Offline | VdevState::Faulted);
+        // A log of which every device was taken out of use, or has failed, when the configuration was written: what it held
+        // was stable with that, and nothing went there afterwards.
+        let retired = top.is_log() && top.leaves().iter().all(|leaf| leaf.is_declared_out());
         let spared = top.is_log() && (spec.without_logs || retired);
         if !spared && !state.is_usable() {
             let shrunk = top.leaves().iter().find(|leaf| leaf.state().1 == VdevAux::TooSmall);

@@ -282,7 +282,8 @@ impl Leaf {
     }
 
     /// Whether it is out of use because of what it did, or a flush has failed: it has to be opened anew
-    /// before it can be relied on. Not so one that the administrator took out.
+    /// before it can be relied on. Not so one that is offline; one that the administrator declared faulted
+    /// ([`crate::VdevAux::External`]) is back when that is cleared.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         let health = self.health.lock();

@@ -390,7 +390,7 @@ impl Pool {
             (false, _) => {}
         }
         if how == state::FINISHED {
-            self.end_staleness();
+            self.end_staleness().await;
             self.detach_finished(tx).await?;
         }
         if is_scrub && how == state::FINISHED {
@@ -401,8 +401,9 @@ impl Pool {
     }
 
     /// Leaves that were there from the scan's beginning to its end have all that was missing, if
-    /// every block could be read.
-    fn end_staleness(&self) {
+    /// every block could be read, and what was brought back is stable: were it lost with a flush that fails later, only
+    /// what is new by then would be known to be missing.
+    async fn end_staleness(&self) {
         let (stale, errors, up_to) = {
             let mut now = self.scrubs.now.lock();
             (std::mem::take(&mut now.stale), now.phys.errors.get(), max_txg(&now.phys))
@@ -415,8 +416,12 @@ impl Pool {
             let is_up_to_date = |leaf: Arc<Leaf>| leaf.is_usable() && leaf.misses() == misses;
             self.vdevs.leaf(guid).is_ok_and(|leaf| !self.may_miss_kept(&leaf.dtl()) && is_up_to_date(leaf))
         };
-        for (guid, _) in stale.into_iter().filter(|(guid, misses)| errors == 0 && is_whole(*guid, *misses)) {
-            if self.vdevs.resilvered(guid, up_to).unwrap_or_default() {
+        for (guid, misses) in stale.into_iter().filter(|_| errors == 0) {
+            let is_stable = match self.vdevs.leaf(guid) {
+                Ok(leaf) if leaf.is_usable() => leaf.flush().await.is_ok(),
+                _ => false,
+            };
+            if is_stable && is_whole(guid, misses) && self.vdevs.resilvered(guid, up_to).unwrap_or_default() {
                 tracing::info!(%guid, "has everything again");
             }
         }

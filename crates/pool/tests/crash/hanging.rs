@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use env::{DeviceError, Env};
-use pool::{Filesystem, Pool, PoolError, PoolSpec, Tuning};
+use pool::{Absence, Filesystem, Pool, PoolError, PoolSpec, Tuning};
 use sim::{DiskModel, Sim};
-use vdev::{Leaf, VdevError, VdevState};
+use vdev::{Leaf, VdevAux, VdevError, VdevState};
 
 use crate::attached::{check, promise};
 use crate::shape::{LOG, MIRROR, POOL, SINGLE, Shape, brisk};
@@ -132,6 +132,38 @@ fn a_pool_whose_only_device_hangs_waits_for_it_and_goes_on() {
         promised(&sim, &fs, 11..20).await;
         assert_eq!((pool.suspended(), leaf(&pool, "/a").state().0), (None, VdevState::Online));
         for number in 0..20 {
+            check(&fs.zfs, number).await;
+        }
+    });
+}
+
+/// The other side lacks what only that one has, and the administrator has declared it faulted: opened in place of the one
+/// that is needed it would serve what it has, and the pool would wait for ever for what it has not.
+#[test]
+fn a_side_that_was_declared_faulted_is_not_taken_for_the_one_that_hangs() {
+    let _tell = Tell;
+    let sim = Sim::seed(61_300);
+    run(&sim, async {
+        let (pool, fs) = made(&sim, &MIRROR).await;
+        promised(&sim, &fs, 0..10).await;
+        let out = leaf(&pool, "/b");
+        pool.take_offline(out.guid(), Absence::Faulted, true).await.expect("the other side is enough");
+        promised(&sim, &fs, 10..20).await;
+        pool.sync_now().await.expect("sync");
+        sim.disk("/a").hang_from(1);
+        let disk = sim.disk("/a");
+        let later = sim.sleep(5 * LIMIT);
+        sim.spawn(
+            "healer",
+            Box::pin(async move {
+                later.await;
+                disk.answer()
+            }),
+        );
+        promised(&sim, &fs, 20..30).await;
+        assert_eq!(leaf(&pool, "/a").state().0, VdevState::Online);
+        assert_eq!(out.state(), (VdevState::Faulted, VdevAux::External), "nobody has brought it back");
+        for number in 0..30 {
             check(&fs.zfs, number).await;
         }
     });

@@ -8,7 +8,7 @@ use pool::{Absence, ImportSpec, Pool};
 use sim::{CrashImage, Sim};
 use vdev::PoolState;
 
-use crate::attached::{check, disks, guid, promise};
+use crate::attached::{at, check, disks, guid, promise, whole};
 use crate::shape::{LOG, POOL, brisk};
 use crate::space;
 use crate::story::{Tell, drawn, number, run, tell};
@@ -91,4 +91,32 @@ fn nothing_promised_needs_a_lone_log_that_was_taken_out() {
     }
     println!("{with} crash states with the log in use, {without} with the log out");
     assert!(with > 5 && without > 5, "{with} and {without}");
+}
+
+#[test]
+fn a_log_whose_sides_are_all_declared_faulted_keeps_no_import() {
+    let _tell = Tell;
+    let sim = disks(45_100);
+    run(&sim, async {
+        let pool = LOG.create(&sim, brisk()).await;
+        let fs = pool.filesystem(POOL).await.expect("it opens");
+        pool.attach(guid(&pool, "/l"), &at("/m")).await.expect("attached");
+        whole(&sim, &pool).await;
+        for (number, path) in ["/l", "/m"].into_iter().enumerate() {
+            promise(&sim, &fs.zfs, number as u64).await;
+            let side = guid(&pool, path);
+            pool.take_offline(side, Absence::Faulted, false).await.expect("commits go on");
+        }
+        promise(&sim, &fs.zfs, 2).await;
+    });
+    let sim = sim.power_cut(1).boot(2);
+    run(&sim, async {
+        let paths = ["/a", "/l", "/m"].map(PathBuf::from).to_vec();
+        let spec = ImportSpec { paths, name: Some(POOL.into()), ..ImportSpec::default() };
+        let pool = Pool::import(sim.env(), &spec, brisk()).await.expect("nothing that is needed is there");
+        let fs = pool.filesystem(POOL).await.expect("it opens");
+        for number in 0..3 {
+            check(&fs.zfs, number).await;
+        }
+    });
 }
