@@ -81,42 +81,32 @@ impl Top {
         Arc::try_unwrap(shared).unwrap_or_else(|still_shared| (*still_shared).clone())
     }
 
-    /// Reads every child's copy, and repairs the bad ones; says how many these were.
+    /// Reads the copies of all children, and repairs the bad ones; says how many these were. A child that is behind gets
+    /// what a whole one has, however its own copy reads: it may be in a cache that lost a flush.
     pub(crate) async fn scrub_copies(&self, ask: Ask<'_>) -> Result<usize, VdevError> {
         let whole = ask.whole as u64;
         let place = block_on_leaf(self.id.id, ask.offset, whole, self.config().asize)?;
         let claim = self.ledger.places.claim(ask.offset.get()..ask.offset.get() + whole);
-        let mut leaves: Vec<_> = self.leaves.iter().filter(|leaf| leaf.is_usable()).cloned().collect();
-        leaves.sort_by_key(|leaf| leaf.is_stale());
-        let reads = join_all(leaves.iter().map(|leaf| leaf.read(place, ask.whole))).await;
-        let (mut good, mut bad, mut is_wrong, mut last) = (None, Vec::new(), false, self.no_replica());
-        for (leaf, read) in leaves.into_iter().zip(reads) {
-            match read {
-                // Where nothing is checked, old bytes of a child that was away look right, too.
-                Ok(buf) if ask.holds(&buf) && (!leaf.is_stale() || agrees(&good, &buf)) => {
-                    good.get_or_insert(buf);
-                    continue;
-                }
-                Ok(_) => {
-                    is_wrong = true;
-                    if !leaf.is_stale() {
-                        leaf.blame(place, whole);
-                    }
-                }
-                Err(error) => last = error,
-            }
-            bad.push(leaf);
+        let usable = self.leaves.iter().filter(|leaf| leaf.is_usable()).cloned();
+        let (mut behind, sound): (Vec<_>, Vec<_>) = usable.partition(|leaf| leaf.is_stale());
+        let mut copies = Copies { good: None, bad: Vec::new(), is_wrong: false, last: self.no_replica() };
+        copies.look_at(sound, place, &ask).await;
+        if copies.good.is_some() && ask.heal {
+            copies.bad.append(&mut behind);
+        } else {
+            behind.sort_by_key(|leaf| leaf.lacks_txg(ask.born));
+            copies.look_at(behind, place, &ask).await;
         }
-        let bad_copies = bad.len();
-        match good {
+        let bad_copies = copies.bad.len();
+        match copies.good {
             Some(good) => {
-                if ask.heal && !bad.is_empty() {
-                    self.heal(claim, place, good, bad).await;
+                if ask.heal && !copies.bad.is_empty() {
+                    self.heal(claim, place, good, copies.bad).await;
                 }
                 Ok(bad_copies)
             }
-            None if is_wrong => Err(self.nobody_has_it(ask.offset, ask.len)),
-            None => Err(last),
+            None if copies.is_wrong => Err(self.nobody_has_it(ask.offset, ask.len)),
+            None => Err(copies.last),
         }
     }
 
@@ -134,7 +124,42 @@ impl Top {
     }
 }
 
-/// Whether bytes are those of a copy already found good, if there is one.
-fn agrees(good: &Option<IoBuf>, buf: &IoBuf) -> bool {
-    good.as_ref().is_none_or(|good| good[..] == buf[..])
+/// What a scrub has found of a block.
+struct Copies {
+    good: Option<IoBuf>,
+    bad: Vec<Arc<Leaf>>,
+    /// Some copy was read that is not right.
+    is_wrong: bool,
+    last: VdevError,
+}
+
+impl Copies {
+    /// Reads what these leaves have, the most trusted first.
+    async fn look_at(&mut self, leaves: Vec<Arc<Leaf>>, place: LeafOffset, ask: &Ask<'_>) {
+        let reads = join_all(leaves.iter().map(|leaf| leaf.read(place, ask.whole))).await;
+        for (leaf, read) in leaves.into_iter().zip(reads) {
+            match read {
+                // Where nothing is checked, old bytes of a child that was away look right, too.
+                Ok(buf) if ask.holds(&buf) && (!leaf.is_stale() || self.agrees(&buf)) => {
+                    self.good.get_or_insert(buf);
+                    if !(ask.heal && leaf.is_stale() && leaf.lacks_txg(ask.born)) {
+                        continue;
+                    }
+                }
+                Ok(_) => {
+                    self.is_wrong = true;
+                    if !leaf.is_stale() {
+                        leaf.blame(place, ask.whole as u64);
+                    }
+                }
+                Err(error) => self.last = error,
+            }
+            self.bad.push(leaf);
+        }
+    }
+
+    /// Whether bytes are those of a copy already found good, if there is one.
+    fn agrees(&self, buf: &IoBuf) -> bool {
+        self.good.as_ref().is_none_or(|good| good[..] == buf[..])
+    }
 }

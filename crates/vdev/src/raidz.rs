@@ -175,7 +175,16 @@ impl Top {
                 leaf.blame(self.place(column)?, column.len as u64);
             }
         }
-        let bad: Vec<_> = judgement.wrong.iter().chain(&judgement.silent).copied().collect();
+        let mut bad: Vec<_> = judgement.wrong.iter().chain(&judgement.silent).copied().collect();
+        if ask.heal {
+            // However it reads, it may be in a cache that lost a flush.
+            let all = copies
+                .iter()
+                .enumerate()
+                .flat_map(|(index, of)| (0..of.len()).map(move |copy| (index, copy)));
+            let behind = all.filter(|&(index, copy)| copies[index][copy].is_stale());
+            bad.extend(behind.filter(|at| !judgement.wrong.contains(at) && !judgement.silent.contains(at)));
+        }
         if ask.heal && !bad.is_empty() && claim.begin() {
             let mend = |(index, copy): (usize, usize)| {
                 let (leaf, place) = (Arc::clone(copies[index][copy]), self.place(&columns[index])?);

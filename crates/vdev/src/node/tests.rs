@@ -164,6 +164,24 @@ fn a_leaf_is_required_when_without_it_a_txg_is_nowhere_whole() {
     assert!(required > 100 && others > 100, "{required} {others}");
 }
 
+/// A copy that reads right may be in a cache that lost a flush, and gone with the power: only what was written since counts.
+#[test]
+fn what_a_leaf_lacks_is_written_again_however_it_reads() {
+    for (children, parity) in [(2, 0), (3, 1)] {
+        let mut nested = Nested::new(children, parity);
+        let block = [0x3c; 2048];
+        nested.write(0, &block).expect("all are there");
+        let behind = nested.tree.leaf(nested.guid("b")).expect("in the tree");
+        let written = || behind.stats().snapshot().write.ops;
+        let before = written();
+        nested.scrub(0, &block).expect("all of it is right");
+        assert_eq!(written(), before, "nobody is behind");
+        behind.add_to_dtl(Txg::new(1)..=Txg::new(u64::MAX));
+        nested.scrub(0, &block).expect("all of it is right");
+        assert_eq!(written(), before + 1);
+    }
+}
+
 /// One column is wrong, and the better copy of another: parity alone cannot make up for both.
 #[test]
 fn another_copy_of_a_column_is_believed_where_the_first_is_wrong() {

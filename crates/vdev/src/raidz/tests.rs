@@ -346,6 +346,7 @@ fn a_child_that_was_away_is_read_last_and_healed_without_blame() {
         block_on(case.tree.read(Address::now(VDEV, case.offset), old.len(), &|_| true)).expect("three");
     assert_eq!(&blindly[..], &case.block);
     assert_eq!(case.scrub().expect("three are right"), 1);
+    case.tree.resilvered(away.guid(), units::Txg::new(u64::MAX)).expect("it is there");
     assert_eq!(case.scrub().expect("all are right"), 0);
     assert_eq!(case.checksum_errors(), [0; 4]);
 }
