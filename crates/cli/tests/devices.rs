@@ -177,6 +177,17 @@ fn a_device_is_attached_to_a_special_vdev_and_to_no_raidz() {
     assert!(!said.contains("path: 'W/d2'"), "{said}");
 }
 
+/// Who has waited may use the old device at once.
+#[test]
+fn a_device_that_was_replaced_is_free_when_the_wait_is_over() {
+    let place = with_pool("mirror W/d1 W/d2 log W/l1");
+    for _ in 0..8 {
+        place.ok("zpool replace -w tank W/l1 W/d4");
+        place.ok("zpool replace -w tank W/d4 W/l1");
+    }
+    assert_eq!(shape(&place), ["mirror-0 ONLINE", "W/d1 ONLINE", "W/d2 ONLINE", "logs", "W/l1 ONLINE"]);
+}
+
 #[test]
 fn a_device_is_replaced_by_a_new_one_elsewhere_and_in_its_place() {
     let place = with_pool("mirror W/d1 W/d2");

@@ -34,6 +34,9 @@ pub struct PoolInfo {
     /// The last or running removal of a data vdev.
     #[serde(default)]
     pub removal: Option<RemovalInfo>,
+    /// Devices have left it that are not free for others yet: their labels go once that is stable.
+    #[serde(default)]
+    pub is_releasing: bool,
     /// The checkpoint, or what is left of one that was given up.
     #[serde(default)]
     pub checkpoint: Option<CheckpointInfo>,

@@ -182,6 +182,7 @@ fn from_labels(candidate: &Candidate) -> PoolInfo {
         spares: Vec::new(),
         scan: None,
         removal: None,
+        is_releasing: false,
         checkpoint: None,
         replays: Vec::new(),
         error_count: 0,

@@ -56,6 +56,7 @@ pub async fn bare(pool: &Pool) -> PoolInfo {
         spares: vdevs::spares(pool),
         scan: None,
         removal: None,
+        is_releasing: pool.is_letting_go(),
         checkpoint: pool.checkpoint().map(checkpoint_info),
         replays: Vec::new(),
         error_count: 0,

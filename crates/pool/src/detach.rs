@@ -113,7 +113,7 @@ impl Pool {
 
     /// The txg is stable in which leaves were detached: nothing leads to them any more.
     pub(crate) async fn let_go_of_detached(&self) {
-        let detached = std::mem::take(&mut *self.detached.lock());
+        let detached = self.detached.lock().clone();
         let (guid, pool) = (self.guid(), self.config.lock().at(self.gate.synced_txg()));
         for leaf in detached {
             self.end_sweeps_of(&leaf).await;
@@ -121,6 +121,13 @@ impl Pool {
                 tracing::warn!(%error, "a detached device keeps its label");
             }
             leaf.close();
+            self.detached.lock().retain(|other| !Arc::ptr_eq(other, &leaf));
         }
+    }
+
+    /// Whether leaves have been taken out whose devices are not free for others yet.
+    #[must_use]
+    pub fn is_letting_go(&self) -> bool {
+        !self.detached.lock().is_empty()
     }
 }

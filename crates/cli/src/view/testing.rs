@@ -101,6 +101,7 @@ pub fn p1() -> PoolInfo {
         spares: vec![leaf("s1", 0, 7_480_303_256_425_706_180, VdevClass::Spare, 80)],
         scan: None,
         removal: None,
+        is_releasing: false,
         checkpoint: None,
         replays: Vec::new(),
         error_count: 0,

@@ -79,8 +79,11 @@ impl Activity {
             // Where it is not known, waiting would have no end.
             Self::Free => matches!(pool.props.get("freeing"), Some(Prop { value: Value::Number(1..), .. })),
             Self::Initialize => sweep::is_initializing(pool),
-            Self::Remove => pool.removal.is_some_and(|removal| removal.state == ScanState::Scanning),
-            Self::Replace => pool.root.walk().any(is_being_replaced),
+            Self::Remove => {
+                pool.is_releasing || pool.removal.is_some_and(|removal| removal.state == ScanState::Scanning)
+            }
+            // Whoever waited may want to use the old device for something else at once.
+            Self::Replace => pool.is_releasing || pool.root.walk().any(is_being_replaced),
             Self::Resilver => scans(ScanFunction::Resilver),
             Self::Scrub => scans(ScanFunction::Scrub),
             Self::Trim => sweep::is_trimming(pool),
