@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::exec::worker::{self, Worker};
+use crate::exec::worker::Worker;
 use crate::exec::{keeper, local, ring, timer};
 use crate::{Delayed, Delays, DelaysError, FileDevice};
 use env::{BoxFuture, Device, DeviceError, Env, OpenMode, Shelf};
@@ -140,10 +140,6 @@ impl Env for RealEnv {
     fn spawn(&self, name: &'static str, task: BoxFuture<'static, ()>) {
         let worker = self.workers.iter().min_by_key(|worker| worker.load());
         worker.expect("there is at least one worker").spawn(name, task);
-    }
-
-    fn has_ready(&self) -> bool {
-        worker::has_ready()
     }
 
     fn random_u64(&self) -> u64 {

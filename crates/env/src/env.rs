@@ -26,9 +26,6 @@ pub trait Env: Send + Sync + 'static {
     fn sleep(&self, span: Duration) -> BoxFuture<'static, ()>;
     /// Runs `task` to its end in the background. `name` is for people.
     fn spawn(&self, name: &'static str, task: BoxFuture<'static, ()>);
-    /// Whether other tasks of the thread that asks wait for their turn: one that [lets them go first](crate::let_others_first)
-    /// sees what they bring.
-    fn has_ready(&self) -> bool;
     /// 64 random bits.
     fn random_u64(&self) -> u64;
     /// Opens the file or block device at `path`.

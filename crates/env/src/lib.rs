@@ -21,7 +21,6 @@ mod queue;
 mod ram;
 mod shared;
 mod sync;
-mod turn;
 
 pub use buf::{BufSlice, IO_ALIGN_BYTES, IoBuf};
 pub use env::{BoxFuture, Device, DeviceInfo, Durability, Env, OpenMode};
@@ -35,4 +34,3 @@ pub use queue::{
 };
 pub use ram::RamDevice;
 pub use shared::Shared;
-pub use turn::let_others_first;

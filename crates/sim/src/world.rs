@@ -126,11 +126,6 @@ impl World {
         state.ready.push(id);
     }
 
-    /// Whether anything could run at this instant beside what runs.
-    pub(crate) fn has_ready(&self) -> bool {
-        false
-    }
-
     /// Runs everything until `root` is ready.
     pub(crate) fn run_until<F: Future>(self: &Arc<Self>, root: F) -> F::Output {
         let mut root = std::pin::pin!(root);

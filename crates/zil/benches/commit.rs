@@ -95,9 +95,6 @@ impl Env for Clock {
         Box::pin(std::future::ready(()))
     }
     fn spawn(&self, _: &'static str, _: BoxFuture<'static, ()>) {}
-    fn has_ready(&self) -> bool {
-        false
-    }
     fn random_u64(&self) -> u64 {
         4
     }

@@ -1,6 +1,5 @@
 //! Threads for spawned tasks. A task stays on the worker it was given to.
 
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,16 +15,6 @@ use env::BoxFuture;
 
 /// Tasks run before the worker looks at its ring again.
 const TASKS_PER_TURN_MAX: usize = 64;
-
-thread_local! {
-    /// The worker that this thread is.
-    static CURRENT: OnceCell<Arc<Shared>> = const { OnceCell::new() };
-}
-
-/// Whether tasks of this thread's worker are ready, beside the one that runs.
-pub(crate) fn has_ready() -> bool {
-    CURRENT.with(|current| current.get().is_some_and(|worker| !worker.ready.lock().is_empty()))
-}
 
 struct Shared {
     ready: Mutex<VecDeque<Arc<Task>>>,
@@ -75,9 +64,6 @@ impl Worker {
                 parker: Arc::clone(inside.parker()),
                 stops: AtomicBool::new(false),
                 aborts_on_panic,
-            });
-            CURRENT.with(|current| {
-                current.set(Arc::clone(&shared)).unwrap_or_else(|_| unreachable!("a new thread"))
             });
             sender.send(Arc::clone(&shared)).expect("the starter waits");
             run(&shared);

@@ -173,10 +173,6 @@ impl Env for World {
         panic!("nothing here spawns tasks: {name}");
     }
 
-    fn has_ready(&self) -> bool {
-        false
-    }
-
     fn random_u64(&self) -> u64 {
         let draw = self.draws.fetch_add(1, SeqCst) + 1;
         draw.wrapping_mul(0x9e37_79b9_7f4a_7c15)

@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //! - While a commit is parked, every step under way has a driver, or somebody has been roused to
-//!   become it or is gathering (tests: `cancelling_any_commit_wedges_nobody`, `followers_are_woken_once`).
+//!   become it (tests: `cancelling_any_commit_wedges_nobody`, `followers_are_woken_once`).
 
 use std::collections::BTreeMap;
 use std::task::{Context, Poll, Waker};

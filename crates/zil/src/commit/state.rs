@@ -92,8 +92,6 @@ pub enum Next {
     Drive(Shared<()>),
     /// Wait to be roused, then ask again.
     Park,
-    /// Let the other tasks of this thread come by with their records, then ask again.
-    Gather,
     /// Start assembling a batch, then ask again.
     Assemble,
     /// Begin a chain, then ask again.
@@ -126,8 +124,6 @@ pub struct State {
     pub objects: BTreeMap<ObjectId, Goal>,
     /// The assembler, or the chain being begun: one at a time.
     pub stage: Option<Stage>,
-    /// The seat that assembles the next batch once the other tasks of its thread had their turn.
-    pub gatherer: Option<u64>,
     pub flights: VecDeque<Flight>,
     pub next_id: u64,
     pub synced: Txg,
@@ -212,9 +208,8 @@ impl State {
     }
 
     /// What the commit in seat `ticket` does to bring its `goal` nearer; `may_open` is false when
-    /// it has tried to begin a chain and found no room, and `has_company` is whether other tasks of its thread may
-    /// be about to bring records.
-    pub fn next(&mut self, ticket: u64, goal: Goal, may_open: bool, has_company: bool) -> Next {
+    /// it has tried to begin a chain and found no room.
+    pub fn next(&mut self, ticket: u64, goal: Goal, may_open: bool) -> Next {
         self.seats.come_by(ticket);
         self.let_go(ticket);
         if self.is_done(goal) {
@@ -240,7 +235,7 @@ impl State {
             return if is_busy { self.drive_flight(ticket) } else { Next::WaitTxg(self.chain_txg()) };
         }
         if goes_on && self.flights.len() < self.pace.lanes(self.lanes) {
-            return self.gather(ticket, has_company);
+            return Next::Assemble;
         }
         if is_busy {
             return self.drive_flight(ticket);
@@ -253,22 +248,6 @@ impl State {
     pub fn start(&mut self, step: Shared<()>, driver: Option<u64>) -> Next {
         self.stage = Some(Stage { step: step.clone(), driver });
         Next::Drive(step)
-    }
-
-    /// One seat waits for the company of its thread, and assembles then. Where a thread has nothing else to do, a
-    /// seat there does not wait for that one, and takes along what has come.
-    fn gather(&mut self, ticket: u64, has_company: bool) -> Next {
-        match self.gatherer {
-            _ if !has_company => {
-                self.gatherer = None;
-                Next::Assemble
-            }
-            Some(_) => self.park(ticket),
-            None => {
-                self.gatherer = Some(ticket);
-                Next::Gather
-            }
-        }
     }
 
     fn drive_stage(&mut self, ticket: u64) -> Next {
@@ -296,9 +275,8 @@ impl State {
         Next::Park
     }
 
-    /// The seat drives nothing any more, nor gathers.
+    /// The seat drives nothing any more.
     pub fn let_go(&mut self, ticket: u64) {
-        self.gatherer.take_if(|gatherer| *gatherer == ticket);
         let of_stage = self.stage.iter_mut().map(|stage| &mut stage.driver);
         let of_flights = self.flights.iter_mut().map(|flight| &mut flight.driver);
         for driver in of_stage.chain(of_flights).filter(|driver| **driver == Some(ticket)) {
@@ -324,7 +302,7 @@ impl State {
         let goes_on = self.chain.as_ref().is_some_and(|chain| chain.tail.is_some());
         let lanes = if goes_on { self.pace.lanes(self.lanes) } else { 1 };
         let has_lane = self.flights.len() < lanes;
-        self.stage.is_none() && self.gatherer.is_none() && has_lane && !self.wanted.is_empty()
+        self.stage.is_none() && has_lane && !self.wanted.is_empty()
     }
 
     /// Answers who is done; whom to wake for that.

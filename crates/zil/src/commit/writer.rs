@@ -5,8 +5,7 @@
 //!                      fetch, plan, allocate,  write, flush
 //!                      fill, link, hash
 //! ```
-//! No timers. A commit that finds a lane free lets the tasks go first that its thread could poll anyway, assembles what
-//! waits by then, and writes it on its own task;
+//! No timers. A commit that finds a lane free assembles what waits and writes it on its own task;
 //! while all lanes are busy (see [`crate::commit::pace`]), records gather, and whoever sees a batch land takes all of them
 //! along in the next. A batch of one block per vdev costs one round trip: each write is stable by
 //! itself. More blocks on a vdev are written together and flushed once.
@@ -76,8 +75,7 @@ impl Core {
             }
             state.lanes = lanes;
             let ticket = state.seats.join(goal);
-            let mut seat =
-                Seat { core: self, ticket, goal, may_open: true, may_gather: true, is_left: false };
+            let mut seat = Seat { core: self, ticket, goal, may_open: true, is_left: false };
             let next = self.choose(&mut state, &mut seat, &mut wakers);
             (seat, next)
         };
@@ -94,7 +92,6 @@ impl Core {
                 Next::Done(landed) => return Ok(Some(landed)),
                 Next::Drive(step) => seat.drive(step).await,
                 Next::Park => seat.park().await,
-                Next::Gather => env::let_others_first().await,
                 Next::WaitTxg(txg) => {
                     bump(&self.stats.fallbacks, u64::from(!fell_back));
                     fell_back = true;
@@ -111,12 +108,7 @@ impl Core {
 
     /// Decides what a waiting commit does next; whom to wake for what it leaves to others.
     fn choose(self: &Arc<Self>, state: &mut State, seat: &mut Seat<'_>, wakers: &mut Vec<Waker>) -> Next {
-        let has_company = seat.may_gather && self.env.has_ready();
-        let next = match state.next(seat.ticket, seat.goal, seat.may_open, has_company) {
-            Next::Gather => {
-                seat.may_gather = false;
-                Next::Gather
-            }
+        let next = match state.next(seat.ticket, seat.goal, seat.may_open) {
             Next::Assemble => {
                 let work = self.assembler(state);
                 state.start(Shared::new(work), Some(seat.ticket))
@@ -347,8 +339,6 @@ struct Seat<'a> {
     goal: Goal,
     /// It has not tried to begin a chain yet.
     may_open: bool,
-    /// It has not let the other tasks of its thread go first yet.
-    may_gather: bool,
     /// The state knows of it no more.
     is_left: bool,
 }

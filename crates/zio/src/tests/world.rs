@@ -89,10 +89,6 @@ impl Env for World {
         panic!("nothing here spawns tasks: {name}");
     }
 
-    fn has_ready(&self) -> bool {
-        false
-    }
-
     fn random_u64(&self) -> u64 {
         self.ticks.fetch_add(1, SeqCst).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }

@@ -41,9 +41,6 @@ impl Env for TestEnv {
     fn spawn(&self, name: &'static str, _task: BoxFuture<'static, ()>) {
         panic!("the log spawned {name}");
     }
-    fn has_ready(&self) -> bool {
-        false
-    }
     fn random_u64(&self) -> u64 {
         let mut seed = self.seed.lock();
         *seed += 1;
