@@ -168,7 +168,7 @@ fn a_leaf_is_required_when_without_it_a_txg_is_nowhere_whole() {
 #[test]
 fn what_a_leaf_lacks_is_written_again_however_it_reads() {
     for (children, parity) in [(2, 0), (3, 1)] {
-        let mut nested = Nested::new(children, parity);
+        let nested = Nested::new(children, parity);
         let block = [0x3c; 2048];
         nested.write(0, &block).expect("all are there");
         let behind = nested.tree.leaf(nested.guid("b")).expect("in the tree");
