@@ -240,10 +240,12 @@ fn measure(
     phase.store(MEASURE, Ordering::Relaxed);
     thread::sleep(plan.time);
     phase.store(STOP, Ordering::Relaxed);
-    let mut latencies = Latencies::default();
+    let (mut latencies, mut ended) = (Latencies::default(), 0);
     for of_one in results {
         latencies.append(of_one?);
+        ended += 1;
     }
+    assert_eq!(ended, plan.writers.count(), "a writer does not panic");
     Ok(Meter::read(pool).report(&before, begun.elapsed(), latencies.sorted(), plan))
 }
 

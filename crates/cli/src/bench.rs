@@ -190,10 +190,10 @@ fn outcome(args: &Args, bench: fn(&Words<'_>) -> Result<u8, Refusal>) -> Outcome
 }
 
 fn run_zil(words: &Words<'_>) -> Result<u8, Refusal> {
-    let tasks = words.one("tasks").is_some();
-    let writers = match tasks {
-        true => zil::Writers::Tasks(words.number("tasks", 1)?),
-        false => zil::Writers::Threads(words.number("threads", 1)?),
+    let writers = match (words.one("threads"), words.one("tasks")) {
+        (Some(_), Some(_)) => return Err(Refusal::Usage("either --threads or --tasks".into())),
+        (_, Some(_)) => zil::Writers::Tasks(words.number("tasks", 1)?),
+        (_, None) => zil::Writers::Threads(words.number("threads", 1)?),
     };
     let plan = zil::Plan {
         writers,
@@ -208,7 +208,9 @@ fn run_zil(words: &Words<'_>) -> Result<u8, Refusal> {
         cache: daemon::memory::default_bytes(),
     };
     if plan.main.is_empty() || plan.writers.count() == 0 || plan.size == 0 {
-        return Err(Refusal::Usage("--main FILE is needed, and --threads and --size above 0".into()));
+        return Err(Refusal::Usage(
+            "--main FILE is needed, and --threads or --tasks, and --size, above 0".into(),
+        ));
     }
     let report = zil::run(&environment()?, &plan).map_err(failed)?;
     print_report(words, &report, report.text());

@@ -22,7 +22,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use units::Guid;
-use vdev::{Leaf, VdevAux};
 
 use crate::Pool;
 
@@ -122,9 +121,8 @@ impl Pool {
     }
 
     async fn try_given_up(self: &Arc<Self>, guid: Guid) {
-        let is_out = |leaf: &Leaf| leaf.has_failed() && leaf.state().1 != VdevAux::External;
         let leaf = self.vdevs.leaf(guid).ok().or_else(|| self.cache_leaf(guid));
-        if !leaf.is_some_and(|leaf| is_out(&leaf)) {
+        if !leaf.is_some_and(|leaf| leaf.has_failed_by_itself()) {
             // It is back, or the administrator took it out.
             self.given_up.lock().leaves.remove(&guid);
             return;

@@ -82,10 +82,16 @@ impl Pool {
 
     /// Takes a leaf out of its vdev, and what the meta-objset has of it.
     async fn take_out(&self, tx: &Tx, leaf: Guid) -> Result<(), PoolError> {
-        let leaf = self.vdevs.take_out(leaf).map_err(|error| match error {
-            VdevError::NoReplica { .. } => PoolError::from(DeviceRefusal::NoReplicas),
-            other => other.into(),
-        })?;
+        let leaf = {
+            // Whoever finds it gone from its vdev finds it here.
+            let mut detached = self.detached.lock();
+            let leaf = self.vdevs.take_out(leaf).map_err(|error| match error {
+                VdevError::NoReplica { .. } => PoolError::from(DeviceRefusal::NoReplicas),
+                other => other.into(),
+            })?;
+            detached.push(Arc::clone(&leaf));
+            leaf
+        };
         // From here on it is whole or never stable: nothing more is written to the leaf.
         tx.note_change();
         config::forget_leaf_zap(&self.dsl, tx, &leaf).await?;
@@ -94,7 +100,6 @@ impl Pool {
         self.note_event(tx, "detach", None, &format!("vdev={}", leaf.path().display())).await?;
         tracing::info!(guid = leaf.guid().get(), path = %leaf.path().display(), "detached");
         self.tell_done("vdev_remove", Some(&leaf));
-        self.detached.lock().push(leaf);
         Ok(())
     }
 

@@ -155,6 +155,6 @@ impl Pool {
     pub async fn reopen_devices(self: &Arc<Self>) -> Result<(), PoolError> {
         self.check_writable()?;
         self.vdevs.look_for_absent().await;
-        self.clear(&|leaf| leaf.has_failed() && leaf.state().1 != VdevAux::External).await
+        self.clear(&Leaf::has_failed_by_itself).await
     }
 }

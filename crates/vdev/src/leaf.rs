@@ -291,6 +291,12 @@ impl Leaf {
         is_out || (health.flush_failed && health.state.is_usable())
     }
 
+    /// The same, and nobody has declared it faulted: it may be tried again without being asked to.
+    #[must_use]
+    pub fn has_failed_by_itself(&self) -> bool {
+        self.has_failed() && self.state().1 != crate::VdevAux::External
+    }
+
     /// Whether the configuration says that it is out of use, so that an import may pass over what it holds.
     #[must_use]
     pub fn is_declared_out(&self) -> bool {

@@ -489,8 +489,7 @@ impl VdevTree {
         self.reopened.load(SeqCst)
     }
 
-    /// Leaves that failed, and that the administrator did not take out: those to be opened anew when the
-    /// devices are said to work again.
+    /// Leaves that [failed](Leaf::has_failed): those to be opened anew when the devices are said to work again.
     #[must_use]
     pub fn failed_leaves(&self) -> Vec<Arc<Leaf>> {
         self.leaves().into_iter().filter(|leaf| leaf.has_failed()).collect()

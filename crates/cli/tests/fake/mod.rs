@@ -186,6 +186,7 @@ impl FakeService {
             spares: Vec::new(),
             scan: None,
             removal: None,
+            is_releasing: false,
             checkpoint: None,
             replays: Vec::new(),
             error_count: 0,

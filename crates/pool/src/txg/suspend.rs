@@ -29,7 +29,7 @@ use dmu::{TxgGate, WhileSuspended};
 use dsl::PropValue;
 use futures::future::select;
 use units::{Txg, VdevId};
-use vdev::{Leaf, Top, VdevAux};
+use vdev::{Leaf, Top};
 use zio::{FailMode, Suspension, SuspensionWatch};
 
 use crate::events::PoolEvents;
@@ -126,9 +126,9 @@ impl Pool {
     /// Whether the pool cannot go on without a leaf that failed: nobody else is there, or has all that it has. What the
     /// administrator took out is not asked for.
     fn is_needed(&self, leaf: &Leaf) -> bool {
-        let is_taken_out = leaf.state().1 == VdevAux::External;
         let needs_it = |top: &Top| !top.is_trusted() || !self.vdevs.can_do_without(leaf);
-        !is_taken_out && self.vdevs.top(leaf.vdev()).is_ok_and(|top| !top.is_log() && needs_it(&top))
+        let is_needed = |top: Arc<Top>| !top.is_log() && needs_it(&top);
+        leaf.has_failed_by_itself() && self.vdevs.top(leaf.vdev()).is_ok_and(is_needed)
     }
 
     /// Opens leaves anew that failed and are meant, and has what waits tried again. Says which vdevs got

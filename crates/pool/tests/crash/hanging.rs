@@ -169,6 +169,44 @@ fn a_side_that_was_declared_faulted_is_not_taken_for_the_one_that_hangs() {
     });
 }
 
+/// The administrator has brought the other side back meanwhile: that serves what it has, and the one that hangs is
+/// needed all the same, for what it alone has.
+#[test]
+fn a_side_that_alone_has_something_is_taken_back_though_the_other_is_there() {
+    let _tell = Tell;
+    let sim = Sim::seed(61_400);
+    run(&sim, async {
+        let (pool, fs) = made(&sim, &MIRROR).await;
+        promised(&sim, &fs, 0..10).await;
+        let out = leaf(&pool, "/b");
+        pool.take_offline(out.guid(), Absence::Faulted, true).await.expect("the other side is enough");
+        promised(&sim, &fs, 10..20).await;
+        pool.sync_now().await.expect("sync");
+        sim.disk("/a").hang_from(1);
+        let (disk, cleared, guid) = (sim.disk("/a"), Arc::clone(&pool), out.guid());
+        let [clearing, answering] = [3, 6].map(|times| sim.sleep(times * LIMIT));
+        let administrator = async move {
+            clearing.await;
+            // It waits for the rest to be well, or says that it is not.
+            _ = cleared.clear(&|leaf| leaf.guid() == guid).await;
+        };
+        sim.spawn("administrator", Box::pin(administrator));
+        sim.spawn(
+            "healer",
+            Box::pin(async move {
+                answering.await;
+                disk.answer();
+            }),
+        );
+        promised(&sim, &fs, 20..30).await;
+        pool.sync_now().await.expect("sync");
+        assert_eq!(leaf(&pool, "/a").state().0, VdevState::Online);
+        for number in 0..30 {
+            check(&fs.zfs, number).await;
+        }
+    });
+}
+
 #[test]
 fn a_device_that_never_answers_keeps_nobody_waiting_who_would_have_it() {
     let _tell = Tell;
