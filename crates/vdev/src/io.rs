@@ -90,8 +90,8 @@ impl Top {
     /// children that did not, when `heal` allows writing.
     ///
     /// # Errors
-    /// [`VdevError::Checksum`] when bytes came but never the right ones, else the last child's
-    /// error, else [`VdevError::NoReplica`].
+    /// [`VdevError::Checksum`] when bytes came but never the right ones, and no child is out that may have them; else the
+    /// last child's error, else [`VdevError::NoReplica`].
     pub async fn read(
         &self,
         at: Address,
@@ -102,7 +102,9 @@ impl Top {
         let asked = self.ask(self.question(at, len, verify, heal)).await?;
         match asked.good {
             Some(buf) => Ok(buf),
-            None if asked.doubtful.is_none() || asked.is_of_the_silent() => Err(asked.error),
+            None if asked.doubtful.is_none() || asked.is_of_the_silent() || self.may_come_back(at.born) => {
+                Err(asked.error)
+            }
             None => {
                 let place = at.offset.on_leaf().unwrap_or_default();
                 asked.wrong.iter().for_each(|leaf| leaf.blame(place, len as u64));
@@ -164,6 +166,13 @@ impl Top {
         let bytes = asked.good.as_ref().or(asked.doubtful.as_ref()).map(|buf| buf.len() as u64);
         self.count(IoKind::Read, bytes.unwrap_or(0), start, bytes.is_none());
         Ok(asked)
+    }
+
+    /// Whether what was born in that txg is not whole here, and would be if the leaves came back that failed by themselves:
+    /// then it is not lost that those which are there have something else.
+    pub(crate) fn may_come_back(&self, born: Txg) -> bool {
+        let is_gone = |leaf: &Leaf| !leaf.is_usable() && !leaf.has_failed_by_itself();
+        self.node.lacks(&|leaf| !leaf.is_usable()).contains(born) && !self.node.lacks(&is_gone).contains(born)
     }
 
     /// The error of bytes that came but are not the right ones.

@@ -105,7 +105,9 @@ impl Top {
                 }
                 Ok(bad_copies)
             }
-            None if copies.is_wrong => Err(self.nobody_has_it(ask.offset, ask.len)),
+            None if copies.is_wrong && !self.may_come_back(ask.born) => {
+                Err(self.nobody_has_it(ask.offset, ask.len))
+            }
             None => Err(copies.last),
         }
     }

@@ -51,8 +51,8 @@ impl Top {
         let (asked, bad_columns) = self.read_thoroughly(&layout, &ask).await?;
         match (asked.good, asked.doubtful) {
             (Some(_), _) => Ok(bad_columns),
-            (None, Some(_)) => Err(self.nobody_has_it(ask.offset, ask.len)),
-            (None, None) => Err(asked.error),
+            (None, Some(_)) if !self.may_come_back(ask.born) => Err(self.nobody_has_it(ask.offset, ask.len)),
+            (None, _) => Err(asked.error),
         }
     }
 

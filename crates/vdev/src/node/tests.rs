@@ -182,6 +182,34 @@ fn what_a_leaf_lacks_is_written_again_however_it_reads() {
     }
 }
 
+/// What those have that are there is old, and who has what is right is out for now: that is no damage.
+#[test]
+fn what_a_leaf_alone_has_that_may_come_back_is_not_damaged() {
+    for (children, parity) in [(2, 0), (3, 1)] {
+        let mut nested = Nested::new(children, parity);
+        let [has, behind] = ["a", "b"].map(|path| nested.tree.leaf(nested.guid(path)).expect("in the tree"));
+        let (block, born) = ([0x3c; 2048], Txg::new(5));
+        let at = Address { born, ..Address::now(VDEV, VdevOffset::new(0)) };
+        nested.write(0, &[0x55; 2048]).expect("all are there");
+        behind.set_state(VdevState::Offline, VdevAux::None);
+        nested.write(0, &block).expect("one can be done without");
+        behind.add_to_dtl(born..=born);
+        behind.set_state(VdevState::Online, VdevAux::None);
+        let read = |nested: &Nested| block_on(nested.tree.read(at, block.len(), &|read| read == block));
+        let scrub = |nested: &Nested| block_on(nested.tree.scrub(at, block.len(), &|read| read == block));
+        let is_damage = |error: VdevError| matches!(error, VdevError::Checksum { .. });
+        has.set_state(VdevState::Unavail, VdevAux::OpenFailed);
+        assert!(!is_damage(read(&nested).expect_err("it is away")), "{children} children");
+        assert!(!is_damage(scrub(&nested).expect_err("it is away")), "{children} children");
+        has.set_state(VdevState::Faulted, VdevAux::External);
+        assert!(is_damage(read(&nested).expect_err("it was taken out")), "{children} children");
+        assert!(is_damage(scrub(&nested).expect_err("it was taken out")), "{children} children");
+        has.set_state(VdevState::Online, VdevAux::None);
+        nested.world.faults("a").heal();
+        scrub(&nested).expect("it is back");
+    }
+}
+
 /// One column is wrong, and the better copy of another: parity alone cannot make up for both.
 #[test]
 fn another_copy_of_a_column_is_believed_where_the_first_is_wrong() {
