@@ -186,7 +186,7 @@ fn what_a_leaf_lacks_is_written_again_however_it_reads() {
 #[test]
 fn what_a_leaf_alone_has_that_may_come_back_is_not_damaged() {
     for (children, parity) in [(2, 0), (3, 1)] {
-        let mut nested = Nested::new(children, parity);
+        let nested = Nested::new(children, parity);
         let [has, behind] = ["a", "b"].map(|path| nested.tree.leaf(nested.guid(path)).expect("in the tree"));
         let (block, born) = ([0x3c; 2048], Txg::new(5));
         let at = Address { born, ..Address::now(VDEV, VdevOffset::new(0)) };
