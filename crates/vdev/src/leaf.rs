@@ -429,12 +429,6 @@ impl Leaf {
         }
     }
 
-    /// Whether what was born in that txg cannot be relied on here.
-    pub(crate) fn lacks_txg(&self, txg: Txg) -> bool {
-        let health = self.health.lock();
-        health.stale && (health.owes || health.dtl.is_empty() || health.dtl.contains(txg))
-    }
-
     /// Adds to the txgs in which it missed writes.
     pub(crate) fn add_to_dtl(&self, txgs: RangeInclusive<Txg>) {
         let mut health = self.health.lock();

@@ -94,7 +94,7 @@ impl Top {
         if copies.good.is_some() && ask.heal {
             copies.bad.append(&mut behind);
         } else {
-            behind.sort_by_key(|leaf| leaf.lacks_txg(ask.born));
+            behind.sort_by_key(|leaf| leaf.lacks().contains(ask.born));
             copies.look_at(behind, place, &ask).await;
         }
         let bad_copies = copies.bad.len();
@@ -144,7 +144,7 @@ impl Copies {
                 // Where nothing is checked, old bytes of a child that was away look right, too.
                 Ok(buf) if ask.holds(&buf) && (!leaf.is_stale() || self.agrees(&buf)) => {
                     self.good.get_or_insert(buf);
-                    if !(ask.heal && leaf.is_stale() && leaf.lacks_txg(ask.born)) {
+                    if !(ask.heal && leaf.lacks().contains(ask.born)) {
                         continue;
                     }
                 }
