@@ -126,9 +126,10 @@ impl World {
     /// Has the daemon end, as `sawmill daemon stop` does it.
     #[allow(dead_code, reason = "each test program uses a part of it")]
     pub fn stop_daemon(&self) {
+        let daemon = self.daemon().expect("its lock file tells its number");
         let output = self.run_program(Path::new(env!("CARGO_BIN_EXE_sawmill")), "daemon stop");
         assert!(output.status.success(), "daemon stop: {}", output.status);
-        self.wait_until_dead();
+        self.wait_until_dead(daemon);
     }
 
     /// Runs `zfs` with these words; it must succeed.
@@ -227,17 +228,17 @@ impl World {
         Pid::from_raw(text.trim().parse().ok()?)
     }
 
-    /// `kill -9`; returns when it is gone.
+    /// `kill -9`; returns when it is gone. A command that is under way may have started the next one by then.
     pub fn kill_daemon(&self) {
         let daemon = self.daemon().expect("its lock file tells its number");
         kill_process(daemon, Signal::KILL).expect("it lives until here");
-        self.wait_until_dead();
+        self.wait_until_dead(daemon);
     }
 
-    fn wait_until_dead(&self) {
+    fn wait_until_dead(&self, daemon: Pid) {
         let Ok(lock) = File::open(self.path("run/daemon.lock")) else { return };
         let begun = Instant::now();
-        while lock.try_lock_shared().is_err() {
+        while lock.try_lock_shared().is_err() && self.daemon() == Some(daemon) {
             assert!(begun.elapsed().as_secs() < PATIENCE_SECS, "the daemon does not die");
             std::thread::sleep(POLL);
         }
@@ -298,7 +299,7 @@ impl Drop for World {
         if let Some(daemon) = self.daemon() {
             // Fails when it has ended by itself.
             _ = kill_process(daemon, Signal::KILL);
-            self.wait_until_dead();
+            self.wait_until_dead(daemon);
         }
         while self.is_mounted() && unmount(self.root(), UnmountFlags::DETACH).is_ok() {}
         // Only where a test has put a file system of its own there.
