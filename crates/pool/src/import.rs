@@ -341,7 +341,8 @@ async fn open_tree(
     as_of: AsOf<'_>,
 ) -> Result<Opened, PoolError> {
     let mode = if spec.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
-    let open = OpenSpec { vdev_tree, paths: &candidate.paths, gone: &candidate.gone, mode };
+    let paths = candidate.paths_in(vdev_tree);
+    let open = OpenSpec { vdev_tree, paths: &paths, gone: &candidate.gone, mode };
     let vdevs = Arc::new(match earlier {
         Some(earlier) => earlier.open_as(&open).await?,
         None => VdevTree::open(Arc::clone(env), &open).await?,

@@ -69,7 +69,7 @@ impl Leaf {
     /// When it cannot be opened, or is something else; its state tells which, too.
     pub async fn open_cache(&self, mode: OpenMode) -> Result<Ashift, VdevError> {
         // Its labels name no pool, and have no size to be kept to.
-        let expected = Expected { pool: None, asize: DEVICE_MIN_BYTES / 2 };
+        let expected = Expected { pool: None, asize: DEVICE_MIN_BYTES / 2, is_sole: false };
         let path = self.path();
         let labels = open_leaf(&self.env, self, &path, mode, expected).await?;
         let labelled = labels.config(None).and_then(|label| label.get_u64(key::ASHIFT));

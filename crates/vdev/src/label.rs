@@ -36,5 +36,6 @@ pub use heartbeat::Newest;
 pub(crate) use init::{Waiting, init_auxiliary, shared_spare};
 pub use init::{init_label, init_labels, retire_label};
 pub use part::{seal_part, verify_part};
+pub(crate) use read::NameBelow;
 pub use read::{FoundUberblock, LeafLabels};
 pub use sync::LabelSync;

@@ -119,7 +119,7 @@ const SLOW: Duration = Duration::from_secs(30);
 pub struct Leaf {
     vdev: VdevId,
     guid: AtomicU64,
-    /// The guid that it had before it took that of a group; 0 for none.
+    /// The guid that it had before it took that of a group, and that its labels may still have; 0 for none.
     former_guid: AtomicU64,
     kind: LeafKind,
     pub(crate) env: Arc<dyn Env>,
@@ -230,6 +230,15 @@ impl Leaf {
     pub(crate) fn is_named_by(&self, labels: &LeafLabels) -> bool {
         let former = Guid::new(self.former_guid.load(Relaxed));
         labels.names(self.guid()) || (former != Guid::new(0) && labels.names(former))
+    }
+
+    /// Notes what it was called before it took the guid of a group, if labels of that time are its. An import knows
+    /// no more of it than that it is a top-level vdev by itself: its new labels may never have been written.
+    pub(crate) fn recall_former(&self, labels: &LeafLabels) {
+        let former = labels.guid_below(self.guid(), &self.path());
+        if let (Some(former), false) = (former, self.is_named_by(labels)) {
+            self.former_guid.store(former.get(), Relaxed);
+        }
     }
 
     /// The top-level vdev that it is, or is part of.
@@ -375,6 +384,9 @@ impl Leaf {
     /// Uses the device that another leaf has open; whether there is one.
     pub(crate) fn take_over(&self, other: &Self) -> bool {
         let Some(device) = other.device() else { return false };
+        if other.guid() != self.guid() {
+            self.former_guid.store(other.guid().get(), Relaxed);
+        }
         *self.post.lock() = other.post();
         self.config.lock().path = other.path();
         *self.device.lock() = Some(device);

@@ -14,7 +14,7 @@ use crate::config::{key, parse_root};
 use crate::label::{LeafLabels, best_uberblock};
 use crate::size::{leaf_asize, leaf_psize};
 use crate::whole_disk::vdev_in_time;
-use crate::{Leaf, RootConfig, Top, VdevAux, VdevError, VdevState, VdevTree};
+use crate::{Leaf, NodeKind, RootConfig, Top, VdevAux, VdevError, VdevState, VdevTree};
 
 /// How often, and at what intervals, a device is tried to be opened that somebody still holds: for a second.
 const RELEASE_TRIES: usize = 100;
@@ -65,13 +65,7 @@ impl VdevTree {
         let mut jobs = Vec::new();
         for top in tree.tops() {
             for leaf in top.leaves().iter().cloned() {
-                jobs.push(open_if_allowed(
-                    &env,
-                    leaf,
-                    spec,
-                    Expected { pool: Some(root), asize: top.asize_of_leaf() },
-                    earlier,
-                ));
+                jobs.push(open_if_allowed(&env, leaf, spec, Expected::of(&top, root), earlier));
             }
         }
         let labels: BTreeMap<Guid, LeafLabels> = join_all(jobs).await.into_iter().flatten().collect();
@@ -142,6 +136,16 @@ pub(crate) struct Expected {
     pub(crate) pool: Option<RootConfig>,
     /// Bytes that the vdev allocates from, as far as they are on this leaf.
     pub(crate) asize: u64,
+    /// Whether the leaf is a top-level vdev by itself, and may be what is left of several.
+    pub(crate) is_sole: bool,
+}
+
+impl Expected {
+    /// What a device of `top` must be.
+    pub(crate) fn of(top: &Top, pool: RootConfig) -> Self {
+        let is_sole = top.kind() == NodeKind::Leaf;
+        Self { pool: Some(pool), asize: top.asize_of_leaf(), is_sole }
+    }
 }
 
 /// Leaves whose label is older than a sibling's missed what happened since: since their own last
@@ -212,11 +216,22 @@ async fn open_if_allowed(
 
 /// Takes a device over that is open as the same leaf, if it is large enough.
 fn taken_over(leaf: &Leaf, expected: Expected, earlier: &VdevTree) -> Option<LeafLabels> {
-    let before = earlier.leaf(leaf.guid()).ok().filter(|before| before.is_usable())?;
+    let of_guid = earlier.leaf(leaf.guid()).ok();
+    let before = of_guid.or_else(|| former(leaf, expected, earlier)).filter(|before| before.is_usable())?;
     let is_large = leaf_asize(before.psize()) >= expected.asize
         && expected.pool.is_some_and(|pool| pool.guid == earlier.root().guid);
-    let labels = earlier.with_labels(|labels| labels.get(&leaf.guid()).cloned()).filter(|_| is_large)?;
+    let labels = earlier.with_labels(|labels| labels.get(&before.guid()).cloned()).filter(|_| is_large)?;
     leaf.take_over(&before).then_some(labels)
+}
+
+/// The leaf of several in an earlier tree that this one, which is alone now, is what is left of.
+fn former(leaf: &Leaf, expected: Expected, earlier: &VdevTree) -> Option<Arc<Leaf>> {
+    if !expected.is_sole {
+        return None;
+    }
+    let path = leaf.path();
+    let guid_below = |labels: &LeafLabels| labels.guid_below(leaf.guid(), &path);
+    earlier.leaf(earlier.with_labels(|labels| labels.values().find_map(guid_below))?).ok()
 }
 
 /// Opens a leaf at `path` and checks that it is what its labels and size must tell. Gives its
@@ -243,6 +258,9 @@ pub(crate) async fn open_leaf(
         leaf.set_state(VdevState::Unavail, VdevAux::OpenFailed);
         return Err(VdevError::Open { path: path.to_owned(), source: DeviceError::TimedOut });
     };
+    if expected.is_sole {
+        leaf.recall_former(&labels);
+    }
     let problem = if labels.guid().is_none() {
         Some(VdevAux::CorruptData)
     } else if !leaf.is_named_by(&labels) || expected.pool.is_some_and(|pool| !pool.has(&labels)) {

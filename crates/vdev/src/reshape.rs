@@ -18,13 +18,18 @@
 //! when a configuration without the leaf is stable, and not before.
 //!
 //! When a top-level group has one child left, that child takes its place and its guid, as it does in
-//! OpenZFS: blocks, and uberblocks that devices without it have, still mean this vdev.
+//! OpenZFS: blocks, and uberblocks that devices without it have, still mean this vdev. Until its labels are written anew
+//! they have its own guid, and the vdev's as that of its top-level vdev: by that, and by its path, it is known
+//! ([`crate::Candidate::paths_in`]).
 //!
 //! Invariants
 //! - A change names every leaf of the old tree or of the change, each once.
 //!   (test: `a_change_keeps_every_other_leaf_and_its_notes`)
 //! - What was whole before a leaf is taken out is whole after it.
 //!   (test: `a_leaf_that_is_required_is_not_taken_out`)
+//! - What is left of a mirror is found whichever labels it has, and nothing else is taken for it.
+//!   (tests: `what_is_left_of_a_mirror_is_known_by_its_older_labels`,
+//!   `the_side_that_was_taken_out_of_a_mirror_is_not_taken_for_what_is_left`)
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use tracing::Instrument as _;
 use units::{Guid, Txg, VdevId};
 
 use crate::config::key;
-use crate::label::{LeafLabels, best_uberblock};
+use crate::label::{LeafLabels, NameBelow, best_uberblock};
 use crate::whole_disk::vdev_in_time;
 use crate::{PoolConfig, PoolState, SplitNote};
 
@@ -34,8 +34,11 @@ pub struct Candidate {
     /// Its vdevs as far as labels tell, for [`crate::VdevTree::open`]. Enough to read the MOS,
     /// whose config is to be trusted from then on.
     pub vdev_tree: NvList,
-    /// Where its leaves are.
+    /// Where its leaves are, as labels name them; see [`Self::paths_in`].
     pub paths: BTreeMap<Guid, PathBuf>,
+    /// Where leaves are that labels name as one of several, by the guid of the top-level vdev and the path that they
+    /// had there.
+    pub below: BTreeMap<(Guid, PathBuf), PathBuf>,
     /// Hot spares and cache devices that were found, of whatever pool.
     pub auxiliaries: BTreeMap<Guid, PathBuf>,
     /// Leaves that labels name but that were not found.
@@ -46,6 +49,29 @@ pub struct Candidate {
     pub missing_vdevs: BTreeSet<VdevId>,
     /// The uberblock that counts, if any was found.
     pub uberblock: Option<UberblockPhys>,
+}
+
+impl Candidate {
+    /// Where the leaves of a configuration are. A leaf that is what is left of a mirror has the guid of the mirror,
+    /// which is not in its labels until they are written anew: its older ones have the mirror's guid, too, and the
+    /// path that the configuration has. The path is needed, for those that were taken out of the mirror may
+    /// have such labels as well.
+    #[must_use]
+    pub fn paths_in(&self, vdev_tree: &NvList) -> BTreeMap<Guid, PathBuf> {
+        let mut paths = self.paths.clone();
+        for (guid, known_as) in sole_leaves(vdev_tree) {
+            if let Some(path) = self.below.get(&(guid, known_as)) {
+                paths.entry(guid).or_insert_with(|| path.clone());
+            }
+        }
+        paths
+    }
+}
+
+/// The leaves of a configuration that are top-level vdevs by themselves: guid and path.
+fn sole_leaves(vdev_tree: &NvList) -> impl Iterator<Item = (Guid, PathBuf)> + '_ {
+    let tops = vdev_tree.get_nvlist_array(key::CHILDREN).unwrap_or_default().iter();
+    tops.filter_map(|top| Some((Guid::new(top.get_u64(key::GUID)?), top.get_str(key::PATH)?.into())))
 }
 
 /// Whom a device belongs to, as its labels say.
@@ -192,11 +218,15 @@ fn candidate(guid: Guid, mut leaves: Vec<&FoundLeaf>) -> Option<Candidate> {
     let newest = config_of(leaves.first()?)?;
     let pool = PoolConfig::from_nvlist(&newest).ok()?;
     let mut paths = BTreeMap::new();
+    let mut below = BTreeMap::new();
     let mut vdevs: BTreeMap<u64, NvList> = BTreeMap::new();
     for leaf in &leaves {
         let Some(config) = config_of(leaf) else { continue };
         if let Some(leaf_guid) = leaf.labels.guid() {
             paths.entry(leaf_guid).or_insert_with(|| leaf.path.clone());
+        }
+        for NameBelow { top, path, .. } in leaf.labels.names_below() {
+            below.entry((top, path)).or_insert_with(|| leaf.path.clone());
         }
         if let Some(vdev) = config.get_nvlist(key::VDEV_TREE)
             && let Some(id) = vdev.get_u64(key::ID)
@@ -212,6 +242,7 @@ fn candidate(guid: Guid, mut leaves: Vec<&FoundLeaf>) -> Option<Candidate> {
         pool,
         vdev_tree,
         paths,
+        below,
         auxiliaries: BTreeMap::new(),
         missing_leaves,
         gone: BTreeSet::new(),

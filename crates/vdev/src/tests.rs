@@ -7,5 +7,6 @@ mod nested;
 mod probe;
 mod shapes;
 mod sizes;
+mod survivor;
 pub(crate) mod tree;
 pub(crate) mod world;

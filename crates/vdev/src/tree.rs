@@ -515,7 +515,7 @@ impl VdevTree {
         // Between the two: who finds the new count is not served by the old device any more.
         top.note_reopened();
         self.reopened.fetch_add(1, SeqCst);
-        let expected = Expected { pool: Some(self.root()), asize: top.asize_of_leaf() };
+        let expected = Expected::of(&top, self.root());
         open_leaf(&self.env, &leaf, &path, self.mode, expected).await?;
         match top.node().is_redundant() {
             true => leaf.add_to_dtl(since..=open()),

@@ -50,6 +50,7 @@ pub(crate) async fn open_split(
         pool: halving.pool.clone(),
         vdev_tree: halving.vdev_tree.clone(),
         paths: halving.paths.clone(),
+        below: BTreeMap::new(),
         auxiliaries: BTreeMap::new(),
         missing_leaves: BTreeSet::new(),
         gone: BTreeSet::new(),

@@ -1,4 +1,5 @@
-//! A log that is alone is taken out and brought back while clients commit, and the power is cut meanwhile.
+//! A log that is alone is taken out and brought back while clients commit, and the power is cut meanwhile. And logs that
+//! were mirrors, when devices are gone as that ends.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -119,4 +120,40 @@ fn a_log_whose_sides_are_all_declared_faulted_keeps_no_import() {
             check(&fs.zfs, number).await;
         }
     });
+}
+
+/// A mirrored log loses a side by command, and all its devices go away before any label says so.
+#[test]
+fn a_log_that_was_a_mirror_is_found_though_its_labels_were_never_written_anew() {
+    let _tell = Tell;
+    for (seed, gone) in [(45_200, &["/m"][..]), (45_201, &["/l", "/m"])] {
+        tell(format!("seed {seed}, {gone:?} gone"));
+        let sim = disks(seed);
+        run(&sim, async {
+            let pool = LOG.create(&sim, brisk()).await;
+            let fs = pool.filesystem(POOL).await.expect("it opens");
+            pool.attach(guid(&pool, "/l"), &at("/m")).await.expect("attached");
+            whole(&sim, &pool).await;
+            promise(&sim, &fs.zfs, 0).await;
+            gone.iter().for_each(|path| sim.disk(path).faults().disappear());
+            pool.detach(guid(&pool, "/l")).await.expect("nobody knows yet that it is gone");
+            promise(&sim, &fs.zfs, 1).await;
+        });
+        let sim = sim.power_cut(1).boot(2);
+        run(&sim, async {
+            let paths = ["/a", "/l", "/m"].map(PathBuf::from).to_vec();
+            let spec = ImportSpec { paths, name: Some(POOL.into()), ..ImportSpec::default() };
+            let pool = Pool::import(sim.env(), &spec, brisk()).await.expect("the log is there");
+            let leaves = pool.vdevs().leaves();
+            let found: Vec<_> = leaves.iter().map(|leaf| (leaf.path(), leaf.is_usable())).collect();
+            assert_eq!(found, [("/a".into(), true), ("/m".into(), true)]);
+            let fs = pool.filesystem(POOL).await.expect("it opens");
+            for number in 0..3 {
+                if number == 2 {
+                    promise(&sim, &fs.zfs, number).await;
+                }
+                check(&fs.zfs, number).await;
+            }
+        });
+    }
 }

@@ -1,5 +1,6 @@
 //! All that the four labels of a device say.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use env::{Device, IoBuf};
@@ -23,6 +24,36 @@ pub struct FoundUberblock {
     pub slot: u64,
     /// The uberblock.
     pub uberblock: UberblockPhys,
+}
+
+/// How a label names a device that is one of several in a top-level vdev.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NameBelow {
+    /// The guid of the top-level vdev.
+    pub(crate) top: Guid,
+    /// The guid of the leaf.
+    pub(crate) guid: Guid,
+    /// Where the leaf was last opened.
+    pub(crate) path: PathBuf,
+}
+
+impl NameBelow {
+    /// What a label says; nothing of a device that is a top-level vdev by itself, or that was only about to join.
+    fn of(label: &NvList) -> Option<Self> {
+        label.get_u64(key::POOL_TXG).filter(|txg| *txg > 0)?;
+        let (top, guid) = (label.get_u64(key::TOP_GUID)?, label.get_u64(key::GUID)?);
+        let path = path_below(label.get_nvlist(key::VDEV_TREE)?, guid)?;
+        Some(Self { top: Guid::new(top), guid: Guid::new(guid), path: path.into() })
+    }
+}
+
+/// The path of the leaf of a guid somewhere below `vdev`.
+fn path_below(vdev: &NvList, guid: u64) -> Option<&str> {
+    let mut children = vdev.get_nvlist_array(key::CHILDREN)?.iter();
+    children.find_map(|child| match child.get_u64(key::GUID) == Some(guid) {
+        true => child.get_str(key::PATH),
+        false => path_below(child, guid),
+    })
 }
 
 /// All that the four labels of a device say. What cannot be read or does not verify is absent.
@@ -97,6 +128,18 @@ impl LeafLabels {
     #[must_use]
     pub fn names(&self, leaf: Guid) -> bool {
         self.configs.iter().flatten().any(|config| config.get_u64(key::GUID) == Some(leaf.get()))
+    }
+
+    /// How labels name this device, as far as they know it as one of several in a top-level vdev.
+    pub(crate) fn names_below(&self) -> impl Iterator<Item = NameBelow> + '_ {
+        self.configs.iter().flatten().filter_map(NameBelow::of)
+    }
+
+    /// The guid that the device had in the top-level vdev `top` when it was one of several there and was called
+    /// `path`: all others may have been taken out since, and then it has the guid `top`. The path tells it from
+    /// those others, whose old labels have the same `top`.
+    pub(crate) fn guid_below(&self, top: Guid, path: &Path) -> Option<Guid> {
+        self.names_below().find(|name| name.top == top && name.path == path).map(|name| name.guid)
     }
 
     /// The leaf's guid, as the newest label has it.
