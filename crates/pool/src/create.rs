@@ -10,7 +10,7 @@ use dsl::{Birth, Bpobj, Dsl, PropValue};
 use env::{Env, OpenMode};
 use ondisk::objset::ObjsetType;
 use units::{ObjsetId, TXG_INITIAL};
-use vdev::{Bias, LabelUse, NewVdev, Top, VdevTree, init_labels, label_use};
+use vdev::{Bias, LabelUse, NewVdev, Top, VdevTree, init_labels, label_use, open_once_free};
 use zio::Zio;
 
 use crate::checkpoint::Checkpoint;
@@ -161,7 +161,7 @@ pub(crate) async fn check_unused<'a>(
     let mut seen: BTreeSet<&Path> = BTreeSet::new();
     for path in paths {
         let cannot = |source| vdev::VdevError::Open { path: path.clone(), source };
-        let device = env.open(path, OpenMode::ReadWrite).await.map_err(cannot)?;
+        let device = open_once_free(env, path, OpenMode::ReadWrite).await.map_err(cannot)?;
         let used = Box::new(label_use(env, &device).await.map_err(cannot)?);
         drop(device);
         if !seen.insert(path) {

@@ -72,7 +72,7 @@ pub use label::{
 };
 pub use leaf::{Leaf, LeafConfig, LeafKind};
 pub use node::{Group, GroupConfig, Node, NodeKind};
-pub use open::OpenSpec;
+pub use open::{OpenSpec, open_once_free};
 pub use scan::{Candidate, FoundLeaf, LabelUse, candidates, label_use, scan};
 pub use share::Share;
 pub use size::{DEVICE_MIN_BYTES, leaf_ashift, leaf_asize, leaf_psize, metaslab_shift};

@@ -287,7 +287,10 @@ pub(crate) async fn open_leaf(
 /// Opens a device that somebody may still be letting go of: requests of this process that were under way when
 /// it was closed, or a process that was killed, whose locks go a moment after it. They are waited for, but
 /// not for ever: a device may never answer, and another may hold it for good.
-async fn open_once_free(
+///
+/// # Errors
+/// Those of opening; [`DeviceError::InUse`] after a second.
+pub async fn open_once_free(
     env: &Arc<dyn Env>,
     path: &Path,
     mode: OpenMode,

@@ -9,6 +9,7 @@ use units::{Ashift, Guid, Spread, VdevId};
 use crate::label::{Waiting, init_auxiliary, shared_spare};
 use crate::leaf::{LeafConfig, LeafId};
 use crate::node::GroupConfig;
+use crate::open::open_once_free;
 use crate::size::{DEVICE_MIN_BYTES, leaf_ashift, leaf_asize, metaslab_shift};
 use crate::top::{TopConfig, TopId};
 use crate::{Bias, Leaf, LeafKind, Node, NodeKind, Top, VdevError, VdevTree};
@@ -150,14 +151,14 @@ impl VdevTree {
     }
 }
 
-/// A new leaf with its device open for writing.
+/// A new leaf with its device open for writing. The device may just have been detached.
 pub(crate) async fn open_new(
     env: &Arc<dyn Env>,
     vdev: VdevId,
     path: &Path,
     create_txg: u64,
 ) -> Result<(Leaf, DeviceInfo), VdevError> {
-    let opened = env.open(path, OpenMode::ReadWrite).await;
+    let opened = open_once_free(env, path, OpenMode::ReadWrite).await;
     let device = opened.map_err(|source| VdevError::Open { path: path.to_owned(), source })?;
     let info = device.info();
     let kind = if info.is_block_device { LeafKind::Disk } else { LeafKind::File };

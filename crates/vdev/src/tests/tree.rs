@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use env::{Env, FaultOp, OpenMode, RamDevice};
+use env::{DeviceError, Env, FaultOp, OpenMode, RamDevice};
 use futures::executor::block_on;
 use ondisk::{NvList, UberblockPhys};
 use units::{Ashift, Txg, VdevId};
@@ -271,6 +271,28 @@ fn a_leaf_that_somebody_is_letting_go_of_is_waited_for() {
     world.hold("b", u32::MAX);
     let (_, found) = import(&world, &["a", "b", "c"]);
     assert_eq!(found.leaves()[1].state(), (VdevState::Unavail, VdevAux::OpenFailed));
+}
+
+#[test]
+fn a_new_device_that_somebody_is_letting_go_of_is_waited_for() {
+    let world = World::with(&["a", "b", "c", "d"], SIZE);
+    let (tree, env) = (made(&world), world.env());
+    let new = NewLeaf { path: "d".into(), ..NewLeaf::default() };
+    type Take<'a> = &'a dyn Fn() -> Result<(), VdevError>;
+    let takers: [(&str, Take<'_>); 4] = [
+        ("beside another", &|| block_on(tree.plan_leaf(VdevId::new(0), &new)).map(drop)),
+        ("as a vdev", &|| block_on(tree.plan(&[spec(&["d"], false)])).map(drop)),
+        ("as a spare", &|| block_on(make_spare(&env, "d".as_ref(), 5000)).map(drop)),
+        ("as a cache", &|| block_on(make_cache(&env, "d".as_ref(), None, 5000)).map(drop)),
+    ];
+    for (how, take) in takers {
+        world.hold("d", 20);
+        take().unwrap_or_else(|error| panic!("{how}: {error}"));
+        world.hold("d", u32::MAX);
+        let held = take().expect_err("it is held for good");
+        assert!(matches!(held, VdevError::Open { source: DeviceError::InUse { .. }, .. }), "{how}: {held}");
+        world.hold("d", 0);
+    }
 }
 
 #[test]
