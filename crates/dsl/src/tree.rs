@@ -146,6 +146,20 @@ impl Dsl {
         Ok(children)
     }
 
+    /// Whether below a dataset there is one that users do not see and that may have files: OpenZFS makes some while it
+    /// receives, or rolls back.
+    ///
+    /// # Errors
+    /// As [`Self::list`].
+    pub async fn has_temporary(&self, name: &str) -> Result<bool, DslError> {
+        for dataset in self.list(name).await? {
+            if self.child_dirs(dataset.dir).await?.iter().any(|(component, _)| component.starts_with('%')) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The dataset of this name and all below it, parents first, siblings by name.
     ///
     /// # Errors

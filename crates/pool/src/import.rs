@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  labels ─► candidate ─► vdevs open ─► uberblock ─► meta-objset ─► true configuration
-//!    ─► features known? ─► space maps ─► logs claimed ─► first txg ─► in use
+//!    ─► features known? ─► space maps ─► logs claimed ─► leaks freed ─► first txg ─► in use
 //! ```
 //! Labels only lead to the uberblock; what counts is the configuration in the meta-objset it
 //! points to. A log's blocks are claimed before anything is allocated: until then their space
@@ -110,6 +110,9 @@ impl Pool {
             if let Err(error) = pool.claim_logs(spec.without_logs).await {
                 pool.close_devices().await;
                 return Err(error);
+            }
+            if !spec.without_logs {
+                pool.free_leaked().await;
             }
             if let Err(error) = pool.load_multihost().await {
                 pool.close_devices().await;

@@ -4,10 +4,12 @@
 //!  zil ─► store ─┬─► homes: which log vdev a block goes to
 //!                └─► share: how much of the room the open txg may take
 //!  import ─► reader ─► claim, replay ─► replays (how far), loss (what breaks off)
+//!                        └─► leaked: what none of them holds
 //!  looking only: look, replay_plan; load: how much each txg took
 //! ```
 
 pub(crate) mod homes;
+pub(crate) mod leaked;
 pub(crate) mod load;
 pub(crate) mod look;
 pub(crate) mod loss;

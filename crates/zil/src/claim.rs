@@ -42,12 +42,15 @@ pub struct Claimed {
     names_shared_blocks: Option<bool>,
     /// Where the first block lies that is not there, and the newest record before it, if this import has looked.
     end: Option<(Blkptr, ZilSeq)>,
+    /// Where all lies that the log holds, if this import has read that.
+    held: Option<Vec<Dva>>,
 }
 
 impl Claimed {
-    fn of(reach: &Reach) -> Self {
+    fn of(reach: Reach) -> Self {
         let end = reach.end.map(|place| (place, reach.lr_seq));
-        Self { names_shared_blocks: Some(reach.clones), end }
+        let held = (!reach.names_unknown).then_some(reach.held);
+        Self { names_shared_blocks: Some(reach.clones), end, held }
     }
 }
 
@@ -72,12 +75,26 @@ struct Reach {
     amount: Amount,
     clones: bool,
     end: Option<Blkptr>,
+    held: Vec<Dva>,
+    /// A record makes no sense that may name blocks.
+    names_unknown: bool,
 }
 
 impl Reach {
+    fn add_block(&mut self, block: &WalkedBlock) {
+        self.blk_seq = block.seq;
+        self.blocks += 1;
+        self.end = (!block.is_written()).then_some(block.bp);
+        self.held.extend(block.bp.dvas());
+    }
+
     fn add(&mut self, record: &WalkedRecord<'_>) {
         self.amount.add(record.bytes().len());
         self.clones |= record.txtype() == TxType::CloneRange.raw();
+        match record.referenced_blocks() {
+            Ok(referenced) => self.held.extend(referenced.places()),
+            Err(_) => self.names_unknown = true,
+        }
     }
 
     /// That of a log of which only blocks count that were allocated up to a txg, and no record.
@@ -94,9 +111,7 @@ impl Reach {
     async fn of(mut walk: LogWalk<'_>) -> Result<Self, ZilError> {
         let mut reach = Self::default();
         while let Some(block) = walk.next().await? {
-            reach.blk_seq = block.seq;
-            reach.blocks += 1;
-            reach.end = (!block.is_written()).then_some(block.bp);
+            reach.add_block(&block);
             for record in block.records().map_while(Result::ok) {
                 reach.lr_seq = reach.lr_seq.max(record.seq());
                 reach.add(&record);
@@ -140,7 +155,7 @@ impl IntentLog<Found> {
             let reach = self.claim_blocks(walk, first_txg).await?;
             header.claim_txg = first_txg.get().into();
             self.note_reach(header, &reach);
-            state = Claimed::of(&reach);
+            state = Claimed::of(reach);
         }
         Ok(IntentLog { core: self.core, state })
     }
@@ -163,7 +178,7 @@ impl IntentLog<Found> {
                 Reach::of(walk).await?
             };
             self.note_reach(header, &reach);
-            state = Claimed::of(&reach);
+            state = Claimed::of(reach);
         }
         Ok(IntentLog { core: self.core, state })
     }
@@ -242,9 +257,7 @@ impl IntentLog<Found> {
             if block.is_written() {
                 self.core.store.mend(&block.bp).await;
             }
-            reach.blk_seq = block.seq;
-            reach.blocks += 1;
-            reach.end = (!block.is_written()).then_some(block.bp);
+            reach.add_block(&block);
             if !self.claim_records(&block, first_txg, &mut seen, &mut reach).await? {
                 break;
             }
@@ -351,6 +364,29 @@ impl IntentLog<Claimed> {
             }
         }
         Ok(false)
+    }
+
+    /// Where all lies that the log holds: its blocks, the place of the one behind the last, and whatever blocks records
+    /// name, those too that belong to files. A place may be told twice.
+    ///
+    /// # Errors
+    /// A device that does not answer, or damage: what lies behind that is unknown.
+    pub async fn held(&self) -> Result<Vec<Dva>, ZilError> {
+        if let Some(known) = &self.state.held {
+            return Ok(known.clone());
+        }
+        let objset = self.core.objset;
+        let mut walk = LogWalk::new(objset, &self.header(), &*self.core.store);
+        let mut held = Vec::new();
+        while let Some(block) = walk.next().await? {
+            held.extend(block.bp.dvas());
+            for record in block.records() {
+                let referenced = record.and_then(|record| record.referenced_blocks());
+                let damage = |_| ZilError::LostBlock { objset, seq: block.seq, source: None };
+                held.extend(referenced.map_err(damage)?.places());
+            }
+        }
+        Ok(held)
     }
 
     /// Gives up everything in the log: its blocks are freed with the next txg.

@@ -10,7 +10,7 @@
 //! txg's sync and work again. `tasks`: every read of a change of datasets or of a pool fails. `administration`:
 //! the power is cut in such changes. `earlier`: the txgs before the last. `labels`: labels and uberblocks torn at
 //! every sector. `owned`: objects that nobody has. `reguid`: a pool gets another guid. `split`: a pool is split. `removals`: logs are removed. `evacuations`: data vdevs are. `events`: what is told of all that. `sweeps`: free space is initialized and trimmed. `memory`: what a dead world leaves there.
-//! `cache_faults`: the same as `faults` for a cache device. `stragglers`: logs that are slow and alive.
+//! `cache_faults`: the same as `faults` for a cache device. `stragglers`: logs that are slow and alive. `leaked`: room on logs that nobody holds.
 //!
 //! A failure prints its seed and the image's story. `SAWMILL_CRASH_SEED` runs that seed only;
 //! `SAWMILL_CRASH_IMAGES` (images per run) and `SAWMILL_CRASH_RUNS` (runs per shape; of the first
@@ -40,6 +40,7 @@ mod histories;
 mod homes;
 mod images;
 mod labels;
+mod leaked;
 mod life;
 mod memory;
 mod model;

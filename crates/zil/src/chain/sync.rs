@@ -15,10 +15,11 @@
 //! - A block is allocated before the block that names it is written. Were its txg to become
 //!   stable in between, a crash would leak it; so `sync` first waits for such writes.
 //!
-//! One leak is left, by choice: a device fails to write a block, the txg in which the next block
-//! was allocated syncs before the retired chain can be released, and the power goes before the
-//! txg after it. The next block could only be freed at once if the failed write had certainly
-//! not reached the disk; freeing it while a reader might still get there would be worse.
+//! One leak is left to the next import, by choice: a device fails to write a block, the txg in which the
+//! next block was allocated syncs before the retired chain can be released, and the power goes before
+//! the txg after it. The next block could only be freed at once if the failed write had certainly
+//! not reached the disk; freeing it while a reader might still get there would be worse. An import knows
+//! where each log ends ([`crate::IntentLog::held`]), and on log devices it frees what none holds.
 //!
 //! Invariants
 //! - Every block ever allocated is in the chain, waiting to be freed, or freed, and freed once

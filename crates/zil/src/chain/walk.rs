@@ -11,7 +11,7 @@
 
 use ondisk::zil::record::CASE_INSENSITIVE;
 use ondisk::zil::{ChainSeed, LogRecord, RecordHead, TxType, ZilHeader, flags};
-use ondisk::{Blkptr, CompressionKind, OndiskError};
+use ondisk::{Blkptr, CompressionKind, Dva, OndiskError};
 use units::{ObjsetId, Txg, ZilSeq};
 
 use crate::ZilError;
@@ -278,4 +278,16 @@ pub(crate) enum Referenced {
     Data(Blkptr),
     /// Blocks that were there before.
     Clones(Vec<Blkptr>),
+}
+
+impl Referenced {
+    /// Where these blocks lie.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Dva> + '_ {
+        let blocks = match self {
+            Self::Nothing => &[],
+            Self::Data(bp) => std::slice::from_ref(bp),
+            Self::Clones(bps) => bps.as_slice(),
+        };
+        blocks.iter().filter(|bp| !bp.is_hole() && !bp.is_embedded()).flat_map(Blkptr::dvas)
+    }
 }

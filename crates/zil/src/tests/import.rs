@@ -122,6 +122,22 @@ fn claiming_twice_changes_nothing() {
     assert_eq!(store.owned(), owned);
 }
 
+#[test]
+fn a_claimed_log_tells_all_that_it_holds() {
+    let store = crashed(5);
+    let places = |log: &IntentLog<Claimed>| -> BTreeSet<_> {
+        let held = now(log.held()).expect("all of it reads");
+        held.iter().map(|dva| (dva.vdev, dva.offset)).collect()
+    };
+    let in_log: BTreeSet<_> =
+        store.walk_blocks().iter().map(|bp| (bp.dva(0).vdev, bp.dva(0).offset)).collect();
+    assert!(in_log.len() > 5, "{in_log:?}");
+    assert_eq!(places(&claim(&store)), in_log);
+    assert_eq!(places(&claim(&store)), in_log, "and when an earlier import claimed it");
+    store.0.lock().dead = store.walk_blocks().iter().map(|bp| bp.dva(0).vdev).collect();
+    assert!(now(claim(&store).held()).is_err(), "what does not answer may hold more");
+}
+
 /// Claims what can be read, as an import without the missing logs does.
 pub(super) fn claim_what_answers(store: &MemStore) -> IntentLog<Claimed> {
     let txg = store.open_txg();
