@@ -1,15 +1,16 @@
-//! A log that does not answer, for the file system in which it lies is frozen (`fsfreeze(8)`).
+//! A log that does not answer, for the file system in which it lies is that of a daemon that is stopped.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use oracle::needs::Need;
+use rustix::process::{Signal, kill_process};
 
 use crate::mounted::{POOL, World};
 
@@ -22,43 +23,48 @@ const GIVEN_UP: Duration = Duration::from_secs(10);
 /// Until a device that answers again is used again.
 const TAKEN_BACK: Duration = Duration::from_secs(100);
 
-fn ran(words: &[&str]) -> Option<String> {
-    let output = Command::new(words[0]).args(&words[1..]).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
+/// Kills process `$1` once process `$0` ends. That is not gone yet then: a thread of it may be waiting for `$1`.
+const GUARD: &str = r#"while grep -qs "^State:.[^ZX]" /proc/$0/status; do sleep 0.1; done; kill -KILL $1"#;
 
-/// A file system of its own for a log, in a directory of the disks. All that waits for it goes on, and it is gone, once
-/// this is dropped.
+/// A file system for a log: another pool's, whose daemon can be stopped. The kernel ends all that waits for it when that
+/// daemon is killed, and it is killed when this process ends, in whatever way.
 struct Slow {
-    at: PathBuf,
-    image: PathBuf,
+    world: World,
+    guard: Child,
 }
 
 impl Slow {
-    fn new(disks: &Path) -> Option<Self> {
-        let slow = Self { at: disks.join("slow"), image: disks.join("slow.image") };
-        fs::create_dir(&slow.at).expect("a directory");
-        File::create(&slow.image).and_then(|image| image.set_len(512 << 20)).expect("an image");
-        let (image, at) = (slow.image.to_str()?, slow.at.to_str()?);
-        ran(&["mkfs.ext4", "-q", image])?;
-        ran(&["mount", "-o", "loop", image, at]).map(|_| slow)
+    /// `None` where nothing can be mounted and that may be so.
+    fn new() -> Option<Self> {
+        let world = World::new("a", 512)?;
+        let mut guard = Command::new("sh");
+        guard.args(["-c", GUARD, &std::process::id().to_string(), &world.daemon_pid()]);
+        // Who interrupts the tests from a terminal does not reach another group.
+        let guard = guard.process_group(0).spawn().expect("sh runs");
+        Some(Self { world, guard })
+    }
+
+    fn log(&self) -> PathBuf {
+        self.world.root().join("l")
     }
 
     fn freeze(&self) {
-        ran(&["fsfreeze", "--freeze", &self.at.display().to_string()]).expect("it is frozen");
+        self.signal(Signal::STOP);
     }
 
     fn thaw(&self) {
-        // Fails when it is not frozen.
-        _ = ran(&["fsfreeze", "--unfreeze", &self.at.display().to_string()]);
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(self.world.daemon().expect("its number"), signal).expect("it lives");
     }
 }
 
 impl Drop for Slow {
     fn drop(&mut self) {
+        self.guard.kill().and_then(|()| self.guard.wait()).expect("it waits for this process");
         self.thaw();
-        _ = ran(&["umount", "--lazy", &self.at.display().to_string()]);
-        _ = fs::remove_file(&self.image);
     }
 }
 
@@ -106,10 +112,10 @@ impl Writers {
 
 #[test]
 fn writers_go_on_though_their_log_does_not_answer() {
-    let mut slow = None;
-    let prepared = World::prepared("a log slow/l", 128, |disks| slow = Slow::new(disks));
-    let Some(world) = prepared else { return };
-    let Some(slow) = slow else { return Need::Loop.is_missing("a file system on a loop device") };
+    let Some(slow) = Slow::new() else { return };
+    let Some(world) = World::new(&format!("a log {}", slow.log().display()), 128) else { return };
+    // Dropped before the world, whose daemon may be waiting for it.
+    let slow = slow;
     let writers = Writers::start(&world.root());
     let second = Duration::from_secs(1);
     assert_eq!(writers.busy_within(second), WRITERS);
@@ -129,7 +135,6 @@ fn writers_go_on_though_their_log_does_not_answer() {
     }
     assert_eq!(writers.busy_within(second), WRITERS);
     writers.stop();
-    world.zpool(&format!("remove {POOL} {}", world.disks().join("slow/l").display()));
-    drop(slow);
+    world.zpool(&format!("remove {POOL} {}", slow.log().display()));
     world.finish();
 }
