@@ -26,6 +26,11 @@ pub trait Env: Send + Sync + 'static {
     fn sleep(&self, span: Duration) -> BoxFuture<'static, ()>;
     /// Runs `task` to its end in the background. `name` is for people.
     fn spawn(&self, name: &'static str, task: BoxFuture<'static, ()>);
+    /// Whether other tasks of the thread that asks could go on at once. Who is about to do something for
+    /// several of them lets those go first ([`crate::let_others_first`]). False where that is not known.
+    fn has_ready(&self) -> bool {
+        false
+    }
     /// 64 random bits.
     fn random_u64(&self) -> u64;
     /// Opens the file or block device at `path`.

@@ -21,6 +21,7 @@ mod queue;
 mod ram;
 mod shared;
 mod sync;
+mod turn;
 
 pub use buf::{BufSlice, IO_ALIGN_BYTES, IoBuf};
 pub use env::{BoxFuture, Device, DeviceInfo, Durability, Env, OpenMode};
@@ -34,3 +35,4 @@ pub use queue::{
 };
 pub use ram::RamDevice;
 pub use shared::Shared;
+pub use turn::let_others_first;

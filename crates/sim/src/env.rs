@@ -168,6 +168,10 @@ impl Env for SimEnv {
         self.world.spawn(name, task);
     }
 
+    fn has_ready(&self) -> bool {
+        self.world.has_ready()
+    }
+
     fn random_u64(&self) -> u64 {
         self.rng.lock().next()
     }

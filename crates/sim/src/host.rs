@@ -195,6 +195,10 @@ impl Env for SimHost {
         self.world.spawn(name, Box::pin(task));
     }
 
+    fn has_ready(&self) -> bool {
+        self.world.has_ready()
+    }
+
     fn random_u64(&self) -> u64 {
         self.world.random_u64()
     }

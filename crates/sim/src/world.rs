@@ -126,6 +126,11 @@ impl World {
         state.ready.push(id);
     }
 
+    /// Whether a task could go on at once.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.state.lock().ready.is_empty()
+    }
+
     /// Runs everything until `root` is ready.
     pub(crate) fn run_until<F: Future>(self: &Arc<Self>, root: F) -> F::Output {
         let mut root = std::pin::pin!(root);

@@ -13,9 +13,7 @@
 //!   (test: `a_job_that_panics_is_tried_by_who_wants_it`)
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 
 use env::Env;
 use futures::channel::oneshot;
@@ -84,7 +82,7 @@ impl Task {
     async fn work(mut self) {
         while let Some(job) = self.next() {
             job();
-            let_others_go_first().await;
+            env::let_others_first().await;
         }
     }
 }
@@ -95,18 +93,6 @@ impl Drop for Task {
             self.packers.0.lock().tasks -= 1;
         }
     }
-}
-
-async fn let_others_go_first() {
-    let mut was_polled = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut was_polled, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 #[cfg(test)]

@@ -250,14 +250,20 @@ impl State {
         Next::Drive(step)
     }
 
+    /// The stage may last: a batch that has nobody to drive it is not left to wait for its end.
     fn drive_stage(&mut self, ticket: u64) -> Next {
         match &mut self.stage {
             Some(stage) if stage.driver.is_none() => {
                 stage.driver = Some(ticket);
                 Next::Drive(stage.step.clone())
             }
-            _ => self.park(ticket),
+            _ => self.drive_flight(ticket),
         }
+    }
+
+    /// Whether a batch may still be taken for the chain of that number.
+    pub fn goes_on(&self, chain: u64) -> bool {
+        !self.closing && self.chain.as_ref().is_some_and(|now| now.id == chain && now.tail.is_some())
     }
 
     fn drive_flight(&mut self, ticket: u64) -> Next {

@@ -5,7 +5,8 @@
 //!                      fetch, plan, allocate,  write, flush
 //!                      fill, link, hash
 //! ```
-//! No timers. A commit that finds a lane free assembles what waits and writes it on its own task;
+//! No timers. A commit that finds a lane free lets the other tasks that its thread could run commit what they have
+//! to ([`env::Env::has_ready`]), assembles what waits and writes it on its own task;
 //! while all lanes are busy (see [`crate::commit::pace`]), records gather, and whoever sees a batch land takes all of them
 //! along in the next. A batch of one block per vdev costs one round trip: each write is stable by
 //! itself. More blocks on a vdev are written together and flushed once.
@@ -110,8 +111,12 @@ impl Core {
     fn choose(self: &Arc<Self>, state: &mut State, seat: &mut Seat<'_>, wakers: &mut Vec<Waker>) -> Next {
         let next = match state.next(seat.ticket, seat.goal, seat.may_open) {
             Next::Assemble => {
-                let work = self.assembler(state);
-                state.start(Shared::new(work), Some(seat.ticket))
+                let step = if self.env.has_ready() {
+                    Shared::new(self.gatherer(state))
+                } else {
+                    Shared::new(self.assembler(state))
+                };
+                state.start(step, Some(seat.ticket))
             }
             Next::OpenChain => {
                 seat.may_open = false;
@@ -194,6 +199,41 @@ impl Core {
                 LogEvent::NoSpace { last: None }
             }
         }
+    }
+
+    /// Lets the other tasks of this thread come by before it assembles: what they commit goes along.
+    fn gatherer(self: &Arc<Self>, state: &State) -> impl Future<Output = ()> + Send + use<> {
+        let core = Arc::downgrade(self);
+        let chain = state.chain.as_ref().map(|chain| chain.id);
+        async move {
+            env::let_others_first().await;
+            let Some(core) = core.upgrade() else { return };
+            let assembles = core.assemble_gathered(chain);
+            drop(core);
+            if let Some(assembles) = assembles {
+                assembles.await;
+            }
+        }
+    }
+
+    /// What assembles all that was gathered, if the chain is still there for it.
+    fn assemble_gathered(
+        self: &Arc<Self>,
+        chain: Option<u64>,
+    ) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let mut wakers = Vec::new();
+        let assembles = {
+            let mut state = self.state.lock();
+            if chain.is_some_and(|chain| state.goes_on(chain)) {
+                Some(self.assembler(&mut state))
+            } else {
+                state.stage = None;
+                state.seats.rouse_parked(|_| true, &mut wakers);
+                None
+            }
+        };
+        wakers.into_iter().for_each(Waker::wake);
+        assembles
     }
 
     /// Puts what waits into blocks and sends them off.

@@ -9,7 +9,7 @@ use ondisk::zil::record::LrSetSaXattr;
 use units::{ObjectId, Txg, VdevId};
 
 use super::world::{OpKind, World, pattern};
-use crate::{Fetched, LoggedWrite, Record, Scope, WriteData, WriteSource, ZilError};
+use crate::{Fetched, Leaving, LoggedWrite, Record, Scope, WriteData, WriteSource, ZilError};
 
 #[test]
 fn a_lone_commit_is_one_stable_write() {
@@ -45,6 +45,55 @@ fn commits_that_come_while_a_block_is_written_share_the_next() {
     world.settle();
     assert_eq!(world.log.stats().batches, 2);
     assert!((1..10).all(|tag| world.is_promised(tag)));
+    world.check_promises();
+}
+
+#[test]
+fn commits_of_tasks_that_are_ready_share_the_first_block() {
+    for (ready, batches) in [(true, 1), (false, 2)] {
+        let mut world = World::primed(&[64, 64]);
+        world.others.are_ready(ready);
+        for tag in 1..10 {
+            world.write(tag, tag, 500);
+            world.commit(Some(tag));
+        }
+        world.settle();
+        assert_eq!(world.log.stats().batches, batches, "others are ready: {ready}");
+        assert!((1..10).all(|tag| world.is_promised(tag)));
+    }
+}
+
+#[test]
+fn what_was_gathered_for_a_chain_that_ends_meanwhile_is_not_lost() {
+    let mut world = World::primed(&[64, 64]);
+    world.others.are_ready(true);
+    world.write(1, 1, 500);
+    world.commit(Some(1));
+    let handle = world.log.handle();
+    let leave = async move { handle.evacuate(VdevId::new(0), Leaving::AtOnce).await.expect("txgs go on") };
+    world.tasks.spawn(leave);
+    world.settle();
+    assert!(world.is_promised(1));
+    world.check_promises();
+}
+
+#[test]
+fn a_batch_without_a_driver_is_driven_while_another_is_gathered() {
+    let mut world = World::primed(&[64, 64, 64]);
+    world.inner().lanes = 2;
+    world.write(1, 1, 500);
+    let first = world.commit(Some(1));
+    world.tasks.run();
+    // Its batch is under way, and nobody drives it.
+    world.tasks.cancel(first);
+    world.others.are_ready(true);
+    for tag in 2..5 {
+        world.write(tag, tag, 500);
+        world.commit(Some(tag));
+    }
+    world.tasks.run();
+    world.settle();
+    assert!((2..5).all(|tag| world.is_promised(tag)));
     world.check_promises();
 }
 

@@ -44,6 +44,7 @@ impl History {
     }
 
     fn step(&mut self) {
+        self.world.others.are_ready(self.dice.roll(2) == 0);
         match self.dice.roll(20) {
             0..=3 => drop(self.assign()),
             4..=8 => self.assign_and_commit(),

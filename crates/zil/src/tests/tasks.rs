@@ -1,4 +1,4 @@
-//! A deterministic executor: tasks are polled in the order of their numbers, when woken.
+//! A deterministic executor: tasks are polled in turn, in the order of their numbers, when woken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ impl Tasks {
 
     /// Polls until no task is woken.
     pub fn run(&mut self) {
-        while self.0.iter_mut().any(Task::poll_if_woken) {}
+        while self.0.iter_mut().fold(false, |any, task| task.poll_if_woken() | any) {}
     }
 
     pub fn is_done(&self, number: usize) -> bool {

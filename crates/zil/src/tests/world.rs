@@ -16,8 +16,8 @@ use units::{ObjectId, Txg};
 use super::tasks::Tasks;
 use crate::{IntentLog, Itx, Live, LogHandle, LogStore, LoggedWrite, Record, Scope, WriteData};
 
-use clock::env_at;
-pub use clock::{Clock, env};
+use clock::env_with;
+pub use clock::{Clock, Others, env};
 use store::{Inner, Place};
 pub use store::{MemStore, OBJSET, OpKind, log_bp, now, place_of};
 
@@ -32,6 +32,8 @@ pub struct World {
     pub tasks: Tasks,
     /// Stands still, unless a test moves it on.
     pub clock: Clock,
+    /// None are, unless a test says so.
+    pub others: Others,
     /// Records that some commit has vouched for, with their txgs.
     pub promised: Arc<Mutex<Vec<(Tag, Txg)>>>,
     assigned: Vec<(Tag, Txg, Scope)>,
@@ -41,9 +43,10 @@ impl World {
     /// A pool with these vdevs (sizes in units of 4 KiB; the last is the main pool).
     pub fn new(vdevs: &[u64]) -> Self {
         let store = MemStore::new(vdevs);
-        let clock = Clock::default();
-        let log = IntentLog::empty(OBJSET, Arc::new(store.clone()), env_at(clock.clone()));
-        Self { clock, ..Self::over(store, log) }
+        let (clock, others) = (Clock::default(), Others::default());
+        let env = env_with(clock.clone(), others.clone());
+        let log = IntentLog::empty(OBJSET, Arc::new(store.clone()), env);
+        Self { clock, others, ..Self::over(store, log) }
     }
 
     /// The world of a log that was imported.
@@ -54,6 +57,7 @@ impl World {
             log,
             tasks: Tasks::default(),
             clock: Clock::default(),
+            others: Others::default(),
             promised: Arc::default(),
             assigned: Vec::new(),
         };

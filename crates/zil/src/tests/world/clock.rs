@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use env::{BoxFuture, Device, DeviceError, Env, OpenMode};
@@ -23,9 +23,20 @@ impl Clock {
     }
 }
 
+/// Whether other tasks of the thread are said to be ready.
+#[derive(Clone, Default)]
+pub struct Others(Arc<AtomicBool>);
+
+impl Others {
+    pub fn are_ready(&self, ready: bool) {
+        self.0.store(ready, Ordering::SeqCst);
+    }
+}
+
 struct TestEnv {
     seed: Mutex<u64>,
     clock: Clock,
+    others: Others,
 }
 
 impl Env for TestEnv {
@@ -41,6 +52,9 @@ impl Env for TestEnv {
     fn spawn(&self, name: &'static str, _task: BoxFuture<'static, ()>) {
         panic!("the log spawned {name}");
     }
+    fn has_ready(&self) -> bool {
+        self.others.0.load(Ordering::SeqCst)
+    }
     fn random_u64(&self) -> u64 {
         let mut seed = self.seed.lock();
         *seed += 1;
@@ -54,10 +68,11 @@ impl Env for TestEnv {
 
 /// An environment; each draws other numbers.
 pub fn env() -> Arc<dyn Env> {
-    env_at(Clock::default())
+    env_with(Clock::default(), Others::default())
 }
 
-pub fn env_at(clock: Clock) -> Arc<dyn Env> {
+pub fn env_with(clock: Clock, others: Others) -> Arc<dyn Env> {
     static RUNS: AtomicU64 = AtomicU64::new(1);
-    Arc::new(TestEnv { seed: Mutex::new(RUNS.fetch_add(1, Ordering::SeqCst) << 32), clock })
+    let seed = Mutex::new(RUNS.fetch_add(1, Ordering::SeqCst) << 32);
+    Arc::new(TestEnv { seed, clock, others })
 }
