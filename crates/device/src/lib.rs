@@ -6,6 +6,7 @@ mod delayed;
 mod exec;
 mod file;
 mod host;
+mod loops;
 mod real;
 mod sync;
 mod system;
@@ -13,6 +14,7 @@ mod system;
 pub use delayed::{Delayed, Delays, DelaysError};
 pub use file::{FileDevice, held_by};
 pub use host::{Variable, host_id, host_name, state_dir, user_and_group};
+pub use loops::{Loops, Source, spawn_here};
 pub use real::{Options, RealEnv};
 pub use system::RealMachine;
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,9 +10,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::exec::worker::Worker;
+use crate::exec::worker::{self, Worker};
 use crate::exec::{keeper, local, ring, timer};
-use crate::{Delayed, Delays, DelaysError, FileDevice};
+use crate::{Delayed, Delays, DelaysError, FileDevice, Loops};
 use env::{BoxFuture, Device, DeviceError, Env, OpenMode, Shelf};
 
 /// Worker threads at most, unless asked for otherwise: tasks are few.
@@ -61,6 +62,8 @@ impl Options {
 /// themselves, so end them first.
 pub struct RealEnv {
     workers: Vec<Worker>,
+    loops: Mutex<Option<Arc<Loops>>>,
+    aborts_on_panic: bool,
     doors: Arc<Doors>,
 }
 
@@ -93,14 +96,31 @@ impl RealEnv {
     #[must_use]
     pub fn new(options: Options) -> Arc<Self> {
         keeper::start();
-        let start = |n| Worker::start(format!("sawmill-{n}"), options.aborts_on_panic);
+        let start = |n| {
+            let worker = Worker::start(format!("sawmill-{n}"), options.aborts_on_panic);
+            worker.expect("a thread can be made")
+        };
         let doors = Doors {
             uring: options.uring && ring::is_available(),
             delays: options.delays,
             shelves: Mutex::default(),
         };
         let workers = (0..options.workers.max(1)).map(start).collect();
-        Arc::new(Self { workers, doors: Arc::new(doors) })
+        let (loops, aborts_on_panic) = (Mutex::default(), options.aborts_on_panic);
+        Arc::new(Self { workers, loops, aborts_on_panic, doors: Arc::new(doors) })
+    }
+
+    /// The threads for the requests of fronts, which are started when somebody first asks for them.
+    ///
+    /// # Errors
+    /// When the system gives no threads or descriptors.
+    pub fn loops(&self) -> io::Result<Arc<Loops>> {
+        let mut loops = self.loops.lock();
+        if let Some(loops) = &*loops {
+            return Ok(Arc::clone(loops));
+        }
+        let started = Arc::new(Loops::start(self.aborts_on_panic)?);
+        Ok(Arc::clone(loops.insert(started)))
     }
 
     /// Polls `future` on this thread until it is ready; its I/O is done through this
@@ -140,6 +160,10 @@ impl Env for RealEnv {
     fn spawn(&self, name: &'static str, task: BoxFuture<'static, ()>) {
         let worker = self.workers.iter().min_by_key(|worker| worker.load());
         worker.expect("there is at least one worker").spawn(name, task);
+    }
+
+    fn has_ready(&self) -> bool {
+        worker::has_ready()
     }
 
     fn random_u64(&self) -> u64 {

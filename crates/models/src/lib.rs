@@ -8,7 +8,7 @@
 //!
 //! ```text
 //!   env/shared.rs         whoever polls moves the work on, the others are woken    whoever_waits_for_shared_work_is_told
-//!   device/exec/parker.rs RUNNING, NOTIFIED, PARKED, IN_RING                       a_wake_is_never_missed …
+//!   device/exec/parker.rs RUNNING, NOTIFIED, PARKED, AWAY                          a_wake_is_never_missed …
 //!   zil/chain/rests.rs    leave, say so, look again: or be woken                   a_log_with_something_to_do_is_attended_to
 //!   env/queue             places at a device, taken, waited for, given back        a_place_is_given_back_and_nobody_waits_for_ever
 //! ```

@@ -133,7 +133,7 @@ fn a_wake_is_never_missed() {
 
 #[test]
 fn a_wake_is_never_missed_in_a_ring() {
-    try_orders(|| is_woken(|parker| parker.park_in_ring(|may_sleep| ring(parker, may_sleep))));
+    try_orders(|| is_woken(|parker| parker.park_away(|may_sleep| ring(parker, may_sleep))));
 }
 
 /// Waits as a ring does: for the bell, if it may sleep at all.

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use io_uring::squeue;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
@@ -31,12 +32,13 @@ pub(crate) struct Flight {
 impl Flight {
     /// Whether it goes by a ring, where there is one.
     pub(crate) fn goes_by_ring(&self) -> bool {
-        self.route == Route::Ring
+        matches!(self.route, Route::Ring | Route::RingThread)
     }
 
-    /// The operation.
-    pub(crate) fn op(&mut self) -> &mut Op {
-        &mut self.op
+    /// The submission for a ring.
+    pub(crate) fn entry(&mut self) -> squeue::Entry {
+        let entry = self.op.entry();
+        if self.route == Route::RingThread { entry.flags(squeue::Flags::ASYNC) } else { entry }
     }
 
     /// Takes the kernel's answer.
@@ -76,6 +78,8 @@ pub(crate) enum Answered {
 pub(crate) enum Route {
     /// By the polling thread's ring.
     Ring,
+    /// The same, on a thread of the kernel's: to submit it would hold up the polling thread.
+    RingThread,
     /// By threads that make plain system calls: no ring to be had, or not for this.
     Helpers,
     /// By a plain system call when first polled: memory behind it.

@@ -3,9 +3,11 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use super::flight::Flight;
 use super::helpers;
@@ -13,6 +15,7 @@ use super::keeper::{self, Home};
 use super::parker::Parker;
 use super::ring::Ring;
 use super::timer::{Alarm, Key, Timers};
+use super::watch::Watch;
 
 thread_local! {
     static LOCAL: RefCell<Local> = RefCell::new(Local::new());
@@ -39,6 +42,8 @@ struct Local {
     ring_was_refused: bool,
     timers: Timers,
     home: Arc<Home>,
+    /// A loop's: it waits with this.
+    watch: Option<Arc<Watch>>,
 }
 
 impl Local {
@@ -51,6 +56,7 @@ impl Local {
             ring_was_refused: false,
             timers: Timers::default(),
             home: Arc::default(),
+            watch: None,
         }
     }
 
@@ -66,17 +72,43 @@ impl Local {
     fn turn(&mut self, may_sleep: bool, wakers: &mut Vec<Waker>) {
         self.timers.fire_due(wakers);
         self.unstage(wakers);
-        let may_sleep = may_sleep && wakers.is_empty();
+        match self.watch.clone() {
+            Some(watch) => self.wait_with(&watch, may_sleep, wakers),
+            None => self.wait(may_sleep && wakers.is_empty(), wakers),
+        }
+        self.timers.fire_due(wakers);
+    }
+
+    fn wait(&mut self, may_sleep: bool, wakers: &mut Vec<Waker>) {
         let timeout = self.timers.until_next();
         match &mut self.ring {
             Some(ring) if !ring.is_idle() => {
                 let turn = |unwoken| ring.turn(may_sleep && unwoken, timeout, wakers);
-                self.parker.park_in_ring(turn);
+                self.parker.park_away(turn);
             }
             _ if may_sleep => self.parker.park(timeout),
             _ => {}
         }
-        self.timers.fire_due(wakers);
+    }
+
+    fn wait_with(&mut self, watch: &Watch, may_sleep: bool, wakers: &mut Vec<Waker>) {
+        self.look_at_ring(wakers);
+        if may_sleep && wakers.is_empty() {
+            let timeout = self.timers.until_next();
+            self.parker.park_away(|unwoken| {
+                watch.wait(if unwoken { timeout } else { Some(Duration::ZERO) }, wakers);
+            });
+            self.look_at_ring(wakers);
+        } else {
+            watch.wait(Some(Duration::ZERO), wakers);
+        }
+    }
+
+    /// Submits to the ring and collects from it, without waiting.
+    fn look_at_ring(&mut self, wakers: &mut Vec<Waker>) {
+        if let Some(ring) = self.ring.as_mut().filter(|ring| !ring.is_idle()) {
+            ring.turn(false, None, wakers);
+        }
     }
 
     fn unstage(&mut self, wakers: &mut Vec<Waker>) {
@@ -102,6 +134,12 @@ impl Local {
         if self.ring.is_none() {
             let eventfd = self.parker.eventfd().map_err(std::io::Error::from);
             self.ring = eventfd.and_then(Ring::new).ok();
+        }
+        if let (Some(watch), Some(ring)) = (&self.watch, &self.ring)
+            && watch.add_ring(ring.fd()).is_err()
+        {
+            // Its completions would not be heard of.
+            self.ring = None;
         }
         self.ring_was_refused = self.ring.is_none();
     }
@@ -158,6 +196,23 @@ pub(crate) fn remove_timer(key: &Key) {
     let _ = LOCAL.try_with(|local| local.borrow_mut().timers.remove(key));
 }
 
+/// Makes this thread a loop: from now on it waits for files, too.
+///
+/// # Errors
+/// When the system gives no descriptors.
+pub(crate) fn become_loop() -> io::Result<()> {
+    with(|local| {
+        let watch = Watch::new(&*local.parker.eventfd()?)?;
+        local.watch = Some(Arc::new(watch));
+        Ok(())
+    })
+}
+
+/// What this thread waits with, if it is a loop.
+pub(crate) fn watch() -> Option<Arc<Watch>> {
+    with(|local| local.watch.clone())
+}
+
 /// While it lives, this thread runs futures.
 pub(crate) struct Inside {
     parker: Arc<Parker>,
@@ -195,16 +250,21 @@ impl Drop for Inside {
 
 /// One step of waiting on this thread: see [`Local::turn`]. Returns after every event.
 pub(crate) fn turn(lone: Lone, may_sleep: bool) {
-    if lone == Lone::Inline
-        && let Some(flight) = with(Local::take_lone)
-    {
-        flight.run_to_end().into_iter().for_each(Waker::wake);
+    if lone == Lone::Inline && run_lone() {
         return;
     }
     // Wakers run, and are dropped, after the borrow: they may run code that comes back here.
     let mut wakers = Vec::new();
     with(|local| local.turn(may_sleep, &mut wakers));
     wakers.into_iter().for_each(Waker::wake);
+}
+
+/// Does the one thing that this thread could wait for by a plain system call; false when it is not that simple.
+pub(crate) fn run_lone() -> bool {
+    let flight = with(Local::take_lone);
+    let is_lone = flight.is_some();
+    flight.and_then(Flight::run_to_end).into_iter().for_each(Waker::wake);
+    is_lone
 }
 
 /// Polls `future` on this thread until it is ready.

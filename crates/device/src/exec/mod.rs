@@ -22,7 +22,9 @@
 //! - [`local`]: what a thread owns: staged I/O, ring, timers; [`local::block_on`].
 //! - [`helpers`]: threads that make the calls where no ring is to be had.
 //! - [`keeper`]: waits for what a thread leaves behind when its `block_on` returns.
-//! - [`worker`]: threads for spawned tasks.
+//! - [`worker`]: threads for spawned tasks; some of them are loops, whose one wait is for files too.
+//! - [`watch`], [`watched`]: that wait, and what is waited for.
+//! - [`company`]: loops that serve the same requests; one of them always watches.
 //!
 //! Invariants
 //! - A wake between a poll and the wait that follows is never lost.
@@ -32,6 +34,7 @@
 //! - A future first polled on one thread may be finished by another, even after the first
 //!   has returned from `block_on` or exited. (test: `io_begun_on_one_thread_ends_on_another`)
 
+pub(crate) mod company;
 pub(crate) mod flight;
 pub(crate) mod helpers;
 pub(crate) mod keeper;
@@ -40,4 +43,6 @@ pub(crate) mod op;
 pub(crate) mod parker;
 pub(crate) mod ring;
 pub(crate) mod timer;
+pub(crate) mod watch;
+pub(crate) mod watched;
 pub(crate) mod worker;

@@ -3,9 +3,9 @@
 //! ```text
 //!   RUNNING ──wake──► NOTIFIED            no system call: the thread looks before it waits
 //!   PARKED  ──wake──► NOTIFIED + unpark   it sleeps in a futex, nothing in flight
-//!   IN_RING ──wake──► NOTIFIED + eventfd  it sleeps in io_uring_enter
+//!   AWAY    ──wake──► NOTIFIED + eventfd  it sleeps in io_uring_enter or epoll_wait
 //! ```
-//! Only the owner leaves RUNNING for PARKED or IN_RING, by compare-and-swap, so a wake
+//! Only the owner leaves RUNNING for PARKED or AWAY, by compare-and-swap, so a wake
 //! that came first turns the wait into a no-op.
 //! (tests of every order of the threads' steps: `crates/models`, `a_wake_is_never_missed`)
 //!
@@ -22,7 +22,7 @@ use crate::sync::{AtomicU8, AtomicU32, Instant, Ordering, thread};
 const RUNNING: u8 = 0;
 const NOTIFIED: u8 = 1;
 const PARKED: u8 = 2;
-const IN_RING: u8 = 3;
+const AWAY: u8 = 3;
 
 /// Wakes one thread, from anywhere.
 pub(crate) struct Parker {
@@ -130,13 +130,13 @@ impl Parker {
         true
     }
 
-    /// Runs `wait`, which sleeps in a ring that watches [`Parker::eventfd`]; `wait` is told
+    /// Runs `wait`, which sleeps in a ring or an epoll that watches [`Parker::eventfd`]; `wait` is told
     /// whether it may sleep at all.
-    pub(crate) fn park_in_ring(&self, wait: impl FnOnce(bool)) {
-        let may_sleep = self.enter(IN_RING);
+    pub(crate) fn park_away(&self, wait: impl FnOnce(bool)) {
+        let may_sleep = self.enter(AWAY);
         wait(may_sleep);
         if may_sleep {
-            self.leave(IN_RING);
+            self.leave(AWAY);
         }
     }
 
@@ -153,7 +153,7 @@ impl Parker {
     pub(crate) fn notify(&self) {
         match self.state.swap(NOTIFIED, Ordering::SeqCst) {
             PARKED => self.thread.unpark(),
-            IN_RING => self.ring_the_bell(),
+            AWAY => self.ring_the_bell(),
             _ => {}
         }
     }

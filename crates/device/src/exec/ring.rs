@@ -132,7 +132,7 @@ impl Ring {
 
     fn launch(&mut self, flight: Flight) {
         let key = self.flights.insert(flight);
-        let entry = self.flights[key].op().entry().user_data(key as u64);
+        let entry = self.flights[key].entry().user_data(key as u64);
         self.push(&entry);
     }
 

@@ -1,14 +1,21 @@
 //! Threads for spawned tasks. A task stays on the worker it was given to.
+//!
+//! A worker may be a *loop*: its wait is for files too, and its tasks begin others there ([`spawn_here`]), one for
+//! each request. When it serves a single request, it makes that one's system calls itself, if the company of loops
+//! that it belongs to can spare it.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
+use super::company::Company;
 use super::local::{self, Inside, Lone};
 use super::parker::Parker;
 use env::BoxFuture;
@@ -23,11 +30,21 @@ struct Shared {
     parker: Arc<Parker>,
     stops: AtomicBool,
     aborts_on_panic: bool,
+    /// A loop's.
+    company: Option<Arc<Company>>,
+    /// Requests under way.
+    requests: AtomicUsize,
+}
+
+thread_local! {
+    /// The worker that this thread is.
+    static HERE: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
 }
 
 struct Task {
     id: u64,
     name: &'static str,
+    is_request: bool,
     future: Mutex<Option<BoxFuture<'static, ()>>>,
     is_queued: AtomicBool,
     worker: Arc<Shared>,
@@ -38,9 +55,60 @@ impl Wake for Task {
         if !self.is_queued.swap(true, Ordering::SeqCst) {
             let worker = Arc::clone(&self.worker);
             worker.ready.lock().push_back(self);
-            worker.parker.notify();
+            // The worker itself looks for what is ready before it waits.
+            if !worker.is_here() {
+                worker.parker.notify();
+            }
         }
     }
+}
+
+impl Shared {
+    fn spawn(self: &Arc<Self>, name: &'static str, future: BoxFuture<'static, ()>, is_request: bool) {
+        static SERIAL: AtomicU64 = AtomicU64::new(0);
+        let task = Arc::new(Task {
+            id: SERIAL.fetch_add(1, Ordering::Relaxed),
+            name,
+            is_request,
+            future: Mutex::new(Some(future)),
+            is_queued: AtomicBool::new(false),
+            worker: Arc::clone(self),
+        });
+        self.requests.fetch_add(usize::from(is_request), Ordering::Relaxed);
+        self.tasks.lock().insert(task.id, Arc::clone(&task));
+        task.wake();
+    }
+
+    /// Whether this thread is that worker. One that ends its thread is nowhere.
+    fn is_here(self: &Arc<Self>) -> bool {
+        let is_it = |here: &RefCell<Option<Arc<Self>>>| {
+            here.try_borrow().is_ok_and(|here| here.as_ref().is_some_and(|here| Arc::ptr_eq(here, self)))
+        };
+        HERE.try_with(is_it).unwrap_or(false)
+    }
+
+    /// Makes the system call that the only request wants, if that is all there is to do here.
+    fn serves_lone_request(&self) -> bool {
+        if self.requests.load(Ordering::Relaxed) != 1 {
+            return false;
+        }
+        let away = self.company.as_ref().and_then(|company| company.leave());
+        away.is_some() && local::run_lone()
+    }
+}
+
+/// Runs `future` to its end on the worker that calls, as a request.
+///
+/// # Panics
+/// On other threads.
+pub(crate) fn spawn_here(name: &'static str, future: BoxFuture<'static, ()>) {
+    let here = HERE.with_borrow(Clone::clone).expect("a task of a loop");
+    here.spawn(name, future, true);
+}
+
+/// Whether this thread is a worker with other tasks that could go on.
+pub(crate) fn has_ready() -> bool {
+    HERE.with_borrow(|here| here.as_ref().is_some_and(|here| !here.ready.lock().is_empty()))
 }
 
 /// One worker thread. Dropping it drops its unfinished tasks and ends the thread.
@@ -52,39 +120,46 @@ pub(crate) struct Worker {
 impl Worker {
     /// Starts a thread of that name.
     ///
-    /// # Panics
-    /// When the system gives no thread.
-    pub(crate) fn start(name: String, aborts_on_panic: bool) -> Self {
+    /// # Errors
+    /// When the system gives none.
+    pub(crate) fn start(name: String, aborts_on_panic: bool) -> io::Result<Self> {
+        Self::begin(name, aborts_on_panic, None)
+    }
+
+    /// Starts a loop, one of a company.
+    ///
+    /// # Errors
+    /// When the system gives no thread, or no descriptors.
+    pub(crate) fn start_loop(name: String, aborts_on_panic: bool, company: Arc<Company>) -> io::Result<Self> {
+        Self::begin(name, aborts_on_panic, Some(company))
+    }
+
+    fn begin(name: String, aborts_on_panic: bool, company: Option<Arc<Company>>) -> io::Result<Self> {
         let (sender, receiver) = mpsc::sync_channel(1);
         let run = move || {
             let inside = Inside::enter();
+            let ready = if company.is_some() { local::become_loop() } else { Ok(()) };
             let shared = Arc::new(Shared {
                 ready: Mutex::default(),
                 tasks: Mutex::default(),
                 parker: Arc::clone(inside.parker()),
-                stops: AtomicBool::new(false),
+                stops: AtomicBool::new(ready.is_err()),
                 aborts_on_panic,
+                company,
+                requests: AtomicUsize::new(0),
             });
-            sender.send(Arc::clone(&shared)).expect("the starter waits");
+            HERE.set(Some(Arc::clone(&shared)));
+            sender.send(ready.map(|()| Arc::clone(&shared))).expect("the starter waits");
             run(&shared);
         };
-        let thread = std::thread::Builder::new().name(name).spawn(run).expect("a thread can be made");
-        let shared = receiver.recv().expect("the thread sends first");
-        Self { shared, thread: Some(thread) }
+        let thread = std::thread::Builder::new().name(name).spawn(run)?;
+        let shared = receiver.recv().expect("the thread sends first")?;
+        Ok(Self { shared, thread: Some(thread) })
     }
 
     /// Runs `future` to its end.
     pub(crate) fn spawn(&self, name: &'static str, future: BoxFuture<'static, ()>) {
-        static SERIAL: AtomicU64 = AtomicU64::new(0);
-        let task = Arc::new(Task {
-            id: SERIAL.fetch_add(1, Ordering::Relaxed),
-            name,
-            future: Mutex::new(Some(future)),
-            is_queued: AtomicBool::new(false),
-            worker: Arc::clone(&self.shared),
-        });
-        self.shared.tasks.lock().insert(task.id, Arc::clone(&task));
-        task.wake();
+        self.shared.spawn(name, future, false);
     }
 
     /// How many tasks have not ended.
@@ -113,7 +188,9 @@ fn run(worker: &Arc<Shared>) {
             run_task(worker, &task);
         }
         let may_sleep = worker.ready.lock().is_empty() && !worker.stops.load(Ordering::SeqCst);
-        local::turn(Lone::ByRing, may_sleep);
+        if !(may_sleep && worker.serves_lone_request()) {
+            local::turn(Lone::ByRing, may_sleep);
+        }
     }
     loop {
         let Some((_, task)) = worker.tasks.lock().pop_first() else { break };
@@ -143,6 +220,7 @@ fn run_task(worker: &Shared, task: &Arc<Task>) {
         let future = slot.take();
         drop(slot);
         worker.tasks.lock().remove(&task.id);
+        worker.requests.fetch_sub(usize::from(task.is_request), Ordering::Relaxed);
         drop(future);
     }
 }

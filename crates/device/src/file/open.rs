@@ -19,6 +19,9 @@ use env::{DeviceError, DeviceInfo, IO_ALIGN_BYTES, IoBuf, OpenMode};
 const FILE_SECTOR_BYTES: u32 = 512;
 /// `f_type` of file systems that live in memory: tmpfs and ramfs (`statfs(2)`).
 const MEMORY_FILE_SYSTEMS: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+/// `f_type` of file systems on disks of this machine that a ring can submit to without being held up: ext4, XFS,
+/// btrfs. Others lock or ask a server while they submit, FUSE among them.
+const PROMPT_FILE_SYSTEMS: [u64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
 
 impl FileDevice {
     /// Opens the regular file or block device at `path`. `uring` says whether I/O may use
@@ -40,11 +43,13 @@ impl FileDevice {
         }
         let info = if is_block_device { block_info(&buffered) } else { file_info(&buffered) };
         let info = info.map_err(fail)?;
-        let is_memory = is_memory_file(&buffered) && !is_block_device;
+        let is_memory = !is_block_device && lies_on(&buffered, &MEMORY_FILE_SYSTEMS);
+        let is_prompt = is_block_device || lies_on(&buffered, &PROMPT_FILE_SYSTEMS);
         let direct = if is_memory { None } else { open_direct(path, mode, &info) };
         let route = match (is_memory, uring) {
             (true, _) => Route::Inline,
-            (false, true) => Route::Ring,
+            (false, true) if is_prompt => Route::Ring,
+            (false, true) => Route::RingThread,
             (false, false) => Route::Helpers,
         };
         Ok(Self(Arc::new(Inner {
@@ -134,8 +139,8 @@ impl QueueDir {
     }
 }
 
-fn is_memory_file(file: &OwnedFd) -> bool {
-    fstatfs(file).is_ok_and(|fs| MEMORY_FILE_SYSTEMS.contains(&(fs.f_type as u64)))
+fn lies_on(file: &OwnedFd, file_systems: &[u64]) -> bool {
+    fstatfs(file).is_ok_and(|fs| file_systems.contains(&(fs.f_type as u64)))
 }
 
 /// A second descriptor, around the page cache; `None` where that cannot be had.

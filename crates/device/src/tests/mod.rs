@@ -1,7 +1,9 @@
 //! Tests of the production world: executor, files, wrappers.
 
+mod below;
 mod exec;
 mod files;
+mod loops;
 mod parker;
 mod queue;
 mod stable;

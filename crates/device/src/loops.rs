@@ -1,0 +1,102 @@
+//! Threads on which the requests of fronts are taken, worked on and answered.
+//!
+//! ```text
+//!  kernel or client ─► file ─► taker, one a loop ─► a task for each request ─► answer
+//!                        └────────── one wait ──────────┘
+//!                       of the loop, for files, device completions, timers and wakes
+//! ```
+//! A request stays on the loop that took it. One that waits (for a batch, a lock, a device) holds up no other.
+//! A loop that serves only one request, which wants one thing of one device, makes the system call itself, as a
+//! thread that runs [`crate::RealEnv::block_on`] does, if another loop watches meanwhile.
+
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use env::BoxFuture;
+
+use crate::exec::company::Company;
+use crate::exec::local;
+use crate::exec::watch::Watch;
+use crate::exec::watched::WatchedFile;
+use crate::exec::worker::{self, Worker};
+
+/// At least: one may be away in a system call, one stays.
+const LOOPS_MIN: usize = 2;
+
+/// See the module. Dropping them drops their tasks.
+pub struct Loops {
+    loops: Vec<Worker>,
+    next: AtomicUsize,
+}
+
+impl Loops {
+    /// Starts a loop for each processor, two at least.
+    ///
+    /// # Errors
+    /// When the system gives no threads or descriptors.
+    pub(crate) fn start(aborts_on_panic: bool) -> io::Result<Self> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let count = processors.max(LOOPS_MIN);
+        let company = Arc::new(Company::new(count));
+        let start =
+            |n| Worker::start_loop(format!("sawmill-loop-{n}"), aborts_on_panic, Arc::clone(&company));
+        let loops = (1..=count).map(start).collect::<io::Result<_>>()?;
+        Ok(Self { loops, next: AtomicUsize::new(0) })
+    }
+
+    /// Gives each loop a task that takes requests. Who is woken for a lone event is the loop that waits longest
+    /// for a file, so each call begins with another.
+    pub fn spawn_each(&self, name: &'static str, mut taker: impl FnMut() -> BoxFuture<'static, ()>) {
+        let first = self.next.fetch_add(1, Ordering::Relaxed);
+        for n in 0..self.loops.len() {
+            self.loops[(first + n) % self.loops.len()].spawn(name, taker());
+        }
+    }
+}
+
+/// Runs a request's `task` on the loop that calls.
+///
+/// # Panics
+/// Elsewhere than in a task of a loop.
+pub fn spawn_here(name: &'static str, task: BoxFuture<'static, ()>) {
+    worker::spawn_here(name, task);
+}
+
+/// A file that tasks of this loop wait for.
+pub struct Source {
+    fd: Arc<OwnedFd>,
+    file: Arc<WatchedFile>,
+    watch: Arc<Watch>,
+    key: usize,
+}
+
+impl Source {
+    /// Watches `fd` from this loop; others may watch it too.
+    ///
+    /// # Errors
+    /// The system's: no memory, too many watches, a file that cannot be waited for.
+    ///
+    /// # Panics
+    /// Elsewhere than in a task of a loop.
+    pub fn new(fd: Arc<OwnedFd>) -> io::Result<Self> {
+        let watch = local::watch().expect("a loop watches files");
+        let file = Arc::new(WatchedFile::new());
+        let key = watch.add(&fd, &file)?;
+        Ok(Self { fd, file, watch, key })
+    }
+
+    /// Ready when something may have come since it was ready last: who reads until there is nothing more
+    /// misses nothing.
+    pub async fn readable(&self) {
+        poll_fn(|cx| self.file.poll(cx)).await;
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        self.watch.remove(&self.fd, self.key);
+    }
+}

@@ -1,0 +1,145 @@
+//! Loops take what comes by files, and work on all of it at once.
+
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::below::Below;
+use super::files::file_on_disk;
+use super::{at, env, filled, plain_env};
+use crate::exec::parker::signal;
+use crate::{RealEnv, Source, spawn_here};
+use env::{BoxFuture, Device, Durability, Env, OpenMode};
+
+/// Until something that nothing holds up has happened, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+type Work = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// Has work done by loops as soon as it is asked for through a file.
+struct Desk {
+    file: Arc<OwnedFd>,
+    wanted: Sender<Work>,
+    done: Receiver<()>,
+}
+
+impl Desk {
+    fn new(env: &RealEnv) -> Self {
+        // Each read takes one away.
+        let flags = EventfdFlags::SEMAPHORE | EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
+        let file = Arc::new(eventfd(0, flags).expect("an event counter"));
+        let ((wanted, wishes), (tell, done)) = (channel(), channel());
+        let wishes = Arc::new(Mutex::new(wishes));
+        let taker = || {
+            let (file, wishes, tell) = (Arc::clone(&file), Arc::clone(&wishes), tell.clone());
+            Box::pin(take(file, wishes, tell)) as BoxFuture<'static, ()>
+        };
+        env.loops().expect("loops").spawn_each("desk", taker);
+        Self { file, wanted, done }
+    }
+
+    fn ask(&self, work: &Work) {
+        self.wanted.send(Arc::clone(work)).expect("the takers live");
+        signal(&self.file);
+    }
+
+    fn wait_for(&self, count: usize) {
+        (0..count).for_each(|_| self.done.recv_timeout(PATIENCE).expect("it is done in time"));
+    }
+}
+
+async fn take(file: Arc<OwnedFd>, wishes: Arc<Mutex<Receiver<Work>>>, tell: Sender<()>) {
+    let source = Source::new(Arc::clone(&file)).expect("a file that can be waited for");
+    loop {
+        if rustix::io::read(&file, &mut [0_u8; 8]).is_err() {
+            source.readable().await;
+            continue;
+        }
+        let work = wishes.lock().expect("nobody panics").try_recv().expect("it was sent before");
+        let (work, tell) = (work(), tell.clone());
+        let request = async move {
+            work.await;
+            // The test may be over.
+            _ = tell.send(());
+        };
+        spawn_here("request", Box::pin(request));
+    }
+}
+
+fn no_work() -> Work {
+    Arc::new(|| Box::pin(async {}))
+}
+
+/// Writes one stable block to `device`.
+fn write(device: &Arc<dyn Device>) -> Work {
+    let device = Arc::clone(device);
+    Arc::new(move || {
+        let device = Arc::clone(&device);
+        Box::pin(async move {
+            device.write(at(0), filled(3, 4096), Durability::Stable).await.expect("written");
+        })
+    })
+}
+
+#[test]
+fn what_comes_by_a_file_is_done_whatever_it_waits_for() {
+    for env in [env(), plain_env()] {
+        let file = file_on_disk(1 << 20);
+        let device = env.block_on(env.open(file.path(), OpenMode::ReadWrite)).expect("opened");
+        let sleeper = Arc::clone(&env);
+        let sleep: Work = Arc::new(move || sleeper.sleep(Duration::from_millis(2)));
+        let desk = Desk::new(&env);
+        let all = [no_work(), write(&device), sleep];
+        // One after the other, and then many at once.
+        for round in 0..60 {
+            desk.ask(&all[round % 3]);
+            desk.wait_for(1);
+        }
+        (0..600).for_each(|round| desk.ask(&all[round % 3]));
+        desk.wait_for(600);
+    }
+}
+
+#[test]
+fn tasks_of_other_threads_wake_a_loop_that_waits_for_files() {
+    let env = env();
+    let desk = Desk::new(&env);
+    for _ in 0..200 {
+        let (sender, receiver) = futures::channel::oneshot::channel::<()>();
+        let receiver = Mutex::new(Some(receiver));
+        desk.ask(
+            &(Arc::new(move || {
+                let receiver = receiver.lock().expect("nobody panics").take().expect("asked for once");
+                Box::pin(async move { receiver.await.expect("told") }) as BoxFuture<'static, ()>
+            }) as Work),
+        );
+        env.spawn("tells", Box::pin(async move { sender.send(()).expect("somebody waits") }));
+        desk.wait_for(1);
+    }
+}
+
+#[test]
+fn a_loop_always_watches_though_devices_hang() {
+    let Some(below) = Below::mount() else { return };
+    let env = env();
+    let device = env.block_on(env.open(&below.path(), OpenMode::ReadWrite)).expect("opened");
+    let loops = std::thread::available_parallelism().map_or(1, usize::from).max(2);
+    for count in [1, loops, 3 * loops] {
+        // A desk of its own for each, as requests of several mounts come: none is beside another on its loop, if
+        // loops take turns.
+        let desks: Vec<Desk> = (0..count).map(|_| Desk::new(&env)).collect();
+        let held = below.hold();
+        for desk in &desks {
+            desk.ask(&write(&device));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let quick = Desk::new(&env);
+        (0..50).for_each(|_| quick.ask(&no_work()));
+        quick.wait_for(50);
+        drop(held);
+        desks.iter().for_each(|desk| desk.wait_for(1));
+    }
+}
