@@ -17,13 +17,13 @@ const STATFS_IO_BYTES: u32 = 128 << 10;
 const NAME_MAX: u32 = 255;
 
 impl Files {
-    pub fn getattr(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
-        let found = self.run(self.zfs.attributes(request.object()))?;
+    pub async fn getattr(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let found = self.run(self.zfs.attributes(request.object())).await?;
         self.reply_attr(&found, reply);
         Ok(())
     }
 
-    pub fn setattr(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub async fn setattr(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: SetattrIn = request.take()?;
         let has = |bit: u32| args.valid & bit != 0;
         let set = SetAttributes {
@@ -36,7 +36,7 @@ impl Files {
             drop_setid: has(fattr::KILL_SUIDGID),
             ..SetAttributes::default()
         };
-        let found = self.run(self.zfs.set_attributes(request.object(), set))?;
+        let found = self.run(self.zfs.set_attributes(request.object(), set)).await?;
         self.reply_attr(&found, reply);
         Ok(())
     }
@@ -58,7 +58,7 @@ impl Files {
         });
     }
 
-    pub fn setxattr(&self, request: &mut Request<'_>) -> Result<(), Errno> {
+    pub async fn setxattr(&self, request: &mut Request<'_>) -> Result<(), Errno> {
         let args: SetxattrIn = request.take()?;
         let (name, value) = (request.name()?, request.bytes(args.size)?);
         let mode = match args.flags as i32 {
@@ -67,30 +67,30 @@ impl Files {
             libc::XATTR_REPLACE => XattrMode::Replace,
             _ => return Err(Errno::INVAL),
         };
-        self.run(self.zfs.set_xattr(request.object(), name, value, mode))
+        self.run(self.zfs.set_xattr(request.object(), name, value, mode)).await
     }
 
-    pub fn getxattr(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub async fn getxattr(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let GetxattrIn { size, .. } = request.take()?;
         let name = request.name()?;
         if zpl::is_acl(name) && !self.zfs.options().posix_acls {
             return Err(Errno::OPNOTSUPP);
         }
-        let value = self.run(self.zfs.xattr(request.object(), name))?;
+        let value = self.run(self.zfs.xattr(request.object(), name)).await?;
         put_sized(&value, size, reply)
     }
 
-    pub fn listxattr(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub async fn listxattr(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let GetxattrIn { size, .. } = request.take()?;
-        let mut names = self.run(self.zfs.xattr_names(request.object()))?;
+        let mut names = self.run(self.zfs.xattr_names(request.object())).await?;
         // With `acltype=off` there are none, though they may be stored.
         names.retain(|name| self.zfs.options().posix_acls || !zpl::is_acl(name));
         let joined: Vec<u8> = names.iter().flat_map(|name| name.iter().copied().chain([0])).collect();
         put_sized(&joined, size, reply)
     }
 
-    pub fn removexattr(&self, request: &mut Request<'_>) -> Result<(), Errno> {
-        self.run(self.zfs.remove_xattr(request.object(), request.name()?))
+    pub async fn removexattr(&self, request: &mut Request<'_>) -> Result<(), Errno> {
+        self.run(self.zfs.remove_xattr(request.object(), request.name()?)).await
     }
 }
 

@@ -14,17 +14,30 @@ pub(crate) fn open() -> io::Result<OwnedFd> {
     Ok(File::options().read(true).write(true).open("/dev/fuse")?.into())
 }
 
-/// The next request; waits for one.
+/// The next request; waits for one, where the device was not set to [`OFlags::NONBLOCK`](rustix::fs::OFlags).
 ///
 /// # Errors
 /// `ENODEV` when the session has ended.
 pub(crate) fn receive(device: &OwnedFd, into: &mut [u8]) -> io::Result<usize> {
     loop {
+        if let Some(len) = try_receive(device, into)? {
+            return Ok(len);
+        }
+    }
+}
+
+/// The next request, if there is one.
+///
+/// # Errors
+/// `ENODEV` when the session has ended.
+pub(crate) fn try_receive(device: &OwnedFd, into: &mut [u8]) -> io::Result<Option<usize>> {
+    loop {
         match read(device, &mut *into) {
             // Whoever asked has been killed, or we have been stopped for a moment.
-            Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
+            Err(Errno::NOENT | Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(None),
             Err(error) => return Err(error.into()),
-            Ok(len) => return Ok(len),
+            Ok(len) => return Ok(Some(len)),
         }
     }
 }

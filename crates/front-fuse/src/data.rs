@@ -40,22 +40,22 @@ fn open_flags(flags: u32) -> u32 {
 }
 
 impl Files {
-    pub fn open(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub async fn open(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: OpenIn = request.take()?;
-        self.run(self.zfs.open_object(request.object()))?;
+        self.run(self.zfs.open_object(request.object())).await?;
         reply.put(&open_out(args.flags));
         Ok(())
     }
 
-    pub fn read(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub async fn read(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: ReadIn = request.take()?;
         let into = reply.room(args.size as usize);
-        let len = self.run(self.zfs.read(request.object(), args.offset, into))?;
+        let len = self.run(self.zfs.read(request.object(), args.offset, into)).await?;
         reply.cut(len);
         Ok(())
     }
 
-    pub fn write(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub async fn write(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: WriteIn = request.take()?;
         let data = request.bytes(args.size)?;
         // Pages written back by the kernel are its own affair: an fsync follows if one is due.
@@ -65,7 +65,7 @@ impl Files {
             sync: !is_from_cache && is_sync(args.flags),
             drop_setid: args.write_flags & WRITE_KILL_SUIDGID != 0,
         };
-        self.run(self.zfs.write(request.object(), args.offset, data, how))?;
+        self.run(self.zfs.write(request.object(), args.offset, data, how)).await?;
         if how.drop_setid {
             // The kernel knows that times and space have changed, but not that the mode may have.
             self.notifier.forget_attributes(request.header.nodeid);
@@ -75,7 +75,7 @@ impl Files {
     }
 
     /// Copies within the file system, without a way through the program and the kernel's cache.
-    pub fn copy_file_range(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub async fn copy_file_range(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: CopyFileRangeIn = request.take()?;
         let (from, to) = (request.object(), self.inodes.object(args.nodeid_out));
         let how = WriteFlags { sync: args.fh_out == SYNC_HANDLE, ..WriteFlags::default() };
@@ -85,11 +85,11 @@ impl Files {
         while copied < wanted {
             let piece = &mut buffer[..(wanted - copied).min(COPY_PIECE_BYTES) as usize];
             let at = |offset: u64| offset.checked_add(copied).ok_or(Errno::FBIG);
-            let len = self.run(self.zfs.read(from, at(args.off_in)?, piece))?;
+            let len = self.run(self.zfs.read(from, at(args.off_in)?, piece)).await?;
             if len == 0 {
                 break;
             }
-            match self.run(self.zfs.write(to, at(args.off_out)?, &piece[..len], how)) {
+            match self.run(self.zfs.write(to, at(args.off_out)?, &piece[..len], how)).await {
                 // What was copied before is told of; the next request meets the error.
                 Err(_) if copied > 0 => break,
                 written => written?,
@@ -100,12 +100,12 @@ impl Files {
         Ok(())
     }
 
-    pub fn fsync(&self, request: &mut Request<'_>) -> Result<(), Errno> {
+    pub async fn fsync(&self, request: &mut Request<'_>) -> Result<(), Errno> {
         let args: FsyncIn = request.take()?;
-        self.run(self.zfs.fsync(request.object(), args.fsync_flags & FSYNC_FDATASYNC != 0))
+        self.run(self.zfs.fsync(request.object(), args.fsync_flags & FSYNC_FDATASYNC != 0)).await
     }
 
-    pub fn fallocate(&self, request: &mut Request<'_>) -> Result<(), Errno> {
+    pub async fn fallocate(&self, request: &mut Request<'_>) -> Result<(), Errno> {
         let args: FallocateIn = request.take()?;
         let mode = args.mode as i32;
         let keep_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
@@ -115,11 +115,11 @@ impl Files {
             libc::FALLOC_FL_ZERO_RANGE => Allocate::Zero { keep_size },
             _ => return Err(Errno::OPNOTSUPP),
         };
-        self.run(self.zfs.allocate_range(request.object(), args.offset, args.length, how))?;
+        self.run(self.zfs.allocate_range(request.object(), args.offset, args.length, how)).await?;
         Ok(())
     }
 
-    pub fn lseek(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub async fn lseek(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: LseekIn = request.take()?;
         let to = match args.whence as i32 {
             libc::SEEK_DATA => SeekTo::Data,
@@ -128,7 +128,7 @@ impl Files {
         };
         // What is negative in the kernel's signed offset is past every end.
         let from = i64::try_from(args.offset).map_err(|_| Errno::NXIO)? as u64;
-        let offset = self.run(self.zfs.seek(request.object(), from, to))?;
+        let offset = self.run(self.zfs.seek(request.object(), from, to)).await?;
         reply.put(&LseekOut { offset });
         Ok(())
     }

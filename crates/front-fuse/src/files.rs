@@ -23,7 +23,7 @@ pub(crate) enum Answer {
     None,
 }
 
-/// A file system as the session's threads see it.
+/// A file system as the session's requests see it.
 pub(crate) struct Files {
     pub env: Arc<RealEnv>,
     pub zfs: Arc<Zfs>,
@@ -37,58 +37,58 @@ impl Files {
         Self { env, zfs, inodes, notifier }
     }
 
-    /// Does what a request asks for, to its end on this thread.
+    /// Does what a request asks for.
     ///
     /// # Errors
     /// What the program is to see; `ENOSYS` for what is not served at all, which the kernel then asks for
     /// no more.
-    pub fn serve(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<Answer, Errno> {
+    pub async fn serve(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<Answer, Errno> {
         match request.header.opcode {
-            opcode::LOOKUP => self.lookup(request, reply)?,
+            opcode::LOOKUP => self.lookup(request, reply).await?,
             opcode::FORGET | opcode::BATCH_FORGET | opcode::NOTIFY_REPLY => return Ok(Answer::None),
-            opcode::GETATTR => self.getattr(request, reply)?,
-            opcode::SETATTR => self.setattr(request, reply)?,
-            opcode::READLINK => self.readlink(request, reply)?,
-            opcode::SYMLINK => self.symlink(request, reply)?,
-            opcode::MKNOD => self.mknod(request, reply)?,
-            opcode::MKDIR => self.mkdir(request, reply)?,
-            opcode::UNLINK => self.unlink(request)?,
-            opcode::RMDIR => self.rmdir(request)?,
-            opcode::RENAME => self.rename(request)?,
-            opcode::RENAME2 => self.rename2(request)?,
-            opcode::LINK => self.link(request, reply)?,
-            opcode::OPEN => self.open(request, reply)?,
-            opcode::CREATE => self.create(request, reply)?,
-            opcode::TMPFILE => self.tmpfile(request, reply)?,
-            opcode::READ => self.read(request, reply)?,
-            opcode::WRITE => self.write(request, reply)?,
-            opcode::FALLOCATE => self.fallocate(request)?,
-            opcode::LSEEK => self.lseek(request, reply)?,
+            opcode::GETATTR => self.getattr(request, reply).await?,
+            opcode::SETATTR => self.setattr(request, reply).await?,
+            opcode::READLINK => self.readlink(request, reply).await?,
+            opcode::SYMLINK => self.symlink(request, reply).await?,
+            opcode::MKNOD => self.mknod(request, reply).await?,
+            opcode::MKDIR => self.mkdir(request, reply).await?,
+            opcode::UNLINK => self.unlink(request).await?,
+            opcode::RMDIR => self.rmdir(request).await?,
+            opcode::RENAME => self.rename(request).await?,
+            opcode::RENAME2 => self.rename2(request).await?,
+            opcode::LINK => self.link(request, reply).await?,
+            opcode::OPEN => self.open(request, reply).await?,
+            opcode::CREATE => self.create(request, reply).await?,
+            opcode::TMPFILE => self.tmpfile(request, reply).await?,
+            opcode::READ => self.read(request, reply).await?,
+            opcode::WRITE => self.write(request, reply).await?,
+            opcode::FALLOCATE => self.fallocate(request).await?,
+            opcode::LSEEK => self.lseek(request, reply).await?,
             // Writes have arrived when they returned; nothing waits here.
             opcode::FLUSH => {}
-            opcode::RELEASE => self.run(self.zfs.close(request.object()))?,
-            opcode::FSYNC | opcode::FSYNCDIR => self.fsync(request)?,
-            opcode::SYNCFS => self.run(self.zfs.sync())?,
-            opcode::DESTROY => self.run(self.zfs.sync_for_unmount())?,
+            opcode::RELEASE => self.run(self.zfs.close(request.object())).await?,
+            opcode::FSYNC | opcode::FSYNCDIR => self.fsync(request).await?,
+            opcode::SYNCFS => self.run(self.zfs.sync()).await?,
+            opcode::DESTROY => self.run(self.zfs.sync_for_unmount()).await?,
             opcode::OPENDIR => reply.put(&crate::abi::OpenOut::default()),
             opcode::RELEASEDIR => {}
-            opcode::READDIR => self.readdir(request, reply)?,
-            opcode::READDIRPLUS => self.readdirplus(request, reply)?,
-            opcode::COPY_FILE_RANGE => self.copy_file_range(request, reply)?,
-            opcode::IOCTL => self.ioctl(request, reply)?,
+            opcode::READDIR => self.readdir(request, reply).await?,
+            opcode::READDIRPLUS => self.readdirplus(request, reply).await?,
+            opcode::COPY_FILE_RANGE => self.copy_file_range(request, reply).await?,
+            opcode::IOCTL => self.ioctl(request, reply).await?,
             opcode::STATFS => self.statfs(reply),
-            opcode::SETXATTR => self.setxattr(request)?,
-            opcode::GETXATTR => self.getxattr(request, reply)?,
-            opcode::LISTXATTR => self.listxattr(request, reply)?,
-            opcode::REMOVEXATTR => self.removexattr(request)?,
+            opcode::SETXATTR => self.setxattr(request).await?,
+            opcode::GETXATTR => self.getxattr(request, reply).await?,
+            opcode::LISTXATTR => self.listxattr(request, reply).await?,
+            opcode::REMOVEXATTR => self.removexattr(request).await?,
             _ => return Err(Errno::NOSYS),
         }
         Ok(Answer::Due)
     }
 
-    /// Runs an operation to its end on this thread.
-    pub fn run<T>(&self, operation: impl Future<Output = zpl::Result<T>>) -> Result<T, Errno> {
-        self.env.block_on(operation).map_err(|error| errno(&error))
+    /// An operation, with the error that a program is to see.
+    pub async fn run<T>(&self, operation: impl Future<Output = zpl::Result<T>>) -> Result<T, Errno> {
+        operation.await.map_err(|error| errno(&error))
     }
 
     pub fn reply_entry(&self, found: &Attributes, reply: &mut Reply) {

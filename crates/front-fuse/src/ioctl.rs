@@ -20,18 +20,18 @@ const XFLAGS: [(u32, u64); 3] = [(0x8, flags::IMMUTABLE), (0x10, flags::APPENDON
 
 impl Files {
     /// The kernel has checked that the caller may set what he sets.
-    pub fn ioctl(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub async fn ioctl(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: IoctlIn = request.take()?;
         match args.cmd {
             cmd if GETFLAGS.contains(&cmd) => {
-                let found = self.run(self.zfs.attributes(request.object()))?;
+                let found = self.run(self.zfs.attributes(request.object())).await?;
                 reply.put(&IoctlOut::default());
                 // The kernel has room for 4 or 8 bytes.
                 reply.put(&linux_flags(&FLAGS, found.flags));
                 reply.room((args.out_size as usize).saturating_sub(size_of::<u32>())).fill(0);
             }
             FSGETXATTR => {
-                let found = self.run(self.zfs.attributes(request.object()))?;
+                let found = self.run(self.zfs.attributes(request.object())).await?;
                 reply.put(&IoctlOut::default());
                 let (xflags, projid) = (linux_flags(&XFLAGS, found.flags), found.project);
                 reply.put(&Fsxattr { xflags, projid, ..Fsxattr::default() });
@@ -40,7 +40,7 @@ impl Files {
                 let wanted: u32 = request.take()?;
                 let (set_flags, clear_flags) = zfs_flags(wanted)?;
                 let set = SetAttributes { set_flags, clear_flags, ..SetAttributes::default() };
-                self.run(self.zfs.set_attributes(request.object(), set))?;
+                self.run(self.zfs.set_attributes(request.object(), set)).await?;
                 self.notifier.forget_attributes(request.header.nodeid);
                 reply.put(&IoctlOut::default());
             }

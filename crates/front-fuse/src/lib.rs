@@ -1,9 +1,8 @@
 //! A FUSE mount over a file system: the kernel's requests in, errnos and bytes out.
 //!
 //! ```text
-//!  kernel ─► /dev/fuse ─► one of the session's threads ─► Zfs, polled on that very thread
-//!                                                          │  down to the device and back
-//!  kernel ◄───────────────────── reply ◄──────────────────┘
+//!  kernel ─► /dev/fuse ─► a loop of the process ─► a task there ─► Zfs, down to the device and back
+//!  kernel ◄─────────────────────────────── reply ◄─┘
 //! ```
 //! What is mounted where is the engine's to say, whose [`engine::Front`] this is; every other rule lives
 //! below; this crate translates. A file opened with `O_SYNC` or `O_DSYNC` is
@@ -20,6 +19,7 @@
 mod abi;
 mod attr;
 mod attributes;
+mod buffer;
 mod connection;
 mod data;
 mod errno;

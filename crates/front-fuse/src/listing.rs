@@ -1,6 +1,7 @@
 //! Listing directories, with attributes (READDIRPLUS) or without.
 
 use rustix::io::Errno;
+use units::ObjectId;
 use zpl::{FileKind, ListEntry};
 
 use crate::abi::{Dirent, EntryOut, ReadIn};
@@ -16,40 +17,47 @@ const LIST_PLUS_ENTRIES: usize = 24;
 /// Records begin at multiples of this.
 const ALIGN: usize = 8;
 
+/// What is listed of each entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Name,
+    NameAndAttributes,
+}
+
+impl Form {
+    /// Entries fetched at a time.
+    const fn at_once(self) -> usize {
+        match self {
+            Self::Name => LIST_ENTRIES,
+            Self::NameAndAttributes => LIST_PLUS_ENTRIES,
+        }
+    }
+}
+
 impl Files {
-    pub fn readdir(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
-        self.list(request, reply, LIST_ENTRIES, |entry, reply| self.put_dirent(entry, reply))
+    pub async fn readdir(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        self.list(request, reply, Form::Name).await
     }
 
-    pub fn readdirplus(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
-        let dir = request.object();
-        self.list(request, reply, LIST_PLUS_ENTRIES, |entry, reply| {
-            let is_dot = matches!(entry.name.as_slice(), b"." | b"..");
-            // One that has gone meanwhile, or cannot be read, is listed by its name alone.
-            let found = if is_dot { Err(Errno::NOENT) } else { self.run(self.zfs.lookup(dir, &entry.name)) };
-            reply.put(&found.map_or_else(|_| EntryOut::default(), |found| self.inodes.entry_out(&found)));
-            self.put_dirent(entry, reply);
-        })
+    pub async fn readdirplus(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        self.list(request, reply, Form::NameAndAttributes).await
     }
 
     /// Puts entries from the asked place on until the answer is full or the directory ends.
-    fn list(
-        &self,
-        request: &mut Request<'_>,
-        reply: &mut Reply,
-        at_once: usize,
-        put: impl Fn(&ListEntry, &mut Reply),
-    ) -> Result<(), Errno> {
+    async fn list(&self, request: &mut Request<'_>, reply: &mut Reply, form: Form) -> Result<(), Errno> {
         let args: ReadIn = request.take()?;
-        let mut cookie = args.offset;
+        let (dir, mut cookie) = (request.object(), args.offset);
         loop {
-            let entries = self.run(self.zfs.list(request.object(), cookie, at_once))?;
+            let entries = self.run(self.zfs.list(dir, cookie, form.at_once())).await?;
             if entries.is_empty() {
                 return Ok(());
             }
             for entry in entries {
                 let before = reply.len();
-                put(&entry, reply);
+                if form == Form::NameAndAttributes {
+                    self.put_attributes(dir, &entry, reply).await;
+                }
+                self.put_dirent(&entry, reply);
                 if reply.len() > args.size as usize {
                     reply.cut(before);
                     return Ok(());
@@ -57,6 +65,13 @@ impl Files {
                 cookie = entry.next;
             }
         }
+    }
+
+    async fn put_attributes(&self, dir: ObjectId, entry: &ListEntry, reply: &mut Reply) {
+        let is_dot = matches!(entry.name.as_slice(), b"." | b"..");
+        // One that has gone meanwhile, or cannot be read, is listed by its name alone.
+        let found = if is_dot { None } else { self.run(self.zfs.lookup(dir, &entry.name)).await.ok() };
+        reply.put(&found.map_or_else(EntryOut::default, |found| self.inodes.entry_out(&found)));
     }
 
     fn put_dirent(&self, entry: &ListEntry, reply: &mut Reply) {

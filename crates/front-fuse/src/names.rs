@@ -15,8 +15,8 @@ use crate::request::Request;
 const PERMISSIONS: u32 = 0o7777;
 
 impl Files {
-    pub fn lookup(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
-        match self.run(self.zfs.lookup(request.object(), request.name()?)) {
+    pub async fn lookup(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        match self.run(self.zfs.lookup(request.object(), request.name()?)).await {
             Ok(found) => self.reply_entry(&found, reply),
             Err(Errno::NOENT) => reply.put(&Inodes::no_entry()),
             Err(error) => return Err(error),
@@ -24,19 +24,19 @@ impl Files {
         Ok(())
     }
 
-    pub fn readlink(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
-        reply.put_bytes(&self.run(self.zfs.readlink(request.object()))?);
+    pub async fn readlink(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        reply.put_bytes(&self.run(self.zfs.readlink(request.object())).await?);
         Ok(())
     }
 
-    pub fn symlink(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub async fn symlink(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let (name, target) = (request.name()?, request.name()?);
-        let made = self.make(request, name, NewNode::Symlink(target), PERMISSIONS, 0)?;
+        let made = self.make(request, name, NewNode::Symlink(target), PERMISSIONS, 0).await?;
         self.reply_entry(&made, reply);
         Ok(())
     }
 
-    pub fn mknod(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub async fn mknod(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: MknodIn = request.take()?;
         let node = match FileKind::of_mode(args.mode) {
             Some(FileKind::File) => NewNode::File,
@@ -47,41 +47,41 @@ impl Files {
             Some(FileKind::Directory | FileKind::Symlink) | None => return Err(Errno::INVAL),
         };
         let name = request.name()?;
-        let made = self.make(request, name, node, args.mode, args.umask)?;
+        let made = self.make(request, name, node, args.mode, args.umask).await?;
         self.reply_entry(&made, reply);
         Ok(())
     }
 
-    pub fn mkdir(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub async fn mkdir(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: MkdirIn = request.take()?;
         let name = request.name()?;
-        let made = self.make(request, name, NewNode::Directory, args.mode, args.umask)?;
+        let made = self.make(request, name, NewNode::Directory, args.mode, args.umask).await?;
         self.reply_entry(&made, reply);
         Ok(())
     }
 
     /// Makes a file and opens it.
-    pub fn create(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub async fn create(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: CreateIn = request.take()?;
         let name = request.name()?;
-        let made = self.make(request, name, NewNode::File, args.mode, args.umask)?;
-        let made = self.run(self.zfs.open_object(made.object))?;
+        let made = self.make(request, name, NewNode::File, args.mode, args.umask).await?;
+        let made = self.run(self.zfs.open_object(made.object)).await?;
         self.reply_entry(&made, reply);
         reply.put(&open_out(args.flags));
         Ok(())
     }
 
     /// Makes a file without a name, and opens it.
-    pub fn tmpfile(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub async fn tmpfile(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: CreateIn = request.take()?;
         let (dir, cred) = (request.object(), request.cred(args.umask));
-        let made = self.run(self.zfs.create_unnamed(dir, args.mode & PERMISSIONS, cred))?;
+        let made = self.run(self.zfs.create_unnamed(dir, args.mode & PERMISSIONS, cred)).await?;
         self.reply_entry(&made, reply);
         reply.put(&open_out(args.flags));
         Ok(())
     }
 
-    fn make(
+    async fn make(
         &self,
         request: &Request<'_>,
         name: &[u8],
@@ -89,40 +89,45 @@ impl Files {
         mode: u32,
         umask: u32,
     ) -> Result<Attributes, Errno> {
-        self.run(self.zfs.create(request.object(), name, node, mode & PERMISSIONS, request.cred(umask)))
+        self.run(self.zfs.create(request.object(), name, node, mode & PERMISSIONS, request.cred(umask))).await
     }
 
-    pub fn unlink(&self, request: &mut Request<'_>) -> Result<(), Errno> {
-        self.run(self.zfs.unlink(request.object(), request.name()?))
+    pub async fn unlink(&self, request: &mut Request<'_>) -> Result<(), Errno> {
+        self.run(self.zfs.unlink(request.object(), request.name()?)).await
     }
 
-    pub fn rmdir(&self, request: &mut Request<'_>) -> Result<(), Errno> {
-        self.run(self.zfs.rmdir(request.object(), request.name()?))
+    pub async fn rmdir(&self, request: &mut Request<'_>) -> Result<(), Errno> {
+        self.run(self.zfs.rmdir(request.object(), request.name()?)).await
     }
 
-    pub fn link(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub async fn link(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let LinkIn { oldnodeid } = request.take()?;
         let name = request.name()?;
-        let linked = self.run(self.zfs.link(self.inodes.object(oldnodeid), request.object(), name))?;
+        let linked = self.run(self.zfs.link(self.inodes.object(oldnodeid), request.object(), name)).await?;
         self.reply_entry(&linked, reply);
         Ok(())
     }
 
-    pub fn rename(&self, request: &mut Request<'_>) -> Result<(), Errno> {
+    pub async fn rename(&self, request: &mut Request<'_>) -> Result<(), Errno> {
         let RenameIn { newdir } = request.take()?;
-        self.rename_to(request, newdir, RenameFlags::empty())
+        self.rename_to(request, newdir, RenameFlags::empty()).await
     }
 
-    pub fn rename2(&self, request: &mut Request<'_>) -> Result<(), Errno> {
+    pub async fn rename2(&self, request: &mut Request<'_>) -> Result<(), Errno> {
         let Rename2In { newdir, flags, .. } = request.take()?;
-        self.rename_to(request, newdir, RenameFlags::from_bits_retain(flags))
+        self.rename_to(request, newdir, RenameFlags::from_bits_retain(flags)).await
     }
 
-    fn rename_to(&self, request: &mut Request<'_>, newdir: u64, flags: RenameFlags) -> Result<(), Errno> {
+    async fn rename_to(
+        &self,
+        request: &mut Request<'_>,
+        newdir: u64,
+        flags: RenameFlags,
+    ) -> Result<(), Errno> {
         let from = Place { dir: request.object(), name: request.name()? };
         let to = Place { dir: self.inodes.object(newdir), name: request.name()? };
         if flags == RenameFlags::WHITEOUT {
-            return self.run(self.zfs.rename_leaving_whiteout(from, to, request.cred(0)));
+            return self.run(self.zfs.rename_leaving_whiteout(from, to, request.cred(0))).await;
         }
         let mode = match flags {
             flags if flags.is_empty() => RenameMode::Replace,
@@ -130,6 +135,6 @@ impl Files {
             RenameFlags::EXCHANGE => RenameMode::Exchange,
             _ => return Err(Errno::INVAL),
         };
-        self.run(self.zfs.rename(from, to, mode))
+        self.run(self.zfs.rename(from, to, mode)).await
     }
 }

@@ -1,17 +1,26 @@
-//! The body of an answer, in memory that a thread uses again and again.
+//! The body of an answer, in memory that a loop uses again and again.
+
+use std::cell::RefCell;
 
 use zerocopy::{Immutable, IntoBytes};
 
+/// Answers whose memory a loop keeps.
+const SPARE_MAX: usize = 8;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
 /// See the module. What lies behind `len` is left over from earlier answers.
-#[derive(Default)]
 pub(crate) struct Reply {
     bytes: Vec<u8>,
     len: usize,
 }
 
 impl Reply {
-    pub fn clear(&mut self) {
-        self.len = 0;
+    /// An empty one.
+    pub fn spare() -> Self {
+        Self { bytes: SPARE.with_borrow_mut(Vec::pop).unwrap_or_default(), len: 0 }
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -44,5 +53,15 @@ impl Reply {
     /// Drops all behind the first `len` bytes.
     pub fn cut(&mut self, len: usize) {
         self.len = self.len.min(len);
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < SPARE_MAX {
+                spare.push(std::mem::take(&mut self.bytes));
+            }
+        });
     }
 }

@@ -5,7 +5,7 @@ use units::ObjectId;
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 use zpl::Cred;
 
-use crate::abi::InHeader;
+use crate::abi::{InHeader, ReadIn, opcode};
 use crate::attr::Inodes;
 
 /// A request's header, and the rest of its body as far as it has not been read.
@@ -60,6 +60,16 @@ impl<'a> Request<'a> {
         let (bytes, rest) = self.body.split_at_checked(len as usize).ok_or(Errno::IO)?;
         self.body = rest;
         Ok(bytes)
+    }
+
+    /// The most that the answer's body may have, where the asker says so; others are short.
+    pub fn answer_bytes(&self) -> usize {
+        match self.header.opcode {
+            opcode::READ | opcode::READDIR | opcode::READDIRPLUS => {
+                ReadIn::read_from_prefix(self.body).map_or(0, |(args, _)| args.size as usize)
+            }
+            _ => 0,
+        }
     }
 
     /// Who asks.

@@ -1,61 +1,51 @@
-//! One mount's threads: each takes a request, works on it to its end, answers, and takes the next.
+//! One mount's requests: on each loop a task takes them, and each is a task of its own until it is answered.
 //!
 //! ```text
-//!   waiting ──request──► serving ──answer──► waiting
-//!      ▲                    │ nobody else waits: one more thread,
-//!      │                    │ while there are fewer than THREADS_MAX
-//!      └── a new thread ◄───┘
+//!  /dev/fuse ─► taker, one a loop ─► request ─► Files ─► answer ─► /dev/fuse
+//!                  ▲                    │ waits for devices, locks, a batch: its loop goes on with others
+//!                  └─ nothing there: waits for the device
 //! ```
-//! A mount at rest has one thread. As a request keeps its thread until it is answered, there are as many
-//! as there have been requests at once, and one that waits. When for [`QUIET`] one thread has always been
-//! left waiting, those that are not needed end: after an answer, or, where no request comes, roused by
-//! requests (`statfs`) that the session makes to itself.
+//! A mount has no thread of its own. A taker takes all that is there before the first of it is worked on to an end,
+//! so that those who want the log go into one batch. Of requests that are large, or have large answers, there are
+//! [`LARGE_MAX`] under way at most: what more there is waits in the kernel, and programs with it.
 //!
 //! Invariants
 //! - A request is answered once, or is one of those that nobody waits for.
-//! - When the last thread ends, all that was written is stable, and only then is the session said to
-//!   have ended. (test: `what_was_written_before_an_unmount_survives_a_kill_after_it`)
+//! - Requests that wait hold up no others. (test: `requests_that_wait_hold_up_no_others`)
+//! - When the last request has been answered, all that was written is made stable, and only then is the session said
+//!   to have ended. (test: `what_was_written_before_an_unmount_survives_a_kill_after_it`)
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
-use std::thread;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use device::RealEnv;
-use env::Env;
+use async_lock::{Semaphore, SemaphoreGuardArc};
+use device::{Source, spawn_here};
+use env::{Env, let_others_first};
+use futures::FutureExt;
 use parking_lot::{Condvar, Mutex};
-use rustix::fs::statfs;
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 
-use crate::connection::{receive, send};
+use crate::buffer::{Buffer, LARGE_BYTES};
+use crate::connection::send;
 use crate::files::{Answer, Files};
-use crate::handshake::REQUEST_BYTES;
 use crate::reply::Reply;
 use crate::request::Request;
 
-/// Threads that a mount may have: as many requests can wait for one log block together.
-const THREADS_MAX: usize = 40;
-/// How long threads stay that are not needed.
-const QUIET: Duration = Duration::from_secs(5);
-/// A write has its data behind one page with the headers.
-const BUFFER_BYTES: usize = REQUEST_BYTES as usize + 4096;
+/// Large requests under way at most.
+const LARGE_MAX: usize = 64;
+/// Requests taken before those that are there are worked on.
+const TAKEN_AT_ONCE: usize = 64;
 
 /// See the module.
 pub(crate) struct Session {
     device: Arc<OwnedFd>,
     files: Files,
-    /// Where it is mounted.
-    path: PathBuf,
-    threads: AtomicUsize,
-    waiting: AtomicUsize,
-    /// When no thread was left waiting last, in nanoseconds of the environment's clock.
-    needed_at: AtomicU64,
-    /// Somebody looks after threads that are not needed any more.
-    is_watched: AtomicBool,
+    large: Arc<Semaphore>,
     ended: Arc<Ended>,
 }
 
@@ -94,78 +84,21 @@ impl Session {
     /// Begins to serve; the kernel and we have agreed on how.
     ///
     /// # Errors
-    /// When there is no thread to be had.
-    pub fn start(device: Arc<OwnedFd>, files: Files, path: &Path) -> io::Result<Arc<Ended>> {
-        let ended = Arc::<Ended>::default();
-        let session = Arc::new(Self {
-            device,
-            files,
-            path: path.to_owned(),
-            threads: AtomicUsize::new(0),
-            waiting: AtomicUsize::new(0),
-            needed_at: AtomicU64::new(0),
-            is_watched: AtomicBool::new(false),
-            ended: Arc::clone(&ended),
-        });
-        session.add_thread()?;
+    /// When there are no threads or descriptors to be had.
+    pub fn start(device: Arc<OwnedFd>, files: Files) -> io::Result<Arc<Ended>> {
+        let loops = files.env.loops()?;
+        fcntl_setfl(&device, OFlags::NONBLOCK)?;
+        let (ended, large) = (Arc::<Ended>::default(), Arc::new(Semaphore::new(LARGE_MAX)));
+        let session = Arc::new(Self { device, files, large, ended: Arc::clone(&ended) });
+        loops.spawn_each("fuse", || Box::pin(Guest(Some(Arc::clone(&session))).take()));
+        drop(Guest(Some(session)));
         Ok(ended)
     }
 
-    fn add_thread(self: &Arc<Self>) -> io::Result<()> {
-        let session = Arc::clone(self);
-        self.threads.fetch_add(1, Ordering::Relaxed);
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        let started = thread::Builder::new().name("fuse".into()).spawn(move || session.work());
-        if started.is_err() {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.threads.fetch_sub(1, Ordering::Relaxed);
-        }
-        started.map(|_detached| ())
-    }
-
-    /// One thread's life. It counts as waiting when it begins.
-    fn work(self: Arc<Self>) {
-        let mut buffer = vec![0; BUFFER_BYTES];
-        let mut reply = Reply::default();
-        loop {
-            let taken = receive(&self.device, &mut buffer);
-            let others = self.waiting.fetch_sub(1, Ordering::Relaxed) - 1;
-            let Ok(len) = taken else {
-                self.ended.hung_up.store(true, Ordering::Release);
-                break;
-            };
-            if others == 0 {
-                self.needed();
-            }
-            self.answer(&buffer[..len], &mut reply);
-            if self.waiting.load(Ordering::Relaxed) > 0 && self.is_quiet() {
-                break;
-            }
-            self.waiting.fetch_add(1, Ordering::Relaxed);
-        }
-        if self.threads.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.end();
-        }
-    }
-
-    /// It is mounted no more, and this is the last thread.
-    fn end(self: Arc<Self>) {
-        let files = &self.files;
-        if let Err(error) = files.env.block_on(files.zfs.sync_for_unmount()) {
-            tracing::error!(%error, "what was written before an unmount may be lost in a crash");
-        }
-        let ended = Arc::clone(&self.ended);
-        // Closes the device.
-        drop(self);
-        ended.tell();
-    }
-
-    fn answer(&self, bytes: &[u8], reply: &mut Reply) {
-        // What we cannot read we cannot answer; the kernel sends no such thing.
-        let Ok(mut request) = Request::parse(bytes, self.files.inodes) else { return };
-        reply.clear();
-        let served = catch_unwind(AssertUnwindSafe(|| self.files.serve(&mut request, reply)));
+    /// The answer to a request, unless nobody waits for one.
+    async fn answer(&self, request: &mut Request<'_>, reply: &mut Reply) {
         let unique = request.header.unique;
+        let served = AssertUnwindSafe(self.files.serve(request, reply)).catch_unwind().await;
         let _nobody_waits = match served {
             Ok(Ok(Answer::None)) => return,
             Ok(Ok(Answer::Due)) => send(&self.device, unique, 0, reply.bytes()),
@@ -175,55 +108,80 @@ impl Session {
         };
     }
 
-    /// Nobody waits for the next request: one more thread, if that may be.
-    fn needed(self: &Arc<Self>) {
-        self.needed_at.store(self.now(), Ordering::Relaxed);
-        if self.threads.load(Ordering::Relaxed) >= THREADS_MAX {
-            return;
+    /// It is mounted no more, and nobody works on a request of it.
+    async fn end(self) {
+        if let Err(error) = self.files.zfs.sync_for_unmount().await {
+            tracing::error!(%error, "what was written before an unmount may be lost in a crash");
         }
-        if let Err(error) = self.add_thread() {
-            tracing::debug!(%error, "no more threads for a mount");
-            return;
-        }
-        if !self.is_watched.swap(true, Ordering::Relaxed) {
-            let env = Arc::clone(&self.files.env);
-            let watch = Self::watch(Arc::clone(&env), Arc::downgrade(self));
-            env.spawn("mount threads", Box::pin(watch));
-        }
+        let ended = Arc::clone(&self.ended);
+        // Closes the device.
+        drop(self);
+        ended.tell();
+    }
+}
+
+/// A taker's or a request's part in a session: when the last leaves, it ends.
+struct Guest(Option<Arc<Session>>);
+
+impl Guest {
+    fn session(&self) -> &Arc<Session> {
+        self.0.as_ref().expect("only dropping takes it")
     }
 
-    fn now(&self) -> u64 {
-        u64::try_from(self.files.env.now().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    fn is_quiet(&self) -> bool {
-        let since = self.now().saturating_sub(self.needed_at.load(Ordering::Relaxed));
-        u128::from(since) >= QUIET.as_nanos()
-    }
-
-    /// Sends threads home that wait for requests which do not come, until one is left.
-    async fn watch(env: Arc<RealEnv>, session: Weak<Self>) {
+    /// Takes requests until the kernel hangs up.
+    async fn take(self) {
+        let session = self.session();
+        let source = match Source::new(Arc::clone(&session.device)) {
+            Ok(source) => source,
+            // The kernel hangs up when the other takers fail as well.
+            Err(error) => return tracing::error!(%error, "a loop cannot watch a mount"),
+        };
+        let (mut room, mut taken) = (None, 0);
         loop {
-            env.sleep(QUIET).await;
-            let Some(session) = session.upgrade() else { return };
-            if session.threads.load(Ordering::Relaxed) <= 1 {
-                session.is_watched.store(false, Ordering::Relaxed);
-                return;
-            }
-            if session.is_quiet() {
-                session.send_home();
+            // Before a request is taken nobody knows how large it is.
+            let has_room = match room.take() {
+                Some(has_room) => has_room,
+                None => session.large.acquire_arc().await,
+            };
+            match Buffer::receive(&session.device) {
+                Ok(Some(request)) => {
+                    let is_large = request.bytes().len() > LARGE_BYTES;
+                    let has_room = if is_large { Some(has_room) } else { room.replace(has_room) };
+                    let guest = Self(Some(Arc::clone(session)));
+                    spawn_here("fuse request", Box::pin(guest.serve(request, has_room)));
+                    taken += 1;
+                    if taken % TAKEN_AT_ONCE == 0 {
+                        let_others_first().await;
+                    }
+                }
+                Ok(None) => {
+                    room = Some(has_room);
+                    source.readable().await;
+                }
+                Err(_hung_up) => break,
             }
         }
+        session.ended.hung_up.store(true, Ordering::Release);
     }
 
-    /// On a thread of its own: nobody knows how long the way to a path takes.
-    fn send_home(&self) {
-        let spare = self.waiting.load(Ordering::Relaxed).saturating_sub(1);
-        let path = self.path.clone();
-        let rouse = move || (0..spare).try_for_each(|_| statfs(&path).map(|_| ()));
-        let roused = thread::Builder::new().name("fuse-rouse".into()).spawn(rouse);
-        if let Err(error) = roused {
-            tracing::debug!(%error, "threads of a mount that are not needed stay");
+    /// Works on one request to its end.
+    async fn serve(self, bytes: Buffer, has_room: Option<SemaphoreGuardArc>) {
+        let session = self.session();
+        // What we cannot read we cannot answer; the kernel sends no such thing.
+        let Ok(mut request) = Request::parse(bytes.bytes(), session.files.inodes) else { return };
+        let _room = match has_room {
+            None if request.answer_bytes() > LARGE_BYTES => Some(session.large.acquire_arc().await),
+            has_room => has_room,
+        };
+        session.answer(&mut request, &mut Reply::spare()).await;
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        if let Some(session) = self.0.take().and_then(Arc::into_inner) {
+            let env = Arc::clone(&session.files.env);
+            env.spawn("unmount", Box::pin(session.end()));
         }
     }
 }

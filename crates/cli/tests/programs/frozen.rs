@@ -1,6 +1,6 @@
 //! A log that does not answer, for the file system in which it lies is that of a daemon that is stopped.
 
-use std::fs::OpenOptions;
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,13 @@ use rustix::process::{Signal, kill_process};
 use crate::mounted::{POOL, World};
 
 const WRITERS: usize = 8;
+/// More than any server has threads.
+const MANY: usize = 200;
 const BLOCK: [u8; 8192] = [7; 8192];
 /// `O_DSYNC` on Linux.
 const O_DSYNC: i32 = 0o10_000;
+/// `O_DIRECT` on Linux; on Arm it has another number.
+const O_DIRECT: i32 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
 /// Until a log is given up, and a little more.
 const GIVEN_UP: Duration = Duration::from_secs(10);
 /// Until a device that answers again is used again.
@@ -76,9 +80,9 @@ struct Writers {
 }
 
 impl Writers {
-    fn start(root: &Path) -> Self {
+    fn start(root: &Path, count: usize) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
-        let done: Vec<_> = (0..WRITERS).map(|_| Arc::new(AtomicU64::new(0))).collect();
+        let done: Vec<_> = (0..count).map(|_| Arc::new(AtomicU64::new(0))).collect();
         let start = |(number, done): (usize, &Arc<AtomicU64>)| {
             let path = root.join(format!("file{number}"));
             let (done, is_over) = (Arc::clone(done), Arc::clone(&is_over));
@@ -97,16 +101,29 @@ impl Writers {
         Self { is_over, done, threads }
     }
 
+    /// What each has got done.
+    fn done(&self) -> Vec<u64> {
+        self.done.iter().map(|done| done.load(SeqCst)).collect()
+    }
+
     /// How many got something done within `span`.
     fn busy_within(&self, span: Duration) -> usize {
-        let before: Vec<u64> = self.done.iter().map(|done| done.load(SeqCst)).collect();
+        let before = self.done();
         std::thread::sleep(span);
-        self.done.iter().zip(before).filter(|(done, before)| done.load(SeqCst) > *before).count()
+        self.done().iter().zip(before).filter(|(done, before)| *done > before).count()
     }
 
     fn stop(self) {
         self.is_over.store(true, SeqCst);
         self.threads.into_iter().for_each(|thread| thread.join().expect("all its writes were done"));
+    }
+}
+
+fn until_taken_back(world: &World) {
+    let begun = Instant::now();
+    while world.zpool(&format!("status {POOL}")).contains("UNAVAIL") {
+        assert!(begun.elapsed() < TAKEN_BACK, "it is not taken back");
+        std::thread::sleep(Duration::from_secs(1));
     }
 }
 
@@ -116,7 +133,7 @@ fn writers_go_on_though_their_log_does_not_answer() {
     let Some(world) = World::new(&format!("a log {}", slow.log().display()), 128) else { return };
     // Dropped before the world, whose daemon may be waiting for it.
     let slow = slow;
-    let writers = Writers::start(&world.root());
+    let writers = Writers::start(&world.root(), WRITERS);
     let second = Duration::from_secs(1);
     assert_eq!(writers.busy_within(second), WRITERS);
     slow.freeze();
@@ -128,13 +145,50 @@ fn writers_go_on_though_their_log_does_not_answer() {
     assert!(status.contains("UNAVAIL") && !status.contains("SUSPENDED"), "{status}");
     slow.thaw();
     assert_eq!(writers.busy_within(4 * second), WRITERS, "all do, once it answers");
-    let begun = Instant::now();
-    while world.zpool(&format!("status {POOL}")).contains("UNAVAIL") {
-        assert!(begun.elapsed() < TAKEN_BACK, "it is not taken back");
-        std::thread::sleep(second);
-    }
+    until_taken_back(&world);
     assert_eq!(writers.busy_within(second), WRITERS);
     writers.stop();
+    world.zpool(&format!("remove {POOL} {}", slow.log().display()));
+    world.finish();
+}
+
+/// Asks for what the kernel does not remember, and for no log: names, attributes, contents, new files.
+fn ask_for_much(root: &Path, round: usize) {
+    let mut options = OpenOptions::new();
+    let file = options.read(true).custom_flags(O_DIRECT).open(root.join("read")).expect("a file");
+    for n in 0..100 {
+        let name = root.join(format!("name{round}.{n}"));
+        assert_eq!(fs::metadata(&name).expect_err("not there").kind(), std::io::ErrorKind::NotFound);
+        File::create(&name).expect("a new file");
+        let mut bytes = [0; BLOCK.len()];
+        file.read_exact_at(&mut bytes, 0).expect("it can be read");
+        assert_eq!(bytes, BLOCK);
+    }
+}
+
+#[test]
+fn requests_that_wait_hold_up_no_others() {
+    let Some(slow) = Slow::new() else { return };
+    let Some(world) = World::new(&format!("a log {}", slow.log().display()), 256) else { return };
+    // Dropped before the world, whose daemon may be waiting for it.
+    let slow = slow;
+    fs::write(world.root().join("read"), BLOCK).expect("written");
+    for (round, count) in [1, 2, MANY].into_iter().enumerate() {
+        let writers = Writers::start(&world.root(), count);
+        while writers.done().contains(&0) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        slow.freeze();
+        while writers.busy_within(Duration::from_millis(100)) > 0 {}
+        let (before, begun) = (writers.done(), Instant::now());
+        ask_for_much(&world.root(), round);
+        let took = begun.elapsed();
+        assert!(took < GIVEN_UP / 4, "300 requests beside {count} that wait took {took:?}");
+        assert_eq!(writers.done(), before, "they waited all the time");
+        slow.thaw();
+        writers.stop();
+        until_taken_back(&world);
+    }
     world.zpool(&format!("remove {POOL} {}", slow.log().display()));
     world.finish();
 }

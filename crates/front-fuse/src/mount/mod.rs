@@ -5,7 +5,7 @@
 //!        └───────────┬────────────────────────────┘
 //!                    ▼
 //!            handshake ─► Session ──► unmounted by us, by umount(8), or hung up
-//!                                        ▼ its last thread syncs
+//!                                        ▼ after its last request, a sync
 //!                                     `has_ended`
 //! ```
 
@@ -30,12 +30,10 @@ mod helper;
 mod kernel;
 mod table;
 
-/// How long an unmount by force waits for threads that may be stuck in a request.
+/// How long an unmount by force waits for requests that may be stuck.
 const FORCED_WAIT: Duration = Duration::from_secs(10);
 /// How long a mount that was only hidden may go on before it counts as in the way.
 const LAZY_WAIT: Duration = Duration::from_secs(30);
-/// Longer than a session takes to rouse its threads.
-const ROUSING: Duration = Duration::from_millis(20);
 /// How often an unmount looks again whether the session has ended.
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -56,14 +54,6 @@ pub struct FuseMount {
 }
 
 impl FuseMount {
-    fn unmount_idle(&self) -> io::Result<()> {
-        // A session that rouses threads which it does not need any more is busy for a moment.
-        self.try_unmount().or_else(|_| {
-            std::thread::sleep(ROUSING);
-            self.try_unmount()
-        })
-    }
-
     fn try_unmount(&self) -> io::Result<()> {
         match self.way {
             Way::Kernel => Ok(unmount(&self.path, UnmountFlags::empty())?),
@@ -96,12 +86,12 @@ impl Mounted for FuseMount {
         if self.has_ended() {
             return Ok(());
         }
-        let unmounted = self.unmount_idle();
+        let unmounted = self.try_unmount();
         let unmounted = if force { unmounted.or_else(|_| hang_up(&self.path)) } else { unmounted };
         if unmounted.is_err() && table::find(&self.path).is_some() {
             return Err(MountError::Busy { path: self.path.clone() });
         }
-        // The kernel has hung up; the threads end by themselves.
+        // The kernel has hung up; the session ends by itself.
         if force {
             self.ended.wait(FORCED_WAIT);
         } else {
@@ -132,7 +122,7 @@ impl Drop for FuseMount {
     }
 }
 
-/// Mounts by the FUSE protocol: each request is polled on the thread that took it from the kernel.
+/// Mounts by the FUSE protocol: each request is a task of the loop that took it from the kernel.
 pub struct Fuse {
     env: Arc<RealEnv>,
 }
@@ -168,7 +158,7 @@ impl Front for Fuse {
             // Mounted with `default_permissions`, whichever way.
             let zfs = Arc::new(zfs.asked_by(Asker::Kernel));
             let files = Files::new(Arc::clone(&self.env), zfs, Notifier::new(Arc::clone(&device)));
-            Session::start(device, files, path)
+            Session::start(device, files)
         });
         match served {
             Ok(ended) => Ok(Box::new(FuseMount { path: path.to_owned(), way, ended })),
