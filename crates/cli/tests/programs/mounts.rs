@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use oracle::needs::Need;
@@ -16,8 +17,8 @@ use crate::mounted::{POOL, World};
 use crate::shell::{sh, until};
 
 const MIB: usize = 1 << 20;
-/// Threads that a daemon may have when nothing is to be done: loops, workers, those that serve commands.
-const AT_REST_MAX: usize = 12;
+/// Threads that a daemon may have beside one for each processor: workers, those that serve commands.
+const THREADS_MAX: usize = 10;
 
 fn noise(len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
@@ -181,17 +182,9 @@ fn readonly_exec_setuid_and_devices_are_heeded_by_the_kernel() {
 #[test]
 fn neither_mounts_nor_busy_writers_add_threads() {
     let Some(world) = crate::world(&[]) else { return };
+    let few = THREADS_MAX + available_parallelism().map_or(1, usize::from);
     // What the commands needed goes after a while.
-    let at_rest = |what: &str| {
-        let mut least = usize::MAX;
-        until(
-            || {
-                least = least.min(threads(&world));
-                least <= AT_REST_MAX
-            },
-            what,
-        );
-    };
+    let at_rest = |what: &str| until(|| threads(&world) <= few, what);
     at_rest("few threads serve one mount");
     (0..32).for_each(|n| world.zfs(&format!("create {POOL}/d{n}")));
     at_rest("few threads serve 33 mounts");
@@ -219,7 +212,7 @@ fn neither_mounts_nor_busy_writers_add_threads() {
         }
         most
     });
-    assert!(most <= AT_REST_MAX, "{most} threads");
+    assert!(most <= few, "{most} threads");
     assert_eq!(fs::read(world.root().join("d31/f")).expect("it is there").len(), 100 * 4096);
     world.finish();
 }

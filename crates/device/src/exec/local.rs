@@ -94,6 +94,14 @@ impl Local {
     fn wait_with(&mut self, watch: &Watch, may_sleep: bool, wakers: &mut Vec<Waker>) {
         self.look_at_ring(wakers);
         if may_sleep && wakers.is_empty() {
+            let parker = Arc::clone(&self.parker);
+            parker.try_without_sleep(|| {
+                watch.wait(Some(Duration::ZERO), wakers);
+                self.look_at_ring(wakers);
+                !wakers.is_empty()
+            });
+        }
+        if may_sleep && wakers.is_empty() {
             let timeout = self.timers.until_next();
             self.parker.park_away(|unwoken| {
                 watch.wait(if unwoken { timeout } else { Some(Duration::ZERO) }, wakers);

@@ -100,9 +100,8 @@ impl Parker {
 
     /// Sleeps until woken or until `timeout` has passed; returns at once when already woken.
     pub(crate) fn park(&self, timeout: Option<Duration>) {
-        if timeout.is_none() && self.patience.is_due() {
-            let was_in_time = self.is_notified_soon();
-            self.patience.learn(was_in_time);
+        if timeout.is_none() {
+            self.try_without_sleep(|| false);
         }
         if !self.enter(PARKED) {
             return;
@@ -114,11 +113,19 @@ impl Parker {
         self.leave(PARKED);
     }
 
-    /// Lets other threads run until woken, at the expense of [`ATTEMPT`]. What they do in the
+    /// Waits for a moment without sleeping, where that has proved worth while: until woken, or until `has_come`.
+    pub(crate) fn try_without_sleep(&self, has_come: impl FnMut() -> bool) {
+        if self.patience.is_due() {
+            let was_in_time = self.comes_soon(has_come);
+            self.patience.learn(was_in_time);
+        }
+    }
+
+    /// Lets other threads run until woken or until `has_come`, at the expense of [`ATTEMPT`]. What they do in the
     /// meantime is no expense, but for the switch to them and back.
-    fn is_notified_soon(&self) -> bool {
+    fn comes_soon(&self, mut has_come: impl FnMut() -> bool) -> bool {
         let (mut spent, mut since) = (Duration::ZERO, Instant::now());
-        while !self.is_notified() {
+        while !self.is_notified() && !has_come() {
             if spent > ATTEMPT {
                 return false;
             }

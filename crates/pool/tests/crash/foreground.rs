@@ -23,6 +23,8 @@ use crate::shape::{DISK_BYTES, MIRROR, POOL, STRIPE_AND_LOG, STRIPE_OF_THREE, Sh
 use crate::story::{Tell, number, run, tell};
 use crate::writers::SYNC;
 
+/// Worlds whose commits are looked at together, by default.
+const RUNS: u64 = 3;
 /// Of so many worlds, whose commits are looked at together, p99 tells a tenth more from a matter of chance.
 const RUNS_ENOUGH: u64 = 12;
 /// Fewer commits have no p99 worth the name.
@@ -213,7 +215,7 @@ fn quantiles(took: &mut [Duration]) -> [Duration; 2] {
 #[test]
 fn commits_hardly_wait_for_work_in_the_background() {
     let _tell = Tell;
-    let runs = number("SAWMILL_CRASH_RUNS").unwrap_or(1);
+    let runs = number("SAWMILL_CRASH_RUNS").unwrap_or(RUNS);
     // In tenths.
     let allowed = if runs < RUNS_ENOUGH { 15 } else { 11 };
     let mut over = Vec::new();
