@@ -79,7 +79,7 @@ fn nothing_promised_needs_a_lone_log_that_was_taken_out() {
         futures::join!(futures::future::join_all((0..CLIENTS).map(|_| client())), commands);
     });
     let (mut with, mut without) = (0, 0);
-    for image in drawn(&sim.recording(), IMAGES) {
+    for image in drawn(&sim.recording(), 2 * IMAGES) {
         tell(format!("seed {seed}, {}", image.story()));
         let (outs, backs) = stage(&image);
         if outs > backs {
