@@ -1,6 +1,7 @@
-//! `cargo xtask LANE`: tests that are too long for every run, the same by hand and in CI.
+//! `cargo xtask test`: the tests. `cargo xtask LANE`: those that are too long for every run. Both the same by hand and in CI.
 //!
 //! ```text
+//!  test [WORD...]              every test, or those in whose name a WORD is, each with a limit of time
 //!  histories [STEPS [PARTS]]   every crash state of every history of up to STEPS (3) operations,
 //!                              the longest ones in so many PARTS (1), each said when it is done
 //!  kills                       the golden pools' logs: replay killed after every record
@@ -13,13 +14,18 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod suite;
+
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask loops [SECONDS]\n       xtask memory [MIB [PERCENT]]";
+const USAGE: &str = "usage: xtask test [WORD...]\n       xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask loops [SECONDS]\n       xtask memory [MIB [PERCENT]]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    if let Some((&"test", words)) = args.split_first() {
+        return suite::run(words);
+    }
     let numbers: Option<Vec<u32>> = args.iter().skip(1).map(|arg| arg.parse().ok()).collect();
     match (args.first(), numbers.as_deref()) {
         (Some(&"histories"), Some([])) => histories(3, 1),

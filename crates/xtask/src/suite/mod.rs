@@ -1,0 +1,111 @@
+//! `cargo xtask test`: every test of the workspace, each in a process of its own, with a limit of time.
+//!
+//! ```text
+//!  cargo test --no-run ─► programs ─► --list ─► cases, the long ones first
+//!                                                │  so many at a time as there are cores
+//!              ┌─────────────────────────────────┘
+//!              ▼
+//!   PROGRAM --exact NAME ──ends───► passed, or failed with all that it printed
+//!   with a TMPDIR of its own ─limit─► what each thread of it waits for is noted, it is killed, and it has failed
+//!              │
+//!              ▼ whatever happened
+//!   processes that have this TMPDIR in their environment are killed, file systems mounted below it are
+//!   aborted and unmounted, the directory is removed: nothing is left that could hold up what comes next
+//! ```
+//! Invariants
+//! - A test that does not end is named, within its limit; also when the kernel does not let its process die.
+//!   (test: `a_case_that_does_not_end_is_killed_and_named_with_all_that_it_started`)
+//! - No test is left out: what `--list` names is run, and a program that lists nothing it could run is an error.
+//! - Nothing is tried twice.
+//!
+//! `cargo test` runs one program after another, waits for the last test of each with the other cores idle, and for a
+//! test that hangs without an end. Why this is not cargo-nextest: docs/decisions/2026-11-25-test-runner.md.
+
+mod case;
+mod leftovers;
+mod limits;
+mod programs;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Mutex, mpsc};
+use std::thread;
+use std::time::Instant;
+
+use case::{Case, Outcome};
+use report::Report;
+
+/// How many run at a time, if not as many as there are cores.
+const JOBS: &str = "SAWMILL_TEST_JOBS";
+
+/// Builds all tests and runs those in whose name one of `words` is, or all of them.
+pub fn run(words: &[&str]) -> ExitCode {
+    match try_run(words) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask test: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_run(words: &[&str]) -> Result<bool, String> {
+    let begun = Instant::now();
+    let mut cases = programs::cases()?;
+    cases.retain(|case| words.is_empty() || words.iter().any(|word| case.name.contains(word)));
+    // Stable: tests of one program stay together, so that it is read from the disk once.
+    cases.sort_by_key(|case| limits::turn(&case.name));
+    eprintln!("built and listed in {} s: {} tests", begun.elapsed().as_secs(), cases.len());
+    let place = Place::new().map_err(|error| format!("no directory for temporary files: {error}"))?;
+    Ok(run_all(cases, jobs(), &place.0))
+}
+
+fn jobs() -> usize {
+    let told = std::env::var(JOBS).ok().and_then(|word| word.parse().ok());
+    told.unwrap_or_else(|| thread::available_parallelism().map_or(2, Into::into))
+}
+
+/// Runs them; whether all passed.
+fn run_all(cases: Vec<Case>, jobs: usize, place: &Path) -> bool {
+    let mut report = Report::new(cases.len());
+    let queue = Mutex::new(cases.into_iter().enumerate().collect::<VecDeque<_>>());
+    let next = || queue.lock().ok()?.pop_front();
+    let (ended, endings) = mpsc::channel::<(Case, Outcome)>();
+    thread::scope(|scope| {
+        for _ in 0..jobs {
+            let (ended, next) = (ended.clone(), &next);
+            scope.spawn(move || {
+                while let Some((number, case)) = next() {
+                    let outcome = case.run(&place.join(number.to_string()));
+                    if ended.send((case, outcome)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(ended);
+        endings.iter().for_each(|(case, outcome)| report.add(case, outcome));
+    });
+    report.finish()
+}
+
+/// Where the directories of all cases are. Its path is short: sockets lie below it.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> std::io::Result<Self> {
+        let place = std::env::temp_dir().join(format!("smt{}", std::process::id()));
+        std::fs::create_dir(&place).map(|()| Self(place))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}

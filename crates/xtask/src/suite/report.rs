@@ -1,0 +1,72 @@
+//! What is told of a run: failures at once and again at the end, progress, and where the time went.
+
+use std::time::{Duration, Instant};
+
+use super::case::{Case, Outcome, Verdict};
+
+/// Longer ones are told when they end.
+const SLOW: Duration = Duration::from_secs(10);
+/// Progress is told this often.
+const NEWS: Duration = Duration::from_secs(60);
+/// So many of the longest are told at the end.
+const LONGEST: usize = 25;
+
+pub struct Report {
+    begun: Instant,
+    news: Instant,
+    cases: usize,
+    passed: usize,
+    failed: Vec<(String, String)>,
+    times: Vec<(Duration, Duration, String)>,
+}
+
+impl Report {
+    pub fn new(cases: usize) -> Self {
+        let now = Instant::now();
+        Self { begun: now, news: now, cases, passed: 0, failed: Vec::new(), times: Vec::new() }
+    }
+
+    pub fn add(&mut self, case: Case, outcome: Outcome) {
+        let name = case.name;
+        match outcome.verdict {
+            Verdict::Passed => self.passed += 1,
+            Verdict::Failed(why) => {
+                println!("\n-- {name} printed:\n{}\n-- FAILED: {name}: {why}\n", outcome.printed.trim_end());
+                self.failed.push((name.clone(), why));
+            }
+        }
+        if !outcome.leftovers.is_empty() {
+            println!("{name} left behind: {}", outcome.leftovers.summary());
+        }
+        if outcome.took > SLOW {
+            println!("{:4} s  {name}", outcome.took.as_secs());
+        }
+        self.times.push((outcome.took, outcome.busy, name));
+        if self.news.elapsed() > NEWS {
+            self.news = Instant::now();
+            println!("{} of {} tests, {} s", self.times.len(), self.cases, self.begun.elapsed().as_secs());
+        }
+    }
+
+    /// Whether all passed.
+    pub fn finish(mut self) -> bool {
+        self.times.sort_by(|a, b| b.cmp(a));
+        println!("\nthe longest, in seconds, and those of processors in it (daemons not counted):");
+        for (took, busy, name) in self.times.iter().take(LONGEST) {
+            println!("{:7.1} {:7.1}  {name}", took.as_secs_f64(), busy.as_secs_f64());
+        }
+        let sum =
+            |of: fn(&(Duration, Duration, String)) -> Duration| self.times.iter().map(of).sum::<Duration>();
+        let (took, busy) = (sum(|time| time.0).as_secs(), sum(|time| time.1).as_secs());
+        let begun = self.begun.elapsed().as_secs();
+        println!(
+            "\n{} passed, {} failed in {begun} s; one by one {took} s, of processors {busy} s",
+            self.passed,
+            self.failed.len()
+        );
+        for (name, why) in &self.failed {
+            println!("FAILED: {name}: {why}");
+        }
+        self.failed.is_empty() && self.passed == self.cases
+    }
+}
