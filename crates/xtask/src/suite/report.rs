@@ -59,14 +59,11 @@ impl Report {
             |of: fn(&(Duration, Duration, String)) -> Duration| self.times.iter().map(of).sum::<Duration>();
         let (took, busy) = (sum(|time| time.0).as_secs(), sum(|time| time.1).as_secs());
         let begun = self.begun.elapsed().as_secs();
-        println!(
-            "\n{} passed, {} failed in {begun} s; one by one {took} s, of processors {busy} s",
-            self.passed,
-            self.failed.len()
-        );
+        println!("\n{begun} s; one by one {took} s, of processors {busy} s");
         for (name, why) in &self.failed {
             println!("FAILED: {name}: {why}");
         }
+        println!("{} passed, {} failed", self.passed, self.failed.len());
         self.failed.is_empty() && self.passed == self.cases
     }
 }
