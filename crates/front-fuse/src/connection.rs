@@ -37,6 +37,8 @@ pub(crate) fn try_receive(device: &OwnedFd, into: &mut [u8]) -> io::Result<Optio
             Err(Errno::NOENT | Errno::INTR) => {}
             Err(Errno::AGAIN) => return Ok(None),
             Err(error) => return Err(error.into()),
+            // No request is empty: there will be none any more.
+            Ok(0) => return Err(Errno::NODEV.into()),
             Ok(len) => return Ok(Some(len)),
         }
     }

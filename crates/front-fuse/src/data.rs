@@ -4,8 +4,8 @@ use rustix::io::Errno;
 use zpl::{Allocate, SeekTo, WriteFlags};
 
 use crate::abi::{
-    CopyFileRangeIn, FSYNC_FDATASYNC, FallocateIn, FsyncIn, LseekIn, LseekOut, OpenIn, OpenOut, ReadIn,
-    WRITE_CACHE, WRITE_KILL_SUIDGID, WriteIn, WriteOut, fopen,
+    CopyFileRangeIn, FSYNC_FDATASYNC, FallocateIn, FsyncIn, LseekIn, LseekOut, OpenIn, OpenOut, WRITE_CACHE,
+    WRITE_KILL_SUIDGID, WriteIn, WriteOut, fopen,
 };
 use crate::files::Files;
 use crate::reply::Reply;
@@ -48,7 +48,7 @@ impl Files {
     }
 
     pub async fn read(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
-        let args: ReadIn = request.take()?;
+        let args = request.take_read()?;
         let into = reply.room(args.size as usize);
         let len = self.run(self.zfs.read(request.object(), args.offset, into)).await?;
         reply.cut(len);

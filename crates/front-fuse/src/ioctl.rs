@@ -28,7 +28,8 @@ impl Files {
                 reply.put(&IoctlOut::default());
                 // The kernel has room for 4 or 8 bytes.
                 reply.put(&linux_flags(&FLAGS, found.flags));
-                reply.room((args.out_size as usize).saturating_sub(size_of::<u32>())).fill(0);
+                let room = (args.out_size as usize).min(size_of::<u64>());
+                reply.room(room.saturating_sub(size_of::<u32>())).fill(0);
             }
             FSGETXATTR => {
                 let found = self.run(self.zfs.attributes(request.object())).await?;

@@ -36,3 +36,6 @@ mod request;
 mod session;
 
 pub use mount::Fuse;
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use units::ObjectId;
 use zpl::{FileKind, ListEntry};
 
-use crate::abi::{Dirent, EntryOut, ReadIn};
+use crate::abi::{Dirent, EntryOut};
 use crate::attr::file_type;
 use crate::files::Files;
 use crate::reply::Reply;
@@ -45,7 +45,7 @@ impl Files {
 
     /// Puts entries from the asked place on until the answer is full or the directory ends.
     async fn list(&self, request: &mut Request<'_>, reply: &mut Reply, form: Form) -> Result<(), Errno> {
-        let args: ReadIn = request.take()?;
+        let args = request.take_read()?;
         let (dir, mut cookie) = (request.object(), args.offset);
         loop {
             let entries = self.run(self.zfs.list(dir, cookie, form.at_once())).await?;

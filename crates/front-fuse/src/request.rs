@@ -7,6 +7,7 @@ use zpl::Cred;
 
 use crate::abi::{InHeader, ReadIn, opcode};
 use crate::attr::Inodes;
+use crate::handshake::REQUEST_BYTES;
 
 /// A request's header, and the rest of its body as far as it has not been read.
 pub(crate) struct Request<'a> {
@@ -39,6 +40,15 @@ impl<'a> Request<'a> {
         let (value, rest) = T::read_from_prefix(self.body).map_err(|_| Errno::IO)?;
         self.body = rest;
         Ok(value)
+    }
+
+    /// What is to be read, and no more than was agreed upon.
+    ///
+    /// # Errors
+    /// When the body ends before.
+    pub fn take_read(&mut self) -> Result<ReadIn, Errno> {
+        let args: ReadIn = self.take()?;
+        Ok(ReadIn { size: args.size.min(REQUEST_BYTES), ..args })
     }
 
     /// The next name, which a zero byte ends.

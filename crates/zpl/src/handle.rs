@@ -20,10 +20,10 @@ impl Zfs {
     /// Counts a handle off. The last one of an object without a name frees it.
     ///
     /// # Errors
-    /// Those of writing; the handle is gone all the same.
+    /// Those of writing; the handle is gone all the same. [`crate::ZplError::Invalid`] when nobody has it open.
     pub async fn close(&self, object: ObjectId) -> Result<()> {
         let znode = self.znode(object).await?;
-        if !znode.close() {
+        if !znode.close()? {
             return Ok(());
         }
         if znode.check_linked().is_err() {

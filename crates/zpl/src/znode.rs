@@ -456,13 +456,12 @@ impl Znode {
 
     /// Counts a handle off; true when that was the last one.
     ///
-    /// # Panics
-    /// When more handles are closed than were opened.
-    pub(crate) fn close(&self) -> bool {
+    /// # Errors
+    /// [`ZplError::Invalid`] when nobody has it open.
+    pub(crate) fn close(&self) -> Result<bool> {
         let mut state = self.state.lock();
-        assert!(state.opens > 0, "object {} closed once too often", self.object);
-        state.opens -= 1;
-        state.opens == 0
+        state.opens = state.opens.checked_sub(1).ok_or(ZplError::Invalid("nobody has it open"))?;
+        Ok(state.opens == 0)
     }
 
     pub(crate) fn is_open(&self) -> bool {

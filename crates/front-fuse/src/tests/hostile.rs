@@ -1,0 +1,140 @@
+//! Requests that no kernel sends: whatever they say, they are answered or passed over, take little memory, and leave
+//! the session well.
+
+use std::collections::BTreeSet;
+use std::panic;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::kernel::Kernel;
+use crate::abi::{AttrOut, CreateIn, EntryOut, InHeader, ReadIn, WriteIn, opcode};
+
+const ROUNDS: usize = 400;
+/// Requests under way at the same time.
+const AT_ONCE: usize = 50;
+/// What the process may have grown by, caches and all.
+const GROWTH_MAX_KIB: u64 = 256 << 10;
+const OPCODE_MAX: u64 = 55;
+const NAMES: [&[u8]; 6] = [b"a\0", b"b\0", b"..\0", b"\0", b"a/b\0", b"no end"];
+const NUMBERS: [u64; 12] =
+    [0, 1, 2, 3, 7, 4096, 70_000, 1 << 20, u32::MAX as u64, i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX];
+
+/// xorshift64.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % sides
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.roll(all.len() as u64) as usize]
+    }
+
+    /// Numbers as requests have them, two of 32 bits or one of 64, then names, then bytes of any kind.
+    fn body(&mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        for _ in 0..self.roll(12) {
+            match self.roll(3) {
+                0 => body.extend((self.of(&NUMBERS) as u32).to_le_bytes()),
+                1 => body.extend(self.of(&NUMBERS).to_le_bytes()),
+                _ => body.extend(self.roll(u64::MAX).to_le_bytes()),
+            }
+        }
+        (0..self.roll(3)).for_each(|_| body.extend(self.of(&NAMES)));
+        let noise = if self.roll(40) == 0 { 70_000 } else { self.roll(40) };
+        body.extend((0..noise).map(|_| self.roll(256) as u8));
+        body
+    }
+}
+
+/// In KiB.
+fn most_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its memory");
+    line.trim_end_matches("kB").trim().parse().expect("a number")
+}
+
+/// Counts panics of any thread as long as it lives.
+struct Panics(Arc<AtomicUsize>);
+
+impl Panics {
+    fn count() -> Self {
+        let (count, told) = (Arc::<AtomicUsize>::default(), panic::take_hook());
+        let panics = Arc::clone(&count);
+        panic::set_hook(Box::new(move |info| {
+            panics.fetch_add(1, SeqCst);
+            told(info);
+        }));
+        Self(count)
+    }
+}
+
+/// Makes a file of 100,000 bytes; its inode.
+fn make_file(kernel: &mut Kernel, name: &[u8]) -> u64 {
+    let create = CreateIn { mode: 0o644, ..CreateIn::default() };
+    kernel.ask(opcode::CREATE, 1, &[create.as_bytes(), name].concat());
+    let made = kernel.answer();
+    assert_eq!(made.errno, 0);
+    let inode = EntryOut::read_from_prefix(&made.body).expect("an entry").0.nodeid;
+    let data = vec![7; 100_000];
+    let write = WriteIn { size: data.len() as u32, ..WriteIn::default() };
+    kernel.ask(opcode::WRITE, inode, &[write.as_bytes(), &data].concat());
+    assert_eq!(kernel.answer().errno, 0);
+    inode
+}
+
+#[test]
+fn requests_that_no_kernel_sends_do_no_harm() {
+    let panics = Panics::count();
+    let mut kernel = Kernel::new();
+    let file = make_file(&mut kernel, b"kept\0");
+    let other = make_file(&mut kernel, b"a\0");
+    let before = most_memory();
+    let mut dice = Dice(0x5eed);
+    let (mut asked, mut answered) = (BTreeSet::new(), 0);
+    for round in 0..ROUNDS {
+        for _ in 0..AT_ONCE {
+            let opcode = dice.roll(OPCODE_MAX) as u32;
+            // The file that is looked at in the end is only read.
+            let nodeid = dice.of(&[1, 1, other, other, 0, 99, u64::MAX]);
+            let body = dice.body();
+            let len = match dice.roll(20) {
+                0 => dice.of(&NUMBERS) as u32,
+                _ => (size_of::<InHeader>() + body.len()) as u32,
+            };
+            asked.insert(kernel.ask_with(InHeader { len, opcode, nodeid, ..InHeader::default() }, &body));
+        }
+        // What is asked for after all that is answered, in any order with the rest.
+        let last = kernel.ask(opcode::GETATTR, 1, &[0; 16]);
+        loop {
+            let answer = kernel.answer();
+            if answer.unique == last {
+                let attr = AttrOut::read_from_prefix(&answer.body).expect("attributes").0.attr;
+                assert_eq!((answer.errno, attr.mode >> 12), (0, 4), "the root is a directory, round {round}");
+                break;
+            }
+            assert!(asked.remove(&answer.unique), "{answer:?} was not asked for, or twice");
+            answered += 1;
+        }
+    }
+    assert!(answered > ROUNDS * AT_ONCE / 2, "{answered} answers");
+    let read = ReadIn { size: 100_000, ..ReadIn::default() };
+    let last = kernel.ask(opcode::READ, file, read.as_bytes());
+    let bytes = loop {
+        let answer = kernel.answer();
+        if answer.unique == last {
+            break answer.body;
+        }
+    };
+    assert!(bytes == vec![7; 100_000], "another file is what it was");
+    let grown = most_memory() - before;
+    assert!(grown < GROWTH_MAX_KIB, "{grown} KiB more");
+    kernel.hang_up();
+    assert_eq!(panics.0.load(SeqCst), 0, "nothing panicked");
+}

@@ -1,0 +1,113 @@
+//! The kernel's side of a session, played by a test.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use device::{Options, RealEnv};
+use dsl::PropValue;
+use env::{Env, RamDevice};
+use pool::{Pool, PoolSpec, Tuning};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use vdev::{Bias, NewVdev, PoolState};
+use zerocopy::{FromBytes, IntoBytes};
+use zpl::Asker;
+
+use crate::abi::{InHeader, OutHeader};
+use crate::files::Files;
+use crate::notifier::Notifier;
+use crate::session::{Ended, Session};
+
+const DISK_BYTES: u64 = 256 << 20;
+/// Longer answers are not agreed upon.
+const ANSWER_BYTES: usize = (1 << 20) + 4096;
+/// Until an answer must have come, on a busy machine.
+const PATIENCE: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
+
+/// A request's answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub unique: u64,
+    /// Positive, or 0.
+    pub errno: i32,
+    pub body: Vec<u8>,
+}
+
+/// A session over an empty file system, and what speaks to it.
+pub struct Kernel {
+    socket: OwnedFd,
+    ended: Arc<Ended>,
+    next: u64,
+    pool: Arc<Pool>,
+    env: Arc<RealEnv>,
+}
+
+impl Kernel {
+    pub fn new() -> Self {
+        let env = RealEnv::new(Options::default());
+        env.register("ram:a", Arc::new(RamDevice::new(DISK_BYTES)));
+        let vdev = NewVdev {
+            paths: vec!["ram:a".into()],
+            ashift: None,
+            bias: Bias::log(false),
+            create_txg: 4,
+            parity: 0,
+        };
+        let root_props = vec![("mountpoint".to_owned(), PropValue::Text("none".into()))];
+        let spec =
+            PoolSpec { name: "tank".into(), vdevs: vec![vdev], root_props, comment: None, force: false };
+        let world = Arc::clone(&env) as Arc<dyn Env>;
+        let pool = env.block_on(Pool::create(world, spec, Tuning::default())).expect("a pool in memory");
+        let fs = env.block_on(pool.filesystem("tank")).expect("it opens");
+        let (socket, device) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .expect("a pair");
+        let device = Arc::new(device);
+        let zfs = Arc::new(fs.zfs.asked_by(Asker::Kernel));
+        let files = Files::new(Arc::clone(&env), zfs, Notifier::new(Arc::clone(&device)));
+        let ended = Session::start(device, files).expect("loops");
+        Self { socket, ended, next: 1, pool, env }
+    }
+
+    /// Asks for something; the request's number.
+    pub fn ask(&mut self, opcode: u32, nodeid: u64, body: &[u8]) -> u64 {
+        let len = (size_of::<InHeader>() + body.len()) as u32;
+        self.ask_with(InHeader { len, opcode, nodeid, ..InHeader::default() }, body)
+    }
+
+    /// The same with a header of the caller's, all but the number.
+    pub fn ask_with(&mut self, header: InHeader, body: &[u8]) -> u64 {
+        let unique = self.next;
+        self.next += 1;
+        let header = InHeader { unique, ..header };
+        let message = [header.as_bytes(), body].concat();
+        send(&self.socket, &message, SendFlags::empty()).expect("it is taken");
+        unique
+    }
+
+    /// The next answer. What tells the kernel something unasked is passed over.
+    pub fn answer(&self) -> Answer {
+        let mut bytes = vec![0; ANSWER_BYTES];
+        loop {
+            let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+            let ready = poll(&mut fds, Some(&PATIENCE)).expect("it can be waited for");
+            assert!(ready > 0, "no answer");
+            let (len, _) = recv(&self.socket, &mut bytes, RecvFlags::empty()).expect("an answer");
+            let (header, body) = OutHeader::read_from_prefix(&bytes[..len]).expect("a header");
+            assert_eq!(header.len as usize, len, "the header tells the length");
+            if header.unique != 0 {
+                assert!((-4095..=0).contains(&header.error), "{header:?}");
+                assert!(header.error == 0 || body.is_empty(), "{header:?}");
+                return Answer { unique: header.unique, errno: -header.error, body: body.to_vec() };
+            }
+        }
+    }
+
+    /// Hangs up, and waits until the session has ended.
+    pub fn hang_up(self) {
+        drop(self.socket);
+        assert!(self.ended.wait(Duration::from_secs(60)), "what was written is stable by now");
+        self.env.block_on(self.pool.close(PoolState::Exported)).expect("nobody uses it");
+    }
+}
