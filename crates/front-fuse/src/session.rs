@@ -37,7 +37,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 
 /// Large requests under way at most.
-const LARGE_MAX: usize = 64;
+pub(crate) const LARGE_MAX: usize = 64;
 /// Requests taken before those that are there are worked on.
 const TAKEN_AT_ONCE: usize = 64;
 

@@ -1,4 +1,5 @@
 //! A session without a kernel: a socket that keeps messages apart stands in for `/dev/fuse`.
 
+mod flood;
 mod hostile;
 mod kernel;

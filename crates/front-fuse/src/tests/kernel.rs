@@ -2,14 +2,18 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use device::{Options, RealEnv};
 use dsl::PropValue;
-use env::{Env, RamDevice};
+use env::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, Env, IoBuf, RamDevice};
+use event_listener::Event;
 use pool::{Pool, PoolSpec, Tuning};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use units::LeafOffset;
 use vdev::{Bias, NewVdev, PoolState};
 use zerocopy::{FromBytes, IntoBytes};
 use zpl::Asker;
@@ -41,12 +45,65 @@ pub struct Kernel {
     next: u64,
     pool: Arc<Pool>,
     env: Arc<RealEnv>,
+    gate: Arc<Gate>,
+}
+
+/// Writes to the pool's device wait for it while it is shut.
+#[derive(Default)]
+struct Gate {
+    is_shut: AtomicBool,
+    opens: Event,
+}
+
+impl Gate {
+    async fn pass(&self) {
+        while self.is_shut.load(SeqCst) {
+            let opens = self.opens.listen();
+            if self.is_shut.load(SeqCst) {
+                opens.await;
+            }
+        }
+    }
+}
+
+struct Gated {
+    ram: RamDevice,
+    gate: Arc<Gate>,
+}
+
+impl Device for Gated {
+    fn info(&self) -> DeviceInfo {
+        self.ram.info()
+    }
+
+    fn read(&self, offset: LeafOffset, len: usize) -> BoxFuture<'static, Result<IoBuf, DeviceError>> {
+        self.ram.read(offset, len)
+    }
+
+    fn write(
+        &self,
+        offset: LeafOffset,
+        slices: Vec<BufSlice>,
+        durability: Durability,
+    ) -> BoxFuture<'static, Result<(), DeviceError>> {
+        let (ram, gate) = (self.ram.clone(), Arc::clone(&self.gate));
+        Box::pin(async move {
+            gate.pass().await;
+            ram.write(offset, slices, durability).await
+        })
+    }
+
+    fn flush(&self) -> BoxFuture<'static, Result<(), DeviceError>> {
+        self.ram.flush()
+    }
 }
 
 impl Kernel {
     pub fn new() -> Self {
         let env = RealEnv::new(Options::default());
-        env.register("ram:a", Arc::new(RamDevice::new(DISK_BYTES)));
+        let gate = Arc::<Gate>::default();
+        let ram = RamDevice::new(DISK_BYTES);
+        env.register("ram:a", Arc::new(Gated { ram, gate: Arc::clone(&gate) }));
         let vdev = NewVdev {
             paths: vec!["ram:a".into()],
             ashift: None,
@@ -67,7 +124,7 @@ impl Kernel {
         let zfs = Arc::new(fs.zfs.asked_by(Asker::Kernel));
         let files = Files::new(Arc::clone(&env), zfs, Notifier::new(Arc::clone(&device)));
         let ended = Session::start(device, files).expect("loops");
-        Self { socket, ended, next: 1, pool, env }
+        Self { socket, ended, next: 1, pool, env, gate }
     }
 
     /// Asks for something; the request's number.
@@ -78,12 +135,29 @@ impl Kernel {
 
     /// The same with a header of the caller's, all but the number.
     pub fn ask_with(&mut self, header: InHeader, body: &[u8]) -> u64 {
+        self.send(header, body, SendFlags::empty()).expect("it is taken")
+    }
+
+    /// Asks if the session takes it, or there is room for it on the way; whether it was.
+    pub fn is_asked(&mut self, opcode: u32, nodeid: u64, body: &[u8]) -> bool {
+        let len = (size_of::<InHeader>() + body.len()) as u32;
+        let header = InHeader { len, opcode, nodeid, ..InHeader::default() };
+        self.send(header, body, SendFlags::DONTWAIT).is_ok()
+    }
+
+    fn send(&mut self, header: InHeader, body: &[u8], how: SendFlags) -> Result<u64, Errno> {
         let unique = self.next;
-        self.next += 1;
         let header = InHeader { unique, ..header };
         let message = [header.as_bytes(), body].concat();
-        send(&self.socket, &message, SendFlags::empty()).expect("it is taken");
-        unique
+        send(&self.socket, &message, how)?;
+        self.next += 1;
+        Ok(unique)
+    }
+
+    /// Lets writes to the pool's device wait, or wait no more.
+    pub fn hold(&self, hold: bool) {
+        self.gate.is_shut.store(hold, SeqCst);
+        self.gate.opens.notify(usize::MAX);
     }
 
     /// The next answer. What tells the kernel something unasked is passed over.
