@@ -6,9 +6,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::available_parallelism;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use oracle::needs::Need;
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
@@ -214,6 +214,44 @@ fn neither_mounts_nor_busy_writers_add_threads() {
     });
     assert!(most <= few, "{most} threads");
     assert_eq!(fs::read(world.root().join("d31/f")).expect("it is there").len(), 100 * 4096);
+    world.finish();
+}
+
+/// The most memory that the daemon had, in MiB.
+fn most_memory(world: &World) -> u64 {
+    let status = fs::read_to_string(world.daemon_proc().join("status")).expect("a daemon");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its memory");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") >> 10
+}
+
+#[test]
+fn a_thousand_processes_at_once_are_served() {
+    let Some(world) = crate::world(&[]) else { return };
+    let before = most_memory(&world);
+    let work = "i=0; while [ $i -lt 1000 ]; do i=$((i + 1)); \
+                (echo $i > f$i; read n < f$i; [ $n = $i ]; mv f$i g$i; ls g$i; rm g$i) || touch failed & \
+                done; wait; ls";
+    let (root, is_over) = (world.root(), AtomicBool::new(false));
+    let slowest = std::thread::scope(|scope| {
+        let asks = scope.spawn(|| {
+            let mut slowest = Duration::ZERO;
+            while !is_over.load(SeqCst) {
+                let begun = Instant::now();
+                fs::metadata(root.join("nothing")).expect_err("not there");
+                slowest = slowest.max(begun.elapsed());
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            slowest
+        });
+        let left = sh(work, &root);
+        is_over.store(true, SeqCst);
+        assert_eq!(left.lines().filter(|name| !name.starts_with('g')).count(), 0, "{left}");
+        assert_eq!(left.lines().count(), 1000, "each saw its file, and nothing is left");
+        asks.join().expect("it asked")
+    });
+    assert!(slowest < Duration::from_secs(10), "somebody else waited {slowest:?}");
+    let grown = most_memory(&world) - before;
+    assert!(grown < 128, "{grown} MiB more");
     world.finish();
 }
 
