@@ -1,13 +1,9 @@
 //! Help, manual pages and completions, as people meet them: the commands, man(1), mandoc(1), bash, fish, zsh.
-#![forbid(unsafe_code)]
 
-mod fake;
-mod world;
-
+use crate::world::World;
 use oracle::needs::Need;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use world::World;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sawmill");
 

@@ -1,7 +1,5 @@
 //! What txgs leave in the log, of loads of which it can be told by hand.
 
-#![forbid(unsafe_code)]
-
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,6 @@
 //! The real commands against a daemon whose pools are trees in memory.
-#![forbid(unsafe_code)]
 
-mod fake;
-mod world;
-
-use world::World;
+use crate::world::World;
 
 /// A world with `p1`: a mirror of d1 and d2, a mirrored log of l1 and l2, and spare files.
 fn with_p1() -> World {

@@ -1,7 +1,4 @@
 //! The socket, from both ends.
-#![forbid(unsafe_code)]
-
-mod fake;
 
 use control::{Client, ClientError, DaemonStatusCall, DaemonStop, FailureKind, PoolExport, PoolList, Server};
 use std::io::{Read, Write};
@@ -28,7 +25,7 @@ impl Daemon {
                 let server = Server::bind(&socket).expect("listens");
                 let server = server.and_public(&socket.with_extension("look")).expect("listens");
                 ready.send(()).expect("the test waits");
-                server.serve(Arc::new(fake::FakeService::default())).await.expect("serves");
+                server.serve(Arc::new(crate::fake::FakeService::default())).await.expect("serves");
             });
         });
         is_ready.recv().expect("it listens");

@@ -1,0 +1,10 @@
+//! The real commands, against a daemon whose pools are trees in memory.
+//!
+//! `output`: what they print. `help`: what tells how they are called. `socket`: how they speak with the daemon.
+#![forbid(unsafe_code)]
+
+mod fake;
+mod help;
+mod output;
+mod socket;
+mod world;
