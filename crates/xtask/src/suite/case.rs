@@ -64,7 +64,8 @@ impl Case {
         Self { limit, ..self }
     }
 
-    /// Runs it with `dir`, which is not there yet, for its temporary files. Nothing of it is there afterwards.
+    /// Runs it with `dir`, which is not there yet, for its temporary files. Nothing runs or is mounted there afterwards,
+    /// and of files only those of a case that failed are left.
     pub fn run(&self, dir: &Path) -> Outcome {
         self.try_run(dir).unwrap_or_else(|error| Outcome {
             verdict: Verdict::Failed(format!("cannot be run: {error}")),
@@ -99,6 +100,8 @@ impl Case {
             verdict = Verdict::Failed("the program does not say that it ran this test".to_owned());
         }
         fs::remove_file(&print)?;
+        let kept = clear(dir, &verdict).map_or(String::new(), |kept| format!("\n{kept}"));
+        let printed = printed + &kept;
         Ok(Outcome { verdict, took, busy, leftovers, printed })
     }
 
@@ -131,6 +134,17 @@ impl Case {
             )),
         })
     }
+}
+
+/// Removes the directory of a case; says where it is if it stays: with a file system that cannot be unmounted in it,
+/// or with what a test has kept because it failed.
+fn clear(dir: &Path, verdict: &Verdict) -> Option<String> {
+    if *verdict == Verdict::Passed && left_in(dir).is_empty() {
+        // Where files belong to somebody else, they stay.
+        _ = fs::remove_dir_all(dir);
+    }
+    let is_gone = fs::remove_dir(dir).is_ok() || !dir.exists();
+    (!is_gone).then(|| format!("its files are kept in {}", dir.display()))
 }
 
 /// Whether it ends in that time. It is not waited for in the sense of the system, so that /proc still knows it.

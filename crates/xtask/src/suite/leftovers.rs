@@ -74,7 +74,7 @@ impl Leftovers {
         format!("{} processes, {} mounts", self.processes.len(), self.mounts.len())
     }
 
-    /// Ends all of it, and removes the directory.
+    /// Ends all of it; files stay.
     pub fn end(&self, dir: &Path) {
         for _ in 0..ROUNDS {
             let processes = processes_of(dir);
@@ -85,10 +85,6 @@ impl Leftovers {
                 break;
             }
             thread::sleep(ROUND);
-        }
-        if mounts_below(dir).is_empty() {
-            // Where files belong to somebody else, they stay.
-            _ = fs::remove_dir_all(dir);
         }
     }
 

@@ -10,7 +10,7 @@
 //!              │
 //!              ▼ whatever happened
 //!   processes that have this TMPDIR in their environment are killed, file systems mounted below it are
-//!   aborted and unmounted, the directory is removed: nothing is left that could hold up what comes next
+//!   aborted and unmounted: nothing is left that could hold up what comes next. Files of tests that failed are kept
 //! ```
 //! Invariants
 //! - A test that does not end is named, within its limit; also when the kernel does not let its process die.
@@ -106,6 +106,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        _ = std::fs::remove_dir_all(&self.0);
+        // Unless a test that failed has kept something.
+        _ = std::fs::remove_dir(&self.0);
     }
 }

@@ -61,6 +61,17 @@ fn what_a_case_leaves_running_is_ended() {
 }
 
 #[test]
+fn files_of_a_case_are_kept_if_it_failed_and_only_then() {
+    let dir = TempDir::new().expect("a directory");
+    for (end, is_kept) in [("true", false), ("false", true)] {
+        let below = dir.path().join(end);
+        let outcome = script(&format!("echo data > $TMPDIR/file; {end}")).run(&below);
+        assert_eq!(below.join("file").exists(), is_kept, "{end}");
+        assert_eq!(outcome.printed.contains("are kept in"), is_kept, "{}", outcome.printed);
+    }
+}
+
+#[test]
 fn a_program_has_to_say_that_it_ran_the_test() {
     assert!(failed(&run(&script("echo '0 passed; 0 failed;'").of_program())).contains("does not say"));
     assert_eq!(run(&script("echo '1 passed; 0 failed; 0 ignored'").of_program()).verdict, Verdict::Passed);
