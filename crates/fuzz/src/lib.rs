@@ -19,5 +19,5 @@ mod targets;
 
 pub use corpus::{Corpus, Kind};
 pub use mutate::Mutator;
-pub use run::{Failure, run};
+pub use run::{Failure, busy_time, run};
 pub use targets::{TARGETS, Target};
