@@ -17,8 +17,8 @@ use crate::mutate::mutate;
 use crate::ours;
 use crate::work::{Came, exercise};
 
-/// How long a lane goes on in `cargo test`.
-const SECONDS: u64 = 20;
+/// So many images a lane tries, if it is not told how long it goes on: some of each kind, whatever else the machine does.
+const IMAGES: u64 = 120;
 /// An image that keeps a processor busy for longer is a loop without an end.
 const IMAGE_LIMIT: Duration = Duration::from_secs(90);
 
@@ -124,11 +124,12 @@ fn check(victim: &Victim) {
     assert_eq!(victim.exercise(&untouched), Came::Exported, "nothing is wrong with it");
     drop(untouched);
     let watch = Watch::new(victim.lane);
-    let end = Instant::now() + Duration::from_secs(number("SAWMILL_HOSTILE_SECONDS").unwrap_or(SECONDS));
+    let (begun, span) = (Instant::now(), number("SAWMILL_HOSTILE_SECONDS").map(Duration::from_secs));
+    let goes_on = |seed: u64| span.map_or(seed <= IMAGES, |span| begun.elapsed() < span);
     let only = number("SAWMILL_HOSTILE_SEED");
     let mut came: BTreeMap<String, usize> = BTreeMap::new();
     let (mut seed, mut panics) = (only.unwrap_or(1), Vec::new());
-    while Instant::now() < end {
+    while only.is_some() || goes_on(seed) {
         watch.0.store(seed, SeqCst);
         let note = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("hostile-{}.txt", victim.lane));
         let _ = std::fs::write(note, seed.to_string());
