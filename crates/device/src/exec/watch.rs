@@ -1,13 +1,13 @@
 //! What a loop waits with: one `epoll` for its bell, its ring and the files that its tasks wait for.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use slab::Slab;
@@ -64,9 +64,12 @@ impl Watch {
             tv_sec: span.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: span.subsec_nanos().into(),
         });
-        let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        let mut room: [MaybeUninit<Event>; EVENTS] = [const { MaybeUninit::uninit() }; EVENTS];
         // A signal ends the wait, and the loop looks at everything again.
-        let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref());
+        let Ok((events, _)) = epoll::wait(&self.epoll, &mut room, timeout.as_ref()) else { return };
+        if events.is_empty() {
+            return;
+        }
         let files = self.files.lock();
         let keys = events.iter().map(|event| event.data.u64()).filter(|&key| key != OWN);
         wakers.extend(keys.filter_map(|key| files.get(key as usize)?.tell()));

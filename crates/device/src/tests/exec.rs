@@ -157,6 +157,24 @@ fn spawned_tasks_run_and_see_each_other() {
 }
 
 #[test]
+fn a_task_knows_whether_others_of_its_thread_could_go_on() {
+    let env = plain_env();
+    assert!(!env.has_ready(), "no tasks run on this thread");
+    let (told, tells) = oneshot::channel();
+    let inside = Arc::clone(&env);
+    // There is one worker, and so both are its.
+    let task = async move {
+        let alone = inside.has_ready();
+        inside.spawn("another", Box::pin(async {}));
+        let beside = inside.has_ready();
+        env::let_others_first().await;
+        let _ = told.send([alone, beside, inside.has_ready()]);
+    };
+    env.spawn("asks", Box::pin(task));
+    assert_eq!(env.block_on(tells), Ok([false, true, false]));
+}
+
+#[test]
 fn a_panicking_task_takes_nobody_along_and_those_who_wait_hear_of_it() {
     let env = env();
     for _ in 0..4 {

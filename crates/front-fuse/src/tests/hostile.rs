@@ -6,6 +6,7 @@ use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+use fastrand::Rng;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::kernel::Kernel;
@@ -16,41 +17,29 @@ const ROUNDS: usize = 400;
 const AT_ONCE: usize = 50;
 /// What the process may have grown by, caches and all.
 const GROWTH_MAX_KIB: u64 = 256 << 10;
-const OPCODE_MAX: u64 = 55;
+const OPCODE_MAX: u32 = 55;
 const NAMES: [&[u8]; 6] = [b"a\0", b"b\0", b"..\0", b"\0", b"a/b\0", b"no end"];
 const NUMBERS: [u64; 12] =
     [0, 1, 2, 3, 7, 4096, 70_000, 1 << 20, u32::MAX as u64, i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX];
 
-/// xorshift64.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % sides
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.roll(all.len() as u64) as usize]
-    }
-
-    /// Numbers as requests have them, two of 32 bits or one of 64, then names, then bytes of any kind.
-    fn body(&mut self) -> Vec<u8> {
-        let mut body = Vec::new();
-        for _ in 0..self.roll(12) {
-            match self.roll(3) {
-                0 => body.extend((self.of(&NUMBERS) as u32).to_le_bytes()),
-                1 => body.extend(self.of(&NUMBERS).to_le_bytes()),
-                _ => body.extend(self.roll(u64::MAX).to_le_bytes()),
-            }
+/// Numbers as requests have them, two of 32 bits or one of 64, then names, then bytes of any kind.
+fn body(dice: &mut Rng) -> Vec<u8> {
+    let mut body = Vec::new();
+    for _ in 0..dice.usize(..12) {
+        match dice.u8(..3) {
+            0 => body.extend((of(dice, &NUMBERS) as u32).to_le_bytes()),
+            1 => body.extend(of(dice, &NUMBERS).to_le_bytes()),
+            _ => body.extend(dice.u64(..).to_le_bytes()),
         }
-        (0..self.roll(3)).for_each(|_| body.extend(self.of(&NAMES)));
-        let noise = if self.roll(40) == 0 { 70_000 } else { self.roll(40) };
-        body.extend((0..noise).map(|_| self.roll(256) as u8));
-        body
     }
+    (0..dice.usize(..3)).for_each(|_| body.extend(of(dice, &NAMES)));
+    let noise = if dice.u8(..40) == 0 { 70_000 } else { dice.usize(..40) };
+    body.extend((0..noise).map(|_| dice.u8(..)));
+    body
+}
+
+fn of<T: Copy>(dice: &mut Rng, all: &[T]) -> T {
+    all[dice.usize(..all.len())]
 }
 
 /// In KiB.
@@ -96,16 +85,16 @@ fn requests_that_no_kernel_sends_do_no_harm() {
     let file = make_file(&mut kernel, b"kept\0");
     let other = make_file(&mut kernel, b"a\0");
     let before = most_memory();
-    let mut dice = Dice(0x5eed);
+    let mut dice = Rng::with_seed(0x5eed);
     let (mut asked, mut answered) = (BTreeSet::new(), 0);
     for round in 0..ROUNDS {
         for _ in 0..AT_ONCE {
-            let opcode = dice.roll(OPCODE_MAX) as u32;
+            let opcode = dice.u32(..OPCODE_MAX);
             // The file that is looked at in the end is only read.
-            let nodeid = dice.of(&[1, 1, other, other, 0, 99, u64::MAX]);
-            let body = dice.body();
-            let len = match dice.roll(20) {
-                0 => dice.of(&NUMBERS) as u32,
+            let nodeid = of(&mut dice, &[1, 1, other, other, 0, 99, u64::MAX]);
+            let body = body(&mut dice);
+            let len = match dice.u8(..20) {
+                0 => of(&mut dice, &NUMBERS) as u32,
                 _ => (size_of::<InHeader>() + body.len()) as u32,
             };
             asked.insert(kernel.ask_with(InHeader { len, opcode, nodeid, ..InHeader::default() }, &body));
