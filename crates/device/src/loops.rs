@@ -5,7 +5,7 @@
 //!                        └────────── one wait ──────────┘
 //!                       of the loop, for files, device completions, timers and wakes
 //! ```
-//! A request stays on the loop that took it. One that waits (for a batch, a lock, a device) holds up no other.
+//! A request stays on the loop that took it, or goes on elsewhere where a device holds up that loop. One that waits (for a batch, a lock, a device) holds up no other.
 //! A loop that serves only one request, which wants one thing of one device, makes the system call itself, as a
 //! thread that runs [`crate::RealEnv::block_on`] does, if another loop watches meanwhile.
 
@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use env::BoxFuture;
 
-use crate::exec::company::Company;
 use crate::exec::local;
 use crate::exec::watch::Watch;
 use crate::exec::watched::WatchedFile;
@@ -40,10 +39,7 @@ impl Loops {
     pub(crate) fn start(aborts_on_panic: bool) -> io::Result<Self> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let count = processors.max(LOOPS_MIN);
-        let company = Arc::new(Company::new(count));
-        let start =
-            |n| Worker::start_loop(format!("sawmill-loop-{n}"), aborts_on_panic, Arc::clone(&company));
-        let loops = (1..=count).map(start).collect::<io::Result<_>>()?;
+        let loops = Worker::start_loops("sawmill-loop", count, aborts_on_panic)?;
         Ok(Self { loops, next: AtomicUsize::new(0) })
     }
 

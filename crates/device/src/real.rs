@@ -7,16 +7,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures::future::{Either, select};
 use parking_lot::Mutex;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::exec::worker::{self, Worker};
-use crate::exec::{keeper, local, ring, timer};
+use crate::exec::{helpers, keeper, local, ring, timer};
 use crate::{Delayed, Delays, DelaysError, FileDevice, Loops};
 use env::{BoxFuture, Device, DeviceError, Env, OpenMode, Shelf};
 
 /// Worker threads at most, unless asked for otherwise: tasks are few.
 const WORKERS_MAX: usize = 4;
+
+/// How long opening a device may take, for a task. A disk that has to spin up needs ten seconds or so.
+const OPENED_WITHIN: Duration = Duration::from_secs(30);
 
 /// How a [`RealEnv`] is set up.
 #[derive(Clone, Debug)]
@@ -175,6 +179,15 @@ impl Env for RealEnv {
 
     fn open(&self, path: &Path, mode: OpenMode) -> BoxFuture<'static, Result<Arc<dyn Device>, DeviceError>> {
         let (doors, path) = (Arc::clone(&self.doors), path.to_owned());
-        Box::pin(async move { doors.open(&path, mode) })
+        Box::pin(async move {
+            if !local::must_not_wait() {
+                return doors.open(&path, mode);
+            }
+            let opening = helpers::call(move || doors.open(&path, mode));
+            match select(opening, timer::sleep(OPENED_WITHIN)).await {
+                Either::Left((opened, _)) => opened.unwrap_or(Err(DeviceError::Gone)),
+                Either::Right(_) => Err(DeviceError::TimedOut),
+            }
+        })
     }
 }

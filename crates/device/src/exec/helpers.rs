@@ -1,5 +1,6 @@
-//! Threads that make system calls where there is no io_uring: containers refuse it (seccomp), and
-//! old kernels do not have it. A ring that cannot do something leaves it to them, too.
+//! Threads that make system calls for those that must not wait in one: operations where there is no io_uring
+//! (containers refuse it by seccomp, and old kernels do not have it) or where a ring cannot do them, and the opening
+//! and closing of devices, which lasts as long as a disk or a server takes to answer.
 //!
 //! A thread that waits for one operation alone makes the call itself; only what would be several
 //! at once comes here. The hand-off costs two wake-ups, which buys that a mirror's writes, or those
@@ -8,19 +9,30 @@
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 use std::task::Waker;
+use std::time::Duration;
 
+use futures::channel::oneshot;
 use parking_lot::{Condvar, Mutex};
 
 use super::flight::Flight;
 
-/// Threads at most: what a device of the usual kind keeps busy with.
-const HELPERS_MAX: usize = 16;
+/// Threads for operations at most: what a device of the usual kind keeps busy with. Calls that may last for ever take
+/// none of these away.
+const OPERATIONS_MAX: usize = 16;
+/// A helper with nothing to do for so long ends.
+const IDLE_FOR: Duration = Duration::from_secs(10);
+
+/// What a helper does; it wakes who comes back.
+type Job = Box<dyn FnOnce() -> Option<Waker> + Send>;
 
 #[derive(Default)]
 struct Desk {
-    flights: VecDeque<Flight>,
+    jobs: VecDeque<Job>,
     idle: usize,
     threads: usize,
+    /// Calls that were taken and have not returned.
+    calls: usize,
+    started: usize,
 }
 
 #[derive(Default)]
@@ -38,42 +50,68 @@ fn helpers() -> &'static Helpers {
 /// to be had for one, it is done here and now, and who is to be woken comes back.
 pub(crate) fn take(flight: Flight) -> Option<Waker> {
     let helpers = helpers();
-    let mut desk = helpers.desk.lock();
-    if desk.flights.len() < desk.idle {
-        desk.flights.push_back(flight);
-        helpers.work.notify_one();
-        return None;
-    }
-    if desk.threads < HELPERS_MAX && start(helpers, desk.threads) {
-        desk.threads += 1;
-    }
-    if desk.threads == 0 {
-        drop(desk);
-        return flight.run_to_end();
-    }
-    desk.flights.push_back(flight);
-    None
+    helpers.take(&mut helpers.desk.lock(), Box::new(|| flight.run_to_end()))?()
 }
 
-/// Starts helper `n`; false when the system gives no thread.
-fn start(helpers: &'static Helpers, n: usize) -> bool {
-    let thread = std::thread::Builder::new().name(format!("sawmill-io-{}", n + 1));
-    thread.spawn(move || run(helpers)).is_ok()
+/// Lets a helper make a call that may last for ever, and gives what it returned. When no thread is to be had, it is
+/// made here and now.
+pub(crate) fn call<T: Send + 'static>(make: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
+    let helpers = helpers();
+    let (tell, told) = oneshot::channel();
+    let job = move || {
+        // Nobody may be waiting for it any more; what it gave is dropped here then.
+        let _ = tell.send(make());
+        helpers.desk.lock().calls -= 1;
+        None
+    };
+    let mut desk = helpers.desk.lock();
+    desk.calls += 1;
+    let refused = helpers.take(&mut desk, Box::new(job));
+    drop(desk);
+    if let Some(job) = refused {
+        job();
+    }
+    told
 }
 
-fn run(helpers: &'static Helpers) {
-    let mut desk = helpers.desk.lock();
-    loop {
-        match desk.flights.pop_front() {
-            Some(flight) => {
+impl Helpers {
+    /// Gives a job to a thread that is idle or new, or back if there is none.
+    fn take(&'static self, desk: &mut Desk, job: Job) -> Option<Job> {
+        if desk.jobs.len() >= desk.idle && desk.threads < OPERATIONS_MAX + desk.calls {
+            self.start(desk);
+        }
+        if desk.threads == 0 {
+            return Some(job);
+        }
+        desk.jobs.push_back(job);
+        self.work.notify_one();
+        None
+    }
+
+    /// Starts another, if the system gives a thread.
+    fn start(&'static self, desk: &mut Desk) {
+        let thread = std::thread::Builder::new().name(format!("sawmill-io-{}", desk.started + 1));
+        if thread.spawn(move || self.run()).is_ok() {
+            desk.threads += 1;
+            desk.started += 1;
+        }
+    }
+
+    fn run(&self) {
+        let mut desk = self.desk.lock();
+        loop {
+            if let Some(job) = desk.jobs.pop_front() {
                 drop(desk);
-                flight.run_to_end().into_iter().for_each(Waker::wake);
-                desk = helpers.desk.lock();
+                job().into_iter().for_each(Waker::wake);
+                desk = self.desk.lock();
+                continue;
             }
-            None => {
-                desk.idle += 1;
-                helpers.work.wait(&mut desk);
-                desk.idle -= 1;
+            desk.idle += 1;
+            let waited = self.work.wait_for(&mut desk, IDLE_FOR);
+            desk.idle -= 1;
+            if waited.timed_out() && desk.jobs.is_empty() {
+                desk.threads -= 1;
+                return;
             }
         }
     }

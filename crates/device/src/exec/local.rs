@@ -182,6 +182,12 @@ pub(crate) fn is_inside() -> bool {
     with(|local| local.depth > 0)
 }
 
+/// Whether somebody would be held up if this thread waited in a system call. May be asked at any time.
+pub(crate) fn must_not_wait() -> bool {
+    // It is borrowed while the thread does what its futures asked for.
+    LOCAL.try_with(|local| local.try_borrow().map_or(true, |local| local.depth > 0)).unwrap_or(false)
+}
+
 /// Leaves a flight to be submitted when this thread waits next.
 pub(crate) fn stage(flight: Flight) {
     with(|local| local.staged.push_back(flight));

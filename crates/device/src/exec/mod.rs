@@ -20,7 +20,8 @@
 //! - [`op`], [`flight`]: one read, write or flush, its buffers and who waits for it.
 //! - [`ring`]: the submission and completion queues and what the kernel holds.
 //! - [`local`]: what a thread owns: staged I/O, ring, timers; [`local::block_on`].
-//! - [`helpers`]: threads that make the calls where no ring is to be had.
+//! - [`descriptor`]: an open file, and where it is closed.
+//! - [`helpers`]: threads that make the calls that a ring cannot, or that nobody here may wait in.
 //! - [`keeper`]: waits for what a thread leaves behind when its `block_on` returns.
 //! - [`worker`]: threads for spawned tasks; some of them are loops, whose one wait is for files too.
 //! - [`watch`], [`watched`]: that wait, and what is waited for.
@@ -35,6 +36,7 @@
 //!   has returned from `block_on` or exited. (test: `io_begun_on_one_thread_ends_on_another`)
 
 pub(crate) mod company;
+pub(crate) mod descriptor;
 pub(crate) mod flight;
 pub(crate) mod helpers;
 pub(crate) mod keeper;

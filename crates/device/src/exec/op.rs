@@ -1,13 +1,14 @@
 //! One read, write or flush, with all the memory that the kernel may touch for it.
 
 use std::io::IoSlice;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 
 use io_uring::{opcode, squeue, types};
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 
+use super::descriptor::Descriptor;
 use env::{BufSlice, IoBuf};
 
 /// The most bytes one system call moves (Linux's `MAX_RW_COUNT`, 2 GiB less a page).
@@ -58,7 +59,7 @@ struct Part {
 
 /// An operation on a file, and how far it has come.
 pub(crate) struct Op {
-    file: Arc<OwnedFd>,
+    file: Arc<Descriptor>,
     offset: u64,
     work: Work,
     done: usize,
@@ -78,7 +79,7 @@ pub(crate) enum Progress {
 
 impl Op {
     /// An operation not begun yet. `offset` is meaningless for a flush.
-    pub(crate) fn new(file: Arc<OwnedFd>, offset: u64, work: Work) -> Self {
+    pub(crate) fn new(file: Arc<Descriptor>, offset: u64, work: Work) -> Self {
         let total = match &work {
             Work::Read(buf) => buf.len(),
             Work::Write { slices, .. } => slices.iter().map(|slice| slice.bytes().len()).sum(),
@@ -170,14 +171,14 @@ impl Op {
     fn call(&mut self) -> Result<usize, Errno> {
         let at = self.offset + self.done as u64;
         match &mut self.work {
-            Work::Read(buf) => rustix::io::pread(&self.file, &mut buf[self.done..], at),
+            Work::Read(buf) => rustix::io::pread(&*self.file, &mut buf[self.done..], at),
             Work::Write { slices, stable } => {
                 let parts: Vec<IoSlice<'_>> = rest(slices, self.done).map(IoSlice::new).collect();
-                rustix::io::pwritev2(&self.file, &parts, at, write_flags(*stable))
+                rustix::io::pwritev2(&*self.file, &parts, at, write_flags(*stable))
             }
-            Work::Flush => rustix::fs::fdatasync(&self.file).map(|()| 0),
-            Work::Discard { len, on_block_device: true } => block_discard(&self.file, at, *len).map(|()| 0),
-            Work::Discard { len, .. } => rustix::fs::fallocate(&self.file, HOLE, at, *len).map(|()| 0),
+            Work::Flush => rustix::fs::fdatasync(&*self.file).map(|()| 0),
+            Work::Discard { len, on_block_device: true } => block_discard(&*self.file, at, *len).map(|()| 0),
+            Work::Discard { len, .. } => rustix::fs::fallocate(&*self.file, HOLE, at, *len).map(|()| 0),
         }
     }
 }
@@ -188,7 +189,7 @@ const HOLE: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KE
 // JUSTIFICATION: rustix has no function for this ioctl, and fallocate on a block device writes zeros
 // where the device cannot discard, which is what this must not do.
 #[expect(unsafe_code, reason = "an ioctl")]
-fn block_discard(file: &OwnedFd, offset: u64, len: u64) -> Result<(), Errno> {
+fn block_discard(file: impl AsFd, offset: u64, len: u64) -> Result<(), Errno> {
     // SAFETY: BLKDISCARD reads two u64 through its pointer and writes nothing; on files that are
     // not block devices it fails. Setter passes a pointer to the array that lives during the call.
     unsafe { rustix::ioctl::ioctl(file, rustix::ioctl::Setter::<BLKDISCARD, [u64; 2]>::new([offset, len])) }

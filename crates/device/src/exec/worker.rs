@@ -1,8 +1,10 @@
-//! Threads for spawned tasks. A task stays on the worker it was given to.
+//! Threads for spawned tasks. A task stays on the worker it was given to, but for what a loop has to do while it is away.
 //!
 //! A worker may be a *loop*: its wait is for files too, and its tasks begin others there ([`spawn_here`]), one for
 //! each request. When it serves a single request, it makes that one's system calls itself, if the company of loops
-//! that it belongs to can spare it.
+//! that it belongs to can spare it. A device may never answer such a call; who asked it may be told to go on without
+//! (a log that is given up), and then goes on with another loop.
+//! (test: `a_request_whose_device_hangs_goes_on_when_it_is_told_to`)
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -31,7 +33,9 @@ struct Shared {
     stops: AtomicBool,
     aborts_on_panic: bool,
     /// A loop's.
-    company: Option<Arc<Company>>,
+    company: Option<Arc<Company<Self>>>,
+    /// It makes a system call for a request, and looks at nothing else until that ends.
+    is_away: AtomicBool,
     /// Requests under way.
     requests: AtomicUsize,
 }
@@ -53,12 +57,7 @@ struct Task {
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
         if !self.is_queued.swap(true, Ordering::SeqCst) {
-            let worker = Arc::clone(&self.worker);
-            worker.ready.lock().push_back(self);
-            // The worker itself looks for what is ready before it waits.
-            if !worker.is_here() {
-                worker.parker.notify();
-            }
+            Arc::clone(&self.worker).take(self);
         }
     }
 }
@@ -87,13 +86,45 @@ impl Shared {
         HERE.try_with(is_it).unwrap_or(false)
     }
 
+    /// Queues a task that can go on.
+    fn take(self: &Arc<Self>, task: Arc<Task>) {
+        self.ready.lock().push_back(task);
+        if self.is_here() {
+            // It looks for what is ready before it waits.
+            return;
+        }
+        match self.is_away.load(Ordering::SeqCst) {
+            true => self.pass_on(),
+            false => self.parker.notify(),
+        }
+    }
+
+    /// Lets another loop do what this one has to do, unless it is back.
+    fn pass_on(self: &Arc<Self>) {
+        let is_there = |other: &Self| !other.is_away.load(Ordering::SeqCst);
+        let company = self.company.as_ref().expect("only loops are away");
+        while !is_there(self) {
+            // One of them is always there, but maybe not the same for as long as this looks.
+            if let Some(other) = company.find(is_there) {
+                let tasks = std::mem::take(&mut *self.ready.lock());
+                tasks.into_iter().for_each(|task| other.take(task));
+                return;
+            }
+        }
+        self.parker.notify();
+    }
+
     /// Makes the system call that the only request wants, if that is all there is to do here.
     fn serves_lone_request(&self) -> bool {
         if self.requests.load(Ordering::Relaxed) != 1 {
             return false;
         }
-        let away = self.company.as_ref().and_then(|company| company.leave());
-        away.is_some() && local::run_lone()
+        let Some(_away) = self.company.as_ref().and_then(|company| company.leave()) else { return false };
+        self.is_away.store(true, Ordering::SeqCst);
+        // Who had not seen that it goes has queued its task by now, or sees it.
+        let is_lone = self.ready.lock().is_empty() && local::run_lone();
+        self.is_away.store(false, Ordering::SeqCst);
+        is_lone
     }
 }
 
@@ -126,15 +157,17 @@ impl Worker {
         Self::begin(name, aborts_on_panic, None)
     }
 
-    /// Starts a loop, one of a company.
+    /// Starts so many loops, named `name`-1 and so on.
     ///
     /// # Errors
-    /// When the system gives no thread, or no descriptors.
-    pub(crate) fn start_loop(name: String, aborts_on_panic: bool, company: Arc<Company>) -> io::Result<Self> {
-        Self::begin(name, aborts_on_panic, Some(company))
+    /// When the system gives no threads, or no descriptors.
+    pub(crate) fn start_loops(name: &str, count: usize, aborts_on_panic: bool) -> io::Result<Vec<Self>> {
+        let company = Arc::new(Company::new(count));
+        let start = |n| Self::begin(format!("{name}-{n}"), aborts_on_panic, Some(Arc::clone(&company)));
+        (1..=count).map(start).collect()
     }
 
-    fn begin(name: String, aborts_on_panic: bool, company: Option<Arc<Company>>) -> io::Result<Self> {
+    fn begin(name: String, aborts_on_panic: bool, company: Option<Arc<Company<Shared>>>) -> io::Result<Self> {
         let (sender, receiver) = mpsc::sync_channel(1);
         let run = move || {
             let inside = Inside::enter();
@@ -146,8 +179,12 @@ impl Worker {
                 stops: AtomicBool::new(ready.is_err()),
                 aborts_on_panic,
                 company,
+                is_away: AtomicBool::new(false),
                 requests: AtomicUsize::new(0),
             });
+            if let Some(company) = &shared.company {
+                company.join(&shared);
+            }
             HERE.set(Some(Arc::clone(&shared)));
             sender.send(ready.map(|()| Arc::clone(&shared))).expect("the starter waits");
             run(&shared);
@@ -185,7 +222,7 @@ fn run(worker: &Arc<Shared>) {
         worker.parker.begin_poll();
         for _ in 0..TASKS_PER_TURN_MAX {
             let Some(task) = worker.ready.lock().pop_front() else { break };
-            run_task(worker, &task);
+            run_task(&task);
         }
         let may_sleep = worker.ready.lock().is_empty() && !worker.stops.load(Ordering::SeqCst);
         if !(may_sleep && worker.serves_lone_request()) {
@@ -200,7 +237,8 @@ fn run(worker: &Arc<Shared>) {
     worker.ready.lock().clear();
 }
 
-fn run_task(worker: &Shared, task: &Arc<Task>) {
+fn run_task(task: &Arc<Task>) {
+    let worker = &task.worker;
     task.is_queued.store(false, Ordering::SeqCst);
     let waker = Waker::from(Arc::clone(task));
     let mut slot = task.future.lock();

@@ -20,14 +20,13 @@ mod tests;
 
 pub use holder::held_by;
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use units::LeafOffset;
 
+use crate::exec::descriptor::Descriptor;
 use crate::exec::flight::{IoFuture, Route};
 use crate::exec::op::{GATHER_MAX, Op, Work};
 use env::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, IoBuf};
@@ -41,7 +40,7 @@ struct Inner {
     info: DeviceInfo,
     /// How large it has become.
     size_bytes: AtomicU64,
-    buffered: Arc<OwnedFd>,
+    buffered: Arc<Descriptor>,
     direct: Option<Direct>,
     route: Route,
     /// It said so when asked.
@@ -50,7 +49,7 @@ struct Inner {
 
 /// The descriptor that goes around the page cache, and what it asks for.
 struct Direct {
-    file: Arc<OwnedFd>,
+    file: Arc<Descriptor>,
     /// Offsets and lengths must be multiples of this.
     offset_align: u64,
     /// Addresses must be multiples of this.
@@ -70,20 +69,6 @@ impl Direct {
         let bytes = slice.bytes();
         (bytes.as_ptr() as usize).is_multiple_of(self.memory_align)
             && (bytes.len() as u64).is_multiple_of(self.offset_align)
-    }
-}
-
-impl Drop for Inner {
-    /// Gives the lock back at once. Closing alone would not: a process that another thread is just
-    /// starting has copies of the descriptors until it runs its own program. With a request still
-    /// in the kernel's hands, though, the lock lasts until that has ended.
-    /// (test: `a_device_let_go_can_be_taken_though_a_fork_has_its_descriptor`)
-    fn drop(&mut self) {
-        let is_idle = self.direct.as_mut().is_none_or(|direct| Arc::get_mut(&mut direct.file).is_some());
-        if is_idle && let Some(file) = Arc::get_mut(&mut self.buffered) {
-            // What had no lock has none to lose.
-            let _ = rustix::fs::flock(file, FlockOperation::Unlock);
-        }
     }
 }
 
@@ -124,7 +109,7 @@ impl Inner {
         self.direct.as_ref().filter(|direct| direct.takes(request.offset.get(), request.len))
     }
 
-    async fn run(&self, file: &Arc<OwnedFd>, request: Request, work: Work) -> (Work, Result<(), Errno>) {
+    async fn run(&self, file: &Arc<Descriptor>, request: Request, work: Work) -> (Work, Result<(), Errno>) {
         let fits_ring = work.fits_ring();
         let op = Op::new(Arc::clone(file), request.offset.get(), work);
         let route = if fits_ring || self.route == Route::Inline { self.route } else { Route::Helpers };
@@ -222,7 +207,7 @@ impl Device for FileDevice {
     }
 
     fn look_again(&self) {
-        if let Ok(size_bytes) = size_now(&self.0.buffered, self.0.info.is_block_device) {
+        if let Ok(size_bytes) = size_now(self.0.buffered.file(), self.0.info.is_block_device) {
             self.0.size_bytes.fetch_max(size_bytes, Ordering::Relaxed);
         }
     }

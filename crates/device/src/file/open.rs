@@ -12,6 +12,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::{Direct, FileDevice, Inner};
+use crate::exec::descriptor::Descriptor;
 use crate::exec::flight::Route;
 use env::{DeviceError, DeviceInfo, IO_ALIGN_BYTES, IoBuf, OpenMode};
 
@@ -20,7 +21,7 @@ const FILE_SECTOR_BYTES: u32 = 512;
 /// `f_type` of file systems that live in memory: tmpfs and ramfs (`statfs(2)`).
 const MEMORY_FILE_SYSTEMS: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 /// `f_type` of file systems on disks of this machine that a ring can submit to without being held up: ext4, XFS,
-/// btrfs. Others lock or ask a server while they submit, FUSE among them.
+/// btrfs. Others lock or ask a server while they submit, FUSE among them. Their files are closed without a wait, too.
 const PROMPT_FILE_SYSTEMS: [u64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
 
 impl FileDevice {
@@ -44,18 +45,20 @@ impl FileDevice {
         let info = if is_block_device { block_info(&buffered) } else { file_info(&buffered) };
         let info = info.map_err(fail)?;
         let is_memory = !is_block_device && lies_on(&buffered, &MEMORY_FILE_SYSTEMS);
-        let is_prompt = is_block_device || lies_on(&buffered, &PROMPT_FILE_SYSTEMS);
-        let direct = if is_memory { None } else { open_direct(path, mode, &info) };
+        let is_local = lies_on(&buffered, &PROMPT_FILE_SYSTEMS);
+        let buffered = Descriptor::new(buffered, is_memory || is_local, mode == OpenMode::ReadWrite);
+        let buffered = Arc::new(buffered);
+        let direct = if is_memory { None } else { open_direct(path, mode, &info, &buffered) };
         let route = match (is_memory, uring) {
             (true, _) => Route::Inline,
-            (false, true) if is_prompt => Route::Ring,
+            (false, true) if is_block_device || is_local => Route::Ring,
             (false, true) => Route::RingThread,
             (false, false) => Route::Helpers,
         };
         Ok(Self(Arc::new(Inner {
             size_bytes: AtomicU64::new(info.size_bytes),
             info,
-            buffered: Arc::new(buffered),
+            buffered,
             direct,
             route,
             cannot_discard: AtomicBool::new(false),
@@ -144,7 +147,7 @@ fn lies_on(file: &OwnedFd, file_systems: &[u64]) -> bool {
 }
 
 /// A second descriptor, around the page cache; `None` where that cannot be had.
-fn open_direct(path: &Path, mode: OpenMode, info: &DeviceInfo) -> Option<Direct> {
+fn open_direct(path: &Path, mode: OpenMode, info: &DeviceInfo, buffered: &Arc<Descriptor>) -> Option<Direct> {
     // No O_EXCL: the first descriptor holds the claim already.
     let file = open(path, mode, OFlags::DIRECT).ok()?;
     let (offset_align, memory_align) = if info.is_block_device {
@@ -154,7 +157,7 @@ fn open_direct(path: &Path, mode: OpenMode, info: &DeviceInfo) -> Option<Direct>
     };
     let whole_pages = memory_align as usize <= IO_ALIGN_BYTES;
     (whole_pages && memory_align > 0 && offset_align > 0).then(|| Direct {
-        file: Arc::new(file),
+        file: Arc::new(Descriptor::beside(buffered, file)),
         offset_align: offset_align.into(),
         memory_align: memory_align as usize,
         is_refused: AtomicBool::new(false),

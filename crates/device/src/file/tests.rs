@@ -91,7 +91,7 @@ fn a_device_let_go_can_be_taken_though_a_fork_has_its_descriptor() {
     let path = dir.path().join("device");
     std::fs::write(&path, [0; 4096]).unwrap();
     let device = FileDevice::open(&path, OpenMode::ReadWrite, false).unwrap();
-    let copy = device.0.buffered.try_clone().unwrap();
+    let copy = device.0.buffered.file().try_clone().unwrap();
     assert!(FileDevice::open(&path, OpenMode::ReadWrite, false).is_err());
     drop(device);
     FileDevice::open(&path, OpenMode::ReadWrite, false).unwrap();

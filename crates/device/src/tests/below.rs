@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use fuser::{
-    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo,
-    LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyWrite, Request, WriteFlags,
+    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
+    INodeNo, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite,
+    Request, WriteFlags,
 };
 use oracle::needs::{Need, lack_of_fuse};
 use parking_lot::{Condvar, Mutex};
@@ -37,11 +38,17 @@ pub struct Below {
     dir: TempDir,
 }
 
-/// Writes wait for it while it is shut.
+/// Opening, closing and writes wait for it while it is shut.
 #[derive(Default)]
 pub struct Gate {
     is_shut: Mutex<bool>,
     opens: Condvar,
+}
+
+impl Gate {
+    fn wait(&self) {
+        self.opens.wait_while(&mut self.is_shut.lock(), |is_shut| *is_shut);
+    }
 }
 
 impl Below {
@@ -69,7 +76,7 @@ impl Below {
         std::mem::take(&mut *self.told.lock())
     }
 
-    /// Writes wait until the answer is dropped.
+    /// Opening, closing and writes wait until the answer is dropped.
     pub fn hold(&self) -> Held {
         *self.gate.is_shut.lock() = true;
         Held(Arc::clone(&self.gate))
@@ -156,7 +163,7 @@ impl Filesystem for Server {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        self.gate.opens.wait_while(&mut self.gate.is_shut.lock(), |is_shut| *is_shut);
+        self.gate.wait();
         let is_stable = flags.0 & O_DSYNC != 0;
         self.bytes.lock()[offset as usize..][..data.len()].copy_from_slice(data);
         self.told.lock().push(Told::Write { offset, len: data.len(), is_stable });
@@ -168,7 +175,13 @@ impl Filesystem for Server {
         reply.ok();
     }
 
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        self.gate.wait();
+        reply.opened(FileHandle(0), FopenFlags::empty());
+    }
+
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        self.gate.wait();
         reply.ok();
     }
 }

@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::future::select;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::below::Below;
@@ -141,5 +142,32 @@ fn a_loop_always_watches_though_devices_hang() {
         quick.wait_for(50);
         drop(held);
         desks.iter().for_each(|desk| desk.wait_for(1));
+    }
+}
+
+#[test]
+fn a_request_whose_device_hangs_goes_on_when_it_is_told_to() {
+    let Some(below) = Below::mount() else { return };
+    let env = env();
+    let device = env.block_on(env.open(&below.path(), OpenMode::ReadWrite)).expect("opened");
+    let desk = Desk::new(&env);
+    for _ in 0..3 {
+        let held = below.hold();
+        let (tell, told) = futures::channel::oneshot::channel::<()>();
+        let (told, write) = (Mutex::new(Some(told)), write(&device));
+        let gives_up: Work = Arc::new(move || {
+            let told = told.lock().expect("nobody panics").take().expect("asked for once");
+            let write = write();
+            Box::pin(async move {
+                // What is written after it was given up is nobody's concern.
+                select(write, told).await;
+            })
+        });
+        desk.ask(&gives_up);
+        // It is alone, and so its loop makes the call.
+        std::thread::sleep(Duration::from_millis(50));
+        tell.send(()).expect("it waits");
+        desk.wait_for(1);
+        drop(held);
     }
 }

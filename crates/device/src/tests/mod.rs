@@ -1,6 +1,7 @@
 //! Tests of the production world: executor, files, wrappers.
 
 mod below;
+mod doors;
 mod exec;
 mod files;
 mod loops;
