@@ -62,13 +62,18 @@ pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, memory_bytes: u64) -> Res
     run(paths, || {
         let ground = Ground {
             machine: Arc::new(RealMachine::default()),
-            front: Some(Arc::new(Fuse::new(Arc::clone(&env)))),
+            front: Some(Arc::new(Fuse::new(Arc::clone(&env)).over_rings(over_rings()))),
             runner: Arc::new(OwnThreads::new(Arc::clone(&env))),
             env,
         };
         let cache = Some(paths.pool_cache());
         Engine::new(ground, Options { cache, memory_bytes, tuning: tuning(), pid: std::process::id() })
     })
+}
+
+/// Whether the mounts' requests are to come over io_uring.
+fn over_rings() -> bool {
+    std::env::var_os("SAWMILL_FUSE_URING").is_some_and(|value| value != "0")
 }
 
 fn tuning() -> Tuning {

@@ -2,6 +2,7 @@
 //! [`env::Env`] and [`env::Machine`] want them.
 #![deny(unsafe_code)]
 
+mod commands;
 mod delayed;
 mod exec;
 mod file;
@@ -11,10 +12,11 @@ mod real;
 mod sync;
 mod system;
 
+pub use commands::{Command, Commands};
 pub use delayed::{Delayed, Delays, DelaysError};
 pub use file::{FileDevice, held_by};
 pub use host::{Variable, host_id, host_name, state_dir, user_and_group};
-pub use loops::{Loops, Source, spawn_here};
+pub use loops::{Loops, Serving, Source, spawn_here};
 pub use real::{Options, RealEnv};
 pub use system::RealMachine;
 

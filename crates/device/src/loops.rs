@@ -43,6 +43,17 @@ impl Loops {
         Ok(Self { loops, next: AtomicUsize::new(0) })
     }
 
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.loops.len()
+    }
+
+    /// Gives a task to loop `n`, of those there are modulo their number.
+    pub fn spawn_on(&self, n: usize, name: &'static str, task: BoxFuture<'static, ()>) {
+        self.loops[n % self.loops.len()].spawn(name, task);
+    }
+
     /// Gives each loop a task that takes requests. Who is woken for a lone event is the loop that waits longest
     /// for a file, so each call begins with another.
     pub fn spawn_each(&self, name: &'static str, mut taker: impl FnMut() -> BoxFuture<'static, ()>) {
@@ -50,6 +61,22 @@ impl Loops {
         for n in 0..self.loops.len() {
             self.loops[(first + n) % self.loops.len()].spawn(name, taker());
         }
+    }
+}
+
+/// A request that a task of a loop works on by itself, until this is dropped.
+pub struct Serving {
+    _serving: worker::Serving,
+}
+
+impl Serving {
+    /// A request of the loop that calls.
+    ///
+    /// # Panics
+    /// Elsewhere than in a task of a loop.
+    #[must_use]
+    pub fn begin() -> Self {
+        Self { _serving: worker::Serving::begin() }
     }
 }
 

@@ -75,6 +75,37 @@ pub mod init {
     pub const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
     pub const INIT_EXT: u64 = 1 << 30;
     pub const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
+    pub const OVER_IO_URING: u64 = 1 << 41;
+}
+
+/// Commands by which a server asks for requests (`enum fuse_uring_cmd`).
+pub mod ring {
+    pub const REGISTER: u32 = 1;
+    pub const COMMIT_AND_FETCH: u32 = 2;
+}
+
+/// What such a command says (`struct fuse_uring_cmd_req`).
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct RingCommand {
+    pub flags: u64,
+    /// Of the request that is answered.
+    pub commit_id: u64,
+    /// Whose number is that of a processor.
+    pub queue: u16,
+    pub padding: [u16; 3],
+}
+
+/// What is said of a request in a queue's slot (`struct fuse_uring_ent_in_out`).
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct RingEntry {
+    pub flags: u64,
+    pub commit_id: u64,
+    /// Bytes behind the headers, of the request or of the answer.
+    pub payload_bytes: u32,
+    pub padding: u32,
+    pub reserved: u64,
 }
 
 /// Which fields of [`SetattrIn`] count (`FATTR_*`).

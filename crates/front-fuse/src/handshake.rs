@@ -13,6 +13,8 @@ use crate::connection::{receive, send};
 
 /// Largest read or write that the kernel may ask for at once.
 pub(crate) const REQUEST_BYTES: u32 = 1 << 20;
+/// The same over io_uring, where each slot of a queue has so much memory.
+pub(crate) const RING_REQUEST_BYTES: u32 = 128 << 10;
 /// Requests that the kernel may have under way in the background.
 const BACKGROUND: u16 = 64;
 /// So many of them make it hold back what is not urgent.
@@ -35,11 +37,18 @@ const WISHES: u64 = init::ASYNC_READ
     | init::INIT_EXT
     | init::DIRECT_IO_ALLOW_MMAP;
 
-/// Answers the kernel's first request.
+/// What is asked for beyond what is always asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Wishes {
+    pub posix_acls: bool,
+    pub rings: bool,
+}
+
+/// Answers the kernel's first request. Whether requests come over io_uring.
 ///
 /// # Errors
 /// When it does not come, or the kernel's protocol is too old.
-pub(crate) fn shake_hands(device: &OwnedFd, has_posix_acls: bool) -> io::Result<()> {
+pub(crate) fn shake_hands(device: &OwnedFd, wishes: Wishes) -> io::Result<bool> {
     let mut buffer = vec![0; REQUEST_BYTES as usize];
     let len = receive(device, &mut buffer)?;
     let short = || io::Error::new(io::ErrorKind::InvalidData, "the kernel's first request is too short");
@@ -53,26 +62,31 @@ pub(crate) fn shake_hands(device: &OwnedFd, has_posix_acls: bool) -> io::Result<
     let upper = InitInExt::read_from_prefix(rest).map_or(0, |(ext, _)| ext.flags2);
     let has_upper = u64::from(asked.flags) & init::INIT_EXT != 0;
     let offered = u64::from(asked.flags) | if has_upper { u64::from(upper) << 32 } else { 0 };
-    if has_posix_acls && offered & init::POSIX_ACL == 0 {
+    if wishes.posix_acls && offered & init::POSIX_ACL == 0 {
         tracing::warn!("the kernel lacks POSIX ACLs: the mode alone counts");
     }
-    send(device, header.unique, 0, zerocopy::IntoBytes::as_bytes(&agreement(&asked, offered, has_posix_acls)))
+    let agreed = agreement(&asked, offered, wishes);
+    send(device, header.unique, 0, zerocopy::IntoBytes::as_bytes(&agreed))?;
+    Ok(u64::from(agreed.flags2) << 32 & init::OVER_IO_URING != 0)
 }
 
-fn agreement(asked: &InitIn, offered: u64, has_posix_acls: bool) -> InitOut {
-    let wishes = WISHES | if has_posix_acls { init::POSIX_ACL } else { 0 };
-    let agreed = offered & wishes;
+fn agreement(asked: &InitIn, offered: u64, wishes: Wishes) -> InitOut {
+    let pick = |is_wanted: bool, flag: u64| if is_wanted { flag } else { 0 };
+    let wanted = WISHES | pick(wishes.posix_acls, init::POSIX_ACL) | pick(wishes.rings, init::OVER_IO_URING);
+    let agreed = offered & wanted;
+    let has_rings = agreed & init::OVER_IO_URING != 0;
+    let request_bytes = if has_rings { RING_REQUEST_BYTES } else { REQUEST_BYTES };
     InitOut {
         major: KERNEL_VERSION,
         minor: KERNEL_MINOR_VERSION.min(asked.minor),
-        max_readahead: REQUEST_BYTES.min(asked.max_readahead.max(PAGE_BYTES)),
+        max_readahead: request_bytes.min(asked.max_readahead.max(PAGE_BYTES)),
         flags: agreed as u32,
         flags2: (agreed >> 32) as u32,
         max_background: BACKGROUND,
         congestion_threshold: CONGESTED,
-        max_write: REQUEST_BYTES,
+        max_write: request_bytes,
         time_gran: 1,
-        max_pages: (REQUEST_BYTES / PAGE_BYTES) as u16,
+        max_pages: (request_bytes / PAGE_BYTES) as u16,
         ..InitOut::default()
     }
 }
@@ -84,11 +98,15 @@ mod tests {
     #[test]
     fn only_what_both_sides_can_is_agreed_upon() {
         let asked = InitIn { major: 7, minor: 31, max_readahead: 131_072, flags: u32::MAX };
-        let all = agreement(&asked, u64::MAX, false);
+        let wishes = |posix_acls, rings| Wishes { posix_acls, rings };
+        let all = agreement(&asked, u64::MAX, wishes(false, false));
         assert_eq!((all.minor, all.max_readahead), (31, 131_072));
         assert_eq!(u64::from(all.flags) & init::POSIX_ACL, 0);
         assert_eq!(u64::from(all.flags2) << 32, init::DIRECT_IO_ALLOW_MMAP);
-        let none = agreement(&asked, 0, true);
-        assert_eq!((none.flags, none.flags2), (0, 0));
+        let none = agreement(&asked, 0, wishes(true, true));
+        assert_eq!((none.flags, none.flags2, none.max_write), (0, 0, REQUEST_BYTES));
+        let over_rings = agreement(&asked, u64::MAX, wishes(false, true));
+        assert_eq!(over_rings.max_write, RING_REQUEST_BYTES);
+        assert_ne!(u64::from(over_rings.flags2) << 32 & init::OVER_IO_URING, 0);
     }
 }

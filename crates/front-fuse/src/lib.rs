@@ -31,6 +31,7 @@ mod listing;
 mod mount;
 mod names;
 mod notifier;
+mod queues;
 mod reply;
 mod request;
 mod session;

@@ -18,14 +18,17 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_lock::{Semaphore, SemaphoreGuardArc};
-use device::{Source, spawn_here};
+use device::{Commands, Source, spawn_here};
 use env::{Env, let_others_first};
+use event_listener::Event;
 use futures::FutureExt;
+use futures::future::select;
 use parking_lot::{Condvar, Mutex};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
@@ -33,6 +36,7 @@ use rustix::io::Errno;
 use crate::buffer::{Buffer, LARGE_BYTES};
 use crate::connection::send;
 use crate::files::{Answer, Files};
+use crate::queues::{self, Slot};
 use crate::reply::Reply;
 use crate::request::Request;
 
@@ -47,6 +51,9 @@ pub(crate) struct Session {
     files: Files,
     large: Arc<Semaphore>,
     ended: Arc<Ended>,
+    /// Where requests come over io_uring.
+    commands: Option<Commands>,
+    hung_up: Event,
 }
 
 /// Tells whether a session has ended.
@@ -85,27 +92,60 @@ impl Session {
     ///
     /// # Errors
     /// When there are no threads or descriptors to be had.
-    pub fn start(device: Arc<OwnedFd>, files: Files) -> io::Result<Arc<Ended>> {
+    pub fn start(device: Arc<OwnedFd>, files: Files, has_rings: bool) -> io::Result<Arc<Ended>> {
         let loops = files.env.loops()?;
         fcntl_setfl(&device, OFlags::NONBLOCK)?;
         let (ended, large) = (Arc::<Ended>::default(), Arc::new(Semaphore::new(LARGE_MAX)));
-        let session = Arc::new(Self { device, files, large, ended: Arc::clone(&ended) });
+        let commands = has_rings.then(|| Commands::new(Arc::clone(&device)));
+        let (told, hung_up) = (Arc::clone(&ended), Event::new());
+        let session = Arc::new(Self { device, files, large, ended: told, commands, hung_up });
         loops.spawn_each("fuse", || Box::pin(Guest(Some(Arc::clone(&session))).take()));
+        let guest = || Guest(Some(Arc::clone(&session)));
+        let spawned = if has_rings { queues::spawn(guest, &loops) } else { Ok(()) };
         drop(Guest(Some(session)));
-        Ok(ended)
+        spawned.map(|()| ended)
     }
 
-    /// The answer to a request, unless nobody waits for one.
-    async fn answer(&self, request: &mut Request<'_>, reply: &mut Reply) {
-        let unique = request.header.unique;
-        let served = AssertUnwindSafe(self.files.serve(request, reply)).catch_unwind().await;
-        let _nobody_waits = match served {
-            Ok(Ok(Answer::None)) => return,
-            Ok(Ok(Answer::Due)) => send(&self.device, unique, 0, reply.bytes()),
-            Ok(Err(errno)) => send(&self.device, unique, errno.raw_os_error(), &[]),
+    /// Does what a request asks for; the errno of the answer, zero for a body. `None` when nobody waits for one.
+    async fn work_on(&self, request: &mut Request<'_>, reply: &mut Reply) -> Option<i32> {
+        match AssertUnwindSafe(self.files.serve(request, reply)).catch_unwind().await {
+            Ok(Ok(Answer::None)) => None,
+            Ok(Ok(Answer::Due)) => Some(0),
+            Ok(Err(errno)) => Some(errno.raw_os_error()),
             // Whoever asked is not to wait for ever. The panic has been told of.
-            Err(_panic) => send(&self.device, unique, Errno::IO.raw_os_error(), &[]),
+            Err(_panic) => Some(Errno::IO.raw_os_error()),
+        }
+    }
+
+    /// Answers a request by the device.
+    async fn answer(&self, request: &mut Request<'_>, reply: &mut Reply) {
+        if let Some(errno) = self.work_on(request, reply).await {
+            let body = if errno == 0 { reply.bytes() } else { &[] };
+            let _nobody_waits = send(&self.device, request.header.unique, errno, body);
+        }
+    }
+
+    /// Answers a request in the slot that it came by.
+    pub async fn answer_in(&self, bytes: &[u8], slot: &mut Slot) {
+        let mut reply = Reply::spare();
+        let (unique, errno) = match Request::parse(bytes, self.files.inodes) {
+            Ok(mut request) => (request.header.unique, self.work_on(&mut request, &mut reply).await),
+            // The kernel sends no such thing.
+            Err(errno) => (0, Some(errno.raw_os_error())),
         };
+        let errno = errno.unwrap_or(0);
+        slot.answer(unique, errno, if errno == 0 { reply.bytes() } else { &[] });
+    }
+
+    /// How slots are asked for, where requests come by them.
+    pub fn commands(&self) -> Option<Commands> {
+        self.commands.clone()
+    }
+
+    /// Serves no more: the kernel hangs up when the device is closed.
+    pub fn hang_up(&self) {
+        self.ended.hung_up.store(true, Ordering::Release);
+        self.hung_up.notify(usize::MAX);
     }
 
     /// It is mounted no more, and nobody works on a request of it.
@@ -121,10 +161,10 @@ impl Session {
 }
 
 /// A taker's or a request's part in a session: when the last leaves, it ends.
-struct Guest(Option<Arc<Session>>);
+pub(crate) struct Guest(Option<Arc<Session>>);
 
 impl Guest {
-    fn session(&self) -> &Arc<Session> {
+    pub fn session(&self) -> &Arc<Session> {
         self.0.as_ref().expect("only dropping takes it")
     }
 
@@ -156,7 +196,11 @@ impl Guest {
                 }
                 Ok(None) => {
                     room = Some(has_room);
-                    source.readable().await;
+                    let hung_up = session.hung_up.listen();
+                    if session.ended.has_hung_up() {
+                        break;
+                    }
+                    select(pin!(source.readable()), hung_up).await;
                 }
                 Err(_hung_up) => break,
             }

@@ -3,3 +3,4 @@
 mod flood;
 mod hostile;
 mod kernel;
+mod queues;

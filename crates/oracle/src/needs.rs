@@ -14,6 +14,8 @@ const VARIABLE: &str = "SAWMILL_WITHOUT";
 pub enum Need {
     /// Root, with `/dev/fuse`: tests of real mounts.
     Fuse,
+    /// FUSE over io_uring: Linux 6.14, and `enable_uring` of the module `fuse` set.
+    FuseRings,
     /// Root, for what only root can do.
     Root,
     /// OpenZFS's `zdb` (Debian: `zfsutils-linux`).
@@ -42,6 +44,7 @@ impl Need {
     pub fn name(self) -> &'static str {
         match self {
             Self::Fuse => "fuse",
+            Self::FuseRings => "fuse-uring",
             Self::Root => "root",
             Self::Zdb => "zdb",
             Self::Grub => "grub",
@@ -81,6 +84,17 @@ pub fn lack_of_fuse() -> Option<&'static str> {
     }
     let opened = std::fs::File::options().read(true).write(true).open("/dev/fuse");
     opened.is_err().then_some("/dev/fuse cannot be opened")
+}
+
+/// Why no mount can get its requests over io_uring here, if so.
+#[must_use]
+pub fn lack_of_fuse_rings() -> Option<&'static str> {
+    let set = std::fs::read_to_string("/sys/module/fuse/parameters/enable_uring");
+    match set.as_deref().map(str::trim) {
+        Ok("Y") => None,
+        Ok(_) => Some("/sys/module/fuse/parameters/enable_uring does not say Y"),
+        Err(_) => Some("the kernel has no FUSE over io_uring"),
+    }
 }
 
 #[cfg(test)]

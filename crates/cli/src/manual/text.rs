@@ -54,6 +54,7 @@ const DAEMON: &[Section] = &[
     (
         "ENVIRONMENT",
         &[
+            "SAWMILL_FUSE_URING=1 when the daemon starts: mounts get their requests over io_uring, where the kernel allows it.",
             "SAWMILL_RUN: one directory for everything that the daemon keeps, instead of those below FILES. A daemon of its own goes with it.",
             "SAWMILL_LOG: what the daemon tells in its log, as in SAWMILL_LOG=debug.",
         ],

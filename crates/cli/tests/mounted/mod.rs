@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
-use oracle::needs::{Need, lack_of_fuse};
+use oracle::needs::{Need, lack_of_fuse, lack_of_fuse_rings};
 use oracle::zdb::Zdb;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
@@ -34,8 +34,16 @@ const LOG_LINES: usize = 40;
 /// One pool, its devices, its daemon.
 pub struct World {
     dir: TempDir,
-    /// The control group that its commands run in, and so its daemon.
+    setting: Setting,
+}
+
+/// In what a world's commands run, and so its daemon.
+#[derive(Default)]
+struct Setting {
+    /// The control group.
     group: Option<PathBuf>,
+    /// Whether mounts get their requests over io_uring.
+    over_rings: bool,
 }
 
 impl World {
@@ -43,22 +51,33 @@ impl World {
     ///
     /// `None` where the kernel cannot mount it and that may be so.
     pub fn new(vdevs: &str, disk_mib: u64) -> Option<Self> {
-        Self::made(vdevs, disk_mib, None, |_| {})
+        Self::made(vdevs, disk_mib, Setting::default(), |_| {})
+    }
+
+    /// The same with mounts that get their requests over io_uring. `None` also where the kernel has that not, and
+    /// that may be so.
+    pub fn over_rings(vdevs: &str, disk_mib: u64) -> Option<Self> {
+        // Where nothing can be mounted, that is what is missing.
+        if let (None, Some(lack)) = (lack(), lack_of_fuse_rings()) {
+            Need::FuseRings.is_missing(lack);
+            return None;
+        }
+        Self::made(vdevs, disk_mib, Setting { over_rings: true, ..Setting::default() }, |_| {})
     }
 
     /// The same in a control group, which is there already.
     #[allow(dead_code, reason = "each test program uses a part of it")]
     pub fn in_group(vdevs: &str, disk_mib: u64, group: Option<PathBuf>) -> Option<Self> {
-        Self::made(vdevs, disk_mib, group, |_| {})
+        Self::made(vdevs, disk_mib, Setting { group, ..Setting::default() }, |_| {})
     }
 
     /// The same; `prepare` is given the directory for the devices before they are made.
     #[allow(dead_code, reason = "each test program uses a part of it")]
     pub fn prepared(vdevs: &str, disk_mib: u64, prepare: impl FnOnce(&Path)) -> Option<Self> {
-        Self::made(vdevs, disk_mib, None, prepare)
+        Self::made(vdevs, disk_mib, Setting::default(), prepare)
     }
 
-    fn made(vdevs: &str, disk_mib: u64, group: Option<PathBuf>, prepare: impl FnOnce(&Path)) -> Option<Self> {
+    fn made(vdevs: &str, disk_mib: u64, setting: Setting, prepare: impl FnOnce(&Path)) -> Option<Self> {
         if let Some(lack) = lack() {
             Need::Fuse.is_missing(lack);
             return None;
@@ -66,7 +85,7 @@ impl World {
         let dir = TempDir::new().expect("a directory");
         // Programs that run as another user reach the mount through it.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
-        let world = Self { dir, group };
+        let world = Self { dir, setting };
         for below in ["bin", "run", "disks"] {
             fs::create_dir(world.path(below)).expect("a directory");
         }
@@ -201,12 +220,15 @@ impl World {
     fn command(&self, program: &Path, line: &str) -> Command {
         let mut command = self.grouped(bounded(program));
         command.args(line.split_whitespace()).env("SAWMILL_RUN", self.path("run"));
+        if self.setting.over_rings {
+            command.env("SAWMILL_FUSE_URING", "1");
+        }
         command
     }
 
     /// A command that runs in the world's group, as its daemon does.
     fn grouped(&self, command: Command) -> Command {
-        let Some(group) = &self.group else { return command };
+        let Some(group) = &self.setting.group else { return command };
         let mut grouped = Command::new("sh");
         grouped.args(["-c", r#"echo $$ > "$0" && exec "$@""#]).arg(group.join("cgroup.procs"));
         grouped.arg(command.get_program()).args(command.get_args());

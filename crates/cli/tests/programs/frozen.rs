@@ -175,9 +175,13 @@ fn ask_for_much(root: &Path, round: usize) {
 
 #[test]
 fn requests_that_wait_hold_up_no_others() {
+    hold_up_no_others(World::new);
+}
+
+pub fn hold_up_no_others(world: fn(&str, u64) -> Option<World>) {
     let Some(slow) = Slow::new() else { return };
     // Where room is short, a new file waits for a txg, and that for the log.
-    let Some(world) = World::new(&format!("a log {}", slow.log().display()), 1024) else { return };
+    let Some(world) = world(&format!("a log {}", slow.log().display()), 1024) else { return };
     // Dropped before the world, whose daemon may be waiting for it.
     let slow = slow;
     fs::write(world.root().join("read"), BLOCK).expect("written");

@@ -16,21 +16,32 @@ mod mounted;
 mod mounts;
 mod posix;
 mod postgres;
+mod rings;
 mod shell;
 mod sqlite;
 
 use mounted::World;
 use oracle::needs::Need;
 
+const VDEVS: &str = "mirror a b log c";
 const DISK_MIB: u64 = 1024;
 
 /// A pool with a log device, if all `programs` are there.
 fn world(programs: &[&'static str]) -> Option<World> {
+    if are_there(programs) { World::new(VDEVS, DISK_MIB) } else { None }
+}
+
+/// The same, with mounts that get their requests over io_uring.
+fn world_over_rings(programs: &[&'static str]) -> Option<World> {
+    if are_there(programs) { World::over_rings(VDEVS, DISK_MIB) } else { None }
+}
+
+fn are_there(programs: &[&'static str]) -> bool {
     for program in programs {
         if shell::find(program).is_none() {
             Need::Program(program).is_missing(&format!("{program} is not installed"));
-            return None;
+            return false;
         }
     }
-    World::new("mirror a b log c", DISK_MIB)
+    true
 }

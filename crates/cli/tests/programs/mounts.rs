@@ -61,6 +61,11 @@ fn threads(world: &World) -> usize {
 #[test]
 fn what_was_written_before_an_unmount_survives_a_kill_after_it() {
     let Some(world) = crate::world(&[]) else { return };
+    keeps_what_was_written_before_an_unmount(&world);
+    world.finish();
+}
+
+pub fn keeps_what_was_written_before_an_unmount(world: &World) {
     let path = world.root().join("big");
     for sync in ["standard", "disabled"] {
         world.zfs(&format!("set sync={sync} {POOL}"));
@@ -71,7 +76,6 @@ fn what_was_written_before_an_unmount_survives_a_kill_after_it() {
         world.restart();
         assert!(fs::read(&path).expect("it is there") == wanted, "sync={sync}");
     }
-    world.finish();
 }
 
 #[test]
@@ -227,7 +231,12 @@ fn most_memory(world: &World) -> u64 {
 #[test]
 fn a_thousand_processes_at_once_are_served() {
     let Some(world) = crate::world(&[]) else { return };
-    let before = most_memory(&world);
+    serves_a_thousand_processes(&world);
+    world.finish();
+}
+
+pub fn serves_a_thousand_processes(world: &World) {
+    let before = most_memory(world);
     let work = "i=0; while [ $i -lt 1000 ]; do i=$((i + 1)); \
                 (echo $i > f$i; read n < f$i; [ $n = $i ]; mv f$i g$i; ls g$i; rm g$i) || touch failed & \
                 done; wait; ls";
@@ -250,9 +259,8 @@ fn a_thousand_processes_at_once_are_served() {
         asks.join().expect("it asked")
     });
     assert!(slowest < Duration::from_secs(10), "somebody else waited {slowest:?}");
-    let grown = most_memory(&world) - before;
+    let grown = most_memory(world) - before;
     assert!(grown < 128, "{grown} MiB more");
-    world.finish();
 }
 
 /// Nothing ends a process sooner than a thread or a descriptor that it does not get.

@@ -13,7 +13,7 @@ use super::{helpers, local};
 /// as long as the server or the disk does not answer. A thread that runs futures leaves that to a helper.
 /// (test: `a_device_whose_server_does_not_answer_is_let_go_at_once`)
 pub(crate) struct Descriptor {
-    file: Option<OwnedFd>,
+    file: Option<Arc<OwnedFd>>,
     /// Closing it waits for nobody.
     is_prompt: bool,
     /// Has the lock of `flock`, which ends with it.
@@ -24,13 +24,13 @@ pub(crate) struct Descriptor {
 
 impl Descriptor {
     /// `is_prompt` says that closing it waits for nobody, `is_locked` that it has the lock of `flock`.
-    pub(crate) fn new(file: OwnedFd, is_prompt: bool, is_locked: bool) -> Self {
-        Self { file: Some(file), is_prompt, is_locked, _other: None }
+    pub(crate) fn new(file: impl Into<Arc<OwnedFd>>, is_prompt: bool, is_locked: bool) -> Self {
+        Self { file: Some(file.into()), is_prompt, is_locked, _other: None }
     }
 
     /// A second one of the file of `other`, whose lock lasts as long as either.
     pub(crate) fn beside(other: &Arc<Self>, file: OwnedFd) -> Self {
-        let (file, other, is_prompt) = (Some(file), Some(Arc::clone(other)), other.is_prompt);
+        let (file, other, is_prompt) = (Some(file.into()), Some(Arc::clone(other)), other.is_prompt);
         Self { file, is_prompt, is_locked: false, _other: other }
     }
 
@@ -67,7 +67,7 @@ impl Drop for Descriptor {
 /// Closes a file and gives its lock back at once. Closing alone would not: a process that another thread is just
 /// starting has copies of the descriptors until it runs its own program.
 /// (test: `a_device_let_go_can_be_taken_though_a_fork_has_its_descriptor`)
-fn close(file: OwnedFd, is_locked: bool) {
+fn close(file: Arc<OwnedFd>, is_locked: bool) {
     if is_locked {
         // The lock goes with the last copy of the descriptor, if not now.
         let _ = rustix::fs::flock(&file, FlockOperation::Unlock);

@@ -35,6 +35,16 @@ impl Flight {
         matches!(self.route, Route::Ring | Route::RingThread)
     }
 
+    /// Whether it goes by the ring for commands, and no other way.
+    pub(crate) fn is_command(&self) -> bool {
+        self.route == Route::Command
+    }
+
+    /// The submission for a ring for commands.
+    pub(crate) fn command_entry(&mut self) -> squeue::Entry128 {
+        self.op.command_entry()
+    }
+
     /// The submission for a ring.
     pub(crate) fn entry(&mut self) -> squeue::Entry {
         let entry = self.op.entry();
@@ -84,6 +94,8 @@ pub(crate) enum Route {
     Helpers,
     /// By a plain system call when first polled: memory behind it.
     Inline,
+    /// By the polling loop's ring for commands.
+    Command,
 }
 
 enum State {

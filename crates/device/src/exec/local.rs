@@ -4,10 +4,13 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+use io_uring::squeue::Entry128;
 
 use super::flight::Flight;
 use super::helpers;
@@ -40,6 +43,8 @@ struct Local {
     staged: VecDeque<Flight>,
     ring: Option<Ring>,
     ring_was_refused: bool,
+    /// A loop's, for commands, which may be under way for ever: nobody waits for it to be idle.
+    commands: Option<ManuallyDrop<Ring<Entry128>>>,
     timers: Timers,
     home: Arc<Home>,
     /// A loop's: it waits with this.
@@ -54,6 +59,7 @@ impl Local {
             staged: VecDeque::new(),
             ring: None,
             ring_was_refused: false,
+            commands: None,
             timers: Timers::default(),
             home: Arc::default(),
             watch: None,
@@ -63,8 +69,10 @@ impl Local {
     /// The one staged operation, when there is nothing else this thread could wait for.
     fn take_lone(&mut self) -> Option<Flight> {
         let ring_is_idle = self.ring.as_ref().is_none_or(|ring| ring.is_idle());
-        let alone =
-            self.staged.len() == 1 && ring_is_idle && self.timers.is_empty() && !self.parker.is_notified();
+        // What the driver of a file says comes to this thread alone.
+        let hears_commands = self.commands.as_ref().is_some_and(|commands| !commands.is_idle());
+        let is_one = self.staged.len() == 1 && !self.staged[0].is_command() && !hears_commands;
+        let alone = is_one && ring_is_idle && self.timers.is_empty() && !self.parker.is_notified();
         if alone { self.staged.pop_front() } else { None }
     }
 
@@ -117,6 +125,9 @@ impl Local {
         if let Some(ring) = self.ring.as_mut().filter(|ring| !ring.is_idle()) {
             ring.turn(false, None, wakers);
         }
+        if let Some(commands) = self.commands.as_mut().filter(|commands| !commands.is_idle()) {
+            commands.turn(false, None, wakers);
+        }
     }
 
     fn unstage(&mut self, wakers: &mut Vec<Waker>) {
@@ -126,7 +137,18 @@ impl Local {
         if self.staged.iter().any(Flight::goes_by_ring) {
             self.ensure_ring();
         }
+        if self.staged.iter().any(Flight::is_command) {
+            self.ensure_commands();
+        }
         for flight in self.staged.drain(..) {
+            if flight.is_command() {
+                match &mut self.commands {
+                    Some(commands) => commands.add(flight),
+                    // Says that there is no such thing.
+                    None => wakers.extend(flight.run_to_end()),
+                }
+                continue;
+            }
             match &mut self.ring {
                 Some(ring) if flight.goes_by_ring() => ring.add(flight),
                 _ => wakers.extend(helpers::take(flight)),
@@ -152,6 +174,12 @@ impl Local {
         self.ring_was_refused = self.ring.is_none();
     }
 
+    fn ensure_commands(&mut self) {
+        let Some(watch) = self.watch.as_ref().filter(|_| self.commands.is_none()) else { return };
+        let ring = self.parker.eventfd().map_err(io::Error::from).and_then(Ring::new);
+        self.commands = ring.ok().filter(|ring| watch.add_ring(ring.fd()).is_ok()).map(ManuallyDrop::new);
+    }
+
     /// Gives what is unfinished to the keeper: this thread is about to do other things.
     fn leave_behind(&mut self, wakers: &mut Vec<Waker>) {
         if !self.staged.is_empty() || self.ring.as_ref().is_some_and(|ring| !ring.is_idle()) {
@@ -170,6 +198,9 @@ impl Drop for Local {
     fn drop(&mut self) {
         // The kernel cancels requests whose thread ends before they were begun.
         self.home.wait_for_all();
+        if let Some(commands) = self.commands.take_if(|commands| commands.is_idle()) {
+            drop(ManuallyDrop::into_inner(commands));
+        }
     }
 }
 

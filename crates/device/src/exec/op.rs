@@ -9,6 +9,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::descriptor::Descriptor;
+use crate::Command;
 use env::{BufSlice, IoBuf};
 
 /// The most bytes one system call moves (Linux's `MAX_RW_COUNT`, 2 GiB less a page).
@@ -36,6 +37,8 @@ pub(crate) enum Work {
         /// Of a block device.
         on_block_device: bool,
     },
+    /// Tell the file's driver something.
+    Command(Command),
 }
 
 impl Work {
@@ -83,7 +86,7 @@ impl Op {
         let total = match &work {
             Work::Read(buf) => buf.len(),
             Work::Write { slices, .. } => slices.iter().map(|slice| slice.bytes().len()).sum(),
-            Work::Flush | Work::Discard { .. } => 0,
+            Work::Flush | Work::Discard { .. } | Work::Command(_) => 0,
         };
         Self { file, offset, work, done: 0, total, parts: Vec::new() }
     }
@@ -123,7 +126,25 @@ impl Op {
             Work::Discard { len, .. } => {
                 opcode::Fallocate::new(fd, *len).offset(at).mode(HOLE.bits() as i32).build()
             }
+            Work::Command(_) => unreachable!("commands have submissions of their own"),
         }
+    }
+
+    /// The same for a command.
+    // JUSTIFICATION: io-uring has no way to say how many parts a command's memory has, which FUSE asks for.
+    #[expect(unsafe_code, reason = "a field of a submission is set")]
+    pub(crate) fn command_entry(&mut self) -> squeue::Entry128 {
+        let Work::Command(command) = &mut self.work else { unreachable!("no command") };
+        self.parts.clear();
+        self.parts.extend(command.areas.iter_mut().map(|area| part_of(area)));
+        let mut entry = opcode::UringCmd80::new(types::Fd(self.file.as_raw_fd()), command.code)
+            .cmd(command.data)
+            .addr(Some(self.parts.as_ptr() as u64))
+            .build();
+        // SAFETY: an Entry128 begins with a `struct io_uring_sqe` (both are `repr(C)`), whose `len` are the
+        // four bytes at 24 (linux/io_uring.h). It is aligned to more than four, and nobody else has it.
+        unsafe { (&raw mut entry).cast::<u32>().add(24 / 4).write(self.parts.len() as u32) };
+        entry
     }
 
     /// Takes the kernel's answer: a count of bytes, or a negative error number.
@@ -179,6 +200,7 @@ impl Op {
             Work::Flush => rustix::fs::fdatasync(&*self.file).map(|()| 0),
             Work::Discard { len, on_block_device: true } => block_discard(&*self.file, at, *len).map(|()| 0),
             Work::Discard { len, .. } => rustix::fs::fallocate(&*self.file, HOLE, at, *len).map(|()| 0),
+            Work::Command(_) => Err(Errno::OPNOTSUPP),
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn is_available() -> bool {
 }
 
 pub(crate) fn probe() -> io::Result<bool> {
-    let uring = new_uring()?;
+    let uring = new_uring::<squeue::Entry>()?;
     let mut probe = Probe::new();
     uring.submitter().register_probe(&mut probe)?;
     let codes = [
@@ -42,27 +42,42 @@ pub(crate) fn probe() -> io::Result<bool> {
         && codes.iter().all(|&code| probe.is_supported(code)))
 }
 
-fn new_uring() -> io::Result<IoUring> {
+fn new_uring<S: Submission>() -> io::Result<IoUring<S>> {
     // Completions are handled when the thread enters the kernel anyway, without an
     // interrupt to it (Linux 5.19); older kernels refuse the flag.
-    IoUring::builder()
-        .setup_coop_taskrun()
-        .setup_taskrun_flag()
-        .build(ENTRIES)
-        .or_else(|_| IoUring::new(ENTRIES))
+    let builder = IoUring::<S>::builder;
+    builder().setup_coop_taskrun().setup_taskrun_flag().build(ENTRIES).or_else(|_| builder().build(ENTRIES))
+}
+
+/// What a ring takes: submissions of the usual kind, or such that have room for commands.
+pub(crate) trait Submission: squeue::EntryMarker {
+    /// That of a flight.
+    fn of(flight: &mut Flight) -> Self;
+}
+
+impl Submission for squeue::Entry {
+    fn of(flight: &mut Flight) -> Self {
+        flight.entry()
+    }
+}
+
+impl Submission for squeue::Entry128 {
+    fn of(flight: &mut Flight) -> Self {
+        flight.command_entry()
+    }
 }
 
 /// A ring with its flights. Flights own their buffers until the kernel has answered:
 /// neither dropping the waiting future nor dropping the ring frees them earlier.
-pub(crate) struct Ring {
-    uring: IoUring,
+pub(crate) struct Ring<S: Submission = squeue::Entry> {
+    uring: IoUring<S>,
     flights: Slab<Flight>,
     backlog: VecDeque<Flight>,
     eventfd: Arc<OwnedFd>,
     bell_is_armed: bool,
 }
 
-impl Ring {
+impl<S: Submission> Ring<S> {
     /// A ring that also watches `eventfd`.
     pub(crate) fn new(eventfd: Arc<OwnedFd>) -> io::Result<Self> {
         Ok(Self {
@@ -132,7 +147,8 @@ impl Ring {
 
     fn launch(&mut self, flight: Flight) {
         let key = self.flights.insert(flight);
-        let entry = self.flights[key].entry().user_data(key as u64);
+        let mut entry = S::of(&mut self.flights[key]);
+        entry.set_user_data(key as u64);
         self.push(&entry);
     }
 
@@ -140,7 +156,7 @@ impl Ring {
         // Readable events (POLLIN), again and again, without being asked again.
         let fd = types::Fd(self.eventfd.as_raw_fd());
         let entry = opcode::PollAdd::new(fd, 1).multi(true).build().user_data(BELL);
-        self.push(&entry);
+        self.push(&entry.into());
         self.bell_is_armed = true;
     }
 
@@ -150,7 +166,7 @@ impl Ring {
     // instead of the longer one, and a wake across threads, which helpers would cost twice,
     // takes 24 µs (`benches/lone_write.rs`).
     #[expect(unsafe_code, reason = "a submission's pointers outlive this call")]
-    fn push(&mut self, entry: &squeue::Entry) {
+    fn push(&mut self, entry: &S) {
         // SAFETY: an entry comes from `launch` or `arm_bell`. The latter's has no pointers.
         // The former's point into heap memory owned by a flight that already lies in
         // `self.flights`: a read's buffer, owned by it alone; a write's slices, shared and
@@ -218,7 +234,7 @@ impl Drop for Bomb {
     }
 }
 
-impl Drop for Ring {
+impl<S: Submission> Drop for Ring<S> {
     fn drop(&mut self) {
         // Unwinding out of here would free buffers that the kernel may still write to.
         let bomb = Bomb;

@@ -137,6 +137,27 @@ pub(crate) fn spawn_here(name: &'static str, future: BoxFuture<'static, ()>) {
     here.spawn(name, future, true);
 }
 
+/// While it lives, the worker that made it serves one request more.
+pub(crate) struct Serving(Arc<Shared>);
+
+impl Serving {
+    /// One of the worker that calls.
+    ///
+    /// # Panics
+    /// On other threads.
+    pub(crate) fn begin() -> Self {
+        let here = HERE.with_borrow(Clone::clone).expect("a task of a loop");
+        here.requests.fetch_add(1, Ordering::Relaxed);
+        Self(here)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.requests.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Whether this thread is a worker with other tasks that could go on.
 pub(crate) fn has_ready() -> bool {
     HERE.with_borrow(|here| here.as_ref().is_some_and(|here| !here.ready.lock().is_empty()))

@@ -144,7 +144,7 @@ impl Inner {
         let work = Work::Read(IoBuf::stale(request.len as usize));
         match self.transfer(self.direct_for(request), request, work).await? {
             Work::Read(buf) => Ok(buf),
-            Work::Write { .. } | Work::Flush | Work::Discard { .. } => {
+            Work::Write { .. } | Work::Flush | Work::Discard { .. } | Work::Command(_) => {
                 unreachable!("a read's work stays a read's")
             }
         }

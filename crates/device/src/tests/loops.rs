@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use futures::future::select;
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
 
 use super::below::Below;
 use super::files::file_on_disk;
 use super::{at, env, filled, plain_env};
 use crate::exec::parker::signal;
-use crate::{RealEnv, Source, spawn_here};
+use crate::{Command, Commands, RealEnv, Source, spawn_here};
 use env::{BoxFuture, Device, Durability, Env, OpenMode};
 
 /// Until something that nothing holds up has happened, on a busy machine.
@@ -169,5 +170,27 @@ fn a_request_whose_device_hangs_goes_on_when_it_is_told_to() {
         tell.send(()).expect("it waits");
         desk.wait_for(1);
         drop(held);
+    }
+}
+
+#[test]
+fn a_command_that_is_not_known_ends_and_gives_its_memory_back() {
+    let env = env();
+    let command = || Command { code: 1, data: [0; 80], areas: [vec![1; 288], vec![2; 4096]] };
+    let file = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("an event counter"));
+    let commands = Commands::new(file);
+    let (tell, told) = channel();
+    let give = || {
+        let (commands, tell) = (commands.clone(), tell.clone());
+        Box::pin(async move { _ = tell.send(commands.give(command()).await) }) as BoxFuture<'static, ()>
+    };
+    let loops = env.loops().expect("loops");
+    (0..2 * loops.count()).for_each(|n| loops.spawn_on(n, "gives a command", give()));
+    // A worker is no loop.
+    env.spawn("gives a command", give());
+    for _ in 0..=2 * loops.count() {
+        let (command, ended) = told.recv_timeout(PATIENCE).expect("it ends");
+        assert_eq!(ended.expect_err("not known").raw_os_error(), Some(Errno::OPNOTSUPP.raw_os_error()));
+        assert_eq!(command.areas, [vec![1; 288], vec![2; 4096]]);
     }
 }

@@ -20,7 +20,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use zpl::{Asker, Zfs};
 
 use crate::files::Files;
-use crate::handshake::shake_hands;
+use crate::handshake::{Wishes, shake_hands};
 use crate::headroom;
 use crate::notifier::Notifier;
 use crate::session::{Ended, Session};
@@ -125,13 +125,20 @@ impl Drop for FuseMount {
 /// Mounts by the FUSE protocol: each request is a task of the loop that took it from the kernel.
 pub struct Fuse {
     env: Arc<RealEnv>,
+    rings: bool,
 }
 
 impl Fuse {
     /// On this environment.
     #[must_use]
     pub fn new(env: Arc<RealEnv>) -> Self {
-        Self { env }
+        Self { env, rings: false }
+    }
+
+    /// Whether requests are to come over io_uring, where the kernel has it.
+    #[must_use]
+    pub fn over_rings(self, rings: bool) -> Self {
+        Self { rings, ..self }
     }
 }
 
@@ -154,11 +161,12 @@ impl Front for Fuse {
             mounted => (mounted.map_err(refused)?, Way::Kernel),
         };
         let device = Arc::new(device);
-        let served = shake_hands(&device, zfs.options().posix_acls).and_then(|()| {
+        let wishes = Wishes { posix_acls: zfs.options().posix_acls, rings: self.rings };
+        let served = shake_hands(&device, wishes).and_then(|has_rings| {
             // Mounted with `default_permissions`, whichever way.
             let zfs = Arc::new(zfs.asked_by(Asker::Kernel));
             let files = Files::new(Arc::clone(&self.env), zfs, Notifier::new(Arc::clone(&device)));
-            Session::start(device, files)
+            Session::start(device, files, has_rings)
         });
         match served {
             Ok(ended) => Ok(Box::new(FuseMount { path: path.to_owned(), way, ended })),

@@ -100,6 +100,15 @@ impl Device for Gated {
 
 impl Kernel {
     pub fn new() -> Self {
+        Self::with(false)
+    }
+
+    /// One whose session counts on queues, which a socket has not.
+    pub fn without_queues() -> Self {
+        Self::with(true)
+    }
+
+    fn with(has_rings: bool) -> Self {
         let env = RealEnv::new(Options::default());
         let gate = Arc::<Gate>::default();
         let ram = RamDevice::new(DISK_BYTES);
@@ -123,8 +132,13 @@ impl Kernel {
         let device = Arc::new(device);
         let zfs = Arc::new(fs.zfs.asked_by(Asker::Kernel));
         let files = Files::new(Arc::clone(&env), zfs, Notifier::new(Arc::clone(&device)));
-        let ended = Session::start(device, files).expect("loops");
+        let ended = Session::start(device, files, has_rings).expect("loops");
         Self { socket, ended, next: 1, pool, env, gate }
+    }
+
+    /// Whether the session ends by itself.
+    pub fn is_left(&self) -> bool {
+        self.ended.wait(Duration::from_secs(30))
     }
 
     /// Asks for something; the request's number.

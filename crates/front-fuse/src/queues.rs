@@ -1,0 +1,140 @@
+//! FUSE over io_uring: the kernel has a queue for each processor, and hands over a request in memory of ours.
+//!
+//! ```text
+//!  kernel, queue n ─► slot ─► its task, on loop n ─► Files ─► answer, in the slot ─► kernel: the next, please
+//! ```
+//! A program's request comes to the loop of the processor that it runs on, and the answer asks for the next request: no
+//! reads, no writes, and no loop of another processor to be woken. A slot is busy until its request is answered, so
+//! of requests that wait there are as many at most as a queue has slots; more wait in the kernel, and all others with
+//! them. What the kernel does not wait for (FORGET, INTERRUPT) comes by the device as without queues.
+//!
+//! Linux has it since 6.14, where the administrator allows it (`/sys/module/fuse/parameters/enable_uring`).
+
+use std::io;
+
+use device::{Command, Serving};
+use futures::future::BoxFuture;
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::abi::{self, InHeader, OutHeader, RingCommand, RingEntry};
+use crate::handshake::RING_REQUEST_BYTES;
+use crate::session::Guest;
+
+/// Slots of a queue.
+const SLOTS: usize = 256;
+/// Offsets in a slot's head, of the structure that the operation begins with and of what the kernel and we say of the
+/// slot (`struct fuse_uring_req_header`, linux/fuse.h).
+const OPERATION_AT: usize = 128;
+const ENTRY_AT: usize = 256;
+const HEAD_BYTES: usize = 288;
+
+/// How many queues the kernel has: one for each processor that there may ever be.
+///
+/// # Errors
+/// When the system does not tell.
+pub(crate) fn count() -> io::Result<u16> {
+    let possible = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
+    let last = possible.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<u16>().ok());
+    let unknown = || io::Error::new(io::ErrorKind::InvalidData, "the number of processors is not told");
+    Ok(last.ok_or_else(unknown)? + 1)
+}
+
+/// Gives the tasks of all slots to the loops.
+///
+/// # Errors
+/// When the system does not tell how many there must be.
+pub(crate) fn spawn(guest: impl Fn() -> Guest, loops: &device::Loops) -> io::Result<()> {
+    let queues = count()?;
+    tracing::info!(queues, slots = SLOTS, "requests come over io_uring");
+    for queue in 0..queues {
+        for _ in 0..SLOTS {
+            loops.spawn_on(queue.into(), "fuse slot", Box::pin(serve(guest(), queue)));
+        }
+    }
+    Ok(())
+}
+
+/// Serves one slot until the kernel hangs up.
+async fn serve(guest: Guest, queue: u16) {
+    let session = guest.session();
+    let commands = session.commands().expect("a session with queues");
+    let mut slot = Slot::new(queue);
+    let mut bytes = Vec::new();
+    loop {
+        let (command, ended) = commands.give(slot.command).await;
+        slot.command = command;
+        match ended {
+            Ok(()) => {}
+            // It is mounted no more.
+            Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => break,
+            Err(error) => {
+                tracing::error!(queue, %error, "the kernel takes no more requests to a queue");
+                session.hang_up();
+                break;
+            }
+        }
+        let _serving = Serving::begin();
+        slot.read(&mut bytes);
+        // Slots mostly have none: its memory is only there while it is worked on.
+        let answered: BoxFuture<'_, ()> = Box::pin(session.answer_in(&bytes, &mut slot));
+        answered.await;
+    }
+}
+
+/// One slot of a queue.
+pub(crate) struct Slot {
+    queue: u16,
+    /// Its memory is the slot's: the head, and what goes behind headers.
+    command: Command,
+}
+
+impl Slot {
+    fn new(queue: u16) -> Self {
+        let areas = [vec![0; HEAD_BYTES], vec![0; RING_REQUEST_BYTES as usize]];
+        let data = data(RingCommand { commit_id: 0, queue, ..RingCommand::default() });
+        Self { queue, command: Command { code: abi::ring::REGISTER, data, areas } }
+    }
+
+    fn entry(&self) -> RingEntry {
+        let (entry, _) =
+            RingEntry::read_from_prefix(&self.command.areas[0][ENTRY_AT..]).expect("it has room");
+        entry
+    }
+
+    /// Puts the request together as it comes by the device.
+    fn read(&self, into: &mut Vec<u8>) {
+        let [head, payload] = &self.command.areas;
+        let payload = &payload[..payload.len().min(self.entry().payload_bytes as usize)];
+        let (header, _) = InHeader::read_from_prefix(head).expect("it has room");
+        let headers = size_of::<InHeader>() + payload.len();
+        let operation = (header.len as usize).saturating_sub(headers).min(ENTRY_AT - OPERATION_AT);
+        into.clear();
+        into.extend_from_slice(&head[..size_of::<InHeader>()]);
+        into.extend_from_slice(&head[OPERATION_AT..][..operation]);
+        into.extend_from_slice(payload);
+    }
+
+    /// Answers the request, and asks for the next: with a body, or with an errno. A body longer than the slot is an
+    /// error, which the kernel never asks for.
+    pub fn answer(&mut self, unique: u64, errno: i32, body: &[u8]) {
+        let (errno, body) =
+            if body.len() > self.command.areas[1].len() { (libc::EIO, &[][..]) } else { (errno, body) };
+        let entry = self.entry();
+        let data =
+            data(RingCommand { commit_id: entry.commit_id, queue: self.queue, ..RingCommand::default() });
+        let [head, payload] = &mut self.command.areas;
+        let len = (size_of::<OutHeader>() + body.len()) as u32;
+        OutHeader { len, error: -errno, unique }.write_to_prefix(head).expect("it has room");
+        let entry = RingEntry { payload_bytes: body.len() as u32, ..entry };
+        entry.write_to_prefix(&mut head[ENTRY_AT..]).expect("it has room");
+        payload[..body.len()].copy_from_slice(body);
+        (self.command.code, self.command.data) = (abi::ring::COMMIT_AND_FETCH, data);
+    }
+}
+
+/// What a command says, behind which there is nothing.
+fn data(command: RingCommand) -> [u8; 80] {
+    let mut data = [0; 80];
+    command.write_to_prefix(&mut data).expect("it has room");
+    data
+}
