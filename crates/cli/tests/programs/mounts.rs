@@ -17,8 +17,9 @@ use crate::mounted::{POOL, World};
 use crate::shell::{sh, until};
 
 const MIB: usize = 1 << 20;
-/// Threads that a daemon may have beside one for each processor: workers, those that serve commands.
-const THREADS_MAX: usize = 10;
+/// Threads that a daemon may have beside one for each processor: workers, those that serve commands, and for a moment
+/// one for each device that is opened.
+const THREADS_MAX: usize = 13;
 
 fn noise(len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];

@@ -20,7 +20,7 @@ use super::flight::Flight;
 /// none of these away.
 const OPERATIONS_MAX: usize = 16;
 /// A helper with nothing to do for so long ends.
-const IDLE_FOR: Duration = Duration::from_secs(10);
+const IDLE_FOR: Duration = Duration::from_secs(2);
 
 /// What a helper does; it wakes who comes back.
 type Job = Box<dyn FnOnce() -> Option<Waker> + Send>;

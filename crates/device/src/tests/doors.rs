@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use env::{Durability, Env, OpenMode};
+use env::{Device, Durability, Env, OpenMode};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
@@ -48,6 +48,16 @@ impl World {
         told.recv_timeout(SOON).is_ok()
     }
 
+    /// Opens the device when nobody has it any more.
+    fn open_once_closed(&self) -> Arc<dyn Device> {
+        loop {
+            match self.env.block_on(self.env.open(&self.below.path(), OpenMode::ReadWrite)) {
+                Ok(device) => return device,
+                Err(_still_being_closed) => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
     /// Looks whether tasks go on while the server does not, lets it go on, and ends.
     fn check(self: &Arc<Self>, was_at_once: bool) {
         let others_go_on = self.ends_soon(|_| Box::pin(async {}));
@@ -70,13 +80,7 @@ fn a_device_whose_server_does_not_answer_is_let_go_at_once() {
         })
     });
     world.check(was_at_once);
-    let mut opened = world.env.block_on(world.env.open(&world.below.path(), OpenMode::ReadWrite));
-    while opened.is_err() {
-        // It is still being closed.
-        std::thread::sleep(Duration::from_millis(10));
-        opened = world.env.block_on(world.env.open(&world.below.path(), OpenMode::ReadWrite));
-    }
-    assert!(world.env.block_on(holds(&*opened.expect("opened again"), 0, 4096, 3)));
+    assert!(world.env.block_on(holds(&*world.open_once_closed(), 0, 4096, 3)));
 }
 
 #[test]
@@ -93,4 +97,6 @@ fn a_device_that_does_not_open_holds_up_no_tasks() {
     world.check(true);
     let size = told.recv_timeout(SOON).expect("it opened once it could").expect("opened");
     assert_eq!(size, super::below::BYTES as u64);
+    // Nothing can be unmounted while a file is open on it.
+    drop(world.open_once_closed());
 }
