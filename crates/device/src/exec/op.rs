@@ -136,7 +136,8 @@ impl Op {
     pub(crate) fn command_entry(&mut self) -> squeue::Entry128 {
         let Work::Command(command) = &mut self.work else { unreachable!("no command") };
         self.parts.clear();
-        self.parts.extend(command.areas.iter_mut().map(|area| part_of(area)));
+        let part = |area: &mut Vec<u8>| Part { base: area.as_mut_ptr() as usize, len: area.len() };
+        self.parts.extend(command.areas.iter_mut().map(part));
         let mut entry = opcode::UringCmd80::new(types::Fd(self.file.as_raw_fd()), command.code)
             .cmd(command.data)
             .addr(Some(self.parts.as_ptr() as u64))

@@ -169,8 +169,8 @@ impl<S: Submission> Ring<S> {
     fn push(&mut self, entry: &S) {
         // SAFETY: an entry comes from `launch` or `arm_bell`. The latter's has no pointers.
         // The former's point into heap memory owned by a flight that already lies in
-        // `self.flights`: a read's buffer, owned by it alone; a write's slices, shared and
-        // never written while shared; the array of parts. None of these moves when the
+        // `self.flights`: a read's buffer and a command's areas, owned by it alone; a write's slices,
+        // shared and never written while shared; the array of parts. None of these moves when the
         // flight does, or is touched by us, until `collect` removes the flight after the
         // kernel's completion for its key, or `drop` has seen all completions. The flight
         // holds its file open as long.

@@ -1,0 +1,54 @@
+"""File systems to be measured beside each other: pools with daemons of their own, and ext4, on new files of one directory.
+
+ext4 lies on a loop device with direct I/O over a file beside the pools' devices, with its own defaults.
+"""
+
+import contextlib
+import os
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SAWMILL = pathlib.Path(os.environ.get("BENCH_PROGRAM", ROOT / "target/release/sawmill"))
+BASE = os.environ.get("BENCH_DIR", ROOT / "target")
+DEVICE_BYTES = 8 << 30
+
+
+def run(*words, **more):
+    return subprocess.run([str(word) for word in words], check=True, stdout=subprocess.PIPE, **more).stdout
+
+
+def room(path):
+    """A file of DEVICE_BYTES."""
+    with open(path, "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, DEVICE_BYTES)
+    return path
+
+
+@contextlib.contextmanager
+def ext4(where):
+    """A new ext4 file system; where it is mounted."""
+    mount, device = where / "ext4", room(where / "ext4.image")
+    mount.mkdir()
+    loop = run("losetup", "--find", "--show", "--direct-io=on", device).decode().strip()
+    run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", loop)
+    run("mount", loop, mount)
+    try:
+        yield mount
+    finally:
+        run("umount", mount)
+        run("losetup", "--detach", loop)
+
+
+@contextlib.contextmanager
+def pool(where, log=None):
+    """A new pool called `bench`, with its own daemon, and a log on that file if there is one; where it is mounted."""
+    mount = where / "pool"
+    os.environ["SAWMILL_RUN"] = str(where / "run")
+    logs = ["log", log] if log else []
+    run(SAWMILL, "zpool", "create", "-m", mount, "bench", room(where / "main"), *logs)
+    try:
+        yield mount
+    finally:
+        run(SAWMILL, "zpool", "destroy", "bench")
+        run(SAWMILL, "daemon", "stop")
