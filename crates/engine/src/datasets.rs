@@ -107,7 +107,11 @@ impl Holder {
         let clones = dsl.clones_of(&facts.head, &held.pool.name()).await.map_err(cannot)?;
         let set = dsl.props(&dataset).await.map_err(cannot)?;
         let mountpoint = mountpoint(&set, name, held);
-        let origin = self.origin_of(held, &facts).await;
+        let origin = match kind {
+            DatasetKind::Snapshot => None,
+            // What is damaged there keeps nobody from looking at the dataset.
+            _ => dsl.origin_name(&facts.dir, &held.pool.name()).await.unwrap_or_default(),
+        };
         let mut props: Props = set.into_iter().map(|prop| (prop.name.clone(), prop_of(prop, name))).collect();
         if kind == DatasetKind::Filesystem {
             props.insert("mountpoint".to_owned(), mountpoint);
@@ -149,21 +153,6 @@ impl Holder {
     }
 
     /// The snapshot that a clone was made of.
-    async fn origin_of(&self, held: &Held, facts: &Facts) -> Option<String> {
-        let origin = facts.dir.origin.get();
-        if facts.nature.kind == DatasetKind::Snapshot || origin == 0 {
-            return None;
-        }
-        let dsl = held.pool.dsl();
-        for head in dsl.list(&held.pool.name()).await.ok()? {
-            let found = dsl.snapshots(&head).await.ok()?.into_iter().find(|s| s.dataset.get() == origin);
-            if let Some(snapshot) = found {
-                return Some(snapshot.name);
-            }
-        }
-        None
-    }
-
     pub(super) async fn create_dataset(&self, call: DatasetCreate) -> Result<(), Failure> {
         let name = call.name.as_str();
         let refuse = |kind, reason: &str| Failure::cannot(kind, "create", name, reason);

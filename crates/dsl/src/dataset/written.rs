@@ -10,11 +10,12 @@
 //! deadlist, and was born no later than S. The deadlist of the first behind S has only such blocks.
 
 use ondisk::ObjectType;
-use ondisk::dsl::DslDatasetPhys;
 use ondisk::dsl::dir_names::SNAPSHOTS_CHANGED;
+use ondisk::dsl::{DslDatasetPhys, DslDirPhys};
 use units::{ObjectId, Txg};
 
-use crate::{Dsl, DslError};
+use crate::tree::ORIGIN;
+use crate::{DatasetName, Dsl, DslError};
 
 /// More snapshots than that in a row are a circle.
 const SNAPSHOTS_MAX: usize = 1 << 24;
@@ -81,6 +82,29 @@ impl Dsl {
         }
         names.sort();
         Ok(names)
+    }
+
+    /// The name of the snapshot that a dir's head is a clone of; `None` where it is none: the origin of all others,
+    /// `$ORIGIN@$ORIGIN`, counts for nothing.
+    ///
+    /// # Errors
+    /// Those of reading the MOS.
+    pub async fn origin_name(&self, of: &DslDirPhys, pool: &str) -> Result<Option<String>, DslError> {
+        let origin = ObjectId::new(of.origin.get());
+        if origin == ObjectId::new(0) {
+            return Ok(None);
+        }
+        let dir = ObjectId::new(self.dataset(origin).await?.dir.get());
+        if self.child(self.root, ORIGIN).await? == Some(dir) {
+            return Ok(None);
+        }
+        let (name, dataset) = (self.dir_name(dir, pool).await?, self.dir(dir).await?.head_dataset.get());
+        let head = DatasetName { name, dir, dataset: ObjectId::new(dataset) };
+        let snapshots = self.snapshots(&head).await?.into_iter();
+        Ok(snapshots
+            .map(|snapshot| (snapshot.dataset, snapshot.name))
+            .find(|(dataset, _)| *dataset == origin)
+            .map(|(_, name)| name))
     }
 
     /// The full name of a dir: who is whose child is told by the parents.

@@ -1,5 +1,6 @@
 //! Properties of datasets, against what `zfs get -r all` said.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dsl::props::{DefaultValue, prop};
@@ -41,6 +42,20 @@ pub fn check(world: &World) {
     }
     assert!(wrong.is_empty(), "{}: {} of {compared}:\n{}", world.name, wrong.len(), wrong.join("\n"));
     assert!(compared > 10 * datasets.len(), "{}: only {compared} compared", world.name);
+    let told = lines.iter().filter(|line| line.property == "origin").map(|line| line.dataset.to_owned());
+    let clones = world.env.block_on(clones(pool.dsl(), datasets)).expect("datasets can be read");
+    assert_eq!(clones, told.collect::<BTreeSet<_>>(), "{}", world.name);
+}
+
+/// Those of these datasets that are clones.
+async fn clones(dsl: &Dsl, datasets: Vec<String>) -> Result<BTreeSet<String>, dsl::DslError> {
+    let mut clones = BTreeSet::new();
+    for name in datasets.into_iter().filter(|name| !name.contains('@')) {
+        if origin(dsl, &dsl.resolve(&name).await?).await?.is_some() {
+            clones.insert(name);
+        }
+    }
+    Ok(clones)
 }
 
 /// The lines of `zfs get -r all`. Values may have blanks in them, so columns are found in the
@@ -70,8 +85,11 @@ async fn shown(dsl: &Arc<Dsl>, line: &Line<'_>) -> Result<Option<(String, String
             .map(|p| set_one(p, &dataset, None)));
     };
     // Space of volumes is in the volumes, and the manifest.
-    if ["origin", "volsize"].contains(&line.property) {
+    if line.property == "volsize" {
         return Ok(None);
+    }
+    if line.property == "origin" {
+        return Ok(Some((origin(dsl, &dataset).await?.unwrap_or_default(), "-".to_owned())));
     }
     if let Some(number) = fact(dsl, &dataset, line.property).await? {
         return Ok(Some((def.show(&Value::Number(number), Style::Dataset), "-".to_owned())));
@@ -90,6 +108,12 @@ async fn shown(dsl: &Arc<Dsl>, line: &Line<'_>) -> Result<Option<(String, String
     // Where it is mounted is not what is stored.
     let default = default.filter(|_| line.property != "mountpoint");
     Ok(default.map(|value| (def.show(&value, Style::Dataset), "default".to_owned())))
+}
+
+/// The snapshot that a head is a clone of.
+async fn origin(dsl: &Dsl, head: &DatasetName) -> Result<Option<String>, dsl::DslError> {
+    let pool = head.name.split('/').next().expect("a name");
+    dsl.origin_name(&dsl.dir(head.dir).await?, pool).await
 }
 
 fn set_one(found: Property, dataset: &DatasetName, kind: Option<Kind>) -> (String, String) {
