@@ -8,14 +8,20 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// The tests that take longest, longest first: the end of a run would otherwise wait for one of them alone. A
 /// name that is not there any more does no harm, one that is not here costs some time.
 const LONG: &[&str] = &[
-    "cli/programs calls::twenty_thousand_files_in_one_directory_are_listed_once_each",
-    "cli/memory in_little_memory_much_is_written_and_read_and_scrubbed",
-    "cli/programs posix::fsx_reads_what_it_wrote",
-    "cli/programs postgres::postgres_keeps_what_its_clients_saw_committed",
-    "pool/crash adds::a_power_cut_while_vdevs_are_added_leaves_all_of_them_or_none",
-    "engine/failover hosts::a_host_that_comes_back_leaves_the_pool_to_whoever_took_it_over",
-    "engine/failover hosts::with_multihost_a_host_that_was_paused_writes_nothing_once_another_has_its_pool",
+    "pool/crash administration::a_power_cut_amid_administration_leaves_what_was_or_what_is_to_be",
+    "pool/crash evacuations::a_power_cut_while_a_vdev_is_emptied_leaves_every_promise_and_goes_on",
+    "pool/crash sweeps::a_power_cut_while_free_space_is_initialized_damages_nothing",
+    "cli/daemon pools_with_few_features_are_whole_and_can_be_upgraded",
+    "pool/crash sweeps::a_power_cut_while_free_space_is_trimmed_damages_nothing",
+    "pool/crash foreground::commits_hardly_wait_for_work_in_the_background",
+    "pool/workloads sizes::every_sector_size_has_its_ring_of_uberblocks",
+    "pool/workloads sizes::a_pool_grows_with_its_devices",
+    "cli/daemon who_waits_for_another_change_is_told_so_and_can_give_up",
+    "pool/golden_write pools_with_the_features_of_openzfs_2_3_stay_sound",
+    "pool/crash removals::removing_a_failing_log_does_not_hang",
+    "pool/crash sweeps::a_sweep_under_load_leaves_every_block_as_it_was",
     "cli/programs frozen::writers_go_on_though_their_log_does_not_answer",
+    "cli/programs frozen::a_lone_writer_goes_on_though_its_log_does_not_answer",
 ];
 
 /// The limit of the test of this name.
