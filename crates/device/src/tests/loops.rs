@@ -171,6 +171,11 @@ fn a_request_whose_device_hangs_goes_on_when_it_is_told_to() {
         desk.wait_for(1);
         drop(held);
     }
+    drop(device);
+    // The write that was given up goes on, and nothing can be unmounted while a file is open on it.
+    while env.block_on(env.open(&below.path(), OpenMode::ReadWrite)).is_err() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
