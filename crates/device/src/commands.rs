@@ -30,7 +30,7 @@ impl Commands {
     }
 
     /// Gives a command; the command again, with what is in its memory now, and how it ended. On a loop only: other
-    /// threads have no ring for commands, and the command ends with [`io::ErrorKind::Unsupported`].
+    /// threads have no ring for commands, and the command ends with `EOPNOTSUPP`.
     pub async fn give(&self, command: Command) -> (Command, io::Result<()>) {
         let op = Op::new(Arc::clone(&self.0), 0, Work::Command(command));
         match IoFuture::new(op, Route::Command).await {

@@ -6,43 +6,34 @@ use std::fs;
 use crate::mounted::World;
 use crate::{frozen, mounts, posix, world_over_rings};
 
-/// That requests really come that way.
-fn check_way(world: &World) {
+/// Looks at a mount whose requests really come that way, if all `programs` are there.
+fn with_rings(programs: &[&'static str], look: fn(&World)) {
+    let Some(world) = world_over_rings(programs) else { return };
+    look(&world);
     let log = fs::read_to_string(world.run_dir().join("daemon.log")).expect("a daemon writes one");
     assert!(log.contains("requests come over io_uring"), "{log}");
     assert!(!log.contains("takes no more requests"), "{log}");
+    world.finish();
 }
 
 #[test]
 fn pjdfstest_finds_nothing_but_what_is_known() {
-    let Some(world) = world_over_rings(&["pjdfstest"]) else { return };
-    posix::pjdfstest_passes(&world);
-    check_way(&world);
-    world.finish();
+    with_rings(&["pjdfstest"], posix::pjdfstest_passes);
 }
 
 #[test]
 fn fsx_reads_what_it_wrote() {
-    let Some(world) = world_over_rings(&["fsx"]) else { return };
-    posix::fsx_passes(&world);
-    check_way(&world);
-    world.finish();
+    with_rings(&["fsx"], posix::fsx_passes);
 }
 
 #[test]
 fn what_was_written_before_an_unmount_survives_a_kill_after_it() {
-    let Some(world) = world_over_rings(&[]) else { return };
-    mounts::keeps_what_was_written_before_an_unmount(&world);
-    check_way(&world);
-    world.finish();
+    with_rings(&[], mounts::keeps_what_was_written_before_an_unmount);
 }
 
 #[test]
 fn a_thousand_processes_at_once_are_served() {
-    let Some(world) = world_over_rings(&[]) else { return };
-    mounts::serves_a_thousand_processes(&world);
-    check_way(&world);
-    world.finish();
+    with_rings(&[], mounts::serves_a_thousand_processes);
 }
 
 #[test]

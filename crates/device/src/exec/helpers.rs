@@ -50,7 +50,9 @@ fn helpers() -> &'static Helpers {
 /// to be had for one, it is done here and now, and who is to be woken comes back.
 pub(crate) fn take(flight: Flight) -> Option<Waker> {
     let helpers = helpers();
-    helpers.take(&mut helpers.desk.lock(), Box::new(|| flight.run_to_end()))?()
+    let refused = helpers.take(&mut helpers.desk.lock(), Box::new(|| flight.run_to_end()));
+    // Nothing is locked any more: a file that is closed at the end of the operation may come here.
+    refused.and_then(|job| job())
 }
 
 /// Lets a helper make a call that may last for ever, and gives what it returned. When no thread is to be had, it is
