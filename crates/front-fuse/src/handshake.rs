@@ -65,6 +65,11 @@ pub(crate) fn shake_hands(device: &OwnedFd, wishes: Wishes) -> io::Result<bool> 
     if wishes.posix_acls && offered & init::POSIX_ACL == 0 {
         tracing::warn!("the kernel lacks POSIX ACLs: the mode alone counts");
     }
+    if wishes.rings && offered & init::OVER_IO_URING == 0 {
+        tracing::warn!(
+            "the kernel offers no FUSE over io_uring: Linux 6.14 does, where enable_uring of fuse is set"
+        );
+    }
     let agreed = agreement(&asked, offered, wishes);
     send(device, header.unique, 0, zerocopy::IntoBytes::as_bytes(&agreed))?;
     Ok(u64::from(agreed.flags2) << 32 & init::OVER_IO_URING != 0)
