@@ -4,13 +4,14 @@
 
 mod words;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bench::{Refusal, create, failed, file, names, replay, stream, zil};
 use control::{Failure, FailureKind};
 use device::{Options, RealEnv};
+use front_fuse::Fuse;
 
 use crate::args::{Args, Flag, Spec};
 use crate::program::{Command, Kind, Program};
@@ -33,6 +34,11 @@ const CACHE: Flag = Flag::long_value("cache", "size", "memory for the pool's cac
 const SPAN: Flag = Flag::long_value("span", "size", "bytes of the files that are written to (400m)");
 const JSON: Flag = Flag::long("json", "as JSON");
 const PATH: Flag = Flag::long_value("path", "file", "the file: needed");
+const FLOOR: Flag = Flag::long_value(
+    "floor",
+    "device|io-uring",
+    "in place of what is there, a FUSE server that does nothing, with its requests by that way",
+);
 const ACKS: Flag = Flag::long_value("acks", "file", "where what was acknowledged is written down");
 
 const ZIL: Command = Command::new(
@@ -134,6 +140,7 @@ const NAMES: Command = Command::new(
         flags: &[
             Flag::long_value("path", "directory", "where: needed"),
             Flag::long_value("files", "number", "how many (200000)"),
+            FLOOR,
             JSON,
         ],
         operands: "",
@@ -157,6 +164,7 @@ const FILE: Command = Command::new(
                 "number",
                 "writes a second that all threads ask for together, 0 for as many as they can (0)",
             ),
+            FLOOR,
             ACKS,
             JSON,
         ],
@@ -294,9 +302,22 @@ fn run_create(words: &Words<'_>) -> Result<u8, Refusal> {
 
 fn run_names(words: &Words<'_>) -> Result<u8, Refusal> {
     let plan = names::Plan { path: words.path("path")?, files: words.number("files", 200_000)? };
+    let _floor = floor(words, &plan.path)?;
     let report = names::run(&plan).map_err(failed)?;
     print_report(words, &report, report.text());
     Ok(0)
+}
+
+/// What `--floor` asks for, mounted at `place` while it lives.
+fn floor(words: &Words<'_>, place: &Path) -> Result<Option<Box<dyn engine::Mounted>>, Refusal> {
+    let over_rings = match words.one("floor") {
+        None => return Ok(None),
+        Some("device") => false,
+        Some("io-uring") => true,
+        Some(other) => return Err(Refusal::Usage(format!("bad value '{other}' for --floor"))),
+    };
+    let fuse = Fuse::new(environment()?).over_rings(over_rings);
+    fuse.mount_floor(place).map(Some).map_err(failed)
 }
 
 fn environment() -> Result<Arc<RealEnv>, Refusal> {
@@ -318,6 +339,7 @@ fn run_file(words: &Words<'_>) -> Result<u8, Refusal> {
             file::HEADER_BYTES
         )));
     }
+    let _floor = floor(words, plan.path.parent().unwrap_or(Path::new(".")))?;
     let run = file::run(&plan).map_err(failed)?;
     if let Some(path) = words.paths("acks").first() {
         run.acks.save(path).map_err(failed)?;

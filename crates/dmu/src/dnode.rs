@@ -16,7 +16,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
-use env::IoBuf;
+use env::{BufSlice, IoBuf};
 use futures::future::try_join_all;
 use ondisk::{Blkptr, DnodeImage, ObjectType};
 use parking_lot::Mutex;
@@ -647,7 +647,34 @@ impl Dnode {
     /// # Errors
     /// When a block cannot be read.
     pub async fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), DmuError> {
-        let pieces: Vec<_> = range::pieces(offset, into.len(), self.block_bytes()).collect();
+        let mut rest = into;
+        for (piece, data) in self.blocks_of(offset, rest.len()).await? {
+            let (here, later) = rest.split_at_mut(piece.len);
+            match data.as_deref().and_then(|data| data.get(piece.range())) {
+                Some(bytes) => here.copy_from_slice(bytes),
+                None => here.fill(0),
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// The same `len` bytes where they lie in memory, in order.
+    ///
+    /// # Errors
+    /// When a block cannot be read.
+    pub async fn read_shared(&self, offset: u64, len: usize) -> Result<Vec<BufSlice>, DmuError> {
+        let blocks = self.blocks_of(offset, len).await?;
+        Ok(blocks.into_iter().map(|(piece, data)| piece.of(data)).collect())
+    }
+
+    /// The blocks in which bytes lie, `None` for a hole, each with which part of it they are.
+    async fn blocks_of(
+        &self,
+        offset: u64,
+        len: usize,
+    ) -> Result<Vec<(range::Piece, Option<Arc<IoBuf>>)>, DmuError> {
+        let pieces: Vec<_> = range::pieces(offset, len, self.block_bytes()).collect();
         if let (Some(first), Some(last)) = (pieces.first(), pieces.last()) {
             self.look_ahead(&(first.block..last.block + 1));
         }
@@ -655,16 +682,7 @@ impl Dnode {
             [one] => vec![self.block_if_data(one.block).await?],
             many => try_join_all(many.iter().map(|piece| self.block_if_data(piece.block))).await?,
         };
-        let mut rest = into;
-        for (piece, data) in pieces.iter().zip(blocks) {
-            let (here, later) = rest.split_at_mut(piece.len);
-            match data.as_deref().and_then(|data| data.get(piece.within..piece.within + piece.len)) {
-                Some(bytes) => here.copy_from_slice(bytes),
-                None => here.fill(0),
-            }
-            rest = later;
-        }
-        Ok(())
+        Ok(pieces.into_iter().zip(blocks).collect())
     }
 
     /// Replaces a whole block.

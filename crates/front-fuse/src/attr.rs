@@ -9,7 +9,7 @@ use crate::abi::{Attr, AttrOut, EntryOut, ROOT_ID};
 
 /// How long the kernel may believe names, and attributes that only requests change: all requests
 /// come through it, and it knows what each of them changes.
-const LASTING: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const LASTING: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long it may believe attributes of a file with data that no txg has written yet: then only
 /// does it show how much space they take.
 const PASSING: Duration = Duration::from_secs(1);

@@ -44,13 +44,31 @@ pub(crate) fn try_receive(device: &OwnedFd, into: &mut [u8]) -> io::Result<Optio
     }
 }
 
-/// Answers the request `unique`: with a body, or with an errno.
+/// The most parts that one gathering write takes (`IOV_MAX`).
+const PARTS_MAX: usize = 1024;
+
+/// Answers the request `unique`: with a body in parts, or with an errno.
 ///
 /// # Errors
 /// `ENOENT` when nobody waits for the answer any more.
-pub(crate) fn send(device: &OwnedFd, unique: u64, errno: i32, body: &[u8]) -> io::Result<()> {
-    let len = (size_of::<OutHeader>() + body.len()) as u32;
-    let header = OutHeader { len, error: -errno, unique };
-    writev(device, &[IoSlice::new(header.as_bytes()), IoSlice::new(body)])?;
+pub(crate) fn send<'a>(
+    device: &OwnedFd,
+    unique: u64,
+    errno: i32,
+    body: impl Iterator<Item = &'a [u8]>,
+) -> io::Result<()> {
+    let mut header = OutHeader { len: 0, error: -errno, unique };
+    let body: Vec<&[u8]> = body.filter(|part| !part.is_empty()).collect();
+    header.len = (size_of::<OutHeader>() + body.iter().map(|part| part.len()).sum::<usize>()) as u32;
+    let joined;
+    let mut parts = Vec::with_capacity(1 + body.len());
+    parts.push(IoSlice::new(header.as_bytes()));
+    if body.len() < PARTS_MAX {
+        parts.extend(body.into_iter().map(IoSlice::new));
+    } else {
+        joined = body.concat();
+        parts.push(IoSlice::new(&joined));
+    }
+    writev(device, &parts)?;
     Ok(())
 }

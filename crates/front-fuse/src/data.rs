@@ -49,9 +49,8 @@ impl Files {
 
     pub async fn read(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args = request.take_read()?;
-        let into = reply.room(args.size as usize);
-        let len = self.run(self.zfs.read(request.object(), args.offset, into)).await?;
-        reply.cut(len);
+        let (object, len) = (request.object(), args.size as usize);
+        reply.share(self.run(self.zfs.read_shared(object, args.offset, len)).await?);
         Ok(())
     }
 

@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use device::RealEnv;
 use rustix::io::Errno;
 use zpl::{Attributes, Zfs};
 
@@ -13,36 +12,41 @@ use crate::errno::errno;
 use crate::notifier::Notifier;
 use crate::reply::Reply;
 use crate::request::Request;
-
-/// Whether the kernel waits for an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// What stands in the [`Reply`].
-    Due,
-    /// The kernel only tells something.
-    None,
-}
+use crate::server::{Answer, Server};
 
 /// A file system as the session's requests see it.
 pub(crate) struct Files {
-    pub env: Arc<RealEnv>,
     pub zfs: Arc<Zfs>,
     pub inodes: Inodes,
     pub notifier: Notifier,
 }
 
 impl Files {
-    pub fn new(env: Arc<RealEnv>, zfs: Arc<Zfs>, notifier: Notifier) -> Self {
+    pub fn new(zfs: Arc<Zfs>, notifier: Notifier) -> Self {
         let inodes = Inodes { root: zfs.root() };
-        Self { env, zfs, inodes, notifier }
+        Self { zfs, inodes, notifier }
     }
 
-    /// Does what a request asks for.
-    ///
-    /// # Errors
-    /// What the program is to see; `ENOSYS` for what is not served at all, which the kernel then asks for
-    /// no more.
-    pub async fn serve(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<Answer, Errno> {
+    /// An operation, with the error that a program is to see.
+    pub async fn run<T>(&self, operation: impl Future<Output = zpl::Result<T>>) -> Result<T, Errno> {
+        operation.await.map_err(|error| errno(&error))
+    }
+
+    pub fn reply_entry(&self, found: &Attributes, reply: &mut Reply) {
+        reply.put(&self.inodes.entry_out(found));
+    }
+
+    pub fn reply_attr(&self, found: &Attributes, reply: &mut Reply) {
+        reply.put(&self.inodes.attr_out(found));
+    }
+}
+
+impl Server for Files {
+    fn inodes(&self) -> Inodes {
+        self.inodes
+    }
+
+    async fn serve(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<Answer, Errno> {
         match request.header.opcode {
             opcode::LOOKUP => self.lookup(request, reply).await?,
             opcode::FORGET | opcode::BATCH_FORGET | opcode::NOTIFY_REPLY => return Ok(Answer::None),
@@ -86,16 +90,9 @@ impl Files {
         Ok(Answer::Due)
     }
 
-    /// An operation, with the error that a program is to see.
-    pub async fn run<T>(&self, operation: impl Future<Output = zpl::Result<T>>) -> Result<T, Errno> {
-        operation.await.map_err(|error| errno(&error))
-    }
-
-    pub fn reply_entry(&self, found: &Attributes, reply: &mut Reply) {
-        reply.put(&self.inodes.entry_out(found));
-    }
-
-    pub fn reply_attr(&self, found: &Attributes, reply: &mut Reply) {
-        reply.put(&self.inodes.attr_out(found));
+    async fn finish(&self) {
+        if let Err(error) = self.zfs.sync_for_unmount().await {
+            tracing::error!(%error, "what was written before an unmount may be lost in a crash");
+        }
     }
 }

@@ -71,7 +71,8 @@ pub(crate) fn shake_hands(device: &OwnedFd, wishes: Wishes) -> io::Result<bool> 
         );
     }
     let agreed = agreement(&asked, offered, wishes);
-    send(device, header.unique, 0, zerocopy::IntoBytes::as_bytes(&agreed))?;
+    let body = zerocopy::IntoBytes::as_bytes(&agreed);
+    send(device, header.unique, 0, std::iter::once(body))?;
     Ok(u64::from(agreed.flags2) << 32 & init::OVER_IO_URING != 0)
 }
 

@@ -24,6 +24,7 @@ mod connection;
 mod data;
 mod errno;
 mod files;
+mod floor;
 mod handshake;
 mod headroom;
 mod ioctl;
@@ -34,6 +35,7 @@ mod notifier;
 mod queues;
 mod reply;
 mod request;
+mod server;
 mod session;
 
 pub use mount::Fuse;

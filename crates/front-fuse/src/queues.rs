@@ -14,10 +14,14 @@ use std::io;
 
 use device::{Command, Serving};
 use futures::future::BoxFuture;
+use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::abi::{self, InHeader, OutHeader, RingCommand, RingEntry};
+use crate::attr::Inodes;
 use crate::handshake::RING_REQUEST_BYTES;
+use crate::request::Request;
+use crate::server::Server;
 use crate::session::Guest;
 
 /// Slots of a queue.
@@ -43,7 +47,7 @@ pub(crate) fn count() -> io::Result<u16> {
 ///
 /// # Errors
 /// When the system does not tell how many there must be.
-pub(crate) fn spawn(guest: impl Fn() -> Guest, loops: &device::Loops) -> io::Result<()> {
+pub(crate) fn spawn<S: Server>(guest: impl Fn() -> Guest<S>, loops: &device::Loops) -> io::Result<()> {
     let queues = count()?;
     tracing::info!(queues, slots = SLOTS, "requests come over io_uring");
     for queue in 0..queues {
@@ -55,11 +59,10 @@ pub(crate) fn spawn(guest: impl Fn() -> Guest, loops: &device::Loops) -> io::Res
 }
 
 /// Serves one slot until the kernel hangs up.
-async fn serve(guest: Guest, queue: u16) {
+async fn serve<S: Server>(guest: Guest<S>, queue: u16) {
     let session = guest.session();
     let commands = session.commands().expect("a session with queues");
     let mut slot = Slot::new(queue);
-    let mut bytes = Vec::new();
     loop {
         let (command, ended) = commands.give(slot.command).await;
         slot.command = command;
@@ -74,9 +77,8 @@ async fn serve(guest: Guest, queue: u16) {
             }
         }
         let _serving = Serving::begin();
-        slot.read(&mut bytes);
         // Slots mostly have none: its memory is only there while it is worked on.
-        let answered: BoxFuture<'_, ()> = Box::pin(session.answer_in(&bytes, &mut slot));
+        let answered: BoxFuture<'_, ()> = Box::pin(session.answer_in(&mut slot));
         answered.await;
     }
 }
@@ -101,35 +103,44 @@ impl Slot {
         entry
     }
 
-    /// Puts the request together as it comes by the device.
-    fn read(&self, into: &mut Vec<u8>) {
+    /// The request that lies there.
+    ///
+    /// # Errors
+    /// When it is not as long as it says.
+    pub fn request(&self, inodes: Inodes) -> Result<Request<'_>, Errno> {
         let [head, payload] = &self.command.areas;
-        let payload = &payload[..payload.len().min(self.entry().payload_bytes as usize)];
+        let payload = payload.get(..self.entry().payload_bytes as usize).ok_or(Errno::IO)?;
         let (header, _) = InHeader::read_from_prefix(head).expect("it has room");
-        let headers = size_of::<InHeader>() + payload.len();
-        let operation = (header.len as usize).saturating_sub(headers).min(ENTRY_AT - OPERATION_AT);
-        into.clear();
-        into.extend_from_slice(&head[..size_of::<InHeader>()]);
-        into.extend_from_slice(&head[OPERATION_AT..][..operation]);
-        into.extend_from_slice(payload);
+        let operation = (header.len as usize).checked_sub(size_of::<InHeader>() + payload.len());
+        let operation = operation.filter(|&bytes| bytes <= ENTRY_AT - OPERATION_AT).ok_or(Errno::IO)?;
+        Ok(Request::new(header, &head[OPERATION_AT..][..operation], payload, inodes))
     }
 
-    /// Answers the request, and asks for the next: with a body, or with an errno. A body longer than the slot is an
-    /// error, which the kernel never asks for.
-    pub fn answer(&mut self, unique: u64, errno: i32, body: &[u8]) {
-        let (errno, body) =
-            if body.len() > self.command.areas[1].len() { (libc::EIO, &[][..]) } else { (errno, body) };
+    /// Answers the request, and asks for the next: with a body in parts, or with an errno. A body longer than the slot
+    /// is an error, which the kernel never asks for.
+    pub fn answer<'a>(&mut self, unique: u64, errno: i32, body: impl Iterator<Item = &'a [u8]>) {
         let entry = self.entry();
+        let gathered = gather(body, &mut self.command.areas[1]);
+        let (errno, bytes) = gathered.map_or((libc::EIO, 0), |bytes| (errno, bytes));
         let data =
             data(RingCommand { commit_id: entry.commit_id, queue: self.queue, ..RingCommand::default() });
-        let [head, payload] = &mut self.command.areas;
-        let len = (size_of::<OutHeader>() + body.len()) as u32;
+        let head = &mut self.command.areas[0];
+        let len = (size_of::<OutHeader>() + bytes) as u32;
         OutHeader { len, error: -errno, unique }.write_to_prefix(head).expect("it has room");
-        let entry = RingEntry { payload_bytes: body.len() as u32, ..entry };
+        let entry = RingEntry { payload_bytes: bytes as u32, ..entry };
         entry.write_to_prefix(&mut head[ENTRY_AT..]).expect("it has room");
-        payload[..body.len()].copy_from_slice(body);
         (self.command.code, self.command.data) = (abi::ring::COMMIT_AND_FETCH, data);
     }
+}
+
+/// Puts parts one behind the other; how many bytes they are, if there is room.
+fn gather<'a>(parts: impl Iterator<Item = &'a [u8]>, into: &mut [u8]) -> Option<usize> {
+    let mut len = 0;
+    for part in parts {
+        into.get_mut(len..len + part.len())?.copy_from_slice(part);
+        len += part.len();
+    }
+    Some(len)
 }
 
 /// What a command says, behind which there is nothing.

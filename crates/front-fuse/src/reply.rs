@@ -1,7 +1,8 @@
-//! The body of an answer, in memory that a loop uses again and again.
+//! The body of an answer: in memory that a loop uses again and again, and behind it what lies in a cache.
 
 use std::cell::RefCell;
 
+use env::BufSlice;
 use zerocopy::{Immutable, IntoBytes};
 
 /// Answers whose memory a loop keeps.
@@ -15,20 +16,28 @@ thread_local! {
 pub(crate) struct Reply {
     bytes: Vec<u8>,
     len: usize,
+    shared: Vec<BufSlice>,
 }
 
 impl Reply {
     /// An empty one.
     pub fn spare() -> Self {
-        Self { bytes: SPARE.with_borrow_mut(Vec::pop).unwrap_or_default(), len: 0 }
+        Self { bytes: SPARE.with_borrow_mut(Vec::pop).unwrap_or_default(), len: 0, shared: Vec::new() }
     }
 
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
+    /// All of it, in order.
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(&self.bytes[..self.len]).chain(self.shared.iter().map(BufSlice::bytes))
     }
 
+    /// Bytes of its own memory.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Appends what lies elsewhere, behind all that is put here.
+    pub fn share(&mut self, slices: Vec<BufSlice>) {
+        self.shared = slices;
     }
 
     /// Appends a structure.

@@ -13,6 +13,8 @@ use crate::handshake::REQUEST_BYTES;
 pub(crate) struct Request<'a> {
     pub header: InHeader,
     body: &'a [u8],
+    /// What comes behind the body, where the kernel does not put both into one place.
+    rest: &'a [u8],
     inodes: Inodes,
 }
 
@@ -24,7 +26,20 @@ impl<'a> Request<'a> {
         if header.len as usize != bytes.len() {
             return Err(Errno::IO);
         }
-        Ok(Self { header, body, inodes })
+        Ok(Self::new(header, body, &[], inodes))
+    }
+
+    /// One whose body lies in two places: what the operation begins with, and the names or data behind that.
+    pub fn new(header: InHeader, body: &'a [u8], rest: &'a [u8], inodes: Inodes) -> Self {
+        Self { header, body, rest, inodes }
+    }
+
+    /// What has not been read yet, as far as it lies in one place.
+    fn left(&mut self) -> &'a [u8] {
+        if self.body.is_empty() {
+            self.body = std::mem::take(&mut self.rest);
+        }
+        self.body
     }
 
     /// The object that the request is about.
@@ -37,7 +52,7 @@ impl<'a> Request<'a> {
     /// # Errors
     /// When the body ends before.
     pub fn take<T: FromBytes + KnownLayout + Immutable>(&mut self) -> Result<T, Errno> {
-        let (value, rest) = T::read_from_prefix(self.body).map_err(|_| Errno::IO)?;
+        let (value, rest) = T::read_from_prefix(self.left()).map_err(|_| Errno::IO)?;
         self.body = rest;
         Ok(value)
     }
@@ -56,8 +71,9 @@ impl<'a> Request<'a> {
     /// # Errors
     /// When none does.
     pub fn name(&mut self) -> Result<&'a [u8], Errno> {
-        let end = self.body.iter().position(|&byte| byte == 0).ok_or(Errno::IO)?;
-        let (name, rest) = self.body.split_at(end);
+        let left = self.left();
+        let end = left.iter().position(|&byte| byte == 0).ok_or(Errno::IO)?;
+        let (name, rest) = left.split_at(end);
         self.body = &rest[1..];
         Ok(name)
     }
@@ -67,7 +83,7 @@ impl<'a> Request<'a> {
     /// # Errors
     /// When there are fewer.
     pub fn bytes(&mut self, len: u32) -> Result<&'a [u8], Errno> {
-        let (bytes, rest) = self.body.split_at_checked(len as usize).ok_or(Errno::IO)?;
+        let (bytes, rest) = self.left().split_at_checked(len as usize).ok_or(Errno::IO)?;
         self.body = rest;
         Ok(bytes)
     }
@@ -112,6 +128,19 @@ mod tests {
         assert_eq!(request.take::<RenameIn>().expect("there").newdir, 7);
         assert_eq!((request.name(), request.name()), (Ok(b"from".as_slice()), Ok(b"to".as_slice())));
         assert_eq!(request.name(), Err(Errno::IO));
+    }
+
+    #[test]
+    fn a_body_in_two_places_is_read_on_where_the_first_ends() {
+        let operation = RenameIn { newdir: 7 };
+        let inodes = Inodes { root: ObjectId::new(34) };
+        let mut request = Request::new(InHeader::default(), operation.as_bytes(), b"from\0to\0", inodes);
+        assert_eq!(request.take::<RenameIn>().expect("there").newdir, 7);
+        assert_eq!((request.name(), request.bytes(2)), (Ok(b"from".as_slice()), Ok(b"to".as_slice())));
+        let mut request = Request::new(InHeader::default(), b"", b"name\0", inodes);
+        assert_eq!(request.name(), Ok(b"name".as_slice()));
+        let mut request = Request::new(InHeader::default(), b"1234", b"5678", inodes);
+        assert_eq!(request.take::<RenameIn>().expect_err("a structure lies in one place"), Errno::IO);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_lock::{Semaphore, SemaphoreGuardArc};
-use device::{Commands, Source, spawn_here};
+use device::{Commands, RealEnv, Source, spawn_here};
 use env::{Env, let_others_first};
 use event_listener::Event;
 use futures::FutureExt;
@@ -35,10 +35,10 @@ use rustix::io::Errno;
 
 use crate::buffer::{Buffer, LARGE_BYTES};
 use crate::connection::send;
-use crate::files::{Answer, Files};
 use crate::queues::{self, Slot};
 use crate::reply::Reply;
 use crate::request::Request;
+use crate::server::{Answer, Server};
 
 /// Large requests under way at most.
 pub(crate) const LARGE_MAX: usize = 64;
@@ -46,9 +46,10 @@ pub(crate) const LARGE_MAX: usize = 64;
 const TAKEN_AT_ONCE: usize = 64;
 
 /// See the module.
-pub(crate) struct Session {
+pub(crate) struct Session<S> {
+    env: Arc<RealEnv>,
     device: Arc<OwnedFd>,
-    files: Files,
+    server: S,
     large: Arc<Semaphore>,
     ended: Arc<Ended>,
     /// Where requests come over io_uring.
@@ -87,18 +88,23 @@ impl Ended {
     }
 }
 
-impl Session {
+impl<S: Server> Session<S> {
     /// Begins to serve; the kernel and we have agreed on how.
     ///
     /// # Errors
     /// When there are no threads or descriptors to be had.
-    pub fn start(device: Arc<OwnedFd>, files: Files, has_rings: bool) -> io::Result<Arc<Ended>> {
-        let loops = files.env.loops()?;
+    pub fn start(
+        env: Arc<RealEnv>,
+        device: Arc<OwnedFd>,
+        server: S,
+        has_rings: bool,
+    ) -> io::Result<Arc<Ended>> {
+        let loops = env.loops()?;
         fcntl_setfl(&device, OFlags::NONBLOCK)?;
         let (ended, large) = (Arc::<Ended>::default(), Arc::new(Semaphore::new(LARGE_MAX)));
         let commands = has_rings.then(|| Commands::new(Arc::clone(&device)));
         let (told, hung_up) = (Arc::clone(&ended), Event::new());
-        let session = Arc::new(Self { device, files, large, ended: told, commands, hung_up });
+        let session = Arc::new(Self { env, device, server, large, ended: told, commands, hung_up });
         loops.spawn_each("fuse", || Box::pin(Guest(Some(Arc::clone(&session))).take()));
         let guest = || Guest(Some(Arc::clone(&session)));
         let spawned = if has_rings { queues::spawn(guest, &loops) } else { Ok(()) };
@@ -108,7 +114,7 @@ impl Session {
 
     /// Does what a request asks for; the errno of the answer, zero for a body. `None` when nobody waits for one.
     async fn work_on(&self, request: &mut Request<'_>, reply: &mut Reply) -> Option<i32> {
-        match AssertUnwindSafe(self.files.serve(request, reply)).catch_unwind().await {
+        match AssertUnwindSafe(self.server.serve(request, reply)).catch_unwind().await {
             Ok(Ok(Answer::None)) => None,
             Ok(Ok(Answer::Due)) => Some(0),
             Ok(Err(errno)) => Some(errno.raw_os_error()),
@@ -120,21 +126,21 @@ impl Session {
     /// Answers a request by the device.
     async fn answer(&self, request: &mut Request<'_>, reply: &mut Reply) {
         if let Some(errno) = self.work_on(request, reply).await {
-            let body = if errno == 0 { reply.bytes() } else { &[] };
+            let body = reply.parts().filter(|_| errno == 0);
             let _nobody_waits = send(&self.device, request.header.unique, errno, body);
         }
     }
 
     /// Answers a request in the slot that it came by.
-    pub async fn answer_in(&self, bytes: &[u8], slot: &mut Slot) {
+    pub async fn answer_in(&self, slot: &mut Slot) {
         let mut reply = Reply::spare();
-        let (unique, errno) = match Request::parse(bytes, self.files.inodes) {
+        let (unique, errno) = match slot.request(self.server.inodes()) {
             Ok(mut request) => (request.header.unique, self.work_on(&mut request, &mut reply).await),
             // The kernel sends no such thing.
             Err(errno) => (0, Some(errno.raw_os_error())),
         };
         let errno = errno.unwrap_or(0);
-        slot.answer(unique, errno, if errno == 0 { reply.bytes() } else { &[] });
+        slot.answer(unique, errno, reply.parts().filter(|_| errno == 0));
     }
 
     /// How slots are asked for, where requests come by them.
@@ -150,9 +156,7 @@ impl Session {
 
     /// It is mounted no more, and nobody works on a request of it.
     async fn end(self) {
-        if let Err(error) = self.files.zfs.sync_for_unmount().await {
-            tracing::error!(%error, "what was written before an unmount may be lost in a crash");
-        }
+        self.server.finish().await;
         let ended = Arc::clone(&self.ended);
         // Closes the device.
         drop(self);
@@ -161,10 +165,10 @@ impl Session {
 }
 
 /// A taker's or a request's part in a session: when the last leaves, it ends.
-pub(crate) struct Guest(Option<Arc<Session>>);
+pub(crate) struct Guest<S: Server>(Option<Arc<Session<S>>>);
 
-impl Guest {
-    pub fn session(&self) -> &Arc<Session> {
+impl<S: Server> Guest<S> {
+    pub fn session(&self) -> &Arc<Session<S>> {
         self.0.as_ref().expect("only dropping takes it")
     }
 
@@ -212,7 +216,7 @@ impl Guest {
     async fn serve(self, bytes: Buffer, has_room: Option<SemaphoreGuardArc>) {
         let session = self.session();
         // What we cannot read we cannot answer; the kernel sends no such thing.
-        let Ok(mut request) = Request::parse(bytes.bytes(), session.files.inodes) else { return };
+        let Ok(mut request) = Request::parse(bytes.bytes(), session.server.inodes()) else { return };
         let _room = match has_room {
             None if request.answer_bytes() > LARGE_BYTES => Some(session.large.acquire_arc().await),
             has_room => has_room,
@@ -221,10 +225,10 @@ impl Guest {
     }
 }
 
-impl Drop for Guest {
+impl<S: Server> Drop for Guest<S> {
     fn drop(&mut self) {
         if let Some(session) = self.0.take().and_then(Arc::into_inner) {
-            let env = Arc::clone(&session.files.env);
+            let env = Arc::clone(&session.env);
             env.spawn("unmount", Box::pin(session.end()));
         }
     }

@@ -14,6 +14,7 @@
 use std::sync::Arc;
 
 use dmu::{Dnode, Plan};
+use env::BufSlice;
 use journal::{LogWrite, Origin, Piece, RangeGuard, Span, Stored};
 use ondisk::zil::LogRecord;
 use units::{ObjectId, SECTOR_BYTES, round_up};
@@ -52,14 +53,35 @@ impl Zfs {
     /// [`ZplError::IsDirectory`] and [`ZplError::Invalid`] for what is no file; those of
     /// reading.
     pub async fn read(&self, object: ObjectId, offset: u64, into: &mut [u8]) -> Result<usize> {
-        let znode = self.file(object).await?;
-        let _shared = znode.lock.shared(Span::new(offset, into.len().max(1) as u64)).await;
-        znode.check_alive()?;
-        self.check(Origin::Client, &znode, Want::READ).await?;
-        let there = znode.size().saturating_sub(offset).min(into.len() as u64) as usize;
-        self.note_access(&znode);
+        let (znode, _shared, there) = self.prepare_read(object, offset, into.len()).await?;
         znode.dnode.read(offset, &mut into[..there]).await?;
         Ok(there)
+    }
+
+    /// The same as up to `len` bytes where they lie in memory, in order: nothing is copied. They stay as they are,
+    /// whatever is written meanwhile.
+    ///
+    /// # Errors
+    /// Those of [`Zfs::read`].
+    pub async fn read_shared(&self, object: ObjectId, offset: u64, len: usize) -> Result<Vec<BufSlice>> {
+        let (znode, _shared, there) = self.prepare_read(object, offset, len).await?;
+        Ok(znode.dnode.read_shared(offset, there).await?)
+    }
+
+    /// The file that is to be read, locked for that, and how many of the `len` bytes come before its end.
+    async fn prepare_read(
+        &self,
+        object: ObjectId,
+        offset: u64,
+        len: usize,
+    ) -> Result<(Arc<Znode>, RangeGuard, usize)> {
+        let znode = self.file(object).await?;
+        let shared = znode.lock.shared(Span::new(offset, len.max(1) as u64)).await;
+        znode.check_alive()?;
+        self.check(Origin::Client, &znode, Want::READ).await?;
+        let there = znode.size().saturating_sub(offset).min(len as u64) as usize;
+        self.note_access(&znode);
+        Ok((znode, shared, there))
     }
 
     /// Writes `data` at byte `offset`; all of it, or an error. Returns the offset it went to.

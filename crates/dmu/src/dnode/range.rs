@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use env::{BufSlice, IoBuf};
 use ondisk::Blkptr;
 use units::{BlockId, Txg};
 
@@ -17,6 +18,21 @@ pub(super) struct Piece {
     pub block: u64,
     pub within: usize,
     pub len: usize,
+}
+
+impl Piece {
+    /// Which bytes of the block.
+    pub fn range(&self) -> Range<usize> {
+        self.within..self.within + self.len
+    }
+
+    /// The piece itself, of the block's data; zeros where there are none.
+    pub fn of(&self, block: Option<Arc<IoBuf>>) -> BufSlice {
+        match block.filter(|data| self.range().end <= data.len()) {
+            Some(data) => BufSlice::new(data, self.range()),
+            None => Arc::new(IoBuf::zeroed(self.len)).into(),
+        }
+    }
 }
 
 /// Cuts `len` bytes from `offset` at the boundaries of blocks.

@@ -10,6 +10,7 @@
 //! ```
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +21,11 @@ use rustix::mount::{UnmountFlags, unmount};
 use zpl::{Asker, Zfs};
 
 use crate::files::Files;
+use crate::floor::Floor;
 use crate::handshake::{Wishes, shake_hands};
 use crate::headroom;
 use crate::notifier::Notifier;
+use crate::server::Server;
 use crate::session::{Ended, Session};
 
 mod flags;
@@ -140,15 +143,24 @@ impl Fuse {
     pub fn over_rings(self, rings: bool) -> Self {
         Self { rings, ..self }
     }
-}
 
-impl Front for Fuse {
-    /// Refuses also where the process is near a limit of its descriptors, threads or memory mappings.
-    fn mount(
+    /// Mounts what only costs what every mount costs: a server that does nothing.
+    ///
+    /// # Errors
+    /// As [`Front::mount`].
+    pub fn mount_floor(&self, path: &Path) -> Result<Box<dyn Mounted>, MountError> {
+        let options =
+            MountOptions { source: "floor".to_owned(), flags: MountFlags::default(), overlay: false };
+        self.begin(path, &options, false, |_| Floor::default())
+    }
+
+    /// Mounts at `path` what `make` makes, with the device by which its requests come.
+    fn begin<S: Server>(
         &self,
-        zfs: Arc<Zfs>,
         path: &Path,
         options: &MountOptions,
+        posix_acls: bool,
+        make: impl FnOnce(&Arc<OwnedFd>) -> S,
     ) -> Result<Box<dyn Mounted>, MountError> {
         detach_stale(path);
         headroom::check()?;
@@ -161,12 +173,10 @@ impl Front for Fuse {
             mounted => (mounted.map_err(refused)?, Way::Kernel),
         };
         let device = Arc::new(device);
-        let wishes = Wishes { posix_acls: zfs.options().posix_acls, rings: self.rings };
+        let wishes = Wishes { posix_acls, rings: self.rings };
         let served = shake_hands(&device, wishes).and_then(|has_rings| {
-            // Mounted with `default_permissions`, whichever way.
-            let zfs = Arc::new(zfs.asked_by(Asker::Kernel));
-            let files = Files::new(Arc::clone(&self.env), zfs, Notifier::new(Arc::clone(&device)));
-            Session::start(device, files, has_rings)
+            let server = make(&device);
+            Session::start(Arc::clone(&self.env), device, server, has_rings)
         });
         match served {
             Ok(ended) => Ok(Box::new(FuseMount { path: path.to_owned(), way, ended })),
@@ -175,6 +185,23 @@ impl Front for Fuse {
                 Err(refused(error))
             }
         }
+    }
+}
+
+impl Front for Fuse {
+    /// Refuses also where the process is near a limit of its descriptors, threads or memory mappings.
+    fn mount(
+        &self,
+        zfs: Arc<Zfs>,
+        path: &Path,
+        options: &MountOptions,
+    ) -> Result<Box<dyn Mounted>, MountError> {
+        let posix_acls = zfs.options().posix_acls;
+        self.begin(path, options, posix_acls, |device| {
+            // Mounted with `default_permissions`, whichever way.
+            let zfs = Arc::new(zfs.asked_by(Asker::Kernel));
+            Files::new(zfs, Notifier::new(Arc::clone(device)))
+        })
     }
 
     fn is_free(&self, path: &Path) -> bool {

@@ -131,8 +131,8 @@ impl Kernel {
                 .expect("a pair");
         let device = Arc::new(device);
         let zfs = Arc::new(fs.zfs.asked_by(Asker::Kernel));
-        let files = Files::new(Arc::clone(&env), zfs, Notifier::new(Arc::clone(&device)));
-        let ended = Session::start(device, files, has_rings).expect("loops");
+        let files = Files::new(zfs, Notifier::new(Arc::clone(&device)));
+        let ended = Session::start(Arc::clone(&env), device, files, has_rings).expect("loops");
         Self { socket, ended, next: 1, pool, env, gate }
     }
 

@@ -1,0 +1,38 @@
+//! What stands behind a session.
+
+use std::future::Future;
+
+use rustix::io::Errno;
+
+use crate::attr::Inodes;
+use crate::reply::Reply;
+use crate::request::Request;
+
+/// Whether the kernel waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// What stands in the [`Reply`].
+    Due,
+    /// The kernel only tells something.
+    None,
+}
+
+/// Does what requests ask for: [`crate::files::Files`], and [`crate::floor::Floor`], beside which it is measured.
+pub(crate) trait Server: Send + Sync + 'static {
+    /// Which object the kernel calls by which number.
+    fn inodes(&self) -> Inodes;
+
+    /// Does what a request asks for.
+    ///
+    /// # Errors
+    /// What the program is to see; `ENOSYS` for what is not served at all, which the kernel then asks for
+    /// no more.
+    fn serve(
+        &self,
+        request: &mut Request<'_>,
+        reply: &mut Reply,
+    ) -> impl Future<Output = Result<Answer, Errno>> + Send;
+
+    /// After the last request: makes all that was written stable.
+    fn finish(&self) -> impl Future<Output = ()> + Send;
+}
