@@ -9,6 +9,8 @@
 //!  lives [SEEDS [FIRST]]       so many (2,000) pools to whose devices everything is done, while they fail
 //!  loops [SECONDS]             one thing done to a log over and over under 32 writers, for so long (120)
 //!                              each, then kill -9; needs root, /dev/fuse
+//!  fsx [SECONDS]               fsx with its maps and fio with O_DIRECT, the daemon killed between and beneath them,
+//!                              half of SECONDS (3600) by each transport; needs root, /dev/fuse
 //!  memory [MIB [PERCENT]]      a daemon in a control group of MIB (256): PERCENT (100) of 2 GB written and
 //!                              read, 100,000 files, a scrub; needs root, /dev/fuse
 //! ```
@@ -18,7 +20,7 @@ mod suite;
 
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: xtask test [WORD...]\n       xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask loops [SECONDS]\n       xtask memory [MIB [PERCENT]]";
+const USAGE: &str = "usage: xtask test [WORD...]\n       xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask loops [SECONDS]\n       xtask fsx [SECONDS]\n       xtask memory [MIB [PERCENT]]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -39,6 +41,8 @@ fn main() -> ExitCode {
         (Some(&"lives"), Some(&[seeds, first])) => lives(seeds, first),
         (Some(&"loops"), Some([])) => loops(120),
         (Some(&"loops"), Some(&[seconds])) => loops(seconds),
+        (Some(&"fsx"), Some([])) => fsx(3_600),
+        (Some(&"fsx"), Some(&[seconds])) => fsx(seconds),
         (Some(&"memory"), Some([])) => memory(256, 100),
         (Some(&"memory"), Some(&[mib])) => memory(mib, 100),
         (Some(&"memory"), Some(&[mib, percent])) => memory(mib, percent),
@@ -94,6 +98,14 @@ fn lives(seeds: u32, first: u32) -> ExitCode {
 fn loops(seconds: u32) -> ExitCode {
     let passed = lane("sawmill-cli", "killed", "loops::", |cargo| {
         cargo.arg("--test-threads=1").env("SAWMILL_LOOP_SECONDS", seconds.to_string()).env("CI", "true");
+    });
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Two programs that read again what they wrote, and a daemon that is killed, for so long in all.
+fn fsx(seconds: u32) -> ExitCode {
+    let passed = lane("sawmill-cli", "programs", "what_was_synced_outlives", |cargo| {
+        cargo.arg("--test-threads=1").env("SAWMILL_FSX_SECONDS", (seconds / 2).to_string()).env("CI", "true");
     });
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

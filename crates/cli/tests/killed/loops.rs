@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::mounted::{POOL, World};
-use crate::rounds::number;
+use crate::mounted::{POOL, World, number};
 
 const DISK_MIB: u64 = 512;
 const SECONDS_DEFAULT: u64 = 2;

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::appends::Appends;
 use crate::client::{Client, work};
 use crate::dice::Dice;
-use crate::mounted::{POOL, World, bounded};
+use crate::mounted::{POOL, World, bounded, number};
 use crate::names::Names;
 use crate::slots::Slots;
 
@@ -55,13 +55,6 @@ pub fn run(shape: u64, vdevs: &str) {
     }
     checks.into_iter().for_each(finish);
     world.finish();
-}
-
-pub fn number(variable: &str, default: u64) -> u64 {
-    match std::env::var(variable) {
-        Ok(text) => text.parse().unwrap_or_else(|e| panic!("{variable}: {e}")),
-        Err(_) => default,
-    }
 }
 
 /// Six that write pages, three of them into one file; five that append; five that rename.

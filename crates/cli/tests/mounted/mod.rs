@@ -336,6 +336,15 @@ pub fn bounded(program: &Path) -> Command {
     command
 }
 
+/// What a lane sets a variable to, or the default.
+#[allow(dead_code, reason = "each test program uses a part of it")]
+pub fn number(variable: &str, default: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().unwrap_or_else(|e| panic!("{variable}: {e}")),
+        Err(_) => default,
+    }
+}
+
 fn lack() -> Option<&'static str> {
     let is_root = rustix::process::geteuid().is_root();
     lack_of_fuse().or((!is_root).then_some("only root can do all that these tests do"))

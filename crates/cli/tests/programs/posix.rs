@@ -41,7 +41,7 @@ allow_remount = false
 entries = [["nobody", "nogroup"], ["bin", "bin"]]
 "#;
 
-const FSX: &str = "
+pub const FSX: &str = "
 flen = 1048576
 [weights]
 close_open = 1
