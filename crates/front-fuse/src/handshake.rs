@@ -35,7 +35,8 @@ const WISHES: u64 = init::ASYNC_READ
     | init::CACHE_SYMLINKS
     | init::HANDLE_KILLPRIV_V2
     | init::INIT_EXT
-    | init::DIRECT_IO_ALLOW_MMAP;
+    | init::DIRECT_IO_ALLOW_MMAP
+    | init::ALLOW_IDMAP;
 
 /// What is asked for beyond what is always asked for.
 #[derive(Clone, Copy)]
@@ -108,7 +109,7 @@ mod tests {
         let all = agreement(&asked, u64::MAX, wishes(false, false));
         assert_eq!((all.minor, all.max_readahead), (31, 131_072));
         assert_eq!(u64::from(all.flags) & init::POSIX_ACL, 0);
-        assert_eq!(u64::from(all.flags2) << 32, init::DIRECT_IO_ALLOW_MMAP);
+        assert_eq!(u64::from(all.flags2) << 32, init::DIRECT_IO_ALLOW_MMAP | init::ALLOW_IDMAP);
         let none = agreement(&asked, 0, wishes(true, true));
         assert_eq!((none.flags, none.flags2, none.max_write), (0, 0, REQUEST_BYTES));
         let over_rings = agreement(&asked, u64::MAX, wishes(false, true));

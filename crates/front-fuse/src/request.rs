@@ -98,7 +98,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Who asks.
+    /// Who asks for something new. Other requests do not tell: the kernel checks them, and where it may show a mount
+    /// with other ids (`FUSE_ALLOW_IDMAP`) it leaves the ids out.
     pub fn cred(&self, umask: u32) -> Cred {
         Cred { uid: self.header.uid, gid: self.header.gid, umask }
     }

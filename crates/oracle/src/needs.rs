@@ -16,6 +16,8 @@ pub enum Need {
     Fuse,
     /// FUSE over io_uring: Linux 6.14, and `enable_uring` of the module `fuse` set.
     FuseRings,
+    /// FUSE mounts that can be shown with other ids: Linux 6.12.
+    FuseIds,
     /// Root, for what only root can do.
     Root,
     /// OpenZFS's `zdb` (Debian: `zfsutils-linux`).
@@ -45,6 +47,7 @@ impl Need {
         match self {
             Self::Fuse => "fuse",
             Self::FuseRings => "fuse-uring",
+            Self::FuseIds => "fuse-idmap",
             Self::Root => "root",
             Self::Zdb => "zdb",
             Self::Grub => "grub",

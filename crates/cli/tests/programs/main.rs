@@ -12,6 +12,7 @@ mod exerciser;
 mod frozen;
 mod full_host;
 mod git;
+mod idmapped;
 #[path = "../mounted/mod.rs"]
 mod mounted;
 mod mounts;

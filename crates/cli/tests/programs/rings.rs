@@ -4,7 +4,7 @@
 use std::fs;
 
 use crate::mounted::World;
-use crate::{exerciser, frozen, mounts, posix, world_over_rings};
+use crate::{exerciser, frozen, idmapped, mounts, posix, world_over_rings};
 
 /// Looks at a mount whose requests really come that way, if all `programs` are there.
 fn with_rings(programs: &[&'static str], look: fn(&World)) {
@@ -24,6 +24,11 @@ fn pjdfstest_finds_nothing_but_what_is_known() {
 #[test]
 fn fsx_reads_what_it_wrote() {
     with_rings(&["fsx"], posix::fsx_passes);
+}
+
+#[test]
+fn ids_are_shifted_there_and_back() {
+    with_rings(&["python3", "setpriv"], idmapped::shifts_ids);
 }
 
 #[test]
