@@ -10,6 +10,8 @@
 //! end when asked is killed by its number, and what it had mounted is detached.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+mod namespaces;
+
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -21,6 +23,8 @@ use oracle::zdb::Zdb;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+
+pub use namespaces::Namespaces;
 
 /// The pool of every world; each has its own daemon.
 pub const POOL: &str = "tank";
@@ -44,6 +48,8 @@ struct Setting {
     group: Option<PathBuf>,
     /// Whether mounts get their requests over io_uring.
     over_rings: bool,
+    /// Namespaces of their own.
+    inside: Option<Namespaces>,
 }
 
 impl World {
@@ -71,6 +77,11 @@ impl World {
         Self::made(vdevs, disk_mib, Setting { group, ..Setting::default() }, |_| {})
     }
 
+    /// The same in namespaces of its own, where alone the pool is mounted.
+    pub fn inside(vdevs: &str, disk_mib: u64, inside: Namespaces) -> Option<Self> {
+        Self::made(vdevs, disk_mib, Setting { inside: Some(inside), ..Setting::default() }, |_| {})
+    }
+
     /// The same; `prepare` is given the directory for the devices before they are made.
     #[allow(dead_code, reason = "each test program uses a part of it")]
     pub fn prepared(vdevs: &str, disk_mib: u64, prepare: impl FnOnce(&Path)) -> Option<Self> {
@@ -78,8 +89,7 @@ impl World {
     }
 
     fn made(vdevs: &str, disk_mib: u64, setting: Setting, prepare: impl FnOnce(&Path)) -> Option<Self> {
-        if let Some(lack) = lack() {
-            Need::Fuse.is_missing(lack);
+        if !can_mount() {
             return None;
         }
         let dir = TempDir::new().expect("a directory");
@@ -203,7 +213,8 @@ impl World {
         self.run("zpool", line)
     }
 
-    fn run(&self, program: &str, line: &str) -> Output {
+    /// Runs a program of ours, which `bin/` has a link to, with these words.
+    pub fn run(&self, program: &str, line: &str) -> Output {
         self.run_program(&self.path("bin").join(program), line)
     }
 
@@ -218,7 +229,7 @@ impl World {
     }
 
     fn command(&self, program: &Path, line: &str) -> Command {
-        let mut command = self.grouped(bounded(program));
+        let mut command = self.placed(bounded(program));
         command.args(line.split_whitespace()).env("SAWMILL_RUN", self.path("run"));
         if self.setting.over_rings {
             command.env("SAWMILL_FUSE_URING", "1");
@@ -226,7 +237,15 @@ impl World {
         command
     }
 
-    /// A command that runs in the world's group, as its daemon does.
+    /// A command that runs where the world's daemon does.
+    fn placed(&self, command: Command) -> Command {
+        match &self.setting.inside {
+            Some(namespaces) => namespaces.enter(&command),
+            None => self.grouped(command),
+        }
+    }
+
+    /// A command that runs in the world's group.
     fn grouped(&self, command: Command) -> Command {
         let Some(group) = &self.setting.group else { return command };
         let mut grouped = Command::new("sh");
@@ -247,7 +266,16 @@ impl World {
     /// The daemon's process, if it lives.
     pub fn daemon(&self) -> Option<Pid> {
         let text = fs::read_to_string(self.path("run/daemon.lock")).ok()?;
-        Pid::from_raw(text.trim().parse().ok()?)
+        let number = text.trim().parse().ok()?;
+        match &self.setting.inside {
+            Some(namespaces) => namespaces.process(number),
+            None => Pid::from_raw(number),
+        }
+    }
+
+    /// The world's own namespaces, if it has some.
+    pub fn namespaces(&self) -> Option<&Namespaces> {
+        self.setting.inside.as_ref()
     }
 
     /// `kill -9`; returns when it is gone. A command that is under way may have started the next one by then.
@@ -298,7 +326,8 @@ impl World {
     }
 
     fn is_mounted(&self) -> bool {
-        let table = fs::read_to_string("/proc/self/mountinfo").expect("the table of mounts");
+        let table = self.namespaces().map_or_else(|| "/proc/self/mountinfo".into(), Namespaces::mounts);
+        let table = fs::read_to_string(table).expect("the table of mounts");
         let root = self.root();
         table.lines().filter_map(|line| line.split(' ').nth(4)).any(|at| Path::new(at) == root)
     }
@@ -323,6 +352,10 @@ impl Drop for World {
             _ = kill_process(daemon, Signal::KILL);
             self.wait_until_dead(daemon);
         }
+        if self.setting.inside.is_some() {
+            // Its mounts end with the namespaces.
+            return;
+        }
         while self.is_mounted() && unmount(self.root(), UnmountFlags::DETACH).is_ok() {}
         // Only where a test has put a file system of its own there.
         _ = unmount(self.disks(), UnmountFlags::DETACH);
@@ -343,6 +376,13 @@ pub fn number(variable: &str, default: u64) -> u64 {
         Ok(text) => text.parse().unwrap_or_else(|e| panic!("{variable}: {e}")),
         Err(_) => default,
     }
+}
+
+/// `false` where the kernel cannot mount what these tests mount and that may be so.
+pub fn can_mount() -> bool {
+    let lack = lack();
+    lack.into_iter().for_each(|lack| Need::Fuse.is_missing(lack));
+    lack.is_none()
 }
 
 fn lack() -> Option<&'static str> {

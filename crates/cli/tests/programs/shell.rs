@@ -1,4 +1,5 @@
 //! Running programs and shell lines, with a bound on their time.
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};

@@ -20,6 +20,8 @@ const LONG: &[&str] = &[
     "pool/golden_write pools_with_the_features_of_openzfs_2_3_stay_sound",
     "pool/crash removals::removing_a_failing_log_does_not_hang",
     "pool/crash sweeps::a_sweep_under_load_leaves_every_block_as_it_was",
+    "cli/gluster neither_a_daemon_that_is_killed_nor_a_log_that_is_gone_stops_a_writer",
+    "cli/gluster what_is_acknowledged_is_on_each_brick_though_all_daemons_are_killed",
     "cli/programs frozen::writers_go_on_though_their_log_does_not_answer",
     "cli/programs frozen::a_lone_writer_goes_on_though_its_log_does_not_answer",
 ];
