@@ -32,9 +32,9 @@ use volume::{PING_SECONDS, Volume};
 const PROGRAMS: &[&str] = &["glusterd", "gluster", "glusterfs", "fio", "ip", "unshare", "nsenter"];
 /// Between two events, so that the writers meet each of them alone.
 const MEANWHILE: Duration = Duration::from_secs(2);
-/// Glusterfs gives up a brick that does not answer, and the daemon a log (`SAWMILL_LOG_DEADMAN`, 5 s): a write may meet both,
-/// and a machine that is busy with other tests.
-const PAUSE_MAX: Duration = Duration::from_secs(PING_SECONDS + 5 + 5);
+/// Glusterfs asks a brick every so often and waits as long for an answer; the daemon gives up a log after 5 s
+/// (`SAWMILL_LOG_DEADMAN`). A write may meet both, on a machine that is busy with other tests.
+const PAUSE_MAX: Duration = Duration::from_secs(2 * PING_SECONDS + 5 + 5);
 
 fn volume() -> Option<Volume> {
     for program in PROGRAMS {

@@ -64,7 +64,7 @@ impl Node {
     }
 
     /// Runs `gluster` with these words; whether it succeeded.
-    fn try_gluster(&self, line: &str) -> bool {
+    pub fn try_gluster(&self, line: &str) -> bool {
         let mut command = self.namespaces().command("gluster");
         command.arg("--mode=script").args(line.split_whitespace());
         command.output().expect("it runs").status.success()

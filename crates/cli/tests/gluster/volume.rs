@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -18,6 +18,9 @@ pub const PING_SECONDS: u64 = 5;
 /// A file that `write_stably` writes.
 pub const STABLE: &str = "stable";
 const WRITE_SECONDS: &str = "2";
+/// 64 MiB take a few seconds, on a machine that is busy otherwise more.
+const HEAL: Duration = Duration::from_secs(120);
+const HEAL_POLL: Duration = Duration::from_millis(500);
 
 /// Dropped in this order: the client first.
 pub struct Volume {
@@ -50,6 +53,8 @@ impl Volume {
         let bricks = bricks.collect::<Vec<_>>().join(" ");
         first.gluster(&format!("volume create vol replica 3 {bricks}"));
         first.gluster(&format!("volume set vol network.ping-timeout {PING_SECONDS}"));
+        // A node that was cut off knows as soon as the client that their connection is none, and lets go of its locks.
+        first.gluster(&format!("volume set vol server.tcp-user-timeout {PING_SECONDS}"));
         first.gluster("volume start vol");
     }
 
@@ -84,7 +89,7 @@ impl Volume {
     /// Pulls the plug of a node for longer than a client waits for it.
     pub fn cut_off(&self, node: &Node) {
         cut(&self.client, node.number);
-        thread::sleep(Duration::from_secs(PING_SECONDS + 3));
+        thread::sleep(Duration::from_secs(2 * PING_SECONDS + 3));
         mend(&self.client, node.number);
     }
 
@@ -109,8 +114,18 @@ impl Volume {
     }
 
     fn wait_until_all_say(&self, line: &str) {
-        let told = || self.nodes[0].gluster("volume heal vol info summary");
-        until(|| told().matches(line).count() == self.nodes.len(), line);
+        let begun = Instant::now();
+        loop {
+            // By itself it looks every ten minutes, and when it sees a brick come back: one that was cut off it may not
+            // have missed.
+            self.nodes[0].try_gluster("volume heal vol");
+            let told = self.nodes[0].gluster("volume heal vol info summary");
+            if told.matches(line).count() == self.nodes.len() {
+                return;
+            }
+            assert!(begun.elapsed() < HEAL, "not healed in time: {told}");
+            thread::sleep(HEAL_POLL);
+        }
     }
 
     /// The numbers of nodes that have something else in this file than the client sees.
