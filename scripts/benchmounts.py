@@ -18,17 +18,17 @@ def run(*words, **more):
     return subprocess.run([str(word) for word in words], check=True, stdout=subprocess.PIPE, **more).stdout
 
 
-def room(path):
-    """A file of DEVICE_BYTES."""
+def room(path, size=DEVICE_BYTES):
+    """A file with that many bytes of its own."""
     with open(path, "wb") as file:
-        os.posix_fallocate(file.fileno(), 0, DEVICE_BYTES)
+        os.posix_fallocate(file.fileno(), 0, size)
     return path
 
 
 @contextlib.contextmanager
-def ext4(where):
+def ext4(where, size=DEVICE_BYTES):
     """A new ext4 file system; where it is mounted."""
-    mount, device = where / "ext4", room(where / "ext4.image")
+    mount, device = where / "ext4", room(where / "ext4.image", size)
     mount.mkdir()
     loop = run("losetup", "--find", "--show", "--direct-io=on", device).decode().strip()
     run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", loop)
@@ -41,14 +41,16 @@ def ext4(where):
 
 
 @contextlib.contextmanager
-def pool(where, log=None):
+def pool(where, log=None, size=DEVICE_BYTES):
     """A new pool called `bench`, with its own daemon, and a log on that file if there is one; where it is mounted."""
     mount = where / "pool"
     os.environ["SAWMILL_RUN"] = str(where / "run")
     logs = ["log", log] if log else []
-    run(SAWMILL, "zpool", "create", "-m", mount, "bench", room(where / "main"), *logs)
+    run(SAWMILL, "zpool", "create", "-m", mount, "bench", room(where / "main", size), *logs)
     try:
         yield mount
     finally:
+        # There may be others beside it.
+        os.environ["SAWMILL_RUN"] = str(where / "run")
         run(SAWMILL, "zpool", "destroy", "bench")
         run(SAWMILL, "daemon", "stop")
