@@ -41,12 +41,14 @@ def ext4(where, size=DEVICE_BYTES):
 
 
 @contextlib.contextmanager
-def pool(where, log=None, size=DEVICE_BYTES):
-    """A new pool called `bench`, with its own daemon, and a log on that file if there is one; where it is mounted."""
+def pool(where, log=None, size=DEVICE_BYTES, main=None, properties=()):
+    """A new pool called `bench`, with its own daemon, on the file `main` or a new one of that size, and a log on that file
+    if there is one; where it is mounted. The properties are its file system's."""
     mount = where / "pool"
     os.environ["SAWMILL_RUN"] = str(where / "run")
     logs = ["log", log] if log else []
-    run(SAWMILL, "zpool", "create", "-m", mount, "bench", room(where / "main", size), *logs)
+    options = [word for setting in properties for word in ("-O", setting)]
+    run(SAWMILL, "zpool", "create", *options, "-m", mount, "bench", main or room(where / "main", size), *logs)
     try:
         yield mount
     finally:
