@@ -72,3 +72,22 @@ pub(crate) fn send<'a>(
     writev(device, &parts)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_in_more_parts_than_one_write_takes_is_whole() {
+        for count in [0, 1, PARTS_MAX - 1, PARTS_MAX, 2 * PARTS_MAX] {
+            let (ours, theirs) = rustix::pipe::pipe().expect("a pipe");
+            let parts: Vec<[u8; 4]> = (0..count as u32).map(u32::to_le_bytes).collect();
+            send(&theirs, 7, 0, parts.iter().map(<[u8; 4]>::as_slice)).expect("it is taken");
+            let mut answer = vec![0; 16 * PARTS_MAX];
+            let len = read(&ours, &mut answer).expect("it is there");
+            assert_eq!(len, size_of::<OutHeader>() + 4 * count);
+            assert_eq!(answer[..4], (len as u32).to_le_bytes(), "its length comes first");
+            assert_eq!(answer[size_of::<OutHeader>()..len], parts.concat());
+        }
+    }
+}

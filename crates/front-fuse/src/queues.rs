@@ -149,3 +149,56 @@ fn data(command: RingCommand) -> [u8; 80] {
     command.write_to_prefix(&mut data).expect("it has room");
     data
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(body: &[&[u8]]) -> Slot {
+        let mut slot = Slot::new(3);
+        let entry = RingEntry { commit_id: 9, ..RingEntry::default() };
+        entry.write_to_prefix(&mut slot.command.areas[0][ENTRY_AT..]).expect("it has room");
+        slot.answer(5, 0, body.iter().copied());
+        slot
+    }
+
+    fn header(slot: &Slot) -> OutHeader {
+        OutHeader::read_from_prefix(&slot.command.areas[0]).expect("it is there").0
+    }
+
+    #[test]
+    fn parts_of_an_answer_lie_one_behind_the_other_in_the_slot() {
+        let slot = answer(&[b"one ", b"", b"two"]);
+        assert_eq!((header(&slot).len, header(&slot).error, header(&slot).unique), (23, 0, 5));
+        assert_eq!((slot.entry().payload_bytes, slot.entry().commit_id), (7, 9));
+        assert_eq!(slot.command.areas[1][..8], *b"one two\0");
+    }
+
+    #[test]
+    fn an_answer_that_no_slot_holds_is_an_error_without_a_body() {
+        let half = vec![1; RING_REQUEST_BYTES as usize / 2];
+        let slot = answer(&[&half, &half, b"!"]);
+        assert_eq!((header(&slot).len, header(&slot).error), (16, -libc::EIO));
+        assert_eq!(slot.entry().payload_bytes, 0);
+        assert_eq!(header(&answer(&[&half, &half])).error, 0);
+    }
+
+    #[test]
+    fn a_request_that_is_longer_than_its_slot_is_none() {
+        let mut slot = Slot::new(0);
+        let inodes = Inodes { root: units::ObjectId::new(34) };
+        let mut say = |len: u32, payload_bytes: u32| {
+            let [head, _] = &mut slot.command.areas;
+            InHeader { len, ..InHeader::default() }.write_to_prefix(head).expect("it has room");
+            let entry = RingEntry { payload_bytes, ..RingEntry::default() };
+            entry.write_to_prefix(&mut head[ENTRY_AT..]).expect("it has room");
+            slot.request(inodes).map(|_| ())
+        };
+        assert_eq!(say(40, 0), Ok(()));
+        assert_eq!(say(40 + 128 + 10, 10), Ok(()));
+        assert_eq!(say(40 + 129, 0), Err(Errno::IO), "more than an operation may begin with");
+        assert_eq!(say(39, 0), Err(Errno::IO));
+        assert_eq!(say(45, 10), Err(Errno::IO), "less than what lies behind");
+        assert_eq!(say(u32::MAX, RING_REQUEST_BYTES + 1), Err(Errno::IO), "more than there is");
+    }
+}
