@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-use oracle::needs::Need;
+use oracle::needs::{Need, lack_of_fuse_rings};
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 
-use crate::mounted::{POOL, World};
-use crate::shell::{sh, until};
+use crate::mounted::{POOL, World, bounded, can_mount};
+use crate::shell::{ok, sh, until};
 
 const MIB: usize = 1 << 20;
 /// Threads that a daemon may have beside one for each processor: workers, those that serve commands, and for a moment
@@ -465,4 +465,30 @@ fn attributes_are_right_whoever_changes_them() {
     sh("dd if=later iflag=direct of=/dev/null status=none", &root);
     assert!((atime().atime(), atime().atime_nsec()) > before);
     world.finish();
+}
+
+#[test]
+fn a_server_that_does_nothing_is_measured_and_gone() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let ways = if lack_of_fuse_rings().is_some() { &["device"][..] } else { &["device", "io-uring"] };
+    for way in ways {
+        let bench = |line: &str, path: &Path| {
+            let mut command = bounded(Path::new(env!("CARGO_BIN_EXE_sawmill")));
+            command.arg("bench").args(line.split(' ')).args(["--floor", way, "--json", "--path"]).arg(path);
+            let report = ok(&mut command);
+            assert!(
+                std::fs::read_dir(dir.path()).expect("a directory").next().is_none(),
+                "it is mounted no more"
+            );
+            serde_json::from_str::<serde_json::Value>(&report).expect("a report")
+        };
+        let names = bench("names --files 50", dir.path());
+        assert_eq!(names["files"], 50, "{names}");
+        let file = bench("file --threads 3 --size 8k --span 1m --seconds 1", &dir.path().join("file"));
+        assert!(file["acknowledged"].as_u64().is_some_and(|count| count > 100), "{file}");
+        assert!(file["ended_by"].is_null(), "{file}");
+    }
 }
