@@ -24,13 +24,18 @@ pub enum Refusal {
     Failed(String),
 }
 
-/// An error and its causes, in one line.
+/// Something went wrong.
 pub fn failed(error: impl std::error::Error) -> Refusal {
+    Refusal::Failed(in_words(error))
+}
+
+/// An error and its causes, in one line.
+pub fn in_words(error: impl std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
         text = format!("{text}: {cause}");
         source = cause.source();
     }
-    Refusal::Failed(text)
+    text
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bench::{Refusal, create, failed, file, names, replay, stream, zil};
+use bench::{Refusal, create, failed, file, in_words, names, replay, stream, zil};
 use control::{Failure, FailureKind};
 use device::{Options, RealEnv};
 use front_fuse::Fuse;
@@ -317,7 +317,8 @@ fn floor(words: &Words<'_>, place: &Path) -> Result<Option<Box<dyn engine::Mount
         Some(other) => return Err(Refusal::Usage(format!("bad value '{other}' for --floor"))),
     };
     let fuse = Fuse::new(environment()?).over_rings(over_rings);
-    fuse.mount_floor(place).map(Some).map_err(failed)
+    let refused = |error| Refusal::Failed(format!("cannot mount '{}': {}", place.display(), in_words(error)));
+    fuse.mount_floor(place).map(Some).map_err(refused)
 }
 
 fn environment() -> Result<Arc<RealEnv>, Refusal> {

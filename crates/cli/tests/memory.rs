@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use mounted::{POOL, World};
+use oracle::lane::number;
 use oracle::needs::Need;
 
 const LIMIT_MIB: u64 = 192;
@@ -18,10 +19,6 @@ const SCALE_PERCENT: u64 = 20;
 /// All of the work.
 const WRITTEN_MIB: u64 = 2048;
 const FILES: u64 = 100_000;
-
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).map_or(default, |word| word.parse().expect("a number"))
-}
 
 /// A group below this process's own, with a limit; gone with the value.
 struct Group(PathBuf);

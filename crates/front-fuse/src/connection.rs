@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 
-use rustix::io::{Errno, read, writev};
+use rustix::io::{Errno, read, write, writev};
 use zerocopy::IntoBytes;
 
 use crate::abi::OutHeader;
@@ -57,19 +57,16 @@ pub(crate) fn send<'a>(
     errno: i32,
     body: impl Iterator<Item = &'a [u8]>,
 ) -> io::Result<()> {
-    let mut header = OutHeader { len: 0, error: -errno, unique };
-    let body: Vec<&[u8]> = body.filter(|part| !part.is_empty()).collect();
-    header.len = (size_of::<OutHeader>() + body.iter().map(|part| part.len()).sum::<usize>()) as u32;
-    let joined;
-    let mut parts = Vec::with_capacity(1 + body.len());
-    parts.push(IoSlice::new(header.as_bytes()));
-    if body.len() < PARTS_MAX {
-        parts.extend(body.into_iter().map(IoSlice::new));
+    // The first is the header, which has to say how long all of it is.
+    let mut parts: Vec<IoSlice<'_>> = std::iter::once(&[][..]).chain(body).map(IoSlice::new).collect();
+    let len = size_of::<OutHeader>() + parts.iter().map(|part| part.len()).sum::<usize>();
+    let header = OutHeader { len: len as u32, error: -errno, unique };
+    parts[0] = IoSlice::new(header.as_bytes());
+    if parts.len() <= PARTS_MAX {
+        writev(device, &parts)?;
     } else {
-        joined = body.concat();
-        parts.push(IoSlice::new(&joined));
+        write(device, &parts.iter().map(|part| &**part).collect::<Vec<_>>().concat())?;
     }
-    writev(device, &parts)?;
     Ok(())
 }
 

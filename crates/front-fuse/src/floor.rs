@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 use rustix::io::Errno;
+use rustix::process::{getegid, geteuid};
 use units::ObjectId;
 
 use crate::abi::{
@@ -20,11 +21,11 @@ use crate::request::Request;
 use crate::server::{Answer, Server};
 
 /// See the module.
-#[derive(Default)]
 pub(crate) struct Floor(Mutex<Tree>);
 
-#[derive(Default)]
 struct Tree {
+    /// Whose everything is: who measures.
+    owner: (u32, u32),
     names: HashMap<(u64, Vec<u8>), u64>,
     nodes: HashMap<u64, Node>,
     last: u64,
@@ -55,7 +56,9 @@ impl Tree {
 
     fn attr(&self, inode: u64) -> Attr {
         let node = self.nodes.get(&inode).copied().unwrap_or(ROOT);
-        Attr { ino: inode, mode: node.mode, size: node.size, nlink: 1, blksize: 4096, ..Attr::default() }
+        let (uid, gid) = self.owner;
+        let Node { mode, size } = node;
+        Attr { ino: inode, mode, size, uid, gid, nlink: 1, blksize: 4096, ..Attr::default() }
     }
 
     fn entry(&self, inode: u64) -> EntryOut {
@@ -70,6 +73,12 @@ impl Tree {
 }
 
 impl Floor {
+    /// One with nothing in it, the caller's own.
+    pub fn new() -> Self {
+        let owner = (geteuid().as_raw(), getegid().as_raw());
+        Self(Mutex::new(Tree { owner, names: HashMap::new(), nodes: HashMap::new(), last: 0 }))
+    }
+
     fn answer(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<Answer, Errno> {
         let mut tree = self.0.lock();
         let inode = request.header.nodeid;

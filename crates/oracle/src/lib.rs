@@ -4,5 +4,6 @@ pub mod big_endian;
 pub mod golden;
 pub mod grub;
 pub mod image;
+pub mod lane;
 pub mod needs;
 pub mod zdb;

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::mounted::{POOL, World, number};
+use oracle::lane::number;
+
+use crate::mounted::{POOL, World};
 
 const DISK_MIB: u64 = 512;
 const SECONDS_DEFAULT: u64 = 2;

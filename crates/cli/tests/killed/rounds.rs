@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use oracle::lane::number;
 use oracle::zdb::Zdb;
 use tempfile::TempDir;
 
 use crate::appends::Appends;
 use crate::client::{Client, work};
 use crate::dice::Dice;
-use crate::mounted::{POOL, World, bounded, number};
+use crate::mounted::{POOL, World, bounded};
 use crate::names::Names;
 use crate::slots::Slots;
 

@@ -369,15 +369,6 @@ pub fn bounded(program: &Path) -> Command {
     command
 }
 
-/// What a lane sets a variable to, or the default.
-#[allow(dead_code, reason = "each test program uses a part of it")]
-pub fn number(variable: &str, default: u64) -> u64 {
-    match std::env::var(variable) {
-        Ok(text) => text.parse().unwrap_or_else(|e| panic!("{variable}: {e}")),
-        Err(_) => default,
-    }
-}
-
 /// `false` where the kernel cannot mount what these tests mount and that may be so.
 pub fn can_mount() -> bool {
     let lack = lack();

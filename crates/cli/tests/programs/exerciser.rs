@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::mounted::{POOL, World, bounded, number};
+use oracle::lane::number;
+
+use crate::mounted::{POOL, World, bounded};
 use crate::posix;
 use crate::shell::{sh, until};
 

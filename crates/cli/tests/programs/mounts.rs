@@ -491,4 +491,10 @@ fn a_server_that_does_nothing_is_measured_and_gone() {
         assert!(file["acknowledged"].as_u64().is_some_and(|count| count > 100), "{file}");
         assert!(file["ended_by"].is_null(), "{file}");
     }
+    let _in_the_way = File::create(dir.path().join("file")).expect("a file");
+    let mut command = bounded(Path::new(env!("CARGO_BIN_EXE_sawmill")));
+    command.args(["bench", "names", "--floor", "device", "--path"]).arg(dir.path());
+    let refused = command.output().expect("it runs");
+    let why = format!("cannot mount '{}': directory is not empty\n", dir.path().display());
+    assert_eq!((refused.status.code(), String::from_utf8_lossy(&refused.stderr)), (Some(1), why.into()));
 }

@@ -147,21 +147,27 @@ impl Fuse {
     /// Mounts what only costs what every mount costs: a server that does nothing.
     ///
     /// # Errors
-    /// As [`Front::mount`].
+    /// As [`Front::mount`]; where requests are to come over io_uring and cannot, for what is measured is told of.
     pub fn mount_floor(&self, path: &Path) -> Result<Box<dyn Mounted>, MountError> {
         let options =
             MountOptions { source: "floor".to_owned(), flags: MountFlags::default(), overlay: false };
-        self.begin(path, &options, false, |_| Floor::default())
+        let (mounted, has_rings) = self.begin(path, &options, false, |_| Floor::new())?;
+        if self.rings && !has_rings {
+            let source = io::Error::new(io::ErrorKind::Unsupported, "the kernel has no FUSE over io_uring");
+            return Err(MountError::Refused { path: path.to_owned(), source });
+        }
+        Ok(mounted)
     }
 
-    /// Mounts at `path` what `make` makes, with the device by which its requests come.
+    /// Mounts at `path` what `make` makes, with the device by which its requests come; whether they come over
+    /// io_uring.
     fn begin<S: Server>(
         &self,
         path: &Path,
         options: &MountOptions,
         posix_acls: bool,
         make: impl FnOnce(&Arc<OwnedFd>) -> S,
-    ) -> Result<Box<dyn Mounted>, MountError> {
+    ) -> Result<(Box<dyn Mounted>, bool), MountError> {
         detach_stale(path);
         headroom::check()?;
         make_place(path, options.overlay)?;
@@ -176,10 +182,12 @@ impl Fuse {
         let wishes = Wishes { posix_acls, rings: self.rings };
         let served = shake_hands(&device, wishes).and_then(|has_rings| {
             let server = make(&device);
-            Session::start(Arc::clone(&self.env), device, server, has_rings)
+            Ok((Session::start(Arc::clone(&self.env), device, server, has_rings)?, has_rings))
         });
         match served {
-            Ok(ended) => Ok(Box::new(FuseMount { path: path.to_owned(), way, ended })),
+            Ok((ended, has_rings)) => {
+                Ok((Box::new(FuseMount { path: path.to_owned(), way, ended }), has_rings))
+            }
             Err(error) => {
                 let _not_mounted = hang_up(path);
                 Err(refused(error))
@@ -197,11 +205,12 @@ impl Front for Fuse {
         options: &MountOptions,
     ) -> Result<Box<dyn Mounted>, MountError> {
         let posix_acls = zfs.options().posix_acls;
-        self.begin(path, options, posix_acls, |device| {
+        let begun = self.begin(path, options, posix_acls, |device| {
             // Mounted with `default_permissions`, whichever way.
             let zfs = Arc::new(zfs.asked_by(Asker::Kernel));
             Files::new(zfs, Notifier::new(Arc::clone(device)))
-        })
+        });
+        begun.map(|(mounted, _has_rings)| mounted)
     }
 
     fn is_free(&self, path: &Path) -> bool {
