@@ -6,4 +6,5 @@ pub mod grub;
 pub mod image;
 pub mod lane;
 pub mod needs;
+pub mod told;
 pub mod zdb;

@@ -443,29 +443,39 @@ impl Pool {
     }
 
     async fn store(&self, tx: &Tx, now: &Now) -> Result<(), PoolError> {
+        let queued = self.queued(now).await;
         let value = ZapValue::U64(now.phys.to_words());
         self.dsl.directory().update(tx, directory::SCAN.as_bytes(), &value).await?;
         if now.phys.queue_object.get() == 0 {
             return Ok(());
         }
         let queue = Zap::hold(&self.mos, ObjectId::new(now.phys.queue_object.get())).await?;
-        let current = now.phys.bookmark[0].get();
-        let wanted: BTreeSet<u64> =
-            now.ready.iter().map(|object| object.get()).filter(|&object| object != current).collect();
         let mut stored = BTreeSet::new();
         for entry in queue.all().await? {
             let object =
                 std::str::from_utf8(&entry.name).ok().and_then(|name| u64::from_str_radix(name, 16).ok());
             match object {
-                Some(object) if wanted.contains(&object) => _ = stored.insert(object),
+                Some(object) if queued.contains_key(&object) => _ = stored.insert(object),
                 _ => queue.remove(tx, &entry.name).await?,
             }
         }
-        for object in wanted.difference(&stored) {
-            let born_after = self.dsl.dataset(ObjectId::new(*object)).await?.prev_snapshot_txg.get();
-            queue.add_u64(tx, int_name(*object).as_bytes(), born_after).await?;
+        for (object, born_after) in queued.into_iter().filter(|(object, _)| !stored.contains(object)) {
+            queue.add_u64(tx, int_name(object).as_bytes(), born_after).await?;
         }
         Ok(())
+    }
+
+    /// What the format's queue is to hold: datasets that may be visited next, and after which txg the blocks
+    /// are born that belong to each. One that was destroyed since it became ready is not among them.
+    async fn queued(&self, now: &Now) -> BTreeMap<u64, u64> {
+        let current = now.phys.bookmark[0].get();
+        let mut queued = BTreeMap::new();
+        for object in now.ready.iter().filter(|object| object.get() != current) {
+            if let Ok(phys) = self.dsl.dataset(*object).await {
+                queued.insert(object.get(), phys.prev_snapshot_txg.get());
+            }
+        }
+        queued
     }
 
     async fn load_scan(&self) -> Result<(), PoolError> {
@@ -482,8 +492,10 @@ impl Pool {
             let names = queue.all().await?.into_iter();
             let number = |name: Vec<u8>| u64::from_str_radix(std::str::from_utf8(&name).ok()?, 16).ok();
             now.ready = names.filter_map(|entry| number(entry.name)).map(ObjectId::new).collect();
-            if phys.bookmark[0].get() != 0 {
-                now.ready.insert(ObjectId::new(phys.bookmark[0].get()));
+            // Of the dataset that is under way more may be left; there is none yet, or none just then.
+            let under_way = phys.bookmark[0].get();
+            if ![0, run::NO_DATASET].contains(&under_way) {
+                now.ready.insert(ObjectId::new(under_way));
             }
         }
         *self.scrubs.now.lock() = now;

@@ -287,6 +287,68 @@ fn a_scrub_that_was_left_goes_on_after_import_and_a_paused_one_waits() {
     world.check("scrubbed in three parts");
 }
 
+/// A filesystem whose scrub takes long enough to do something meanwhile; its object.
+fn big(world: &World, pool: &Arc<Pool>) -> u64 {
+    world.create_filesystem(pool, "whirl/big", &[]);
+    world.run(async {
+        let open = pool.filesystem("whirl/big").await.unwrap();
+        for i in 0..40 {
+            write(&open.zfs, &format!("file {i}"), &noise(i, 1 << 20)).await;
+        }
+        pool.sync_now().await.unwrap();
+        pool.dsl().resolve("whirl/big").await.unwrap().dataset.get()
+    })
+}
+
+/// Waits until the scrub visits a dataset.
+async fn visits(pool: &Pool, dataset: u64) {
+    while report(pool).phys.bookmark[0].get() != dataset {
+        assert_eq!(report(pool).phys.state.get(), state::SCANNING);
+        pool.env().sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Begins a scrub, and has it wait when it is between two datasets.
+async fn pause_between(pool: &Arc<Pool>) -> ScanReport {
+    for _ in 0..1000 {
+        pool.scrub().await.unwrap();
+        match pool.pause_scrub().await {
+            Ok(()) if report(pool).phys.bookmark[0].get() == u64::MAX => return report(pool),
+            // Not that far yet, or at its end already.
+            Ok(()) | Err(PoolError::Scrub(ScrubRefusal::None)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("never between two datasets: {:?}", report(pool));
+}
+
+#[test]
+fn a_scrub_left_between_two_datasets_goes_on_after_import() {
+    let world = World::new(MIRROR);
+    let pool = world.create();
+    (0..40).for_each(|i| world.create_filesystem(&pool, &format!("whirl/fs{i}"), &[]));
+    let big = big(&world, &pool);
+    let left = world.run(pause_between(&pool)).phys;
+    assert!(left.examined.get() < left.to_examine.get() / 2, "the big one is before it");
+    world.export(&pool);
+    drop(pool);
+    let pool = world.import();
+    world.run(async {
+        pool.scrub().await.unwrap();
+        visits(&pool, big).await;
+        // Its state is stored in the middle of a dataset now.
+        pool.pause_scrub().await.unwrap();
+        assert_eq!(report(&pool).phys.bookmark[0].get(), big);
+        pool.scrub().await.unwrap();
+        let done = finished(&pool).await.phys;
+        assert_eq!((done.state.get(), done.errors.get()), (state::FINISHED, 0));
+        let (examined, all) = (done.examined.get(), done.to_examine.get());
+        assert!(examined >= all - (1 << 20) && examined < all + (16 << 20), "{examined} of {all}");
+    });
+    world.export(&pool);
+    world.check("left between two datasets");
+}
+
 #[test]
 fn a_cancelled_scrub_leaves_nothing_behind() {
     let world = World::new(SINGLE);

@@ -58,6 +58,7 @@ pub struct World {
 
 impl World {
     pub fn new(layout: Layout) -> Self {
+        oracle::told::to_the_test();
         let world = Self { env: RealEnv::new(Options::default()), dir: temp_dir(), layout };
         for path in world.paths() {
             std::fs::File::create(path).unwrap().set_len(layout.device_mib << 20).unwrap();

@@ -52,16 +52,19 @@ impl Pool {
         Ok(next)
     }
 
-    /// All that come before these datasets.
-    pub(super) async fn ancestors(&self, of: &BTreeSet<ObjectId>) -> Result<BTreeSet<ObjectId>, PoolError> {
+    /// All that come before these datasets; nothing comes before one that has been destroyed.
+    pub(super) async fn ancestors(&self, of: &BTreeSet<ObjectId>) -> BTreeSet<ObjectId> {
         let mut found = BTreeSet::new();
         for object in of {
-            let mut at = self.dsl.dataset(*object).await?.prev_snapshot.get();
-            while at != 0 && found.insert(ObjectId::new(at)) {
-                at = self.dsl.dataset(ObjectId::new(at)).await?.prev_snapshot.get();
+            let mut at = *object;
+            while let Ok(phys) = self.dsl.dataset(at).await
+                && phys.prev_snapshot.get() != 0
+                && found.insert(ObjectId::new(phys.prev_snapshot.get()))
+            {
+                at = ObjectId::new(phys.prev_snapshot.get());
             }
         }
-        Ok(found)
+        found
     }
 
     async fn all_datasets(&self) -> Result<Vec<(ObjectId, DslDatasetPhys)>, PoolError> {

@@ -34,7 +34,7 @@ const AT_ONCE: usize = 8;
 /// A young block that cannot be read may just be written: so many more txgs are waited for.
 const PATIENCE: u32 = 3;
 /// What the format's bookmark names when no dataset is under way.
-const NO_DATASET: u64 = u64::MAX;
+pub(super) const NO_DATASET: u64 = u64::MAX;
 
 /// What is visited now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Pool {
             self.scrubs.now.lock().ready = ready;
             return Ok(work);
         }
-        work.visited = self.ancestors(&ready).await.unwrap_or_default();
+        work.visited = self.ancestors(&ready).await;
         work.stage =
             if words[0] == NO_DATASET { Stage::Between } else { Stage::Dataset(ObjectId::new(words[0])) };
         Ok(work)
