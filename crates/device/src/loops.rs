@@ -12,15 +12,15 @@
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Once};
 
 use env::BoxFuture;
 
-use crate::exec::local;
 use crate::exec::watch::Watch;
 use crate::exec::watched::WatchedFile;
 use crate::exec::worker::{self, Worker};
+use crate::exec::{local, processors};
 
 /// At least: one may be away in a system call, one stays.
 const LOOPS_MIN: usize = 2;
@@ -28,7 +28,10 @@ const LOOPS_MIN: usize = 2;
 /// See the module. Dropping them drops their tasks.
 pub struct Loops {
     loops: Vec<Worker>,
+    /// On which processor each runs once they are bound; empty where that is not known.
+    processors: Vec<usize>,
     next: AtomicUsize,
+    bound: Once,
 }
 
 impl Loops {
@@ -40,7 +43,8 @@ impl Loops {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let count = processors.max(LOOPS_MIN);
         let loops = Worker::start_loops("sawmill-loop", count, aborts_on_panic)?;
-        Ok(Self { loops, next: AtomicUsize::new(0) })
+        let processors = processors::spread(count);
+        Ok(Self { loops, processors, next: AtomicUsize::new(0), bound: Once::new() })
     }
 
     /// How many there are.
@@ -49,9 +53,20 @@ impl Loops {
         self.loops.len()
     }
 
-    /// Gives a task to loop `n`, of those there are modulo their number.
-    pub fn spawn_on(&self, n: usize, name: &'static str, task: BoxFuture<'static, ()>) {
-        self.loops[n % self.loops.len()].spawn(name, task);
+    /// Keeps each loop on a processor of its own from now on: for requests that come to the loop of the processor that
+    /// their program runs on, so that neither has to be woken on another. Only the first call does anything.
+    pub fn bind(&self) {
+        self.bound.call_once(|| {
+            for (worker, &processor) in self.loops.iter().zip(&self.processors) {
+                worker.spawn("bind", Box::pin(async move { processors::bind(processor) }));
+            }
+        });
+    }
+
+    /// Gives a task to the loop whose processor that is, once they are bound, or to any one where none is.
+    pub fn spawn_at(&self, processor: usize, name: &'static str, task: BoxFuture<'static, ()>) {
+        let own = self.processors.iter().position(|&of_loop| of_loop == processor);
+        self.loops[own.unwrap_or(processor % self.loops.len())].spawn(name, task);
     }
 
     /// Gives each loop a task that takes requests. Who is woken for a lone event is the loop that waits longest

@@ -61,7 +61,7 @@ pub trait Mounted: Send + Sync {
 }
 
 /// How a file system is mounted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct MountOptions {
     /// What `mount` shows as the source: the dataset's name.
     pub source: String,
@@ -69,6 +69,8 @@ pub struct MountOptions {
     pub flags: MountFlags,
     /// Also over a directory that is not empty.
     pub overlay: bool,
+    /// The system may keep what programs write, until it is asked to make it stable or has kept it for a while.
+    pub writeback: bool,
 }
 
 /// What is allowed on a mount.

@@ -12,10 +12,15 @@ pub struct Given {
     devices: Option<bool>,
     atime: Option<bool>,
     relatime: Option<bool>,
+    writeback: Option<bool>,
 }
 
 /// Properties that the kernel's flags follow.
 pub const FOLLOWED: [&str; 6] = ["readonly", "exec", "setuid", "devices", "atime", "relatime"];
+
+/// The user property that says of a file system, and of those below it, that the system may keep what is written: OpenZFS has
+/// none for that.
+pub const WRITEBACK: &str = "org.sawmill:writeback";
 
 impl Given {
     /// Reads the words of `-o`; the first that is unknown is the error.
@@ -48,8 +53,15 @@ impl Given {
             "dev" | "devices" => Some(&mut self.devices),
             "atime" => Some(&mut self.atime),
             "relatime" => Some(&mut self.relatime),
+            "writeback" => Some(&mut self.writeback),
             _ => None,
         }
+    }
+
+    /// Whether the system may keep what programs write: as was said when it was mounted, or else where [`WRITEBACK`] is `on`.
+    pub fn writeback(&self, props: &Props) -> bool {
+        let is_on = || props.get(WRITEBACK).is_some_and(|prop| prop.value == Value::Text("on".to_owned()));
+        self.writeback.unwrap_or_else(is_on)
     }
 
     /// The flags, of a pool that may only be read as a whole.
@@ -107,6 +119,22 @@ mod tests {
     fn nothing_is_written_to_a_pool_that_is_only_read() {
         let flags = parse("rw").expect("known").flags(&Props::default(), true);
         assert!(flags.read_only);
+    }
+
+    #[test]
+    fn the_system_keeps_what_is_written_only_where_that_was_said() {
+        let said = |text: &str| Prop { value: Value::Text(text.to_owned()), source: Source::Local };
+        let props = |text: &str| -> Props { [(WRITEBACK.to_owned(), said(text))].into() };
+        let keeps = |line: &str, props: &Props| parse(line).expect("known words").writeback(props);
+        let none = Props::default();
+        assert!(
+            keeps("writeback", &none) && !keeps("noatime", &none) && !keeps("writeback,nowriteback", &none)
+        );
+        assert!(
+            keeps("noatime", &props("on"))
+                && !keeps("ro", &props("off"))
+                && !keeps("nowriteback", &props("on"))
+        );
     }
 
     #[test]

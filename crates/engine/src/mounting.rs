@@ -117,6 +117,7 @@ impl Holder {
         let options = MountOptions {
             source: dataset.to_owned(),
             flags: given.flags(&info.props, held.pool.is_read_only()),
+            writeback: given.writeback(&info.props),
             overlay: overlay || is_on(&info.props, "overlay"),
         };
         self.mounts.mount(&fs, &mountpoint, given, &options)

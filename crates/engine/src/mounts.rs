@@ -99,7 +99,7 @@ impl MountTable {
     pub fn write_back_below(&self, root: &str) {
         for entry in self.entries().iter().filter(|entry| names::is_within(&entry.dataset, root)) {
             if let Err(error) = entry.mounted.write_back() {
-                tracing::warn!(mountpoint = entry.mountpoint, %error, "mapped pages may not be written");
+                tracing::warn!(mountpoint = entry.mountpoint, %error, "what the kernel keeps may not be written");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Requests about attributes, plain and extended, and about the file system's space.
 
 use rustix::io::Errno;
-use zpl::{SetAttributes, XattrMode};
+use zpl::{SetAttributes, Timestamp, XattrMode};
 
 use crate::abi::{GetxattrIn, GetxattrOut, SetattrIn, SetxattrIn, StatfsOut, fattr};
 use crate::attr::set_time;
@@ -33,6 +33,7 @@ impl Files {
             size: has(fattr::SIZE).then_some(args.size),
             atime: has(fattr::ATIME).then(|| set_time(has(fattr::ATIME_NOW), args.atime, args.atimensec)),
             mtime: has(fattr::MTIME).then(|| set_time(has(fattr::MTIME_NOW), args.mtime, args.mtimensec)),
+            ctime: has(fattr::CTIME).then_some(Timestamp { secs: args.ctime as i64, nanos: args.ctimensec }),
             drop_setid: has(fattr::KILL_SUIDGID),
             ..SetAttributes::default()
         };

@@ -24,15 +24,18 @@ const COPY_BYTES: u64 = 16 << 20;
 /// Copied at a time.
 const COPY_PIECE_BYTES: u64 = 1 << 20;
 
-pub(crate) fn open_out(flags: u32) -> OpenOut {
+/// The answer to who opens a file, on a mount that keeps what is written or does not.
+pub(crate) fn open_out(flags: u32, writeback: bool) -> OpenOut {
     let fh = if is_sync(flags) { SYNC_HANDLE } else { 0 };
-    OpenOut { fh, open_flags: open_flags(flags), padding: 0 }
+    OpenOut { fh, open_flags: open_flags(flags, writeback), padding: 0 }
 }
 
 /// Writes of a synchronous handle come directly, so that each is one request; others go through
-/// the kernel's cache, which keeps what it has read.
-fn open_flags(flags: u32) -> u32 {
-    if is_sync(flags) || flags as i32 & libc::O_DIRECT != 0 {
+/// the kernel's cache, which keeps what it has read. A kernel that keeps what is written, and times with it, does not
+/// set these for what it hands over directly: there all go through its cache.
+fn open_flags(flags: u32, writeback: bool) -> u32 {
+    let is_direct = is_sync(flags) || flags as i32 & libc::O_DIRECT != 0;
+    if is_direct && !writeback {
         fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES
     } else {
         fopen::KEEP_CACHE | fopen::NOFLUSH
@@ -43,7 +46,7 @@ impl Files {
     pub async fn open(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: OpenIn = request.take()?;
         self.run(self.zfs.open_object(request.object())).await?;
-        reply.put(&open_out(args.flags));
+        reply.put(&open_out(args.flags, self.agreed.writeback));
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use zpl::{Attributes, Zfs};
 use crate::abi::opcode;
 use crate::attr::Inodes;
 use crate::errno::errno;
+use crate::handshake::Agreed;
 use crate::notifier::Notifier;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -19,12 +20,13 @@ pub(crate) struct Files {
     pub zfs: Arc<Zfs>,
     pub inodes: Inodes,
     pub notifier: Notifier,
+    pub agreed: Agreed,
 }
 
 impl Files {
-    pub fn new(zfs: Arc<Zfs>, notifier: Notifier) -> Self {
+    pub fn new(zfs: Arc<Zfs>, notifier: Notifier, agreed: Agreed) -> Self {
         let inodes = Inodes { root: zfs.root() };
-        Self { zfs, inodes, notifier }
+        Self { zfs, inodes, notifier, agreed }
     }
 
     /// An operation, with the error that a program is to see.
@@ -67,14 +69,17 @@ impl Server for Files {
             opcode::READ => self.read(request, reply).await?,
             opcode::WRITE => self.write(request, reply).await?,
             opcode::FALLOCATE => self.fallocate(request).await?,
+            // What the kernel keeps is data also where there is a hole here, which it does not look for: it takes all
+            // for data then.
+            opcode::LSEEK if self.agreed.writeback => return Err(Errno::NOSYS),
             opcode::LSEEK => self.lseek(request, reply).await?,
-            // Writes have arrived when they returned; nothing waits here.
-            opcode::FLUSH => {}
             opcode::RELEASE => self.run(self.zfs.close(request.object())).await?,
             opcode::FSYNC | opcode::FSYNCDIR => self.fsync(request).await?,
             opcode::SYNCFS => self.run(self.zfs.sync()).await?,
             opcode::DESTROY => self.run(self.zfs.sync_for_unmount()).await?,
-            opcode::OPENDIR => reply.put(&crate::abi::OpenOut::default()),
+            opcode::OPENDIR if !self.agreed.directories_unopened => {
+                reply.put(&crate::abi::OpenOut::default())
+            }
             opcode::RELEASEDIR => {}
             opcode::READDIR => self.readdir(request, reply).await?,
             opcode::READDIRPLUS => self.readdirplus(request, reply).await?,
@@ -85,6 +90,7 @@ impl Server for Files {
             opcode::GETXATTR => self.getxattr(request, reply).await?,
             opcode::LISTXATTR => self.listxattr(request, reply).await?,
             opcode::REMOVEXATTR => self.removexattr(request).await?,
+            // Of those that come once and never again then: FLUSH, for writes have arrived when they returned, and OPENDIR.
             _ => return Err(Errno::NOSYS),
         }
         Ok(Answer::Due)

@@ -105,10 +105,10 @@ impl Floor {
                 let args: CreateIn = request.take()?;
                 let made = tree.make(inode, request.name()?, libc::S_IFREG | args.mode);
                 reply.put(&tree.entry(made));
-                reply.put(&open_out(args.flags));
+                reply.put(&open_out(args.flags, false));
             }
             opcode::UNLINK | opcode::RMDIR => tree.remove(inode, request.name()?)?,
-            opcode::OPEN => reply.put(&open_out(request.take::<OpenIn>()?.flags)),
+            opcode::OPEN => reply.put(&open_out(request.take::<OpenIn>()?.flags, false)),
             opcode::OPENDIR => reply.put(&OpenOut::default()),
             opcode::WRITE => {
                 let args: WriteIn = request.take()?;

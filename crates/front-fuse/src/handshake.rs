@@ -33,6 +33,7 @@ const WISHES: u64 = init::ASYNC_READ
     | init::PARALLEL_DIROPS
     | init::MAX_PAGES
     | init::CACHE_SYMLINKS
+    | init::NO_OPENDIR_SUPPORT
     | init::HANDLE_KILLPRIV_V2
     | init::INIT_EXT
     | init::DIRECT_IO_ALLOW_MMAP
@@ -43,13 +44,25 @@ const WISHES: u64 = init::ASYNC_READ
 pub(crate) struct Wishes {
     pub posix_acls: bool,
     pub rings: bool,
+    pub writeback: bool,
 }
 
-/// Answers the kernel's first request. Whether requests come over io_uring.
+/// What a session does in one way or another, as agreed upon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Agreed {
+    /// Requests come over io_uring.
+    pub rings: bool,
+    /// The kernel keeps what is written, and tells sizes and times of files.
+    pub writeback: bool,
+    /// Directories are read without being opened, and the kernel keeps what it has read of them.
+    pub directories_unopened: bool,
+}
+
+/// Answers the kernel's first request.
 ///
 /// # Errors
 /// When it does not come, or the kernel's protocol is too old.
-pub(crate) fn shake_hands(device: &OwnedFd, wishes: Wishes) -> io::Result<bool> {
+pub(crate) fn shake_hands(device: &OwnedFd, wishes: Wishes) -> io::Result<Agreed> {
     let mut buffer = vec![0; REQUEST_BYTES as usize];
     let len = receive(device, &mut buffer)?;
     let short = || io::Error::new(io::ErrorKind::InvalidData, "the kernel's first request is too short");
@@ -74,12 +87,26 @@ pub(crate) fn shake_hands(device: &OwnedFd, wishes: Wishes) -> io::Result<bool> 
     let agreed = agreement(&asked, offered, wishes);
     let body = zerocopy::IntoBytes::as_bytes(&agreed);
     send(device, header.unique, 0, std::iter::once(body))?;
-    Ok(u64::from(agreed.flags2) << 32 & init::OVER_IO_URING != 0)
+    Ok(Agreed::of(&agreed))
+}
+
+impl Agreed {
+    fn of(answer: &InitOut) -> Self {
+        let flags = u64::from(answer.flags) | u64::from(answer.flags2) << 32;
+        Self {
+            rings: flags & init::OVER_IO_URING != 0,
+            writeback: flags & init::WRITEBACK_CACHE != 0,
+            directories_unopened: flags & init::NO_OPENDIR_SUPPORT != 0,
+        }
+    }
 }
 
 fn agreement(asked: &InitIn, offered: u64, wishes: Wishes) -> InitOut {
     let pick = |is_wanted: bool, flag: u64| if is_wanted { flag } else { 0 };
-    let wanted = WISHES | pick(wishes.posix_acls, init::POSIX_ACL) | pick(wishes.rings, init::OVER_IO_URING);
+    let wanted = WISHES
+        | pick(wishes.posix_acls, init::POSIX_ACL)
+        | pick(wishes.rings, init::OVER_IO_URING)
+        | pick(wishes.writeback, init::WRITEBACK_CACHE);
     let agreed = offered & wanted;
     let has_rings = agreed & init::OVER_IO_URING != 0;
     let request_bytes = if has_rings { RING_REQUEST_BYTES } else { REQUEST_BYTES };
@@ -105,13 +132,19 @@ mod tests {
     #[test]
     fn only_what_both_sides_can_is_agreed_upon() {
         let asked = InitIn { major: 7, minor: 31, max_readahead: 131_072, flags: u32::MAX };
-        let wishes = |posix_acls, rings| Wishes { posix_acls, rings };
+        let wishes = |posix_acls, rings| Wishes { posix_acls, rings, writeback: false };
         let all = agreement(&asked, u64::MAX, wishes(false, false));
         assert_eq!((all.minor, all.max_readahead), (31, 131_072));
         assert_eq!(u64::from(all.flags) & init::POSIX_ACL, 0);
         assert_eq!(u64::from(all.flags2) << 32, init::DIRECT_IO_ALLOW_MMAP | init::ALLOW_IDMAP);
-        let none = agreement(&asked, 0, wishes(true, true));
+        let agreed = Agreed { rings: false, writeback: false, directories_unopened: true };
+        assert_eq!(Agreed::of(&all), agreed);
+        let everything = Wishes { posix_acls: true, rings: true, writeback: true };
+        let none = agreement(&asked, 0, everything);
         assert_eq!((none.flags, none.flags2, none.max_write), (0, 0, REQUEST_BYTES));
+        assert_eq!(Agreed::of(&none), Agreed { directories_unopened: false, ..agreed });
+        let all = agreement(&asked, u64::MAX, everything);
+        assert_eq!(Agreed::of(&all), Agreed { rings: true, writeback: true, ..agreed });
         let over_rings = agreement(&asked, u64::MAX, wishes(false, true));
         assert_eq!(over_rings.max_write, RING_REQUEST_BYTES);
         assert_ne!(u64::from(over_rings.flags2) << 32 & init::OVER_IO_URING, 0);

@@ -67,7 +67,7 @@ impl Files {
         let made = self.make(request, name, NewNode::File, args.mode, args.umask).await?;
         let made = self.run(self.zfs.open_object(made.object)).await?;
         self.reply_entry(&made, reply);
-        reply.put(&open_out(args.flags));
+        reply.put(&open_out(args.flags, self.agreed.writeback));
         Ok(())
     }
 
@@ -77,7 +77,7 @@ impl Files {
         let (dir, cred) = (request.object(), request.cred(args.umask));
         let made = self.run(self.zfs.create_unnamed(dir, args.mode & PERMISSIONS, cred)).await?;
         self.reply_entry(&made, reply);
-        reply.put(&open_out(args.flags));
+        reply.put(&open_out(args.flags, self.agreed.writeback));
         Ok(())
     }
 

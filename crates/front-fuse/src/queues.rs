@@ -4,15 +4,20 @@
 //!  kernel, queue n ─► slot ─► its task, on loop n ─► Files ─► answer, in the slot ─► kernel: the next, please
 //! ```
 //! A program's request comes to the loop of the processor that it runs on, and the answer asks for the next request: no
-//! reads, no writes, and no loop of another processor to be woken. A slot is busy until its request is answered, so
-//! of requests that wait there are as many at most as a queue has slots; more wait in the kernel, and all others with
-//! them. What the kernel does not wait for (FORGET, INTERRUPT) comes by the device as without queues.
+//! reads, no writes, and no loop of another processor to be woken, for each loop is bound to one. What the kernel does not
+//! wait for (FORGET, INTERRUPT) comes by the device as without queues.
+//!
+//! A slot is busy until its request is answered. A queue whose slots are nearly all busy gets another with each request
+//! that comes, up to [`SLOTS_MAX`]: requests that wait hold up no others until so many wait.
+//! (test: `requests_that_wait_hold_up_no_others`)
 //!
 //! Linux has it since 6.14, where the administrator allows it (`/sys/module/fuse/parameters/enable_uring`).
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use device::{Command, Serving};
+use device::{Command, Serving, spawn_here};
 use futures::future::BoxFuture;
 use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
@@ -24,8 +29,11 @@ use crate::request::Request;
 use crate::server::Server;
 use crate::session::Guest;
 
-/// Slots of a queue.
-const SLOTS: usize = 256;
+/// A queue has so many slots at first, and gets another where fewer are ready for a request: as many as may come
+/// before its loop takes the first of them.
+const READY: usize = 32;
+/// Slots that a queue gets at most.
+const SLOTS_MAX: usize = 1024;
 /// Offsets in a slot's head, of the structure that the operation begins with and of what the kernel and we say of the
 /// slot (`struct fuse_uring_req_header`, linux/fuse.h).
 const OPERATION_AT: usize = 128;
@@ -49,20 +57,55 @@ pub(crate) fn count() -> io::Result<u16> {
 /// When the system does not tell how many there must be.
 pub(crate) fn spawn<S: Server>(guest: impl Fn() -> Guest<S>, loops: &device::Loops) -> io::Result<()> {
     let queues = count()?;
-    tracing::info!(queues, slots = SLOTS, "requests come over io_uring");
-    for queue in 0..queues {
-        for _ in 0..SLOTS {
-            loops.spawn_on(queue.into(), "fuse slot", Box::pin(serve(guest(), queue)));
+    tracing::info!(queues, slots = READY, "requests come over io_uring");
+    loops.bind();
+    for number in 0..queues {
+        let queue = Arc::new(Queue::new(number));
+        for _ in 0..READY {
+            let guest = guest();
+            queue.add_slot();
+            loops.spawn_at(number.into(), "fuse slot", Box::pin(serve(guest, Arc::clone(&queue))));
         }
     }
     Ok(())
 }
 
+/// One of the kernel's queues, in a session.
+struct Queue {
+    /// That of its processor.
+    number: u16,
+    slots: AtomicUsize,
+    /// Those that wait for a request.
+    ready: AtomicUsize,
+}
+
+impl Queue {
+    fn new(number: u16) -> Self {
+        Self { number, slots: AtomicUsize::new(0), ready: AtomicUsize::new(0) }
+    }
+
+    fn add_slot(&self) {
+        self.slots.fetch_add(1, Ordering::Relaxed);
+        self.ready.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A request has come to a slot; whether the queue is to get another. Only the loop of the queue calls it.
+    fn take_slot(&self) -> bool {
+        let ready = self.ready.fetch_sub(1, Ordering::Relaxed) - 1;
+        ready < READY && self.slots.load(Ordering::Relaxed) < SLOTS_MAX
+    }
+
+    /// The request of a slot is answered.
+    fn give_back_slot(&self) {
+        self.ready.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// Serves one slot until the kernel hangs up.
-async fn serve<S: Server>(guest: Guest<S>, queue: u16) {
+async fn serve<S: Server>(guest: Guest<S>, queue: Arc<Queue>) {
     let session = guest.session();
     let commands = session.commands().expect("a session with queues");
-    let mut slot = Slot::new(queue);
+    let mut slot = Slot::new(queue.number);
     loop {
         let (command, ended) = commands.give(slot.command).await;
         slot.command = command;
@@ -71,16 +114,26 @@ async fn serve<S: Server>(guest: Guest<S>, queue: u16) {
             // It is mounted no more.
             Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => break,
             Err(error) => {
-                tracing::error!(queue, %error, "the kernel takes no more requests to a queue");
+                tracing::error!(queue = queue.number, %error, "the kernel takes no more requests to a queue");
                 session.hang_up();
                 break;
             }
+        }
+        if queue.take_slot() {
+            queue.add_slot();
+            spawn_here("fuse slot", another(guest.again(), Arc::clone(&queue)));
         }
         let _serving = Serving::begin();
         // Slots mostly have none: its memory is only there while it is worked on.
         let answered: BoxFuture<'_, ()> = Box::pin(session.answer_in(&mut slot));
         answered.await;
+        queue.give_back_slot();
     }
+}
+
+/// One slot more. By itself, for what a task consists of cannot name itself.
+fn another<S: Server>(guest: Guest<S>, queue: Arc<Queue>) -> BoxFuture<'static, ()> {
+    Box::pin(serve(guest, queue))
 }
 
 /// One slot of a queue.

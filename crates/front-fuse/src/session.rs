@@ -172,6 +172,11 @@ impl<S: Server> Guest<S> {
         self.0.as_ref().expect("only dropping takes it")
     }
 
+    /// Another in the same session.
+    pub fn again(&self) -> Self {
+        Self(Some(Arc::clone(self.session())))
+    }
+
     /// Takes requests until the kernel hangs up.
     async fn take(self) {
         let session = self.session();
@@ -191,8 +196,7 @@ impl<S: Server> Guest<S> {
                 Ok(Some(request)) => {
                     let is_large = request.bytes().len() > LARGE_BYTES;
                     let has_room = if is_large { Some(has_room) } else { room.replace(has_room) };
-                    let guest = Self(Some(Arc::clone(session)));
-                    spawn_here("fuse request", Box::pin(guest.serve(request, has_room)));
+                    spawn_here("fuse request", Box::pin(self.again().serve(request, has_room)));
                     taken += 1;
                     if taken % TAKEN_AT_ONCE == 0 {
                         let_others_first().await;

@@ -131,7 +131,7 @@ impl Zfs {
     fn judged(&self, origin: Origin<'_>) -> Option<&User> {
         match self.asker() {
             Asker::User(user) if !origin.is_replay() => Some(user),
-            Asker::User(_) | Asker::Engine | Asker::Kernel => None,
+            Asker::User(_) | Asker::Engine | Asker::Kernel | Asker::Cache => None,
         }
     }
 

@@ -108,7 +108,7 @@ impl Zfs {
         }
         let mut image = znode.image();
         image.set_word(ZplAttr::Size, new_size);
-        stamp_content(&mut image, self.now());
+        stamp_content(&mut image, self.content_time());
         znode.store(&plan, image)?;
         plan.apply_with(|txg| {
             if origin.is_replay() || znode.word(ZplAttr::Links) > 0 {

@@ -19,12 +19,14 @@ use journal::{LogWrite, Origin, Piece, RangeGuard, Span, Stored};
 use ondisk::zil::LogRecord;
 use units::{ObjectId, SECTOR_BYTES, round_up};
 
-use crate::access::Want;
+use crate::access::{Asker, Want};
 use crate::error::{Result, ZplError};
+use crate::flags;
 use crate::mode::{FileKind, MODE_EXECUTE, MODE_PERMISSIONS, MODE_SETGID, MODE_SETUID};
 use crate::options::AtimePolicy;
 use crate::sa::ZplAttr;
 use crate::setattr::without_setid;
+use crate::time::Timestamp;
 use crate::zfs::Zfs;
 use crate::znode::{Writable, Znode, stamp_content};
 
@@ -92,6 +94,7 @@ impl Zfs {
     pub async fn write(&self, object: ObjectId, offset: u64, data: &[u8], how: WriteFlags) -> Result<u64> {
         self.check_writable()?;
         let znode = self.file(object).await?;
+        let (offset, data) = self.without_what_is_there(&znode, offset, data).await?;
         if data.is_empty() {
             return Ok(offset);
         }
@@ -102,6 +105,30 @@ impl Zfs {
             self.journal.commit(Some(object)).await?;
         }
         Ok(offset)
+    }
+
+    /// What is new of pages that come from a cache, with what stood there before they were written to: of a file that takes
+    /// more bytes and nothing else, where the rest is as it is.
+    async fn without_what_is_there<'a>(
+        &self,
+        znode: &Arc<Znode>,
+        offset: u64,
+        data: &'a [u8],
+    ) -> Result<(u64, &'a [u8])> {
+        let grows_only = znode.word(ZplAttr::Flags) & flags::APPENDONLY != 0;
+        if *self.asker() != Asker::Cache || !grows_only || offset >= znode.size() {
+            return Ok((offset, data));
+        }
+        let len = data.len().min((znode.size() - offset) as usize);
+        let mut there = vec![0; len];
+        let read = self.read(znode.object(), offset, &mut there).await?;
+        let is_there = read == len && there == data[..len];
+        Ok(if is_there { (offset + len as u64, &data[len..]) } else { (offset, data) })
+    }
+
+    /// The time of new content, unless who asks keeps that.
+    pub(crate) fn content_time(&self) -> Option<Timestamp> {
+        (*self.asker() != Asker::Cache).then(|| self.now())
     }
 
     async fn write_locked(
@@ -134,7 +161,8 @@ impl Zfs {
                         self.journal.object(Origin::Client, txg, self.is_logged(), znode.object(), record);
                     }
                     Some(_) => {}
-                    None => znode.touch(txg, self.now()),
+                    // Who keeps its times hands them over.
+                    None => self.content_time().into_iter().for_each(|now| znode.touch(txg, now)),
                 }
                 if before.is_linked {
                     let policy = self.options().data_policy();
@@ -187,7 +215,7 @@ impl Zfs {
             let mode = znode.kind().mode_bits() | without_setid(permissions);
             image.set_word(ZplAttr::Mode, mode.into());
         }
-        stamp_content(&mut image, self.now());
+        stamp_content(&mut image, self.content_time());
         let drops_setid = image.word(ZplAttr::Mode) as u32 != znode.mode();
         znode.store(plan, image)?;
         Ok(Grown { drops_setid })

@@ -173,6 +173,7 @@ impl Zfs {
             atime: has(attr_mask::ATIME).then(|| lr.atime.into()),
             // A change of size carries the time of the change, asked for or not.
             mtime: has(attr_mask::MTIME | attr_mask::SIZE).then(|| lr.mtime.into()),
+            ctime: None,
             extra: lr.attr.as_ref().map(Extra::of_log),
         };
         self.set_attributes_by(origin, lr.object, Change::Decided(change)).await?;

@@ -32,6 +32,9 @@ pub struct SetAttributes {
     pub atime: Option<SetTime>,
     /// Last change of content.
     pub mtime: Option<SetTime>,
+    /// When it was changed last, where somebody else knows that: a kernel that keeps what is written. Without it the
+    /// present. Not logged: after a crash it is when the change was replayed.
+    pub ctime: Option<Timestamp>,
     /// Drop the set-id bits: somebody without the right to keep them changes the size.
     pub drop_setid: bool,
     /// Persistent flags to set, of [`SETTABLE_FLAGS`] (`chattr`).
@@ -69,6 +72,7 @@ pub(crate) struct Decided {
     pub size: Option<u64>,
     pub atime: Option<Timestamp>,
     pub mtime: Option<Timestamp>,
+    pub ctime: Option<Timestamp>,
     pub extra: Option<Extra>,
 }
 
@@ -261,6 +265,7 @@ fn decide(znode: &Znode, set: SetAttributes, now: Timestamp) -> Decided {
         size: set.size,
         atime: set.atime.map(|time| time.at(now)),
         mtime: set.mtime.map(|time| time.at(now)).or(resized.then_some(now)),
+        ctime: set.ctime,
         extra: (extra != Extra::default()).then_some(extra),
     }
 }
@@ -288,7 +293,7 @@ fn apply(image: &mut SaImage, change: &Decided, now: Timestamp) {
     if let Some(mtime) = change.mtime {
         image.set_time(ZplAttr::Mtime, mtime);
     }
-    stamp_change(image, now);
+    stamp_change(image, change.ctime.unwrap_or(now));
     if let Some(extra) = &change.extra {
         extra.apply(image);
     }

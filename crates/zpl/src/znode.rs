@@ -506,10 +506,12 @@ fn check_flags(all: u64) -> Result<()> {
     Ok(())
 }
 
-/// New content: mtime and ctime, and the flags that go with them.
-pub(crate) fn stamp_content(image: &mut SaImage, now: Timestamp) {
-    image.set_time(ZplAttr::Mtime, now);
-    image.set_time(ZplAttr::Ctime, now);
+/// New content: mtime and ctime, unless somebody else keeps these, and the flags that go with them.
+pub(crate) fn stamp_content(image: &mut SaImage, now: impl Into<Option<Timestamp>>) {
+    if let Some(now) = now.into() {
+        image.set_time(ZplAttr::Mtime, now);
+        image.set_time(ZplAttr::Ctime, now);
+    }
     let flags = image.word(ZplAttr::Flags) | flags::ARCHIVE | flags::AV_MODIFIED;
     image.set_word(ZplAttr::Flags, flags);
 }

@@ -15,7 +15,7 @@ use rustix::process::{Signal, kill_process};
 use crate::mounted::{POOL, World};
 
 /// More than any server has threads.
-const MANY: usize = 200;
+const MANY: usize = 1000;
 const BLOCK: [u8; 8192] = [7; 8192];
 /// `O_DSYNC` on Linux.
 const O_DSYNC: i32 = 0o10_000;

@@ -21,6 +21,7 @@ mod postgres;
 mod rings;
 mod shell;
 mod sqlite;
+mod writeback;
 
 use mounted::World;
 use oracle::needs::Need;

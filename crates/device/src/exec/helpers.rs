@@ -15,6 +15,7 @@ use futures::channel::oneshot;
 use parking_lot::{Condvar, Mutex};
 
 use super::flight::Flight;
+use super::processors;
 
 /// Threads for operations at most: what a device of the usual kind keeps busy with. Calls that may last for ever take
 /// none of these away.
@@ -100,6 +101,7 @@ impl Helpers {
     }
 
     fn run(&self) {
+        processors::unbind();
         let mut desk = self.desk.lock();
         loop {
             if let Some(job) = desk.jobs.pop_front() {

@@ -43,6 +43,7 @@ pub(crate) mod keeper;
 pub(crate) mod local;
 pub(crate) mod op;
 pub(crate) mod parker;
+pub(crate) mod processors;
 pub(crate) mod ring;
 pub(crate) mod timer;
 pub(crate) mod watch;

@@ -2,16 +2,18 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use futures::future::select;
+use futures::future::{join_all, select};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
+use rustix::thread::{CpuSet, sched_getaffinity};
 
 use super::below::Below;
 use super::files::file_on_disk;
 use super::{at, env, filled, plain_env};
+use crate::exec::helpers;
 use crate::exec::parker::signal;
 use crate::{Command, Commands, RealEnv, Source, spawn_here};
 use env::{BoxFuture, Device, Durability, Env, OpenMode};
@@ -190,12 +192,48 @@ fn a_command_that_is_not_known_ends_and_gives_its_memory_back() {
         Box::pin(async move { _ = tell.send(commands.give(command()).await) }) as BoxFuture<'static, ()>
     };
     let loops = env.loops().expect("loops");
-    (0..2 * loops.count()).for_each(|n| loops.spawn_on(n, "gives a command", give()));
+    (0..2 * loops.count()).for_each(|n| loops.spawn_at(n, "gives a command", give()));
     // A worker is no loop.
     env.spawn("gives a command", give());
     for _ in 0..=2 * loops.count() {
         let (command, ended) = told.recv_timeout(PATIENCE).expect("it ends");
         assert_eq!(ended.expect_err("not known").raw_os_error(), Some(Errno::OPNOTSUPP.raw_os_error()));
         assert_eq!(command.areas, [vec![1; 288], vec![2; 4096]]);
+    }
+}
+
+/// Where the thread that calls may run.
+fn processors() -> Vec<usize> {
+    let set = sched_getaffinity(None).expect("the system tells");
+    (0..CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).collect()
+}
+
+#[test]
+fn bound_loops_run_on_a_processor_each_and_who_they_start_anywhere() {
+    const CALLS: usize = 24;
+    let (env, usable) = (env(), processors());
+    let loops = env.loops().expect("loops");
+    loops.bind();
+    for &processor in &usable {
+        let (tell, told) = channel();
+        let look = async move {
+            let meeting = Arc::new(Barrier::new(CALLS));
+            // So many at once that there must be a thread among them that this loop has started.
+            let call = || {
+                let meeting = Arc::clone(&meeting);
+                helpers::call(move || {
+                    meeting.wait();
+                    processors()
+                })
+            };
+            let calls: Vec<_> = std::iter::repeat_with(call).take(CALLS).collect();
+            let of_helpers = join_all(calls).await;
+            let own = processors();
+            _ = tell.send((own, of_helpers));
+        };
+        loops.spawn_at(processor, "looks", Box::pin(look));
+        let (own, of_helpers) = told.recv_timeout(PATIENCE).expect("it looks");
+        assert_eq!(own, [processor]);
+        assert!(of_helpers.into_iter().all(|of_helper| of_helper.as_ref() == Ok(&usable)));
     }
 }

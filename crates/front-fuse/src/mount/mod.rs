@@ -17,12 +17,13 @@ use std::time::Duration;
 
 use device::RealEnv;
 use engine::{Front, MountError, MountFlags, MountOptions, Mounted};
+use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use zpl::{Asker, Zfs};
 
 use crate::files::Files;
 use crate::floor::Floor;
-use crate::handshake::{Wishes, shake_hands};
+use crate::handshake::{Agreed, Wishes, shake_hands};
 use crate::headroom;
 use crate::notifier::Notifier;
 use crate::server::Server;
@@ -149,25 +150,28 @@ impl Fuse {
     /// # Errors
     /// As [`Front::mount`]; where requests are to come over io_uring and cannot, for what is measured is told of.
     pub fn mount_floor(&self, path: &Path) -> Result<Box<dyn Mounted>, MountError> {
-        let options =
-            MountOptions { source: "floor".to_owned(), flags: MountFlags::default(), overlay: false };
-        let (mounted, has_rings) = self.begin(path, &options, false, |_| Floor::new())?;
-        if self.rings && !has_rings {
+        let options = MountOptions {
+            source: "floor".to_owned(),
+            flags: MountFlags::default(),
+            ..MountOptions::default()
+        };
+        let (mounted, agreed) = self.begin(path, &options, false, |_, _| Floor::new())?;
+        if self.rings && !agreed.rings {
             let source = io::Error::new(io::ErrorKind::Unsupported, "the kernel has no FUSE over io_uring");
             return Err(MountError::Refused { path: path.to_owned(), source });
         }
         Ok(mounted)
     }
 
-    /// Mounts at `path` what `make` makes, with the device by which its requests come; whether they come over
-    /// io_uring.
+    /// Mounts at `path` what `make` makes, with the device by which its requests come, and what was agreed upon with
+    /// the kernel.
     fn begin<S: Server>(
         &self,
         path: &Path,
         options: &MountOptions,
         posix_acls: bool,
-        make: impl FnOnce(&Arc<OwnedFd>) -> S,
-    ) -> Result<(Box<dyn Mounted>, bool), MountError> {
+        make: impl FnOnce(&Arc<OwnedFd>, Agreed) -> S,
+    ) -> Result<(Box<dyn Mounted>, Agreed), MountError> {
         detach_stale(path);
         headroom::check()?;
         make_place(path, options.overlay)?;
@@ -179,15 +183,13 @@ impl Fuse {
             mounted => (mounted.map_err(refused)?, Way::Kernel),
         };
         let device = Arc::new(device);
-        let wishes = Wishes { posix_acls, rings: self.rings };
-        let served = shake_hands(&device, wishes).and_then(|has_rings| {
-            let server = make(&device);
-            Ok((Session::start(Arc::clone(&self.env), device, server, has_rings)?, has_rings))
+        let wishes = Wishes { posix_acls, rings: self.rings, writeback: options.writeback };
+        let served = shake_hands(&device, wishes).and_then(|agreed| {
+            let server = make(&device, agreed);
+            Ok((Session::start(Arc::clone(&self.env), device, server, agreed.rings)?, agreed))
         });
         match served {
-            Ok((ended, has_rings)) => {
-                Ok((Box::new(FuseMount { path: path.to_owned(), way, ended }), has_rings))
-            }
+            Ok((ended, agreed)) => Ok((Box::new(FuseMount { path: path.to_owned(), way, ended }), agreed)),
             Err(error) => {
                 let _not_mounted = hang_up(path);
                 Err(refused(error))
@@ -205,12 +207,13 @@ impl Front for Fuse {
         options: &MountOptions,
     ) -> Result<Box<dyn Mounted>, MountError> {
         let posix_acls = zfs.options().posix_acls;
-        let begun = self.begin(path, options, posix_acls, |device| {
+        let begun = self.begin(path, options, posix_acls, |device, agreed| {
             // Mounted with `default_permissions`, whichever way.
-            let zfs = Arc::new(zfs.asked_by(Asker::Kernel));
-            Files::new(zfs, Notifier::new(Arc::clone(device)))
+            let asker = if agreed.writeback { Asker::Cache } else { Asker::Kernel };
+            let zfs = Arc::new(zfs.asked_by(asker));
+            Files::new(zfs, Notifier::new(Arc::clone(device)), agreed)
         });
-        begun.map(|(mounted, _has_rings)| mounted)
+        begun.map(|(mounted, _agreed)| mounted)
     }
 
     fn is_free(&self, path: &Path) -> bool {
@@ -234,11 +237,11 @@ fn make_place(path: &Path, overlay: bool) -> Result<(), MountError> {
     Ok(())
 }
 
-/// Takes away a mount whose server was killed: opening it fails with `ENOTCONN`, the first time
-/// with `ECONNABORTED`. What the kernel remembers of its attributes can still be read.
+/// Takes away a mount whose server was killed: what asks the server fails with `ENOTCONN`, the first time
+/// with `ECONNABORTED`. What the kernel remembers, names and attributes, can still be read.
 fn detach_stale(path: &Path) {
-    let errno = std::fs::read_dir(path).err().and_then(|e| e.raw_os_error());
-    let dead = matches!(errno, Some(libc::ENOTCONN | libc::ECONNABORTED));
+    let asked = rustix::fs::statvfs(path);
+    let dead = matches!(asked, Err(Errno::NOTCONN | Errno::CONNABORTED));
     if dead && unmount(path, UnmountFlags::DETACH).is_err() {
         let _still_dead = helper::unmount(path, true);
     }

@@ -20,6 +20,7 @@ use zpl::Asker;
 
 use crate::abi::{InHeader, OutHeader};
 use crate::files::Files;
+use crate::handshake::Agreed;
 use crate::notifier::Notifier;
 use crate::session::{Ended, Session};
 
@@ -131,7 +132,7 @@ impl Kernel {
                 .expect("a pair");
         let device = Arc::new(device);
         let zfs = Arc::new(fs.zfs.asked_by(Asker::Kernel));
-        let files = Files::new(zfs, Notifier::new(Arc::clone(&device)));
+        let files = Files::new(zfs, Notifier::new(Arc::clone(&device)), Agreed::default());
         let ended = Session::start(Arc::clone(&env), device, files, has_rings).expect("loops");
         Self { socket, ended, next: 1, pool, env, gate }
     }

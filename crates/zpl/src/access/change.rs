@@ -25,7 +25,9 @@ const USERS: &[u8] = b"user.";
 pub(crate) fn check_flags_allow(all: u64, set: &SetAttributes) -> Result<()> {
     let is_other = |time: Option<SetTime>| time.is_some_and(|time| time != SetTime::Now);
     let owners = set.uid.is_some() || set.gid.is_some();
-    let times = is_other(set.atime) || is_other(set.mtime);
+    // A kernel that keeps times says of the present which one that is.
+    let is_present = set.ctime.is_some_and(|ctime| set.mtime == Some(SetTime::To(ctime)));
+    let times = is_other(set.atime) || is_other(set.mtime) && !is_present;
     if all & flags::APPENDONLY != 0 && (owners || times || set.permissions.is_some() || set.size.is_some()) {
         return Err(ZplError::NotPermitted("append-only"));
     }

@@ -73,6 +73,10 @@ pub enum Asker {
     /// Users whom the kernel has checked before it passed their requests on: a mount with
     /// `default_permissions`. Nothing is asked again.
     Kernel,
+    /// The same with a kernel that keeps what programs write (a mount with writeback), and how long files are and when they
+    /// changed with it: what it hands over are whole pages, and times as attributes. Nothing else changes the times
+    /// of a file's content then.
+    Cache,
     /// This user, whom nobody has checked: every operation asks the rules.
     User(User),
 }
