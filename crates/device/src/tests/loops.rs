@@ -212,6 +212,7 @@ fn processors() -> Vec<usize> {
 fn bound_loops_run_on_a_processor_each_and_who_they_start_anywhere() {
     const CALLS: usize = 24;
     let (env, usable) = (env(), processors());
+    assert!(!usable.is_empty());
     let loops = env.loops().expect("loops");
     loops.bind();
     for &processor in &usable {
