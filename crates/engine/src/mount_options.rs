@@ -60,8 +60,13 @@ impl Given {
 
     /// Whether the system may keep what programs write: as was said when it was mounted, or else where [`WRITEBACK`] is `on`.
     pub fn writeback(&self, props: &Props) -> bool {
-        let is_on = || props.get(WRITEBACK).is_some_and(|prop| prop.value == Value::Text("on".to_owned()));
-        self.writeback.unwrap_or_else(is_on)
+        self.writeback.unwrap_or_else(|| match props.get(WRITEBACK).map(|prop| &prop.value) {
+            Some(Value::Text(text)) if text != "on" && text != "off" => {
+                tracing::warn!(value = text, "{WRITEBACK} is neither on nor off, and counts as off");
+                false
+            }
+            value => value == Some(&Value::Text("on".to_owned())),
+        })
     }
 
     /// The flags, of a pool that may only be read as a whole.
@@ -133,6 +138,7 @@ mod tests {
         assert!(
             keeps("noatime", &props("on"))
                 && !keeps("ro", &props("off"))
+                && !keeps("ro", &props("yes"))
                 && !keeps("nowriteback", &props("on"))
         );
     }

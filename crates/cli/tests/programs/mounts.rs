@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use oracle::needs::{Need, lack_of_fuse_rings};
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
+use rustix::process::{Signal, kill_process};
 
 use crate::mounted::{POOL, World, bounded, can_mount};
 use crate::shell::{ok, sh, until};
@@ -497,4 +498,24 @@ fn a_server_that_does_nothing_is_measured_and_gone() {
     let refused = command.output().expect("it runs");
     let why = format!("cannot mount '{}': directory is not empty\n", dir.path().display());
     assert_eq!((refused.status.code(), String::from_utf8_lossy(&refused.stderr)), (Some(1), why.into()));
+}
+
+#[test]
+fn what_was_looked_at_is_seen_again_without_asking_the_daemon() {
+    let Some(world) = crate::world(&[]) else { return };
+    let root = world.root();
+    sh("for d in 1 2 3; do mkdir $d; touch $d/a $d/b $d/c; done", &root);
+    // Until then attributes are not believed for long.
+    world.zpool(&format!("sync {POOL}"));
+    let seen = || Command::new("timeout").args(["-s", "KILL", "10", "ls", "-1R"]).current_dir(&root).output();
+    let [first, second] = [seen(), seen()].map(|output| output.expect("it runs").stdout);
+    let daemon = world.daemon().expect("its number");
+    kill_process(daemon, Signal::STOP).expect("it lives");
+    let without = seen();
+    kill_process(daemon, Signal::CONT).expect("it lives");
+    assert_eq!((&second, &without.expect("it runs").stdout), (&first, &first));
+    // What has changed is seen.
+    sh("rm 1/a; mv 2/b 3/d; ls -1R", &root);
+    assert_eq!(sh("ls 1 2 3", &root), "1:\nb\nc\n\n2:\na\nc\n\n3:\na\nb\nc\nd\n");
+    world.finish();
 }

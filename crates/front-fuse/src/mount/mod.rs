@@ -209,7 +209,12 @@ impl Front for Fuse {
         let posix_acls = zfs.options().posix_acls;
         let begun = self.begin(path, options, posix_acls, |device, agreed| {
             // Mounted with `default_permissions`, whichever way.
-            let asker = if agreed.writeback { Asker::Cache } else { Asker::Kernel };
+            let asker = if agreed.writeback {
+                tracing::info!(place = %path.display(), "the kernel keeps what programs write");
+                Asker::Cache
+            } else {
+                Asker::Kernel
+            };
             let zfs = Arc::new(zfs.asked_by(asker));
             Files::new(zfs, Notifier::new(Arc::clone(device)), agreed)
         });
