@@ -8,7 +8,8 @@
 //! below; this crate translates. A file opened with `O_SYNC` or `O_DSYNC` is
 //! opened for direct I/O: its writes then arrive as one request each, with that flag, and are
 //! stable when the reply goes out. All others are cached by the kernel for reading, and come as
-//! writes at once; `fsync` follows as a request of its own.
+//! writes at once; `fsync` follows as a request of its own. With writeback ([`engine::MountOptions`]) the kernel keeps what is
+//! written to any file, with its size and times, until it is synced or closed.
 //!
 //! What the kernel does not pass on: `sync(2)` and `syncfs(2)` reach only servers of block devices and of
 //! virtual machines (FUSE_SYNCFS, which is answered if it comes), and `umount(2)` does not wait for a

@@ -1,12 +1,12 @@
 //! Mounts where the kernel keeps what programs write: what they see is the same, and what was made stable outlives the daemon.
 
 use std::fs;
-use std::io::Write;
+use std::process::Command;
 
 use rustix::fs::{SeekFrom, seek};
 
 use crate::mounted::{POOL, World};
-use crate::shell::sh;
+use crate::shell::{kill_child, sh, until};
 use crate::{exerciser, posix};
 
 /// A pool whose file system is mounted so, if all `programs` are there.
@@ -154,15 +154,18 @@ assert told in (errno.ENOSPC, errno.EDQUOT), told
 
 #[test]
 fn what_the_kernel_keeps_is_there_after_a_sync_of_the_pool_and_a_kill() {
-    with_writeback(&[], |world| {
+    with_writeback(&["python3"], |world| {
         let path = world.root().join("open");
-        let mut open = fs::File::create(&path).expect("a file");
-        open.write_all(&[7; 100_000]).expect("written");
+        // In a process that starts no others: one that closes its copy of the file hands over what was written.
+        let program = "import os, time; os.write(os.open('open', os.O_WRONLY | os.O_CREAT), b'w' * 100000); time.sleep(600)";
+        let mut writer = Command::new("python3");
+        let mut writer = writer.args(["-c", program]).current_dir(world.root()).spawn().expect("it runs");
+        until(|| fs::metadata(&path).is_ok_and(|file| file.len() == 100_000), "it has written");
         world.zpool(&format!("sync {POOL}"));
         world.kill_daemon();
-        drop(open);
+        kill_child(&mut writer);
         world.restart();
-        assert_eq!(fs::read(&path).expect("it is there"), [7; 100_000]);
+        assert!(fs::read(&path).expect("it is there") == [b'w'; 100_000]);
     });
 }
 
@@ -170,7 +173,7 @@ fn what_the_kernel_keeps_is_there_after_a_sync_of_the_pool_and_a_kill() {
 fn what_was_written_is_there_after_an_unmount_and_a_kill() {
     with_writeback(&["python3"], |world| {
         let root = world.root();
-        // Its writer never closes it: the kernel is told to hand over what it has when the file system is unmounted.
+        // Its writer ends without closing anything: the kernel does that, and hands over what it has.
         let program = r#"
 import mmap, os
 fd = os.open("mapped", os.O_RDWR | os.O_CREAT)
