@@ -364,6 +364,12 @@ impl Leaf {
         self.device().map_or(0, |device| crate::size::leaf_psize(device.info().size_bytes))
     }
 
+    /// Whether its device may forget what was written and not flushed; one that is not open is taken to.
+    #[must_use]
+    pub fn has_volatile_cache(&self) -> bool {
+        self.device().is_none_or(|device| device.info().has_volatile_cache)
+    }
+
     /// Looks whether its device has become larger.
     pub fn look_again(&self) {
         if let Some(device) = self.device() {

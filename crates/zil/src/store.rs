@@ -123,6 +123,12 @@ pub trait LogStore: Send + Sync + 'static {
         1
     }
 
+    /// Whether what is written to this vdev may be lost with the power until it is flushed.
+    fn needs_flush(&self, vdev: VdevId) -> bool {
+        let _ = vdev;
+        true
+    }
+
     /// Whether log devices are there and well: then data go to them, whatever their size.
     fn has_log_devices(&self) -> bool {
         false

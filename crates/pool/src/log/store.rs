@@ -312,6 +312,10 @@ impl LogStore for PoolLogStore {
         self.logs.load(Relaxed).max(1)
     }
 
+    fn needs_flush(&self, vdev: VdevId) -> bool {
+        self.zio.vdevs().top(vdev).is_ok_and(|top| top.leaves().iter().any(|leaf| leaf.has_volatile_cache()))
+    }
+
     fn has_log_devices(&self) -> bool {
         !self.good_homes().is_empty()
     }

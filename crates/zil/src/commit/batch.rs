@@ -14,7 +14,7 @@ use env::IoBuf;
 use crate::ZilError;
 use crate::chain::HeaderState;
 use crate::chain::block::{self, BlockBuilder};
-use crate::commit::plan::{self, BLOCK_BYTES_MAX, BlockPlan, RECORD_BYTES_MAX, Shape, WRITE_HEAD_BYTES};
+use crate::commit::plan::{self, BlockPlan, RECORD_BYTES_MAX, Shape, SizeHistory, WRITE_HEAD_BYTES};
 use crate::commit::shelf::Shelf;
 use crate::commit::state::{Goal, State, Wanted};
 use crate::itx::data_place::{DataBlock, DataPlace};
@@ -45,7 +45,8 @@ pub struct Batch {
     chain: u64,
     tail: Blkptr,
     lr_seq: ZilSeq,
-    expected: u32,
+    /// Of the batches before.
+    sizes: SizeHistory,
     avoid: Vec<VdevId>,
     records: Vec<Wanted>,
     unloggable: Vec<Goal>,
@@ -137,14 +138,14 @@ impl Batch {
                 records.push(record);
             }
         }
-        let (expected, avoid) = (state.sizes.expected(), state.avoid.clone());
+        let (sizes, avoid) = (state.sizes, state.avoid.clone());
         let (unloggable, counts, named) = (Vec::new(), Counts::default(), std::mem::take(&mut state.named));
         let first_came = records.first().map(|record| record.since);
         Self {
             chain: id,
             tail,
             lr_seq,
-            expected,
+            sizes,
             avoid,
             records,
             unloggable,
@@ -231,7 +232,7 @@ impl Batch {
         let mut placement = Placement { avoid: self.avoid.clone(), planned };
         let mut allocated = Vec::with_capacity(plans.len());
         let total: u32 = plans.iter().map(BlockPlan::block_bytes).fold(0, u32::saturating_add);
-        let next_bytes = self.expected.max(total.min(BLOCK_BYTES_MAX));
+        let next_bytes = self.next_bytes(store, total);
         let mut before = self.tail;
         for i in 1..=plans.len() {
             let bytes = plans.get(i).map_or(next_bytes, BlockPlan::block_bytes);
@@ -245,6 +246,14 @@ impl Batch {
             allocated.push(before);
         }
         allocated
+    }
+
+    /// Bytes of the next batch's first block, if this one takes `total`. Where that will lie is not known yet: most
+    /// logs lie on devices of one kind.
+    fn next_bytes(&self, store: &dyn LogStore, total: u32) -> u32 {
+        let mut sizes = self.sizes;
+        sizes.note(total.into());
+        sizes.expected(store.needs_flush(self.tail.dva(0).vdev))
     }
 
     /// Fills the blocks: the first lies at the chain's tail, each further one at the next place;

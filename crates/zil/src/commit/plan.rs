@@ -122,8 +122,8 @@ fn put(blocks: &mut [BlockPlan], room: &mut u64, piece: Piece) {
 }
 
 /// Sizes of recent batches: what the next block, allocated before anybody knows what will be in
-/// it, should hold. The largest of the last few; a burst is forgotten after as many small ones.
-#[derive(Debug, Default)]
+/// it, should hold.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct SizeHistory {
     recent: [u32; Self::DEPTH],
     next: usize,
@@ -139,8 +139,15 @@ impl SizeHistory {
     }
 
     /// Bytes of the next block.
-    pub fn expected(&self) -> u32 {
-        self.recent.iter().copied().max().unwrap_or(0).max(BLOCK_BYTES_MIN)
+    ///
+    /// Where a cache has to be flushed, the largest of the last few: a batch that needs a second block is written and
+    /// then flushed, where a lone block is stable in one step. Where nothing has to be flushed a second block costs
+    /// next to nothing, and room that is not used does: a disk that turns has to pass over it. There it is so small
+    /// that three of four batches fill it.
+    pub fn expected(&self, needs_flush: bool) -> u32 {
+        let mut sizes = self.recent;
+        sizes.sort_unstable();
+        sizes[if needs_flush { Self::DEPTH - 1 } else { Self::DEPTH / 4 - 1 }].max(BLOCK_BYTES_MIN)
     }
 }
 

@@ -164,7 +164,7 @@ impl Core {
 
     /// Allocates a first block: the chain is usable once a header that names it is stable.
     pub(crate) fn opener(self: &Arc<Self>, state: &mut State) -> impl Future<Output = ()> + Send + use<> {
-        let (id, bytes) = (state.draw_id(), state.sizes.expected().max(FIRST_BLOCK_BYTES));
+        let (id, bytes) = (state.draw_id(), state.sizes.expected(true).max(FIRST_BLOCK_BYTES));
         let placement = Placement { avoid: state.avoid.clone(), planned: Vec::new() };
         let seed = [self.env.random_u64(), self.env.random_u64(), self.objset.get(), 1];
         let (core, store) = (Arc::downgrade(self), Arc::clone(&self.store));
