@@ -341,7 +341,7 @@ impl Drive {
             logical_sector_bytes: self.spec.logical_sector_bytes,
             physical_sector_bytes: self.spec.physical_sector_bytes,
             is_block_device: true,
-            has_volatile_cache: true,
+            has_volatile_cache: self.spec.model.has_volatile_cache,
             can_discard: true,
         }
     }

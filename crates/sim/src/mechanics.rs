@@ -25,19 +25,25 @@ pub(crate) struct Mechanics {
     disk_bytes: u64,
     /// When each of the busy channels is free again.
     busy: Vec<Duration>,
+    /// When the bytes of all requests so far have passed through the interface.
+    interface_free: Duration,
     arm: Arm,
 }
 
 impl Mechanics {
     pub(crate) fn new(model: DiskModel, disk_bytes: u64) -> Self {
-        Self { model, disk_bytes, busy: Vec::new(), arm: Arm::default() }
+        Self { model, disk_bytes, busy: Vec::new(), interface_free: Duration::ZERO, arm: Arm::default() }
     }
 
     /// Takes a request at `now`; when it is done.
     pub(crate) fn take(&mut self, job: Job, now: Duration, rng: &mut Rng) -> Duration {
+        if matches!(job, Job::Flush) && !self.model.has_volatile_cache {
+            // There is nothing to write out, and so nothing to wait for.
+            return now + self.model.flush.draw(rng);
+        }
         let begin = self.claim_channel(now);
         let end = match self.model.platter {
-            None => begin + self.electronics(job, rng),
+            None => self.electronics(job, begin, rng),
             Some(platter) => self.turn(&platter, job, begin, rng),
         };
         self.busy.push(end);
@@ -54,27 +60,36 @@ impl Mechanics {
         self.busy.swap_remove(first)
     }
 
-    fn electronics(&self, job: Job, rng: &mut Rng) -> Duration {
-        match job {
-            Job::Read { len, .. } => self.model.read.draw(rng) + self.model.transfer(len),
-            Job::Write { len, stable: false, .. } => self.model.write.draw(rng) + self.model.transfer(len),
-            Job::Write { len, stable: true, .. } => {
-                self.model.stable_write.draw(rng) + self.model.transfer(len)
-            }
-            Job::Flush => self.model.flush.draw(rng),
-            Job::Discard => self.model.write.draw(rng),
+    /// What its electronics take from `begin` on: the bytes pass through the interface one request after another, the
+    /// rest of the work is done side by side.
+    fn electronics(&mut self, job: Job, begin: Duration, rng: &mut Rng) -> Duration {
+        let (work, len) = match job {
+            Job::Read { len, .. } => (self.model.read, len),
+            Job::Write { len, stable: false, .. } => (self.model.write, len),
+            Job::Write { len, stable: true, .. } => (self.model.stable_write, len),
+            Job::Flush => (self.model.flush, 0),
+            Job::Discard => (self.model.write, 0),
+        };
+        if len == 0 {
+            return begin + work.draw(rng);
         }
+        self.interface_free = begin.max(self.interface_free) + self.model.transfer(len);
+        self.interface_free + work.draw(rng)
     }
 
+    /// What is in a cache that outlives a power cut is stable, and is written out when there is time.
     fn turn(&mut self, platter: &Platter, job: Job, begin: Duration, rng: &mut Rng) -> Duration {
+        let is_safe = !self.model.has_volatile_cache;
         let geometry = Geometry { platter, disk_bytes: self.disk_bytes };
         self.arm.write_back_until(begin, &geometry);
-        let ready = begin + self.electronics(job, rng);
+        let ready = self.electronics(job, begin, rng);
         match job {
             Job::Read { offset, len } if self.arm.caches(offset, len) => ready,
             Job::Read { offset, len } => self.arm.access(offset, len, ready, &geometry),
-            Job::Write { offset, len, stable: true } => self.arm.access(offset, len, ready, &geometry),
-            Job::Write { offset, len, stable: false } => {
+            Job::Write { offset, len, stable: true } if !is_safe => {
+                self.arm.access(offset, len, ready, &geometry)
+            }
+            Job::Write { offset, len, .. } => {
                 let ready = self.arm.make_room(len, ready, &geometry);
                 self.arm.cache(offset, len);
                 ready
@@ -115,6 +130,9 @@ impl Geometry<'_> {
         Duration::from_nanos(nanos as u64)
     }
 }
+
+/// So much is written out at a time: room for new writes comes free little by little.
+const WRITE_BACK_BYTES: u64 = 256 << 10;
 
 #[derive(Default)]
 struct Arm {
@@ -160,11 +178,15 @@ impl Arm {
         self.cached_bytes += end - start;
     }
 
-    /// Writes out what comes next on the way across the disk; when it is done.
+    /// Writes out some of what comes next on the way across the disk; when it is done.
     fn write_back_one(&mut self, now: Duration, geometry: &Geometry<'_>) -> Option<Duration> {
         let next = self.cached.range(self.at..).next().or_else(|| self.cached.iter().next());
-        let (&offset, &len) = next?;
+        let (&offset, &cached) = next?;
         self.cached.remove(&offset);
+        let len = cached.min(WRITE_BACK_BYTES);
+        if len < cached {
+            self.cached.insert(offset + len, cached - len);
+        }
         self.cached_bytes -= len;
         Some(self.access(offset, len, now, geometry))
     }

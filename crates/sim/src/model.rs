@@ -68,7 +68,7 @@ pub struct DiskModel {
     pub stable_write: Latency,
     /// Time of a flush; on a platter, on top of writing out the cache.
     pub flush: Latency,
-    /// Bytes through the interface in a second; `u64::MAX` for no limit.
+    /// Bytes of all requests together that pass through the interface in a second; `u64::MAX` for no limit.
     pub bytes_per_second: u64,
     /// Requests served at once.
     pub parallel: usize,
@@ -172,6 +172,12 @@ impl DiskModel {
             has_volatile_cache: false,
             platter: None,
         }
+    }
+
+    /// The same disk with a cache that outlives a power cut: what is in the cache is stable, and a flush has nothing to do.
+    #[must_use]
+    pub const fn with_safe_cache(self) -> Self {
+        Self { stable_write: self.write, flush: Latency::ZERO, has_volatile_cache: false, ..self }
     }
 
     pub(crate) fn transfer(&self, len: u64) -> Duration {

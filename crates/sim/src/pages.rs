@@ -1,5 +1,6 @@
 //! A disk's bytes, sparse and cheap to copy: copies share all pages until one is written.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -49,14 +50,14 @@ fn page_digest(number: u64, page: &Page) -> u64 {
 /// Zeros until written.
 #[derive(Clone, Default)]
 pub(crate) struct Pages {
-    chunks: Vec<Option<Arc<Chunk>>>,
+    /// By number: a disk is mostly empty, however large it is.
+    chunks: BTreeMap<usize, Arc<Chunk>>,
 }
 
 impl Pages {
     /// A number that two contents share only if they are the same.
     pub(crate) fn digest(&self) -> u64 {
-        let chunks = self.chunks.iter().enumerate();
-        let written = chunks.filter_map(|(n, chunk)| Some((n as u64, chunk.as_ref()?.digest())));
+        let written = self.chunks.iter().map(|(&n, chunk)| (n as u64, chunk.digest()));
         let sums = written.filter(|&(_, digest)| digest != 0).map(|(n, digest)| mix(mix(n) ^ digest));
         sums.fold(0, u64::wrapping_add)
     }
@@ -79,16 +80,13 @@ impl Pages {
     }
 
     fn page(&self, number: usize) -> Option<&Arc<Page>> {
-        let chunk = self.chunks.get(number / PAGES_PER_CHUNK)?.as_ref()?;
+        let chunk = self.chunks.get(&(number / PAGES_PER_CHUNK))?;
         chunk.pages[number % PAGES_PER_CHUNK].as_ref()
     }
 
     fn page_mut(&mut self, number: usize) -> &mut Page {
-        let index = number / PAGES_PER_CHUNK;
-        if index >= self.chunks.len() {
-            self.chunks.resize(index + 1, None);
-        }
-        let chunk = Arc::make_mut(self.chunks[index].get_or_insert_with(|| Arc::new(Chunk::empty())));
+        let chunk = self.chunks.entry(number / PAGES_PER_CHUNK).or_insert_with(|| Arc::new(Chunk::empty()));
+        let chunk = Arc::make_mut(chunk);
         chunk.digest = OnceLock::new();
         let page = &mut chunk.pages[number % PAGES_PER_CHUNK];
         Arc::make_mut(page.get_or_insert_with(|| Arc::new([0; PAGE_BYTES])))

@@ -145,3 +145,47 @@ fn parallel_requests_overlap_where_the_disk_can() {
     let one_at_a_time = DiskModel { parallel: 1, ..DiskModel::ssd() };
     assert!(time_of(one_at_a_time) > time_of(DiskModel::ssd()) * 2);
 }
+
+#[test]
+fn a_cache_that_outlives_a_power_cut_makes_writes_stable_at_once() {
+    let mean = log_write(DiskModel::sata_2007().with_safe_cache());
+    assert!(mean < Duration::from_millis(1), "{mean:?}");
+    let sim = disk_of(DiskModel::sata_2007().with_safe_cache());
+    sim.run_until(async {
+        let disk = open(&sim.env(), "/a").await;
+        put(&*disk, 1_000_000, 16, 1, Durability::Cached).await.expect("written");
+        let before = sim.now();
+        disk.flush().await.expect("flushed");
+        assert_eq!(sim.now(), before, "there is nothing to wait for");
+    });
+}
+
+/// What each of 300 writes of 256 KiB took, one after another: 75 MiB, of which the cache holds 16.
+#[test]
+fn a_full_cache_takes_more_little_by_little() {
+    let sim = disk_of(DiskModel::sata_2007());
+    let longest = sim.run_until(async {
+        let disk = open(&sim.env(), "/a").await;
+        let mut longest = Duration::ZERO;
+        for n in 0..300 {
+            let begun = sim.now();
+            put(&*disk, n * 512, 512, 1, Durability::Cached).await.expect("written");
+            longest = longest.max(sim.now() - begun);
+        }
+        longest
+    });
+    assert!(longest < Duration::from_millis(20), "{longest:?}");
+}
+
+#[test]
+fn the_bytes_of_all_requests_pass_through_one_interface() {
+    let model = DiskModel { bytes_per_second: 100_000_000, ..DiskModel::nvram() };
+    let sim = disk_of(model);
+    sim.run_until(async {
+        let disk = open(&sim.env(), "/a").await;
+        let writes: Vec<_> = (0..16).map(|n| put(&*disk, n * 2048, 2048, 1, Durability::Cached)).collect();
+        join_all(writes).await.into_iter().for_each(|result| result.expect("written"));
+    });
+    let seconds = sim.now().as_secs_f64();
+    assert!((0.167..0.169).contains(&seconds), "16 MiB took {seconds} s");
+}
