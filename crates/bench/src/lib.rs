@@ -5,13 +5,16 @@
 
 mod beside;
 pub mod create;
+pub mod device;
 mod dice;
 pub mod file;
+pub mod gain;
 mod latencies;
 pub mod names;
 pub mod replay;
 pub mod slog;
 pub mod stream;
+mod unflushed;
 mod usage;
 mod world;
 pub mod zil;

@@ -10,6 +10,8 @@ use pool::{ImportSpec, Pool, PoolError, PoolSpec, Tuning};
 use vdev::NewVdev;
 use zpl::WriteFlags;
 
+use crate::unflushed::Unflushed;
+
 /// The name of all of them.
 pub(crate) const POOL: &str = "sawmill-bench";
 
@@ -25,6 +27,8 @@ pub(crate) struct Shape {
     pub log: Vec<PathBuf>,
     /// The log devices are one mirror.
     pub log_mirror: bool,
+    /// Devices are never flushed.
+    pub unflushed: bool,
     /// Record size.
     pub record: u64,
     /// More properties of the root dataset.
@@ -33,6 +37,15 @@ pub(crate) struct Shape {
 
 /// Makes a pool, whatever was on the devices.
 pub(crate) fn make(env: &Arc<RealEnv>, shape: &Shape, tuning: Tuning) -> Result<Arc<Pool>, PoolError> {
+    let world: Arc<dyn Env> = match shape.unflushed {
+        true => Arc::new(Unflushed(Arc::clone(env))),
+        false => Arc::clone(env) as Arc<dyn Env>,
+    };
+    env.block_on(create(world, shape, tuning))
+}
+
+/// The same in any world.
+pub(crate) async fn create(env: Arc<dyn Env>, shape: &Shape, tuning: Tuning) -> Result<Arc<Pool>, PoolError> {
     let vdev = |paths: Vec<PathBuf>, is_log| NewVdev {
         paths,
         ashift: None,
@@ -52,7 +65,12 @@ pub(crate) fn make(env: &Arc<RealEnv>, shape: &Shape, tuning: Tuning) -> Result<
     ];
     root_props.extend(shape.props.iter().cloned());
     let spec = PoolSpec { name: POOL.into(), vdevs, root_props, comment: None, force: true };
-    env.block_on(Pool::create(Arc::clone(env) as Arc<dyn Env>, spec, tuning))
+    Pool::create(env, spec, tuning).await
+}
+
+/// The record size for writes of so many bytes: each is one block, where that can be.
+pub(crate) fn record_of(bytes: usize) -> u64 {
+    (bytes as u64).next_power_of_two().clamp(4096, 128 << 10)
 }
 
 /// Imports it again.

@@ -44,6 +44,8 @@ pub struct Plan {
     pub log: Vec<PathBuf>,
     /// The log devices are one mirror.
     pub log_mirror: bool,
+    /// Devices are flushed as they have to be. Else never, to see what that would bring.
+    pub with_flushes: bool,
     /// Datasets open beside the one that is written to, each with a log that was used once.
     pub idle_datasets: usize,
 }
@@ -181,9 +183,9 @@ pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
 }
 
 fn shape(plan: &Plan) -> Shape {
-    let record = plan.size.next_power_of_two().clamp(4096, 128 << 10) as u64;
     let (main, log, log_mirror) = (plan.main.clone(), plan.log.clone(), plan.log_mirror);
-    Shape { main, log, log_mirror, record, props: Vec::new() }
+    let (record, unflushed) = (world::record_of(plan.size), !plan.with_flushes);
+    Shape { main, log, log_mirror, unflushed, record, props: Vec::new() }
 }
 
 async fn fill(zfs: &Zfs, span: u64) -> Result<ObjectId, PoolError> {

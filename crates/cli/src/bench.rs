@@ -1,7 +1,9 @@
-//! `sawmill bench zil | replay | stream | create | names | file | check`: measuring, and checking what was promised.
+//! `sawmill bench slog | device | zil | replay | stream | create | names | file | check`: measuring, and checking what was promised.
 //!
 //! Their flags are `--name value …`: a list of values goes on to the next `--name`.
 
+mod model;
+mod slog;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -23,7 +25,7 @@ pub const PROGRAM: Program = Program {
     name: "bench",
     about: "measuring, and checking what was promised",
     kind: Kind::Own,
-    commands: &[ZIL, REPLAY, STREAM, CREATE, NAMES, FILE, CHECK],
+    commands: &[slog::SLOG, model::DEVICE, ZIL, REPLAY, STREAM, CREATE, NAMES, FILE, CHECK],
 };
 
 const MAIN: Flag = Flag::long_list("main", "file", "devices of the pool, which is made anew on them: needed");
@@ -212,6 +214,7 @@ fn run_zil(words: &Words<'_>) -> Result<u8, Refusal> {
         main: words.paths("main"),
         log: words.paths("log"),
         log_mirror: words.has("log-mirror"),
+        with_flushes: true,
         idle_datasets: words.number("idle-datasets", 0)?,
         cache: daemon::memory::default_bytes(),
     };
@@ -384,10 +387,20 @@ mod tests {
             "create --files 50 --size 700",
             "create --files 0",
             "zil --threads 2 --span 1m --seconds 0",
+            "slog --threads 2 --span 1m --seconds 1 --ramp 0 --disks 2 --csv",
         ] {
             assert_eq!(code(&format!("{words} {main}")), 0, "{words}");
         }
         assert_eq!(code(&format!("stream --size 4m --compression bogus {main}")), 2);
         assert_eq!(code("stream --size 4m"), 2);
+        assert_eq!(
+            code("slog --simulate ssd --threads 2 --seconds 1 --ramp 0 --disks 1 --flushes yes --html"),
+            0
+        );
+        for words in ["slog", "slog --simulate bogus", "slog --simulate ssd --csv --json", "device"] {
+            assert_eq!(code(words), 2, "{words}");
+        }
+        assert_eq!(code(&format!("slog --simulate ssd {main}")), 2, "either or");
+        assert_eq!(code(&format!("slog --disks 4 {main}")), 2, "there are two");
     }
 }

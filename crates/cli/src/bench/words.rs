@@ -10,12 +10,12 @@ pub(super) struct Words<'a>(pub &'a Args);
 
 impl Words<'_> {
     pub fn number(&self, name: &str, default: usize) -> Result<usize, Refusal> {
-        match self.one(name) {
-            None => Ok(default),
-            Some(word) => {
-                word.parse().map_err(|_| Refusal::Usage(format!("bad number '{word}' for --{name}")))
-            }
-        }
+        Ok(self.numbers(name)?.first().copied().unwrap_or(default))
+    }
+
+    pub fn numbers(&self, name: &str) -> Result<Vec<usize>, Refusal> {
+        let bad = |word: &str| Refusal::Usage(format!("bad number '{word}' for --{name}"));
+        self.0.long_values(name).map(|word| word.parse().map_err(|_| bad(word))).collect()
     }
 
     pub fn bytes(&self, name: &str, default: u64) -> Result<u64, Refusal> {

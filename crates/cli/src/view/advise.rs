@@ -2,7 +2,7 @@
 
 use crate::advise::{Answer, Gain};
 use advise::{Advice, Device, Doubt, Life, Load, Mirror, Peak, Size, Times};
-use bench::slog::Outcome;
+use bench::gain::Outcome;
 use engine::nice::{bytes, number};
 
 /// Columns of a terminal.
