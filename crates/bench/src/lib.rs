@@ -9,6 +9,7 @@ mod dice;
 pub mod file;
 mod latencies;
 pub mod names;
+mod pace;
 pub mod replay;
 pub mod slog;
 pub mod stream;
