@@ -33,6 +33,16 @@ pub(crate) struct Shape {
 
 /// Makes a pool, whatever was on the devices.
 pub(crate) fn make(env: &Arc<RealEnv>, shape: &Shape, tuning: Tuning) -> Result<Arc<Pool>, PoolError> {
+    make_called(env, POOL, shape, tuning)
+}
+
+/// The same, for a second one beside it.
+pub(crate) fn make_called(
+    env: &Arc<RealEnv>,
+    name: &str,
+    shape: &Shape,
+    tuning: Tuning,
+) -> Result<Arc<Pool>, PoolError> {
     let vdev = |paths: Vec<PathBuf>, is_log| NewVdev {
         paths,
         ashift: None,
@@ -51,7 +61,7 @@ pub(crate) fn make(env: &Arc<RealEnv>, shape: &Shape, tuning: Tuning) -> Result<
         ("mountpoint".to_owned(), PropValue::Text("none".into())),
     ];
     root_props.extend(shape.props.iter().cloned());
-    let spec = PoolSpec { name: POOL.into(), vdevs, root_props, comment: None, force: true };
+    let spec = PoolSpec { name: name.into(), vdevs, root_props, comment: None, force: true };
     env.block_on(Pool::create(Arc::clone(env) as Arc<dyn Env>, spec, tuning))
 }
 

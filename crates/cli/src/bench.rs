@@ -1,7 +1,8 @@
-//! `sawmill bench zil | replay | stream | create | names | file | check`: measuring, and checking what was promised.
+//! `sawmill bench zil | oltp | replay | stream | create | names | file | check`: measuring, and checking what was promised.
 //!
 //! Their flags are `--name value …`: a list of values goes on to the next `--name`.
 
+mod oltp;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ pub const PROGRAM: Program = Program {
     name: "bench",
     about: "measuring, and checking what was promised",
     kind: Kind::Own,
-    commands: &[ZIL, REPLAY, STREAM, CREATE, NAMES, FILE, CHECK],
+    commands: &[ZIL, oltp::OLTP, REPLAY, STREAM, CREATE, NAMES, FILE, CHECK],
 };
 
 const MAIN: Flag = Flag::long_list("main", "file", "devices of the pool, which is made anew on them: needed");
@@ -366,7 +367,7 @@ fn print_report(words: &Words<'_>, report: &impl serde::Serialize, text: String)
 
 #[cfg(test)]
 mod tests {
-    fn code(words: &str) -> u8 {
+    pub(super) fn code(words: &str) -> u8 {
         crate::main(["sawmill", "bench"].into_iter().chain(words.split(' ')).map(Into::into))
     }
 

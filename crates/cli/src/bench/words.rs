@@ -38,8 +38,9 @@ impl Words<'_> {
         self.0.has_long(name)
     }
 
+    /// The last one, where it was given several times.
     pub fn one(&self, name: &str) -> Option<&str> {
-        self.0.long_values(name).next()
+        self.0.long_values(name).last()
     }
 
     /// All of them, for another process.
