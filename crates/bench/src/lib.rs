@@ -7,6 +7,7 @@ mod beside;
 pub mod create;
 mod dice;
 pub mod file;
+pub mod files;
 mod latencies;
 pub mod names;
 pub mod oltp;

@@ -1,7 +1,8 @@
-//! `sawmill bench zil | oltp | replay | stream | create | names | file | check`: measuring, and checking what was promised.
+//! `sawmill bench zil | oltp | replay | stream | create | names | files | file | check`: measuring, and checking what was promised.
 //!
 //! Their flags are `--name value …`: a list of values goes on to the next `--name`.
 
+mod files;
 mod oltp;
 mod words;
 
@@ -24,7 +25,7 @@ pub const PROGRAM: Program = Program {
     name: "bench",
     about: "measuring, and checking what was promised",
     kind: Kind::Own,
-    commands: &[ZIL, oltp::OLTP, REPLAY, STREAM, CREATE, NAMES, FILE, CHECK],
+    commands: &[ZIL, oltp::OLTP, REPLAY, STREAM, CREATE, NAMES, files::FILES, FILE, CHECK],
 };
 
 const MAIN: Flag = Flag::long_list("main", "file", "devices of the pool, which is made anew on them: needed");
