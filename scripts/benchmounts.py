@@ -1,6 +1,7 @@
-"""File systems to be measured beside each other: pools with daemons of their own, and ext4, on new files of one directory.
+"""File systems to be measured beside each other, on new files of one directory or on devices that are there: pools with
+daemons of their own, and the kernel's: ext4, XFS and btrfs.
 
-ext4 lies on a loop device with direct I/O over a file beside the pools' devices, with its own defaults.
+The kernel's lie on loop devices with direct I/O over files beside the pools' devices.
 """
 
 import contextlib
@@ -9,8 +10,9 @@ import pathlib
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SAWMILL = pathlib.Path(os.environ.get("BENCH_PROGRAM", ROOT / "target/release/sawmill"))
-BASE = os.environ.get("BENCH_DIR", ROOT / "target")
+SAWMILL = pathlib.Path(os.environ.get("BENCH_PROGRAM", ROOT / "target/release/sawmill")).resolve()
+# The daemon takes no device and no directory by a path that is not whole.
+BASE = pathlib.Path(os.environ.get("BENCH_DIR", ROOT / "target")).resolve()
 DEVICE_BYTES = 8 << 30
 
 
@@ -26,18 +28,40 @@ def room(path, size=DEVICE_BYTES):
 
 
 @contextlib.contextmanager
-def ext4(where, size=DEVICE_BYTES):
-    """A new ext4 file system; where it is mounted."""
-    mount, device = where / "ext4", room(where / "ext4.image", size)
-    mount.mkdir()
-    loop = run("losetup", "--find", "--show", "--direct-io=on", device).decode().strip()
-    run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", loop)
-    run("mount", loop, mount)
+def loop(path):
+    """A loop device with direct I/O over that file."""
+    device = run("losetup", "--find", "--show", "--direct-io=on", path).decode().strip()
     try:
-        yield mount
+        yield device
     finally:
-        run("umount", mount)
-        run("losetup", "--detach", loop)
+        run("losetup", "--detach", device)
+
+
+@contextlib.contextmanager
+def mounted(where, device, options=()):
+    """The file system of a device, mounted there."""
+    where.mkdir()
+    run("mount", *(word for option in options for word in ("-o", option)), device, where)
+    try:
+        yield where
+    finally:
+        run("umount", where)
+        where.rmdir()
+
+
+def make_ext4(device, *options, extended=()):
+    """What mkfs would leave to be done while it is measured is done first."""
+    extended = ("lazy_itable_init=0", "lazy_journal_init=0", *extended)
+    run("mkfs.ext4", "-F", "-q", "-E", ",".join(extended), *options, device)
+
+
+@contextlib.contextmanager
+def ext4(where, size=DEVICE_BYTES):
+    """A new ext4 file system with its own defaults; where it is mounted."""
+    with loop(room(where / "ext4.image", size)) as device:
+        make_ext4(device)
+        with mounted(where / "ext4", device) as mount:
+            yield mount
 
 
 @contextlib.contextmanager
@@ -48,11 +72,12 @@ def pool(where, log=None, size=DEVICE_BYTES, main=None, properties=()):
     os.environ["SAWMILL_RUN"] = str(where / "run")
     logs = ["log", log] if log else []
     options = [word for setting in properties for word in ("-O", setting)]
-    run(SAWMILL, "zpool", "create", *options, "-m", mount, "bench", main or room(where / "main", size), *logs)
+    devices = [main or room(where / "main", size), *logs]
     try:
+        run(SAWMILL, "zpool", "create", *options, "-m", mount, "bench", *devices)
         yield mount
     finally:
         # There may be others beside it.
         os.environ["SAWMILL_RUN"] = str(where / "run")
-        run(SAWMILL, "zpool", "destroy", "bench")
+        run(SAWMILL, "zpool", "destroy", "bench", check=False)
         run(SAWMILL, "daemon", "stop")

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::dice::Dice;
 use crate::latencies::Latencies;
+use crate::pace::Pace;
 
 /// What to write.
 #[derive(Clone, Debug)]
@@ -31,14 +32,6 @@ pub struct Plan {
     /// Writes a second that all of them ask for together, in even steps; 0 for as many as they can. What a write takes
     /// counts from when it was due then, so that those kept waiting behind a slow one tell of it, too.
     pub rate: u64,
-}
-
-impl Plan {
-    /// The time from one write of a thread to its next.
-    fn step(&self) -> Option<Duration> {
-        let per_thread = Duration::from_secs(self.threads as u64);
-        (self.rate > 0).then(|| per_thread.div_f64(self.rate as f64))
-    }
 }
 
 /// What was measured.
@@ -167,16 +160,14 @@ fn write_until(file: &File, plan: &Plan, stop: &AtomicBool, thread: u64) -> Writ
     let places = (plan.span / plan.size as u64 / plan.threads as u64).max(1);
     let mut out = Written { versions: BTreeMap::new(), latencies: Latencies::default(), failure: None };
     let mut version = now_nanos();
-    let first = Instant::now();
-    let mut due = (0..).map(|step| plan.step().map(|span| first + span.mul_f64(step as f64)));
+    let mut pace = Pace::new(plan.rate as f64, plan.threads, thread as usize);
     while !stop.load(Ordering::Relaxed) {
         let place = dice.roll() % places * plan.threads as u64 + thread;
         version += 1;
         for (field, word) in [MAGIC, place, version].into_iter().enumerate() {
             block[field * 8..field * 8 + 8].copy_from_slice(&word.to_le_bytes());
         }
-        let begun = due.next().flatten().unwrap_or_else(Instant::now);
-        std::thread::sleep(begun.saturating_duration_since(Instant::now()));
+        let begun = pace.wait();
         match file.write_all_at(&block, place * plan.size as u64) {
             Ok(()) => {
                 out.latencies.push(begun.elapsed());
@@ -288,7 +279,7 @@ mod tests {
         let time = Duration::from_millis(50);
         let begun = Instant::now();
         let run = run(&Plan { path, threads: 2, size: 512, span: 1 << 16, time, rate: 200 }).unwrap();
-        // Each thread's first write is due at once.
+        // Each thread makes one at least.
         let most = 2.0 + 200.0 * begun.elapsed().as_secs_f64();
         let written = run.report.acknowledged;
         assert!(written >= 2 && written as f64 <= most, "{written} written, {most} asked for");

@@ -80,7 +80,7 @@ pub fn run(load: &LoadShape, log: Option<DiskModel>, seed: u64) -> Result<Outcom
             ..Shape::default()
         };
         let tuning = Tuning { cache_bytes: CACHE_BYTES, ..Tuning::default() };
-        let pool = world::create(sim.env(), &shape, tuning).await?;
+        let pool = world::create(sim.env(), POOL, &shape, tuning).await?;
         let fs = pool.filesystem(POOL).await?;
         let file = fs.zfs.create(fs.zfs.root(), b"data", NewNode::File, 0o600, Cred::default()).await?.object;
         // The first commit makes the log's chain; it is not what is measured.

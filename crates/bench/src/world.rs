@@ -37,15 +37,30 @@ pub(crate) struct Shape {
 
 /// Makes a pool, whatever was on the devices.
 pub(crate) fn make(env: &Arc<RealEnv>, shape: &Shape, tuning: Tuning) -> Result<Arc<Pool>, PoolError> {
+    make_called(env, POOL, shape, tuning)
+}
+
+/// The same, for a second one beside it.
+pub(crate) fn make_called(
+    env: &Arc<RealEnv>,
+    name: &str,
+    shape: &Shape,
+    tuning: Tuning,
+) -> Result<Arc<Pool>, PoolError> {
     let world: Arc<dyn Env> = match shape.unflushed {
         true => Arc::new(Unflushed(Arc::clone(env))),
         false => Arc::clone(env) as Arc<dyn Env>,
     };
-    env.block_on(create(world, shape, tuning))
+    env.block_on(create(world, name, shape, tuning))
 }
 
 /// The same in any world.
-pub(crate) async fn create(env: Arc<dyn Env>, shape: &Shape, tuning: Tuning) -> Result<Arc<Pool>, PoolError> {
+pub(crate) async fn create(
+    env: Arc<dyn Env>,
+    name: &str,
+    shape: &Shape,
+    tuning: Tuning,
+) -> Result<Arc<Pool>, PoolError> {
     let vdev = |paths: Vec<PathBuf>, is_log| NewVdev {
         paths,
         ashift: None,
@@ -64,7 +79,7 @@ pub(crate) async fn create(env: Arc<dyn Env>, shape: &Shape, tuning: Tuning) -> 
         ("mountpoint".to_owned(), PropValue::Text("none".into())),
     ];
     root_props.extend(shape.props.iter().cloned());
-    let spec = PoolSpec { name: POOL.into(), vdevs, root_props, comment: None, force: true };
+    let spec = PoolSpec { name: name.into(), vdevs, root_props, comment: None, force: true };
     Pool::create(env, spec, tuning).await
 }
 

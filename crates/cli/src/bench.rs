@@ -1,8 +1,11 @@
-//! `sawmill bench slog | device | zil | replay | stream | create | names | file | check`: measuring, and checking what was promised.
+//! `sawmill bench slog | device | zil | oltp | replay | stream | create | names | files | file | check`: measuring, and
+//! checking what was promised.
 //!
 //! Their flags are `--name value …`: a list of values goes on to the next `--name`.
 
+mod files;
 mod model;
+mod oltp;
 mod slog;
 mod words;
 
@@ -25,7 +28,19 @@ pub const PROGRAM: Program = Program {
     name: "bench",
     about: "measuring, and checking what was promised",
     kind: Kind::Own,
-    commands: &[slog::SLOG, model::DEVICE, ZIL, REPLAY, STREAM, CREATE, NAMES, FILE, CHECK],
+    commands: &[
+        slog::SLOG,
+        model::DEVICE,
+        ZIL,
+        oltp::OLTP,
+        REPLAY,
+        STREAM,
+        CREATE,
+        NAMES,
+        files::FILES,
+        FILE,
+        CHECK,
+    ],
 };
 
 const MAIN: Flag = Flag::long_list("main", "file", "devices of the pool, which is made anew on them: needed");
@@ -369,7 +384,7 @@ fn print_report(words: &Words<'_>, report: &impl serde::Serialize, text: String)
 
 #[cfg(test)]
 mod tests {
-    fn code(words: &str) -> u8 {
+    pub(super) fn code(words: &str) -> u8 {
         crate::main(["sawmill", "bench"].into_iter().chain(words.split(' ')).map(Into::into))
     }
 

@@ -94,7 +94,7 @@ impl Hardware {
         sim.stop_recording();
         sim.run_until(async {
             let tuning = Tuning { cache_bytes: CACHE_BYTES, ..Tuning::default() };
-            let pool = world::create(sim.env(), &shape, tuning).await?;
+            let pool = world::create(sim.env(), POOL, &shape, tuning).await?;
             let fs = pool.filesystem(POOL).await?;
             let file =
                 fs.zfs.create(fs.zfs.root(), b"data", NewNode::File, 0o600, Cred::default()).await?.object;

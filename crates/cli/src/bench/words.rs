@@ -10,7 +10,7 @@ pub(super) struct Words<'a>(pub &'a Args);
 
 impl Words<'_> {
     pub fn number(&self, name: &str, default: usize) -> Result<usize, Refusal> {
-        Ok(self.numbers(name)?.first().copied().unwrap_or(default))
+        Ok(self.numbers(name)?.last().copied().unwrap_or(default))
     }
 
     pub fn numbers(&self, name: &str) -> Result<Vec<usize>, Refusal> {
@@ -38,8 +38,9 @@ impl Words<'_> {
         self.0.has_long(name)
     }
 
+    /// The last one, where it was given several times.
     pub fn one(&self, name: &str) -> Option<&str> {
-        self.0.long_values(name).next()
+        self.0.long_values(name).last()
     }
 
     /// All of them, for another process.
