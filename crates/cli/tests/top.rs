@@ -113,8 +113,8 @@ fn a_terminal_is_drawn_on_and_given_back() {
     place.ok("zpool create -m none tank W/d1 log W/l1");
     // script(1) has a terminal for whatever it runs.
     let program = format!("stty rows 24 cols 80; exec {} top --no-colour", env!("CARGO_BIN_EXE_sawmill"));
-    let mut command = Command::new("script");
-    command.args(["-qec", &program, "/dev/null"]).env("SAWMILL_RUN", place.path("run"));
+    let mut command = Command::new("timeout");
+    command.args(["60", "script", "-qec", &program, "/dev/null"]).env("SAWMILL_RUN", place.path("run"));
     command.env("LC_ALL", "C").env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("script(1), of bsdutils, runs");
     let mut screen = child.stdout.take().expect("what is drawn");

@@ -102,7 +102,7 @@ impl Page<'_, '_> {
     }
 
     fn put_at(&mut self, x: u16, width: u16, rows: u16, lines: Vec<Line<'static>>) {
-        let wanted = Rect { x: self.area.x + x, y: self.area.y + self.row, width, height: rows };
-        self.frame.render_widget(Paragraph::new(lines), wanted.intersection(self.area));
+        let area = Rect { x: self.area.x + x, y: self.area.y + self.row, width, height: rows };
+        self.frame.render_widget(Paragraph::new(lines), area);
     }
 }
