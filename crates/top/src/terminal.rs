@@ -13,6 +13,7 @@ use crate::watching::{Seen, Then, Watching};
 use crate::{Ink, Source};
 use control::Failure;
 use ratatui::DefaultTerminal;
+use ratatui::backend::Backend;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use std::io;
@@ -50,8 +51,9 @@ pub fn run<S: Source>(source: impl FnOnce() -> S + Send + 'static, options: Opti
     // From here on a panic gives the terminal back before it is told of.
     let mut terminal = ratatui::try_init()?;
     let ended = watch(&mut terminal, &looks, options, &ends);
-    // tmux, if it was resized meanwhile, would leave some of what was drawn.
-    let cleared = terminal.clear();
+    // tmux, if it was resized meanwhile, would leave some of what was drawn. This way nobody asks where the cursor is,
+    // which a terminal may not answer.
+    let cleared = terminal.backend_mut().clear();
     ratatui::try_restore()?;
     ended.and(cleared)
 }
