@@ -124,14 +124,17 @@ fn a_terminal_is_drawn_on_and_given_back() {
     }
     assert!(drawn.contains("\x1b[?1049h"), "the screen before is kept: {drawn:?}");
     assert!(!drawn.contains("\x1b[38;"), "no colours: {drawn:?}");
-    child.stdin.take().expect("keys").write_all(b"q").expect("a key");
+    // Held open: where keys end script(1) hangs up.
+    let mut keys = child.stdin.take().expect("keys");
+    keys.write_all(b"q").expect("a key");
     drawn.clear();
     while let Some(more) = read(&mut screen) {
         drawn += &more;
     }
     assert!(drawn.contains("\x1b[?1049l"), "the screen before is back: {drawn:?}");
     let status = child.wait().expect("it ends");
-    assert!(status.success(), "{status}");
+    assert!(status.success(), "{status}: {drawn:?}");
+    drop(keys);
 }
 
 fn read(screen: &mut impl Read) -> Option<String> {

@@ -11,7 +11,7 @@
 //! UTF-8, all characters are ASCII.
 //!
 //! Invariants
-//! - The terminal is as it was before, however the program ends but by `kill -9`.
+//! - The terminal is as it was before, however the program ends but by `kill -9`, or when it is gone itself.
 //! - Looking never holds up a key: a daemon that does not answer is waited for by a thread of its own.
 #![forbid(unsafe_code)]
 

@@ -6,15 +6,16 @@
 //!                    ▼                           │
 //!  its thread:   asks the daemon, however long that takes
 //! ```
-//! The terminal is given back when [`run`] returns, in a panic of either thread, and at SIGTERM and SIGHUP.
+//! The terminal is given back when [`run`] returns, in a panic of either thread, and at SIGTERM.
 
 use crate::screen::draw;
 use crate::watching::{Seen, Then, Watching};
 use crate::{Ink, Source};
 use control::Failure;
 use ratatui::DefaultTerminal;
+use ratatui::backend::Backend;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use signal_hook::consts::{SIGHUP, SIGTERM};
+use signal_hook::consts::SIGTERM;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,15 +44,15 @@ pub struct Options {
 /// The terminal's.
 pub fn run<S: Source>(source: impl FnOnce() -> S + Send + 'static, options: Options) -> io::Result<()> {
     let ends = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&ends))?;
-    }
+    // SIGHUP ends the program at once: the terminal is gone then, and whoever waits for a key of it waits for ever.
+    signal_hook::flag::register(SIGTERM, Arc::clone(&ends))?;
     let looks = Looks::begin(source)?;
     // From here on a panic gives the terminal back before it is told of.
     let mut terminal = ratatui::try_init()?;
     let ended = watch(&mut terminal, &looks, options, &ends);
-    // tmux, if it was resized meanwhile, would leave some of what was drawn.
-    let cleared = terminal.clear();
+    // tmux, if it was resized meanwhile, would leave some of what was drawn. This way nobody asks where the cursor is,
+    // which a terminal may not answer.
+    let cleared = terminal.backend_mut().clear();
     ratatui::try_restore()?;
     ended.and(cleared)
 }
