@@ -23,6 +23,7 @@ mod device;
 mod events;
 mod failure;
 mod inject;
+mod io;
 mod log_facts;
 mod paths;
 mod pool;
@@ -40,6 +41,7 @@ pub use device::*;
 pub use events::*;
 pub use failure::{Failure, FailureKind};
 pub use inject::*;
+pub use io::*;
 pub use log_facts::*;
 pub use paths::{RunPaths, UntrustedDir};
 pub use pool::{

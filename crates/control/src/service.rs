@@ -6,9 +6,9 @@ use crate::{
     ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList,
     LabelClear, LogFacts, Mount, MountInfo, Mounts, NameValue, PoolAdd, PoolAttach, PoolCheckpoint,
     PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo,
-    PoolInitialize, PoolList, PoolLogFacts, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid,
-    PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync,
-    PoolTrim, PoolUpgrade, PoolVdevProps, SplitOff, Unmount,
+    PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolMissing, PoolNote, PoolOffline,
+    PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet,
+    PoolSplit, PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps, SplitOff, Unmount,
 };
 use std::future::Future;
 
@@ -119,6 +119,8 @@ service! {
     inject_action(InjectAction) -> ();
     /// All open pools, by name.
     pool_list(PoolList) -> Vec<PoolInfo>;
+    /// What a pool's devices did.
+    pool_io(PoolIo) -> PoolIoInfo;
     /// What a pool's intent logs had to do.
     pool_log_facts(PoolLogFacts) -> LogFacts;
     /// Sets a pool's property.

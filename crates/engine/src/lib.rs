@@ -38,6 +38,7 @@ mod identity;
 mod import;
 mod info;
 mod inject;
+mod io;
 mod labelclear;
 mod log_facts;
 pub mod memory;

@@ -381,6 +381,9 @@ impl Service for FakeService {
         }
         Ok(state.pools.values().cloned().collect())
     }
+    async fn pool_io(&self, call: PoolIo) -> Done<PoolIoInfo> {
+        self.state().pool(&call.pool).map(|_| PoolIoInfo::default())
+    }
     async fn pool_log_facts(&self, call: PoolLogFacts) -> Done<LogFacts> {
         self.state().pool(&call.pool).map(|_| LogFacts::default())
     }
