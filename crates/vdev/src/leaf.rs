@@ -685,12 +685,17 @@ impl Leaf {
 
     /// Has its requests meet a fault from now on.
     pub fn inject(&self, injection: &Arc<Injection>) {
-        self.injections.add(Arc::clone(injection));
+        self.orders(injection, |orders| orders.add(Arc::clone(injection)));
     }
 
     /// Has them meet it no more.
     pub fn stop_injecting(&self, injection: &Arc<Injection>) {
-        self.injections.remove(injection);
+        self.orders(injection, |orders| orders.remove(injection));
+    }
+
+    /// The orders that a fault is among: delays are the device's, whichever leaf has that.
+    fn orders(&self, injection: &Injection, change: impl FnOnce(&Injections)) {
+        if injection.is_delay() { change(&self.post().delays) } else { change(&self.injections) }
     }
 
     /// Whether a fault on order keeps its device from being opened.
@@ -698,16 +703,11 @@ impl Leaf {
         self.injections.forbid_opening(&*self.env)
     }
 
-    /// Where it has neither labels nor what lies behind them.
-    fn data(&self) -> Range<u64> {
-        LABEL_START_BYTES..self.psize().saturating_sub(LABEL_END_BYTES)
-    }
-
     fn usable_device(&self) -> Result<Arc<dyn Device>, VdevError> {
         let state = self.health.lock().state;
         match self.device() {
             Some(device) if state.is_usable() => {
-                Ok(self.injections.put_before(device, &self.env, || self.data()))
+                Ok(self.injections.put_before(device, &self.env, || data_of(self.psize())))
             }
             _ => Err(VdevError::LeafUnavailable {
                 vdev: self.vdev,
@@ -717,6 +717,11 @@ impl Leaf {
             }),
         }
     }
+}
+
+/// Where a device of which so many bytes are used has neither labels nor what lies behind them.
+pub(crate) fn data_of(psize: u64) -> Range<u64> {
+    LABEL_START_BYTES..psize.saturating_sub(LABEL_END_BYTES)
 }
 
 /// What a flush ends with when an earlier one has failed: `EIO`.
