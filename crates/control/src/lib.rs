@@ -25,6 +25,7 @@ mod failure;
 mod inject;
 mod io;
 mod log_facts;
+mod logs;
 mod paths;
 mod pool;
 mod prop;
@@ -43,6 +44,7 @@ pub use failure::{Failure, FailureKind};
 pub use inject::*;
 pub use io::*;
 pub use log_facts::*;
+pub use logs::*;
 pub use paths::{RunPaths, UntrustedDir};
 pub use pool::{
     CheckpointInfo, ImportCandidate, InUse, PoolInfo, RemovalInfo, ReplayInfo, ScanFunction, ScanInfo,

@@ -2,11 +2,11 @@
 
 use crate::{
     DaemonStatus, DaemonStatusCall, DaemonStop, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit,
-    DatasetList, DatasetRename, DatasetSet, DeviceState, Events, EventsClear, EventsPage, Failure,
-    ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList,
-    LabelClear, LogFacts, Mount, MountInfo, Mounts, NameValue, PoolAdd, PoolAttach, PoolCheckpoint,
-    PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo,
-    PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolMissing, PoolNote, PoolOffline,
+    DatasetList, DatasetLogs, DatasetRename, DatasetSet, DeviceState, Events, EventsClear, EventsPage,
+    Failure, ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler,
+    InjectList, LabelClear, LogFacts, LogInfo, Mount, MountInfo, Mounts, NameValue, PoolAdd, PoolAttach,
+    PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport,
+    PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolMissing, PoolNote, PoolOffline,
     PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet,
     PoolSplit, PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps, SplitOff, Unmount,
 };
@@ -135,6 +135,8 @@ service! {
     pool_sync(PoolSync) -> ();
     /// Datasets, parents first.
     dataset_list(DatasetList) -> Vec<DatasetInfo>;
+    /// What datasets' intent logs had to do.
+    dataset_logs(DatasetLogs) -> Vec<LogInfo>;
     /// Makes a dataset.
     dataset_create(DatasetCreate) -> ();
     /// Destroys a dataset.

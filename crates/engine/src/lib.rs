@@ -41,6 +41,7 @@ mod inject;
 mod io;
 mod labelclear;
 mod log_facts;
+mod logs;
 pub mod memory;
 mod mount_options;
 mod mounting;

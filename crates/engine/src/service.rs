@@ -268,6 +268,10 @@ impl Service for Engine {
         self.run(async move |holder| holder.list_datasets(call).await).await
     }
 
+    async fn dataset_logs(&self, call: DatasetLogs) -> Done<Vec<LogInfo>> {
+        self.run(async move |holder| holder.dataset_logs(&call)).await
+    }
+
     async fn dataset_create(&self, call: DatasetCreate) -> Done {
         self.change("create", call, async |holder, call| holder.create_dataset(call).await).await
     }

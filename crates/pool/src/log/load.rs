@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use dsl::DatasetName;
 use metaslab::Class;
 use parking_lot::Mutex;
 use units::{ObjsetId, TXG_DEFER, Txg};
@@ -78,6 +79,17 @@ pub struct LogLoadReport {
     pub share_percent: u64,
     /// After so long at the latest a txg is synced.
     pub txg_timeout: Duration,
+}
+
+/// What the log of one dataset had to do since it was opened.
+#[derive(Clone, Debug)]
+pub struct CountedLog {
+    /// The dataset.
+    pub name: DatasetName,
+    /// Its objset.
+    pub objset: ObjsetId,
+    /// The counters of its log.
+    pub stats: ZilStats,
 }
 
 /// The record of a pool.
@@ -168,13 +180,25 @@ impl Pool {
         TxgLog { txg, at: self.env.now(), bytes, held_bytes }
     }
 
+    /// What the log of each of its datasets had to do, of those that have one open.
+    #[must_use]
+    pub fn dataset_logs(&self) -> Vec<CountedLog> {
+        let open = self.open_datasets();
+        let log = open.iter().filter_map(|dataset| {
+            Some(CountedLog {
+                name: dataset.name(),
+                objset: dataset.objset.id(),
+                stats: dataset.log()?.stats(),
+            })
+        });
+        log.collect()
+    }
+
     /// What its logs had to do since it was opened.
     #[must_use]
     pub fn log_load(&self) -> LogLoadReport {
         let mut stats = ZilStats::default();
-        for log in self.open_datasets().iter().filter_map(|dataset| dataset.log()) {
-            stats += log.stats();
-        }
+        self.dataset_logs().into_iter().for_each(|log| stats += log.stats);
         let logs = self.written_to_logs();
         let mut kept = self.log_load.0.lock();
         let open = self.txg_log(self.gate.open_txg(), &kept, &logs);

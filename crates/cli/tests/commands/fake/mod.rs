@@ -381,6 +381,9 @@ impl Service for FakeService {
         }
         Ok(state.pools.values().cloned().collect())
     }
+    async fn dataset_logs(&self, _: DatasetLogs) -> Done<Vec<LogInfo>> {
+        Ok(Vec::new())
+    }
     async fn pool_io(&self, call: PoolIo) -> Done<PoolIoInfo> {
         self.state().pool(&call.pool).map(|_| PoolIoInfo::default())
     }
