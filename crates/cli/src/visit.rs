@@ -46,6 +46,7 @@ pub const PROGRAM: Program = Program {
         crate::cp::COMMAND,
         crate::inspect::COMMAND,
         crate::zinject::COMMAND,
+        crate::zilstat::COMMAND,
         crate::complete::COMPLETIONS,
         crate::complete::COMPLETE,
         crate::manual::COMMAND,
