@@ -1,5 +1,5 @@
 //! The one program of Sawmill. `sawmill zpool …`, `sawmill zfs …` and `sawmill daemon …`
-//! are its commands; called through a link named `zpool` or `zfs`, it is that command.
+//! are its commands; called through a link named `zpool`, `zfs`, `zinject` or `zilstat`, it is that command.
 //!
 //! ```text
 //!  argv ─► program ─► args (flags, operands) ─► zpool::*, zfs::* ─► Session::ask ─► daemon
@@ -33,6 +33,7 @@ mod unknown;
 mod view;
 mod visit;
 mod zfs;
+mod zilstat;
 mod zinject;
 mod zpool;
 

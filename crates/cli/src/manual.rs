@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  PROGRAMS ─► a page of each program:  zpool.8  zfs.8  sawmill.1  sawmill-daemon.1 …
-//!         └──► a page of each command:  zpool-create.8  sawmill-ls.1 …
+//!         └──► a page of each command:  zpool-create.8  sawmill-ls.1 …, and by their other names: zilstat.1 …
 //! ```
 //! So no page tells of a flag that does not parse, and no flag is without a line
 //! (test: `every_command_and_flag_is_in_a_page`).
@@ -11,7 +11,7 @@ mod roff;
 mod text;
 
 use crate::args::{Args, Spec};
-use crate::program::{Command, Kind, PLAIN, PROGRAMS, Program};
+use crate::program::{Command, Kind, PLAIN, PROGRAMS, Program, has_own_link};
 use crate::session::{Outcome, Session, Stop, usage};
 use control::{Failure, FailureKind};
 use roff::Roff;
@@ -128,12 +128,11 @@ fn of_command(program: &Program, command: &Command) -> Vec<Page> {
         spec.flags.iter().for_each(|flag| roff.item(&flag.spelling(), flag.help));
     }
     ending(&mut roff, program, Some(spec.name));
-    let alias = spec.alias.map(|alias| Page {
-        name: name(program, Some(alias)),
-        section,
-        text: format!(".so man{section}/{page_name}.{section}\n"),
-    });
-    std::iter::once(Page { name: page_name, section, text: roff.into_text() }).chain(alias).collect()
+    let alias = spec.alias.map(|alias| name(program, Some(alias)));
+    let others = alias.into_iter().chain(has_own_link(command).then(|| spec.name.to_owned()));
+    let text = format!(".so man{section}/{page_name}.{section}\n");
+    let others: Vec<Page> = others.map(|name| Page { name, section, text: text.clone() }).collect();
+    std::iter::once(Page { name: page_name, section, text: roff.into_text() }).chain(others).collect()
 }
 
 fn ending(roff: &mut Roff, program: &Program, command: Option<&str>) {

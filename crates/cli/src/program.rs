@@ -101,7 +101,14 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> u8 {
 
 /// The command that has a name of its own in OpenZFS, too.
 fn linked_command(name: &str) -> Option<&'static Command> {
-    PLAIN.command(name).filter(|command| command.spec.name == crate::zinject::COMMAND.spec.name)
+    PLAIN.command(name).filter(|command| has_own_link(command))
+}
+
+/// Whether it is called by a link of its name, too, as OpenZFS has it as a program.
+pub fn has_own_link(command: &Command) -> bool {
+    [crate::zinject::COMMAND, crate::zilstat::COMMAND]
+        .iter()
+        .any(|linked| linked.spec.name == command.spec.name)
 }
 
 /// The program that a path is a link for.
@@ -243,8 +250,8 @@ impl Program {
 
     /// Whether somebody asks what a command takes, before `--` ends its flags.
     fn asks_for_help(&self, command: &Command, words: &[String]) -> bool {
-        // What `zinject` says of itself when there is nothing to list.
-        let has_own_flag = command.spec.name == crate::zinject::COMMAND.spec.name;
+        // As `zinject` says of itself when there is nothing to list, and Python's `zilstat` of itself.
+        let has_own_flag = has_own_link(command);
         let asks = |word: &str| {
             word == "--help" || (word == "-?" && self.kind == Kind::Own) || (word == "-h" && has_own_flag)
         };

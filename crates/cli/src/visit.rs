@@ -47,6 +47,7 @@ pub const PROGRAM: Program = Program {
         crate::inspect::COMMAND,
         crate::top::COMMAND,
         crate::zinject::COMMAND,
+        crate::zilstat::COMMAND,
         crate::complete::COMPLETIONS,
         crate::complete::COMPLETE,
         crate::manual::COMMAND,

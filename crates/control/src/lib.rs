@@ -23,8 +23,10 @@ mod device;
 mod events;
 mod failure;
 mod inject;
+mod io;
 mod log_facts;
 mod log_users;
+mod logs;
 mod paths;
 mod pool;
 mod prop;
@@ -41,8 +43,10 @@ pub use device::*;
 pub use events::*;
 pub use failure::{Failure, FailureKind};
 pub use inject::*;
+pub use io::*;
 pub use log_facts::*;
 pub use log_users::*;
+pub use logs::*;
 pub use paths::{RunPaths, UntrustedDir};
 pub use pool::{
     CheckpointInfo, ImportCandidate, InUse, PoolInfo, RemovalInfo, ReplayInfo, ScanFunction, ScanInfo,

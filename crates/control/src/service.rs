@@ -2,13 +2,14 @@
 
 use crate::{
     DaemonStatus, DaemonStatusCall, DaemonStop, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit,
-    DatasetList, DatasetRename, DatasetSet, DeviceState, Events, EventsClear, EventsPage, Failure,
-    ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList,
-    LabelClear, LogFacts, LogUsers, Mount, MountInfo, Mounts, NameValue, PoolAdd, PoolAttach, PoolCheckpoint,
-    PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo,
-    PoolInitialize, PoolList, PoolLogFacts, PoolLogUsers, PoolMissing, PoolNote, PoolOffline, PoolOnline,
-    PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit,
-    PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps, SplitOff, Unmount,
+    DatasetList, DatasetLogs, DatasetRename, DatasetSet, DeviceState, Events, EventsClear, EventsPage,
+    Failure, ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler,
+    InjectList, LabelClear, LogFacts, LogInfo, LogUsers, Mount, MountInfo, Mounts, NameValue, PoolAdd,
+    PoolAttach, PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory,
+    PoolImport, PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogUsers,
+    PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop,
+    PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps, SplitOff,
+    Unmount,
 };
 use std::future::Future;
 
@@ -119,6 +120,8 @@ service! {
     inject_action(InjectAction) -> ();
     /// All open pools, by name.
     pool_list(PoolList) -> Vec<PoolInfo>;
+    /// What a pool's devices did.
+    pool_io(PoolIo) -> PoolIoInfo;
     /// What a pool's intent logs had to do.
     pool_log_facts(PoolLogFacts) -> LogFacts;
     /// Who uses a pool's intent logs.
@@ -135,6 +138,8 @@ service! {
     pool_sync(PoolSync) -> ();
     /// Datasets, parents first.
     dataset_list(DatasetList) -> Vec<DatasetInfo>;
+    /// What datasets' intent logs had to do.
+    dataset_logs(DatasetLogs) -> Vec<LogInfo>;
     /// Makes a dataset.
     dataset_create(DatasetCreate) -> ();
     /// Destroys a dataset.

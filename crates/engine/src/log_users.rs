@@ -4,13 +4,14 @@ use crate::front::SyncingThread;
 use crate::log_facts::counts;
 use crate::{Holder, names};
 use control::{Failure, LOG_DATASETS_MAX, LogDatasetInfo, LogThreadInfo, LogUsers, PoolLogUsers};
-use pool::DatasetLogStats;
+use pool::CountedLog;
 
 impl Holder {
     /// Datasets and threads that use the logs of a pool.
     pub(super) fn log_users(&self, call: &PoolLogUsers) -> Result<LogUsers, Failure> {
         let held = self.pool(&call.pool)?;
-        let mut all = held.pool.log_stats_by_dataset();
+        let mut all = held.pool.dataset_logs();
+        all.retain(|one| one.stats.commits > 0);
         all.sort_by(|a, b| b.stats.commits.cmp(&a.stats.commits).then(a.objset.cmp(&b.objset)));
         let datasets_left_out = all.len().saturating_sub(LOG_DATASETS_MAX) as u64;
         let datasets = all.into_iter().take(LOG_DATASETS_MAX).map(dataset_info).collect();
@@ -28,8 +29,8 @@ impl Holder {
     }
 }
 
-fn dataset_info(one: DatasetLogStats) -> LogDatasetInfo {
-    let DatasetLogStats { objset, name, stats } = one;
+fn dataset_info(one: CountedLog) -> LogDatasetInfo {
+    let CountedLog { objset, name, stats } = one;
     LogDatasetInfo {
         name,
         objset: objset.get(),

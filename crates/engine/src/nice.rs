@@ -37,6 +37,17 @@ pub fn bytes(number: u64) -> String {
     nice(number, &["B", "K", "M", "G", "T", "P", "E"])
 }
 
+/// A time in nanoseconds: `0ns`, `36us`, `2ms`, `137s`; whole units, rounded down.
+pub fn time(nanos: u64) -> String {
+    let (mut number, mut units) = (nanos, ["ns", "us", "ms"].iter());
+    let unit = units.find(|_| {
+        let fits = number < 1000;
+        number /= if fits { 1 } else { 1000 };
+        fits
+    });
+    format!("{number}{}", unit.unwrap_or(&"s"))
+}
+
 /// Why a number that a user typed is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseNumberError {

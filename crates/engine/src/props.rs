@@ -23,7 +23,7 @@ use control::{DatasetKind, Failure, FailureKind};
 pub use control::{Prop, Props, Source, Value};
 pub use dataset::DATASET_PROPS;
 pub use pool::{POOL_FEATURES, POOL_PROPS};
-pub use show::{Style, ctime, event_time, moment};
+pub use show::{Style, clock, ctime, event_time, moment};
 
 /// A word of a choice and the number that stands for it on disk.
 pub type Choice = (&'static str, u64);

@@ -236,6 +236,10 @@ impl Service for Engine {
         self.run(async move |holder| Ok(holder.list_pools().await)).await
     }
 
+    async fn pool_io(&self, call: PoolIo) -> Done<PoolIoInfo> {
+        self.run(async move |holder| holder.pool_io(&call)).await
+    }
+
     async fn pool_log_facts(&self, call: PoolLogFacts) -> Done<LogFacts> {
         self.run(async move |holder| holder.log_facts(&call)).await
     }
@@ -266,6 +270,10 @@ impl Service for Engine {
 
     async fn dataset_list(&self, call: DatasetList) -> Done<Vec<DatasetInfo>> {
         self.run(async move |holder| holder.list_datasets(call).await).await
+    }
+
+    async fn dataset_logs(&self, call: DatasetLogs) -> Done<Vec<LogInfo>> {
+        self.run(async move |holder| holder.dataset_logs(&call)).await
     }
 
     async fn dataset_create(&self, call: DatasetCreate) -> Done {

@@ -38,7 +38,7 @@ pub fn root(pool: &Pool) -> VdevInfo {
     root.stats.fragmentation = space.1.map(u64::from);
     let growing = children.iter().filter(|top| top.class == VdevClass::Normal);
     root.stats.expand_bytes = growing.map(|top| top.stats.expand_bytes).sum();
-    root.stats.io = children.iter().fold(IoCounters::default(), |sum, child| add(sum, child.stats.io));
+    root.stats.io = io_of(&children);
     root.children = children;
     root
 }
@@ -52,6 +52,11 @@ fn is_resilvering(pool: &Pool) -> bool {
 fn note_resilvering(vdev: &mut VdevInfo, behind: &BTreeSet<u64>) {
     vdev.resilvering = vdev.kind.is_leaf() && behind.contains(&vdev.guid);
     vdev.children.iter_mut().for_each(|child| note_resilvering(child, behind));
+}
+
+/// What a group's devices did together: its row shows all that reached them, every copy and all parity, as in OpenZFS.
+fn io_of(children: &[VdevInfo]) -> IoCounters {
+    children.iter().fold(IoCounters::default(), |sum, child| add(sum, child.stats.io))
 }
 
 fn add(a: IoCounters, b: IoCounters) -> IoCounters {
@@ -71,7 +76,11 @@ fn top_info(pool: &Pool, top: &Arc<Top>) -> VdevInfo {
         Node::Indirect(_) => return VdevInfo::new(VdevKind::Indirect, id, top.guid().get(), class),
         Node::Leaf(leaf) => leaf_info(pool, leaf, id, class),
         group @ Node::Group(_) => {
-            VdevInfo { stats: counters(&top.stats().snapshot()), ..group_info(pool, group, id, class) }
+            let mut info = group_info(pool, group, id, class);
+            let io = info.stats.io;
+            // Errors are those of what was asked of it.
+            info.stats = VdevStats { io, ..counters(&top.stats().snapshot()) };
+            info
         }
     };
     info.ashift = u64::from(top.ashift().get());
@@ -102,6 +111,7 @@ fn group_info(pool: &Pool, node: &Node, id: u64, class: VdevClass) -> VdevInfo {
     info.children = children.map(|(child, place)| node_info(pool, child, place, class)).collect();
     let (state, aux) = node.state();
     (info.state, info.aux) = (state_of(state), aux_of(aux));
+    info.stats.io = io_of(&info.children);
     info
 }
 

@@ -31,7 +31,8 @@ pub use lease::Shelf;
 pub use machine::{Machine, MemoryNow, Readers};
 pub use part::Part;
 pub use queue::{
-    Bound, Bounds, InClass, IoClass, Queued, impatient, impatient_until, in_class, is_impatient,
+    Bound, Bounds, Clock, InClass, InQueue, IoClass, IoOp, Meter, Priority, PrioritySnapshot, QueueSnapshot,
+    QueueStats, Queued, Times, impatient, impatient_until, in_class, is_impatient,
 };
 pub use ram::RamDevice;
 pub use shared::Shared;

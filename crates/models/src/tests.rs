@@ -7,7 +7,7 @@ use shuttle::thread;
 use units::LeafOffset;
 
 use crate::parker::Parker;
-use crate::queue::{Bound, Bounds, Queued, has_place};
+use crate::queue::{Bound, Bounds, Meter, Queued, has_place};
 use crate::rests::Rests;
 use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering};
 use crate::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, IoBuf, Shared};
@@ -285,8 +285,8 @@ fn poll_when_called<T>(mut work: BoxFuture<'_, T>) -> T {
 fn read_all(apart_bytes: u64, one_leaves: bool) {
     let bound = Bound { min: 1, max: 1, max_beside_sync: 1 };
     let disk = Arc::new(Disk::default());
-    let queued =
-        Arc::new(Queued::new(Arc::clone(&disk) as Arc<dyn Device>, Bounds { total: 1, classes: [bound; 4] }));
+    let (device, bounds) = (Arc::clone(&disk) as Arc<dyn Device>, Bounds { total: 1, classes: [bound; 4] });
+    let queued = Arc::new(Queued::new(device, bounds, Meter::timeless()));
     let left = Arc::new(AtomicU32::new(3));
     let mut threads: Vec<_> = (0..3)
         .map(|number: u64| {

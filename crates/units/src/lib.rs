@@ -8,12 +8,14 @@ mod ids;
 mod latency;
 mod offset;
 mod size;
+mod sizes;
 mod txg;
 
 pub use ids::{BlockId, Guid, Level, ObjectId, ObjsetId, VdevId, ZilSeq};
 pub use latency::{Histogram, LATENCY_BUCKETS, Latencies};
 pub use offset::{LABEL_BYTES, LABEL_END_BYTES, LABEL_START_BYTES, LeafOffset, VdevOffset};
 pub use size::{Ashift, Asize, Lsize, Psize, SECTOR_BYTES, Spread, round_up};
+pub use sizes::{SIZE_BUCKETS, SizeHistogram, Sizes};
 pub use txg::{TXG_CONCURRENT_STATES, TXG_DEFER, TXG_INITIAL, TXG_SLOTS, Txg};
 
 /// Declares a `u64` newtype with `new`, `get`, ordering, hashing and plain display.

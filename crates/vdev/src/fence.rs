@@ -27,6 +27,10 @@ use env::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, Env,
 use event_listener::Event;
 use units::LeafOffset;
 
+use crate::inject::Injections;
+use crate::leaf::data_of;
+use crate::size::leaf_psize;
+
 /// No limit.
 const ALWAYS: u64 = u64::MAX;
 
@@ -120,10 +124,13 @@ impl Fence {
     }
 }
 
-/// What a leaf and its device know of the fence: that of the pool, once the leaf is part of one.
+/// What a leaf and its device both know: the fence of the pool, once the leaf is part of one, and what is on order for
+/// the device.
 #[derive(Default)]
 pub(crate) struct Post {
     pub fence: OnceLock<Arc<Fence>>,
+    /// What makes the device slow (`zinject -D`).
+    pub delays: Injections,
     /// Requests that wait for the fence, and not for the device.
     held: AtomicUsize,
 }
@@ -159,7 +166,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// A device behind the fence of its pool.
+/// A device behind the fence of its pool, as slow as is on order.
 pub(crate) struct Fenced {
     pub device: Arc<dyn Device>,
     pub post: Arc<Post>,
@@ -175,7 +182,7 @@ impl Fenced {
         match self.post.fence.get() {
             Some(fence) if fence.has_limit() => {
                 let (fence, post) = (Arc::clone(fence), Arc::clone(&self.post));
-                let (env, device) = (Arc::clone(&self.env), Arc::clone(&self.device));
+                let (env, device) = (Arc::clone(&self.env), self.slowed());
                 Box::pin(async move {
                     post.pass(&fence, &*env).await?;
                     let done = io(&device).await;
@@ -183,8 +190,15 @@ impl Fenced {
                     done
                 })
             }
+            _ if self.post.delays.are_any() => io(&self.slowed()),
             _ => io(&self.device),
         }
+    }
+
+    /// The device as what is on order makes it.
+    fn slowed(&self) -> Arc<dyn Device> {
+        let data = || data_of(leaf_psize(self.device.info().size_bytes));
+        self.post.delays.put_before(Arc::clone(&self.device), &self.env, data)
     }
 }
 
@@ -198,6 +212,9 @@ impl Device for Fenced {
     }
 
     fn read(&self, offset: LeafOffset, len: usize) -> BoxFuture<'static, Result<IoBuf, DeviceError>> {
+        if self.post.delays.are_any() {
+            return self.slowed().read(offset, len);
+        }
         self.device.read(offset, len)
     }
 

@@ -1,14 +1,17 @@
 //! Faults on order: a leaf behaves as if its device were bad, so that drills need no cable pulled (`zinject -d`).
 //!
 //! ```text
-//!   Leaf ─► Injected ─► its device          only while something is on order
+//!   Leaf ─► Injected ─► queue ─► Injected ─► its device     only while something is on order
+//!             │                      └ Delayed: answered later; each lane has one request at a time
 //!             │ does a fault match?
 //!             ├ Failed, Gone    done, and answered with an error       io, nxio (opening it anew fails, too)
 //!             ├ NotDone         not done, and answered with an error   io-prefail
 //!             ├ Lost            not done, and answered as if it were   noop
-//!             ├ Flipped         a bit of what was read is another      corrupt
-//!             └ Delayed         answered later: each lane has one request at a time
+//!             └ Flipped         a bit of what was read is another      corrupt
 //! ```
+//! A delay is the device's own: it comes behind the queue, which fills as before a slow device, and in
+//! `zpool iostat -l` it is `disk_wait`.
+//!
 //! Labels are left out, as in OpenZFS: a device that is to fail at everything has its labels, and is found.
 //! What is on order belongs to the leaf in memory: it ends with the leaf, or with the pool's being open.
 //!
@@ -110,6 +113,11 @@ impl Injection {
         (self.matched.load(Relaxed), self.injected.load(Relaxed))
     }
 
+    /// Whether it comes behind the queue.
+    pub(crate) const fn is_delay(&self) -> bool {
+        matches!(self.fault, Fault::Delayed { .. })
+    }
+
     fn is_for(&self, requests: Requests, is_retry: bool) -> bool {
         (self.requests == Requests::All || self.requests == requests) && !(is_retry && self.spares_retries)
     }
@@ -154,10 +162,15 @@ impl Injections {
         self.are_any.store(!all.is_empty(), Release);
     }
 
+    /// Whether anything is on order.
+    pub(crate) fn are_any(&self) -> bool {
+        self.are_any.load(Acquire)
+    }
+
     /// Whether opening the device is to fail.
     pub(crate) fn forbid_opening(&self, env: &dyn Env) -> bool {
         let is_gone = |injection: &&Arc<Injection>| injection.fault == Fault::Gone;
-        self.are_any.load(Acquire) && self.all.lock().iter().filter(is_gone).any(|gone| gone.happens(env))
+        self.are_any() && self.all.lock().iter().filter(is_gone).any(|gone| gone.happens(env))
     }
 
     /// A device as what is on order makes it; data are at these offsets.
@@ -167,7 +180,7 @@ impl Injections {
         env: &Arc<dyn Env>,
         data: impl FnOnce() -> Range<u64>,
     ) -> Arc<dyn Device> {
-        if !self.are_any.load(Acquire) {
+        if !self.are_any() {
             return device;
         }
         let (env, injections) = (Arc::clone(env), self.all.lock().clone());

@@ -17,7 +17,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use env::{Bounds, BoxFuture, BufSlice, Device, DeviceError, Durability, Env, IoBuf, Queued};
+use env::{
+    Bounds, BoxFuture, BufSlice, Device, DeviceError, Durability, Env, InQueue, IoBuf, Meter, QueueSnapshot,
+    QueueStats, Queued,
+};
 use parking_lot::Mutex;
 use units::{Ashift, Guid, LABEL_END_BYTES, LABEL_START_BYTES, LeafOffset, Txg, VdevId, VdevOffset};
 
@@ -124,7 +127,9 @@ pub struct Leaf {
     kind: LeafKind,
     pub(crate) env: Arc<dyn Env>,
     config: Mutex<LeafConfig>,
-    device: Mutex<Option<Arc<dyn Device>>>,
+    device: Mutex<Option<Arc<Queued>>>,
+    /// What its device's queue counts, whichever queue that is.
+    queue_stats: Mutex<Arc<QueueStats>>,
     health: Mutex<Health>,
     unanswered: Unanswered,
     stats: VdevStats,
@@ -155,6 +160,7 @@ impl Leaf {
             env,
             config: Mutex::new(config),
             device: Mutex::new(None),
+            queue_stats: Mutex::default(),
             health: Mutex::new(Health {
                 state: VdevState::Closed,
                 aux: VdevAux::None,
@@ -343,7 +349,8 @@ impl Leaf {
     /// The device behind it, when it is open.
     #[must_use]
     pub fn device(&self) -> Option<Arc<dyn Device>> {
-        self.device.lock().clone()
+        let device = self.device.lock().clone();
+        device.map(|queued| queued as Arc<dyn Device>)
     }
 
     /// Its requests that the device has not answered.
@@ -382,22 +389,41 @@ impl Leaf {
         self.config.lock().path = path.to_owned();
         // Behind the queue: what counts is when the device is told.
         let device = Arc::new(Fenced { device, post: self.post(), env: Arc::clone(&self.env) });
-        *self.device.lock() = Some(Arc::new(Queued::new(device, Bounds::default())));
+        *self.device.lock() = Some(Arc::new(Queued::new(device, Bounds::default(), self.meter())));
         self.health.lock().flush_failed = false;
         self.set_state(VdevState::Online, VdevAux::None);
     }
 
     /// Uses the device that another leaf has open; whether there is one.
     pub(crate) fn take_over(&self, other: &Self) -> bool {
-        let Some(device) = other.device() else { return false };
+        let Some(device) = other.device.lock().clone() else { return false };
         if other.guid() != self.guid() {
             self.former_guid.store(other.guid().get(), Relaxed);
         }
         *self.post.lock() = other.post();
+        *self.queue_stats.lock() = Arc::clone(&other.queue_stats.lock());
         self.config.lock().path = other.path();
         *self.device.lock() = Some(device);
         self.set_state(VdevState::Online, VdevAux::None);
         true
+    }
+
+    fn meter(&self) -> Meter {
+        let env = Arc::clone(&self.env);
+        Meter { clock: Arc::new(move || env.now()), stats: Arc::clone(&self.queue_stats.lock()) }
+    }
+
+    /// What its device's queue has counted since the leaf came into the pool.
+    #[must_use]
+    pub fn queue_stats(&self) -> QueueSnapshot {
+        self.queue_stats.lock().snapshot()
+    }
+
+    /// How many I/Os there are now, in the order of [`env::Priority::ALL`]; none where the device is not open.
+    #[must_use]
+    pub fn queue_now(&self) -> [InQueue; 6] {
+        let device = self.device.lock().clone();
+        device.map_or_else(Default::default, |queued| queued.now())
     }
 
     /// Lets go of the device; its lock ends with the last I/O.
@@ -665,12 +691,17 @@ impl Leaf {
 
     /// Has its requests meet a fault from now on.
     pub fn inject(&self, injection: &Arc<Injection>) {
-        self.injections.add(Arc::clone(injection));
+        self.orders(injection, |orders| orders.add(Arc::clone(injection)));
     }
 
     /// Has them meet it no more.
     pub fn stop_injecting(&self, injection: &Arc<Injection>) {
-        self.injections.remove(injection);
+        self.orders(injection, |orders| orders.remove(injection));
+    }
+
+    /// The orders that a fault is among: delays are the device's, whichever leaf has that.
+    fn orders(&self, injection: &Injection, change: impl FnOnce(&Injections)) {
+        if injection.is_delay() { change(&self.post().delays) } else { change(&self.injections) }
     }
 
     /// Whether a fault on order keeps its device from being opened.
@@ -678,16 +709,11 @@ impl Leaf {
         self.injections.forbid_opening(&*self.env)
     }
 
-    /// Where it has neither labels nor what lies behind them.
-    fn data(&self) -> Range<u64> {
-        LABEL_START_BYTES..self.psize().saturating_sub(LABEL_END_BYTES)
-    }
-
     fn usable_device(&self) -> Result<Arc<dyn Device>, VdevError> {
         let state = self.health.lock().state;
         match self.device() {
             Some(device) if state.is_usable() => {
-                Ok(self.injections.put_before(device, &self.env, || self.data()))
+                Ok(self.injections.put_before(device, &self.env, || data_of(self.psize())))
             }
             _ => Err(VdevError::LeafUnavailable {
                 vdev: self.vdev,
@@ -697,6 +723,11 @@ impl Leaf {
             }),
         }
     }
+}
+
+/// Where a device of which so many bytes are used has neither labels nor what lies behind them.
+pub(crate) fn data_of(psize: u64) -> Range<u64> {
+    LABEL_START_BYTES..psize.saturating_sub(LABEL_END_BYTES)
 }
 
 /// What a flush ends with when an earlier one has failed: `EIO`.

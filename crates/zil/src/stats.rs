@@ -10,6 +10,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use units::{Histogram, Latencies, VdevId};
 
+use crate::commit::batch::Writes;
+
 /// Buckets of block size, 4 KiB apart: bucket `i` counts blocks of (i + 1) * 4 KiB written.
 pub const SIZE_BUCKETS: usize = 32;
 
@@ -20,14 +22,15 @@ pub(crate) struct Stats {
     pub batches: AtomicU64,
     pub itxs: AtomicU64,
     pub itxs_assigned: AtomicU64,
-    pub copied_bytes: AtomicU64,
-    pub fetched_bytes: AtomicU64,
-    pub indirect_bytes: AtomicU64,
+    pub copied: WriteStats,
+    pub fetched: WriteStats,
+    pub indirect: WriteStats,
     pub placed_bytes: AtomicU64,
     pub record_bytes: AtomicU64,
     pub written_bytes: AtomicU64,
     pub allocated_bytes: AtomicU64,
     pub errors: AtomicU64,
+    pub flush_errors: AtomicU64,
     pub no_space: AtomicU64,
     pub chains: AtomicU64,
     pub fallbacks: AtomicU64,
@@ -42,6 +45,20 @@ pub(crate) struct Stats {
     homes: Mutex<BTreeMap<VdevId, HomeStats>>,
 }
 
+/// Records of writes of one kind, and their data.
+#[derive(Debug, Default)]
+pub(crate) struct WriteStats {
+    records: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl WriteStats {
+    pub fn add(&self, writes: Writes) {
+        bump(&self.records, writes.records);
+        bump(&self.bytes, writes.bytes);
+    }
+}
+
 /// What one vdev got of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HomeStats {
@@ -49,6 +66,10 @@ pub struct HomeStats {
     pub blocks: u64,
     /// Bytes written.
     pub bytes: u64,
+    /// Of those, bytes of records and of what ties blocks together; the rest is padding.
+    pub used_bytes: u64,
+    /// Bytes allocated to those blocks.
+    pub allocated_bytes: u64,
     /// Writes and flushes that failed.
     pub errors: u64,
     /// How long writes of blocks took.
@@ -89,11 +110,17 @@ pub struct ZilStats {
     pub itxs_assigned: u64,
     /// Records written to the log; the others' txgs synced first.
     pub itxs: u64,
-    /// Data of writes that came with their bytes.
+    /// Records of writes that came with their bytes.
+    pub copied: u64,
+    /// Their data.
     pub copied_bytes: u64,
-    /// Data of writes whose bytes were fetched when somebody asked.
+    /// Records of writes whose bytes were fetched when somebody asked.
+    pub fetched: u64,
+    /// Their data.
     pub fetched_bytes: u64,
-    /// Data of writes that lie in blocks of their own.
+    /// Records of writes whose data lie in blocks of their own.
+    pub indirect: u64,
+    /// Their data.
     pub indirect_bytes: u64,
     /// Bytes of those blocks as they are stored, one copy.
     pub placed_bytes: u64,
@@ -105,6 +132,8 @@ pub struct ZilStats {
     pub allocated_bytes: u64,
     /// Failed writes and flushes.
     pub errors: u64,
+    /// Of those, flushes.
+    pub flush_errors: u64,
     /// Allocations that found no room.
     pub no_space: u64,
     /// Chains begun.
@@ -137,8 +166,8 @@ pub(crate) fn bump(counter: &AtomicU64, by: u64) {
 }
 
 impl Stats {
-    /// A block of `written` bytes went to `home`, which has `allocated` for it.
-    pub fn block_written(&self, home: VdevId, written: u64, allocated: u64) {
+    /// A block of `written` bytes, of which `used` are not padding, went to `home`, which has `allocated` for it.
+    pub fn block_written(&self, home: VdevId, used: u64, written: u64, allocated: u64) {
         bump(&self.written_bytes, written);
         bump(&self.allocated_bytes, allocated);
         let bucket = usize::try_from(written.div_ceil(4096).saturating_sub(1)).unwrap_or(usize::MAX);
@@ -147,6 +176,8 @@ impl Stats {
         let home = homes.entry(home).or_default();
         home.blocks += 1;
         home.bytes += written;
+        home.used_bytes += used;
+        home.allocated_bytes += allocated;
     }
 
     pub fn failed(&self, home: VdevId) {
@@ -175,7 +206,7 @@ impl Stats {
     }
 
     pub fn bytes(&self) -> LogBytes {
-        LogBytes { allocated: self.allocated_bytes.load(Relaxed), beside: self.indirect_bytes.load(Relaxed) }
+        LogBytes { allocated: self.allocated_bytes.load(Relaxed), beside: self.indirect.bytes.load(Relaxed) }
     }
 
     pub fn snapshot(&self) -> ZilStats {
@@ -186,14 +217,18 @@ impl Stats {
             batches: of(&self.batches),
             itxs_assigned: of(&self.itxs_assigned),
             itxs: of(&self.itxs),
-            copied_bytes: of(&self.copied_bytes),
-            fetched_bytes: of(&self.fetched_bytes),
-            indirect_bytes: of(&self.indirect_bytes),
+            copied: of(&self.copied.records),
+            copied_bytes: of(&self.copied.bytes),
+            fetched: of(&self.fetched.records),
+            fetched_bytes: of(&self.fetched.bytes),
+            indirect: of(&self.indirect.records),
+            indirect_bytes: of(&self.indirect.bytes),
             placed_bytes: of(&self.placed_bytes),
             record_bytes: of(&self.record_bytes),
             written_bytes: of(&self.written_bytes),
             allocated_bytes: of(&self.allocated_bytes),
             errors: of(&self.errors),
+            flush_errors: of(&self.flush_errors),
             no_space: of(&self.no_space),
             chains: of(&self.chains),
             fallbacks: of(&self.fallbacks),
@@ -214,14 +249,18 @@ impl AddAssign for ZilStats {
         self.batches += other.batches;
         self.itxs_assigned += other.itxs_assigned;
         self.itxs += other.itxs;
+        self.copied += other.copied;
         self.copied_bytes += other.copied_bytes;
+        self.fetched += other.fetched;
         self.fetched_bytes += other.fetched_bytes;
+        self.indirect += other.indirect;
         self.indirect_bytes += other.indirect_bytes;
         self.placed_bytes += other.placed_bytes;
         self.record_bytes += other.record_bytes;
         self.written_bytes += other.written_bytes;
         self.allocated_bytes += other.allocated_bytes;
         self.errors += other.errors;
+        self.flush_errors += other.flush_errors;
         self.no_space += other.no_space;
         self.chains += other.chains;
         self.fallbacks += other.fallbacks;
@@ -249,6 +288,8 @@ impl AddAssign for HomeStats {
     fn add_assign(&mut self, other: Self) {
         self.blocks += other.blocks;
         self.bytes += other.bytes;
+        self.used_bytes += other.used_bytes;
+        self.allocated_bytes += other.allocated_bytes;
         self.errors += other.errors;
         self.writes += other.writes;
         self.flushes += other.flushes;

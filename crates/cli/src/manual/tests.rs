@@ -33,6 +33,14 @@ fn another_name_of_a_command_leads_to_its_page() {
 }
 
 #[test]
+fn what_is_called_by_a_link_has_a_page_of_that_name() {
+    let pages = by_name();
+    let text = |name: &str| pages[name].text.as_str();
+    assert_eq!(text("zilstat"), ".so man1/sawmill-zilstat.1\n");
+    assert_eq!(text("zinject"), ".so man1/sawmill-zinject.1\n");
+}
+
+#[test]
 fn no_two_pages_share_a_file() {
     assert_eq!(by_name().len(), pages().len());
 }

@@ -22,6 +22,8 @@ pub(super) fn more(page: &str) -> &'static [&'static str] {
         "zpool-create" | "zpool-add" => VDEVS,
         "zpool-import" => IMPORT,
         "sawmill-advise-log" => ADVISE_LOG,
+        "zpool-iostat" => IOSTAT,
+        "sawmill-zilstat" => ZILSTAT,
         _ => &[],
     }
 }
@@ -86,7 +88,7 @@ const BENCH: &[Section] = &[(
 const SAWMILL: &[Section] = &[(
     "DESCRIPTION",
     &[
-        "ZFS in user space: pools whose bytes on disk are OpenZFS's own, mounted without a kernel module. Called through a link named zpool or zfs, it is that command.",
+        "ZFS in user space: pools whose bytes on disk are OpenZFS's own, mounted without a kernel module. Called through a link named zpool, zfs, zinject or zilstat, it is that command.",
         "ls, cat, tree, cp and inspect open pools by themselves, without a mount and without the daemon.",
     ],
 )];
@@ -98,6 +100,18 @@ const VDEVS: &[&str] = &[
 
 const IMPORT: &[&str] = &[
     "Without a pool, it lists those that could be opened. Opening one claims its intent logs, and replays them before anything is mounted.",
+];
+
+const IOSTAT: &[&str] = &[
+    "The first look is of the time since the pool was opened, each later one of the time since the last, by the second. A leaf counts; rows of groups and of the pool are sums of their leaves'.",
+    "-l tells total_wait, from a request to its answer; disk_wait, at the device alone; and the waits in its queue: of what somebody waits for (syncq_wait), of transaction groups and reads ahead (asyncq_wait), of scrub and resilver, of discards.",
+    "-q tells how many wait for the device now and how many it has. -r tells sizes of what went to the device as it was asked for (ind), and of what the queue joined of neighbours (agg). -w tells the times of -l by powers of two.",
+];
+
+const ZILSTAT: &[&str] = &[
+    "Fields, widths and flags are those of OpenZFS's zilstat, whose name a link to the program may have. Without -i it shows what was done since each dataset was first used after the import.",
+    "Of a log block in the main pool imn-fields tell, of one on a log device ims-fields: how many (c), bytes of records (b), bytes written (w) and allocated (a).",
+    "p50, p99, q99, w99, f99, cnc, wec and fec are Sawmill's own: how long commits took and where, how many found everything stable, and what failed.",
 ];
 
 const ADVISE_LOG: &[&str] = &[

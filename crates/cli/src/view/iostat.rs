@@ -1,11 +1,19 @@
-//! `zpool iostat`: capacity, operations and bandwidth.
+//! `zpool iostat`: capacity, operations and bandwidth, times and queues, or tables of powers of two.
+
+mod cells;
+mod columns;
+mod histogram;
+mod sample;
 
 use super::names::{NameStyle, vdev_name};
 use super::scripts::ScriptColumns;
 use super::sections::{all_rows, flatten, heading, sections};
-use control::{IoCounters, PoolInfo, VdevClass, VdevInfo};
+use columns::{Columns, Group};
+use control::{PoolInfo, VdevClass, VdevInfo};
 use engine::nice;
-use std::collections::BTreeMap;
+pub use histogram::Histogram;
+pub use sample::Sample;
+use sample::Span;
 use std::fmt::Write;
 
 /// What to show.
@@ -17,6 +25,12 @@ pub struct IostatStyle {
     pub exact: bool,
     /// Vdevs, too.
     pub verbose: bool,
+    /// Average times, too.
+    pub latency: bool,
+    /// What is in queues, too.
+    pub queues: bool,
+    /// A table of powers of two instead.
+    pub histogram: Option<Histogram>,
     /// Only these vdevs, by name; all where empty.
     pub only: Vec<String>,
     /// How vdevs are named.
@@ -25,28 +39,18 @@ pub struct IostatStyle {
     pub scripts: Option<ScriptColumns>,
 }
 
-/// One look at a pool's counters: when, and each vdev's by guid.
-#[derive(Clone, Debug, Default)]
-pub struct Sample {
-    nanos: u64,
-    counters: BTreeMap<u64, IoCounters>,
-}
-
-impl Sample {
-    /// Of a pool as it is now.
-    pub fn of(pool: &PoolInfo) -> Self {
-        let all = pool.root.walk().chain(&pool.caches).chain(&pool.spares);
-        Self { nanos: pool.open_nanos, counters: all.map(|v| (v.guid, v.stats.io)).collect() }
-    }
-}
-
 const NAME_MIN: usize = 10;
-const TOP: [&str; 3] = ["capacity", "operations", "bandwidth"];
-const BOTTOM: [&str; 6] = ["alloc", "free", "read", "write", "read", "write"];
 
 impl IostatStyle {
-    fn column(&self) -> usize {
-        if self.exact { 15 } else { 5 }
+    fn columns(&self) -> Columns {
+        let more = [(self.latency, Group::Latency), (self.queues, Group::Queues)];
+        let more = more.into_iter().filter_map(|(is_wanted, group)| is_wanted.then_some(group));
+        Columns::new(&std::iter::once(Group::Default).chain(more).collect::<Vec<_>>(), self.exact)
+    }
+
+    /// Whether it shows what only the queues of devices know.
+    pub fn needs_queues(&self) -> bool {
+        self.latency || self.queues || self.histogram.is_some()
     }
 
     /// How wide the column of names must be.
@@ -61,79 +65,59 @@ impl IostatStyle {
 
     /// The three lines above the figures.
     pub fn header(&self, width: usize) -> String {
-        let column = self.column();
+        let columns = self.columns();
         let title = if self.only.is_empty() { "pool" } else { "vdev" };
-        let mut text = format!("{:width$}", "");
-        for label in TOP {
-            // Centred over two columns and the gap between them.
-            let whole = 2 * column + 2;
-            let before = (whole / 2).saturating_sub(label.len() / 2);
-            let after = whole.saturating_sub(before + label.len());
-            _ = write!(text, "  {:before$}{label}{:after$}", "", "");
-        }
-        _ = write!(text, "\n{title:width$}");
-        for label in BOTTOM {
-            _ = write!(text, "  {label:>column$}");
-        }
-        text.push_str(&self.scripts.as_ref().map_or_else(String::new, ScriptColumns::heading));
-        text.push('\n');
+        let scripts = self.scripts.as_ref().map_or_else(String::new, ScriptColumns::heading);
+        let mut text = format!("{:width$}{}\n", "", columns.top());
+        _ = writeln!(text, "{title:width$}{}{scripts}", columns.bottom());
         text + &self.separator(width)
     }
 
     /// The dashed line.
     pub fn separator(&self, width: usize) -> String {
-        let column = "-".repeat(self.column());
-        let mut text = "-".repeat(width);
-        for _ in BOTTOM {
-            _ = write!(text, "  {column}");
-        }
-        text.push_str(&self.scripts.as_ref().map_or_else(String::new, ScriptColumns::dashes));
-        text.push('\n');
-        text
+        let scripts = self.scripts.as_ref().map_or_else(String::new, ScriptColumns::dashes);
+        format!("{}{}{scripts}\n", "-".repeat(width), self.columns().dashes())
     }
 
-    /// The rows of one pool. Figures are averages since `earlier`, or since it was opened.
-    pub fn pool(&self, pool: &PoolInfo, earlier: Option<&Sample>, width: usize) -> String {
-        let rates = Rates::new(pool, earlier);
+    /// The rows of one pool. Figures are those since `earlier`, or since it was opened.
+    pub fn pool(&self, now: &Sample, earlier: Option<&Sample>, width: usize) -> String {
+        let (pool, span) = (&now.pool, Span::new(now, earlier));
         let mut text = String::new();
         if self.only.is_empty() {
-            self.row(&mut text, 0, &pool.name, &pool.root, &rates, width);
+            self.row(&mut text, 0, &pool.name, &pool.root, &span, width);
         }
         if !self.verbose {
             return text;
         }
         for vdev in pool.tops(VdevClass::Normal) {
-            self.tree(&mut text, vdev, &rates, width);
+            self.tree(&mut text, vdev, &span, width);
         }
         for section in sections(pool).into_iter().filter(|s| s.class != VdevClass::Spare) {
             self.heading(&mut text, heading(section.class), width);
             for vdev in section.vdevs {
-                self.tree(&mut text, vdev, &rates, width);
+                self.tree(&mut text, vdev, &span, width);
             }
         }
-        if !self.scripted {
+        if !self.scripted && self.histogram.is_none() {
             text.push_str(&self.separator(width));
         }
         text
     }
 
-    /// A row of dashes; an empty line where programs read, or single vdevs were asked for.
+    /// A row of dashes; an empty line where programs read, single vdevs were asked for, or each has a table.
     fn heading(&self, text: &mut String, title: &str, width: usize) {
-        if !self.scripted && self.only.is_empty() {
-            _ = write!(text, "{title:width$}");
-            for _ in BOTTOM {
-                _ = write!(text, "  {:>1$}", "-", self.column());
-            }
+        if !self.scripted && self.only.is_empty() && self.histogram.is_none() {
+            _ = write!(text, "{title:width$}{}", self.columns().blanks());
         }
         text.push('\n');
     }
 
-    fn tree(&self, text: &mut String, vdev: &VdevInfo, rates: &Rates<'_>, width: usize) {
+    fn tree(&self, text: &mut String, vdev: &VdevInfo, span: &Span<'_>, width: usize) {
         for (depth, vdev) in flatten(vdev, 1) {
             let name = vdev_name(vdev, self.names);
             match self.only.contains(&name) {
-                true => self.row(text, 0, &name, vdev, rates, width),
-                false if self.only.is_empty() => self.row(text, depth, &name, vdev, rates, width),
+                true => self.row(text, 0, &name, vdev, span, width),
+                false if self.only.is_empty() => self.row(text, depth, &name, vdev, span, width),
                 false => {}
             }
         }
@@ -145,23 +129,34 @@ impl IostatStyle {
         depth: usize,
         name: &str,
         vdev: &VdevInfo,
-        rates: &Rates<'_>,
+        span: &Span<'_>,
         width: usize,
     ) {
-        let io = rates.of(vdev);
-        let mut cells = self.capacity(vdev).to_vec();
-        cells.extend([io.reads, io.writes, io.read_bytes, io.written_bytes].map(|n| self.number(n)));
+        if let Some(histogram) = self.histogram {
+            text.push_str(&histogram.table(self, name, vdev, span, width));
+            return;
+        }
+        let (cells, said) = (self.cells(vdev, span), self.said(&span.pool().name, vdev));
         if self.scripted {
-            _ = writeln!(text, "{name}\t{}{}", cells.join("\t"), self.said(rates.pool, vdev));
+            _ = writeln!(text, "{name}\t{}{said}", cells.join("\t"));
             return;
         }
         let indent = 2 * depth;
-        _ = write!(text, "{:indent$}{name:rest$}", "", rest = width.saturating_sub(indent));
-        for cell in cells {
-            _ = write!(text, "  {cell:>0$}", self.column());
+        let rest = width.saturating_sub(indent);
+        _ = writeln!(text, "{:indent$}{name:rest$}{}{said}", "", self.columns().cells(&cells));
+    }
+
+    fn cells(&self, vdev: &VdevInfo, span: &Span<'_>) -> Vec<String> {
+        let rates = span.rates(vdev);
+        let mut cells = self.capacity(vdev).to_vec();
+        let rates = [rates.reads, rates.writes, rates.read_bytes, rates.written_bytes];
+        cells.extend(rates.map(|n| self.number(n)));
+        if self.latency || self.queues {
+            let io = span.io(vdev);
+            cells.extend(self.latency.then(|| cells::averages(&io, self.exact)).into_iter().flatten());
+            cells.extend(self.queues.then(|| cells::queues(&io, self.exact)).into_iter().flatten());
         }
-        text.push_str(&self.said(rates.pool, vdev));
-        text.push('\n');
+        cells
     }
 
     /// What scripts say of a leaf.
@@ -183,33 +178,6 @@ impl IostatStyle {
 
     fn number(&self, number: u64) -> String {
         if self.exact { number.to_string() } else { nice::number(number) }
-    }
-}
-
-/// Counters per second.
-struct Rates<'a> {
-    earlier: Option<&'a Sample>,
-    seconds: f64,
-    pool: &'a str,
-}
-
-impl<'a> Rates<'a> {
-    fn new(pool: &'a PoolInfo, earlier: Option<&'a Sample>) -> Self {
-        let since = earlier.map_or(0, |s| s.nanos);
-        let nanos = pool.open_nanos.saturating_sub(since);
-        Self { earlier, seconds: if nanos == 0 { 1.0 } else { nanos as f64 / 1e9 }, pool: &pool.name }
-    }
-
-    fn of(&self, vdev: &VdevInfo) -> IoCounters {
-        let before = self.earlier.and_then(|s| s.counters.get(&vdev.guid)).copied().unwrap_or_default();
-        let io = vdev.stats.io.since(before);
-        let rate = |count: u64| (count as f64 / self.seconds) as u64;
-        IoCounters {
-            reads: rate(io.reads),
-            writes: rate(io.writes),
-            read_bytes: rate(io.read_bytes),
-            written_bytes: rate(io.written_bytes),
-        }
     }
 }
 

@@ -8,7 +8,11 @@ const MIB: u64 = 1 << 20;
 /// What a captured session printed for a command line: without the `$` and `^I` that
 /// made line ends and tabs visible, and without what went to standard error.
 pub fn captured(command: &str) -> String {
-    let text = include_str!("../../tests/golden/sessions.txt");
+    captured_in(include_str!("../../tests/golden/sessions.txt"), command)
+}
+
+/// The same of another capture.
+pub fn captured_in(text: &str, command: &str) -> String {
     let start = format!("$ {command}\n");
     let at = text.find(&start).unwrap_or_else(|| panic!("no capture of '{command}'"));
     let mut out = String::new();

@@ -6,10 +6,10 @@ use super::scripts::Scripts;
 use super::status::names;
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
-use crate::session::{Outcome, Session, Stop};
-use crate::view::iostat::{IostatStyle, Sample};
+use crate::session::{Outcome, Session, Stop, usage};
+use crate::view::iostat::{Histogram, IostatStyle, Sample};
 use crate::view::names::{find_vdev, vdev_name};
-use control::{Failure, FailureKind, PoolInfo, VdevInfo};
+use control::{Failure, FailureKind, PoolInfo, PoolIo, VdevInfo};
 use std::collections::BTreeMap;
 
 pub const COMMAND: Command = Command::new(
@@ -20,11 +20,15 @@ pub const COMMAND: Command = Command::new(
         flags: &[
             Flag::switch('g', "guids instead of names"),
             Flag::switch('H', "for programs: no heading, tabs"),
+            Flag::switch('l', "average times in queues and at devices, too"),
             Flag::switch('L', "what links point to"),
             Flag::switch('n', "one heading only"),
             Flag::switch('p', "exact numbers"),
             Flag::switch('P', "full paths"),
+            Flag::switch('q', "what waits in queues now and what devices have, too"),
+            Flag::switch('r', "only how large I/Os were, by powers of two"),
             Flag::switch('v', "vdevs, too"),
+            Flag::switch('w', "only how long I/Os took and waited, by powers of two"),
             Flag::switch('y', "leave out the averages since the pool was opened"),
             Flag::value(
                 'c',
@@ -58,11 +62,15 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         eprintln!("no pools available");
         return Ok(1);
     }
+    let histogram = histogram(args)?;
     let vdevs = !subject.vdevs.is_empty();
     let style = IostatStyle {
         scripted: args.has('H'),
         exact: args.has('p'),
         verbose: args.has('v') || vdevs || args.has('c'),
+        latency: args.has('l'),
+        queues: args.has('q'),
+        histogram,
         only: subject.vdevs.clone(),
         names: names(args),
         scripts: None,
@@ -75,6 +83,20 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     };
     repeat.run(|round| watch.round(session, &subject, skip_first && round == 0))?;
     Ok(0)
+}
+
+/// The table of powers of two that is shown instead of all else, if one is.
+fn histogram(args: &Args) -> Result<Option<Histogram>, Stop> {
+    let (sizes, times) = (args.has('r'), args.has('w'));
+    if (sizes || times) && ['c', 'l', 'q'].iter().any(|flag| args.has(*flag)) {
+        return usage("[-r|-w] isn't allowed with [-c|-l|-q]");
+    }
+    match (sizes, times) {
+        (true, true) => usage("Only one of [-r|-w] can be passed at a time"),
+        (true, false) => Ok(Some(Histogram::Size)),
+        (false, true) => Ok(Some(Histogram::Latency)),
+        (false, false) => Ok(None),
+    }
 }
 
 /// Pools only, one pool and vdevs of it, or vdevs only.
@@ -123,34 +145,40 @@ struct Watch<'a> {
 impl Watch<'_> {
     fn round(&mut self, session: &mut Session, subject: &Subject, silent: bool) -> Result<(), Stop> {
         let pools = all(session)?;
-        let pools: Vec<&PoolInfo> =
-            subject.pools.iter().filter_map(|name| pools.iter().find(|p| p.name == *name)).collect();
+        let pools = subject.pools.iter().filter_map(|name| pools.iter().find(|p| p.name == *name));
+        let samples = pools.map(|pool| self.look(session, pool)).collect::<Result<Vec<_>, _>>()?;
         if !silent {
-            let text = self.text(&pools)?;
+            let text = self.text(&samples)?;
             session.out().write_all(text.as_bytes())?;
             session.out().flush()?;
         }
-        for pool in pools {
-            self.earlier.insert(pool.name.clone(), Sample::of(pool));
-        }
+        self.earlier.extend(samples.into_iter().map(|sample| (sample.pool.name.clone(), sample)));
         Ok(())
     }
 
-    fn text(&mut self, pools: &[&PoolInfo]) -> Result<String, Stop> {
+    fn look(&self, session: &Session, pool: &PoolInfo) -> Result<Sample, Stop> {
+        let ask = || session.ask(&PoolIo { pool: pool.name.clone() });
+        let io = self.style.needs_queues().then(ask).transpose()?;
+        Ok(Sample { pool: pool.clone(), io })
+    }
+
+    fn text(&mut self, samples: &[Sample]) -> Result<String, Stop> {
+        let pools: Vec<&PoolInfo> = samples.iter().map(|sample| &sample.pool).collect();
         let IostatStyle { only, names, .. } = &self.style;
         let is_meant = |leaf: &VdevInfo| only.is_empty() || only.contains(&vdev_name(leaf, *names));
-        self.style.scripts = self.scripts.columns(pools, &is_meant);
-        let width = self.style.name_width(pools);
+        self.style.scripts = self.scripts.columns(&pools, &is_meant);
+        let width = self.style.name_width(&pools);
         let mut text = stamp(self.args.value('T'))?.unwrap_or_default();
         let again = self.style.verbose && !self.args.has('n');
-        if !self.style.scripted && (again || !self.printed) {
+        let has_heading = !self.style.scripted && self.style.histogram.is_none();
+        if has_heading && (again || !self.printed) {
             text.push_str(&self.style.header(width));
         }
         self.printed = true;
-        for pool in pools {
-            text.push_str(&self.style.pool(pool, self.earlier.get(&pool.name), width));
+        for sample in samples {
+            text.push_str(&self.style.pool(sample, self.earlier.get(&sample.pool.name), width));
         }
-        if pools.len() > 1 && !self.style.scripted && !self.style.verbose {
+        if pools.len() > 1 && has_heading && !self.style.verbose {
             text.push_str(&self.style.separator(width));
         }
         Ok(text)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use env::{Bound, Bounds, Device, Durability, Env, IoBuf, OpenMode, Queued};
+use env::{Bound, Bounds, Device, Durability, Env, IoBuf, Meter, OpenMode, Queued};
 use futures::future::join_all;
 
 use super::{at, env};
@@ -14,7 +14,8 @@ fn a_queue_changes_nothing_of_what_is_read() {
     file.as_file().set_len(4 << 20).expect("room");
     let device = env.block_on(env.open(file.path(), OpenMode::ReadWrite));
     let bound = Bound { min: 1, max: 2, max_beside_sync: 2 };
-    let queued = Queued::new(device.expect("opened"), Bounds { total: 2, classes: [bound; 4] });
+    let bounds = Bounds { total: 2, classes: [bound; 4] };
+    let queued = Queued::new(device.expect("opened"), bounds, Meter::timeless());
     let mut seed = 1_u64;
     let mut next = move || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -42,6 +42,13 @@ fn nice_numbers_never_take_more_than_five_characters() {
 }
 
 #[test]
+fn times_are_whole_units_rounded_down() {
+    let times = [0, 999, 1000, 1023, 999_999, 2_500_000, 999_999_999, 137_438_953_471, 7_200_000_000_000];
+    let read = ["0ns", "999ns", "1us", "1us", "999us", "2ms", "999ms", "137s", "7200s"];
+    assert_eq!(times.map(time), read);
+}
+
+#[test]
 fn typed_numbers_take_units_in_either_case() {
     assert_eq!(parse("4096"), Ok(4096));
     assert_eq!(parse("128K"), Ok(131_072));

@@ -81,6 +81,11 @@ pub fn ctime(secs: u64) -> String {
     written(secs, "%a %b %e %H:%M:%S %Y", TimeZone::system())
 }
 
+/// The time of day: `19:18:24`, in the system's time zone.
+pub fn clock(secs: u64) -> String {
+    written(secs, "%T", TimeZone::system())
+}
+
 /// A moment as the history of a pool has it, in local time.
 pub fn moment(secs: u64) -> String {
     written(secs, "%F.%T", TimeZone::system())

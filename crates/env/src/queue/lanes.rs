@@ -1,10 +1,12 @@
 //! Who may go to the device now, who waits, and which of those who wait go together.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use units::LeafOffset;
 
 use super::IoClass;
+use super::meter::{InQueue, IoOp, Priority};
 use crate::{BufSlice, Durability};
 
 /// Bytes that one merged read moves at most, gaps included.
@@ -71,6 +73,8 @@ pub(super) enum Job {
 pub(super) struct Request {
     pub offset: LeafOffset,
     pub job: Job,
+    /// When it was asked for.
+    pub came: Duration,
 }
 
 impl Request {
@@ -83,6 +87,14 @@ impl Request {
 
     pub fn end(&self) -> u64 {
         self.offset.get().saturating_add(self.len())
+    }
+
+    pub fn op(&self) -> IoOp {
+        match self.job {
+            Job::Read(_) => IoOp::Read,
+            Job::Write(..) => IoOp::Write,
+            Job::Discard(_) => IoOp::Discard,
+        }
     }
 
     /// Only what is of one kind goes together.
@@ -128,18 +140,23 @@ type Key = (u8, u64, u64);
 
 /// One class's share of a device. `T` is whom to tell when a request's turn has come.
 struct Lane<T> {
-    in_flight: usize,
+    /// By [`IoOp`].
+    in_flight: [usize; 3],
     by_place: BTreeMap<Key, (Request, T)>,
     by_age: BTreeMap<u64, Key>,
 }
 
 impl<T> Default for Lane<T> {
     fn default() -> Self {
-        Self { in_flight: 0, by_place: BTreeMap::new(), by_age: BTreeMap::new() }
+        Self { in_flight: [0; 3], by_place: BTreeMap::new(), by_age: BTreeMap::new() }
     }
 }
 
 impl<T> Lane<T> {
+    fn in_flight(&self) -> usize {
+        self.in_flight.iter().sum()
+    }
+
     fn take(&mut self, serial: u64) -> Option<(Request, T)> {
         let key = self.by_age.remove(&serial)?;
         self.by_place.remove(&key)
@@ -201,29 +218,29 @@ impl<T> Lanes<T> {
     }
 
     fn may_start(&self, class: IoClass) -> bool {
-        let (bound, flying) = (self.bounds.classes[class as usize], self.lanes[class as usize].in_flight);
-        let beside_sync = class != IoClass::Sync && self.lanes[IoClass::Sync as usize].in_flight > 0;
+        let (bound, flying) = (self.bounds.classes[class as usize], self.lanes[class as usize].in_flight());
+        let beside_sync = class != IoClass::Sync && self.lanes[IoClass::Sync as usize].in_flight() > 0;
         let max = if beside_sync { bound.max_beside_sync } else { bound.max };
         flying < bound.min || (flying < max && self.total < self.bounds.total)
     }
 
     /// Takes a place at the device if there is one and nobody of the class waits for it.
-    pub fn try_start(&mut self, class: IoClass) -> bool {
+    pub fn try_start(&mut self, class: IoClass, op: IoOp) -> bool {
         let goes = self.lanes[class as usize].by_age.is_empty() && self.may_start(class);
         if goes {
-            self.started(class);
+            self.started(class, op);
         }
         goes
     }
 
-    fn started(&mut self, class: IoClass) {
-        self.lanes[class as usize].in_flight += 1;
+    fn started(&mut self, class: IoClass, op: IoOp) {
+        self.lanes[class as usize].in_flight[op as usize] += 1;
         self.total += 1;
     }
 
     /// Gives a place back.
-    pub fn ended(&mut self, class: IoClass) {
-        self.lanes[class as usize].in_flight -= 1;
+    pub fn ended(&mut self, class: IoClass, op: IoOp) {
+        self.lanes[class as usize].in_flight[op as usize] -= 1;
         self.total -= 1;
     }
 
@@ -246,8 +263,23 @@ impl<T> Lanes<T> {
     pub fn next(&mut self) -> Option<(IoClass, Vec<(Request, T)>)> {
         let waits = |class: &IoClass| !self.lanes[*class as usize].by_age.is_empty();
         let class = IoClass::ALL.into_iter().find(|class| waits(class) && self.may_start(*class))?;
-        self.started(class);
-        Some((class, self.lanes[class as usize].take_oldest_with_neighbours()))
+        let group = self.lanes[class as usize].take_oldest_with_neighbours();
+        self.started(class, group[0].0.op());
+        Some((class, group))
+    }
+
+    /// How many of each priority there are, in the order of [`Priority::ALL`].
+    pub fn now(&self) -> [InQueue; 6] {
+        let mut now = [InQueue::default(); 6];
+        for (lane, class) in self.lanes.iter().zip(IoClass::ALL) {
+            for op in [IoOp::Read, IoOp::Write, IoOp::Discard] {
+                now[Priority::of(class, op) as usize].active += lane.in_flight[op as usize] as u64;
+            }
+            for (request, _) in lane.by_place.values() {
+                now[Priority::of(class, request.op()) as usize].pending += 1;
+            }
+        }
+        now
     }
 
     #[cfg(test)]

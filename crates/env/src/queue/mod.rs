@@ -11,6 +11,8 @@
 //! locks more than without a queue, and no hand-off. Only what waits is sorted and merged; and it
 //! is woken to do its own I/O, so that the queue needs no thread.
 //!
+//! What goes through is counted at the device's end (`meter`): two looks at a clock and a few relaxed additions.
+//!
 //! Flushes do not queue: they cover completed writes, and those have left the queue.
 //!
 //! Invariants
@@ -23,6 +25,7 @@
 
 mod class;
 mod lanes;
+mod meter;
 mod queued;
 #[cfg(test)]
 mod tests;
@@ -30,4 +33,5 @@ mod ticket;
 
 pub use class::{InClass, IoClass, impatient, impatient_until, in_class, is_impatient};
 pub use lanes::{Bound, Bounds};
+pub use meter::{Clock, InQueue, IoOp, Meter, Priority, PrioritySnapshot, QueueSnapshot, QueueStats, Times};
 pub use queued::Queued;

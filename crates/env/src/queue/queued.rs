@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use units::LeafOffset;
 
@@ -10,6 +11,7 @@ use crate::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, Io
 
 use super::class::IoClass;
 use super::lanes::{Bounds, Job, Lanes, Request};
+use super::meter::{Done, InQueue, IoOp, Meter};
 use super::ticket::{Seat, Ticket, merged};
 
 /// A device with a queue before it.
@@ -19,13 +21,21 @@ pub(super) struct Inner {
     pub device: Arc<dyn Device>,
     pub lanes: Mutex<Lanes<Seat>>,
     merged: AtomicU64,
+    meter: Meter,
 }
 
 impl Queued {
-    /// Puts a queue before `device`.
+    /// Puts a queue before `device`, which counts what goes through it.
     #[must_use]
-    pub fn new(device: Arc<dyn Device>, bounds: Bounds) -> Self {
-        Self(Arc::new(Inner { device, lanes: Mutex::new(Lanes::new(bounds)), merged: AtomicU64::new(0) }))
+    pub fn new(device: Arc<dyn Device>, bounds: Bounds, meter: Meter) -> Self {
+        let lanes = Mutex::new(Lanes::new(bounds));
+        Self(Arc::new(Inner { device, lanes, merged: AtomicU64::new(0), meter }))
+    }
+
+    /// How many I/Os there are now, in the order of [`super::Priority::ALL`].
+    #[must_use]
+    pub fn now(&self) -> [InQueue; 6] {
+        self.0.lanes.lock().now()
     }
 
     /// Requests that went to the device as a part of another's I/O.
@@ -44,27 +54,30 @@ impl Inner {
             let next = self.lanes.lock().next();
             let Some((class, group)) = next else { break };
             self.merged.fetch_add(group.len() as u64 - 1, Relaxed);
-            merged(Place { queue: Arc::clone(self), class }, group, &mut wakers);
+            let came = group.iter().map(|(request, _)| request.came).min().unwrap_or_default();
+            let place = Place { queue: Arc::clone(self), class, op: group[0].0.op(), came, started: came };
+            merged(place, group, &mut wakers);
         }
         wakers.into_iter().for_each(Waker::wake);
     }
 
     /// A place at the device now, or a ticket for one.
-    fn enter(self: &Arc<Self>, request: impl FnOnce() -> Request) -> Result<Place, Ticket> {
+    fn enter(self: &Arc<Self>, op: IoOp, request: impl FnOnce(Duration) -> Request) -> Result<Place, Ticket> {
         let class = IoClass::current();
+        let came = (self.meter.clock)();
         let mut lanes = self.lanes.lock();
-        if lanes.try_start(class) {
-            return Ok(Place { queue: Arc::clone(self), class });
+        if lanes.try_start(class, op) {
+            return Ok(Place { queue: Arc::clone(self), class, op, came, started: came });
         }
-        let request = request();
+        let request = request(came);
         let seat = Seat::default();
         let serial = lanes.wait(class, request.clone(), seat.clone());
         Err(Ticket { queue: Arc::clone(self), class, serial, seat, request })
     }
 
     async fn read(self: Arc<Self>, offset: LeafOffset, len: usize) -> Result<IoBuf, DeviceError> {
-        match self.enter(|| Request { offset, job: Job::Read(len as u64) }) {
-            Ok(_place) => self.device.read(offset, len).await,
+        match self.enter(IoOp::Read, |came| Request { offset, job: Job::Read(len as u64), came }) {
+            Ok(place) => place.counted(1, len as u64, self.device.read(offset, len)).await,
             Err(ticket) => ticket.read().await,
         }
     }
@@ -77,8 +90,12 @@ impl Inner {
     ) -> Result<(), DeviceError> {
         let mut slices = Some(slices);
         let mut take = || slices.take().expect("taken once");
-        match self.enter(|| Request { offset, job: Job::Write(take(), durability) }) {
-            Ok(_place) => self.device.write(offset, take(), durability).await,
+        match self.enter(IoOp::Write, |came| Request { offset, job: Job::Write(take(), durability), came }) {
+            Ok(place) => {
+                let slices = take();
+                let bytes = slices.iter().map(|slice| slice.bytes().len() as u64).sum();
+                place.counted(1, bytes, self.device.write(offset, slices, durability)).await
+            }
             Err(ticket) => ticket.write().await,
         }
     }
@@ -88,11 +105,41 @@ impl Inner {
 pub(super) struct Place {
     pub queue: Arc<Inner>,
     class: IoClass,
+    op: IoOp,
+    /// When it was asked for, and when the device is: the same where a place was free.
+    came: Duration,
+    started: Duration,
+}
+
+impl Place {
+    /// Who was called up goes to the device now.
+    pub fn taken_up(mut self) -> Self {
+        self.started = (self.queue.meter.clock)();
+        self
+    }
+
+    /// Does the I/O of so many requests that move so many bytes, and counts it if that succeeds. The place is given
+    /// back with its end.
+    pub async fn counted<T>(
+        self,
+        requests: usize,
+        bytes: u64,
+        io: BoxFuture<'static, Result<T, DeviceError>>,
+    ) -> Result<T, DeviceError> {
+        let answer = io.await;
+        if answer.is_ok() {
+            let Meter { clock, stats } = &self.queue.meter;
+            let device = clock().saturating_sub(self.started);
+            let wait = self.started.saturating_sub(self.came);
+            stats.note(Done { class: self.class, op: self.op, requests, bytes, wait, device });
+        }
+        answer
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.queue.lanes.lock().ended(self.class);
+        self.queue.lanes.lock().ended(self.class, self.op);
         self.queue.dispatch();
     }
 }
@@ -127,11 +174,10 @@ impl Device for Queued {
         let queue = Arc::clone(&self.0);
         Box::pin(async move {
             // Takes a place like a read, but is never merged: who discards does so in large pieces.
-            let _place = match queue.enter(|| Request { offset, job: Job::Discard(len) }) {
-                Ok(place) => place,
-                Err(ticket) => return ticket.discard().await,
-            };
-            queue.device.discard(offset, len).await
+            match queue.enter(IoOp::Discard, |came| Request { offset, job: Job::Discard(len), came }) {
+                Ok(place) => place.counted(1, len, queue.device.discard(offset, len)).await,
+                Err(ticket) => ticket.discard().await,
+            }
         })
     }
 }

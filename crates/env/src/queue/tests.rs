@@ -3,15 +3,16 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use futures::channel::oneshot;
 use futures::executor::{LocalPool, LocalSpawner};
 use futures::future::join_all;
 use futures::task::LocalSpawnExt;
 use parking_lot::Mutex;
-use units::LeafOffset;
+use units::{Latencies, LeafOffset, Sizes};
 
 use super::lanes::*;
 use super::*;
@@ -103,6 +104,9 @@ struct World {
     queued: Rc<Queued>,
     pool: LocalPool,
     done: Rc<RefCell<Vec<u64>>>,
+    /// What the queue's clock shows, in nanoseconds.
+    now: Arc<AtomicU64>,
+    stats: Arc<QueueStats>,
 }
 
 impl World {
@@ -112,8 +116,12 @@ impl World {
 
     fn with_bad(bounds: Bounds, bad: Option<u64>) -> Self {
         let held = Held::new(bad);
-        let queued = Rc::new(Queued::new(Arc::new(held.clone()), bounds));
-        Self { held, queued, pool: LocalPool::new(), done: Rc::default() }
+        let (now, stats) = (Arc::new(AtomicU64::new(0)), Arc::<QueueStats>::default());
+        let shown = Arc::clone(&now);
+        let clock: Clock = Arc::new(move || Duration::from_nanos(shown.load(Ordering::Relaxed)));
+        let meter = Meter { clock, stats: Arc::clone(&stats) };
+        let queued = Rc::new(Queued::new(Arc::new(held.clone()), bounds, meter));
+        Self { held, queued, pool: LocalPool::new(), done: Rc::default(), now, stats }
     }
 
     fn spawner(&self) -> LocalSpawner {
@@ -135,6 +143,11 @@ impl World {
 
     fn small(&mut self, class: IoClass, offset: u64) {
         self.write(class, offset, 512, Durability::Cached);
+    }
+
+    /// It is so late.
+    fn at(&self, nanos: u64) {
+        self.now.store(nanos, Ordering::Relaxed);
     }
 
     fn answer(&mut self) {
@@ -199,6 +212,88 @@ fn no_class_starves_beside_a_more_urgent_one() {
     assert_eq!(world.held.in_flight(), 3, "two, and the minimum of the scrub");
     (0..3).for_each(|_| world.answer());
     assert!(world.done.borrow().contains(&far(30)));
+}
+
+/// How often each time was noted, by the end of its bucket in nanoseconds.
+fn times(counted: &Latencies) -> Vec<(u64, u64)> {
+    counted.counts.iter().zip(0..).filter(|(n, _)| **n > 0).map(|(n, shift)| (1 << shift, *n)).collect()
+}
+
+/// How often each size was noted, by what its bucket begins with.
+fn sizes(counted: &Sizes) -> Vec<(u64, u64)> {
+    let each = counted.counts.iter().enumerate().filter(|(_, n)| **n > 0);
+    each.map(|(bucket, n)| (Sizes::start_bytes(bucket), *n)).collect()
+}
+
+#[test]
+fn what_waits_and_what_is_joined_is_counted_where_it_belongs() {
+    let mut world = World::new(bounds(1, 0, 1));
+    world.at(1_000);
+    world.write(IoClass::Sync, far(30), 8192, Durability::Stable);
+    // Three that wait and go as one: the first of them longest.
+    for (nanos, n) in [(2_000, 0), (3_000, 1), (3_500, 2)] {
+        world.at(nanos);
+        world.write(IoClass::Async, n * 4096, 4096, Durability::Cached);
+    }
+    world.write(IoClass::Async, far(20), 512, Durability::Cached);
+    let active = |priority: Priority| world.queued.now()[priority as usize];
+    assert_eq!(active(Priority::SyncWrite), InQueue { pending: 0, active: 1 });
+    assert_eq!(active(Priority::AsyncWrite), InQueue { pending: 4, active: 0 });
+    world.at(10_000);
+    world.answer();
+    assert_eq!(world.queued.now()[Priority::AsyncWrite as usize], InQueue { pending: 1, active: 1 });
+    world.at(11_000);
+    world.answer();
+    world.answer();
+    let counted = world.stats.snapshot();
+    let of = |priority: Priority| counted.priorities[priority as usize];
+    let sync = of(Priority::SyncWrite);
+    assert_eq!(
+        (times(&sync.waits), sizes(&sync.alone), sizes(&sync.joined)),
+        (vec![(1, 1)], vec![(8192, 1)], vec![])
+    );
+    let txg = of(Priority::AsyncWrite);
+    assert_eq!(
+        (sizes(&txg.alone), sizes(&txg.joined)),
+        (vec![(512, 1)], vec![(8192, 1)]),
+        "12 KiB are in 8K"
+    );
+    assert_eq!(times(&txg.waits), [(8192, 2)], "8,000 ns, and 11,000 - 3,500");
+    // 9,000; 1,000 and none at all; together with what they waited: 9,000 each, and 7,500.
+    assert_eq!(times(&counted.write.device), [(1, 1), (1024, 1), (16_384, 1)]);
+    assert_eq!(times(&counted.write.total), [(8192, 1), (16_384, 2)]);
+    assert_eq!(counted.read, Times::default());
+}
+
+#[test]
+fn every_class_counts_as_one_of_openzfs_priorities() {
+    use Priority::{AsyncRead, AsyncWrite, Scrub, SyncRead, SyncWrite, Trim};
+    let of = |class| [IoOp::Read, IoOp::Write, IoOp::Discard].map(|op| Priority::of(class, op));
+    assert_eq!(
+        IoClass::ALL.map(of),
+        [
+            [SyncRead, SyncWrite, Trim],
+            [AsyncRead, AsyncWrite, Trim],
+            [AsyncRead, AsyncWrite, Trim],
+            [Scrub, AsyncWrite, Trim]
+        ]
+    );
+    assert!(Priority::ALL.iter().enumerate().all(|(place, priority)| *priority as usize == place));
+}
+
+#[test]
+fn what_fails_or_is_given_up_is_not_counted_and_nobody_is_left_in_the_queue() {
+    let mut world = World::with_bad(bounds(1, 0, 1), Some(100));
+    let answers = read_all(&mut world, &[(0, 512)]);
+    assert!(answers[0].is_err());
+    assert_eq!(world.stats.snapshot().priorities[Priority::SyncRead as usize], PrioritySnapshot::default());
+    world.small(IoClass::Sync, far(1));
+    let mut dropped = world.queued.read(LeafOffset::new(far(2)), 512);
+    world.pool.run_until(async { assert!(futures::poll!(&mut dropped).is_pending()) });
+    assert_eq!(world.queued.now()[Priority::SyncRead as usize], InQueue { pending: 1, active: 0 });
+    drop(dropped);
+    world.answer();
+    assert_eq!(world.queued.now(), [InQueue::default(); 6]);
 }
 
 #[test]
@@ -348,14 +443,18 @@ fn who_has_changed_something_is_patient_from_that_instant_on() {
 #[test]
 fn requests_of_other_kinds_are_no_neighbours() {
     let mut lanes: Lanes<()> = Lanes::new(bounds(1, 1, 1));
-    assert!(lanes.try_start(IoClass::Async));
+    assert!(lanes.try_start(IoClass::Async, IoOp::Write));
     let write = Job::Write(vec![BufSlice::from(numbered(4096))], Durability::Cached);
-    lanes.wait(IoClass::Async, Request { offset: LeafOffset::new(4096), job: write }, ());
+    lanes.wait(
+        IoClass::Async,
+        Request { offset: LeafOffset::new(4096), job: write, came: Duration::ZERO },
+        (),
+    );
     for offset in [0, far(1)] {
-        let read = Request { offset: LeafOffset::new(offset), job: Job::Read(4096) };
+        let read = Request { offset: LeafOffset::new(offset), job: Job::Read(4096), came: Duration::ZERO };
         lanes.wait(IoClass::Async, read, ());
     }
-    lanes.ended(IoClass::Async);
+    lanes.ended(IoClass::Async, IoOp::Write);
     let (_, group) = lanes.next().expect("a place is free");
     assert_eq!(group.len(), 1, "the write goes alone, between two reads");
 }

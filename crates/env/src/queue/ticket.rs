@@ -61,22 +61,26 @@ pub(super) fn merged(place: Place, group: Vec<(Request, Seat)>, wakers: &mut Vec
 }
 
 async fn run(place: Place, requests: Vec<Request>) -> Answer<IoBuf> {
-    let start = requests[0].offset;
-    let end = requests.last().map_or(0, Request::end);
-    let device = &place.queue.device;
+    let place = place.taken_up();
+    let (start, count) = (requests[0].offset, requests.len());
+    let bytes = requests.last().map_or(0, Request::end) - start.get();
+    let device = Arc::clone(&place.queue.device);
     let durability = match requests[0].job {
         Job::Write(_, durability) => durability,
-        Job::Discard(len) => return device.discard(start, len).await.map(|()| IoBuf::zeroed(0)),
+        Job::Discard(len) => {
+            return place.counted(count, len, device.discard(start, len)).await.map(|()| IoBuf::zeroed(0));
+        }
         Job::Read(_) => {
-            let len = usize::try_from(end - start.get()).unwrap_or(usize::MAX);
-            return device.read(start, len).await;
+            let len = usize::try_from(bytes).unwrap_or(usize::MAX);
+            return place.counted(count, bytes, device.read(start, len)).await;
         }
     };
     let slices = requests.into_iter().flat_map(|request| match request.job {
         Job::Write(slices, _) => slices,
         Job::Read(_) | Job::Discard(_) => unreachable!("only what is of one kind goes together"),
     });
-    device.write(start, slices.collect(), durability).await.map(|()| IoBuf::zeroed(0))
+    let io = device.write(start, slices.collect(), durability);
+    place.counted(count, bytes, io).await.map(|()| IoBuf::zeroed(0))
 }
 
 /// A request's claim to a place later.

@@ -5,10 +5,10 @@ use zil::ZilStats;
 
 use crate::Pool;
 
-/// What a dataset had its log do since it was opened.
+/// What the log of one dataset had to do since it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DatasetLogStats {
-    /// Its number, whatever its name.
+pub struct CountedLog {
+    /// The objset of the dataset, whatever its name.
     pub objset: ObjsetId,
     /// Its full name now.
     pub name: String,
@@ -17,13 +17,12 @@ pub struct DatasetLogStats {
 }
 
 impl Pool {
-    /// What open datasets had their logs do, of those whose logs were asked for anything.
+    /// What the log of each of its datasets had to do, of those that have one open.
     #[must_use]
-    pub fn log_stats_by_dataset(&self) -> Vec<DatasetLogStats> {
+    pub fn dataset_logs(&self) -> Vec<CountedLog> {
         let of_each = self.open_datasets().into_iter().filter_map(|dataset| {
-            let stats = dataset.log()?.stats();
             let name = dataset.name();
-            (stats.commits > 0).then(|| DatasetLogStats { objset: name.objset(), name: name.name, stats })
+            Some(CountedLog { objset: name.objset(), name: name.name, stats: dataset.log()?.stats() })
         });
         of_each.collect()
     }

@@ -172,9 +172,7 @@ impl Pool {
     #[must_use]
     pub fn log_load(&self) -> LogLoadReport {
         let mut stats = ZilStats::default();
-        for log in self.open_datasets().iter().filter_map(|dataset| dataset.log()) {
-            stats += log.stats();
-        }
+        self.dataset_logs().into_iter().for_each(|log| stats += log.stats);
         let logs = self.written_to_logs();
         let mut kept = self.log_load.0.lock();
         let open = self.txg_log(self.gate.open_txg(), &kept, &logs);

@@ -1,11 +1,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use env::{DeviceError, Env, FaultOp, OpenMode, RamDevice};
+use env::{BufSlice, DeviceError, Durability, Env, FaultOp, InQueue, IoBuf, OpenMode, Priority, RamDevice};
 use futures::executor::block_on;
 use ondisk::{NvList, UberblockPhys};
-use units::{Ashift, Txg, VdevId};
+use units::{Ashift, LeafOffset, Txg, VdevId};
 
 use super::world::World;
 use crate::*;
@@ -498,4 +499,49 @@ fn the_sector_size_of_a_mirror_is_that_of_its_largest() {
     let tree = block_on(VdevTree::create(world.env(), &[new])).expect("devices");
     assert_eq!(tree.min_ashift(), Ashift::new(13));
     assert_eq!(tree.tops()[0].ashift(), Ashift::new(13));
+}
+
+#[test]
+fn what_a_leafs_queue_has_counted_outlives_the_queue() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    let tree = made(&world);
+    let leaf = Arc::clone(&tree.tops().into_iter().find(|top| top.is_log()).expect("c is a log").leaves()[0]);
+    let written = |leaf: &Leaf| leaf.queue_stats().priorities[Priority::SyncWrite as usize].alone.counts[4];
+    let write = || {
+        let bytes = vec![BufSlice::from(IoBuf::zeroed(8192))];
+        block_on(leaf.write(LeafOffset::new(8 << 20), bytes, Durability::Stable)).expect("it takes all");
+    };
+    let before = written(&leaf);
+    write();
+    block_on(tree.reopen(leaf.guid(), None, || units::Txg::new(9))).expect("c is there");
+    write();
+    assert_eq!(written(&leaf), before + 2, "of 8 KiB each");
+    assert_eq!(leaf.queue_now(), [InQueue::default(); 6]);
+    leaf.close();
+    assert_eq!((leaf.queue_now(), written(&leaf)), ([InQueue::default(); 6], before + 2));
+}
+
+#[test]
+fn a_delay_on_order_is_the_devices_and_no_wait_in_the_queue() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    let tree = made(&world);
+    let leaf = Arc::clone(&tree.tops().into_iter().find(|top| top.is_log()).expect("c is a log").leaves()[0]);
+    let delay = Fault::Delayed { latency: Duration::from_millis(20), lanes: 1 };
+    let delay = Injection::new(delay, Requests::Write, u32::MAX, false);
+    let write = || {
+        let bytes = vec![BufSlice::from(IoBuf::zeroed(8192))];
+        block_on(leaf.write(LeafOffset::new(8 << 20), bytes, Durability::Stable)).expect("it takes all");
+    };
+    let slow = || leaf.queue_stats().write.device.counts[25..].iter().sum::<u64>();
+    write();
+    assert_eq!(slow(), 0, "17 ms and more");
+    leaf.inject(&delay);
+    write();
+    assert_eq!((slow(), delay.counts()), (1, (1, 1)));
+    assert!(
+        leaf.queue_stats().priorities[Priority::SyncWrite as usize].waits.counts[1..].iter().all(|n| *n == 0)
+    );
+    leaf.stop_injecting(&delay);
+    write();
+    assert_eq!((slow(), delay.counts()), (1, (1, 1)));
 }

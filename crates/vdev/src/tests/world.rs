@@ -165,7 +165,8 @@ impl Env for World {
         Duration::from_secs(1_700_000_000)
     }
 
-    fn sleep(&self, _span: Duration) -> BoxFuture<'static, ()> {
+    fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
+        self.ticks.fetch_add(u64::try_from(span.as_micros()).unwrap_or(u64::MAX), SeqCst);
         Box::pin(async {})
     }
 

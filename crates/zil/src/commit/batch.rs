@@ -28,13 +28,27 @@ const BATCH_BYTES_MAX: u64 = 1 << 20;
 /// Data that records only name count for this part of their bytes.
 const PLACED_WEIGHT_FRACTION: u64 = 4;
 
+/// Records of writes, and their data.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Writes {
+    pub records: u64,
+    pub bytes: u64,
+}
+
+impl Writes {
+    fn add(&mut self, bytes: u64, is_last: bool) {
+        self.records += u64::from(is_last);
+        self.bytes += bytes;
+    }
+}
+
 /// Figures of a batch, for the log's counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub itxs: u64,
-    pub copied: u64,
-    pub fetched: u64,
-    pub indirect: u64,
+    pub copied: Writes,
+    pub fetched: Writes,
+    pub indirect: Writes,
     pub placed: u64,
     pub records: u64,
 }
@@ -64,6 +78,8 @@ pub struct Batch {
 pub struct FilledBlock {
     pub bp: Blkptr,
     pub buf: Arc<IoBuf>,
+    /// Bytes of records in it, and of what ties it to the next.
+    pub used: u64,
     /// All records before this position are in this block or earlier.
     pub through: u64,
     pub max_txg: Txg,
@@ -183,7 +199,6 @@ impl Batch {
                 Some(Ok(Fetched::Gone)) => {}
                 Some(fetched) => {
                     if fetched.is_ok_and(|fetched| record.accept(fetched)) {
-                        self.counts.fetched += record.data_bytes();
                         kept.push(record);
                     } else {
                         self.unloggable.push(record.goal());
@@ -295,7 +310,8 @@ impl Batch {
             counts.records += plan.used;
             // The first block may hold nothing that ends in it: then it answers for nobody new.
             let buf = Arc::new(builder.seal(&bp, next));
-            blocks.push(FilledBlock { bp, buf, through, max_txg });
+            let used = plan.used + ZIL_CHAIN_BYTES as u64;
+            blocks.push(FilledBlock { bp, buf, used, through, max_txg });
         }
         let placed = self.records.iter().filter_map(Wanted::placed_in);
         let names_since = allocated.iter().map(Blkptr::birth).chain(placed).min();
@@ -336,8 +352,10 @@ impl Counts {
         self.itxs += u64::from(is_last);
         self.placed += record.place.as_ref().map_or(0, DataPlace::stored_bytes);
         match &record.record {
-            Record::Write(write) if record.is_indirect() => self.indirect += write.length,
-            _ => self.copied += data,
+            Record::Write(write) if record.is_indirect() => self.indirect.add(write.length, is_last),
+            Record::Write(_) if record.is_fetched => self.fetched.add(data, is_last),
+            Record::Write(_) => self.copied.add(data, is_last),
+            Record::Plain(_) => {}
         }
     }
 }
@@ -434,6 +452,7 @@ impl Wanted {
             }
             Fetched::Gone => return false,
         };
+        self.is_fetched = true;
         true
     }
 

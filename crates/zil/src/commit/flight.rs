@@ -12,6 +12,7 @@ use crate::ZilError;
 use crate::commit::batch::FilledBlock;
 use crate::itx::data_place::DataBlock;
 use crate::log::Core;
+use crate::stats::bump;
 
 /// Writes `blocks` and the `data` that they name, and tells `core` how that went. The only block of a
 /// vdev is written stable: one round trip. Several are written together, then flushed.
@@ -54,6 +55,8 @@ pub fn fly(
             note(&core.stats.flush, flushes.iter());
             writes.iter().for_each(|done| core.stats.home_wrote(done.vdev, done.took()));
             flushes.iter().for_each(|done| core.stats.home_flushed(done.vdev, done.took()));
+            let failed_flushes = flushes.iter().filter(|flush| flush.result.is_err()).count();
+            bump(&core.stats.flush_errors, failed_flushes as u64);
             let failures = writes.into_iter().chain(of_data).chain(flushes);
             let failures = failures.filter_map(|done| done.result.err());
             let lost = is_suspect.then_some(ZilError::Reopened);

@@ -41,6 +41,8 @@ pub struct Wanted {
     pub record: Record,
     /// How much of a write's data is in blocks already.
     pub done: u64,
+    /// A write's data were not there when it was logged.
+    pub is_fetched: bool,
     /// Where a write's data are, while a batch has the record.
     pub place: Option<DataPlace>,
     /// When the commit came that wants it.
@@ -185,6 +187,7 @@ impl State {
                 position,
                 txg: entry.txg,
                 record: entry.record,
+                is_fetched: false,
                 done: 0,
                 place: None,
                 since: now,

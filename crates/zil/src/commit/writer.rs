@@ -299,9 +299,9 @@ impl Core {
 
     fn count(&self, counts: &Counts) {
         bump(&self.stats.itxs, counts.itxs);
-        bump(&self.stats.copied_bytes, counts.copied);
-        bump(&self.stats.fetched_bytes, counts.fetched);
-        bump(&self.stats.indirect_bytes, counts.indirect);
+        self.stats.copied.add(counts.copied);
+        self.stats.fetched.add(counts.fetched);
+        self.stats.indirect.add(counts.indirect);
         bump(&self.stats.placed_bytes, counts.placed);
         bump(&self.stats.record_bytes, counts.records);
     }
@@ -344,8 +344,8 @@ impl Core {
 
     /// Takes note that a batch is done.
     pub(crate) fn landed(&self, id: u64, blocks: Vec<FilledBlock>, failures: Vec<ZilError>) {
-        for FilledBlock { bp, buf, .. } in &blocks {
-            self.stats.block_written(bp.dva(0).vdev, buf.len() as u64, bp.psize().get());
+        for FilledBlock { bp, buf, used, .. } in &blocks {
+            self.stats.block_written(bp.dva(0).vdev, *used, buf.len() as u64, bp.psize().get());
         }
         let now = self.env.now();
         let wakers = {

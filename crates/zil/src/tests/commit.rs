@@ -304,6 +304,11 @@ fn every_stage_of_a_commit_is_timed() {
     assert_eq!(stats.latency.total(), 10);
     let home = &stats.homes[&VdevId::new(0)];
     assert_eq!((home.writes.total(), home.flushes.total()), (home.blocks, 1));
+    assert_eq!((stats.copied, stats.fetched, stats.indirect), (11, 0, 0));
+    // What ties a block to the next counts as used; all else is padding.
+    let tied = home.blocks * ondisk::zil::ZIL_CHAIN_BYTES as u64;
+    assert_eq!(home.used_bytes, stats.record_bytes + tied);
+    assert_eq!((home.bytes, home.allocated_bytes), (stats.written_bytes, stats.allocated_bytes));
 }
 
 /// How many batches are under way once many commit, after one batch took so long.
@@ -409,7 +414,9 @@ fn data_left_out_are_fetched_when_somebody_asks() {
     assert!(world.is_promised(1));
     world.check_promises();
     assert_eq!(world.crash(false).written_lengths()[&1], 200_001);
-    assert_eq!(world.log.stats().fetched_bytes, 200_001);
+    let stats = world.log.stats();
+    assert_eq!((stats.fetched, stats.fetched_bytes), (1, 200_001), "one record, though of several pieces");
+    assert_eq!((stats.copied, stats.copied_bytes), (0, 0), "counted once");
 }
 
 #[test]

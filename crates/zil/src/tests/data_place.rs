@@ -121,6 +121,7 @@ fn a_data_block_goes_out_with_the_log_block_that_names_it_and_both_are_waited_fo
         world.check_promises();
         let stats = world.log.stats();
         assert_eq!((stats.indirect_bytes, stats.copied_bytes, stats.placed_bytes), (BYTES, 0, BYTES));
+        assert_eq!((stats.indirect, stats.copied), (1, 0));
         assert_eq!(stats.written_bytes, 4096, "the log block has the record only");
     }
 }

@@ -31,11 +31,14 @@ fn a_failure_at_any_io_loses_nothing_acknowledged() {
         world.inner().ops_begun()
     };
     assert!(total > 10);
+    let mut failed_flushes = 0;
     for failing in 1..=total {
         let mut world = World::primed(&[600, 600, 600]);
         world.inner().fail.insert(failing);
         history(&mut world);
-        assert_eq!(world.log.stats().errors, 1, "failure of operation {failing}");
+        let stats = world.log.stats();
+        assert_eq!(stats.errors, 1, "failure of operation {failing}");
+        failed_flushes += stats.flush_errors;
         for round in 0..6 {
             assert!((1..4).all(|i| world.is_promised(round * 10 + i)), "operation {failing}, round {round}");
         }
@@ -43,6 +46,7 @@ fn a_failure_at_any_io_loses_nothing_acknowledged() {
         world.check_promises();
         world.check_space();
     }
+    assert!((1..total).contains(&failed_flushes), "{failed_flushes} of {total} are flushes");
 }
 
 #[test]

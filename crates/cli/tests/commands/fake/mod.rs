@@ -381,6 +381,12 @@ impl Service for FakeService {
         }
         Ok(state.pools.values().cloned().collect())
     }
+    async fn dataset_logs(&self, _: DatasetLogs) -> Done<Vec<LogInfo>> {
+        Ok(Vec::new())
+    }
+    async fn pool_io(&self, call: PoolIo) -> Done<PoolIoInfo> {
+        self.state().pool(&call.pool).map(|_| PoolIoInfo::default())
+    }
     async fn pool_log_facts(&self, call: PoolLogFacts) -> Done<LogFacts> {
         self.state().pool(&call.pool).map(|_| LogFacts::default())
     }
