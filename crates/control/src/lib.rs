@@ -24,6 +24,7 @@ mod events;
 mod failure;
 mod inject;
 mod log_facts;
+mod names;
 mod paths;
 mod pool;
 mod prop;
@@ -41,6 +42,7 @@ pub use events::*;
 pub use failure::{Failure, FailureKind};
 pub use inject::*;
 pub use log_facts::*;
+pub use names::{NameStyle, find_vdev, vdev_name};
 pub use paths::{RunPaths, UntrustedDir};
 pub use pool::{
     CheckpointInfo, ImportCandidate, InUse, PoolInfo, RemovalInfo, ReplayInfo, ScanFunction, ScanInfo,
