@@ -97,22 +97,16 @@ impl Device {
             flush: Times::of(&times),
             flushes: times.total(),
             doubt: doubt(&leaf.storage, &times),
-            life: rated.and_then(|rating| Life::of(rating, rated_size(leaf), rate)),
+            life: rated.and_then(|rating| Life::of_leaf(rating, leaf, rate)),
             file_system,
             disks,
         }
     }
 }
 
-/// Cells of the whole disk wear evenly, whatever part of it is used.
-fn rated_size(leaf: &LogLeafInfo) -> u64 {
-    match leaf.storage.disks.as_slice() {
-        [disk] => disk.size_bytes.unwrap_or(leaf.size_bytes).max(leaf.size_bytes),
-        _ => leaf.size_bytes,
-    }
-}
-
-pub(crate) fn mean_us(ops: &LeafOps) -> Option<f64> {
+/// What one took on the mean, in microseconds; none without any.
+#[must_use]
+pub fn mean_us(ops: &LeafOps) -> Option<f64> {
     (ops.ops > 0).then(|| ops.nanos as f64 / ops.ops as f64 / 1e3)
 }
 

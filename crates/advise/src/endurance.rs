@@ -1,5 +1,6 @@
 //! How long a device lives that may be written so often.
 
+use control::LogLeafInfo;
 use serde::Serialize;
 
 const SECONDS_PER_YEAR: f64 = 365.25 * 86_400.0;
@@ -30,6 +31,12 @@ pub struct Life {
 }
 
 impl Life {
+    /// Of a device that is written so much a second; none where its size is not known.
+    #[must_use]
+    pub fn of_leaf(rating: Rating, leaf: &LogLeafInfo, bytes_per_second: f64) -> Option<Self> {
+        Self::of(rating, rated_size(leaf), bytes_per_second)
+    }
+
     pub(crate) fn of(rating: Rating, device_bytes: u64, bytes_per_second: f64) -> Option<Self> {
         let rated_bytes = match rating {
             Rating::TerabytesWritten(terabytes) => terabytes * TERABYTE,
@@ -41,5 +48,13 @@ impl Life {
             years: (bytes_per_second > 0.0).then(|| rated_bytes / bytes_per_second / SECONDS_PER_YEAR),
             writes_of_device_per_day: bytes_per_second * 86_400.0 / device_bytes as f64,
         })
+    }
+}
+
+/// Cells of the whole disk wear evenly, whatever part of it is used.
+fn rated_size(leaf: &LogLeafInfo) -> u64 {
+    match leaf.storage.disks.as_slice() {
+        [disk] => disk.size_bytes.unwrap_or(leaf.size_bytes).max(leaf.size_bytes),
+        _ => leaf.size_bytes,
     }
 }

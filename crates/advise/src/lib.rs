@@ -19,10 +19,10 @@ mod mirror;
 mod shape;
 mod size;
 
-pub use device::{Device, Doubt};
+pub use device::{Device, Doubt, mean_us};
 pub use endurance::{Life, Rating};
 pub use load::{Load, Times};
-pub use measured::{Measured, Watch};
+pub use measured::{Measured, Watch, counts, more, worked};
 pub use mirror::Mirror;
 pub use shape::{LoadShape, VdevTimes};
 pub use size::{Peak, Size};

@@ -63,13 +63,15 @@ pub struct Load {
 }
 
 impl Load {
-    pub(crate) fn of(measured: &Measured) -> Self {
+    /// Of what was measured.
+    #[must_use]
+    pub fn of(measured: &Measured) -> Self {
         let facts = &measured.facts;
         let seconds = measured.span.as_secs_f64();
         let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
         let part = |bytes: u64, of: u64| if of > 0 { bytes as f64 * 100.0 / of as f64 } else { 0.0 };
         let mean = |sum: u64, of: u64| if of > 0 { sum as f64 / of as f64 } else { 0.0 };
-        let times = commit_times(measured);
+        let times = measured.commit_times();
         let latency = Times::of(&times);
         let commits = facts.commits.saturating_sub(facts.commits_empty);
         let written = facts.written_bytes;
@@ -90,17 +92,4 @@ impl Load {
             errors: facts.errors,
         }
     }
-}
-
-/// Times of commits that had something to do. The others are counted with them and are the quickest of all, for
-/// they look and return: as many are left out from below.
-pub(crate) fn commit_times(measured: &Measured) -> Latencies {
-    let mut times = Latencies::from_counts(&measured.facts.latency);
-    let mut empty = measured.facts.commits_empty;
-    for count in &mut times.counts {
-        let gone = empty.min(*count);
-        *count -= gone;
-        empty -= gone;
-    }
-    times
 }

@@ -2,6 +2,7 @@
 
 use control::{LeafOps, LogFacts, LogLeafInfo, LogPeakInfo, LogVdevInfo, TxgLogInfo};
 use std::time::Duration;
+use units::Latencies;
 
 /// Counters of a stretch of time.
 #[derive(Clone, Debug)]
@@ -26,6 +27,32 @@ impl Measured {
         let vdevs_since_import = facts.vdevs.clone();
         Self { span, is_since_import: true, has_gaps: false, facts, vdevs_since_import }
     }
+
+    /// Between two looks; none when the pool was opened anew meanwhile, so that its counters are others.
+    #[must_use]
+    pub fn between(early: LogFacts, late: LogFacts) -> Option<Self> {
+        let mut watch = Watch::begin(early);
+        watch.look(late).then(|| watch.measured())
+    }
+
+    /// Times of commits that had something to do. The others are counted with them and are the quickest of all, for
+    /// they look and return: as many are left out from below.
+    #[must_use]
+    pub fn commit_times(&self) -> Latencies {
+        worked(&self.facts.latency, self.facts.commits_empty)
+    }
+}
+
+/// Times of commits, but for so many of the quickest, which had nothing to do.
+#[must_use]
+pub fn worked(latency: &[u64], mut empty: u64) -> Latencies {
+    let mut times = Latencies::from_counts(latency);
+    for count in &mut times.counts {
+        let gone = empty.min(*count);
+        *count -= gone;
+        empty -= gone;
+    }
+    times
 }
 
 /// Somebody who looks again and again.
@@ -104,7 +131,10 @@ fn since(late: LogFacts, early: &LogFacts) -> LogFacts {
         errors: more(late.errors, early.errors),
         fallbacks: more(late.fallbacks, early.fallbacks),
         latency: counts(&late.latency, &early.latency),
+        queue: counts(&late.queue, &early.queue),
         assemble: counts(&late.assemble, &early.assemble),
+        write: counts(&late.write, &early.write),
+        flush: counts(&late.flush, &early.flush),
         wake: counts(&late.wake, &early.wake),
         block_sizes: counts(&late.block_sizes, &early.block_sizes),
         hurried_txgs: more(late.hurried_txgs, early.hurried_txgs),
@@ -114,11 +144,15 @@ fn since(late: LogFacts, early: &LogFacts) -> LogFacts {
     }
 }
 
-fn more(late: u64, early: u64) -> u64 {
+/// What a counter counted since it stood at `early`; one that went back counts as new.
+#[must_use]
+pub fn more(late: u64, early: u64) -> u64 {
     late.checked_sub(early).unwrap_or(late)
 }
 
-fn counts(late: &[u64], early: &[u64]) -> Vec<u64> {
+/// The same of several.
+#[must_use]
+pub fn counts(late: &[u64], early: &[u64]) -> Vec<u64> {
     let before = early.iter().copied().chain(std::iter::repeat(0));
     late.iter().zip(before).map(|(late, early)| more(*late, early)).collect()
 }

@@ -1,7 +1,7 @@
 //! The shape of a load: enough of it to make it again.
 
 use crate::Measured;
-use crate::load::{Load, commit_times};
+use crate::load::Load;
 use control::VdevClass;
 use serde::Serialize;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl LoadShape {
     #[must_use]
     pub fn of(measured: &Measured) -> Option<Self> {
         let load = Load::of(measured);
-        let latency = commit_times(measured).mean().as_secs_f64();
+        let latency = measured.commit_times().mean().as_secs_f64();
         let vdevs = vdevs(measured);
         let is_known = vdevs.iter().any(|vdev| !vdev.write_mean.is_zero() && vdev.flushes.total() > 0);
         if load.commits == 0 || load.commits_per_second <= 0.0 || !is_known {

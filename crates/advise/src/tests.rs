@@ -43,6 +43,7 @@ fn vdev(id: u64, class: VdevClass, leaves: Vec<LogLeafInfo>) -> LogVdevInfo {
         kind: if leaves.len() > 1 { VdevKind::Mirror } else { VdevKind::Disk },
         state: VdevState::Online,
         space_bytes: 80 * MIB,
+        held_bytes: 0,
         blocks: 0,
         block_bytes: 0,
         writes: counts(&[]),

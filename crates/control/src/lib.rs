@@ -24,6 +24,7 @@ mod events;
 mod failure;
 mod inject;
 mod log_facts;
+mod log_users;
 mod names;
 mod paths;
 mod pool;
@@ -42,6 +43,7 @@ pub use events::*;
 pub use failure::{Failure, FailureKind};
 pub use inject::*;
 pub use log_facts::*;
+pub use log_users::*;
 pub use names::{NameStyle, find_vdev, vdev_name};
 pub use paths::{RunPaths, UntrustedDir};
 pub use pool::{

@@ -46,8 +46,14 @@ pub struct LogFacts {
     pub fallbacks: u64,
     /// How long commits took, from call to return.
     pub latency: Vec<u64>,
+    /// How long commits waited until a write of the log took their first record.
+    pub queue: Vec<u64>,
     /// How long it took to lay out what a write of the log has.
     pub assemble: Vec<u64>,
+    /// How long it took from there until the last of its blocks was written.
+    pub write: Vec<u64>,
+    /// How long it took from there until the flushes after it had ended; none where each write is stable by itself.
+    pub flush: Vec<u64>,
     /// How long it took from a write's end until the commits that it answers went on.
     pub wake: Vec<u64>,
     /// How often how many bytes were written as one block: number `i` counts blocks of (i + 1) * 4 KiB.
@@ -111,6 +117,9 @@ pub struct LogVdevInfo {
     pub state: VdevState,
     /// Allocatable space, in bytes.
     pub space_bytes: u64,
+    /// What is taken of that now, what rests after a free included, in bytes.
+    #[serde(default)]
+    pub held_bytes: u64,
     /// Log blocks written to it.
     pub blocks: u64,
     /// Bytes of those.

@@ -4,11 +4,11 @@ use crate::{
     DaemonStatus, DaemonStatusCall, DaemonStop, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit,
     DatasetList, DatasetRename, DatasetSet, DeviceState, Events, EventsClear, EventsPage, Failure,
     ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList,
-    LabelClear, LogFacts, Mount, MountInfo, Mounts, NameValue, PoolAdd, PoolAttach, PoolCheckpoint,
+    LabelClear, LogFacts, LogUsers, Mount, MountInfo, Mounts, NameValue, PoolAdd, PoolAttach, PoolCheckpoint,
     PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo,
-    PoolInitialize, PoolList, PoolLogFacts, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid,
-    PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync,
-    PoolTrim, PoolUpgrade, PoolVdevProps, SplitOff, Unmount,
+    PoolInitialize, PoolList, PoolLogFacts, PoolLogUsers, PoolMissing, PoolNote, PoolOffline, PoolOnline,
+    PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit,
+    PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps, SplitOff, Unmount,
 };
 use std::future::Future;
 
@@ -121,6 +121,8 @@ service! {
     pool_list(PoolList) -> Vec<PoolInfo>;
     /// What a pool's intent logs had to do.
     pool_log_facts(PoolLogFacts) -> LogFacts;
+    /// Who uses a pool's intent logs.
+    pool_log_users(PoolLogUsers) -> LogUsers;
     /// Sets a pool's property.
     pool_set(PoolSet) -> ();
     /// Starts, pauses or stops a scrub.

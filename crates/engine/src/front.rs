@@ -11,6 +11,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use zpl::Zfs;
 
 /// A way for programs to reach file systems by paths.
@@ -58,6 +59,31 @@ pub trait Mounted: Send + Sync {
     /// # Errors
     /// When files are open for writing on what is to be read only; users cannot at all.
     fn remount(&self, flags: MountFlags) -> Result<(), MountError>;
+    /// Threads that asked for something to be stable, as far as they are known.
+    fn syncing_threads(&self) -> Vec<SyncingThread>;
+}
+
+/// A thread of a program that asked for something to be stable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyncingThread {
+    /// Its number.
+    pub thread: u32,
+    /// The process that it is of; its own number where that is not known.
+    pub process: u32,
+    /// What that is called; none where that is not known.
+    pub command: Option<String>,
+    /// How often it asked.
+    pub syncs: u64,
+    /// How long it waited for that in all.
+    pub waited: Duration,
+}
+
+impl SyncingThread {
+    /// One that has not asked yet, of a process that is not known.
+    #[must_use]
+    pub fn new(thread: u32) -> Self {
+        Self { thread, process: thread, command: None, syncs: 0, waited: Duration::ZERO }
+    }
 }
 
 /// How a file system is mounted.

@@ -40,6 +40,7 @@ mod info;
 mod inject;
 mod labelclear;
 mod log_facts;
+mod log_users;
 pub mod memory;
 mod mount_options;
 mod mounting;
@@ -71,7 +72,7 @@ mod vdevs;
 
 pub use cache::{CacheError, CachedPool, PoolCache};
 pub use candidates::paths;
-pub use front::{AccessTimes, Front, MountError, MountFlags, MountOptions, Mounted, Short};
+pub use front::{AccessTimes, Front, MountError, MountFlags, MountOptions, Mounted, Short, SyncingThread};
 pub use runner::{OnTheSpot, Runner};
 
 use control::Failure;

@@ -42,7 +42,10 @@ fn facts(machine: &dyn Machine, pool: &Pool) -> LogFacts {
         errors: stats.errors,
         fallbacks: stats.fallbacks,
         latency: counts(&stats.latency),
+        queue: counts(&stats.stages.queue),
         assemble: counts(&stats.stages.assemble),
+        write: counts(&stats.stages.write),
+        flush: counts(&stats.stages.flush),
         wake: counts(&stats.stages.wake),
         block_sizes: stats.block_sizes.to_vec(),
         live_txgs: LIVE_TXGS,
@@ -70,6 +73,7 @@ fn peak_info(peak: &LogPeak) -> LogPeakInfo {
 fn vdev_info(machine: &dyn Machine, pool: &Pool, load: &LogLoadReport, top: &VdevInfo) -> LogVdevInfo {
     let id = VdevId::new(u32::try_from(top.id).unwrap_or(u32::MAX));
     let home = load.stats.homes.get(&id).copied().unwrap_or_default();
+    let space = pool.zio().with_allocator(|allocator| allocator.vdev_space(id));
     let leaves = pool.vdevs().leaves();
     let leaves = top.leaves().filter_map(|info| {
         let leaf = leaves.iter().find(|leaf| leaf.guid().get() == info.guid)?;
@@ -81,6 +85,7 @@ fn vdev_info(machine: &dyn Machine, pool: &Pool, load: &LogLoadReport, top: &Vde
         kind: top.kind,
         state: top.state,
         space_bytes: top.stats.space_bytes,
+        held_bytes: space.map_or(0, |figures| figures.taken().get()),
         blocks: home.blocks,
         block_bytes: home.bytes,
         writes: counts(&home.writes),
@@ -110,7 +115,7 @@ fn ops(totals: &IoTotals) -> LeafOps {
     LeafOps { ops: totals.ops, bytes: totals.bytes, nanos: totals.nanos }
 }
 
-fn counts(latencies: &Latencies) -> Vec<u64> {
+pub(super) fn counts(latencies: &Latencies) -> Vec<u64> {
     latencies.counts.to_vec()
 }
 

@@ -3,7 +3,7 @@
 //! The table's lock is never held while something is mounted or unmounted, which may take as long as a
 //! device does: who only looks does not wait. (test: `a_slow_unmount_stops_nobody_from_looking`)
 
-use crate::front::{Front, MountFlags, MountOptions, Mounted};
+use crate::front::{Front, MountFlags, MountOptions, Mounted, SyncingThread};
 use crate::mount_options::Given;
 use crate::names;
 use crate::refusal;
@@ -152,6 +152,11 @@ impl MountTable {
 impl Entry {
     fn is_called(&self, target: &str) -> bool {
         self.dataset == target || self.mountpoint == target
+    }
+
+    /// Threads that asked for something on it to be stable.
+    pub fn syncing_threads(&self) -> Vec<SyncingThread> {
+        self.mounted.syncing_threads()
     }
 
     /// Changes what the kernel allows on it, if that is anything else.

@@ -240,6 +240,10 @@ impl Service for Engine {
         self.run(async move |holder| holder.log_facts(&call)).await
     }
 
+    async fn pool_log_users(&self, call: PoolLogUsers) -> Done<LogUsers> {
+        self.run(async move |holder| holder.log_users(&call)).await
+    }
+
     async fn pool_set(&self, call: PoolSet) -> Done {
         self.change("set", call, async |holder, call| holder.set_pool(call).await).await
     }

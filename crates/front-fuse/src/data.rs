@@ -67,7 +67,11 @@ impl Files {
             sync: !is_from_cache && is_sync(args.flags),
             drop_setid: args.write_flags & WRITE_KILL_SUIDGID != 0,
         };
+        let since = how.sync.then(|| self.syncs.now());
         self.run(self.zfs.write(request.object(), args.offset, data, how)).await?;
+        if let Some(since) = since {
+            self.syncs.note(request.header.pid, since);
+        }
         if how.drop_setid {
             // The kernel knows that times and space have changed, but not that the mode may have.
             self.notifier.forget_attributes(request.header.nodeid);
@@ -83,6 +87,7 @@ impl Files {
         let how = WriteFlags { sync: args.fh_out == SYNC_HANDLE, ..WriteFlags::default() };
         let wanted = args.len.min(COPY_BYTES);
         let mut buffer = vec![0; wanted.min(COPY_PIECE_BYTES) as usize];
+        let since = how.sync.then(|| self.syncs.now());
         let mut copied = 0;
         while copied < wanted {
             let piece = &mut buffer[..(wanted - copied).min(COPY_PIECE_BYTES) as usize];
@@ -98,13 +103,19 @@ impl Files {
             };
             copied += len as u64;
         }
+        if let Some(since) = since {
+            self.syncs.note(request.header.pid, since);
+        }
         reply.put(&WriteOut { size: copied as u32, padding: 0 });
         Ok(())
     }
 
     pub async fn fsync(&self, request: &mut Request<'_>) -> Result<(), Errno> {
         let args: FsyncIn = request.take()?;
-        self.run(self.zfs.fsync(request.object(), args.fsync_flags & FSYNC_FDATASYNC != 0)).await
+        let since = self.syncs.now();
+        self.run(self.zfs.fsync(request.object(), args.fsync_flags & FSYNC_FDATASYNC != 0)).await?;
+        self.syncs.note(request.header.pid, since);
+        Ok(())
     }
 
     pub async fn fallocate(&self, request: &mut Request<'_>) -> Result<(), Errno> {

@@ -14,6 +14,7 @@ use crate::notifier::Notifier;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::server::{Answer, Server};
+use crate::syncs::Syncs;
 
 /// A file system as the session's requests see it.
 pub(crate) struct Files {
@@ -21,12 +22,13 @@ pub(crate) struct Files {
     pub inodes: Inodes,
     pub notifier: Notifier,
     pub agreed: Agreed,
+    pub syncs: Arc<Syncs>,
 }
 
 impl Files {
-    pub fn new(zfs: Arc<Zfs>, notifier: Notifier, agreed: Agreed) -> Self {
+    pub fn new(zfs: Arc<Zfs>, notifier: Notifier, agreed: Agreed, syncs: Arc<Syncs>) -> Self {
         let inodes = Inodes { root: zfs.root() };
-        Self { zfs, inodes, notifier, agreed }
+        Self { zfs, inodes, notifier, agreed, syncs }
     }
 
     /// An operation, with the error that a program is to see.

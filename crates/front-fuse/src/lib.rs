@@ -38,6 +38,7 @@ mod reply;
 mod request;
 mod server;
 mod session;
+mod syncs;
 
 pub use mount::Fuse;
 

@@ -58,6 +58,7 @@ pub use evacuate::EvacuationReport;
 pub use facts::{DedupFacts, Facts};
 pub use import::owner::{Left, LeftAlone, watch_for_owner};
 pub use import::{Candidate, ImportSpec, find_pools};
+pub use log::by_dataset::DatasetLogStats;
 pub use log::load::{LIVE_TXGS, LogLoadReport, LogPeak, TxgLog};
 pub use log::look::DatasetLog;
 pub use log::replay_plan::{ObjectPlan, ReplayPlan, Stopped};

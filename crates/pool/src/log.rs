@@ -5,9 +5,10 @@
 //!                └─► share: how much of the room the open txg may take
 //!  import ─► reader ─► claim, replay ─► replays (how far), loss (what breaks off)
 //!                        └─► leaked: what none of them holds
-//!  looking only: look, replay_plan; load: how much each txg took
+//!  looking only: look, replay_plan; load: how much each txg took; by_dataset: what each dataset had its log do
 //! ```
 
+pub(crate) mod by_dataset;
 pub(crate) mod homes;
 pub(crate) mod leaked;
 pub(crate) mod load;

@@ -1,6 +1,6 @@
 //! What is mounted, for clients that have no kernel between them and a file system.
 
-use engine::{Front, MountError, MountFlags, MountOptions, Mounted};
+use engine::{Front, MountError, MountFlags, MountOptions, Mounted, SyncingThread};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -62,6 +62,10 @@ impl Mounted for Place {
 
     fn remount(&self, _: MountFlags) -> Result<(), MountError> {
         Ok(())
+    }
+
+    fn syncing_threads(&self) -> Vec<SyncingThread> {
+        Vec::new()
     }
 }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use device::RealEnv;
-use engine::{Front, MountError, MountFlags, MountOptions, Mounted};
+use engine::{Front, MountError, MountFlags, MountOptions, Mounted, SyncingThread};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use zpl::{Asker, Zfs};
@@ -28,6 +28,7 @@ use crate::headroom;
 use crate::notifier::Notifier;
 use crate::server::Server;
 use crate::session::{Ended, Session};
+use crate::syncs::Syncs;
 
 mod flags;
 mod helper;
@@ -55,6 +56,7 @@ pub struct FuseMount {
     path: PathBuf,
     way: Way,
     ended: Arc<Ended>,
+    syncs: Arc<Syncs>,
 }
 
 impl FuseMount {
@@ -118,6 +120,10 @@ impl Mounted for FuseMount {
             }
         }
     }
+
+    fn syncing_threads(&self) -> Vec<SyncingThread> {
+        self.syncs.threads()
+    }
 }
 
 impl Drop for FuseMount {
@@ -155,7 +161,7 @@ impl Fuse {
             flags: MountFlags::default(),
             ..MountOptions::default()
         };
-        let (mounted, agreed) = self.begin(path, &options, false, |_, _| Floor::new())?;
+        let (mounted, agreed) = self.begin(path, &options, false, |_, _, _| Floor::new())?;
         if self.rings && !agreed.rings {
             let source = io::Error::new(io::ErrorKind::Unsupported, "the kernel has no FUSE over io_uring");
             return Err(MountError::Refused { path: path.to_owned(), source });
@@ -163,14 +169,14 @@ impl Fuse {
         Ok(mounted)
     }
 
-    /// Mounts at `path` what `make` makes, with the device by which its requests come, and what was agreed upon with
-    /// the kernel.
+    /// Mounts at `path` what `make` makes, with the device by which its requests come, what was agreed upon with
+    /// the kernel, and where it notes who waits for the log.
     fn begin<S: Server>(
         &self,
         path: &Path,
         options: &MountOptions,
         posix_acls: bool,
-        make: impl FnOnce(&Arc<OwnedFd>, Agreed) -> S,
+        make: impl FnOnce(&Arc<OwnedFd>, Agreed, Arc<Syncs>) -> S,
     ) -> Result<(Box<dyn Mounted>, Agreed), MountError> {
         detach_stale(path);
         headroom::check()?;
@@ -184,12 +190,15 @@ impl Fuse {
         };
         let device = Arc::new(device);
         let wishes = Wishes { posix_acls, rings: self.rings, writeback: options.writeback };
+        let syncs = Arc::new(Syncs::new(Arc::clone(&self.env)));
         let served = shake_hands(&device, wishes).and_then(|agreed| {
-            let server = make(&device, agreed);
+            let server = make(&device, agreed, Arc::clone(&syncs));
             Ok((Session::start(Arc::clone(&self.env), device, server, agreed.rings)?, agreed))
         });
         match served {
-            Ok((ended, agreed)) => Ok((Box::new(FuseMount { path: path.to_owned(), way, ended }), agreed)),
+            Ok((ended, agreed)) => {
+                Ok((Box::new(FuseMount { path: path.to_owned(), way, ended, syncs }), agreed))
+            }
             Err(error) => {
                 let _not_mounted = hang_up(path);
                 Err(refused(error))
@@ -207,7 +216,7 @@ impl Front for Fuse {
         options: &MountOptions,
     ) -> Result<Box<dyn Mounted>, MountError> {
         let posix_acls = zfs.options().posix_acls;
-        let begun = self.begin(path, options, posix_acls, |device, agreed| {
+        let begun = self.begin(path, options, posix_acls, |device, agreed, syncs| {
             // Mounted with `default_permissions`, whichever way.
             let asker = if agreed.writeback {
                 tracing::info!(place = %path.display(), "the kernel keeps what programs write");
@@ -216,7 +225,7 @@ impl Front for Fuse {
                 Asker::Kernel
             };
             let zfs = Arc::new(zfs.asked_by(asker));
-            Files::new(zfs, Notifier::new(Arc::clone(device)), agreed)
+            Files::new(zfs, Notifier::new(Arc::clone(device)), agreed, syncs)
         });
         begun.map(|(mounted, _agreed)| mounted)
     }

@@ -23,6 +23,7 @@ use crate::files::Files;
 use crate::handshake::Agreed;
 use crate::notifier::Notifier;
 use crate::session::{Ended, Session};
+use crate::syncs::Syncs;
 
 const DISK_BYTES: u64 = 256 << 20;
 /// Longer answers are not agreed upon.
@@ -132,7 +133,12 @@ impl Kernel {
                 .expect("a pair");
         let device = Arc::new(device);
         let zfs = Arc::new(fs.zfs.asked_by(Asker::Kernel));
-        let files = Files::new(zfs, Notifier::new(Arc::clone(&device)), Agreed::default());
+        let files = Files::new(
+            zfs,
+            Notifier::new(Arc::clone(&device)),
+            Agreed::default(),
+            Arc::new(Syncs::new(Arc::clone(&env))),
+        );
         let ended = Session::start(Arc::clone(&env), device, files, has_rings).expect("loops");
         Self { socket, ended, next: 1, pool, env, gate }
     }

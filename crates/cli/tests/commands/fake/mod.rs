@@ -384,6 +384,9 @@ impl Service for FakeService {
     async fn pool_log_facts(&self, call: PoolLogFacts) -> Done<LogFacts> {
         self.state().pool(&call.pool).map(|_| LogFacts::default())
     }
+    async fn pool_log_users(&self, call: PoolLogUsers) -> Done<LogUsers> {
+        self.state().pool(&call.pool).map(|_| LogUsers::default())
+    }
 
     async fn pool_set(&self, call: PoolSet) -> Done {
         let parsed = parse_pool(&call.name, &call.value, Occasion::Later);
