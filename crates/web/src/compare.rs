@@ -38,7 +38,7 @@ impl Comparison {
     /// None unless something was committed both before and after.
     pub(crate) fn of(history: &History) -> Option<Self> {
         let turns = |mark: &&Mark| matches!(mark.what, Happened::Added | Happened::Removed);
-        let mark = history.marks().filter(turns).next_back()?;
+        let mark = history.marks().rfind(turns)?;
         let begin = history.marks().rfind(|other| other.number < mark.number).map_or(0, |other| other.number);
         let end =
             history.marks().find(|other| other.number > mark.number).map_or(u64::MAX, |other| other.number);

@@ -212,7 +212,7 @@ impl Sums {
         self.bytes += commits * 9_000;
         spread(&mut self.latency, middle, commits);
         // A commit in ten thousand or so meets a device that is busy with something else.
-        self.latency[middle + 4 + (second % 3) as usize] += u64::from(second % 7 == 0);
+        self.latency[middle + 4 + (second % 3) as usize] += u64::from(second.is_multiple_of(7));
         spread(&mut self.queue, middle - 3, commits);
         spread(&mut self.assemble, 13, commits);
         spread(&mut self.write, middle - 1, commits);

@@ -7,7 +7,6 @@ use control::{
 use web::Source;
 
 /// One pool, `tank`.
-#[derive(Default)]
 pub struct Fake;
 
 impl Source for Fake {

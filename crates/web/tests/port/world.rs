@@ -45,7 +45,7 @@ impl World {
         let paths = RunPaths::under(directory.path());
         let page = runtime.block_on(Page::bind(loopback("0").expect("an address"), &paths)).expect("a page");
         let address = page.address();
-        runtime.spawn(page.serve(Arc::new(Fake::default())));
+        runtime.spawn(page.serve(Arc::new(Fake)));
         Self { directory, address, _runtime: runtime }
     }
 
