@@ -29,7 +29,7 @@ mod vdev;
 
 pub use text::Format;
 
-use control::{DaemonStatus, DatasetInfo, LogFacts, PoolInfo};
+use control::{DaemonStatus, DatasetInfo, LogFacts, LogUsers, PoolInfo};
 use text::Text;
 
 /// What the daemon answered, all at about the same moment.
@@ -50,6 +50,8 @@ pub struct PoolLook {
     pub pool: PoolInfo,
     /// What its intent logs had to do; none when it was closed between the two questions.
     pub logs: Option<LogFacts>,
+    /// Who uses them; nobody unless that was asked for, for there may be as many as datasets.
+    pub users: LogUsers,
 }
 
 /// The body of an answer.
@@ -61,7 +63,7 @@ pub fn body(looked: &Looked, format: Format) -> String {
     scan::write(&mut text, &looked.pools);
     vdev::write(&mut text, &looked.pools);
     log::write(&mut text, &looked.pools);
-    dataset::write(&mut text, &looked.datasets);
+    dataset::write(&mut text, &looked.datasets, &looked.pools);
     text.finish()
 }
 

@@ -36,7 +36,7 @@ fn looked() -> Looked {
     pool.root.children = vec![mirror, log];
     Looked {
         daemon: DaemonStatus { version: "1.2.3".into(), uptime_secs: 7, ..DaemonStatus::default() },
-        pools: vec![PoolLook { pool, logs: Some(facts()) }],
+        pools: vec![PoolLook { pool, logs: Some(facts()), users: LogUsers::default() }],
         datasets: Vec::new(),
     }
 }
@@ -207,7 +207,17 @@ fn datasets_tell_space_and_snapshots_are_left_out() {
     let mut looked = looked();
     looked.datasets =
         vec![dataset("tank/a", DatasetKind::Filesystem), dataset("tank/a@b", DatasetKind::Snapshot)];
+    let used = |objset, commits| LogDatasetInfo {
+        name: "tank/a".into(),
+        objset,
+        commits,
+        ..LogDatasetInfo::default()
+    };
+    looked.pools[0].users.datasets = vec![used(7, 1), used(9, 3)];
     let body = body(&looked, Format::OpenMetrics);
+    let commits: Vec<&str> =
+        body.lines().filter(|line| line.starts_with("sawmill_dataset_commits_total")).collect();
+    assert_eq!(commits, [r#"sawmill_dataset_commits_total{pool="tank",dataset="tank/a"} 3"#]);
     let a = r#"sawmill_dataset_used_bytes{pool="tank",dataset="tank/a",type="filesystem"}"#;
     assert_value(&body, a, "8");
     assert!(!body.contains("tank/a@b") && !body.contains("sawmill_dataset_available"), "{body}");

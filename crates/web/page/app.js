@@ -6,6 +6,7 @@ import { h, show, width } from "./dom.js";
 import { bytes, micros, number, span } from "./format.js";
 import { Log, rating, terabytes } from "./logs.js";
 import { pool as poolCard } from "./tree.js";
+import { users } from "./users.js";
 
 const SPANS = [[60, "1 min"], [300, "5 min"], [900, "15 min"]];
 const STAGES = { queue: "waits for a write of the log", assemble: "lays out blocks", write: "writes them", flush: "flushes devices", wake: "goes on" };
@@ -15,7 +16,7 @@ const ADVICE_MILLIS = 10_000;
 const at = (id) => document.getElementById(id);
 
 const asked = new URLSearchParams(location.search);
-const state = { run: null, pool: asked.get("pool"), next: 0, advice: null, advised: 0, panels: null, comparison: null };
+const state = { run: null, pool: asked.get("pool"), next: 0, advice: null, advised: 0, panels: null, comparison: null, users: null };
 
 view.seconds = SPANS.map(([seconds]) => seconds).find((seconds) => seconds === Number(asked.get("span"))) ?? SPAN_SECONDS;
 
@@ -42,19 +43,21 @@ async function look() {
   at("empty").hidden = wanted !== null;
   if (wanted === null) return empty(now);
   const tree = now.pools.find((tree) => tree.name === wanted);
+  document.title = `${tree.name}: ${tree.health.toLowerCase()} – Sawmill`;
   show(at("pool"), poolCard(tree));
   await lately(tree, now.at_millis);
 }
 
 async function lately(tree, millis) {
   const pool = encodeURIComponent(tree.name);
-  const { next, ticks, marks, comparison } = await ask(`/api/lately?pool=${pool}&from=${state.next}`);
+  const { next, ticks, marks, comparison, users } = await ask(`/api/lately?pool=${pool}&from=${state.next}`);
   // It was closed and opened meanwhile.
   if (next < state.next) return begin(state.run, tree.name);
   view.ticks = [...view.ticks, ...ticks].slice(-TICKS_MAX);
   state.next = next;
   view.marks = marks;
   state.comparison = comparison;
+  state.users = users;
   if (millis - state.advised >= ADVICE_MILLIS) {
     state.advised = millis;
     const rated = terabytes() === null ? "" : `&tbw=${terabytes()}`;
@@ -106,7 +109,7 @@ function panels() {
   ]);
   const heat = new Heat("Latency of commits over time");
   const blocks = new Bars("Sizes of log blocks", 32, (place) => `${(place + 1) * 4} KiB`);
-  const slots = { span: h("div", { class: "spans", role: "group", "aria-label": "Span of time" }), commits: h("span", { class: "now" }), latency: h("span", { class: "now" }), stages: h("div"), compared: h("div") };
+  const slots = { span: h("div", { class: "spans", role: "group", "aria-label": "Span of time" }), commits: h("span", { class: "now" }), latency: h("span", { class: "now" }), stages: h("div"), compared: h("div"), users: h("div") };
   const logs = h("div", { class: "wide" });
   const rated = rating(() => { state.advised = 0; });
   const card = (title, slot, ...rest) => h("section", { class: "card" }, h("div", { class: "title" }, h("h3", {}, title), slot), ...rest);
@@ -124,6 +127,7 @@ function panels() {
     third(card("Under way", null, load.element)),
     half(card("Where a commit's time goes", null, slots.stages)),
     half(card("Log blocks by size", null, blocks.element)),
+    wide(card("Who commits", null, slots.users)),
     wide(card("Before and after a log", null, slots.compared)),
     logs);
   const cards = new Map();
@@ -134,6 +138,7 @@ function panels() {
       show(slots.commits, tick ? number(tick.commits) : "–", h("small", {}, " /s"));
       show(slots.latency, micros(tick && quantile(tick.latency, 0.5)), h("small", {}, " half below, "), micros(tick && quantile(tick.latency, 0.99)), h("small", {}, " 99 %"));
       stages(slots.stages);
+      if (state.users) show(slots.users, users(state.users));
       show(slots.compared, comparison(state.comparison));
       logCards(tree, cards, isolated, tick);
       logTitle.hidden = cards.size === 0;
@@ -178,6 +183,12 @@ function logCards(tree, cards, slot, tick) {
   nodes.forEach((node) => cards.get(node.id).update(node, tick, state.advice));
 }
 
+/** How it goes, said when it changes. */
+function tell(level, text) {
+  at("link").className = level;
+  if (at("link").textContent !== text) at("link").textContent = text;
+}
+
 let timer = null;
 
 /** One turn, and the next in a second. Nothing is asked while nobody looks. */
@@ -187,11 +198,9 @@ async function turn() {
   let pause = 1000;
   try {
     await look();
-    at("link").className = "";
-    at("link").textContent = "live";
+    tell("", "live");
   } catch (error) {
-    at("link").className = "lost";
-    at("link").textContent = `no answer: ${error.message}`;
+    tell("lost", `no answer: ${error.message}`);
     pause = 3000;
   }
   clearTimeout(timer);

@@ -21,6 +21,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("/format.js", JS, include_str!("../page/format.js")),
     ("/logs.js", JS, include_str!("../page/logs.js")),
     ("/tree.js", JS, include_str!("../page/tree.js")),
+    ("/users.js", JS, include_str!("../page/users.js")),
 ];
 
 pub(crate) fn routes() -> Router {

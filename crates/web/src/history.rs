@@ -2,7 +2,7 @@
 
 use crate::tick::Tick;
 use control::{NameStyle, PoolInfo, VdevClass, VdevInfo, vdev_name};
-use live::Look;
+use live::{DatasetUse, Interval, Look, ProcessUse};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, VecDeque};
 pub const TICKS: usize = 900;
 /// Marks that are kept.
 const MARKS: usize = 32;
+/// Datasets that are told of, and programs.
+const USERS_MAX: usize = 8;
 
 /// Something happened to the logs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -37,6 +39,22 @@ pub(crate) enum Happened {
     Recovered,
 }
 
+/// Who used the logs between the last two looks, those who did so most first.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Users {
+    datasets: Vec<DatasetUse>,
+    processes: Vec<ProcessUse>,
+}
+
+impl Users {
+    fn of(interval: Interval) -> Self {
+        let Interval { mut datasets, mut processes, .. } = interval;
+        datasets.truncate(USERS_MAX);
+        processes.truncate(USERS_MAX);
+        Self { datasets, processes }
+    }
+}
+
 /// A log vdev: what it is called, and whether it works.
 type Logs = BTreeMap<u64, (String, bool)>;
 
@@ -47,18 +65,24 @@ pub(crate) struct History {
     marks: VecDeque<Mark>,
     last: Option<Look>,
     logs: Logs,
+    users: Users,
     next: u64,
 }
 
 impl History {
     /// Another look. A pool that was opened anew goes on after a gap.
     pub(crate) fn look(&mut self, look: Look, at_millis: u64) {
-        let tick = self.last.as_ref().and_then(|last| Tick::between(last, &look, self.next, at_millis));
+        let between = |last: &Look| {
+            let interval = Interval::between(last, &look, None)?;
+            Some((Tick::of(&interval, last, &look, self.next, at_millis)?, Users::of(interval)))
+        };
+        let now = self.last.as_ref().and_then(between);
         let logs = logs(&look.pool);
         if self.last.is_some() {
             self.mark(&logs, at_millis);
         }
-        if let Some(tick) = tick {
+        if let Some((tick, users)) = now {
+            self.users = users;
             self.next += 1;
             self.ticks.push_back(tick);
             self.ticks.drain(..self.ticks.len().saturating_sub(TICKS));
@@ -86,6 +110,11 @@ impl History {
     /// The last look.
     pub(crate) fn last(&self) -> Option<&Look> {
         self.last.as_ref()
+    }
+
+    /// Who used the logs between the last two looks.
+    pub(crate) fn users(&self) -> &Users {
+        &self.users
     }
 
     /// The number of the next tick.

@@ -1,6 +1,6 @@
 //! `/metrics`: `?datasets` asks for those of each dataset, too.
 
-use crate::source::{Source, looked};
+use crate::source::{Beside, Source, looked};
 use axum::Router;
 use axum::extract::RawQuery;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -23,7 +23,7 @@ async fn answer<S: Source>(source: &S, headers: &HeaderMap, query: &str) -> Resp
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let format = Format::accepted(accept);
     let with_datasets = query.split('&').any(|word| word.split('=').next() == Some("datasets"));
-    match looked(source, with_datasets).await {
+    match looked(source, Beside { datasets: with_datasets, users: with_datasets }).await {
         Ok(looked) => {
             let kind = [(header::CONTENT_TYPE, format.content_type())];
             (kind, metrics::body(&looked, format)).into_response()

@@ -1,7 +1,7 @@
 //! The port: bound, told of in files, served.
 
 use crate::guard::{Guard, guard};
-use crate::source::{Source, looked};
+use crate::source::{Beside, Source, looked};
 use crate::token::{Token, TokenError};
 use crate::watched::Watched;
 use crate::{api, assets, metrics_routes};
@@ -108,7 +108,7 @@ async fn watch<S: Source>(source: &S, watched: &api::Shared) {
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         turns.tick().await;
-        if let Ok(looked) = looked(source, false).await {
+        if let Ok(looked) = looked(source, Beside { users: true, ..Beside::default() }).await {
             let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             api::locked(watched).look(looked, u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX));
         }

@@ -1,8 +1,8 @@
 //! What is asked of the daemon's engine: only questions. Nothing that is on the port can ask for more.
 
 use control::{
-    DaemonStatus, DaemonStatusCall, DatasetInfo, DatasetList, Failure, LogFacts, PoolInfo, PoolList,
-    PoolLogFacts, Service,
+    DaemonStatus, DaemonStatusCall, DatasetInfo, DatasetList, Failure, LogFacts, LogUsers, PoolInfo,
+    PoolList, PoolLogFacts, PoolLogUsers, Service,
 };
 use metrics::{Looked, PoolLook};
 use std::future::Future;
@@ -15,6 +15,8 @@ pub trait Source: Send + Sync + 'static {
     fn pools(&self) -> impl Future<Output = Result<Vec<PoolInfo>, Failure>> + Send;
     /// What a pool's intent logs had to do.
     fn logs(&self, pool: &str) -> impl Future<Output = Result<LogFacts, Failure>> + Send;
+    /// Who uses a pool's intent logs.
+    fn users(&self, pool: &str) -> impl Future<Output = Result<LogUsers, Failure>> + Send;
     /// All datasets.
     fn datasets(&self) -> impl Future<Output = Result<Vec<DatasetInfo>, Failure>> + Send;
 }
@@ -32,20 +34,38 @@ impl<S: Service> Source for S {
         self.pool_log_facts(PoolLogFacts { pool: pool.to_owned() }).await
     }
 
+    async fn users(&self, pool: &str) -> Result<LogUsers, Failure> {
+        self.pool_log_users(PoolLogUsers { pool: pool.to_owned() }).await
+    }
+
     async fn datasets(&self) -> Result<Vec<DatasetInfo>, Failure> {
         self.dataset_list(DatasetList::default()).await
     }
 }
 
-/// Everything about the daemon and its pools; of datasets, if they are asked for.
-pub(crate) async fn looked<S: Source>(source: &S, with_datasets: bool) -> Result<Looked, Failure> {
+/// What is looked at beside the daemon and its pools.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Beside {
+    /// Each dataset.
+    pub(crate) datasets: bool,
+    /// Who uses the logs.
+    pub(crate) users: bool,
+}
+
+/// The daemon, its pools, and what is beside them.
+pub(crate) async fn looked<S: Source>(source: &S, beside: Beside) -> Result<Looked, Failure> {
     let daemon = source.daemon().await?;
     let mut pools = Vec::new();
     for pool in source.pools().await? {
         // It may have been closed since it was listed.
         let logs = source.logs(&pool.name).await.ok();
-        pools.push(PoolLook { pool, logs });
+        let users = if beside.users {
+            source.users(&pool.name).await.unwrap_or_default()
+        } else {
+            LogUsers::default()
+        };
+        pools.push(PoolLook { pool, logs, users });
     }
-    let datasets = if with_datasets { source.datasets().await? } else { Vec::new() };
+    let datasets = if beside.datasets { source.datasets().await? } else { Vec::new() };
     Ok(Looked { daemon, pools, datasets })
 }

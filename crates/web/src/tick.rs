@@ -68,9 +68,14 @@ struct LogTick {
 }
 
 impl Tick {
-    /// None when the pool was opened anew between the two, or no time went by.
-    pub(crate) fn between(early: &Look, late: &Look, number: u64, at_millis: u64) -> Option<Self> {
-        let interval = Interval::between(early, late, None)?;
+    /// Of what lies between two looks; none when the pool was opened anew meanwhile.
+    pub(crate) fn of(
+        interval: &Interval,
+        early: &Look,
+        late: &Look,
+        number: u64,
+        at_millis: u64,
+    ) -> Option<Self> {
         let measured = Measured::between(early.facts.clone(), late.facts.clone())?;
         let io = late.pool.root.stats.io.since(early.pool.root.stats.io);
         let in_flight = |class| in_flight(&measured.facts, class) / interval.seconds;
@@ -89,7 +94,7 @@ impl Tick {
             data_in_flight: in_flight(VdevClass::Normal),
             log_in_flight: in_flight(VdevClass::Log),
             logs: interval.logs.iter().filter(|vdev| vdev.is_log).map(LogTick::of).collect(),
-            blocks: interval.block_sizes,
+            blocks: interval.block_sizes.clone(),
         })
     }
 }

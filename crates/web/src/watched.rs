@@ -2,11 +2,11 @@
 //! many look at the page.
 
 use crate::compare::Comparison;
-use crate::history::{History, Mark};
+use crate::history::{History, Mark, Users};
 use crate::tick::Tick;
 use crate::tree::Tree;
 use advise::{Advice, Measured, Rating};
-use control::{DaemonStatus, LogUsers};
+use control::DaemonStatus;
 use live::Look;
 use metrics::{Looked, PoolLook};
 use serde::Serialize;
@@ -44,6 +44,7 @@ pub(crate) struct Lately<'a> {
     ticks: Vec<&'a Tick>,
     marks: Vec<&'a Mark>,
     comparison: Option<Comparison>,
+    users: &'a Users,
 }
 
 impl Watched {
@@ -52,9 +53,9 @@ impl Watched {
         let Looked { daemon, pools, .. } = looked;
         let is_open = |guid: &u64| pools.iter().any(|look| look.pool.guid == *guid);
         self.pools.retain(|guid, _| is_open(guid));
-        for PoolLook { pool, logs } in &pools {
+        for PoolLook { pool, logs, users } in &pools {
             let Some(facts) = logs.clone() else { continue };
-            let look = Look { pool: pool.clone(), facts, users: LogUsers::default() };
+            let look = Look { pool: pool.clone(), facts, users: users.clone() };
             self.pools.entry(pool.guid).or_default().look(look, at_millis);
         }
         (self.daemon, self.at_millis, self.last) = (daemon, at_millis, pools);
@@ -80,6 +81,7 @@ impl Watched {
             ticks: history.ticks_from(from).collect(),
             marks: history.marks().collect(),
             comparison: Comparison::of(history),
+            users: history.users(),
         })
     }
 

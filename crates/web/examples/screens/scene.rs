@@ -95,7 +95,7 @@ impl Scene {
             stopped: false,
             heartbeats_failed: false,
         };
-        PoolLook { pool, logs: Some(facts) }
+        PoolLook { pool, logs: Some(facts), users: sums.users() }
     }
 
     fn has_log_at(&self, second: u64) -> impl Fn(u64) -> bool {
@@ -233,6 +233,33 @@ impl Sums {
         }
     }
 
+    /// Two datasets, and a program for each.
+    fn users(&self) -> LogUsers {
+        let dataset = |(name, objset, share): (&str, u64, u64)| LogDatasetInfo {
+            name: name.into(),
+            objset,
+            commits: self.commits * share / 10,
+            data_bytes: self.bytes * share / 10,
+            latency: self.latency.iter().map(|count| count * share / 10).collect(),
+            ..LogDatasetInfo::default()
+        };
+        let thread = |(command, thread, dataset, share): (&str, u64, &str, u64)| LogThreadInfo {
+            dataset: dataset.into(),
+            thread,
+            process: thread,
+            command: Some(command.into()),
+            syncs: self.commits * share / 10,
+            nanos: self.commits * share * 24_000,
+        };
+        LogUsers {
+            datasets: [("tank/postgres", 54, 8), ("tank/mail", 61, 2)].map(dataset).into(),
+            datasets_left_out: 0,
+            threads: [("postgres", 2210, "tank/postgres", 8), ("lmtp", 3177, "tank/mail", 2)]
+                .map(thread)
+                .into(),
+        }
+    }
+
     fn io(&self) -> IoCounters {
         IoCounters {
             reads: self.commits / 9,
@@ -350,6 +377,10 @@ impl web::Source for Last {
     async fn logs(&self, pool: &str) -> Result<LogFacts, Failure> {
         let found = self.0.pools.iter().find(|look| look.pool.name == pool);
         found.and_then(|look| look.logs.clone()).ok_or_else(|| Failure::no_such_pool(pool))
+    }
+
+    async fn users(&self, _: &str) -> Result<LogUsers, Failure> {
+        Ok(LogUsers::default())
     }
 
     async fn datasets(&self) -> Result<Vec<DatasetInfo>, Failure> {

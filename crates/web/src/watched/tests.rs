@@ -22,8 +22,19 @@ impl At {
             latency: counts(self.bucket, self.commits),
             ..LogFacts::default()
         };
-        let pools = vec![PoolLook { pool: self.pool(), logs: Some(facts) }];
+        let pools = vec![PoolLook { pool: self.pool(), logs: Some(facts), users: self.users() }];
         Looked { daemon: DaemonStatus { pid: 7, ..DaemonStatus::default() }, pools, datasets: Vec::new() }
+    }
+
+    /// A dataset made all commits.
+    fn users(&self) -> LogUsers {
+        let all = LogDatasetInfo {
+            name: "tank/db".into(),
+            objset: 7,
+            commits: self.commits,
+            ..LogDatasetInfo::default()
+        };
+        LogUsers { datasets: vec![all], ..LogUsers::default() }
     }
 
     fn pool(&self) -> PoolInfo {
@@ -88,6 +99,8 @@ fn ticks_have_rates_and_numbers_to_go_on_from() {
     assert_eq!(all["ticks"][1]["commits"], 100.0);
     assert_eq!(all["ticks"][1]["latency"], serde_json::json!([[20, 100]]));
     assert_eq!(all["ticks"][1]["at_millis"], 3000);
+    assert_eq!(all["users"]["datasets"][0]["name"], "tank/db");
+    assert_eq!(all["users"]["datasets"][0]["commits_per_second"], 100.0);
     let rest = watched.lately("tank", 2).expect("it is open");
     assert_eq!(rest.ticks.len(), 1);
     assert!(watched.lately("nope", 0).is_none());

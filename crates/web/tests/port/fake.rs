@@ -1,8 +1,8 @@
 //! A pool that is made up.
 
 use control::{
-    DaemonStatus, DatasetInfo, DatasetKind, Failure, LogFacts, PoolHealth, PoolInfo, Prop, Props,
-    Source as Of, VdevClass, VdevInfo, VdevKind,
+    DaemonStatus, DatasetInfo, DatasetKind, Failure, LogDatasetInfo, LogFacts, LogUsers, PoolHealth,
+    PoolInfo, Prop, Props, Source as Of, VdevClass, VdevInfo, VdevKind,
 };
 use web::Source;
 
@@ -28,6 +28,11 @@ impl Source for Fake {
             "tank" => Ok(LogFacts { open_nanos: 1, commits: 7, ..LogFacts::default() }),
             other => Err(Failure::no_such_pool(other)),
         }
+    }
+
+    async fn users(&self, _: &str) -> Result<LogUsers, Failure> {
+        let home = LogDatasetInfo { name: "tank/home".into(), commits: 7, ..LogDatasetInfo::default() };
+        Ok(LogUsers { datasets: vec![home], ..LogUsers::default() })
     }
 
     async fn datasets(&self) -> Result<Vec<DatasetInfo>, Failure> {

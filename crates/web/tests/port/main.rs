@@ -107,6 +107,11 @@ fn datasets_are_told_of_when_they_are_asked_for() {
     assert!(!plain.body.contains("sawmill_dataset"), "{plain:?}");
     for query in ["datasets", "datasets=1", "x=1&datasets=1"] {
         let full = world.get(&format!("/metrics?{query}"), &[&world.bearer()]);
-        assert!(full.body.contains("dataset=\"tank/home\""), "{query}: {full:?}");
+        assert!(
+            full.body.contains("sawmill_dataset_used_bytes{pool=\"tank\",dataset=\"tank/home\""),
+            "{query}: {full:?}"
+        );
+        let commits = "sawmill_dataset_commits_total{pool=\"tank\",dataset=\"tank/home\"} 7\n";
+        assert!(full.body.contains(commits), "{query}: {full:?}");
     }
 }
