@@ -98,8 +98,8 @@ const FAMILIES: &[Family<LogFacts>] = &[
     Family::gauge("sawmill_log_space", Unit::Bytes, "Allocatable space of all log vdevs.", |log| {
         one(logs(log).map(|vdev| vdev.space_bytes).sum::<u64>())
     }),
-    Family::gauge("sawmill_log_held", Unit::Bytes, "Space of the log vdevs that log blocks hold.", |log| {
-        one(log.open.held_bytes)
+    Family::gauge("sawmill_log_held", Unit::Bytes, "Space of the log vdevs that log blocks hold, what rests until it may be used again included.", |log| {
+        one(logs(log).map(|vdev| vdev.held_bytes).sum::<u64>())
     }),
     Family::gauge(
         "sawmill_log_held_peak",

@@ -82,7 +82,6 @@ fn facts() -> LogFacts {
         latency,
         block_sizes: vec![2, 1],
         written_bytes: 16 << 10,
-        open: TxgLogInfo { held_bytes: 12_288, ..TxgLogInfo::default() },
         vdevs: vec![vdev],
         ..LogFacts::default()
     }

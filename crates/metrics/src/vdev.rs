@@ -26,7 +26,7 @@ const FAMILIES: &[Family<VdevInfo>] = &[
     Family::gauge(
         "sawmill_vdev_allocated",
         Unit::Bytes,
-        "Space of a top-level vdev that is allocated; of a log vdev, what the log holds.",
+        "Space of a top-level vdev that is allocated.",
         |vdev| maybe(Some(vdev.stats.allocated_bytes).filter(|_| vdev.stats.space_bytes > 0)),
     ),
     Family::counter(

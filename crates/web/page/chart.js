@@ -11,6 +11,8 @@ const LEFT = 62;
 const GAP_MILLIS = 3500;
 /** A cell of the map is no narrower. */
 const CELL = 3;
+/** Points of a line are no nearer to each other. */
+const POINT = 2;
 
 /** What all charts share. */
 export const view = { ticks: [], marks: [], from: 0, to: 1, at: null, seconds: 300 };
@@ -157,8 +159,8 @@ export class Lines extends Chart {
   }
 
   plot(ticks) {
-    const all = this.lines.flatMap((line) => ticks.map(line.of)).filter((value) => value !== null && value !== undefined);
-    const most = roundUp(Math.max(0, ...all), this.isBinary);
+    const drawn = this.lines.map((line) => this.means(ticks, line.of));
+    const most = roundUp(Math.max(0, ...drawn.flat().map((point) => point.value ?? 0)), this.isBinary);
     const y = (value) => TOP + (1 - value / most) * (this.height - BOTTOM - TOP);
     for (const part of [0, 0.5, 1]) {
       this.pen.fillStyle = colour("--line");
@@ -166,23 +168,39 @@ export class Lines extends Chart {
       this.text(part === 0 ? "0" : this.write(most * part), LEFT - 8, y(most * part) + 4, "right");
     }
     const styles = ["--accent", "--accent-2", "--accent-3"];
-    this.lines.forEach((line, place) => this.stroke(ticks, line.of, y, colour(styles[place]), place === 0));
+    drawn.forEach((points, place) => this.stroke(points, y, colour(styles[place]), place === 0));
   }
 
-  stroke(ticks, of, y, style, isFilled) {
+  /** Points of a line: means, where there are more ticks than there is room for; without a value where there is none. */
+  means(ticks, of) {
+    const places = new Map();
+    for (const tick of ticks) {
+      const place = Math.floor(this.x(tick.at_millis) / POINT);
+      const found = places.get(place) ?? places.set(place, { millis: tick.at_millis, values: [] }).get(place);
+      found.millis = tick.at_millis;
+      found.values.push(of(tick));
+    }
+    const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+    return [...places.values()].map(({ millis, values }) => {
+      const known = values.filter((value) => value !== null && value !== undefined);
+      return { millis, value: known.length > 0 ? mean(known) : null };
+    });
+  }
+
+  stroke(points, y, style, isFilled) {
     this.pen.strokeStyle = style;
     this.pen.lineWidth = 1.6;
     this.pen.lineJoin = "round";
+    const gap = GAP_MILLIS + (POINT * (view.to - view.from)) / (this.width - LEFT);
     let run = [];
     const end = () => {
-      if (run.length > 0) this.run(run, y, style, isFilled);
+      if (run.length > 0) this.run(run.map(({ millis, value }) => [this.x(millis), y(value)]), y, style, isFilled);
       run = [];
     };
-    for (const tick of ticks) {
-      const value = of(tick);
+    for (const point of points) {
       const last = run[run.length - 1];
-      if (value === null || value === undefined || (last && tick.at_millis - last[2] > GAP_MILLIS)) end();
-      if (value !== null && value !== undefined) run.push([this.x(tick.at_millis), y(value), tick.at_millis]);
+      if (point.value === null || (last && point.millis - last.millis > gap)) end();
+      if (point.value !== null) run.push(point);
     }
     end();
   }
@@ -211,7 +229,7 @@ export class Lines extends Chart {
   }
 }
 
-/** Latencies over time: darker where more commits took so long. */
+/** Latencies over time: the stronger a cell, the more commits took so long. */
 export class Heat extends Chart {
   constructor(label) {
     super(label, 240);
@@ -255,7 +273,7 @@ export class Heat extends Chart {
   }
 
   say(tick) {
-    if (!tick) return "Darker: more commits took that long. A row's name is its upper limit.";
+    if (!tick) return "The stronger a cell, the more commits took that long. A row's name is its upper limit.";
     const all = tick.latency.reduce((sum, [, count]) => sum + count, 0);
     if (all === 0) return `${clock(tick.at_millis)}: no commits`;
     const slowest = tick.latency[tick.latency.length - 1][0];
