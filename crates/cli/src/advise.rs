@@ -20,6 +20,13 @@ pub const PROGRAM: Program = Program {
     commands: &[LOG],
 };
 
+/// What log devices are rated for.
+pub const TBW: Flag =
+    Flag::long_value("tbw", "terabytes", "what a log device is rated to be written: tells how long it lives");
+/// The same in another measure.
+pub const PE_CYCLES: Flag =
+    Flag::long_value("pe-cycles", "number", "the same, as how often each of its cells may be written");
+
 const LOG: Command = Command::new(
     Spec {
         name: "log",
@@ -31,16 +38,8 @@ const LOG: Command = Command::new(
                 "seconds",
                 "watch for so long; else what was measured since the import counts",
             ),
-            Flag::long_value(
-                "tbw",
-                "terabytes",
-                "what a log device is rated to be written: tells how long it lives",
-            ),
-            Flag::long_value(
-                "pe-cycles",
-                "number",
-                "the same, as how often each of its cells may be written",
-            ),
+            TBW,
+            PE_CYCLES,
             Flag::long_value(
                 "model",
                 "nvram|ssd-plp|ssd|hdd-2007|none",
@@ -122,7 +121,7 @@ fn log(session: &mut Session, args: &Args) -> Outcome {
             "too many arguments"
         });
     };
-    let span = number(args, "for", WATCH_MAX_SECS)?.map(Duration::from_secs_f64);
+    let span = positive(args, "for", WATCH_MAX_SECS)?.map(Duration::from_secs_f64);
     let rating = rating(args)?;
     let (models, seed) = (models(args)?, seed(args)?);
     let measured = match span {
@@ -160,9 +159,10 @@ fn watch(session: &Session, pool: &str, span: Duration) -> Result<Measured, Stop
     }
 }
 
-fn rating(args: &Args) -> Result<Option<Rating>, Stop> {
+/// What was said of the rating of log devices.
+pub fn rating(args: &Args) -> Result<Option<Rating>, Stop> {
     let most = f64::from(u32::MAX);
-    match (number(args, "tbw", most)?, number(args, "pe-cycles", most)?) {
+    match (positive(args, "tbw", most)?, positive(args, "pe-cycles", most)?) {
         (Some(_), Some(_)) => usage("--tbw and --pe-cycles exclude each other"),
         (Some(terabytes), None) => Ok(Some(Rating::TerabytesWritten(terabytes))),
         (None, Some(cycles)) => Ok(Some(Rating::ProgramEraseCycles(cycles))),
@@ -171,7 +171,7 @@ fn rating(args: &Args) -> Result<Option<Rating>, Stop> {
 }
 
 /// A number above zero.
-fn number(args: &Args, name: &str, most: f64) -> Result<Option<f64>, Stop> {
+pub fn positive(args: &Args, name: &str, most: f64) -> Result<Option<f64>, Stop> {
     let Some(word) = args.long_values(name).last() else { return Ok(None) };
     match word.parse::<f64>() {
         Ok(number) if number > 0.0 && number <= most => Ok(Some(number)),

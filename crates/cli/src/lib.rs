@@ -27,6 +27,7 @@ mod manual;
 mod mount_helper;
 mod program;
 mod session;
+mod top;
 mod tree;
 mod unknown;
 mod view;

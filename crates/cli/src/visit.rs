@@ -45,6 +45,7 @@ pub const PROGRAM: Program = Program {
         crate::tree::COMMAND,
         crate::cp::COMMAND,
         crate::inspect::COMMAND,
+        crate::top::COMMAND,
         crate::zinject::COMMAND,
         crate::complete::COMPLETIONS,
         crate::complete::COMPLETE,

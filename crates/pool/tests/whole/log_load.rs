@@ -1,5 +1,6 @@
 //! What txgs leave in the log, of loads of which it can be told by hand.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,6 +76,35 @@ fn what_txgs_leave_in_the_log_is_counted_by_txg() {
             assert_eq!((report.hurried_txgs, report.blocks_past_logs), (0, 0));
         });
     }
+}
+
+#[test]
+fn commits_are_counted_by_dataset() {
+    let sim = Sim::seed(35_004);
+    sim.run_until(async {
+        let (pool, fs, file) = begin(&sim, 1).await;
+        pool.create_filesystem("whirl/b", Vec::new()).await.expect("a dataset");
+        let other = pool.filesystem("whirl/b").await.expect("it opens");
+        let in_other = other.zfs.create(other.zfs.root(), b"f", NewNode::File, 0o644, Cred::default()).await;
+        let in_other = in_other.expect("create").object;
+        let counts = || {
+            let of_each = pool.log_stats_by_dataset().into_iter();
+            of_each
+                .map(|one| (one.name, (one.stats.commits, one.stats.copied_bytes)))
+                .collect::<BTreeMap<_, _>>()
+        };
+        let before = counts();
+        assert_eq!(before.keys().collect::<Vec<_>>(), ["whirl"], "who committed nothing is not told of");
+        // The first commit has no chain yet and waits for a txg.
+        write(&other, in_other, 1, 1_000).await;
+        assert_eq!(counts()["whirl/b"], (1, 0));
+        write(&fs, file, 7, 3_000).await;
+        write(&other, in_other, 5, 1_000).await;
+        let after = counts();
+        let (commits, bytes) = before["whirl"];
+        assert_eq!(after["whirl"], (commits + 7, bytes + 7 * 3_000));
+        assert_eq!(after["whirl/b"], (6, 5_000));
+    });
 }
 
 #[test]
