@@ -1,9 +1,10 @@
-//! `sawmill daemon start|run|status|stop|logs`.
+//! `sawmill daemon start|run|status|page|stop|logs`.
 
 use crate::args::{Args, Flag, Spec};
 use crate::program::{Command, Kind, Program};
 use crate::session::{Outcome, Session, Stop, as_failure, usage};
 use control::{ClientError, DaemonStatusCall, DaemonStop, Failure, FailureKind};
+use daemon::{Wanted, web_page};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ pub const PROGRAM: Program = Program {
     name: "daemon",
     about: "the process that holds pools open between commands",
     kind: Kind::Own,
-    commands: &[START, RUN, STATUS, STOP, LOGS],
+    commands: &[START, RUN, STATUS, PAGE, STOP, LOGS],
 };
 
 const START: Command = Command::new(
@@ -21,7 +22,7 @@ const START: Command = Command::new(
         name: "start",
         alias: None,
         about: "starts the daemon, if none runs",
-        flags: &[MEMORY],
+        flags: &[MEMORY, WEB],
         operands: "",
     },
     start,
@@ -32,7 +33,7 @@ const RUN: Command = Command::new(
         name: "run",
         alias: None,
         about: "is the daemon, until stopped",
-        flags: &[Flag::long("detach", "leave the terminal's session"), MEMORY],
+        flags: &[Flag::long("detach", "leave the terminal's session"), MEMORY, WEB],
         operands: "",
     },
     run,
@@ -47,6 +48,17 @@ const STATUS: Command = Command::new(
         operands: "",
     },
     status,
+);
+
+const PAGE: Command = Command::new(
+    Spec {
+        name: "page",
+        alias: None,
+        about: "prints where the page of a daemon started with --web is opened; whoever has that may look",
+        flags: &[],
+        operands: "",
+    },
+    page,
 );
 
 const STOP: Command = Command::new(
@@ -75,6 +87,13 @@ const LOGS: Command = Command::new(
 const MEMORY: Flag =
     Flag::value('m', "size", "memory for all pools together (SAWMILL_MEMORY), as in 512m").or("memory");
 
+/// Where it shows its page, which is nowhere by default.
+const WEB: Flag = Flag::long_value(
+    "web",
+    "address:port",
+    "show a page and metrics there: a loopback address, or a port alone (SAWMILL_WEB)",
+);
+
 const STOP_MAX: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -84,16 +103,44 @@ fn no_operands(args: &Args) -> Result<(), Stop> {
 
 fn start(session: &mut Session, args: &Args) -> Outcome {
     no_operands(args)?;
-    if let Some(size) = args.value('m') {
-        memory_bytes(args)?;
-        let started = daemon::start_with(session.paths(), &["--memory", size]);
+    // Wrong words are refused here, where somebody sees it.
+    wanted(args)?;
+    let memory = args.value('m').map(|size| ["--memory", size]);
+    let web = args.long_values("web").last().map(|address| ["--web", address]);
+    let words: Vec<&str> = memory.into_iter().chain(web).flatten().collect();
+    if !words.is_empty() {
+        let started = daemon::start_with(session.paths(), &words);
         if !started.map_err(|error| Stop::Failed(error.failure()))? {
-            let line = "the daemon runs already; its memory is set when it starts";
+            let line = "the daemon runs already; its memory and its page are set when it starts";
             return Err(Failure::new(FailureKind::Busy, line).into());
         }
     }
     session.ask(&DaemonStatusCall {})?;
+    if args.has_long("web") { tell_page(session) } else { Ok(0) }
+}
+
+fn page(session: &mut Session, args: &Args) -> Outcome {
+    no_operands(args)?;
+    if let Err(error) = session.ask_running(&DaemonStatusCall {}) {
+        return Err(Stop::Failed(as_failure(error)));
+    }
+    tell_page(session)
+}
+
+/// Where the page of the daemon is that runs.
+fn tell_page(session: &mut Session) -> Outcome {
+    let Some(place) = web_page::place(session.paths()) else {
+        let line =
+            "the daemon shows no page: it was not started with --web, or could not (see sawmill daemon logs)";
+        return Err(Failure::new(FailureKind::Other, line).into());
+    };
+    writeln!(session.out(), "{}", place.secret_url.unwrap_or(place.url))?;
     Ok(0)
+}
+
+fn wanted(args: &Args) -> Result<Wanted, Stop> {
+    let web = web_page::wanted(args.long_values("web").last()).or_else(|error| usage(error.to_string()))?;
+    Ok(Wanted { memory_bytes: memory_bytes(args)?, web })
 }
 
 fn memory_bytes(args: &Args) -> Result<u64, Stop> {
@@ -102,13 +149,13 @@ fn memory_bytes(args: &Args) -> Result<u64, Stop> {
 
 fn run(session: &mut Session, args: &Args) -> Outcome {
     no_operands(args)?;
-    let memory_bytes = memory_bytes(args)?;
+    let wanted = wanted(args)?;
     if args.has_long("detach") {
         // Fails only for the leader of a session, which needs no new one.
         _ = rustix::process::setsid();
     }
     daemon::init_log();
-    match daemon::serve(session.paths(), memory_bytes) {
+    match daemon::serve(session.paths(), wanted) {
         Ok(()) => Ok(0),
         Err(error) => {
             let mut line = error.to_string();
@@ -139,6 +186,7 @@ fn status(session: &mut Session, args: &Args) -> Outcome {
         return Ok(0);
     }
     let socket = session.paths().socket();
+    let page = web_page::place(session.paths());
     let out = session.out();
     writeln!(out, "running: pid {}, version {}, up {} s", status.pid, status.version, status.uptime_secs)?;
     writeln!(out, " socket: {}", socket.display())?;
@@ -147,6 +195,9 @@ fn status(session: &mut Session, args: &Args) -> Outcome {
         "  pools: {}",
         if status.pools.is_empty() { "none".into() } else { status.pools.join(" ") }
     )?;
+    if let Some(page) = page {
+        writeln!(out, "   page: {}", page.url)?;
+    }
     for (pool, reason) in &status.failed {
         writeln!(out, "missing: {pool}: {}", reason.join("\n         "))?;
     }

@@ -4,6 +4,7 @@
 mod mounted;
 
 use control::{Client, RunPaths};
+use daemon::Wanted;
 use device::{Options, RealEnv};
 use env::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, Env, IoBuf, OpenMode};
 use mounted::World;
@@ -68,7 +69,8 @@ fn the_daemon_that_other_tests_start() {
         let order = order_beside(&disk);
         env.register(disk, Arc::new(Fragile { device, order }));
     }
-    daemon::serve_over(&RunPaths::under(run_dir), env, MEMORY_BYTES).expect("it serves");
+    daemon::serve_over(&RunPaths::under(run_dir), env, Wanted { memory_bytes: MEMORY_BYTES, web: None })
+        .expect("it serves");
 }
 
 /// Starts it for the pool of a world whose own daemon is gone.

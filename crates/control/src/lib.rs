@@ -27,6 +27,7 @@ mod io;
 mod log_facts;
 mod log_users;
 mod logs;
+mod names;
 mod paths;
 mod pool;
 mod prop;
@@ -47,6 +48,7 @@ pub use io::*;
 pub use log_facts::*;
 pub use log_users::*;
 pub use logs::*;
+pub use names::{NameStyle, find_vdev, vdev_name};
 pub use paths::{RunPaths, UntrustedDir};
 pub use pool::{
     CheckpointInfo, ImportCandidate, InUse, PoolInfo, RemovalInfo, ReplayInfo, ScanFunction, ScanInfo,

@@ -125,6 +125,16 @@ impl RunPaths {
         self.run.join("look")
     }
 
+    /// What whoever looks at the daemon's page has to know.
+    pub fn web_token(&self) -> PathBuf {
+        self.run.join("web.token")
+    }
+
+    /// Where that page is, while it is shown.
+    pub fn web_address(&self) -> PathBuf {
+        self.run.join("web.address")
+    }
+
     /// Held by whoever starts a daemon, until it answers.
     pub fn start_lock(&self) -> PathBuf {
         self.run.join("start.lock")

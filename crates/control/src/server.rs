@@ -41,6 +41,7 @@ pub enum ServeError {
 pub struct Server {
     listener: OwnerOnly,
     public: Option<UnixListener>,
+    shown: axum::Router,
     stop: Arc<Notify>,
 }
 
@@ -53,7 +54,8 @@ impl Server {
     pub fn bind(path: &Path) -> Result<Self, ServeError> {
         let inner = listen(path, 0o600)?;
         let owner = rustix::process::geteuid().as_raw();
-        Ok(Self { listener: OwnerOnly { inner, owner }, public: None, stop: Arc::new(Notify::new()) })
+        let (shown, stop) = (axum::Router::new(), Arc::new(Notify::new()));
+        Ok(Self { listener: OwnerOnly { inner, owner }, public: None, shown, stop })
     }
 
     /// Listens at `path`, too, for everybody who wants to look at pools.
@@ -62,6 +64,12 @@ impl Server {
     /// When the socket cannot be made.
     pub fn and_public(self, path: &Path) -> Result<Self, ServeError> {
         Ok(Self { public: Some(listen(path, 0o666)?), ..self })
+    }
+
+    /// Answers by these routes, too, whoever asks: they are to show pools, and to change nothing.
+    #[must_use]
+    pub fn showing(self, routes: axum::Router) -> Self {
+        Self { shown: self.shown.merge(routes), ..self }
     }
 
     /// Ends [`Server::serve`] once requests under way are answered.
@@ -75,7 +83,7 @@ impl Server {
     /// When accepting fails for good.
     pub async fn serve<S: Service>(self, service: Arc<S>) -> Result<(), ServeError> {
         let stop = self.stop;
-        let shown = whole(&service, Door::Public);
+        let public_routes = whole(&service, Door::Public, self.shown.clone());
         let on_stop = Arc::clone(&stop);
         let watch = move |request: axum::extract::Request, next: axum::middleware::Next| {
             let stop = Arc::clone(&on_stop);
@@ -90,9 +98,9 @@ impl Server {
         };
         if let Some(public) = self.public {
             // Ends with the runtime: who only looks is not waited for.
-            tokio::spawn(async move { axum::serve(public, shown).await });
+            tokio::spawn(async move { axum::serve(public, public_routes).await });
         }
-        let app = whole(&service, Door::Owner).layer(axum::middleware::from_fn(watch));
+        let app = whole(&service, Door::Owner, self.shown).layer(axum::middleware::from_fn(watch));
         axum::serve(self.listener, app)
             .with_graceful_shutdown(async move { stop.notified().await })
             .await
@@ -100,8 +108,9 @@ impl Server {
     }
 }
 
-fn whole<S: Service>(service: &Arc<S>, door: Door) -> axum::Router {
+fn whole<S: Service>(service: &Arc<S>, door: Door, shown: axum::Router) -> axum::Router {
     service::routes(service, door)
+        .merge(shown)
         .fallback(async || refuse(StatusCode::NOT_FOUND, "no such request"))
         .layer(axum::extract::DefaultBodyLimit::max(BODY_MAX_BYTES))
 }

@@ -27,12 +27,14 @@ mod run;
 mod start;
 mod systemd;
 mod threads;
+pub mod web_page;
 
 use control::RunPaths;
 use device::{RealEnv, RealMachine};
 use engine::{Engine, Ground, Options};
 use front_fuse::Fuse;
 use pool::{Heartbeats, Tuning};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use threads::OwnThreads;
@@ -43,23 +45,32 @@ use run::run;
 pub use start::{StartError, start, start_with};
 pub use systemd::show_journal;
 
-/// The daemon with the real engine, which takes so much memory.
+/// What whoever starts a daemon decides.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// It takes so much memory.
+    pub memory_bytes: u64,
+    /// It shows its page at this loopback address; at none unless somebody asked.
+    pub web: Option<SocketAddr>,
+}
+
+/// The daemon with the real engine.
 ///
 /// # Errors
 /// Why it cannot run; nothing was served then.
-pub fn serve(paths: &RunPaths, memory_bytes: u64) -> Result<(), DaemonError> {
+pub fn serve(paths: &RunPaths, wanted: Wanted) -> Result<(), DaemonError> {
     let options = device::Options::from_process_environment().map_err(DaemonError::Delays)?;
-    serve_over(paths, RealEnv::new(options), memory_bytes)
+    serve_over(paths, RealEnv::new(options), wanted)
 }
 
-/// The daemon with the real engine over `env`, which takes so much memory, until it is stopped. It takes the process for its own: a panic of any
+/// The daemon with the real engine over `env`, until it is stopped. It takes the process for its own: a panic of any
 /// thread ends it.
 ///
 /// # Errors
 /// Why it cannot run; nothing was served then.
-pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, memory_bytes: u64) -> Result<(), DaemonError> {
+pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, wanted: Wanted) -> Result<(), DaemonError> {
     panics::end_the_process();
-    run(paths, || {
+    run(paths, wanted.web, || {
         let ground = Ground {
             machine: Arc::new(RealMachine::default()),
             front: Some(Arc::new(Fuse::new(Arc::clone(&env)).over_rings(over_rings()))),
@@ -67,6 +78,7 @@ pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, memory_bytes: u64) -> Res
             env,
         };
         let cache = Some(paths.pool_cache());
+        let memory_bytes = wanted.memory_bytes;
         Engine::new(ground, Options { cache, memory_bytes, tuning: tuning(), pid: std::process::id() })
     })
 }

@@ -1,10 +1,12 @@
 //! The daemon itself.
 
+use crate::web_page;
 use control::{Client, RunPaths, ServeError, Server};
 use engine::Engine;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -43,12 +45,17 @@ pub enum DaemonError {
     Serve(#[from] ServeError),
 }
 
-/// Runs until stopped: locks, brings pools back, listens, answers.
+/// Runs until stopped: locks, brings pools back, listens, answers; on the port of the page, too, if there is to be one.
 ///
 /// # Errors
 /// Why it cannot run; nothing was served then.
-pub fn run(paths: &RunPaths, engine: impl FnOnce() -> Engine) -> Result<(), DaemonError> {
+pub fn run(
+    paths: &RunPaths,
+    web: Option<SocketAddr>,
+    engine: impl FnOnce() -> Engine,
+) -> Result<(), DaemonError> {
     let _lock = lock(paths)?;
+    web_page::forget(paths);
     raise_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -61,7 +68,9 @@ pub fn run(paths: &RunPaths, engine: impl FnOnce() -> Engine) -> Result<(), Daem
         let mut terminate = signal(SignalKind::terminate()).map_err(DaemonError::Setup)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(DaemonError::Setup)?;
         service.restore().await;
-        let server = listen(paths)?;
+        let server = listen(paths)?.showing(web::metrics_routes(&service));
+        // Before anybody is answered: who started this daemon asks then where the page is.
+        web_page::show(paths, web, &service).await;
         let (stopper, stopped) = (server.stopper(), Arc::clone(&service));
         tokio::spawn(async move {
             tokio::select! {
@@ -78,6 +87,7 @@ pub fn run(paths: &RunPaths, engine: impl FnOnce() -> Engine) -> Result<(), Daem
         // for our lock.
         _ = fs::remove_file(paths.socket());
         _ = fs::remove_file(paths.public_socket());
+        web_page::forget(paths);
         service.settle().await;
         tracing::info!("stopped");
         Ok(served?)

@@ -13,6 +13,8 @@
 //!                              for SECONDS (3600) by each transport side by side; needs root, /dev/fuse
 //!  memory [MIB [PERCENT]]      a daemon in a control group of MIB (256): PERCENT (100) of 2 GB written and
 //!                              read, 100,000 files, a scrub; needs root, /dev/fuse
+//!  screens [DIRECTORY]         pictures of the daemon's page over pools that are made up, large and small, light and
+//!                              dark, in DIRECTORY (target/screens); needs chromium
 //! ```
 #![forbid(unsafe_code)]
 
@@ -20,13 +22,16 @@ mod suite;
 
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: xtask test [WORD...]\n       xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask loops [SECONDS]\n       xtask fsx [SECONDS]\n       xtask memory [MIB [PERCENT]]";
+const USAGE: &str = "usage: xtask test [WORD...]\n       xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask loops [SECONDS]\n       xtask fsx [SECONDS]\n       xtask memory [MIB [PERCENT]]\n       xtask screens [DIRECTORY]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     if let Some((&"test", words)) = args.split_first() {
         return suite::run(words);
+    }
+    if let Some((&"screens", rest @ ([] | [_]))) = args.split_first() {
+        return screens(rest.first().copied().unwrap_or("target/screens"));
     }
     let numbers: Option<Vec<u32>> = args.iter().skip(1).map(|arg| arg.parse().ok()).collect();
     match (args.first(), numbers.as_deref()) {
@@ -108,6 +113,14 @@ fn fsx(seconds: u32) -> ExitCode {
         cargo.env("SAWMILL_FSX_SECONDS", seconds.to_string()).env("CI", "true");
     });
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Pictures of the page, for somebody to look at.
+fn screens(directory: &str) -> ExitCode {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["run", "--quiet", "--locked", "--package", "sawmill-web", "--example", "screens", directory]);
+    let taken = cargo.status().is_ok_and(|status| status.success());
+    if taken { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// A daemon with little memory, and all of the work.
