@@ -100,7 +100,7 @@ pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, Refusal> {
     let (batch_write, batch_flush) = (batch_write.sorted(), batch_flush.sorted());
     let bytes_per_second = env.block_on(probe.crowd(share)).map_err(failed)?;
     let read = env.block_on(probe.reads(share)).map_err(failed)?.sorted();
-    let write_us = software_us(env, share)?;
+    let write_us = to_the_nanosecond(software_us(env, share)?);
     let transfer = |bytes: usize| bytes as f64 * 1e6 / bytes_per_second;
     let model = ModelFile {
         read_us: quantiles(&read, 1, transfer(READ_BYTES)),
@@ -124,8 +124,13 @@ pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, Refusal> {
 
 /// Quantiles of one of `draws`, of which the slowest took these times, each without `transfer_us`.
 fn quantiles(times: &Latencies, draws: usize, transfer_us: f64) -> [f64; 5] {
-    let at = |part: f64| (times.at_us(part.powi(draws as i32)) - transfer_us).max(0.0);
+    let at = |part: f64| to_the_nanosecond((times.at_us(part.powi(draws as i32)) - transfer_us).max(0.0));
     [0.0, 0.5, 0.9, 0.99, 1.0].map(at)
+}
+
+/// What clocks tell, and what is the same when it is read back from a file.
+fn to_the_nanosecond(us: f64) -> f64 {
+    (us * 1e3).round() / 1e3
 }
 
 /// A file that was made for this.
