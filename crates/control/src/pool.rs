@@ -64,6 +64,34 @@ pub struct PoolInfo {
 }
 
 impl PoolInfo {
+    /// A healthy pool of these vdevs with nothing under way, which has the guid of `root`.
+    #[must_use]
+    pub fn new(name: impl Into<String>, root: VdevInfo) -> Self {
+        Self {
+            name: name.into(),
+            guid: root.guid,
+            health: PoolHealth::Online,
+            txg: 0,
+            version: 5000,
+            open_nanos: 0,
+            props: Props::new(),
+            root,
+            caches: Vec::new(),
+            spares: Vec::new(),
+            scan: None,
+            removal: None,
+            is_releasing: false,
+            checkpoint: None,
+            replays: Vec::new(),
+            error_count: 0,
+            error_files: Vec::new(),
+            lacks_features: false,
+            bad_log: false,
+            stopped: false,
+            heartbeats_failed: false,
+        }
+    }
+
     /// Top-level vdevs of a class, in order of their ids, holes left out.
     pub fn tops(&self, class: VdevClass) -> impl Iterator<Item = &VdevInfo> + Clone + '_ {
         self.root.children.iter().filter(move |v| v.class == class && v.is_shown())

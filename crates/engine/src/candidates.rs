@@ -170,27 +170,10 @@ fn from_labels(candidate: &Candidate) -> PoolInfo {
     let tree = candidate.vdev_tree.get_nvlist_array("children").unwrap_or_default();
     root.children = tree.iter().map(|vdev| label_vdev(vdev, candidate)).collect();
     PoolInfo {
-        name: candidate.pool.name.clone(),
-        guid: candidate.guid.get(),
         health: PoolHealth::Unavail,
         txg: candidate.pool.txg.get(),
         version: candidate.pool.version,
-        open_nanos: 0,
-        props: crate::props::Props::new(),
-        root,
-        caches: Vec::new(),
-        spares: Vec::new(),
-        scan: None,
-        removal: None,
-        is_releasing: false,
-        checkpoint: None,
-        replays: Vec::new(),
-        error_count: 0,
-        error_files: Vec::new(),
-        lacks_features: false,
-        bad_log: false,
-        stopped: false,
-        heartbeats_failed: false,
+        ..PoolInfo::new(candidate.pool.name.clone(), root)
     }
 }
 

@@ -3,8 +3,8 @@
 use super::*;
 use advise::Rating;
 use control::{
-    LeafOps, LogDatasetInfo, LogFacts, LogLeafInfo, LogThreadInfo, LogUsers, LogVdevInfo, PoolHealth,
-    PoolInfo, Props, StorageInfo, VdevClass, VdevInfo, VdevKind, VdevState,
+    LeafOps, LogDatasetInfo, LogFacts, LogLeafInfo, LogThreadInfo, LogUsers, LogVdevInfo, PoolInfo,
+    StorageInfo, VdevClass, VdevInfo, VdevKind, VdevState,
 };
 use units::LATENCY_BUCKETS;
 
@@ -50,29 +50,7 @@ fn vdev(id: u64, class: VdevClass, blocks: u64) -> LogVdevInfo {
 }
 
 fn pool() -> PoolInfo {
-    PoolInfo {
-        name: "tank".into(),
-        guid: 1,
-        health: PoolHealth::Online,
-        txg: 0,
-        version: 5_000,
-        open_nanos: 0,
-        props: Props::default(),
-        root: VdevInfo::new(VdevKind::Root, 0, 1, VdevClass::Normal),
-        caches: Vec::new(),
-        spares: Vec::new(),
-        scan: None,
-        removal: None,
-        is_releasing: false,
-        checkpoint: None,
-        replays: Vec::new(),
-        error_count: 0,
-        error_files: Vec::new(),
-        lacks_features: false,
-        bad_log: false,
-        stopped: false,
-        heartbeats_failed: false,
-    }
+    PoolInfo::new("tank", VdevInfo::new(VdevKind::Root, 0, 1, VdevClass::Normal))
 }
 
 fn dataset(objset: u64, commits: u64, latency: &[(usize, u64)]) -> LogDatasetInfo {

@@ -5,27 +5,11 @@ use std::collections::BTreeSet;
 /// A pool of a mirror, a log and a spare, whose log did something.
 fn looked() -> Looked {
     let mut pool = PoolInfo {
-        name: "tank".into(),
-        guid: 9,
         health: PoolHealth::Degraded,
         txg: 42,
-        version: 5000,
         open_nanos: 1_500_000_000,
-        props: Props::new(),
-        root: VdevInfo::new(VdevKind::Root, 0, 9, VdevClass::Normal),
-        caches: Vec::new(),
         spares: vec![file("/s1", 30, VdevClass::Spare)],
-        scan: None,
-        removal: None,
-        is_releasing: false,
-        checkpoint: None,
-        replays: Vec::new(),
-        error_count: 0,
-        error_files: Vec::new(),
-        lacks_features: false,
-        bad_log: false,
-        stopped: false,
-        heartbeats_failed: false,
+        ..PoolInfo::new("tank", VdevInfo::new(VdevKind::Root, 0, 9, VdevClass::Normal))
     };
     let mut mirror = VdevInfo::new(VdevKind::Mirror, 0, 10, VdevClass::Normal);
     mirror.stats.space_bytes = 1 << 30;

@@ -7,7 +7,7 @@ use crate::{Ink, once};
 use advise::Rating;
 use control::{
     Failure, FailureKind, LeafOps, LogDatasetInfo, LogFacts, LogLeafInfo, LogThreadInfo, LogUsers,
-    LogVdevInfo, PoolHealth, PoolInfo, Props, StorageInfo, VdevClass, VdevInfo, VdevKind, VdevState,
+    LogVdevInfo, PoolInfo, StorageInfo, VdevClass, VdevInfo, VdevKind, VdevState,
 };
 use live::{Interval, Look};
 use ratatui::Terminal;
@@ -29,29 +29,7 @@ fn counts(given: &[(usize, u64)]) -> Vec<u64> {
 }
 
 fn pool(name: &str) -> PoolInfo {
-    PoolInfo {
-        name: name.into(),
-        guid: name.len() as u64,
-        health: PoolHealth::Online,
-        txg: 0,
-        version: 5_000,
-        open_nanos: 0,
-        props: Props::default(),
-        root: VdevInfo::new(VdevKind::Root, 0, 1, VdevClass::Normal),
-        caches: Vec::new(),
-        spares: Vec::new(),
-        scan: None,
-        removal: None,
-        is_releasing: false,
-        checkpoint: None,
-        replays: Vec::new(),
-        error_count: 0,
-        error_files: Vec::new(),
-        lacks_features: false,
-        bad_log: false,
-        stopped: false,
-        heartbeats_failed: false,
-    }
+    PoolInfo::new(name, VdevInfo::new(VdevKind::Root, 0, name.len() as u64, VdevClass::Normal))
 }
 
 fn leaf(guid: u64, path: &str, writes: u64) -> LogLeafInfo {

@@ -1,6 +1,6 @@
 //! The pool of the captured sessions, and the captures themselves.
 
-use control::{IoCounters, PoolHealth, PoolInfo, ReplayInfo, VdevClass, VdevInfo, VdevKind};
+use control::{IoCounters, PoolInfo, ReplayInfo, VdevClass, VdevInfo, VdevKind};
 use engine::props::{Prop, Props, Source, Value};
 
 const MIB: u64 = 1 << 20;
@@ -93,27 +93,12 @@ pub fn p1() -> PoolInfo {
     io(&mut root, 0, 21, 2086, 228_386);
     root.children = vec![data, log];
     PoolInfo {
-        name: "p1".into(),
-        guid: root.guid,
-        health: PoolHealth::Online,
         txg: 4,
-        version: 5000,
         open_nanos: 1_000_000_000,
         props: props(),
-        root,
         caches: vec![cache],
         spares: vec![leaf("s1", 0, 7_480_303_256_425_706_180, VdevClass::Spare, 80)],
-        scan: None,
-        removal: None,
-        is_releasing: false,
-        checkpoint: None,
-        replays: Vec::new(),
-        error_count: 0,
-        error_files: Vec::new(),
-        lacks_features: false,
-        bad_log: false,
-        stopped: false,
-        heartbeats_failed: false,
+        ..PoolInfo::new("p1", root)
     }
 }
 

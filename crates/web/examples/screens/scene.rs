@@ -73,27 +73,13 @@ impl Scene {
         let is_well = state.is_none_or(|state| state == VdevState::Online) && self.mirrors < 100;
         let facts = sums.facts(second, state.map(|state| (self.mirrors, state)), self.mirrors);
         let pool = PoolInfo {
-            name: name.into(),
-            guid,
             health: if is_well { PoolHealth::Online } else { PoolHealth::Degraded },
             txg: 100 + second / 5,
-            version: 5000,
             open_nanos: facts.open_nanos,
-            props: Props::new(),
-            root,
             caches: vec![leaf("nvme2n1", 900, VdevClass::Cache, 64 * GIB)],
             spares: vec![leaf("sdz", 901, VdevClass::Spare, 930 * GIB)],
             scan: Some(scrub()),
-            removal: None,
-            is_releasing: false,
-            checkpoint: None,
-            replays: Vec::new(),
-            error_count: 0,
-            error_files: Vec::new(),
-            lacks_features: false,
-            bad_log: false,
-            stopped: false,
-            heartbeats_failed: false,
+            ..PoolInfo::new(name, root)
         };
         PoolLook { pool, logs: Some(facts), users: sums.users() }
     }

@@ -44,29 +44,7 @@ impl At {
             (log.path, log.state) = (Some("/l1".into()), state);
             log
         }));
-        PoolInfo {
-            name: "tank".into(),
-            guid: 9,
-            health: PoolHealth::Online,
-            txg: 42,
-            version: 5000,
-            open_nanos: self.second * SECOND,
-            props: Props::new(),
-            root,
-            caches: Vec::new(),
-            spares: Vec::new(),
-            scan: None,
-            removal: None,
-            is_releasing: false,
-            checkpoint: None,
-            replays: Vec::new(),
-            error_count: 0,
-            error_files: Vec::new(),
-            lacks_features: false,
-            bad_log: false,
-            stopped: false,
-            heartbeats_failed: false,
-        }
+        PoolInfo { txg: 42, open_nanos: self.second * SECOND, ..PoolInfo::new("tank", root) }
     }
 }
 

@@ -1,8 +1,8 @@
 //! A pool that is made up.
 
 use control::{
-    DaemonStatus, DatasetInfo, DatasetKind, Failure, LogDatasetInfo, LogFacts, LogUsers, PoolHealth,
-    PoolInfo, Prop, Props, Source as Of, VdevClass, VdevInfo, VdevKind,
+    DaemonStatus, DatasetInfo, DatasetKind, Failure, LogDatasetInfo, LogFacts, LogUsers, PoolInfo, Prop,
+    Source as Of, VdevClass, VdevInfo, VdevKind,
 };
 use web::Source;
 
@@ -46,27 +46,5 @@ fn pool() -> PoolInfo {
     let mut leaf = VdevInfo::new(VdevKind::File, 0, 11, VdevClass::Normal);
     leaf.path = Some("/d1".into());
     root.children = vec![leaf];
-    PoolInfo {
-        name: "tank".into(),
-        guid: 9,
-        health: PoolHealth::Online,
-        txg: 42,
-        version: 5000,
-        open_nanos: 1,
-        props: Props::new(),
-        root,
-        caches: Vec::new(),
-        spares: Vec::new(),
-        scan: None,
-        removal: None,
-        is_releasing: false,
-        checkpoint: None,
-        replays: Vec::new(),
-        error_count: 0,
-        error_files: Vec::new(),
-        lacks_features: false,
-        bad_log: false,
-        stopped: false,
-        heartbeats_failed: false,
-    }
+    PoolInfo { txg: 42, open_nanos: 1, ..PoolInfo::new("tank", root) }
 }

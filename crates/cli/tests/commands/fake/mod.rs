@@ -174,27 +174,10 @@ impl FakeService {
         state.next_guid += 1000;
         let root = VdevInfo::new(VdevKind::Root, 0, state.next_guid, VdevClass::Normal);
         let pool = PoolInfo {
-            name: call.name.clone(),
-            guid: root.guid,
-            health: PoolHealth::Online,
             txg: 4,
-            version: 5000,
             open_nanos: 1_000_000_000,
             props: [("health".to_owned(), fact("ONLINE")), ("dedupratio".to_owned(), fact(100))].into(),
-            root,
-            caches: Vec::new(),
-            spares: Vec::new(),
-            scan: None,
-            removal: None,
-            is_releasing: false,
-            checkpoint: None,
-            replays: Vec::new(),
-            error_count: 0,
-            error_files: Vec::new(),
-            lacks_features: false,
-            bad_log: false,
-            stopped: false,
-            heartbeats_failed: false,
+            ..PoolInfo::new(call.name.clone(), root)
         };
         let pool = state.add_vdevs(pool, &call.vdevs);
         state.pools.insert(call.name.clone(), pool);
