@@ -20,23 +20,28 @@ impl Source for Panics {
     }
 }
 
-#[test]
-#[ignore = "run by the other one, on a terminal"]
+/// The program that looks, on the terminal it was given.
 fn on_a_terminal() {
     let options = Options { pool: None, period: Duration::from_secs(1), ink: Ink::PLAIN, rating: None };
     let ended = run(|| Panics, options).expect_err("nobody looks any more");
     eprintln!("it said: {ended}");
 }
 
+/// Set where this program is to be the one on the terminal.
+const IS_ON_TERMINAL: &str = "SAWMILL_TEST_ON_TERMINAL";
+
 #[test]
 fn a_panic_gives_the_terminal_back_and_is_told_of_then() {
+    if std::env::var_os(IS_ON_TERMINAL).is_some() {
+        return on_a_terminal();
+    }
     let program = std::env::current_exe().expect("this program");
     let program = format!(
-        "stty rows 24 cols 80; exec {} --ignored --exact on_a_terminal --nocapture",
+        "stty rows 24 cols 80; exec {} --exact a_panic_gives_the_terminal_back_and_is_told_of_then --nocapture",
         program.display()
     );
     let mut command = Command::new("timeout");
-    command.args(["60", "script", "-qec", &program, "/dev/null"]).env("TERM", "xterm").stdin(Stdio::piped());
+    command.args(["60", "script", "-qec", &program, "/dev/null"]).env("TERM", "xterm").env(IS_ON_TERMINAL, "1").stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).spawn().expect("script(1), of bsdutils, runs");
     // Held open: the end of what it reads is an end of its own to script(1).
     let keys = child.stdin.take();
