@@ -90,6 +90,8 @@ impl Mechanics {
                 self.arm.access(offset, len, ready, &geometry)
             }
             Job::Write { offset, len, .. } => {
+                // The arm goes on while the bytes arrive: else it would come too late for what it was about to write.
+                self.arm.write_back_until(ready, &geometry);
                 let ready = self.arm.make_room(len, ready, &geometry);
                 self.arm.cache(offset, len);
                 ready

@@ -50,6 +50,12 @@ impl Sizes {
     pub const fn start_bytes(bucket: usize) -> u64 {
         1 << (FIRST_SHIFT as usize + bucket)
     }
+
+    /// How many there were.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub struct Bound {
     pub min: usize,
     /// So many while there is nothing in flight that is more urgent than transaction groups.
     pub max: usize,
-    /// So many while there is.
+    /// So many while there is, or lately was.
     pub max_beside_sync: usize,
 }
 
@@ -204,22 +204,30 @@ impl<T> Lane<T> {
     }
 }
 
+/// A device has been left alone by who is urgent once it has done so many I/Os of other classes since. Whoever waits for log
+/// blocks asks for the next ones a moment after the last are done: if the device were filled up in that moment, they would
+/// wait for all of it.
+pub(super) const CALM: usize = 32;
+
 /// The state of one device's queue.
 pub(super) struct Lanes<T> {
     bounds: Bounds,
     lanes: [Lane<T>; 4],
     total: usize,
     serial: u64,
+    /// I/Os of other classes that were done since the last synchronous one began, up to [`CALM`].
+    calm: usize,
 }
 
 impl<T> Lanes<T> {
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, lanes: std::array::from_fn(|_| Lane::default()), total: 0, serial: 0 }
+        Self { bounds, lanes: std::array::from_fn(|_| Lane::default()), total: 0, serial: 0, calm: CALM }
     }
 
     fn may_start(&self, class: IoClass) -> bool {
         let (bound, flying) = (self.bounds.classes[class as usize], self.lanes[class as usize].in_flight());
-        let beside_sync = class != IoClass::Sync && self.lanes[IoClass::Sync as usize].in_flight() > 0;
+        let is_calm = self.calm >= CALM && self.lanes[IoClass::Sync as usize].in_flight() == 0;
+        let beside_sync = class != IoClass::Sync && !is_calm;
         let max = if beside_sync { bound.max_beside_sync } else { bound.max };
         flying < bound.min || (flying < max && self.total < self.bounds.total)
     }
@@ -236,12 +244,18 @@ impl<T> Lanes<T> {
     fn started(&mut self, class: IoClass, op: IoOp) {
         self.lanes[class as usize].in_flight[op as usize] += 1;
         self.total += 1;
+        if class == IoClass::Sync {
+            self.calm = 0;
+        }
     }
 
     /// Gives a place back.
     pub fn ended(&mut self, class: IoClass, op: IoOp) {
         self.lanes[class as usize].in_flight[op as usize] -= 1;
         self.total -= 1;
+        if class != IoClass::Sync {
+            self.calm = CALM.min(self.calm + 1);
+        }
     }
 
     /// Lets a request wait; gives the number it is known by.

@@ -79,6 +79,7 @@ impl Priority {
 /// The counters of one priority.
 #[derive(Debug, Default)]
 struct Counted {
+    /// Of those that waited: most do not.
     waits: Histogram,
     alone: SizeHistogram,
     joined: SizeHistogram,
@@ -93,11 +94,13 @@ pub struct QueueStats {
     write: Timed,
 }
 
-/// How long I/Os took.
+/// How long I/Os took. What went straight on took as long as the device did: two additions count it, of its size and of this,
+/// where one that waited has four.
 #[derive(Debug, Default)]
 struct Timed {
-    total: Histogram,
-    device: Histogram,
+    straight: Histogram,
+    waited_total: Histogram,
+    waited_device: Histogram,
 }
 
 /// One request that the device has answered well.
@@ -109,39 +112,60 @@ pub(super) struct Done {
     pub requests: usize,
     /// Its size as the device was asked, with gaps that were read for the sake of what lies around them.
     pub bytes: u64,
-    pub wait: Duration,
+    /// `None` where a place was free.
+    pub wait: Option<Duration>,
     pub device: Duration,
 }
 
 impl QueueStats {
     pub(super) fn note(&self, done: Done) {
         let counted = &self.priorities[Priority::of(done.class, done.op) as usize];
-        counted.waits.note(done.wait);
         let sizes = if done.requests > 1 { &counted.joined } else { &counted.alone };
         sizes.note(done.bytes);
+        if let Some(wait) = done.wait {
+            counted.waits.note(wait);
+        }
         let timed = match done.op {
             IoOp::Read => &self.read,
             IoOp::Write => &self.write,
             IoOp::Discard => return,
         };
-        timed.device.note(done.device);
-        timed.total.note(done.wait + done.device);
+        match done.wait {
+            None => timed.straight.note(done.device),
+            Some(wait) => {
+                timed.waited_device.note(done.device);
+                timed.waited_total.note(wait + done.device);
+            }
+        }
     }
 
     /// All counters at this moment.
     #[must_use]
     pub fn snapshot(&self) -> QueueSnapshot {
-        let priority = |counted: &Counted| PrioritySnapshot {
-            waits: counted.waits.snapshot(),
-            alone: counted.alone.snapshot(),
-            joined: counted.joined.snapshot(),
-        };
-        let timed = |timed: &Timed| Times { total: timed.total.snapshot(), device: timed.device.snapshot() };
         QueueSnapshot {
-            priorities: self.priorities.each_ref().map(priority),
-            read: timed(&self.read),
-            write: timed(&self.write),
+            priorities: self.priorities.each_ref().map(Counted::snapshot),
+            read: self.read.snapshot(),
+            write: self.write.snapshot(),
         }
+    }
+}
+
+impl Counted {
+    fn snapshot(&self) -> PrioritySnapshot {
+        let (mut waits, alone, joined) =
+            (self.waits.snapshot(), self.alone.snapshot(), self.joined.snapshot());
+        waits.counts[0] += (alone.total() + joined.total()).saturating_sub(waits.total());
+        PrioritySnapshot { waits, alone, joined }
+    }
+}
+
+impl Timed {
+    fn snapshot(&self) -> Times {
+        let straight = self.straight.snapshot();
+        let mut times = Times { total: straight, device: straight };
+        times.total += self.waited_total.snapshot();
+        times.device += self.waited_device.snapshot();
+        times
     }
 }
 

@@ -55,7 +55,8 @@ impl Inner {
             let Some((class, group)) = next else { break };
             self.merged.fetch_add(group.len() as u64 - 1, Relaxed);
             let came = group.iter().map(|(request, _)| request.came).min().unwrap_or_default();
-            let place = Place { queue: Arc::clone(self), class, op: group[0].0.op(), came, started: came };
+            let op = group[0].0.op();
+            let place = Place { queue: Arc::clone(self), class, op, came: Some(came), started: came };
             merged(place, group, &mut wakers);
         }
         wakers.into_iter().for_each(Waker::wake);
@@ -67,7 +68,7 @@ impl Inner {
         let came = (self.meter.clock)();
         let mut lanes = self.lanes.lock();
         if lanes.try_start(class, op) {
-            return Ok(Place { queue: Arc::clone(self), class, op, came, started: came });
+            return Ok(Place { queue: Arc::clone(self), class, op, came: None, started: came });
         }
         let request = request(came);
         let seat = Seat::default();
@@ -106,8 +107,9 @@ pub(super) struct Place {
     pub queue: Arc<Inner>,
     class: IoClass,
     op: IoOp,
-    /// When it was asked for, and when the device is: the same where a place was free.
-    came: Duration,
+    /// When it was asked for, if it had to wait for the place.
+    came: Option<Duration>,
+    /// When the device is.
     started: Duration,
 }
 
@@ -130,7 +132,7 @@ impl Place {
         if answer.is_ok() {
             let Meter { clock, stats } = &self.queue.meter;
             let device = clock().saturating_sub(self.started);
-            let wait = self.started.saturating_sub(self.came);
+            let wait = self.came.map(|came| self.started.saturating_sub(came));
             stats.note(Done { class: self.class, op: self.op, requests, bytes, wait, device });
         }
         answer

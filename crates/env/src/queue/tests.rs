@@ -14,6 +14,7 @@ use futures::task::LocalSpawnExt;
 use parking_lot::Mutex;
 use units::{Latencies, LeafOffset, Sizes};
 
+use super::lanes::CALM;
 use super::lanes::*;
 use super::*;
 use crate::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, IoBuf, RamDevice};
@@ -202,6 +203,25 @@ fn each_class_is_bound_and_yields_to_synchronous_io() {
     assert_eq!(world.held.in_flight(), 3, "all five have begun");
     world.answer();
     assert_eq!(world.held.in_flight(), 2, "only the last two are left");
+}
+
+/// Who writes a log asks for the next block a moment after the last is stable: the device is not filled up in between.
+#[test]
+fn a_class_yields_until_the_device_is_calm() {
+    let mut classes = [Bound { min: 1, max: 3, max_beside_sync: 1 }; 4];
+    classes[0] = Bound { min: 1, max: 4, max_beside_sync: 4 };
+    let mut world = World::new(Bounds { total: 10, classes });
+    world.small(IoClass::Sync, far(0));
+    world.answer();
+    let calm = u64::try_from(CALM).expect("it is small");
+    (1..=calm + 4).for_each(|n| world.small(IoClass::Async, far(n)));
+    for _ in 0..calm {
+        assert_eq!(world.held.in_flight(), 1, "one, though nothing urgent is under way");
+        world.answer();
+    }
+    assert_eq!(world.held.in_flight(), 3, "its own bound again");
+    (0..4).for_each(|_| world.answer());
+    assert_eq!(world.held.in_flight(), 0);
 }
 
 #[test]
