@@ -4,12 +4,12 @@ use crate::{
     DaemonStatus, DaemonStatusCall, DaemonStop, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit,
     DatasetList, DatasetLogs, DatasetRename, DatasetSet, DeviceState, Events, EventsClear, EventsPage,
     Failure, ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler,
-    InjectList, LabelClear, LogFacts, LogInfo, LogUsers, Mount, MountInfo, Mounts, NameValue, PoolAdd,
-    PoolAttach, PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory,
-    PoolImport, PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogUsers,
-    PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop,
-    PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps, SplitOff,
-    Unmount,
+    InjectList, LabelClear, LogFacts, LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue,
+    PoolAdd, PoolAttach, PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport,
+    PoolHistory, PoolImport, PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts,
+    PoolLogRecord, PoolLogUsers, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove,
+    PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim,
+    PoolUpgrade, PoolVdevProps, SplitOff, Unmount,
 };
 use std::future::Future;
 
@@ -126,6 +126,8 @@ service! {
     pool_log_facts(PoolLogFacts) -> LogFacts;
     /// Who uses a pool's intent logs.
     pool_log_users(PoolLogUsers) -> LogUsers;
+    /// Records commits, one by one.
+    pool_log_record(PoolLogRecord) -> LogRecording;
     /// Sets a pool's property.
     pool_set(PoolSet) -> ();
     /// Starts, pauses or stops a scrub.

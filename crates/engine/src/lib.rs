@@ -41,6 +41,7 @@ mod inject;
 mod io;
 mod labelclear;
 mod log_facts;
+mod log_recording;
 mod log_users;
 mod logs;
 pub mod memory;

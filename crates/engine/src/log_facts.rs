@@ -119,6 +119,6 @@ pub(super) fn counts(latencies: &Latencies) -> Vec<u64> {
     latencies.counts.to_vec()
 }
 
-fn nanos(time: Duration) -> u64 {
+pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

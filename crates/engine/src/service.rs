@@ -248,6 +248,10 @@ impl Service for Engine {
         self.run(async move |holder| holder.log_users(&call)).await
     }
 
+    async fn pool_log_record(&self, call: PoolLogRecord) -> Done<LogRecording> {
+        self.run(async move |holder| holder.record_log(&call).await).await
+    }
+
     async fn pool_set(&self, call: PoolSet) -> Done {
         self.change("set", call, async |holder, call| holder.set_pool(call).await).await
     }

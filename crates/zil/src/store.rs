@@ -9,6 +9,7 @@ use units::{ObjsetId, Txg, VdevId, ZilSeq};
 
 use crate::ZilError;
 use crate::chain::loss::LogLoss;
+use crate::trace::Recorder;
 
 /// Where a log block should go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -138,6 +139,11 @@ pub trait LogStore: Send + Sync + 'static {
     /// be lost, whatever a later flush says.
     fn reopened(&self) -> u64 {
         0
+    }
+
+    /// What records commits and batches, where there is such a thing.
+    fn recorder(&self) -> Option<&Recorder> {
+        None
     }
 
     /// Told what `status` should show. Called without locks held by the log.

@@ -13,4 +13,5 @@ mod replay;
 mod rest;
 mod space;
 mod tasks;
+mod trace;
 pub mod world;

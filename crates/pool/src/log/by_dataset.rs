@@ -1,4 +1,4 @@
-//! What each dataset had its log do.
+//! What each dataset had its log do: counters, and recordings.
 
 use units::ObjsetId;
 use zil::ZilStats;
@@ -25,5 +25,12 @@ impl Pool {
             Some(CountedLog { objset: name.objset(), name: name.name, stats: dataset.log()?.stats() })
         });
         of_each.collect()
+    }
+
+    /// Records what commits of its datasets wait for, one by one, until what this gives is asked for that or dropped: so
+    /// many commits at most. None where somebody else does.
+    #[must_use]
+    pub fn record_log(&self, commits_max: usize) -> Option<zil::Session> {
+        self.log_store.recorder.begin(self.env.now(), commits_max)
     }
 }

@@ -12,7 +12,7 @@ use ondisk::{Blkptr, Dva, ObjectType};
 use parking_lot::Mutex;
 use units::{ObjsetId, Txg, VdevId};
 use vdev::NodeKind;
-use zil::{LogEvent, LogStore, Placement, ZilError};
+use zil::{LogEvent, LogStore, Placement, Recorder, ZilError};
 use zio::{LogHint, Zio, ZioError};
 
 use crate::log::homes::{LogHomes, UnderWay};
@@ -28,6 +28,8 @@ pub(crate) struct PoolLogStore {
     awake: Mutex<BTreeSet<ObjsetId>>,
     /// The last events, for `status`.
     events: Mutex<Vec<LogEvent>>,
+    /// What records commits and batches of these logs.
+    pub recorder: Arc<Recorder>,
     /// The newest txg in which a block went past the log vdevs.
     spilled_in: AtomicU64,
     share: LogShare,
@@ -52,6 +54,7 @@ impl PoolLogStore {
             gate,
             awake: Mutex::default(),
             events: Mutex::default(),
+            recorder: Arc::default(),
             spilled_in: AtomicU64::default(),
             share: LogShare::new(share_percent),
             hurried: AtomicU64::default(),
@@ -322,6 +325,10 @@ impl LogStore for PoolLogStore {
 
     fn reopened(&self) -> u64 {
         self.zio.vdevs().reopened()
+    }
+
+    fn recorder(&self) -> Option<&Recorder> {
+        Some(&self.recorder)
     }
 
     fn report(&self, event: LogEvent) {

@@ -268,7 +268,7 @@ impl Batch {
     fn next_bytes(&self, store: &dyn LogStore, total: u32) -> u32 {
         let mut sizes = self.sizes;
         sizes.note(total.into());
-        sizes.expected(store.needs_flush(self.tail.dva(0).vdev))
+        sizes.expected(|| store.needs_flush(self.tail.dva(0).vdev))
     }
 
     /// Fills the blocks: the first lies at the chain's tail, each further one at the next place;

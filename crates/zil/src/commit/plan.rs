@@ -143,11 +143,13 @@ impl SizeHistory {
     /// Where a cache has to be flushed, the largest of the last few: a batch that needs a second block is written and
     /// then flushed, where a lone block is stable in one step. Where nothing has to be flushed a second block costs
     /// next to nothing, and room that is not used does: a disk that turns has to pass over it. There it is so small
-    /// that three of four batches fill it.
-    pub fn expected(&self, needs_flush: bool) -> u32 {
+    /// that three of four batches fill it. `needs_flush` is asked only where that makes a difference.
+    pub fn expected(&self, needs_flush: impl FnOnce() -> bool) -> u32 {
         let mut sizes = self.recent;
         sizes.sort_unstable();
-        sizes[if needs_flush { Self::DEPTH - 1 } else { Self::DEPTH / 4 - 1 }].max(BLOCK_BYTES_MIN)
+        let (few, most) = (sizes[Self::DEPTH / 4 - 1], sizes[Self::DEPTH - 1]);
+        let expected = if few == most || needs_flush() { most } else { few };
+        expected.max(BLOCK_BYTES_MIN)
     }
 }
 

@@ -79,6 +79,13 @@ pub struct Flight {
     pub driver: Option<u64>,
 }
 
+/// A batch that ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Landed {
+    pub at: Duration,
+    pub id: u64,
+}
+
 /// What is done one at a time: assembling a batch, or beginning a chain.
 pub struct Stage {
     pub step: Shared<()>,
@@ -88,8 +95,8 @@ pub struct Stage {
 
 /// What a waiting commit does next.
 pub enum Next {
-    /// Nothing: it is done. When the newest batch landed.
-    Done(Duration),
+    /// Nothing: it is done. The newest batch that ended.
+    Done(Landed),
     /// Poll this, then ask again.
     Drive(Shared<()>),
     /// Wait to be roused, then ask again.
@@ -142,8 +149,8 @@ pub struct State {
     pub sizes: SizeHistory,
     /// Blocks of data that the newest records name; while a batch is in hand, that has it.
     pub named: Named,
-    /// When the newest batch ended.
-    pub landed: Duration,
+    /// The newest batch that ended.
+    pub landed: Landed,
     /// No chain is to be begun any more, and the present one is to go.
     pub closing: bool,
     /// How far replay has got.
@@ -371,7 +378,7 @@ impl State {
         let mut wakers = Vec::new();
         let Some(at) = self.flights.iter().position(|flight| flight.id == id) else { return wakers };
         let flight = self.flights.remove(at).expect("a flight just found");
-        self.pace.note(self.landed.saturating_sub(flight.since));
+        self.pace.note(self.landed.at.saturating_sub(flight.since));
         let Some(chain) = self.chain.as_mut().filter(|chain| chain.id == flight.chain) else {
             self.retired.in_flight -= 1;
             self.seats.rouse_parked(|_| true, &mut wakers);

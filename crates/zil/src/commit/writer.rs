@@ -33,88 +33,109 @@ use units::{ObjectId, Txg, VdevId};
 use crate::ZilError;
 use crate::chain::{Block, BlockState, Chain};
 use crate::commit::batch::{Batch, Counts, FilledBlock, LaidOut};
-use crate::commit::flight::fly;
+use crate::commit::flight::{Departure, Way, fly};
 use crate::commit::plan::{BLOCK_BYTES_MIN, FIRST_BLOCK_BYTES};
-use crate::commit::state::{Flight, Goal, Next, State, block_seq};
+use crate::commit::state::{Flight, Goal, Landed, Next, State, block_seq};
+use crate::itx::Record;
+use crate::itx::pending::Entry;
 use crate::log::Core;
 use crate::stats::bump;
 use crate::store::{LogEvent, Placement};
+use crate::trace::{CommitTrace, Recorder, WaitedFor};
 
 impl Core {
     /// See [`crate::IntentLog::commit`].
     pub(crate) async fn commit(self: &Arc<Self>, object: Option<ObjectId>) -> Result<(), ZilError> {
-        let started = self.env.now();
+        let began = self.env.now();
         bump(&self.stats.commits, 1);
-        let waited = match self.enter(object, started) {
-            Some((seat, first)) => self.reach(seat, first).await,
-            None => {
+        let (brought, waited) = match self.enter(object, began) {
+            Entered::Waits(brought, seat, first) => (brought, self.reach(seat, first).await),
+            Entered::IsDone => {
                 bump(&self.stats.commits_empty, 1);
-                Ok(None)
+                (Brought::default(), Ok(Waited::default()))
             }
         };
-        let ended = self.env.now();
-        if let Ok(Some(landed)) = waited
-            && landed >= started
-        {
-            self.stats.wake.note(ended.saturating_sub(landed));
+        let returned = self.env.now();
+        self.stats.latency.note(returned.saturating_sub(began));
+        let waited = waited?;
+        let landed = waited.landed.filter(|landed| landed.at >= began);
+        if let Some(landed) = landed {
+            self.stats.wake.note(returned.saturating_sub(landed.at));
         }
-        self.stats.latency.note(ended.saturating_sub(started));
-        waited.map(drop)
+        if let Some(recorder) = self.recorder() {
+            let (objset, Brought { records, bytes }) = (self.objset, brought);
+            let waited_for = WaitedFor::last(landed.map(|landed| landed.id), waited.txg);
+            recorder.note_commit(CommitTrace { objset, object, began, returned, records, bytes, waited_for });
+        }
+        Ok(())
     }
 
-    /// Takes a seat for a commit of `object`, and what is to be done first; nothing when all is stable.
-    fn enter(self: &Arc<Self>, object: Option<ObjectId>, now: Duration) -> Option<(Seat<'_>, Next)> {
+    /// What records commits, if somebody wants that now.
+    pub(crate) fn recorder(&self) -> Option<&Recorder> {
+        self.store.recorder().filter(|recorder| recorder.is_on())
+    }
+
+    /// Takes a seat for a commit of `object`, and what is to be done first.
+    fn enter(self: &Arc<Self>, object: Option<ObjectId>, now: Duration) -> Entered<'_> {
         let lanes = self.store.lanes();
+        let is_recorded = self.recorder().is_some();
         let mut wakers = Vec::new();
         let entered = {
             // Both locks: records must enter the line in the order they were taken.
             let mut state = self.state.lock();
             let entries = self.pending.lock().take(object);
+            let brought = if is_recorded { Brought::of(&entries) } else { Brought::default() };
             let goal = state.enlist(entries, object, now);
             if state.is_done(goal) {
-                return None;
+                return Entered::IsDone;
             }
             state.lanes = lanes;
             let ticket = state.seats.join(goal);
             let mut seat = Seat { core: self, ticket, goal, may_open: true, is_left: false };
-            let next = self.choose(&mut state, &mut seat, &mut wakers);
-            (seat, next)
+            let next = self.choose(&mut state, &mut seat, Some(now), &mut wakers);
+            Entered::Waits(brought, seat, next)
         };
         wakers.into_iter().for_each(Waker::wake);
-        Some(entered)
+        entered
     }
 
-    /// Does what there is to do until the seat's goal is stable. When the batch that made it so
-    /// landed, if it was one.
-    async fn reach(self: &Arc<Self>, mut seat: Seat<'_>, first: Next) -> Result<Option<Duration>, ZilError> {
-        let (mut next, mut fell_back) = (first, false);
+    /// Does what there is to do until the seat's goal is stable.
+    async fn reach(self: &Arc<Self>, mut seat: Seat<'_>, first: Next) -> Result<Waited, ZilError> {
+        let (mut next, mut txg_waited) = (first, None);
         loop {
             match next {
-                Next::Done(landed) => return Ok(Some(landed)),
+                Next::Done(landed) => return Ok(Waited { landed: Some(landed), txg: txg_waited }),
                 Next::Drive(step) => seat.drive(step).await,
                 Next::Park => seat.park().await,
                 Next::WaitTxg(txg) => {
-                    bump(&self.stats.fallbacks, u64::from(!fell_back));
-                    fell_back = true;
+                    bump(&self.stats.fallbacks, u64::from(txg_waited.is_none()));
+                    txg_waited = Some(txg);
                     self.store.wait_synced(txg).await?;
                     self.learn_synced(txg);
                 }
                 Next::Assemble | Next::OpenChain => unreachable!("turned into steps"),
             }
             let mut wakers = Vec::new();
-            next = self.choose(&mut self.state.lock(), &mut seat, &mut wakers);
+            next = self.choose(&mut self.state.lock(), &mut seat, None, &mut wakers);
             wakers.into_iter().for_each(Waker::wake);
         }
     }
 
-    /// Decides what a waiting commit does next; whom to wake for what it leaves to others.
-    fn choose(self: &Arc<Self>, state: &mut State, seat: &mut Seat<'_>, wakers: &mut Vec<Waker>) -> Next {
+    /// Decides what a waiting commit does next; whom to wake for what it leaves to others. `now` of a caller who has just
+    /// looked at the clock.
+    fn choose(
+        self: &Arc<Self>,
+        state: &mut State,
+        seat: &mut Seat<'_>,
+        now: Option<Duration>,
+        wakers: &mut Vec<Waker>,
+    ) -> Next {
         let next = match state.next(seat.ticket, seat.goal, seat.may_open) {
             Next::Assemble => {
                 let step = if self.env.has_ready() {
                     Shared::new(self.gatherer(state))
                 } else {
-                    Shared::new(self.assembler(state))
+                    Shared::new(self.assembler(state, now))
                 };
                 state.start(step, Some(seat.ticket))
             }
@@ -164,7 +185,7 @@ impl Core {
 
     /// Allocates a first block: the chain is usable once a header that names it is stable.
     pub(crate) fn opener(self: &Arc<Self>, state: &mut State) -> impl Future<Output = ()> + Send + use<> {
-        let (id, bytes) = (state.draw_id(), state.sizes.expected(true).max(FIRST_BLOCK_BYTES));
+        let (id, bytes) = (state.draw_id(), state.sizes.expected(|| true).max(FIRST_BLOCK_BYTES));
         let placement = Placement { avoid: state.avoid.clone(), planned: Vec::new() };
         let seed = [self.env.random_u64(), self.env.random_u64(), self.objset.get(), 1];
         let (core, store) = (Arc::downgrade(self), Arc::clone(&self.store));
@@ -225,7 +246,7 @@ impl Core {
         let assembles = {
             let mut state = self.state.lock();
             if chain.is_some_and(|chain| state.goes_on(chain)) {
-                Some(self.assembler(&mut state))
+                Some(self.assembler(&mut state, None))
             } else {
                 state.stage = None;
                 state.seats.rouse_parked(|_| true, &mut wakers);
@@ -237,36 +258,46 @@ impl Core {
     }
 
     /// Puts what waits into blocks and sends them off.
-    fn assembler(self: &Arc<Self>, state: &mut State) -> impl Future<Output = ()> + Send + use<> {
+    fn assembler(
+        self: &Arc<Self>,
+        state: &mut State,
+        now: Option<Duration>,
+    ) -> impl Future<Output = ()> + Send + use<> {
         let batch = Batch::take(state);
-        self.assemble(batch)
+        self.assemble(batch, now)
     }
 
     /// The same, and a block without records if nothing waits: the chain's tail gets another place.
     pub(crate) fn hopper(self: &Arc<Self>, state: &mut State) -> impl Future<Output = ()> + Send + use<> {
         let batch = Batch::take(state).with_a_block();
-        self.assemble(batch)
+        self.assemble(batch, None)
     }
 
-    fn assemble(self: &Arc<Self>, batch: Batch) -> impl Future<Output = ()> + Send + use<> {
+    fn assemble(
+        self: &Arc<Self>,
+        batch: Batch,
+        now: Option<Duration>,
+    ) -> impl Future<Output = ()> + Send + use<> {
         let (core, store) = (Arc::downgrade(self), Arc::clone(&self.store));
         let shelf = Arc::clone(&self.shelf);
-        let begun = self.env.now();
-        if let Some(came) = batch.first_came() {
+        let begun = now.unwrap_or_else(|| self.env.now());
+        let came = batch.first_came();
+        if let Some(came) = came {
             self.stats.queue.note(begun.saturating_sub(came));
         }
         async move {
             let laid_out = batch.fetch().await.lay_out(&*store, &shelf).await;
             if let Some(core) = core.upgrade() {
-                core.stats.assemble.note(core.env.now().saturating_sub(begun));
-                core.install(laid_out);
+                let sent = core.env.now();
+                core.stats.assemble.note(sent.saturating_sub(begun));
+                core.install(laid_out, Way { came, begun, sent });
             }
         }
     }
 
     /// Makes assembled blocks part of the chain and lets them fly; or, when the chain broke in
     /// the meantime, takes everything back.
-    fn install(self: &Arc<Self>, mut batch: LaidOut) {
+    fn install(self: &Arc<Self>, mut batch: LaidOut, way: Way) {
         let mut wakers = Vec::new();
         let event = {
             let mut state = self.state.lock();
@@ -283,7 +314,7 @@ impl Core {
                 state.take_back(std::mem::take(&mut batch.records));
             }
             if flies && !batch.blocks.is_empty() {
-                self.launch(&mut state, &mut batch, driver)
+                self.launch(&mut state, &mut batch, driver, way)
             } else {
                 state.advance();
                 state.seats.rouse_parked(|_| true, &mut wakers);
@@ -313,6 +344,7 @@ impl Core {
         state: &mut State,
         batch: &mut LaidOut,
         driver: Option<u64>,
+        way: Way,
     ) -> Option<LogEvent> {
         bump(&self.stats.batches, 1);
         let blocks = std::mem::take(&mut batch.blocks);
@@ -325,10 +357,11 @@ impl Core {
             chain.blocks.push_back(Block { bp, through, max_txg, state: BlockState::InFlight });
         }
         let (first, last) = (blocks.first()?.bp, blocks.last()?.bp);
-        let io = Shared::new(fly(self, id, blocks, batch.data_blocks()));
+        let departure = Departure { id, way, records: batch.counts.itxs, beside: state.flights.len() };
+        let io = Shared::new(fly(self, departure, blocks, batch.data_blocks()));
         let (first, names_since) = (block_seq(&first), batch.names_since);
-        let since = self.env.now();
-        state.flights.push_back(Flight { id, chain: batch.chain, first, names_since, io, since, driver });
+        let (chain, since) = (batch.chain, way.sent);
+        state.flights.push_back(Flight { id, chain, first, names_since, io, since, driver });
         batch.tail.is_none().then(|| LogEvent::NoSpace { last: Some(block_seq(&last)) })
     }
 
@@ -342,12 +375,11 @@ impl Core {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Takes note that a batch is done.
-    pub(crate) fn landed(&self, id: u64, blocks: Vec<FilledBlock>, failures: Vec<ZilError>) {
+    /// Takes note that a batch is done, since `now`.
+    pub(crate) fn landed(&self, id: u64, blocks: Vec<FilledBlock>, failures: Vec<ZilError>, now: Duration) {
         for FilledBlock { bp, buf, used, .. } in &blocks {
             self.stats.block_written(bp.dva(0).vdev, *used, buf.len() as u64, bp.psize().get());
         }
-        let now = self.env.now();
         let wakers = {
             let mut state = self.state.lock();
             // Of a batch that was given up all has been said, and its vdev may be well again.
@@ -358,7 +390,7 @@ impl Core {
                     state.avoid.push(vdev);
                 }
             }
-            state.landed = now;
+            state.landed = Landed { at: now, id };
             state.land(id, blocks.len(), failures.is_empty())
         };
         wakers.into_iter().for_each(Waker::wake);
@@ -370,6 +402,40 @@ impl Core {
             self.store.report(LogEvent::Failed { error });
         }
     }
+}
+
+/// What became of a commit that came in.
+enum Entered<'a> {
+    /// It has a seat, and something to do.
+    Waits(Brought, Seat<'a>, Next),
+    /// All was stable.
+    IsDone,
+}
+
+/// What a commit brought along; not counted where nobody records it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Brought {
+    records: u64,
+    bytes: u64,
+}
+
+impl Brought {
+    fn of(entries: &[Entry]) -> Self {
+        let bytes = |entry: &Entry| match &entry.record {
+            Record::Write(write) => write.length,
+            Record::Plain(_) => 0,
+        };
+        Self { records: entries.len() as u64, bytes: entries.iter().map(bytes).sum() }
+    }
+}
+
+/// What a commit has waited for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waited {
+    /// The newest batch, when it was done.
+    landed: Option<Landed>,
+    /// The last txg, if the log could not do it.
+    txg: Option<Txg>,
 }
 
 /// A waiting commit's seat. Given up, it leaves its work to the others.

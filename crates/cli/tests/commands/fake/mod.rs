@@ -376,6 +376,9 @@ impl Service for FakeService {
     async fn pool_log_users(&self, call: PoolLogUsers) -> Done<LogUsers> {
         self.state().pool(&call.pool).map(|_| LogUsers::default())
     }
+    async fn pool_log_record(&self, call: PoolLogRecord) -> Done<LogRecording> {
+        self.state().pool(&call.pool).map(|_| LogRecording { pool: call.pool, ..LogRecording::default() })
+    }
 
     async fn pool_set(&self, call: PoolSet) -> Done {
         let parsed = parse_pool(&call.name, &call.value, Occasion::Later);

@@ -84,13 +84,13 @@ proptest::proptest! {
 #[test]
 fn a_burst_is_forgotten_after_a_few_small_batches() {
     let mut sizes = SizeHistory::default();
-    assert_eq!(sizes.expected(true), BLOCK_BYTES_MIN);
+    assert_eq!(sizes.expected(|| true), BLOCK_BYTES_MIN);
     sizes.note(1 << 30);
-    assert_eq!(sizes.expected(true), BLOCK_BYTES_MAX);
+    assert_eq!(sizes.expected(|| true), BLOCK_BYTES_MAX);
     for _ in 0..8 {
         sizes.note(8192);
     }
-    assert_eq!(sizes.expected(true), 8192);
+    assert_eq!(sizes.expected(|| true), 8192);
 }
 
 #[test]
@@ -99,8 +99,8 @@ fn where_nothing_is_flushed_most_batches_fill_the_block() {
     for bytes in [12, 20, 100, 24, 16, 60, 24, 12] {
         sizes.note(bytes << 10);
     }
-    assert_eq!(sizes.expected(true), 100 << 10);
-    assert_eq!(sizes.expected(false), 12 << 10);
+    assert_eq!(sizes.expected(|| true), 100 << 10);
+    assert_eq!(sizes.expected(|| false), 12 << 10);
     sizes.note(28 << 10);
-    assert_eq!(sizes.expected(false), 16 << 10);
+    assert_eq!(sizes.expected(|| false), 16 << 10);
 }

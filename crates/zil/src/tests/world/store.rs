@@ -15,7 +15,7 @@ use ondisk::{Blkptr, BlkptrParts, ChecksumKind, CompressionKind, Dva, ObjectType
 use parking_lot::Mutex;
 use units::{Asize, Lsize, ObjsetId, Psize, Txg, VdevId, VdevOffset};
 
-use crate::{LogEvent, LogStore, Placement, ZilError};
+use crate::{LogEvent, LogStore, Placement, Recorder, ZilError};
 
 pub const OBJSET: ObjsetId = ObjsetId::new(54);
 const SLOT: u64 = 4096;
@@ -78,7 +78,7 @@ pub struct Inner {
 }
 
 #[derive(Clone)]
-pub struct MemStore(pub Arc<Mutex<Inner>>);
+pub struct MemStore(pub Arc<Mutex<Inner>>, pub Arc<Recorder>);
 
 fn failure(op: &'static str, vdev: VdevId) -> ZilError {
     ZilError::Io { vdev, op, source: Arc::new(DeviceError::Gone) }
@@ -201,33 +201,36 @@ impl Inner {
             }
             disk.extend(self.cached.iter().map(|(vdev, at, bytes)| ((*vdev, *at), bytes.clone())));
         }
-        MemStore(Arc::new(Mutex::new(Inner {
-            vdevs: self.vdevs.clone(),
-            owned: self.snapshot.owned.clone(),
-            resting: Vec::new(),
-            disk,
-            cached: Vec::new(),
-            ops: BTreeMap::new(),
-            ops_begun: 0,
-            fail: BTreeSet::new(),
-            automatic: true,
-            open: self.synced.next(),
-            synced: self.synced,
-            wanted: Txg::ZERO,
-            sync_waiters: Vec::new(),
-            engine: None,
-            snapshot: self.snapshot.clone(),
-            lanes: 1,
-            allocations: 0,
-            avoided: Vec::new(),
-            events: Vec::new(),
-            clones: BTreeMap::new(),
-            data: self.data.clone(),
-            dead: BTreeSet::new(),
-            reopen_before: None,
-            reopened: 0,
-            is_attended: true,
-        })))
+        MemStore(
+            Arc::new(Mutex::new(Inner {
+                vdevs: self.vdevs.clone(),
+                owned: self.snapshot.owned.clone(),
+                resting: Vec::new(),
+                disk,
+                cached: Vec::new(),
+                ops: BTreeMap::new(),
+                ops_begun: 0,
+                fail: BTreeSet::new(),
+                automatic: true,
+                open: self.synced.next(),
+                synced: self.synced,
+                wanted: Txg::ZERO,
+                sync_waiters: Vec::new(),
+                engine: None,
+                snapshot: self.snapshot.clone(),
+                lanes: 1,
+                allocations: 0,
+                avoided: Vec::new(),
+                events: Vec::new(),
+                clones: BTreeMap::new(),
+                data: self.data.clone(),
+                dead: BTreeSet::new(),
+                reopen_before: None,
+                reopened: 0,
+                is_attended: true,
+            })),
+            Arc::default(),
+        )
     }
 
     fn has_write_in_flight(&self, place: Place) -> bool {
@@ -297,7 +300,7 @@ impl MemStore {
             reopened: 0,
             is_attended: true,
         };
-        Self(Arc::new(Mutex::new(inner)))
+        Self(Arc::new(Mutex::new(inner)), Arc::default())
     }
 
     pub fn is_attended(&self) -> bool {
@@ -446,6 +449,10 @@ impl LogStore for MemStore {
 
     fn lanes(&self) -> usize {
         self.0.lock().lanes
+    }
+
+    fn recorder(&self) -> Option<&Recorder> {
+        Some(&self.1)
     }
 
     fn report(&self, event: LogEvent) {
