@@ -7,6 +7,7 @@
 //!                                                                 ├─► Device   what it lies on, what is doubtful, how long it lives
 //!                                                                 ├─► Mirror   what copies cost
 //!                                                                 └─► LoadShape ─► a simulation, which is somebody else's
+//!  LogRecording (commits, one by one) ─► recorded            where the time of each went, and the load as steps of writers
 //! ```
 //! Pure functions over counters: no clock, no device, no daemon. Formulas and reasons: docs/decisions/2026-11-25-advise.md.
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@ mod endurance;
 mod load;
 mod measured;
 mod mirror;
+pub mod recorded;
 mod shape;
 mod size;
 

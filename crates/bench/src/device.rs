@@ -3,10 +3,13 @@
 //! ```text
 //!  lone      one stable write after another, small           ─► stable_write
 //!  batch     two blocks of 128 KiB at once, then a flush      ─► write, flush
-//!  crowd     many blocks of 128 KiB at once                   ─► bytes a second
+//!  crowd     many blocks of 128 KiB at once                   ─► bytes a second, unless two at once pass faster
 //!  reads     one small read after another, at random          ─► read
-//!  software  the engine on a device in memory, 32 writers     ─► what a write takes of a processor
+//!  engine    a pool on it, one writer and then 32              ─► what a write takes of processors
 //! ```
+//! A lone writer's write takes what it waits for beyond the device. With 32 of them processors are what is short: a write
+//! takes all the time of processors that there was for each, waking writers and syncing txgs with it.
+//!
 //! Writes of a batch are given at once, and the batch is done with the last. A simulation draws the time of each by itself, so
 //! what is kept of a batch is the distribution of which two draws have the maximum that was measured.
 
@@ -17,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::device::RealEnv;
-use env::{BufSlice, Device, Durability, Env, IoBuf, OpenMode, RamDevice};
+use env::{BufSlice, Device, Durability, Env, IoBuf, OpenMode, Part};
 use futures::future::try_join_all;
 use units::LeafOffset;
 
@@ -40,7 +43,7 @@ pub struct Plan {
 }
 
 /// Bytes of the device that are written to.
-pub const SPAN_BYTES: u64 = 512 << 20;
+pub const SPAN_BYTES: u64 = 2 << 30;
 
 /// Like a log block of one small write.
 const LONE_BYTES: usize = 12 << 10;
@@ -48,6 +51,10 @@ const BLOCK_BYTES: usize = 128 << 10;
 const BLOCKS_OF_A_BATCH: usize = 2;
 const CROWD: usize = 16;
 const READ_BYTES: usize = 8 << 10;
+/// What the engine's writers write, and how many they are.
+const WRITE_BYTES: usize = 8 << 10;
+const WRITERS: usize = 32;
+const CACHE_BYTES: u64 = 1 << 30;
 /// Requests under way at once, at most, in the model: what more there are wait in the engine's own queue.
 const PARALLEL: usize = 32;
 
@@ -64,6 +71,10 @@ pub struct Report {
     pub batch_flush: Spread,
     /// Reads of 8 KiB at random.
     pub read: Spread,
+    /// Writes of a lone writer to a pool on it.
+    pub lone_writer: Spread,
+    /// What a write of 32 writers takes of processors, in microseconds.
+    pub crowd_processor_us: f64,
     /// The model.
     pub model: ModelFile,
 }
@@ -94,13 +105,16 @@ pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, Refusal> {
     let device = env.block_on(env.open(&plan.path, OpenMode::ReadWrite)).map_err(failed)?;
     let probe = Probe { device, span: SPAN_BYTES };
     env.block_on(probe.fill()).map_err(failed)?;
-    let share = plan.time / 5;
+    let share = plan.time / 6;
     let lone = env.block_on(probe.lone(share)).map_err(failed)?.sorted();
     let (batch_write, batch_flush) = env.block_on(probe.batches(share)).map_err(failed)?;
     let (batch_write, batch_flush) = (batch_write.sorted(), batch_flush.sorted());
-    let bytes_per_second = env.block_on(probe.crowd(share)).map_err(failed)?;
+    let crowd = env.block_on(probe.crowd(share)).map_err(failed)?;
+    let of_a_batch = (BLOCKS_OF_A_BATCH * BLOCK_BYTES) as f64 * 1e6 / batch_write.at_us(0.5).max(1.0);
+    let bytes_per_second = crowd.max(of_a_batch);
     let read = env.block_on(probe.reads(share)).map_err(failed)?.sorted();
-    let write_us = to_the_nanosecond(software_us(env, share)?);
+    let (lone_writer, crowd_us) = engine(env, &probe, share)?;
+    let lone_us = (lone_writer.p50_us - lone.at_us(0.5)).clamp(1.0, crowd_us.max(1.0));
     let transfer = |bytes: usize| bytes as f64 * 1e6 / bytes_per_second;
     let model = ModelFile {
         read_us: quantiles(&read, 1, transfer(READ_BYTES)),
@@ -110,7 +124,9 @@ pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, Refusal> {
         bytes_per_second: bytes_per_second as u64,
         parallel: PARALLEL,
         has_volatile_cache: probe.device.info().has_volatile_cache,
-        processor_us: write_us,
+        processor_us: to_the_nanosecond(crowd_us),
+        lone_us: to_the_nanosecond(lone_us),
+        processors: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
     };
     Ok(Report {
         path: plan.path.clone(),
@@ -118,6 +134,8 @@ pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, Refusal> {
         batch_write: Spread::of(&batch_write),
         batch_flush: Spread::of(&batch_flush),
         read: Spread::of(&read),
+        lone_writer,
+        crowd_processor_us: crowd_us,
         model,
     })
 }
@@ -244,25 +262,30 @@ impl Probe {
     }
 }
 
-/// Microseconds of a processor for each of 32 writers' writes: the engine on a device in memory.
-fn software_us(env: &Arc<RealEnv>, time: Duration) -> Result<f64, Refusal> {
-    let path = PathBuf::from("/sawmill-bench-in-memory");
-    env.register(&path, Arc::new(RamDevice::new(4 << 30)));
-    let plan = zil::Plan {
-        writers: Writers::Threads(32),
-        size: 8 << 10,
-        span: 64 << 20,
-        ramp: time / 2,
-        time: time / 2,
-        cache: 1 << 30,
-        main: vec![path],
-        log: Vec::new(),
-        log_mirror: false,
-        with_flushes: true,
-        idle_datasets: 0,
+/// The engine on it: what a lone writer's writes take, and the microseconds of a processor for each write of several.
+fn engine(env: &Arc<RealEnv>, probe: &Probe, time: Duration) -> Result<(Spread, f64), Refusal> {
+    let path = PathBuf::from("/sawmill-bench-part");
+    let part = Part::new(Arc::clone(&probe.device), 0..probe.span);
+    env.register(&path, Arc::new(part.ok_or_else(|| Refusal::Failed("the device has odd sectors".into()))?));
+    let measure = |threads| {
+        let plan = zil::Plan {
+            writers: Writers::Threads(threads),
+            size: WRITE_BYTES,
+            span: probe.span / 5,
+            ramp: time / 3,
+            time,
+            cache: CACHE_BYTES,
+            main: vec![path.clone()],
+            log: Vec::new(),
+            log_mirror: false,
+            with_flushes: true,
+            idle_datasets: 0,
+        };
+        zil::run(env, &plan).map_err(failed)
     };
-    let report = zil::run(env, &plan).map_err(failed)?;
-    Ok(report.cpu_seconds_per_1000 * 1e3)
+    let (lone, crowd) = (measure(1)?, measure(WRITERS)?);
+    let lone = Spread { count: lone.commits, p50_us: lone.latency_p50_us, p99_us: lone.latency_p99_us };
+    Ok((lone, crowd.cpu_seconds_per_1000 * 1e3))
 }
 
 impl Report {
@@ -273,7 +296,7 @@ impl Report {
             format!("{name:<44} {:>9.1} {:>9.1} {:>9}\n", spread.p50_us, spread.p99_us, spread.count)
         };
         format!(
-            "{}\n{:<44} {:>9} {:>9} {:>9}\n{}{}{}{}{:<44} {:>9.0} MB/s\n{:<44} {:>9.1} µs of a processor each\nas a model for simulations: --json",
+            "{}\n{:<44} {:>9} {:>9} {:>9}\n{}{}{}{}{}{:<44} {:>9.0} MB/s\n{:<44} {:>9.1} µs of a processor each\nas a model for simulations: --json",
             self.path.display(),
             "µs",
             "p50",
@@ -283,10 +306,11 @@ impl Report {
             row("two writes of 128 KiB at once", &self.batch_write),
             row("flush after them", &self.batch_flush),
             row("read of 8 KiB at random", &self.read),
+            row("stable write of 8 KiB to a pool on it", &self.lone_writer),
             "writes of 128 KiB, sixteen at once",
             self.model.bytes_per_second as f64 / 1e6,
-            "the engine's own work for 32 writers",
-            self.model.processor_us,
+            "the same of 32 writers at once",
+            self.crowd_processor_us,
         )
     }
 }

@@ -1,8 +1,9 @@
 //! What a log device would bring: a load that was measured, made again in a simulated world with one and without.
 //!
 //! ```text
-//!  LoadShape ─► writers ──► the engine itself ──► data vdevs: one disk each, fitted to what was measured of it
-//!                                            └──► perhaps a log of a named model
+//!  LoadShape ──────► Play: steps of writers ──► the engine itself ──► data vdevs: one disk each, fitted to what was
+//!  a recording ──►  ([`crate::what_if`])                         │    measured of it
+//!                                                                └──► perhaps a log of a named model
 //! ```
 //! The clock is virtual: a minute of commits takes a moment, and one seed gives one result. What the program itself
 //! takes, which is no time there, is added as it was measured. What is left out: reads, writes that are not to be
@@ -11,6 +12,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use advise::recorded::Step;
 use advise::{LoadShape, VdevTimes};
 use env::Env;
 use futures::future::try_join_all;
@@ -38,8 +40,11 @@ const VDEVS_MAX: usize = 8;
 const PARALLEL: usize = 32;
 /// Nobody rests longer in the simulation: by then nothing is left of the commit before.
 const REST_MAX: Duration = Duration::from_secs(10);
+/// A commit without data has something to write, and none has more than this.
+const BYTES_MIN: u64 = 512;
+const BYTES_MAX: u64 = 8 << 20;
 /// Counted less often than this, times are not relied on.
-const COUNTED_MIN: u64 = 32;
+pub(crate) const COUNTED_MIN: u64 = 32;
 
 /// How a load went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
@@ -54,18 +59,62 @@ pub struct Outcome {
     pub p99_us: f64,
 }
 
+impl Outcome {
+    /// Of times that are sorted.
+    pub(crate) fn of(sorted: &Latencies, commits_per_second: f64) -> Self {
+        Self {
+            commits_per_second,
+            mean_us: sorted.mean_us(),
+            p50_us: sorted.at_us(0.5),
+            p99_us: sorted.at_us(0.99),
+        }
+    }
+}
+
+/// A load that is to be made again.
+#[derive(Clone, Debug)]
+pub struct Play {
+    /// What each writer does.
+    pub writers: Vec<Vec<Step>>,
+    /// How long they rest between commits, on the mean.
+    pub rest: Duration,
+    /// What a commit takes beside its devices.
+    pub software: Duration,
+    /// Bytes of a commit, as most are.
+    pub bytes: u64,
+    /// The disks that the data vdevs are.
+    pub main: Vec<DiskModel>,
+}
+
+impl Play {
+    /// Writers of that shape. Each rests up to twice its rest, so that they do not march in step.
+    #[must_use]
+    pub fn of(load: &LoadShape) -> Self {
+        let (bytes, rest) = (u64::from(load.bytes), load.rest);
+        let steps = |number: u32| {
+            let mut dice = Dice::new(u64::from(number) + 1);
+            let mut rested = || rest.min(REST_MAX) * 2 * (dice.roll() % 1024) as u32 / 1024;
+            (0..COMMITS.div_ceil(load.writers as usize)).map(|_| Step { rest: rested(), bytes }).collect()
+        };
+        let writers = (0..load.writers).map(steps).collect();
+        Self { writers, rest, software: load.software, bytes, main: load.vdevs.iter().map(fitted).collect() }
+    }
+}
+
 /// Makes the load again, with a log of that model or without one.
 ///
 /// # Errors
 /// When the simulated pool fails, which its disks give no reason for.
-pub fn run(load: &LoadShape, log: Option<DiskModel>, seed: u64) -> Result<Outcome, PoolError> {
+pub fn run(play: &Play, log: Option<DiskModel>, seed: u64) -> Result<Outcome, PoolError> {
     let sim = Sim::seed(seed);
-    let main: Vec<PathBuf> =
-        (0..load.vdevs.len().clamp(1, VDEVS_MAX)).map(|n| format!("/main{n}").into()).collect();
-    let unseen = VdevTimes::default();
-    for (at, path) in main.iter().enumerate() {
-        sim.add_disk(path.clone(), DiskSpec::new(MAIN_BYTES, fitted(load.vdevs.get(at).unwrap_or(&unseen))));
-    }
+    let unseen = [fitted(&VdevTimes::default())];
+    let disks = if play.main.is_empty() { &unseen } else { play.main.as_slice() };
+    let add = |(at, disk): (usize, &DiskModel)| {
+        let path = PathBuf::from(format!("/main{at}"));
+        sim.add_disk(path.clone(), DiskSpec::new(MAIN_BYTES, *disk));
+        path
+    };
+    let main: Vec<PathBuf> = disks.iter().take(VDEVS_MAX).enumerate().map(add).collect();
     let log = log.map(|model| {
         let path = PathBuf::from("/log");
         sim.add_disk(path.clone(), DiskSpec::new(LOG_BYTES, model));
@@ -76,7 +125,7 @@ pub fn run(load: &LoadShape, log: Option<DiskModel>, seed: u64) -> Result<Outcom
         let shape = Shape {
             main,
             log: log.into_iter().collect(),
-            record: world::record_of(load.bytes as usize),
+            record: world::record_of(usize::try_from(play.bytes).unwrap_or(usize::MAX)),
             ..Shape::default()
         };
         let tuning = Tuning { cache_bytes: CACHE_BYTES, ..Tuning::default() };
@@ -86,19 +135,15 @@ pub fn run(load: &LoadShape, log: Option<DiskModel>, seed: u64) -> Result<Outcom
         // The first commit makes the log's chain; it is not what is measured.
         fs.zfs.write(file, 0, &[1], STABLE).await?;
         pool.sync_now().await?;
-        let writers = (0..load.writers).map(|number| write(&sim, &fs.zfs, file, load, number));
+        let writers =
+            (1..).zip(&play.writers).map(|(number, steps)| write(&sim, &fs.zfs, file, play, steps, number));
         let mut all = Latencies::default();
         try_join_all(writers).await?.into_iter().for_each(|latencies| all.append(latencies));
         drop(fs);
         pool.close(PoolState::Destroyed).await?;
         let all = all.sorted();
-        let turn_secs = load.rest.as_secs_f64() + all.mean_us() / 1e6;
-        Ok(Outcome {
-            commits_per_second: f64::from(load.writers) / turn_secs.max(f64::MIN_POSITIVE),
-            mean_us: all.mean_us(),
-            p50_us: all.at_us(0.5),
-            p99_us: all.at_us(0.99),
-        })
+        let turn_secs = play.rest.as_secs_f64() + all.mean_us() / 1e6;
+        Ok(Outcome::of(&all, play.writers.len() as f64 / turn_secs.max(f64::MIN_POSITIVE)))
     })
 }
 
@@ -107,27 +152,28 @@ async fn write(
     sim: &Sim,
     zfs: &Zfs,
     file: ObjectId,
-    load: &LoadShape,
-    number: u32,
+    play: &Play,
+    steps: &[Step],
+    number: u64,
 ) -> Result<Latencies, PoolError> {
-    let mut dice = Dice::new(u64::from(number) + 1);
-    let bytes = u64::from(load.bytes);
-    let data = dice.noise(load.bytes as usize);
-    let places = (SPAN_BYTES / bytes).max(1);
+    let mut dice = Dice::new(number);
+    let whole = |step: &Step| step.bytes.clamp(BYTES_MIN, BYTES_MAX) as usize;
+    let data = dice.noise(steps.iter().map(whole).max().unwrap_or(0));
     let mut latencies = Latencies::default();
-    for _ in 0..COMMITS.div_ceil(load.writers as usize) {
-        // Up to twice the rest, so that writers do not march in step.
-        sim.sleep(load.rest.min(REST_MAX) * 2 * (dice.roll() % 1024) as u32 / 1024).await;
+    for step in steps {
+        let bytes = whole(step);
+        let places = SPAN_BYTES / bytes as u64;
+        sim.sleep(step.rest.min(REST_MAX)).await;
         let begun = sim.now();
-        zfs.write(file, dice.roll() % places * bytes, &data, STABLE).await?;
-        sim.sleep(load.software).await;
+        zfs.write(file, dice.roll() % places * bytes as u64, &data[..bytes], STABLE).await?;
+        sim.sleep(play.software).await;
         latencies.push(sim.now() - begun);
     }
     Ok(latencies)
 }
 
 /// A disk that takes what was measured of a vdev.
-fn fitted(times: &VdevTimes) -> DiskModel {
+pub(crate) fn fitted(times: &VdevTimes) -> DiskModel {
     let flushes = if times.log_flushes.total() >= COUNTED_MIN { &times.log_flushes } else { &times.flushes };
     let flush = spread(flushes);
     let is_known = times.log_writes.total() >= COUNTED_MIN;
@@ -186,6 +232,10 @@ mod tests {
             ..VdevTimes::default()
         };
         LoadShape { writers, rest, bytes: 8192, software: Duration::ZERO, vdevs: vec![times] }
+    }
+
+    fn run(load: &LoadShape, log: Option<DiskModel>, seed: u64) -> Result<Outcome, PoolError> {
+        super::run(&Play::of(load), log, seed)
     }
 
     #[test]

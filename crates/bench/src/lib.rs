@@ -20,6 +20,7 @@ mod spread;
 pub mod stream;
 mod unflushed;
 mod usage;
+pub mod what_if;
 mod world;
 pub mod zil;
 

@@ -124,9 +124,9 @@ pub enum Ground {
 
 impl Ground {
     /// In words, for a heading.
-    fn told(&self) -> String {
+    fn told(&self, threads: usize) -> String {
         match self {
-            Self::Simulated(hardware) => hardware.told(),
+            Self::Simulated(hardware) => hardware.told(threads),
             Self::Real(devices) => devices.told(),
         }
     }
@@ -215,7 +215,7 @@ pub fn run(plan: &Plan) -> Result<Report, crate::Refusal> {
         rows: plan.rows.iter().map(|&logs| row(plan, with_flushes, logs, &mut cells)).collect(),
     };
     let tables = plan.flushes.iter().map(|&with_flushes| table(with_flushes)).collect();
-    Ok(Report { ground: plan.ground.told(), load: plan.load, tables })
+    Ok(Report { ground: plan.ground.told(plan.load.threads), load: plan.load, tables })
 }
 
 fn row(plan: &Plan, with_flushes: bool, logs: Logs, cells: &mut impl Iterator<Item = Cell>) -> Row {

@@ -5,7 +5,7 @@ use crate::program::{Command, Kind, Program};
 use crate::session::{Outcome, Session, Stop, usage};
 use crate::view;
 use advise::{Advice, LoadShape, Measured, Rating, Watch};
-use bench::gain::{self, Outcome as Simulated};
+use bench::gain::{self, Outcome as Simulated, Play};
 use control::{Failure, FailureKind, LogFacts, PoolLogFacts};
 use pool::PoolError;
 use serde::Serialize;
@@ -103,9 +103,10 @@ impl Gain {
         seed: u64,
     ) -> Result<Option<Self>, PoolError> {
         let Some(load) = LoadShape::of(measured).filter(|_| !models.is_empty()) else { return Ok(None) };
-        let without = gain::run(&load, None, seed)?;
+        let play = Play::of(&load);
+        let without = gain::run(&play, None, seed)?;
         let with = models.iter().map(|&(model, disk)| {
-            let outcome = gain::run(&load, Some(disk), seed)?;
+            let outcome = gain::run(&play, Some(disk), seed)?;
             Ok(GainOf { model, outcome, factor: without.mean_us / outcome.mean_us.max(f64::MIN_POSITIVE) })
         });
         let with = with.collect::<Result<_, PoolError>>()?;

@@ -60,6 +60,7 @@ pub const PROGRAMS: &[Program] = &[
     crate::zfs::PROGRAM,
     crate::daemon::PROGRAM,
     crate::advise::PROGRAM,
+    crate::trace::PROGRAM,
     crate::bench::PROGRAM,
     crate::visit::PROGRAM,
 ];

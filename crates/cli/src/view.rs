@@ -20,4 +20,5 @@ pub mod status;
 pub mod table;
 #[cfg(test)]
 pub mod testing;
+pub mod trace;
 pub mod vdev_props;

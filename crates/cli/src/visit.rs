@@ -46,6 +46,7 @@ pub const PROGRAM: Program = Program {
         crate::cp::COMMAND,
         crate::inspect::COMMAND,
         crate::top::COMMAND,
+        crate::trace::WHAT_IF,
         crate::zinject::COMMAND,
         crate::zilstat::COMMAND,
         crate::complete::COMPLETIONS,

@@ -41,7 +41,11 @@ fn a_panic_gives_the_terminal_back_and_is_told_of_then() {
         program.display()
     );
     let mut command = Command::new("timeout");
-    command.args(["60", "script", "-qec", &program, "/dev/null"]).env("TERM", "xterm").env(IS_ON_TERMINAL, "1").stdin(Stdio::piped());
+    command
+        .args(["60", "script", "-qec", &program, "/dev/null"])
+        .env("TERM", "xterm")
+        .env(IS_ON_TERMINAL, "1")
+        .stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).spawn().expect("script(1), of bsdutils, runs");
     // Held open: the end of what it reads is an end of its own to script(1).
     let keys = child.stdin.take();

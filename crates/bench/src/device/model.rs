@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use sim::{DiskModel, Latency};
 
+use crate::slog::Processors;
+
 /// How long a device takes. Times are quantiles 0, 0.5, 0.9, 0.99 and 1, in microseconds, without the time that the
 /// bytes take to pass.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -24,8 +26,12 @@ pub struct ModelFile {
     pub parallel: usize,
     /// It forgets at a power cut what was not flushed.
     pub has_volatile_cache: bool,
-    /// What a write takes of a processor, on the machine that measured.
+    /// What a write of 32 writers takes of a processor, on the machine that measured.
     pub processor_us: f64,
+    /// What a lone writer waits for beyond the device.
+    pub lone_us: f64,
+    /// Processors of that machine.
+    pub processors: usize,
 }
 
 /// Why there is no model.
@@ -83,7 +89,8 @@ impl ModelFile {
         times.into_iter().all(rises)
             && self.bytes_per_second > 0
             && self.parallel > 0
-            && (0.0..1e6).contains(&self.processor_us)
+            && self.processors > 0
+            && [self.processor_us, self.lone_us].iter().all(|us| (0.0..1e6).contains(us))
     }
 
     /// As simulations have it.
@@ -103,9 +110,13 @@ impl ModelFile {
         }
     }
 
-    /// What a write takes of a processor.
+    /// Who computed where it was measured.
     #[must_use]
-    pub fn per_write(&self) -> Duration {
-        Duration::from_secs_f64(self.processor_us / 1e6)
+    pub fn machine(&self) -> Processors {
+        Processors {
+            count: self.processors,
+            per_write: Duration::from_secs_f64(self.processor_us / 1e6),
+            lone_write: Duration::from_secs_f64(self.lone_us / 1e6),
+        }
     }
 }

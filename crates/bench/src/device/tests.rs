@@ -9,7 +9,7 @@ fn what_was_measured_is_read_back_as_a_model() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("disk");
     let env = RealEnv::new(Options::default());
-    let plan = Plan { path: path.clone(), time: Duration::from_millis(500), force: false };
+    let plan = Plan { path: path.clone(), time: Duration::from_millis(900), force: false };
     let Ok(report) = run(&env, &plan) else { panic!("a file can be measured") };
     assert!(!path.exists(), "what was made is removed");
     assert!(report.lone.count > 0 && report.batch_flush.count > 0 && report.read.count > 0, "{report:?}");
@@ -46,7 +46,7 @@ fn nonsense_is_no_model() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("model.json");
     let sound = "{\"model\":{\"read_us\":[1,2,3,4,5],\"write_us\":[1,2,3,4,5],\"stable_write_us\":[1,2,3,4,5],\
-        \"flush_us\":[0,0,0,0,0],\"bytes_per_second\":1000000,\"parallel\":1,\"has_volatile_cache\":true,\"processor_us\":10}}";
+        \"flush_us\":[0,0,0,0,0],\"bytes_per_second\":1000000,\"parallel\":1,\"has_volatile_cache\":true,\"processor_us\":10,\"lone_us\":10,\"processors\":2}}";
     let load = |text: String| {
         std::fs::write(&file, text).expect("room");
         ModelFile::load(&file)

@@ -26,16 +26,29 @@ use crate::{Refusal, failed};
 const DISK_BYTES: u64 = 500_000_000_000;
 const FAST_BYTES: u64 = 8 << 30;
 const CACHE_BYTES: u64 = 1 << 30;
-/// A cell is measured no longer once it has had so many writes: by then fast logs have shown what they do.
-const COMMITS_MAX: u64 = 60_000;
+/// So many writes are enough to get going, where they take less time than is given for that.
+const RAMP_COMMITS_MAX: u64 = 4_000;
 
 /// Who computes.
 #[derive(Clone, Copy, Debug)]
 pub struct Processors {
     /// How many.
     pub count: usize,
-    /// How long one of them is occupied by a write.
+    /// How long one of them is occupied by a write where several write at once.
     pub per_write: Duration,
+    /// The same of one who writes alone: nobody else is to be woken, and txgs are synced beside it.
+    pub lone_write: Duration,
+}
+
+impl Processors {
+    /// The machine of 2007, and about what the engine takes for a write of 32 writers on files in memory.
+    pub const CLASSIC: Self =
+        Self { count: 4, per_write: Duration::from_micros(15), lone_write: Duration::from_micros(15) };
+
+    /// How long one of them is occupied by a write of so many writers.
+    fn of_writers(self, writers: usize) -> Duration {
+        if writers > 1 { self.per_write } else { self.lone_write }
+    }
 }
 
 /// What the pools are made of.
@@ -56,8 +69,8 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    pub(super) fn told(&self) -> String {
-        let Processors { count, per_write } = self.processors;
+    pub(super) fn told(&self, threads: usize) -> String {
+        let (count, per_write) = (self.processors.count, self.processors.of_writers(threads));
         format!(
             "simulated: disks {}, fast log {}; {count} processors, {:.1} µs of one for each write; seed {}",
             self.disk_name,
@@ -131,20 +144,23 @@ impl Hardware {
     }
 }
 
-/// Writers who write until the time is up.
+/// Writers who write until the time is up, or until they have written as much as the file holds.
 struct Race<'a> {
     sim: &'a Sim,
     load: &'a Load,
     per_write: Duration,
     /// When each processor is free again.
     processors: Mutex<Vec<Duration>>,
-    from: Duration,
-    state: Mutex<Progress>,
+    progress: Mutex<Progress>,
 }
 
 struct Progress {
-    commits: u64,
+    /// When measuring begins, and when it ends, unless there are so many writes before.
+    from: Duration,
     until: Duration,
+    /// Writes before it began, and since.
+    ramped: u64,
+    measured: u64,
 }
 
 impl<'a> Race<'a> {
@@ -153,22 +169,27 @@ impl<'a> Race<'a> {
         Self {
             sim,
             load,
-            per_write: processors.per_write,
+            per_write: processors.of_writers(load.threads),
             processors: Mutex::new(vec![Duration::ZERO; processors.count.max(1)]),
-            from,
-            state: Mutex::new(Progress { commits: 0, until: from + load.time }),
+            progress: Mutex::new(Progress { from, until: from + load.time, ramped: 0, measured: 0 }),
         }
     }
 
     /// How long it was measured.
     fn measured(&self) -> Duration {
-        self.state.lock().until.saturating_sub(self.from)
+        let progress = self.progress.lock();
+        progress.until.saturating_sub(progress.from)
+    }
+
+    /// How many writes the file has room for.
+    fn places(&self) -> u64 {
+        (self.load.span_bytes / self.load.size_bytes as u64).max(1)
     }
 
     async fn write(&self, zfs: &Zfs, file: ObjectId, number: u64) -> Result<Latencies, PoolError> {
         let mut dice = Dice::new(number + 1);
         let data = dice.noise(self.load.size_bytes);
-        let places = (self.load.span_bytes / self.load.size_bytes as u64).max(1);
+        let places = self.places();
         let mut latencies = Latencies::default();
         loop {
             let begun = self.sim.now();
@@ -195,14 +216,19 @@ impl<'a> Race<'a> {
     /// Counts a write that began then and is done now; whether there is time for another.
     fn goes_on(&self, begun: Duration, latencies: &mut Latencies) -> bool {
         let now = self.sim.now();
-        let mut state = self.state.lock();
-        if now >= self.from && now < state.until {
+        let mut progress = self.progress.lock();
+        if now < progress.from {
+            progress.ramped += 1;
+            if progress.ramped >= RAMP_COMMITS_MAX {
+                (progress.from, progress.until) = (now, now + self.load.time);
+            }
+        } else if now < progress.until {
             latencies.push(now - begun);
-            state.commits += 1;
-            if state.commits >= COMMITS_MAX {
-                state.until = now;
+            progress.measured += 1;
+            if progress.measured >= self.places() {
+                progress.until = now;
             }
         }
-        now < state.until
+        now < progress.until
     }
 }

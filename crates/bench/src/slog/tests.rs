@@ -9,7 +9,7 @@ fn plan(rows: &[Logs], columns: &[usize], flushes: &[bool], time: Duration) -> P
         disk: DiskModel::sata_2007(),
         fast_name: "nvram".into(),
         fast: DiskModel::nvram(),
-        processors: Processors { count: 4, per_write: Duration::from_micros(15) },
+        processors: Processors::CLASSIC,
         seed: 1,
     };
     let load = Load {
@@ -51,11 +51,10 @@ fn one_seed_gives_one_table() {
     assert_ne!(report.tables, other.tables);
 }
 
-/// The first and the last column, each for half a second, in which the pool syncs no txg: over five seconds two cells between
-/// them, without logs and flushes, are below those of 2007 (docs/performance.md).
+/// Cells end when the file is written once over, or after five seconds, in which slow pools sync a txg or more.
 #[test]
 fn the_table_has_the_shape_that_logs_are_bought_for() {
-    let plan = plan(&Logs::CLASSIC, &[1, 32], &[true, false], Duration::from_millis(500));
+    let plan = plan(&Logs::CLASSIC, &[1, 2, 4, 32], &[true, false], Duration::from_secs(5));
     let report = measured(&plan);
     let [flushed, safe] = report.tables.as_slice() else { panic!("two tables") };
     for table in &report.tables {
@@ -69,15 +68,15 @@ fn the_table_has_the_shape_that_logs_are_bought_for() {
     }
     let (none, nvram) = (0, 5);
     assert!(rate(flushed, nvram, 0) >= 15.0 * rate(flushed, none, 0), "one disk that is flushed");
-    assert!(rate(safe, none, 1) >= 2.0 * rate(safe, none, 0), "more disks help where nothing is flushed");
+    assert!(rate(safe, none, 3) >= 2.0 * rate(safe, none, 0), "more disks help where nothing is flushed");
 }
 
-/// By then a disk's cache is full, and a log is as fast as its platter.
+/// So much is written that disks' caches are full most of the time, and a log is as fast as its platter.
 #[test]
 fn logs_scale() {
     let logs = [1, 2, 4, 8];
-    let mut plan = plan(&logs.map(Logs::Disks), &[32], &[false], Duration::from_secs(1));
-    plan.load.ramp = Duration::from_secs(1);
+    let mut plan = plan(&logs.map(Logs::Disks), &[32], &[false], Duration::from_secs(2));
+    plan.load.span_bytes = 1 << 30;
     // Of 32 writers eight logs have four each: most wait for a block before theirs in the chain, and for no log.
     plan.load.threads = 64;
     let report = measured(&plan);

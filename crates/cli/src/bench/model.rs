@@ -14,7 +14,7 @@ pub(super) const DEVICE: Command = Command::new(
     Spec {
         name: "device",
         alias: None,
-        about: "measures a file or disk as a model for simulations; overwrites its first 512 MiB",
+        about: "measures a file or disk as a model for simulations; overwrites its first 2 GiB",
         flags: &[PATH, SECONDS, Flag::long("force", "overwrite what is there"), JSON],
         operands: "",
     },

@@ -1,16 +1,14 @@
 //! `sawmill bench slog`.
 
-use std::path::Path;
 use std::time::Duration;
 
-use bench::device::ModelFile;
+use bench::Refusal;
 use bench::slog::{CLASSIC_COLUMNS, Devices, Ground, Hardware, Load, Logs, Plan, Processors, Report};
-use bench::{Refusal, failed};
-use sim::DiskModel;
 
 use super::words::Words;
 use super::{JSON, LOG, MAIN, SECONDS, SPAN, environment, outcome};
 use crate::args::{Flag, Spec};
+use crate::disk_model::Model;
 use crate::program::Command;
 
 pub(super) const SLOG: Command = Command::new(
@@ -32,7 +30,11 @@ pub(super) const SLOG: Command = Command::new(
                 "in place of devices, these models on a virtual clock: hdd-2007, ssd, ssd-plp, nvram, or a file of 'bench device --json'",
             ),
             Flag::long_value("seed", "number", "decides everything random in the simulation (1)"),
-            Flag::long_value("processors", "number", "of the simulated machine (4, as in 2007)"),
+            Flag::long_value(
+                "processors",
+                "number",
+                "of the simulated machine (4, as in 2007, or as where the first model was measured)",
+            ),
             Flag::long_value(
                 "write-us",
                 "microseconds",
@@ -113,41 +115,21 @@ fn ground(words: &Words<'_>) -> Result<Ground, Refusal> {
 
 fn hardware(words: &Words<'_>, models: &str) -> Result<Hardware, Refusal> {
     let (disk_name, fast_name) = models.split_once(',').unwrap_or((models, "nvram"));
-    let (disk, fast) = (Model::find(disk_name)?, Model::find(fast_name)?);
-    let per_write = match words.one("write-us") {
-        None => disk.per_write.unwrap_or(PER_WRITE),
-        Some(_) => Duration::from_micros(words.number("write-us", 0)? as u64),
-    };
+    let (disk, fast) = (Model::find(disk_name, "simulate")?, Model::find(fast_name, "simulate")?);
+    let mut machine = disk.machine.unwrap_or(Processors::CLASSIC);
+    machine.count = words.number("processors", machine.count)?;
+    if words.one("write-us").is_some() {
+        machine.per_write = Duration::from_micros(words.number("write-us", 0)? as u64);
+        machine.lone_write = machine.per_write;
+    }
     Ok(Hardware {
         disk_name: disk_name.to_owned(),
         disk: disk.disk,
         fast_name: fast_name.to_owned(),
         fast: fast.disk,
-        processors: Processors { count: words.number("processors", 4)?, per_write },
+        processors: machine,
         seed: words.number("seed", 1)? as u64,
     })
-}
-
-/// For which a write occupies a processor, about: what the engine took with 32 writers on files in memory.
-const PER_WRITE: Duration = Duration::from_micros(15);
-
-/// A model with a name, or one that was measured.
-struct Model {
-    disk: DiskModel,
-    per_write: Option<Duration>,
-}
-
-impl Model {
-    fn find(name: &str) -> Result<Self, Refusal> {
-        if let Some(disk) = DiskModel::named(name) {
-            return Ok(Self { disk, per_write: None });
-        }
-        if !Path::new(name).exists() {
-            return Err(Refusal::Usage(format!("bad model '{name}' for --simulate")));
-        }
-        let measured = ModelFile::load(Path::new(name)).map_err(failed)?;
-        Ok(Self { disk: measured.disk(), per_write: Some(measured.per_write()) })
-    }
 }
 
 fn asked_columns(words: &Words<'_>, there_are: Vec<usize>) -> Result<Vec<usize>, Refusal> {

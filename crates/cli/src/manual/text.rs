@@ -11,6 +11,7 @@ pub(super) fn about(program: &Program) -> &'static [Section] {
         "zfs" => ZFS,
         "daemon" => DAEMON,
         "advise" => ADVISE,
+        "trace" => TRACE,
         "bench" => BENCH,
         _ => SAWMILL,
     }
@@ -24,6 +25,7 @@ pub(super) fn more(page: &str) -> &'static [&'static str] {
         "sawmill-advise-log" => ADVISE_LOG,
         "zpool-iostat" => IOSTAT,
         "sawmill-zilstat" => ZILSTAT,
+        "sawmill-what-if" => WHAT_IF,
         _ => &[],
     }
 }
@@ -77,6 +79,14 @@ const ADVISE: &[Section] = &[(
     ],
 )];
 
+const TRACE: &[Section] = &[(
+    "DESCRIPTION",
+    &[
+        "Records each commit of a pool, with the write of the log that it waited for, and tells why some were slow. While it records, a commit costs a little more, and the daemon keeps some 200 bytes for each.",
+        "What was recorded is JSON; sawmill-what-if(1) makes the same load again with a log device that is not there.",
+    ],
+)];
+
 const BENCH: &[Section] = &[(
     "DESCRIPTION",
     &[
@@ -112,6 +122,11 @@ const ZILSTAT: &[&str] = &[
     "Fields, widths and flags are those of OpenZFS's zilstat, whose name a link to the program may have. Without -i it shows what was done since each dataset was first used after the import.",
     "Of a log block in the main pool imn-fields tell, of one on a log device ims-fields: how many (c), bytes of records (b), bytes written (w) and allocated (a).",
     "p50, p99, q99, w99, f99, cnc, wec and fec are Sawmill's own: how long commits took and where, how many found everything stable, and what failed.",
+];
+
+const WHAT_IF: &[&str] = &[
+    "Makes the first 5,000 commits of a recording again, on a virtual clock: writers rest, write and wait as they did, disks take what they were seen to take, and the log device is a model.",
+    "It is done nine times, with disks as in all of the recording and in each half of it, and with three seeds. What is told is the least and the most of those: how sure it is.",
 ];
 
 const ADVISE_LOG: &[&str] = &[

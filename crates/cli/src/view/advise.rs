@@ -329,11 +329,11 @@ pub fn rate(value: f64) -> String {
 }
 
 /// `1 commit`, `2 commits`.
-fn count(count: u64, what: &str) -> String {
+pub fn count(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-fn size_of(size: f64) -> String {
+pub fn size_of(size: f64) -> String {
     bytes(size.round() as u64)
 }
 
@@ -360,7 +360,7 @@ fn span(seconds: f64) -> String {
 pub struct Page(pub String);
 
 impl Page {
-    fn line(&mut self, words: &str) {
+    pub fn line(&mut self, words: &str) {
         self.wrap(words, "", "");
     }
 

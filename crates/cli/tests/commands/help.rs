@@ -19,7 +19,7 @@ fn commands(world: &World) -> Vec<String> {
         first_words(&String::from_utf8(output.stdout).expect("text"))
     };
     let of = |word: String| match word.as_str() {
-        "zpool" | "zfs" | "daemon" | "advise" | "bench" => {
+        "zpool" | "zfs" | "daemon" | "advise" | "trace" | "bench" => {
             offered(&[&word]).into_iter().map(|name| format!("{word} {name}")).collect()
         }
         _ => vec![word],
