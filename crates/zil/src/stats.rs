@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use units::{Histogram, Latencies, VdevId};
 
-use crate::commit::batch::Writes;
+use crate::commit::batch::{FilledBlock, Writes};
 
 /// Buckets of block size, 4 KiB apart: bucket `i` counts blocks of (i + 1) * 4 KiB written.
 pub const SIZE_BUCKETS: usize = 32;
@@ -161,33 +161,33 @@ pub struct LogBytes {
     pub beside: u64,
 }
 
+/// Many counters of a batch have nothing to count: to look is quicker than to add.
 pub(crate) fn bump(counter: &AtomicU64, by: u64) {
-    counter.fetch_add(by, Relaxed);
+    if by > 0 {
+        counter.fetch_add(by, Relaxed);
+    }
 }
 
 impl Stats {
-    /// A block of `written` bytes, of which `used` are not padding, went to `home`, which has `allocated` for it.
-    pub fn block_written(&self, home: VdevId, used: u64, written: u64, allocated: u64) {
+    /// A write of a block has ended.
+    pub fn block_written(&self, block: &FilledBlock) {
+        let (written, allocated) = (block.buf.len() as u64, block.bp.psize().get());
         bump(&self.written_bytes, written);
         bump(&self.allocated_bytes, allocated);
         let bucket = usize::try_from(written.div_ceil(4096).saturating_sub(1)).unwrap_or(usize::MAX);
         bump(&self.sizes[bucket.min(SIZE_BUCKETS - 1)], 1);
         let mut homes = self.homes.lock();
-        let home = homes.entry(home).or_default();
+        let home = homes.entry(block.bp.dva(0).vdev).or_default();
         home.blocks += 1;
         home.bytes += written;
-        home.used_bytes += used;
+        home.used_bytes += block.used;
         home.allocated_bytes += allocated;
+        home.writes.note(block.took);
     }
 
     pub fn failed(&self, home: VdevId) {
         bump(&self.errors, 1);
         self.homes.lock().entry(home).or_default().errors += 1;
-    }
-
-    /// A write to `home` took so long.
-    pub fn home_wrote(&self, home: VdevId, time: Duration) {
-        self.homes.lock().entry(home).or_default().writes.note(time);
     }
 
     /// A flush of `home` took so long.

@@ -83,6 +83,8 @@ pub struct FilledBlock {
     /// All records before this position are in this block or earlier.
     pub through: u64,
     pub max_txg: Txg,
+    /// How long its write took, once that is done.
+    pub took: Duration,
 }
 
 /// A batch in blocks.
@@ -311,7 +313,7 @@ impl Batch {
             // The first block may hold nothing that ends in it: then it answers for nobody new.
             let buf = Arc::new(builder.seal(&bp, next));
             let used = plan.used + ZIL_CHAIN_BYTES as u64;
-            blocks.push(FilledBlock { bp, buf, used, through, max_txg });
+            blocks.push(FilledBlock { bp, buf, used, through, max_txg, took: Duration::ZERO });
         }
         let placed = self.records.iter().filter_map(Wanted::placed_in);
         let names_since = allocated.iter().map(Blkptr::birth).chain(placed).min();

@@ -59,7 +59,7 @@ impl Departure {
 pub fn fly(
     core: &Arc<Core>,
     departure: Departure,
-    blocks: Vec<FilledBlock>,
+    mut blocks: Vec<FilledBlock>,
     data: Vec<Box<dyn DataBlock>>,
 ) -> impl Future<Output = ()> + Send + use<> {
     let (env, store) = (Arc::clone(&core.env), Arc::clone(&core.store));
@@ -96,7 +96,7 @@ pub fn fly(
         if let Some(core) = core.upgrade() {
             note(&core.stats.write, all());
             note(&core.stats.flush, flushes.iter());
-            writes.iter().for_each(|done| core.stats.home_wrote(done.vdev, done.took()));
+            blocks.iter_mut().zip(&writes).for_each(|(block, done)| block.took = done.took());
             flushes.iter().for_each(|done| core.stats.home_flushed(done.vdev, done.took()));
             let failed_flushes = flushes.iter().filter(|flush| flush.result.is_err()).count();
             bump(&core.stats.flush_errors, failed_flushes as u64);

@@ -377,9 +377,7 @@ impl Core {
 
     /// Takes note that a batch is done, since `now`.
     pub(crate) fn landed(&self, id: u64, blocks: Vec<FilledBlock>, failures: Vec<ZilError>, now: Duration) {
-        for FilledBlock { bp, buf, used, .. } in &blocks {
-            self.stats.block_written(bp.dva(0).vdev, *used, buf.len() as u64, bp.psize().get());
-        }
+        blocks.iter().for_each(|block| self.stats.block_written(block));
         let wakers = {
             let mut state = self.state.lock();
             // Of a batch that was given up all has been said, and its vdev may be well again.
