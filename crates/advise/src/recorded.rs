@@ -110,6 +110,14 @@ pub fn explained<'a>(recording: &'a LogRecording) -> Vec<Explained<'a>> {
     all
 }
 
+/// How long it took to record the commits that are kept: until the last of them, where there were more.
+#[must_use]
+pub fn span(recording: &LogRecording) -> Duration {
+    let last = recording.commits.iter().map(|commit| commit.began + commit.took).max();
+    let until = last.filter(|_| recording.left_out > 0).unwrap_or(recording.span_nanos);
+    Duration::from_nanos(until)
+}
+
 /// One of a writer's commits: so long after the one before it was done, so many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -198,6 +206,13 @@ mod tests {
         let mut recording = recording();
         recording.batches[0].objset = 55;
         assert!(explained(&recording).iter().all(|one| one.batch.is_none()));
+    }
+
+    #[test]
+    fn what_was_left_out_is_no_part_of_the_time() {
+        let whole = LogRecording { span_nanos: 1_000_000, ..recording() };
+        assert_eq!(span(&whole), Duration::from_nanos(1_000_000));
+        assert_eq!(span(&LogRecording { left_out: 9, ..whole }), Duration::from_nanos(5_400));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use advise::recorded::{Explained, explained, writers};
+use advise::recorded::{Explained, explained, span, writers};
 use advise::{LoadShape, Measured, VdevTimes};
 use control::{BatchInfo, LogRecording, VdevClass};
 use pool::PoolError;
@@ -85,7 +85,7 @@ pub fn run(recording: &LogRecording, log: DiskModel, seed: u64) -> Result<Option
         }
     }
     let has_logs = recording.after.vdevs.iter().any(|vdev| vdev.class == VdevClass::Log);
-    let recorded = recorded(&all, commits, recording.span_nanos);
+    let recorded = recorded(&all, commits, span(recording));
     Ok(Some(Answer { commits, writers: writers.len(), has_logs, recorded, without, with }))
 }
 
@@ -97,10 +97,10 @@ fn software(all: &[Explained<'_>]) -> Duration {
 }
 
 /// How the first so many commits went that had something to do.
-fn recorded(all: &[Explained<'_>], commits: usize, span_nanos: u64) -> Outcome {
+fn recorded(all: &[Explained<'_>], commits: usize, span: Duration) -> Outcome {
     let had_work = |one: &&Explained<'_>| one.commit.batch.is_some() || one.commit.txg.is_some();
     let mut worked: Vec<_> = all.iter().filter(had_work).map(|one| one.commit).collect();
-    let commits_per_second = worked.len() as f64 / (span_nanos as f64 / 1e9).max(f64::MIN_POSITIVE);
+    let commits_per_second = worked.len() as f64 / span.as_secs_f64().max(f64::MIN_POSITIVE);
     worked.sort_by_key(|commit| commit.began);
     let mut times = Latencies::default();
     worked.iter().take(commits).for_each(|commit| times.push(Duration::from_nanos(commit.took)));

@@ -1,7 +1,7 @@
 //! What recordings of commits tell people, in 80 columns.
 
 use crate::view::advise::{Page, count, micros, rate, size_of};
-use advise::recorded::{Explained, Parts, explained};
+use advise::recorded::{Explained, Parts, explained, span};
 use bench::gain::Outcome;
 use bench::what_if::{Answer, range};
 use control::{BatchIo, LogRecording, VdevClass, VdevKind};
@@ -39,7 +39,7 @@ pub fn shown(recording: &LogRecording, slowest: usize, slower_than: Duration) ->
     if let Some(longest) = all.first() {
         page.line(&format!(
             "{} a second; half took less than {}, 99% less than {}, the longest {}",
-            rate(all.len() as f64 / seconds(recording.span_nanos).max(f64::MIN_POSITIVE)),
+            rate(all.len() as f64 / span(recording).as_secs_f64().max(f64::MIN_POSITIVE)),
             nanos(at(50)),
             nanos(at(TAIL_PERCENT)),
             nanos(longest.commit.took)
