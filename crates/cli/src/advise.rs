@@ -1,6 +1,7 @@
 //! `sawmill advise log POOL`: what was measured of the intent log, and what follows for log devices.
 
 use crate::args::{Args, Flag, Spec};
+use crate::numbers::{positive, whole};
 use crate::program::{Command, Kind, Program};
 use crate::session::{Outcome, Session, Stop, usage};
 use crate::view;
@@ -124,7 +125,7 @@ fn log(session: &mut Session, args: &Args) -> Outcome {
     };
     let span = positive(args, "for", WATCH_MAX_SECS)?.map(Duration::from_secs_f64);
     let rating = rating(args)?;
-    let (models, seed) = (models(args)?, seed(args)?);
+    let (models, seed) = (models(args)?, whole(args, "seed")?.unwrap_or(1));
     let measured = match span {
         None => Measured::since_import(facts(session, pool)?),
         Some(span) => watch(session, pool, span)?,
@@ -171,15 +172,6 @@ pub fn rating(args: &Args) -> Result<Option<Rating>, Stop> {
     }
 }
 
-/// A number above zero.
-pub fn positive(args: &Args, name: &str, most: f64) -> Result<Option<f64>, Stop> {
-    let Some(word) = args.long_values(name).last() else { return Ok(None) };
-    match word.parse::<f64>() {
-        Ok(number) if number > 0.0 && number <= most => Ok(Some(number)),
-        _ => usage(format!("bad number '{word}' for --{name}")),
-    }
-}
-
 fn refused(line: String) -> Stop {
     Failure::new(FailureKind::Other, line).into()
 }
@@ -198,11 +190,4 @@ fn models(args: &Args) -> Result<Vec<(&'static str, DiskModel)>, Stop> {
         }
     }
     Ok(models)
-}
-
-fn seed(args: &Args) -> Result<u64, Stop> {
-    match args.long_values("seed").last() {
-        None => Ok(1),
-        Some(word) => word.parse().or_else(|_| usage(format!("bad number '{word}' for --seed"))),
-    }
 }

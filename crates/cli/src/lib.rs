@@ -26,6 +26,7 @@ mod inspect;
 mod ls;
 mod manual;
 mod mount_helper;
+mod numbers;
 mod program;
 mod session;
 mod top;

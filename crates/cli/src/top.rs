@@ -1,7 +1,8 @@
 //! `sawmill top`: the intent log of a pool at work.
 
-use crate::advise::{PE_CYCLES, TBW, positive, rating};
+use crate::advise::{PE_CYCLES, TBW, rating};
 use crate::args::{Args, Flag, Spec};
+use crate::numbers::positive;
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
 use control::{Failure, FailureKind, PoolInfo, PoolList, PoolLogFacts, PoolLogUsers, RunPaths};

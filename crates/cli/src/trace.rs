@@ -1,9 +1,9 @@
 //! `sawmill trace record|show`: commits one by one, and what each waited for; `sawmill what-if`: the same load with a log
 //! device that is not there.
 
-use crate::advise::positive;
 use crate::args::{Args, Flag, Spec};
 use crate::disk_model::Model;
+use crate::numbers::{positive, whole};
 use crate::program::{Command, Kind, Program};
 use crate::session::{Outcome, Session, Stop, usage};
 use crate::view::trace as view;
@@ -78,15 +78,26 @@ fn record(session: &mut Session, args: &Args) -> Outcome {
     let seconds = positive(args, "seconds", SECONDS_MAX)?.unwrap_or(SECONDS);
     let commits_max = whole(args, "commits")?.unwrap_or(RECORDED_COMMITS);
     let path = Path::new(file);
-    // Who cannot write it should not wait for it.
-    let out = File::create(path).map_err(|error| cannot("write", path, &error))?;
+    // Who cannot write it should not wait for it; what it holds stays until there is something else to hold.
+    let is_new = !path.exists();
+    let out = File::options().write(true).create(true).truncate(false).open(path);
+    let out = out.map_err(|error| cannot("write", path, &error))?;
     let span_nanos = Duration::from_secs_f64(seconds).as_nanos() as u64;
-    let recording = session.ask(&PoolLogRecord { pool: pool.clone(), span_nanos, commits_max })?;
-    let mut out = BufWriter::new(out);
-    let written = serde_json::to_writer(&mut out, &recording).map_err(std::io::Error::from);
-    written.and_then(|()| out.flush()).map_err(|error| cannot("write", path, &error))?;
+    let asked = session.ask(&PoolLogRecord { pool: pool.clone(), span_nanos, commits_max });
+    if asked.is_err() && is_new {
+        let _nobody_else_knows_it = std::fs::remove_file(path);
+    }
+    let recording = asked?;
+    write(&out, &recording).map_err(|error| cannot("write", path, &error))?;
     session.out().write_all(view::recorded(&recording, file).as_bytes())?;
     Ok(0)
+}
+
+fn write(file: &File, recording: &LogRecording) -> std::io::Result<()> {
+    file.set_len(0)?;
+    let mut out = BufWriter::new(file);
+    serde_json::to_writer(&mut out, recording)?;
+    out.flush()
 }
 
 fn show(session: &mut Session, args: &Args) -> Outcome {
@@ -133,11 +144,6 @@ fn load(args: &Args) -> Result<LogRecording, Stop> {
 fn wrong_operands<T>(args: &Args, meant: &str) -> Result<T, Stop> {
     let is_missing = args.operands.len() < meant.split(" and ").count();
     usage(if is_missing { format!("missing {meant}") } else { "too many arguments".to_owned() })
-}
-
-fn whole(args: &Args, name: &str) -> Result<Option<u64>, Stop> {
-    let Some(word) = args.long_values(name).last() else { return Ok(None) };
-    word.parse().map(Some).or_else(|_| usage(format!("bad number '{word}' for --{name}")))
 }
 
 fn cannot(verb: &str, path: &Path, error: &std::io::Error) -> Stop {

@@ -13,6 +13,7 @@ pub mod json_pool;
 pub mod layout;
 pub mod list;
 pub mod names;
+pub mod page;
 pub mod replay_plan;
 pub mod scripts;
 pub mod sections;

@@ -144,6 +144,7 @@ fn recordings_are_refused_in_words_that_say_why() {
     std::fs::write(place.path("bad"), "[1]").expect("a file");
     for (line, err, code) in [
         ("trace record nope W/out", "cannot open 'nope': no such pool\n", 1),
+        ("trace record nope W/bad", "cannot open 'nope': no such pool\n", 1),
         (
             "trace record nope W/no/dir",
             "cannot write 'W/no/dir': No such file or directory (os error 2)\n",
@@ -165,4 +166,9 @@ fn recordings_are_refused_in_words_that_say_why() {
         assert!(printed.err.starts_with(err), "{line}: {}", printed.err);
         assert_eq!(printed.code, code, "{line}");
     }
+    assert_eq!(
+        std::fs::read(place.path("bad")).expect("it is there"),
+        b"[1]",
+        "nothing was recorded over it"
+    );
 }

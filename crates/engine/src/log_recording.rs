@@ -29,13 +29,15 @@ impl Holder {
             wanted => wanted.min(COMMITS_MAX),
         };
         let began_secs = self.env.wall_clock().as_secs();
-        let (session, before, from) = {
+        let (active, before) = {
             let held = self.pool(&call.pool)?;
-            let session = held.pool.record_log(usize::try_from(commits_max).unwrap_or(usize::MAX));
-            (session.ok_or_else(|| refused("somebody else does"))?, self.facts_now(call)?, self.env.now())
+            let before = self.facts_now(call)?;
+            let active = held.pool.record_log(usize::try_from(commits_max).unwrap_or(usize::MAX));
+            (active.ok_or_else(|| refused("somebody else does"))?, before)
         };
+        let from = active.from();
         self.env.sleep(span).await;
-        let recording = session.end();
+        let recording = active.end();
         let until = self.env.now();
         let after = self.facts_now(call)?;
         if after.open_nanos < before.open_nanos {

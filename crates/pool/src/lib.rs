@@ -73,6 +73,6 @@ pub use space::Room;
 pub use split::SplitRefusal;
 pub use sweep;
 pub use vdev_props::VdevPropRefusal;
-pub use zil::{BatchTrace, CommitTrace, IoTrace, Recording, WaitedFor};
+pub use zil::{ActiveRecording, BatchTrace, CommitTrace, IoTrace, Recording, WaitedFor};
 pub use zio::FailMode;
 pub use zvol::Volume;

@@ -51,7 +51,7 @@ pub use replay::meter::{ReplayProgress, ReplayWatch};
 pub use replay::{Applied, Replay, ReplayBlock, ReplayCtx, ReplayRecord, ReplayReport, ReplayStopped};
 pub use stats::{HomeStats, LogBytes, SIZE_BUCKETS, StageLatencies, ZilStats};
 pub use store::{LogEvent, LogStore, Placement};
-pub use trace::{BatchTrace, CommitTrace, IoTrace, Recorder, Recording, Session, WaitedFor};
+pub use trace::{ActiveRecording, BatchTrace, CommitTrace, IoTrace, Recorder, Recording, WaitedFor};
 pub use units::{LATENCY_BUCKETS, Latencies};
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use units::{ObjectId, ObjsetId, Txg, VdevId};
 
-/// One commit. Times are those of [`env::Env::now`].
+/// One commit that was done: one that failed is not recorded. Times are those of [`env::Env::now`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitTrace {
     /// Whose log.
@@ -124,19 +124,22 @@ struct Tape {
 
 /// A recorder that is on, until this is dropped or asked for what was recorded.
 #[derive(Debug)]
-pub struct Session(Arc<Recorder>);
+pub struct ActiveRecording {
+    recorder: Arc<Recorder>,
+    from: Duration,
+}
 
 impl Recorder {
     /// Begins, unless somebody else is at it: at most `commits_max` commits are kept, of those that are asked for from the
     /// time `from` on.
     #[must_use]
-    pub fn begin(self: &Arc<Self>, from: Duration, commits_max: usize) -> Option<Session> {
+    pub fn begin(self: &Arc<Self>, from: Duration, commits_max: usize) -> Option<ActiveRecording> {
         let mut tape = self.tape.lock();
         if self.is_on.swap(true, Relaxed) {
             return None;
         }
         *tape = Tape { recording: Recording::default(), from, commits_max };
-        Some(Session(Arc::clone(self)))
+        Some(ActiveRecording { recorder: Arc::clone(self), from })
     }
 
     /// Whether it is on.
@@ -165,18 +168,24 @@ impl Recorder {
     }
 }
 
-impl Session {
+impl ActiveRecording {
+    /// When it began.
+    #[must_use]
+    pub const fn from(&self) -> Duration {
+        self.from
+    }
+
     /// Ends it: what was recorded.
     #[must_use]
     pub fn end(self) -> Recording {
-        std::mem::take(&mut self.0.tape.lock().recording)
+        std::mem::take(&mut self.recorder.tape.lock().recording)
     }
 }
 
-impl Drop for Session {
+impl Drop for ActiveRecording {
     fn drop(&mut self) {
-        let mut tape = self.0.tape.lock();
-        self.0.is_on.store(false, Relaxed);
+        let mut tape = self.recorder.tape.lock();
+        self.recorder.is_on.store(false, Relaxed);
         *tape = Tape::default();
     }
 }

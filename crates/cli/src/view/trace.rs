@@ -1,6 +1,6 @@
 //! What recordings of commits tell people, in 80 columns.
 
-use crate::view::advise::{Page, count, micros, rate, size_of};
+use crate::view::page::{Page, count, micros, rate, size_of};
 use advise::recorded::{Explained, Parts, explained, span};
 use bench::gain::Outcome;
 use bench::what_if::{Answer, range};

@@ -207,7 +207,7 @@ impl<T> Lane<T> {
 /// A device has been left alone by who is urgent once it has done so many I/Os of other classes since. Whoever waits for log
 /// blocks asks for the next ones a moment after the last are done: if the device were filled up in that moment, they would
 /// wait for all of it.
-pub(super) const CALM: usize = 32;
+const CALM: usize = 32;
 
 /// The state of one device's queue.
 pub(super) struct Lanes<T> {

@@ -1,7 +1,7 @@
 //! What each dataset had its log do: counters, and recordings.
 
 use units::ObjsetId;
-use zil::ZilStats;
+use zil::{ActiveRecording, ZilStats};
 
 use crate::Pool;
 
@@ -30,7 +30,7 @@ impl Pool {
     /// Records what commits of its datasets wait for, one by one, until what this gives is asked for that or dropped: so
     /// many commits at most. None where somebody else does.
     #[must_use]
-    pub fn record_log(&self, commits_max: usize) -> Option<zil::Session> {
+    pub fn record_log(&self, commits_max: usize) -> Option<ActiveRecording> {
         self.log_store.recorder.begin(self.env.now(), commits_max)
     }
 }

@@ -201,36 +201,33 @@ impl Inner {
             }
             disk.extend(self.cached.iter().map(|(vdev, at, bytes)| ((*vdev, *at), bytes.clone())));
         }
-        MemStore(
-            Arc::new(Mutex::new(Inner {
-                vdevs: self.vdevs.clone(),
-                owned: self.snapshot.owned.clone(),
-                resting: Vec::new(),
-                disk,
-                cached: Vec::new(),
-                ops: BTreeMap::new(),
-                ops_begun: 0,
-                fail: BTreeSet::new(),
-                automatic: true,
-                open: self.synced.next(),
-                synced: self.synced,
-                wanted: Txg::ZERO,
-                sync_waiters: Vec::new(),
-                engine: None,
-                snapshot: self.snapshot.clone(),
-                lanes: 1,
-                allocations: 0,
-                avoided: Vec::new(),
-                events: Vec::new(),
-                clones: BTreeMap::new(),
-                data: self.data.clone(),
-                dead: BTreeSet::new(),
-                reopen_before: None,
-                reopened: 0,
-                is_attended: true,
-            })),
-            Arc::default(),
-        )
+        MemStore::of(Inner {
+            vdevs: self.vdevs.clone(),
+            owned: self.snapshot.owned.clone(),
+            resting: Vec::new(),
+            disk,
+            cached: Vec::new(),
+            ops: BTreeMap::new(),
+            ops_begun: 0,
+            fail: BTreeSet::new(),
+            automatic: true,
+            open: self.synced.next(),
+            synced: self.synced,
+            wanted: Txg::ZERO,
+            sync_waiters: Vec::new(),
+            engine: None,
+            snapshot: self.snapshot.clone(),
+            lanes: 1,
+            allocations: 0,
+            avoided: Vec::new(),
+            events: Vec::new(),
+            clones: BTreeMap::new(),
+            data: self.data.clone(),
+            dead: BTreeSet::new(),
+            reopen_before: None,
+            reopened: 0,
+            is_attended: true,
+        })
     }
 
     fn has_write_in_flight(&self, place: Place) -> bool {
@@ -300,6 +297,10 @@ impl MemStore {
             reopened: 0,
             is_attended: true,
         };
+        Self::of(inner)
+    }
+
+    fn of(inner: Inner) -> Self {
         Self(Arc::new(Mutex::new(inner)), Arc::default())
     }
 
