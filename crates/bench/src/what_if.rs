@@ -40,11 +40,13 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// How many times shorter a commit is with the log, by the figure that is meant: least and most of all trials.
+    /// How many times shorter a commit is with the log, by the figure that is meant: least and most of all trials. A pool
+    /// that has logs already is not compared with what it would be without, which nobody has seen, but with what it was.
     #[must_use]
     pub fn factor(&self, figure: impl Fn(&Outcome) -> f64) -> Range<f64> {
-        let pairs = self.without.iter().zip(&self.with);
-        range(pairs.map(|(without, with)| figure(without) / figure(with).max(f64::MIN_POSITIVE)))
+        let before = |without| if self.has_logs { &self.recorded } else { without };
+        let pairs = self.without.iter().map(before).zip(&self.with);
+        range(pairs.map(|(before, with)| figure(before) / figure(with).max(f64::MIN_POSITIVE)))
     }
 }
 

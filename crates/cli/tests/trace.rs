@@ -126,6 +126,11 @@ fn more_commits_than_are_to_be_kept_are_counted() {
     let few = recording(&place, "few.trace");
     assert_eq!(few["commits"].as_array().map(Vec::len), Some(5));
     assert!(few["left_out"].as_u64() > Some(0));
+    // Nobody has seen this pool without its log.
+    beside_writes(&place, "trace record --seconds 1 tank W/logged.trace");
+    let text = place.ok("what-if --add-log nvram W/logged.trace");
+    assert!(text.contains("in terms of what was recorded") && !text.contains("no log device"), "{text}");
+    assert_fits(&text);
     // An idle pool: there is nothing to explain, and nothing to make again.
     place.ok("trace record --seconds 0.2 tank W/idle.trace");
     assert_eq!(place.ok("trace show W/idle.trace"), "pool 'tank', recorded for 0.2 s: 0 commits\n");

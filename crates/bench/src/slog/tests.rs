@@ -112,10 +112,11 @@ fn rates_are_told_in_every_form() {
     let load = plan(&[], &[], &[], Duration::from_secs(1)).load;
     let report = Report { ground: "simulated: a < b".into(), load, tables: vec![table] };
     let text = report.text();
-    assert!(text.contains("\nno log     12.3 (11)       12.3\n"), "{text}");
-    assert!(text.contains("\n<fast>    123 (~218)        123\n"), "{text}");
+    assert!(text.contains("\nno log     12.3 (11)        12.3\n"), "{text}");
+    assert!(text.contains("\n<fast>    123 (~218)         123\n"), "{text}");
+    assert!(text.contains(", 1 data disk\n") && text.contains(", 3 data disks\n"), "{text}");
     assert!(text.lines().all(|line| line.len() <= 120), "{text}");
-    assert!(text.contains(&format!("\n<fast>    {} 123\n", "#".repeat(52))), "{text}");
+    assert!(text.contains(&format!("\n<fast>   {} 123\n", "#".repeat(52))), "{text}");
     let csv = report.csv();
     assert_eq!(csv.lines().nth(1), Some("yes,no log,1,12.34,15063.0,2.1,2.0,3.0,9,11"));
     assert_eq!(csv.lines().nth(4), Some("yes,<fast>,3,123.40,15063.0,2.1,2.0,3.0,9,"));
@@ -125,4 +126,18 @@ fn rates_are_told_in_every_form() {
         "escaped"
     );
     assert!(!html.contains("http"), "it needs no network");
+}
+
+#[test]
+fn large_figures_keep_their_distance() {
+    let cell = Cell { mb_per_second: 2_184.6, ..Cell::default() };
+    let original = Some(Original { mb_per_second: 218, is_exact: false });
+    let row =
+        Row { name: "nvram".into(), logs: Logs::Fast, cells: vec![cell; 6], original: vec![original; 6] };
+    let table = Table { with_flushes: true, columns: CLASSIC_COLUMNS.into(), rows: vec![row] };
+    let load = plan(&[], &[], &[], Duration::from_secs(1)).load;
+    let text = Report { ground: "simulated".into(), load, tables: vec![table] }.text();
+    let line = text.lines().find(|line| line.starts_with("nvram ")).expect("a row");
+    assert_eq!(line, format!("nvram   {}", " 2185 (~218)".repeat(6)));
+    assert_eq!(line.len(), 80);
 }

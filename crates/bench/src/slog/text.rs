@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::{Cell, Report, Row, Table};
 
 /// Room of a row's name, and of a cell.
-const NAME: usize = 9;
-const CELL: usize = 11;
+const NAME: usize = 8;
+const CELL: usize = 12;
 /// The longest bar, so that a line with it has 80 columns.
 const BAR: f64 = 52.0;
 
@@ -68,9 +68,13 @@ fn bars(text: &mut String, table: &Table) {
     let most =
         table.rows.iter().flat_map(|row| &row.cells).map(|cell| cell.mb_per_second).fold(0.0, f64::max);
     for column in ends {
-        _ = writeln!(text, "\n{}, {} data disks", title(table), table.columns[column]);
+        _ = writeln!(text, "\n{}, {}", title(table), disks(table.columns[column]));
         table.rows.iter().for_each(|row| bar(text, row, column, most));
     }
+}
+
+fn disks(count: usize) -> String {
+    format!("{count} data disk{}", if count == 1 { "" } else { "s" })
 }
 
 fn bar(text: &mut String, row: &Row, column: usize, most: f64) {

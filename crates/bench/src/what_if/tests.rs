@@ -109,6 +109,21 @@ fn a_disk_that_was_seen_to_change_is_told_of_as_doubt() {
 }
 
 #[test]
+fn a_pool_that_has_logs_is_compared_with_what_it_was() {
+    let mut recording = recording();
+    recording.after.vdevs.push(LogVdevInfo { id: 1, class: VdevClass::Log, ..data_vdev(MS) });
+    let log = DiskModel::named("ssd-plp").expect("there is one");
+    let answer = run(&recording, log, 1).expect("a simulated pool works").expect("there is enough");
+    assert!(answer.has_logs);
+    let factor = answer.factor(|outcome| outcome.p50_us);
+    let least =
+        answer.with.iter().map(|with| answer.recorded.p50_us / with.p50_us).fold(f64::INFINITY, f64::min);
+    assert!((factor.start - least).abs() < 1e-9, "{factor:?} {least}");
+    let slower = Answer { without: vec![Outcome { p50_us: 1e9, ..answer.recorded }; 9], ..answer.clone() };
+    assert_eq!(slower.factor(|outcome| outcome.p50_us), factor, "what nobody has seen counts nothing");
+}
+
+#[test]
 fn nothing_is_told_of_nothing() {
     let log = DiskModel::nvram();
     assert_eq!(run(&LogRecording::default(), log, 1).expect("no simulation"), None);

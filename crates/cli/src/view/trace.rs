@@ -145,21 +145,14 @@ pub fn answer(recording: &LogRecording, answer: &Answer, log: &str) -> String {
         count(answer.writers as u64, "writer"),
         answer.without.len()
     ));
-    let has = if answer.has_logs { "recorded, with the log devices that it has" } else { "recorded" };
-    let one = std::slice::from_ref(&answer.recorded);
-    let rows = [
-        (has, one),
-        ("simulated, no log device", &answer.without),
-        (&format!("with a log: {log}"), &answer.with),
-    ];
-    page.0.push_str(&format!("\n{:<28}{:>16}{:>16}{:>16}\n", "", "half below", "99% below", "mean"));
-    for (name, outcomes) in rows {
-        let cell = |figure: fn(&Outcome) -> f64| of_range(&range(outcomes.iter().map(figure)));
-        let (p50, p99, mean) = (cell(|one| one.p50_us), cell(|one| one.p99_us), cell(|one| one.mean_us));
-        let name =
-            if name.chars().count() > 27 { format!("{name}\n{:<28}", "") } else { format!("{name:<28}") };
-        page.0.push_str(&format!("{name}{p50:>16}{p99:>16}{mean:>16}\n"));
+    let recorded = std::slice::from_ref(&answer.recorded);
+    let with = format!("with a log: {log}");
+    let mut rows = vec![("recorded", recorded), (&with, answer.with.as_slice())];
+    if !answer.has_logs {
+        rows.insert(1, ("simulated, no log device", &answer.without));
     }
+    page.0.push_str(&format!("\n{:<28}{:>16}{:>16}{:>16}\n", "", "half below", "99% below", "mean"));
+    rows.into_iter().for_each(|(name, outcomes)| page.0.push_str(&row(name, outcomes)));
     page.head("what the log brings");
     page.item(&format!(
         "half of all commits: {} times shorter, 99%: {} times",
@@ -167,17 +160,27 @@ pub fn answer(recording: &LogRecording, answer: &Answer, log: &str) -> String {
         factor(&answer.factor(|one| one.p99_us))
     ));
     page.item("least and most of nine simulations: disks as in all of the recording and in each half of it, three seeds");
-    if !answer.has_logs {
-        let simulated = range(answer.without.iter().map(|one| one.p50_us));
-        let middle = (simulated.start + simulated.end) / 2.0;
-        let off = (middle / answer.recorded.p50_us.max(f64::MIN_POSITIVE) - 1.0) * 100.0;
-        let side = if off < 0.0 { "below" } else { "above" };
-        page.item(&format!(
-            "without a log the simulation's median is {:.0}% {side} what was recorded",
-            off.abs()
-        ));
-    }
+    page.item(&match answer.has_logs {
+        true => "in terms of what was recorded, with the log devices that the pool has".to_owned(),
+        false => off(answer),
+    });
     page.0
+}
+
+/// How well the recorded load was met.
+fn off(answer: &Answer) -> String {
+    let simulated = range(answer.without.iter().map(|one| one.p50_us));
+    let middle = (simulated.start + simulated.end) / 2.0;
+    let off = (middle / answer.recorded.p50_us.max(f64::MIN_POSITIVE) - 1.0) * 100.0;
+    let side = if off < 0.0 { "below" } else { "above" };
+    format!("without a log the simulation's median is {:.0}% {side} what was recorded", off.abs())
+}
+
+fn row(name: &str, outcomes: &[Outcome]) -> String {
+    let cell = |figure: fn(&Outcome) -> f64| of_range(&range(outcomes.iter().map(figure)));
+    let (p50, p99, mean) = (cell(|one| one.p50_us), cell(|one| one.p99_us), cell(|one| one.mean_us));
+    let name = if name.chars().count() > 27 { format!("{name}\n{:<28}", "") } else { format!("{name:<28}") };
+    format!("{name}{p50:>16}{p99:>16}{mean:>16}\n")
 }
 
 fn of_range(range: &Range<f64>) -> String {

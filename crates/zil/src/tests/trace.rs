@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use units::{ObjectId, Txg};
+use units::{ObjectId, Txg, VdevId};
 
 use super::world::World;
 use crate::{CommitTrace, Recording, WaitedFor};
@@ -58,6 +58,14 @@ fn a_recording_tells_of_each_commit_what_it_waited_for() {
         Some(two.ended)
     );
     assert!(second.returned >= two.ended);
+    let stats = world.log.stats();
+    let times = &stats.homes[&VdevId::new(0)].writes;
+    assert_eq!(
+        times.total(),
+        (one.writes.len() + two.writes.len()) as u64,
+        "the counters have each of them, too"
+    );
+    assert_eq!(times.percentile(0.0), Duration::from_nanos(1 << 17), "none took less than 100 µs");
 }
 
 #[test]
@@ -87,4 +95,15 @@ fn a_recorder_that_is_off_keeps_nothing_and_one_that_is_full_counts() {
     two_commits(&mut world);
     let recording = session.end();
     assert_eq!((recording.commits.len(), recording.left_out), (1, 1));
+}
+
+#[test]
+fn what_was_asked_for_before_it_began_is_left_out() {
+    let mut world = World::primed(&[64, 64]);
+    let active = world.store.1.begin(us(5), 100).expect("nobody else records");
+    two_commits(&mut world);
+    assert_eq!(active.from(), us(5));
+    let recording = active.end();
+    let began: Vec<_> = recording.commits.iter().map(|commit| commit.began).collect();
+    assert_eq!((began, recording.left_out), (vec![us(10)], 0));
 }
