@@ -85,6 +85,15 @@ fn slots(pool: &Pool) -> u64 {
     ondisk::label::uberblock_slots(pool.vdevs().tops()[0].ashift())
 }
 
+/// Waits until a heartbeat was begun and has long landed, so that none is under way.
+async fn after_a_heartbeat(sim: &Sim, host: &SimHost) {
+    let told = host.writes();
+    while host.writes() == told {
+        sim.env().sleep(SECOND / 1000).await;
+    }
+    sim.env().sleep(SECOND / 10).await;
+}
+
 async fn close(host: &SimHost, pool: Arc<Pool>) {
     on(host, async move { pool.close(PoolState::Exported).await.expect("closes") }).await;
 }
@@ -121,8 +130,10 @@ fn each_leaf_gets_a_heartbeat_an_interval_in_its_last_slot() {
     sim.run_until(async {
         let (host, pool) = beating(&sim).await;
         let synced = newest(&sim).await;
+        after_a_heartbeat(&sim, &host).await;
         let (before, counts) = (host.writes(), pool.heartbeats());
         sim.env().sleep(10 * SECOND).await;
+        after_a_heartbeat(&sim, &host).await;
         let beats = host.writes() - before;
         assert!((19..=21).contains(&beats), "{beats} heartbeats of two leaves in ten seconds");
         assert_eq!(pool.heartbeats().landed - counts.landed, beats);
