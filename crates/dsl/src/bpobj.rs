@@ -1,12 +1,14 @@
 //! Lists of block pointers in the MOS: what waits to be freed.
 //!
-//! Entries are appended; they are taken from the end. A list may have sublists (OpenZFS makes
-//! them when deadlists merge), whose figures are included in its own; they are emptied last to
+//! Entries are appended; they are taken from the end. A list may have sublists, which it got when
+//! deadlists were merged (`sublists`); their figures are included in its own. They are emptied last to
 //! first, and go when they are empty.
 //!
 //! Invariants
 //! - A list gives back what was put in, each entry once (test: `a_bpobj_gives_back_what_it_took`).
 //! - An empty list has no bytes: asserted.
+
+mod sublists;
 
 use std::sync::Arc;
 
@@ -193,11 +195,7 @@ impl Bpobj {
             Ok(())
         })?;
         if gone {
-            let subsub = sub.phys.lock().subobjs.get();
-            if subsub != 0 {
-                self.mos.free_object(tx, ObjectId::new(subsub)).await?;
-            }
-            self.mos.free_object(tx, sub.object()).await?;
+            sub.free(tx).await?;
             list.free_range(tx, last * 8, 8).await?;
         }
         Ok(taken)
@@ -227,15 +225,8 @@ impl Bpobj {
                 visit(&self.read_entries(at, here).await?);
                 at += here;
             }
-            if phys.subobj_count.get() == 0 {
-                return Ok(());
-            }
-            let list = self.mos.hold(ObjectId::new(phys.subobjs.get())).await?;
-            for index in 0..phys.subobj_count.get() {
-                let mut word = [0; 8];
-                list.read(index * 8, &mut word).await?;
-                let sub = Self::open(&self.mos, ObjectId::new(u64::from_le_bytes(word))).await?;
-                sub.for_each_at(visit, depth + 1).await?;
+            for sub in self.sublists().await? {
+                Self::open(&self.mos, sub).await?.for_each_at(visit, depth + 1).await?;
             }
             Ok(())
         })
@@ -247,10 +238,7 @@ impl Bpobj {
     /// Those of changing the MOS.
     pub async fn free(self, tx: &Tx) -> Result<(), DslError> {
         assert!(self.is_empty(), "a bpobj with entries was to be freed");
-        let subobjs = self.phys.lock().subobjs.get();
-        if subobjs != 0 {
-            self.mos.free_object(tx, ObjectId::new(subobjs)).await?;
-        }
+        self.free_sublists_object(tx).await?;
         Ok(self.mos.free_object(tx, self.object()).await?)
     }
 
@@ -264,17 +252,10 @@ impl Bpobj {
             if depth > DEPTH_MAX {
                 return Err(DslError::damaged(self.object(), "bpobjs nested too deeply"));
             }
-            let phys = *self.phys.lock();
-            if phys.subobjs.get() != 0 {
-                let list = self.mos.hold(ObjectId::new(phys.subobjs.get())).await?;
-                for index in 0..phys.subobj_count.get() {
-                    let mut word = [0; 8];
-                    list.read(index * 8, &mut word).await?;
-                    let sub = Self::open(&self.mos, ObjectId::new(u64::from_le_bytes(word))).await?;
-                    sub.discard_at(tx, depth + 1).await?;
-                }
-                self.mos.free_object(tx, list.object()).await?;
+            for sub in self.sublists().await? {
+                Self::open(&self.mos, sub).await?.discard_at(tx, depth + 1).await?;
             }
+            self.free_sublists_object(tx).await?;
             Ok(self.mos.free_object(tx, self.object()).await?)
         })
     }

@@ -13,6 +13,7 @@ use zerocopy::little_endian::U64;
 use crate::dataset::Dataset;
 use crate::dir::Dir;
 use crate::features::feature;
+use crate::tree::named_objects;
 use crate::{DatasetName, Dsl, DslError, check_dataset_name};
 
 /// What a dataset gets from outside when it is made.
@@ -51,6 +52,41 @@ impl Dsl {
     /// [`DslError::BadName`], [`DslError::Exists`], [`DslError::NoSuchDataset`] of the parent,
     /// and those of changing the MOS.
     pub async fn create_dataset(&self, tx: &Tx, name: &str, birth: Birth) -> Result<DatasetName, DslError> {
+        self.create_from(tx, name, &self.origin().await?, birth).await
+    }
+
+    /// Makes a file system or volume that begins with what a snapshot has, and shares that with it. Its objset still
+    /// has the header of the snapshot's log, which the caller takes out.
+    ///
+    /// # Errors
+    /// As [`Dsl::create_dataset`]; [`DslError::BadName`] when `origin` is no snapshot; [`DslError::TryAgain`] when it
+    /// was made in this txg.
+    pub async fn clone_snapshot(
+        &self,
+        tx: &Tx,
+        origin: &DatasetName,
+        name: &str,
+        birth: Birth,
+    ) -> Result<DatasetName, DslError> {
+        if !origin.is_snapshot() {
+            return Err(DslError::BadName { name: origin.name.clone(), why: "it is no snapshot" });
+        }
+        let of = self.loaded_dataset(origin.dataset).await?;
+        if of.phys().creation_txg.get() >= tx.txg().get() {
+            // Blocks born in this txg would be taken for the snapshot's.
+            return Err(DslError::TryAgain { name: origin.name.clone() });
+        }
+        self.create_from(tx, name, &of, birth).await
+    }
+
+    /// Makes a dataset that begins with what a snapshot has.
+    async fn create_from(
+        &self,
+        tx: &Tx,
+        name: &str,
+        origin: &Arc<Dataset>,
+        birth: Birth,
+    ) -> Result<DatasetName, DslError> {
         check_dataset_name(name)?;
         let exists = || DslError::Exists { name: name.to_owned() };
         let (parent, component) = name.rsplit_once('/').ok_or_else(exists)?;
@@ -59,8 +95,7 @@ impl Dsl {
             return Err(exists());
         }
         let dir = self.create_dir(tx, Some(parent.dir), component, birth.now_secs).await?;
-        let origin = self.origin().await?;
-        let dataset = self.create_head(tx, dir, &origin, birth).await?;
+        let dataset = self.create_head(tx, dir, origin, birth).await?;
         Ok(DatasetName { name: name.to_owned(), dir, dataset })
     }
 
@@ -134,7 +169,8 @@ impl Dsl {
         phys.bp = from.bp;
         phys.flags = U64::new(phys.flags.get() | from.flags.get() & inherited);
         phys.snapshot_names = U64::new(self.create_snapshot_names(tx).await?.get());
-        phys.deadlist = U64::new(self.clone_deadlist(tx, deadlist, from.creation_txg.get()).await?.get());
+        phys.deadlist =
+            U64::new(self.clone_deadlist(tx, deadlist, from.creation_txg.get()).await?.object().get());
         let object = self.create_dataset_object(tx, &phys).await?;
         let dir = self.loaded_dir(dir).await?;
         self.link_head(tx, &dir, origin, object).await?;
@@ -160,13 +196,18 @@ impl Dsl {
             phys.children = U64::new(phys.children.get().saturating_add(1));
             phys.next_clones = U64::new(next_clones.get());
         })?;
-        let clones = origin.dir().phys().clones.get();
-        let clones = self.add_to_clones(tx, clones, ObjectType::DSL_CLONES, object).await?;
-        origin.dir().change(tx, |phys| phys.clones = U64::new(clones.get()))
+        self.add_clone_to_dir(tx, origin.dir(), object).await
+    }
+
+    /// Notes in a dir that the head in another one is a clone of a snapshot in it.
+    pub(crate) async fn add_clone_to_dir(&self, tx: &Tx, dir: &Dir, head: ObjectId) -> Result<(), DslError> {
+        let clones = dir.phys().clones.get();
+        let clones = self.add_to_clones(tx, clones, ObjectType::DSL_CLONES, head).await?;
+        dir.change(tx, |phys| phys.clones = U64::new(clones.get()))
     }
 
     /// Adds to a list of clones, which is made when it is needed first (`list` is 0).
-    async fn add_to_clones(
+    pub(crate) async fn add_to_clones(
         &self,
         tx: &Tx,
         list: u64,
@@ -181,8 +222,33 @@ impl Dsl {
         Ok(zap.object())
     }
 
-    /// A clone uses the features that its origin's blocks use.
-    async fn inherit_features(&self, tx: &Tx, origin: &Dataset, object: ObjectId) -> Result<(), DslError> {
+    /// Takes one off a list of clones.
+    pub(crate) async fn remove_from_clones(
+        &self,
+        tx: &Tx,
+        list: u64,
+        object: ObjectId,
+    ) -> Result<(), DslError> {
+        Ok(self.zap(list).await?.remove(tx, int_name(object.get()).as_bytes()).await?)
+    }
+
+    /// What is on a list of clones; 0: none.
+    pub(crate) async fn clones_on(&self, list: u64) -> Result<Vec<ObjectId>, DslError> {
+        match list {
+            0 => Ok(Vec::new()),
+            list => {
+                Ok(named_objects(&self.zap(list).await?).await?.into_iter().map(|(_, clone)| clone).collect())
+            }
+        }
+    }
+
+    /// A clone or snapshot uses the features that the blocks of what it is made of use.
+    pub(crate) async fn inherit_features(
+        &self,
+        tx: &Tx,
+        origin: &Dataset,
+        object: ObjectId,
+    ) -> Result<(), DslError> {
         for name in self.dataset_fields(origin.dnode()).await? {
             if let Some(feature) = feature(&name).filter(|feature| feature.per_dataset) {
                 self.activate_feature(tx, object, feature).await?;

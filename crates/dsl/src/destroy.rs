@@ -1,14 +1,17 @@
 //! Destroying datasets.
 
-use dmu::zap::int_name;
+use std::sync::Arc;
+use std::time::Duration;
+
 use dmu::{SpaceDelta, Tx};
 use ondisk::ObjectType;
-use ondisk::dsl::{dataset_names, used};
+use ondisk::dsl::used;
 use units::ObjectId;
 use zerocopy::little_endian::U64;
 
 use crate::dataset::Dataset;
 use crate::features::EXTENSIBLE_DATASET;
+use crate::space::signed;
 use crate::tree::named_objects;
 use crate::{DatasetName, Dsl, DslError};
 
@@ -23,7 +26,7 @@ impl Dsl {
         let in_use = |why| Err(DslError::InUse { name: name.name.clone(), why });
         let dataset = self.dataset(name.dataset).await?;
         if dataset.is_snapshot() {
-            return in_use("destroying snapshots is not supported yet");
+            return in_use("it is a snapshot");
         }
         if name.dir == self.root {
             return in_use("it is the pool's root");
@@ -34,23 +37,17 @@ impl Dsl {
         if !self.snapshots(name).await?.is_empty() {
             return Err(DslError::HasSnapshots { name: name.name.clone() });
         }
-        if dataset.prev_snapshot.get() != self.origin().await?.object().get() {
-            return in_use("destroying clones is not supported yet");
-        }
-        let fields = self.dataset_fields(&self.mos.hold(name.dataset).await?).await?;
-        if fields.iter().any(|field| field == dataset_names::BOOKMARKS) {
-            return in_use("it has bookmarks");
-        }
         Ok(())
     }
 
     /// Destroys a dataset that [`Dsl::check_removable`] approves of. Its blocks are freed later
     /// ([`Dsl::next_destroyed`]); where the pool cannot put that off ([`Dsl::frees_later`]) they are the
-    /// caller's to free, in the same txg.
+    /// caller's to free, in the same txg. A snapshot that it was a clone of and that only waited for that goes with it.
+    /// `now` is the time since 1970.
     ///
     /// # Errors
     /// As [`Dsl::check_removable`], and those of changing the MOS.
-    pub async fn remove_dataset(&self, tx: &Tx, name: &DatasetName) -> Result<(), DslError> {
+    pub async fn remove_dataset(&self, tx: &Tx, name: &DatasetName, now: Duration) -> Result<(), DslError> {
         self.check_removable(name).await?;
         let dataset = self.loaded_dataset(name.dataset).await?;
         dataset.set_refreservation(tx, 0)?;
@@ -64,23 +61,27 @@ impl Dsl {
             };
             self.add_destroyed(tx, phys.bp, phys.prev_snapshot_txg.get(), space).await?;
         }
+        self.destroy_all_bookmarks(tx, &dataset).await?;
+        self.drop_livelist(tx, dataset.dir()).await?;
         self.deactivate_features(tx, dataset.dnode()).await?;
-        self.unlink_head(tx, &dataset).await?;
-        self.free_deadlist(tx, ObjectId::new(dataset.phys().deadlist.get())).await?;
+        let origin = self.unlink_head(tx, &dataset).await?;
+        // What a clone has let go of its origin's is the origin's still.
+        self.discard_deadlist(tx, ObjectId::new(dataset.phys().deadlist.get())).await?;
         give_space_back(tx, &dataset)?;
         self.free_objects(tx, name, &dataset).await?;
         self.forget(name.dir, name.dataset);
-        Ok(())
+        self.destroy_if_deferred(tx, &origin, now).await
     }
 
-    /// Takes a head off the origin's lists of clones.
-    async fn unlink_head(&self, tx: &Tx, dataset: &Dataset) -> Result<(), DslError> {
-        let name = int_name(dataset.object().get());
-        let origin = self.origin().await?;
+    /// Takes a head off the lists of clones of the snapshot that it began from; gives that.
+    async fn unlink_head(&self, tx: &Tx, dataset: &Dataset) -> Result<Arc<Dataset>, DslError> {
+        let origin = self.before(dataset).await?;
+        let origin = origin.ok_or(DslError::damaged(dataset.object(), "dataset without an origin"))?;
         for list in [origin.phys().next_clones.get(), origin.dir().phys().clones.get()] {
-            self.zap(list).await?.remove(tx, name.as_bytes()).await?;
+            self.remove_from_clones(tx, list, dataset.object()).await?;
         }
-        origin.change(tx, |phys| phys.children = U64::new(phys.children.get().saturating_sub(1)))
+        origin.change(tx, |phys| phys.children = U64::new(phys.children.get().saturating_sub(1)))?;
+        Ok(origin)
     }
 
     /// Frees the objects of dataset and dir, and the dir's name.
@@ -121,10 +122,6 @@ impl Dsl {
         }
         Ok(self.mos.free_object(tx, permissions.object()).await?)
     }
-}
-
-fn signed(counter: U64) -> i64 {
-    i64::try_from(counter.get()).unwrap_or(i64::MAX)
 }
 
 /// A dataset and its dir use nothing any more.

@@ -39,6 +39,61 @@ pub enum DslError {
         /// The dataset.
         name: String,
     },
+    /// The snapshot is held and cannot be destroyed.
+    #[error("snapshot {name:?} is held")]
+    HasHolds {
+        /// The snapshot.
+        name: String,
+    },
+    /// The snapshot has clones and cannot be destroyed.
+    #[error("snapshot {name:?} has dependent clones")]
+    HasClones {
+        /// The snapshot.
+        name: String,
+    },
+    /// The snapshot is not the latest, so that its dataset cannot be rolled back to it.
+    #[error("more recent snapshots or bookmarks than {name:?} exist")]
+    NotLatest {
+        /// The snapshot.
+        name: String,
+    },
+    /// The dataset is no clone.
+    #[error("dataset {name:?} is no clone that can be promoted")]
+    NotClone {
+        /// The dataset.
+        name: String,
+    },
+    /// The snapshot or bookmark lies in another line of snapshots than the dataset.
+    #[error("{name:?} is not an ancestor of the dataset")]
+    NotOfDataset {
+        /// The snapshot or bookmark.
+        name: String,
+    },
+    /// The snapshot is held under this tag already.
+    #[error("snapshot {name:?} is held under {tag:?} already")]
+    TagExists {
+        /// The snapshot.
+        name: String,
+        /// The tag.
+        tag: String,
+    },
+    /// The snapshot is not held under this tag.
+    #[error("snapshot {name:?} is not held under {tag:?}")]
+    NoSuchTag {
+        /// The snapshot.
+        name: String,
+        /// The tag.
+        tag: String,
+    },
+    /// The pool has no bookmarks: their feature is not enabled.
+    #[error("bookmarks are not enabled")]
+    BookmarksDisabled,
+    /// It cannot be done in the txg in which its latest snapshot was made; in the next it can.
+    #[error("dataset {name:?} has a snapshot of this very txg")]
+    TryAgain {
+        /// The dataset.
+        name: String,
+    },
     /// The dataset cannot be destroyed for another reason.
     #[error("dataset {name:?} cannot be destroyed: {why}")]
     InUse {

@@ -220,13 +220,7 @@ impl Dsl {
         if self.dataset_fields(&dnode).await?.iter().any(|field| field == feature.guid) {
             return Ok(());
         }
-        let zap = if dnode.object_type() == ObjectType::OTN_ZAP_METADATA {
-            Zap::open(dnode).await?
-        } else {
-            dnode.set_object_type(tx, ObjectType::OTN_ZAP_METADATA);
-            self.count_feature(tx, &EXTENSIBLE_DATASET, 1).await?;
-            Zap::make_of(dnode, tx).await?
-        };
+        let zap = self.fields_of(tx, &dnode).await?;
         zap.add_u64(tx, feature.guid.as_bytes(), 0).await?;
         self.count_feature(tx, feature, 1).await
     }
@@ -238,6 +232,16 @@ impl Dsl {
     pub async fn dataset_uses(&self, dataset: &DatasetName, feature: &Feature) -> Result<bool, DslError> {
         let dnode = self.mos.hold(dataset.dataset).await?;
         Ok(self.dataset_fields(&dnode).await?.iter().any(|field| field == feature.guid))
+    }
+
+    /// The ZAP of fields that the object of a dir or dataset is; it is made one if it was none.
+    pub(crate) async fn fields_of(&self, tx: &Tx, dnode: &Arc<Dnode>) -> Result<Zap, DslError> {
+        if dnode.object_type() == ObjectType::OTN_ZAP_METADATA {
+            return Ok(Zap::open(Arc::clone(dnode)).await?);
+        }
+        dnode.set_object_type(tx, ObjectType::OTN_ZAP_METADATA);
+        self.count_feature(tx, &EXTENSIBLE_DATASET, 1).await?;
+        Ok(Zap::make_of(Arc::clone(dnode), tx).await?)
     }
 
     /// Notes the features that blocks of these kinds need, which a dataset has from now on.

@@ -21,10 +21,10 @@ use zerocopy::little_endian::U64;
 use crate::create::Birth;
 use crate::dataset::deadlist::BPOBJ_BLOCK_BYTES;
 use crate::features::{
-    ALLOCATION_CLASSES, ASYNC_DESTROY, BLAKE3, DEVICE_REMOVAL, DIRECTORY, EDONR, EMBEDDED_DATA, ENABLED_TXG,
-    EXTENSIBLE_DATASET, Feature, HOLE_BIRTH, LARGE_BLOCKS, LARGE_DNODE, LOG_SPACEMAP, LZ4_COMPRESS,
-    OBSOLETE_COUNTS, PROJECT_QUOTA, SHA512, SKEIN, SPACEMAP_HISTOGRAM, SPACEMAP_V2, USEROBJ_ACCOUNTING,
-    ZILSAXATTR, ZPOOL_CHECKPOINT, ZSTD_COMPRESS,
+    ALLOCATION_CLASSES, ASYNC_DESTROY, BLAKE3, BOOKMARK_V2, BOOKMARK_WRITTEN, BOOKMARKS, DEVICE_REMOVAL,
+    DIRECTORY, EDONR, EMBEDDED_DATA, EMPTY_BPOBJ, ENABLED_TXG, EXTENSIBLE_DATASET, Feature, HOLE_BIRTH,
+    LARGE_BLOCKS, LARGE_DNODE, LOG_SPACEMAP, LZ4_COMPRESS, OBSOLETE_COUNTS, PROJECT_QUOTA, SHA512, SKEIN,
+    SPACEMAP_HISTOGRAM, SPACEMAP_V2, USEROBJ_ACCOUNTING, ZILSAXATTR, ZPOOL_CHECKPOINT, ZSTD_COMPRESS,
 };
 use crate::tree::{FREE_DIR, MOS_DIR, ORIGIN, ROOT_DATASET};
 use crate::{Bpobj, Dsl, DslError};
@@ -41,9 +41,10 @@ const ORIGIN_TXG: u64 = 1;
 /// The features that new pools have: just those that are supported whole and of use. The first
 /// notes when the others were enabled. `vdev_zaps_v2` is not among them: GRUB refuses pools that have it,
 /// and it says nothing that we need.
-pub static NEW_POOL_FEATURES: [&Feature; 23] = [
+pub static NEW_POOL_FEATURES: [&Feature; 27] = [
     &ENABLED_TXG,
     &ASYNC_DESTROY,
+    &EMPTY_BPOBJ,
     &LZ4_COMPRESS,
     &SPACEMAP_HISTOGRAM,
     &SPACEMAP_V2,
@@ -51,6 +52,9 @@ pub static NEW_POOL_FEATURES: [&Feature; 23] = [
     &HOLE_BIRTH,
     &ZPOOL_CHECKPOINT,
     &EXTENSIBLE_DATASET,
+    &BOOKMARKS,
+    &BOOKMARK_V2,
+    &BOOKMARK_WRITTEN,
     &EMBEDDED_DATA,
     &LARGE_BLOCKS,
     &LARGE_DNODE,
@@ -140,7 +144,7 @@ impl Dsl {
         let dir = self.create_dir(tx, Some(self.root), ORIGIN, head.now_secs).await?;
         let of_snapshot = self.create_deadlist(tx).await?;
         let of_head = self.create_deadlist(tx).await?;
-        self.add_deadlist_key(tx, &of_head, 0).await?;
+        self.add_deadlist_keys(tx, &of_head, &[0]).await?;
         let snapshot_names = self.create_snapshot_names(tx).await?;
 
         let mut snapshot = snapshot.phys(dir, tx);

@@ -19,6 +19,7 @@
 //!   (test: `a_destroyed_dataset_leaves_nothing_in_the_mos`)
 #![forbid(unsafe_code)]
 
+mod bookmark;
 mod bpobj;
 mod bptree;
 mod create;
@@ -31,11 +32,14 @@ pub mod features;
 mod format;
 mod history;
 mod names;
+mod promote;
 pub mod props;
 mod rename;
+mod snapshot;
 mod space;
 mod tree;
 
+pub use bookmark::BookmarkInfo;
 pub use bpobj::Bpobj;
 pub use create::Birth;
 pub use errlog::{BlockError, ErrorLog};
@@ -44,6 +48,7 @@ pub use features::{FEATURES, Feature};
 pub use format::NEW_POOL_FEATURES;
 pub use names::{DatasetName, check_dataset_name, check_snapshot_name};
 pub use props::{PropValue, Property, check_new_prop};
+pub use snapshot::Abandoned;
 pub use space::available::PoolSpace;
 pub use space::head_room::HeadRoom;
 pub use tree::Dsl;

@@ -55,7 +55,7 @@ impl PropValue {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    fn stored(&self) -> ZapValue {
+    pub(crate) fn stored(&self) -> ZapValue {
         match self {
             Self::Number(number) => ZapValue::from(*number),
             Self::Text(text) => ZapValue::text(text),
@@ -357,7 +357,8 @@ impl Dsl {
     }
 }
 
-async fn remove_if_there(zap: &Zap, tx: &Tx, name: &str) -> Result<(), DslError> {
+/// Removes an entry, if there is one.
+pub(crate) async fn remove_if_there(zap: &Zap, tx: &Tx, name: &str) -> Result<(), DslError> {
     match zap.remove(tx, name.as_bytes()).await {
         Ok(()) | Err(ZapError::NotFound { .. }) => Ok(()),
         Err(error) => Err(error.into()),

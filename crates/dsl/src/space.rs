@@ -36,6 +36,11 @@ impl Imbalance {
     }
 }
 
+/// A counter on disk as a number that can be taken from others.
+pub(crate) fn signed(counter: U64) -> i64 {
+    i64::try_from(counter.get()).unwrap_or(i64::MAX)
+}
+
 /// Adds to a counter on disk.
 pub(crate) fn add(counter: &mut U64, delta: i64) -> Result<(), Imbalance> {
     *counter = U64::new(counter.get().checked_add_signed(delta).ok_or(Imbalance)?);

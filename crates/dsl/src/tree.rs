@@ -266,10 +266,15 @@ impl Dsl {
         Ok(Arc::clone(datasets.entry(object).or_insert(Arc::new(dataset))))
     }
 
+    /// Forgets a dataset that was destroyed, or lies in another dir now.
+    pub(crate) fn forget_dataset(&self, dataset: ObjectId) {
+        self.known.datasets.lock().remove(&dataset);
+    }
+
     /// Forgets what has been destroyed: its numbers may be given to others.
     pub(crate) fn forget(&self, dir: ObjectId, dataset: ObjectId) {
         self.known.dirs.lock().remove(&dir);
-        self.known.datasets.lock().remove(&dataset);
+        self.forget_dataset(dataset);
     }
 }
 

@@ -135,7 +135,18 @@ fn dsl_reason(error: &DslError) -> (FailureKind, String) {
         DslError::BadName { why, .. } => (FailureKind::Invalid, (*why).to_owned()),
         DslError::HasChildren { .. } => (FailureKind::Busy, "filesystem has children".into()),
         DslError::HasSnapshots { .. } => (FailureKind::Busy, "filesystem has snapshots".into()),
-        DslError::InUse { .. } => (FailureKind::Busy, "dataset is busy".into()),
+        DslError::InUse { .. } | DslError::HasHolds { .. } | DslError::TryAgain { .. } => {
+            (FailureKind::Busy, "dataset is busy".into())
+        }
+        DslError::HasClones { .. } => (FailureKind::Busy, "snapshot has dependent clones".into()),
+        DslError::NotLatest { .. } => (FailureKind::Busy, "more recent snapshots or bookmarks exist".into()),
+        DslError::NotClone { .. } => (FailureKind::Invalid, "not a cloned filesystem".into()),
+        DslError::NotOfDataset { .. } => {
+            (FailureKind::Invalid, "source is not an ancestor of the new bookmark's dataset".into())
+        }
+        DslError::TagExists { .. } => (FailureKind::Exists, "tag already exists on this dataset".into()),
+        DslError::NoSuchTag { .. } => (FailureKind::NoSuchDataset, "no such tag on this dataset".into()),
+        DslError::BookmarksDisabled => (FailureKind::Unsupported, "bookmark feature not enabled".into()),
         DslError::NoRename { why, .. } => (FailureKind::Invalid, (*why).to_owned()),
         DslError::NoSpace { .. } => (FailureKind::NoSpace, "out of space".into()),
         DslError::FeatureDisabled { .. } => (

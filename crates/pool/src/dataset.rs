@@ -6,13 +6,19 @@
 //! ```
 //! What is in a dataset is behind a trait ([`kind`]): files ([`files`]), or a volume ([`volume`]).
 
+pub(crate) mod bookmarks;
+pub(crate) mod clones;
 pub(crate) mod destroy;
 pub(crate) mod files;
 pub(crate) mod frozen;
+pub(crate) mod holds;
 pub(crate) mod kind;
 pub(crate) mod open;
 pub(crate) mod props;
+pub(crate) mod readers;
+pub(crate) mod rollback;
 pub(crate) mod set_prop;
+pub(crate) mod snapshots;
 pub(crate) mod volume;
 
 use std::sync::Arc;

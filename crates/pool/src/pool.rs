@@ -24,6 +24,7 @@ use crate::auxiliary::Auxiliaries;
 use crate::checkpoint::Checkpoint;
 use crate::config::{self, Config};
 use crate::dataset::open::OpenDataset;
+use crate::dataset::readers::Readers;
 use crate::deadman::GivenUp;
 use crate::errlog::Errors;
 use crate::evacuate::Evacuation;
@@ -153,6 +154,8 @@ pub struct Pool {
     pub(crate) loading: async_lock::RwLock<()>,
     /// Held while a dataset is looked up among those in memory, and put there.
     pub(crate) opening: async_lock::Mutex<()>,
+    /// Who reads snapshots.
+    pub(crate) readers: Readers,
     /// Freed room is discarded.
     pub(crate) autotrim: AtomicBool,
     /// The next txg has blocks of destroyed datasets to free.
@@ -257,6 +260,7 @@ impl Pool {
             errors: Errors::default(),
             loading: async_lock::RwLock::new(()),
             opening: async_lock::Mutex::new(()),
+            readers: Readers::default(),
             autotrim: AtomicBool::new(false),
             has_destroyed: AtomicBool::new(false),
             attended: AtomicU64::new(0),

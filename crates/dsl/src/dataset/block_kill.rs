@@ -14,19 +14,14 @@
 //!   (test: `a_block_that_a_snapshot_has_goes_on_the_deadlist`).
 //! - A bookmark knows what was freed of its snapshot before the next one came: `freed_before_next`.
 
-use dmu::zap::ZapValue;
 use dmu::{SpaceDelta, Tx};
 use ondisk::Blkptr;
-use ondisk::dsl::{BOOKMARK_WORDS, BookmarkPhys, dataset_names, used};
+use ondisk::dsl::used;
 use units::{ObjectId, Txg};
-use zerocopy::little_endian::U64;
 
 use crate::dataset::Dataset;
-use crate::space::{Imbalance, add};
+use crate::space::add;
 use crate::{Dsl, DslError};
-
-/// A bookmark that counts what was freed since its snapshot ([`BookmarkPhys::flags`]).
-const HAS_FREED: u64 = 1;
 
 /// Space of the blocks that snapshots hold of those that a head let go.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,59 +62,19 @@ impl Dsl {
     }
 
     /// When the snapshot was made that a head's dir began from.
-    async fn origin_txg(&self, head: &Dataset) -> Result<Txg, DslError> {
+    pub(crate) async fn origin_txg(&self, head: &Dataset) -> Result<Txg, DslError> {
         match head.dir().phys().origin.get() {
             0 => Ok(Txg::ZERO),
             origin => Ok(Txg::new(self.dataset(ObjectId::new(origin)).await?.creation_txg.get())),
         }
     }
 
-    /// Bookmarks since the latest snapshot learn what their own snapshots had of these blocks.
-    async fn count_in_bookmarks(
-        &self,
-        tx: &Tx,
-        head: &Dataset,
-        latest: Txg,
-        killed: &[Blkptr],
-    ) -> Result<(), DslError> {
-        let fields = self.dataset_fields(head.dnode()).await?;
-        if killed.is_empty() || !fields.iter().any(|field| field == dataset_names::BOOKMARKS) {
-            return Ok(());
-        }
-        let list = self.zap(head.object().get()).await?;
-        let list = list.lookup_u64(dataset_names::BOOKMARKS.as_bytes()).await?;
-        let bookmarks = self.zap(list.unwrap_or(0)).await?;
-        for entry in bookmarks.all().await? {
-            let ZapValue::U64(words) = &entry.value else { continue };
-            let damaged = |_| DslError::damaged(bookmarks.object(), "short bookmark");
-            let mut bookmark = BookmarkPhys::from_words(words).map_err(damaged)?;
-            let made = Txg::new(bookmark.creation_txg.get());
-            let counts = words.len() >= BOOKMARK_WORDS - 1 && bookmark.flags.get() & HAS_FREED != 0;
-            if made < latest || !counts {
-                continue;
-            }
-            let freed = self.space_of(killed.iter().filter(|bp| bp.birth() <= made));
-            add_space(&mut bookmark.freed_before_next, freed)
-                .map_err(|Imbalance| Imbalance.of(bookmarks.object()))?;
-            let mut value = bookmark.to_words();
-            value.truncate(words.len());
-            bookmarks.update(tx, &entry.name, &ZapValue::U64(value)).await?;
-        }
-        Ok(())
-    }
-
-    fn space_of<'a>(&self, bps: impl Iterator<Item = &'a Blkptr>) -> SpaceDelta {
+    /// What these blocks take.
+    pub(crate) fn space_of<'a>(&self, bps: impl Iterator<Item = &'a Blkptr>) -> SpaceDelta {
         let mut space = SpaceDelta::default();
         bps.for_each(|bp| space.add(self.mos.zio(), bp));
         space
     }
-}
-
-fn add_space(figures: &mut [U64; 3], space: SpaceDelta) -> Result<(), Imbalance> {
-    let [used, compressed, uncompressed] = figures;
-    add(used, space.used)?;
-    add(compressed, space.compressed)?;
-    add(uncompressed, space.uncompressed)
 }
 
 /// Moves what snapshots hold of a head's former blocks to what they use.

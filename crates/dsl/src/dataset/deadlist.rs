@@ -6,16 +6,20 @@
 //! A block goes on the list with the greatest key below its birth. Without snapshots of their own,
 //! datasets have one key, 0, and an empty list under it. Lists that are still empty may be one and
 //! the same object (feature `empty_bpobj`), which is replaced before anything is put on it. Before
-//! pool version 26 a deadlist was a single bpobj.
+//! pool version 26 a deadlist was a single bpobj. What becomes of the lists when a snapshot goes: see `merge`.
+
+mod merge;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use dmu::zap::{Zap, ZapSpec, int_name};
 use dmu::{DnodeSpec, SpaceDelta, Tx};
 use ondisk::dsl::{DSL_DEADLIST_BYTES, DslDeadlistPhys};
 use ondisk::{Blkptr, ObjectType};
-use units::{ObjectId, Txg};
+use units::ObjectId;
 use zerocopy::IntoBytes;
+use zerocopy::little_endian::U64;
 
 use crate::features::EMPTY_BPOBJ;
 use crate::space::{Imbalance, add};
@@ -34,26 +38,31 @@ impl Dsl {
         Ok(Zap::create(&self.mos, tx, &ZapSpec::from(dnode)).await?)
     }
 
-    /// Gives a deadlist a list for blocks born after `txg`.
-    pub(crate) async fn add_deadlist_key(&self, tx: &Tx, deadlist: &Zap, txg: u64) -> Result<(), DslError> {
-        let list = Bpobj::create(&self.mos, tx, BPOBJ_BLOCK_BYTES).await?;
-        Ok(deadlist.add_u64(tx, int_name(txg).as_bytes(), list.object().get()).await?)
-    }
-
-    /// The deadlist of a clone: the keys of its origin's deadlist below `until`, with empty
-    /// lists.
-    pub(crate) async fn clone_deadlist(
+    /// Gives a deadlist empty lists for blocks born after each of these txgs.
+    pub(crate) async fn add_deadlist_keys(
         &self,
         tx: &Tx,
-        of: ObjectId,
-        until: u64,
-    ) -> Result<ObjectId, DslError> {
-        let keys = keys(&self.zap(of.get()).await?).await?;
-        let clone = self.create_deadlist(tx).await?;
-        for (txg, _) in keys.into_iter().filter(|(txg, _)| *txg < until) {
-            self.add_deadlist_key(tx, &clone, txg).await?;
+        deadlist: &Zap,
+        txgs: &[u64],
+    ) -> Result<(), DslError> {
+        let shared = self.share_empty_bpobj(tx, txgs.len()).await?;
+        for txg in txgs {
+            let list = match shared {
+                Some(list) => list,
+                None => Bpobj::create(&self.mos, tx, BPOBJ_BLOCK_BYTES).await?.object(),
+            };
+            deadlist.add_u64(tx, int_name(*txg).as_bytes(), list.get()).await?;
         }
-        Ok(clone.object())
+        Ok(())
+    }
+
+    /// A deadlist that goes on where another was: its keys below `until`, with empty lists.
+    pub(crate) async fn clone_deadlist(&self, tx: &Tx, of: ObjectId, until: u64) -> Result<Zap, DslError> {
+        let keys = keys(&self.zap(of.get()).await?).await?;
+        let txgs: Vec<u64> = keys.into_iter().map(|(txg, _)| txg).filter(|txg| *txg < until).collect();
+        let clone = self.create_deadlist(tx).await?;
+        self.add_deadlist_keys(tx, &clone, &txgs).await?;
+        Ok(clone)
     }
 
     /// Puts blocks on a deadlist.
@@ -63,7 +72,7 @@ impl Dsl {
         deadlist: ObjectId,
         bps: &[Blkptr],
     ) -> Result<(), DslError> {
-        if self.mos.hold(deadlist).await?.object_type() == ObjectType::BPOBJ {
+        if self.is_old_deadlist(deadlist).await? {
             return self.bpobj_append(tx, deadlist, bps).await;
         }
         let zap = self.zap(deadlist.get()).await?;
@@ -79,7 +88,9 @@ impl Dsl {
             let list = self.own_list(tx, &zap, txg, list).await?;
             list.append(tx, &bps).await?;
         }
-        self.count_in_deadlist(tx, deadlist, bps).await
+        let mut space = SpaceDelta::default();
+        bps.iter().for_each(|bp| space.add(self.mos.zio(), bp));
+        self.count_in_deadlist(tx, deadlist, space).await
     }
 
     /// The list under a key, no longer shared with others.
@@ -93,56 +104,89 @@ impl Dsl {
         Ok(own)
     }
 
-    async fn count_in_deadlist(&self, tx: &Tx, deadlist: ObjectId, bps: &[Blkptr]) -> Result<(), DslError> {
-        let mut space = SpaceDelta::default();
-        bps.iter().for_each(|bp| space.add(self.mos.zio(), bp));
-        let dnode = self.mos.hold(deadlist).await?;
-        let mut phys = DslDeadlistPhys::decode(&dnode.bonus())
-            .map_err(|_| DslError::damaged(deadlist, "short deadlist"))?;
+    /// A deadlist's header comes to tell of more or less.
+    async fn count_in_deadlist(
+        &self,
+        tx: &Tx,
+        deadlist: ObjectId,
+        space: SpaceDelta,
+    ) -> Result<(), DslError> {
+        let mut phys = self.deadlist_header(deadlist).await?;
         add(&mut phys.used, space.used)
             .and_then(|()| add(&mut phys.compressed, space.compressed))
             .and_then(|()| add(&mut phys.uncompressed, space.uncompressed))
             .map_err(|Imbalance| Imbalance.of(deadlist))?;
+        let dnode = self.mos.hold(deadlist).await?;
         Ok(dnode.set_bonus(tx, ObjectType::DEADLIST_HDR, phys.as_bytes())?)
     }
 
-    /// Space of the blocks on a deadlist; with `born`, of those born no later than that.
-    pub(crate) async fn deadlist_bytes(
+    /// Space of the blocks on a deadlist that were born after `born.start` and no later than `born.end`, both of
+    /// them keys of the list, or ends of time.
+    pub(crate) async fn deadlist_space(
         &self,
         deadlist: ObjectId,
-        born: Option<Txg>,
-    ) -> Result<u64, DslError> {
-        let dnode = self.mos.hold(deadlist).await?;
-        let is_old = dnode.object_type() == ObjectType::BPOBJ;
-        let bytes = match born {
-            None if is_old => Bpobj::open(&self.mos, deadlist).await?.space().used,
-            None => {
-                let phys = DslDeadlistPhys::decode(&dnode.bonus());
-                return Ok(phys.map_err(|_| DslError::damaged(deadlist, "short deadlist"))?.used.get());
-            }
-            Some(born) if is_old => {
-                let mut space = SpaceDelta::default();
-                for bp in self.bpobj_entries(deadlist).await?.iter().filter(|bp| bp.birth() <= born) {
-                    space.add(self.mos.zio(), bp);
-                }
-                space.used
-            }
-            Some(born) => {
-                let mut used = 0_i64;
-                let keys = keys(&self.zap(deadlist.get()).await?).await?;
-                // The list under a key has what was born after it.
-                for (_, list) in keys.into_iter().filter(|(key, _)| *key < born.get()) {
-                    used = used.saturating_add(Bpobj::open(&self.mos, list).await?.space().used);
-                }
-                used
-            }
-        };
-        Ok(u64::try_from(bytes).unwrap_or(0))
+        born: Range<u64>,
+    ) -> Result<SpaceDelta, DslError> {
+        let mut space = SpaceDelta::default();
+        if self.is_old_deadlist(deadlist).await? {
+            let is_meant = |bp: &&Blkptr| (born.start + 1..=born.end).contains(&bp.birth().get());
+            let entries = self.bpobj_entries(deadlist).await?;
+            entries.iter().filter(is_meant).for_each(|bp| space.add(self.mos.zio(), bp));
+            return Ok(space);
+        }
+        // The list under a key has what was born after it.
+        let keys = keys(&self.zap(deadlist.get()).await?).await?;
+        let empty = self.empty_bpobj().await?;
+        for (_, list) in keys.into_iter().filter(|(key, list)| born.contains(key) && Some(*list) != empty) {
+            space += Bpobj::open(&self.mos, list).await?.space();
+        }
+        Ok(space)
+    }
+
+    /// Space of all blocks on a deadlist.
+    pub(crate) async fn deadlist_total(&self, deadlist: ObjectId) -> Result<SpaceDelta, DslError> {
+        if self.is_old_deadlist(deadlist).await? {
+            return Ok(Bpobj::open(&self.mos, deadlist).await?.space());
+        }
+        let phys = self.deadlist_header(deadlist).await?;
+        let signed = |figure: U64| i64::try_from(figure.get()).map_err(|_| Imbalance.of(deadlist));
+        Ok(SpaceDelta {
+            used: signed(phys.used)?,
+            compressed: signed(phys.compressed)?,
+            uncompressed: signed(phys.uncompressed)?,
+        })
+    }
+
+    /// Whether a deadlist is a single list, as before pool version 26.
+    async fn is_old_deadlist(&self, deadlist: ObjectId) -> Result<bool, DslError> {
+        Ok(self.mos.hold(deadlist).await?.object_type() == ObjectType::BPOBJ)
+    }
+
+    async fn deadlist_header(&self, deadlist: ObjectId) -> Result<DslDeadlistPhys, DslError> {
+        let bonus = self.mos.hold(deadlist).await?.bonus();
+        DslDeadlistPhys::decode(&bonus).map_err(|_| DslError::damaged(deadlist, "short deadlist"))
     }
 
     /// The list that empty lists share, if there is one.
     async fn empty_bpobj(&self) -> Result<Option<ObjectId>, DslError> {
         Ok(self.directory.lookup_u64(EMPTY_BPOBJ_ENTRY).await?.map(ObjectId::new))
+    }
+
+    /// So many lists more are to be the shared empty one; none where the pool does not have that.
+    async fn share_empty_bpobj(&self, tx: &Tx, users: usize) -> Result<Option<ObjectId>, DslError> {
+        if users == 0 || self.feature_count(&EMPTY_BPOBJ).await?.is_none() {
+            return Ok(None);
+        }
+        let shared = match self.empty_bpobj().await? {
+            Some(shared) => shared,
+            None => {
+                let made = Bpobj::create(&self.mos, tx, BPOBJ_BLOCK_BYTES).await?.object();
+                self.directory.add_u64(tx, EMPTY_BPOBJ_ENTRY, made.get()).await?;
+                made
+            }
+        };
+        self.count_feature(tx, &EMPTY_BPOBJ, users as i64).await?;
+        Ok(Some(shared))
     }
 
     /// So many lists are no longer the shared empty one, which goes with its last user.
@@ -158,18 +202,11 @@ impl Dsl {
         Ok(())
     }
 
-    /// Frees a deadlist whose lists are empty, as those of a dataset without snapshots are.
-    pub(crate) async fn free_deadlist(&self, tx: &Tx, deadlist: ObjectId) -> Result<(), DslError> {
-        if self.mos.hold(deadlist).await?.object_type() == ObjectType::BPOBJ {
-            return Bpobj::open(&self.mos, deadlist).await?.free(tx).await;
-        }
-        let shared = self.empty_bpobj().await?;
-        let let_go = self.free_empty_deadlist(tx, deadlist, shared).await?;
-        self.release_empty_bpobj(tx, let_go).await
-    }
-
     /// Frees a deadlist and its lists; blocks on them stay as they are.
     pub(crate) async fn discard_deadlist(&self, tx: &Tx, deadlist: ObjectId) -> Result<(), DslError> {
+        if self.is_old_deadlist(deadlist).await? {
+            return Bpobj::open(&self.mos, deadlist).await?.discard(tx).await;
+        }
         let shared = self.empty_bpobj().await?;
         let mut let_go = 0;
         for (_, list) in keys(&self.zap(deadlist.get()).await?).await? {
@@ -181,31 +218,6 @@ impl Dsl {
         }
         self.mos.free_object(tx, deadlist).await?;
         self.release_empty_bpobj(tx, let_go).await
-    }
-
-    /// Frees a deadlist whose lists are empty, as those of a dataset without snapshots are. A
-    /// list that several deadlists share (`shared`: the pool's empty bpobj) stays; the answer
-    /// says how often it was let go.
-    async fn free_empty_deadlist(
-        &self,
-        tx: &Tx,
-        deadlist: ObjectId,
-        shared: Option<ObjectId>,
-    ) -> Result<i64, DslError> {
-        let mut let_go = 0;
-        for (_, object) in keys(&self.zap(deadlist.get()).await?).await? {
-            if Some(object) == shared {
-                let_go += 1;
-                continue;
-            }
-            let list = Bpobj::open(&self.mos, object).await?;
-            if !list.is_empty() {
-                return Err(DslError::damaged(object, "deadlist with blocks of a dataset without snapshots"));
-            }
-            list.free(tx).await?;
-        }
-        self.mos.free_object(tx, deadlist).await?;
-        Ok(let_go)
     }
 }
 

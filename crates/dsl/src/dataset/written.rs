@@ -9,10 +9,11 @@
 //! What S refers to and D does not was let go by one of those behind S, up to D: it is on that one's
 //! deadlist, and was born no later than S. The deadlist of the first behind S has only such blocks.
 
+use dmu::SpaceDelta;
 use ondisk::ObjectType;
 use ondisk::dsl::dir_names::SNAPSHOTS_CHANGED;
 use ondisk::dsl::{DslDatasetPhys, DslDirPhys};
-use units::{ObjectId, Txg};
+use units::ObjectId;
 
 use crate::tree::ORIGIN;
 use crate::{DatasetName, Dsl, DslError};
@@ -22,6 +23,11 @@ const SNAPSHOTS_MAX: usize = 1 << 24;
 
 /// Dirs below each other; a name has 255 bytes.
 const DEPTH_MAX: usize = 256;
+
+/// What blocks on a list take, which is never less than nothing.
+fn bytes(space: SpaceDelta) -> u64 {
+    u64::try_from(space.used).unwrap_or(0)
+}
 
 impl Dsl {
     /// What a dataset or snapshot refers to that was written since the snapshot before it, or since its
@@ -47,20 +53,20 @@ impl Dsl {
         snapshot: ObjectId,
     ) -> Result<Option<u64>, DslError> {
         let since = self.dataset(snapshot).await?;
-        let born = Txg::new(since.creation_txg.get());
+        let born = since.creation_txg.get();
         let (mut newer, mut let_go) = (*dataset, 0_u64);
         for _ in 0..SNAPSHOTS_MAX {
             let before = ObjectId::new(newer.prev_snapshot.get());
             let deadlist = ObjectId::new(newer.deadlist.get());
             if before == snapshot {
-                let_go = let_go.saturating_add(self.deadlist_bytes(deadlist, None).await?);
+                let_go = let_go.saturating_add(bytes(self.deadlist_total(deadlist).await?));
                 let referenced = dataset.referenced_bytes.get().saturating_add(let_go);
                 return Ok(Some(referenced.saturating_sub(since.referenced_bytes.get())));
             }
             if before.get() == 0 {
                 return Ok(None);
             }
-            let_go = let_go.saturating_add(self.deadlist_bytes(deadlist, Some(born)).await?);
+            let_go = let_go.saturating_add(bytes(self.deadlist_space(deadlist, 0..born).await?));
             newer = self.dataset(before).await?;
         }
         Err(DslError::damaged(snapshot, "snapshots in a circle"))

@@ -1,6 +1,7 @@
 mod bpobj;
 mod features;
 mod journal;
+mod life;
 mod names;
 mod props;
 mod rename;

@@ -49,25 +49,32 @@ async fn apply(world: &World, datasets: &[DatasetName], op: Op) {
     }
 }
 
-/// Checks one dir against its children and its head, and gives what it charges its parent.
-pub(super) async fn check(dsl: &Dsl, name: &str, dir: units::ObjectId) -> (u64, u64) {
+/// Checks a dataset and all below it, of which none has snapshots.
+pub(super) async fn check(dsl: &Dsl, name: &str, dir: units::ObjectId) {
+    check_children(dsl, name, dir).await;
+    for dataset in dsl.list(name).await.unwrap() {
+        let phys = dsl.dir(dataset.dir).await.unwrap();
+        let head = dsl.loaded_dataset(dataset.dataset).await.unwrap();
+        let unique = head.phys().unique_bytes.get();
+        assert_eq!(phys.used_breakdown[used::HEAD].get(), unique, "{}", dataset.name);
+        let unused = head.refreservation().saturating_sub(unique);
+        assert_eq!(phys.used_breakdown[used::REFRESERVATION].get(), unused, "{}", dataset.name);
+    }
+}
+
+/// Checks one dir against its children, and gives what it charges its parent: what it uses, and what it has reserved
+/// beyond that.
+pub(super) async fn check_children(dsl: &Dsl, name: &str, dir: units::ObjectId) -> (u64, u64) {
     let phys = dsl.dir(dir).await.unwrap();
     let heading = |index: usize| phys.used_breakdown[index].get();
     assert_eq!((0..used::COUNT).map(heading).sum::<u64>(), phys.used_bytes.get(), "{name}");
     let (mut child, mut reserved) = (0, 0);
     for (component, dir) in dsl.child_dirs(dir).await.unwrap() {
-        let (used, unused) = Box::pin(check(dsl, &format!("{name}/{component}"), dir)).await;
+        let (used, unused) = Box::pin(check_children(dsl, &format!("{name}/{component}"), dir)).await;
         child += used;
         reserved += unused;
     }
     assert_eq!((heading(used::CHILD), heading(used::CHILD_RESERVATION)), (child, reserved), "{name}");
-    let head = phys.head_dataset.get();
-    if head != 0 && !name.contains('$') {
-        let head = dsl.loaded_dataset(units::ObjectId::new(head)).await.unwrap();
-        let unique = head.phys().unique_bytes.get();
-        assert_eq!(heading(used::HEAD), unique, "{name}");
-        assert_eq!(heading(used::REFRESERVATION), head.refreservation().saturating_sub(unique), "{name}");
-    }
     (phys.used_bytes.get(), phys.reserved.get().saturating_sub(phys.used_bytes.get()))
 }
 

@@ -5,7 +5,7 @@ use ondisk::dsl::{DslDeadlistPhys, dataset_flags, dir_flags};
 use ondisk::{Blkptr, BlkptrParts, Dva, ObjectType};
 use units::{Asize, Lsize, ObjectId, Psize, Txg, VdevId, VdevOffset};
 
-use super::world::{World, birth};
+use super::world::{NOW, World, birth};
 use crate::features::{ASYNC_DESTROY, DIRECTORY, EXTENSIBLE_DATASET, ZILSAXATTR};
 use crate::{DslError, PropValue};
 
@@ -26,6 +26,7 @@ fn a_new_pool_has_what_every_pool_begins_with() {
         let expected = [
             "creation_version",
             "deflate",
+            "empty_bpobj",
             "feature_descriptions",
             "feature_enabled_txg",
             "features_for_read",
@@ -119,7 +120,7 @@ fn a_destroyed_dataset_leaves_nothing_in_the_mos() {
         assert!(world.objects().await.len() > before.len());
 
         let doomed = world.dsl.resolve("tank/stays/doomed").await.unwrap();
-        world.dsl.remove_dataset(&world.tx(), &doomed).await.unwrap();
+        world.dsl.remove_dataset(&world.tx(), &doomed, NOW).await.unwrap();
         assert_eq!(world.objects().await, before);
         assert_eq!(world.dsl.features().await.unwrap(), counts);
         let root = world.dsl.resolve("tank").await.unwrap();
@@ -136,13 +137,13 @@ fn a_dataset_with_children_and_the_root_cannot_be_destroyed() {
         let parent = world.create("tank/a").await;
         world.create("tank/a/b").await;
         let tx = world.tx();
-        let result = world.dsl.remove_dataset(&tx, &parent).await;
+        let result = world.dsl.remove_dataset(&tx, &parent, NOW).await;
         assert!(matches!(result, Err(DslError::HasChildren { .. })), "{result:?}");
         let root = world.dsl.resolve("tank").await.unwrap();
-        let result = world.dsl.remove_dataset(&tx, &root).await;
+        let result = world.dsl.remove_dataset(&tx, &root, NOW).await;
         assert!(matches!(result, Err(DslError::InUse { .. })), "{result:?}");
         let origin = world.dsl.resolve("tank/$ORIGIN@$ORIGIN").await.unwrap();
-        let result = world.dsl.remove_dataset(&tx, &origin).await;
+        let result = world.dsl.remove_dataset(&tx, &origin, NOW).await;
         assert!(matches!(result, Err(DslError::InUse { .. })), "{result:?}");
     });
 }
@@ -227,7 +228,7 @@ fn destroyed_datasets_are_freed_in_order_and_leave_nothing() {
             let dataset = world.create(&format!("tank/{birth}")).await;
             let root = block(birth);
             world.dsl.apply_sync(&world.tx(), dataset.dataset, root, space, vec![]).await.unwrap();
-            world.dsl.remove_dataset(&world.tx(), &dataset).await.unwrap();
+            world.dsl.remove_dataset(&world.tx(), &dataset, NOW).await.unwrap();
         }
         let freeing = async |dsl: &crate::Dsl| dsl.freeing_bytes().await.unwrap();
         assert_eq!(freeing(&world.dsl).await, 2 * 3072);

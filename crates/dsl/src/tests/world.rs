@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use device::{Options, RealEnv};
 use dmu::{Objset, ObjsetContext, ObjsetProps, Tx, TxgGate};
@@ -12,6 +13,9 @@ use vdev::{NewVdev, VdevTree};
 use zio::Zio;
 
 use crate::{Birth, DatasetName, Dsl};
+
+/// The time at which things are done.
+pub(super) const NOW: Duration = Duration::from_secs(1_800_000_000);
 
 const DEVICE_BYTES: u64 = 256 << 20;
 

@@ -7,8 +7,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use dmu::{Objset, SpaceDelta, Tx};
+use dmu::{DestroyedObjset, Objset, SpaceDelta, Tx};
 use ondisk::Blkptr;
+use units::Txg;
 
 use crate::{Pool, PoolError, Sealed};
 
@@ -32,18 +33,23 @@ impl Pool {
         self.in_sync(move |pool, tx| async move {
             let dataset = pool.dsl.resolve(&name).await?;
             pool.dsl.check_removable(&dataset).await?;
-            let props = pool.effective_props(&dataset).await?;
             let root = pool.dsl.dataset(dataset.dataset).await?.bp;
             if !root.is_hole() && !pool.dsl.frees_later().await? {
-                let objset = Objset::open(pool.objset_context(&dataset, &props), root).await?;
-                for bp in objset.all_blocks().await? {
-                    pool.free_block(&tx, &bp).await?;
-                }
+                let born_after = Txg::new(pool.dsl.dataset(dataset.dataset).await?.prev_snapshot_txg.get());
+                pool.free_tree(&tx, root, born_after).await?;
             }
-            pool.dsl.remove_dataset(&tx, &dataset).await?;
+            pool.dsl.remove_dataset(&tx, &dataset, pool.env.wall_clock()).await?;
             pool.note_event(&tx, "destroy", Some(&dataset), "").await
         })
         .await
+    }
+
+    /// Frees all blocks of a tree that were born after a txg: what pools have to do that cannot put it off.
+    pub(crate) async fn free_tree(&self, tx: &Tx, root: Blkptr, born_after: Txg) -> Result<(), PoolError> {
+        let tree = DestroyedObjset { root, born_after, from: None };
+        let taken = Objset::take_apart(&self.zio, &tree, usize::MAX).await?;
+        self.free_all(tx, &taken.blocks).await?;
+        Ok(())
     }
 
     /// Frees some of the blocks that wait for it.

@@ -57,7 +57,11 @@ impl Pool {
             return Ok(None);
         }
         let props = self.effective_props(dataset).await?;
-        Ok(Some(Objset::open(self.objset_context(dataset, &props), root).await?))
+        let objset = Objset::open(self.objset_context(dataset, &props), root).await?;
+        if dataset.is_snapshot() {
+            self.note_reader(dataset, &objset).await?;
+        }
+        Ok(Some(objset))
     }
 
     /// # Errors

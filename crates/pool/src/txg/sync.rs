@@ -82,7 +82,7 @@ impl Pool {
 
     /// A task that cannot do its work is refused until it has changed something; then the txg needs it as it needs all else.
     async fn run_tasks(self: &Arc<Self>, tasks: &TaskQueue, tx: &Tx) {
-        for task in tasks.take() {
+        for task in tasks.take(tx.txg()) {
             let tx = tx.again();
             tx.footprint().patient_once_there(task(Arc::clone(self), tx)).await;
         }

@@ -23,17 +23,32 @@ use crate::{Pool, PoolError};
 
 type Task = Box<dyn FnOnce(Arc<Pool>, Tx) -> BoxFuture<'static, ()> + Send>;
 
+/// A task, and the first txg in whose sync it may run.
+struct Waiting {
+    since: Txg,
+    task: Task,
+}
+
 /// Tasks waiting for the next sync.
 #[derive(Default)]
-pub(crate) struct TaskQueue(Mutex<VecDeque<Task>>);
+pub(crate) struct TaskQueue(Mutex<VecDeque<Waiting>>);
 
 impl TaskQueue {
     pub fn is_empty(&self) -> bool {
         self.0.lock().is_empty()
     }
 
-    pub fn take(&self) -> VecDeque<Task> {
-        std::mem::take(&mut *self.0.lock())
+    fn add(&self, since: Txg, task: Task) {
+        self.0.lock().push_back(Waiting { since, task });
+    }
+
+    /// Takes those that may run in the sync of `txg`, in the order in which they came.
+    pub fn take(&self, txg: Txg) -> Vec<Task> {
+        let mut waiting = self.0.lock();
+        let (ready, later) = waiting.drain(..).partition(|waiting| waiting.since <= txg);
+        *waiting = later;
+        let ready: VecDeque<Waiting> = ready;
+        ready.into_iter().map(|waiting| waiting.task).collect()
     }
 }
 
@@ -52,7 +67,7 @@ impl Pool {
                 }
             })
         });
-        self.tasks.0.lock().push_back(task);
+        self.tasks.add(Txg::ZERO, task);
         Ok(())
     }
 
@@ -63,7 +78,18 @@ impl Pool {
         F: Future<Output = Result<T, PoolError>> + Send + 'static,
         W: FnOnce(Arc<Pool>, Tx) -> F + Send + 'static,
     {
-        self.in_sync_by(&self.tasks, work).await
+        self.in_sync_by(&self.tasks, Txg::ZERO, work).await
+    }
+
+    /// The same in the sync of the txg that is open now, or a later one: all that has been changed so far is written
+    /// before.
+    pub(crate) async fn in_sync_of_all<T, F, W>(self: &Arc<Self>, work: W) -> Result<T, PoolError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, PoolError>> + Send + 'static,
+        W: FnOnce(Arc<Pool>, Tx) -> F + Send + 'static,
+    {
+        self.in_sync_by(&self.tasks, self.gate.open_txg(), work).await
     }
 
     /// The same before anything else in that sync: nothing has been freed in its txg.
@@ -73,10 +99,10 @@ impl Pool {
         F: Future<Output = Result<T, PoolError>> + Send + 'static,
         W: FnOnce(Arc<Pool>, Tx) -> F + Send + 'static,
     {
-        self.in_sync_by(&self.early_tasks, work).await
+        self.in_sync_by(&self.early_tasks, Txg::ZERO, work).await
     }
 
-    async fn in_sync_by<T, F, W>(&self, queue: &TaskQueue, work: W) -> Result<T, PoolError>
+    async fn in_sync_by<T, F, W>(&self, queue: &TaskQueue, since: Txg, work: W) -> Result<T, PoolError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, PoolError>> + Send + 'static,
@@ -101,7 +127,7 @@ impl Pool {
                 let _nobody_waits = sender.send((txg, result));
             })
         });
-        queue.0.lock().push_back(task);
+        queue.add(since, task);
         // Whatever txg is open now syncs after this; the task runs in it or in an earlier one.
         self.gate.wait_synced(self.gate.open_txg()).await?;
         let lost = PoolError::Suspended { txg: self.gate.synced_txg().next() };

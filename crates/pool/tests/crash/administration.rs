@@ -43,7 +43,7 @@ const CLOSE: &str = "close";
 type Change = (&'static str, fn(Arc<Pool>) -> BoxFuture<'static, Result<(), PoolError>>);
 
 /// All that is done to a pool before it is closed.
-const CHANGES: [Change; 17] = [
+const CHANGES: [Change; 28] = [
     ("create a file system", |pool| {
         Box::pin(async move {
             let props = vec![("recordsize".to_owned(), PropValue::Number(8192))];
@@ -59,6 +59,50 @@ const CHANGES: [Change; 17] = [
             write(&fs.zfs, b"large", 8 * FILE_BYTES).await;
             pool.set_prop("whirl/made/below", "atime", Some(PropValue::Number(0))).await
         })
+    }),
+    ("make snapshots", |pool| {
+        Box::pin(
+            async move { pool.snapshot(texts(["whirl/made@s", "whirl/made/below@s"]), Vec::new()).await },
+        )
+    }),
+    ("hold them", |pool| {
+        Box::pin(
+            async move { pool.hold("tag".to_owned(), texts(["whirl/made@s", "whirl/made/below@s"])).await },
+        )
+    }),
+    ("make a bookmark", |pool| {
+        Box::pin(async move { pool.bookmark("whirl/made@s".to_owned(), "whirl/made#b".to_owned()).await })
+    }),
+    ("clone one", |pool| {
+        Box::pin(async move {
+            let (of, name) = ("whirl/made/below@s".to_owned(), "whirl/clone".to_owned());
+            pool.clone_snapshot(of, name, Vec::new()).await
+        })
+    }),
+    ("promote the clone", |pool| Box::pin(async move { pool.promote("whirl/clone".to_owned()).await })),
+    ("rename a snapshot", |pool| {
+        Box::pin(async move {
+            pool.rename_snapshots(vec![("whirl/made@s".to_owned(), "whirl/made@t".to_owned())]).await
+        })
+    }),
+    ("change what it was made of", |pool| {
+        Box::pin(async move {
+            let fs = pool.filesystem("whirl/made").await?;
+            write(&fs.zfs, b"goes", FILE_BYTES).await;
+            pool.sync_now().await
+        })
+    }),
+    ("roll back", |pool| {
+        Box::pin(async move { pool.rollback("whirl/made".to_owned(), "whirl/made@t".to_owned()).await })
+    }),
+    ("destroy a snapshot once its hold is gone", |pool| {
+        Box::pin(async move { pool.destroy_snapshots(texts(["whirl/made@t"]), true).await })
+    }),
+    ("release it", |pool| {
+        Box::pin(async move { pool.release("tag".to_owned(), texts(["whirl/made@t"])).await })
+    }),
+    ("destroy the bookmark", |pool| {
+        Box::pin(async move { pool.destroy_bookmark("whirl/made#b".to_owned()).await })
     }),
     ("set a property", |pool| {
         Box::pin(async move { pool.set_prop("whirl/made", "compression", Some(PropValue::Number(15))).await })
@@ -91,6 +135,10 @@ const CHANGES: [Change; 17] = [
     }),
     ("make a checkpoint", |pool| Box::pin(async move { pool.make_checkpoint().await })),
 ];
+
+fn texts<const N: usize>(names: [&str; N]) -> Vec<String> {
+    names.map(str::to_owned).to_vec()
+}
 
 async fn write(zfs: &Zfs, name: &[u8], len: usize) {
     let made = zfs.create(zfs.root(), name, NewNode::File, 0o644, Cred::default()).await;

@@ -54,7 +54,7 @@ async fn write(zfs: &Zfs, number: u64, round: u64, flags: WriteFlags) {
 }
 
 /// The files of the state that is kept, some of them only in the log so far.
-async fn first_state(pool: &Pool, zfs: &Zfs) {
+pub async fn first_state(pool: &Pool, zfs: &Zfs) {
     for number in 0..FILES {
         write(zfs, number, 0, if number % 3 == 0 { SYNC } else { WriteFlags::default() }).await;
     }
@@ -63,7 +63,7 @@ async fn first_state(pool: &Pool, zfs: &Zfs) {
 }
 
 /// Files of that state written over and removed in several txgs, and one that is new and was promised.
-async fn later_state(pool: &Pool, zfs: &Zfs) {
+pub async fn later_state(pool: &Pool, zfs: &Zfs) {
     for number in 0..FILES {
         match number % 4 {
             0 => write(zfs, number, 1, SYNC).await,
@@ -85,7 +85,7 @@ async fn holds(zfs: &Zfs, number: u64, round: u64) -> bool {
         && found[..FILE_BYTES] == bytes(number, round)
 }
 
-async fn is_first_state(zfs: &Zfs) -> bool {
+pub async fn is_first_state(zfs: &Zfs) -> bool {
     for number in 0..FILES {
         if !holds(zfs, number, 0).await {
             return false;
@@ -94,7 +94,7 @@ async fn is_first_state(zfs: &Zfs) -> bool {
     object(zfs, FILES).await.is_none()
 }
 
-async fn is_later_state(zfs: &Zfs) -> bool {
+pub async fn is_later_state(zfs: &Zfs) -> bool {
     for number in 0..=FILES {
         let is_there = match number % 4 {
             _ if number == FILES => holds(zfs, number, 1).await,
@@ -109,7 +109,7 @@ async fn is_later_state(zfs: &Zfs) -> bool {
     true
 }
 
-fn world(shape: &Shape, seed: u64) -> Sim {
+pub fn world(shape: &Shape, seed: u64) -> Sim {
     let sim = Sim::seed(seed);
     shape.add_disks(&sim, DiskModel::ssd());
     sim
@@ -139,7 +139,7 @@ async fn is_discarding(shape: &Shape, sim: &Sim) -> bool {
 }
 
 /// Draws images of all of a run's crash states, and judges each.
-fn each_image(sim: &Sim, seed: u64, mut judge: impl FnMut(&CrashImage, Sim, bool)) {
+pub fn each_image(sim: &Sim, seed: u64, mut judge: impl FnMut(&CrashImage, Sim, bool)) {
     for (turn, image) in drawn(&sim.recording(), IMAGES_MAX).enumerate() {
         tell(format!("seed {seed}, {}", image.story()));
         let sim = image.boot(seed);

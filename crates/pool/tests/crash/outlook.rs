@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dsl::DatasetName;
 use env::Env;
 use metaslab::Class;
 use ondisk::dsl::scan::state;
@@ -22,7 +23,7 @@ pub fn scrub_of(pool: &Pool) -> &'static str {
     }
 }
 
-/// The pool's vdevs, features and properties, and its datasets with theirs.
+/// The pool's vdevs, features and properties, and its datasets with theirs, and what was kept of them.
 pub async fn look(pool: &Pool) -> Vec<String> {
     let room = pool.zio().with_allocator(|allocator| allocator.space(Class::Normal).capacity);
     let enabled = pool.dsl().features().await.expect("they are listed").len();
@@ -35,8 +36,27 @@ pub async fn look(pool: &Pool) -> Vec<String> {
     for dataset in pool.dsl().list(POOL).await.expect("it lists") {
         let props = pool.dsl().props(&dataset).await.expect("it has properties");
         seen.push(format!("{}: {props:?}", dataset.name));
+        let dir = pool.dsl().dir(dataset.dir).await.expect("it has numbers");
+        if let Some(origin) = pool.dsl().origin_name(&dir, POOL).await.expect("it is found") {
+            seen.push(format!("{} began as {origin}", dataset.name));
+        }
+        look_back(pool, &dataset, &mut seen).await;
     }
     seen
+}
+
+/// What was kept of a dataset: snapshots and bookmarks.
+async fn look_back(pool: &Pool, dataset: &DatasetName, seen: &mut Vec<String>) {
+    for snapshot in pool.dsl().snapshots(dataset).await.expect("they are listed") {
+        let phys = pool.dsl().dataset(snapshot.dataset).await.expect("it has numbers");
+        let holds = pool.holds(&snapshot.name).await.expect("they are listed").into_iter();
+        let tags: Vec<String> = holds.map(|(tag, _)| tag).collect();
+        let figures = (phys.referenced_bytes.get(), phys.unique_bytes.get(), phys.flags.get());
+        seen.push(format!("{}: {figures:?}, held by {tags:?}", snapshot.name));
+    }
+    for mark in pool.bookmarks(&dataset.name).await.expect("they are listed") {
+        seen.push(mark.name);
+    }
 }
 
 /// What the labels of a pool say of it, if there are any.

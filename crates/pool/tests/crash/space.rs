@@ -17,16 +17,22 @@ use oracle::zdb::{Zdb, ZdbError};
 use pool::Pool;
 use sim::Sim;
 use tempfile::TempDir;
+use units::Txg;
 use vdev::Run;
 
 use crate::owned;
 use crate::shape::{DISK_BYTES, POOL, Shape};
 
-/// Closes the file system and adds up. With its log gone, what is allocated is what can be
-/// reached from the roots, and what waits to be freed.
+/// Closes the file systems and adds up. With their logs gone and all freed that waited for it, what is allocated is
+/// what can be reached from the roots.
 pub async fn check(pool: &Arc<Pool>) {
-    pool.close_filesystem(&pool.name()).await.expect("a file system closes");
+    for dataset in pool.dsl().list(&pool.name()).await.expect("it lists") {
+        pool.close_filesystem(&dataset.name).await.expect("a file system closes");
+    }
     pool.sync_now().await.expect("sync");
+    while pool.dsl().has_destroyed().await.expect("it reads") {
+        pool.sync_now().await.expect("sync");
+    }
     let (blocks, allocated) = between_groups(pool).await;
     let mut places = BTreeMap::new();
     for bp in &blocks {
@@ -79,18 +85,25 @@ async fn between_groups(pool: &Pool) -> (Vec<Blkptr>, [u64; 2]) {
 pub async fn reachable(pool: &Pool) -> Result<Vec<Blkptr>, Box<dyn Error>> {
     let dsl = pool.dsl();
     let mut blocks = dsl.mos().all_blocks().await?;
-    for dataset in dsl.list(&pool.name()).await? {
-        let root = dsl.dataset(dataset.dataset).await?.bp;
+    let mut datasets = dsl.list(&pool.name()).await?;
+    for head in datasets.clone() {
+        datasets.extend(dsl.snapshots(&head).await?);
+    }
+    for dataset in datasets {
+        let phys = dsl.dataset(dataset.dataset).await?;
         let context = ObjsetContext {
             id: dataset.objset(),
             zio: Arc::clone(pool.zio()),
             gate: Arc::clone(pool.txgs()),
             props: ObjsetProps::dataset_default(),
         };
-        let objset = Objset::open(context, root).await?;
-        assert!(pool.is_read_only() || objset.zil_header().log.is_hole(), "a closed log leaves no header");
+        let objset = Objset::open(context, phys.bp).await?;
+        let may_have_log = pool.is_read_only() || dataset.is_snapshot();
+        assert!(may_have_log || objset.zil_header().log.is_hole(), "a closed log leaves no header");
         owned::check(&objset).await?;
-        blocks.extend(objset.all_blocks().await?);
+        // What is older is the snapshot's before it, too.
+        let since = Txg::new(phys.prev_snapshot_txg.get());
+        blocks.extend(objset.all_blocks().await?.into_iter().filter(|bp| bp.birth() > since));
     }
     Ok(blocks)
 }

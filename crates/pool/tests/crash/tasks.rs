@@ -197,6 +197,67 @@ fn a_task_that_cannot_be_done_whole_is_not_done() {
     );
 }
 
+/// A snapshot of the dataset that is there, and another with a clone of the first.
+fn ground_with_snapshots() -> Ground {
+    ground().with(|pool| {
+        Box::pin(async move {
+            pool.snapshot(vec!["whirl/old@a".to_owned()], Vec::new()).await.expect("made");
+            pool.clone_snapshot("whirl/old@a".to_owned(), "whirl/clone".to_owned(), Vec::new())
+                .await
+                .expect("made");
+            pool.snapshot(vec!["whirl/old@b".to_owned(), "whirl/clone@c".to_owned()], Vec::new())
+                .await
+                .expect("made");
+            pool.hold("tag".to_owned(), vec!["whirl/old@b".to_owned()]).await.expect("held");
+        })
+    })
+}
+
+#[test]
+fn snapshots_and_clones_that_cannot_be_changed_whole_are_as_they_were() {
+    every_read_fails(
+        &ground_with_snapshots(),
+        &[
+            Change::new("snapshot", |pool| {
+                Box::pin(async move {
+                    pool.snapshot(vec!["whirl/old@d".to_owned(), "whirl/clone@d".to_owned()], Vec::new())
+                        .await
+                })
+            }),
+            Change::new("destroy a snapshot", |pool| {
+                Box::pin(async move { pool.destroy_snapshots(vec!["whirl/clone@c".to_owned()], false).await })
+            }),
+            Change::new("clone", |pool| {
+                Box::pin(async move {
+                    pool.clone_snapshot("whirl/old@b".to_owned(), "whirl/other".to_owned(), Vec::new()).await
+                })
+            }),
+            Change::new("promote", |pool| {
+                Box::pin(async move { pool.promote("whirl/clone".to_owned()).await })
+            }),
+            Change::new("roll back", |pool| {
+                Box::pin(async move { pool.rollback("whirl/old".to_owned(), "whirl/old@b".to_owned()).await })
+            }),
+            Change::new("rename a snapshot", |pool| {
+                Box::pin(async move {
+                    pool.rename_snapshots(vec![("whirl/old@b".to_owned(), "whirl/old@d".to_owned())]).await
+                })
+            }),
+            Change::new("hold", |pool| {
+                Box::pin(async move { pool.hold("tag".to_owned(), vec!["whirl/old@a".to_owned()]).await })
+            }),
+            Change::new("release", |pool| {
+                Box::pin(async move { pool.release("tag".to_owned(), vec!["whirl/old@b".to_owned()]).await })
+            }),
+            Change::new("bookmark", |pool| {
+                Box::pin(
+                    async move { pool.bookmark("whirl/old@b".to_owned(), "whirl/old#b".to_owned()).await },
+                )
+            }),
+        ],
+    );
+}
+
 #[test]
 fn vdevs_that_cannot_be_added_whole_are_not_added() {
     let add: Do = |pool| Box::pin(async move { pool.add(GROWN.vdevs_from(1), false).await });

@@ -86,7 +86,7 @@ impl Forest {
 }
 
 /// More seeds than usual: `SAWMILL_SEEDS=FROM-TO`.
-fn seeds(usual: u64) -> Range<u64> {
+pub fn seeds(usual: u64) -> Range<u64> {
     let Ok(wanted) = std::env::var("SAWMILL_SEEDS") else { return usual..usual + 1 };
     let (from, to) = wanted.split_once('-').expect("SAWMILL_SEEDS=FROM-TO");
     from.parse().expect("a number")..to.parse().expect("a number")

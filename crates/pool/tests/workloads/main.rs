@@ -14,6 +14,7 @@ mod freeing;
 mod gangs;
 mod grub;
 mod layouts;
+mod lives;
 mod logs;
 mod quota;
 mod raidz;

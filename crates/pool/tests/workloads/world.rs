@@ -146,6 +146,11 @@ impl World {
         self.env.clone()
     }
 
+    /// Runs futures beside the world, whatever borrows that.
+    pub fn runner(&self) -> Arc<RealEnv> {
+        Arc::clone(&self.env)
+    }
+
     pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
         self.env.block_on(future)
     }

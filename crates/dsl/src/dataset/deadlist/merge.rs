@@ -1,0 +1,109 @@
+//! What becomes of deadlists when a snapshot goes.
+//!
+//! ```text
+//!  snapshot P     S, which goes          N, what follows it
+//!                 deadlist of S ──merged──► deadlist of N ── born after P ──► the pool's list of blocks to free
+//! ```
+//! What N lets go was S's; of that, P has what was born no later than P, and the rest is nobody's any more. Lists
+//! move as they are, block by block only where they are short, so that a snapshot goes in a time that does not
+//! depend on how much it held.
+
+use std::ops::Range;
+
+use dmu::zap::int_name;
+use dmu::{SpaceDelta, Tx};
+use ondisk::mos::directory;
+use units::ObjectId;
+
+use super::keys;
+use crate::{Bpobj, Dsl, DslError};
+
+impl Dsl {
+    /// Hands the blocks on a deadlist that were born after `after`, one of its keys, over to be freed; gives their
+    /// space.
+    pub(crate) async fn free_from_deadlist(
+        &self,
+        tx: &Tx,
+        deadlist: ObjectId,
+        after: u64,
+    ) -> Result<SpaceDelta, DslError> {
+        let to_free = Bpobj::open(&self.mos, self.directory_object(directory::FREE_BPOBJ).await?).await?;
+        let mut space = SpaceDelta::default();
+        let moved = self.take_lists(tx, deadlist, after..u64::MAX).await?;
+        for (_, list) in moved {
+            let list = Bpobj::open(&self.mos, list).await?;
+            space += list.space();
+            to_free.take_in(tx, list).await?;
+        }
+        self.count_in_deadlist(tx, deadlist, space.negated()).await?;
+        Ok(space)
+    }
+
+    /// Puts all that is on the deadlist `from` on `into`, and frees `from`.
+    pub(crate) async fn merge_deadlist(
+        &self,
+        tx: &Tx,
+        into: ObjectId,
+        from: ObjectId,
+    ) -> Result<(), DslError> {
+        let keys_into = keys(&self.zap(into.get()).await?).await?;
+        for (txg, list) in self.take_lists(tx, from, 0..u64::MAX).await? {
+            let at = keys_into.partition_point(|(key, _)| *key <= txg);
+            let key = at.checked_sub(1).ok_or(DslError::damaged(into, "no key below a merged one"))?;
+            let list = Bpobj::open(&self.mos, list).await?;
+            self.count_in_deadlist(tx, into, list.space()).await?;
+            self.add_list(tx, into, keys_into[key].0, list).await?;
+        }
+        Ok(self.mos.free_object(tx, from).await?)
+    }
+
+    /// Gives up a key: what is listed under it goes under the one before. Nothing happens where it is not.
+    pub(crate) async fn remove_deadlist_key(
+        &self,
+        tx: &Tx,
+        deadlist: ObjectId,
+        txg: u64,
+    ) -> Result<(), DslError> {
+        if self.is_old_deadlist(deadlist).await? {
+            return Ok(());
+        }
+        let before = keys(&self.zap(deadlist.get()).await?).await?;
+        let before = before.iter().rev().find(|(key, _)| *key < txg);
+        let before = before.ok_or(DslError::damaged(deadlist, "no key below one that goes"))?.0;
+        for (_, list) in self.take_lists(tx, deadlist, txg..txg + 1).await? {
+            self.add_list(tx, deadlist, before, Bpobj::open(&self.mos, list).await?).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes keys and their lists off a deadlist; those that are the shared empty one are only let go.
+    async fn take_lists(
+        &self,
+        tx: &Tx,
+        deadlist: ObjectId,
+        txgs: Range<u64>,
+    ) -> Result<Vec<(u64, ObjectId)>, DslError> {
+        let zap = self.zap(deadlist.get()).await?;
+        let shared = self.empty_bpobj().await?;
+        let mut taken = keys(&zap).await?;
+        taken.retain(|(txg, _)| txgs.contains(txg));
+        for (txg, _) in &taken {
+            zap.remove(tx, int_name(*txg).as_bytes()).await?;
+        }
+        let before = taken.len();
+        taken.retain(|(_, list)| Some(*list) != shared);
+        self.release_empty_bpobj(tx, (before - taken.len()) as i64).await?;
+        Ok(taken)
+    }
+
+    /// What is on a list goes under a key that is there.
+    async fn add_list(&self, tx: &Tx, deadlist: ObjectId, key: u64, list: Bpobj) -> Result<(), DslError> {
+        if list.is_empty() {
+            return list.free(tx).await;
+        }
+        let zap = self.zap(deadlist.get()).await?;
+        let missing = DslError::damaged(deadlist, "a key is gone");
+        let there = zap.lookup_u64(int_name(key).as_bytes()).await?.ok_or(missing)?;
+        self.own_list(tx, &zap, key, ObjectId::new(there)).await?.take_in(tx, list).await
+    }
+}

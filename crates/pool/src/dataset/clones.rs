@@ -1,0 +1,86 @@
+//! Clones: datasets that begin with what a snapshot has.
+
+use std::sync::Arc;
+
+use dmu::{Objset, Tx};
+use dsl::{DatasetName, PropValue};
+use ondisk::zil::ZilHeader;
+use zerocopy::FromZeros;
+
+use crate::create::birth;
+use crate::dataset::open::State;
+use crate::dataset::snapshots::came_too_early;
+use crate::{Pool, PoolError};
+
+impl Pool {
+    /// Makes a file system or volume called `name` that begins with what a snapshot has.
+    ///
+    /// # Errors
+    /// [`dsl::DslError::Exists`]; [`dsl::DslError::NoSuchDataset`] of the snapshot or the parent.
+    pub async fn clone_snapshot(
+        self: &Arc<Self>,
+        snapshot: String,
+        name: String,
+        props: Vec<(String, PropValue)>,
+    ) -> Result<(), PoolError> {
+        loop {
+            let (snapshot, name, props) = (snapshot.clone(), name.clone(), props.clone());
+            let made =
+                self.in_sync(|pool, tx| async move { pool.make_clone(&tx, &snapshot, &name, &props).await });
+            let made = made.await;
+            if !came_too_early(&made) {
+                return made;
+            }
+        }
+    }
+
+    async fn make_clone(
+        &self,
+        tx: &Tx,
+        snapshot: &str,
+        name: &str,
+        props: &[(String, PropValue)],
+    ) -> Result<(), PoolError> {
+        for (prop, value) in props {
+            self.dsl.check_prop(prop, value).await?;
+        }
+        let origin = self.dsl.resolve(snapshot).await?;
+        let made = self.dsl.clone_snapshot(tx, &origin, name, birth(&self.env)).await?;
+        for (prop, value) in props {
+            self.dsl.set_prop(tx, made.dir, prop, value).await?;
+        }
+        self.note_event(tx, "clone", Some(&made), &format!("origin={snapshot} ({})", origin.dataset)).await?;
+        self.use_without_log(tx, &made).await
+    }
+
+    /// Has a dataset take part in txgs that has just been given a snapshot's contents. The header of the log that the
+    /// snapshot's dataset had then goes: the blocks that it names are not this dataset's.
+    pub(crate) async fn use_without_log(&self, tx: &Tx, dataset: &DatasetName) -> Result<(), PoolError> {
+        let root = self.dsl.dataset(dataset.dataset).await?.bp;
+        if root.is_hole() {
+            return Ok(());
+        }
+        let props = self.effective_props(dataset).await?;
+        let objset = Objset::open(self.objset_context(dataset, &props), root).await?;
+        if objset.zil_header() != ZilHeader::new_zeroed() {
+            objset.set_zil_header(tx.txg(), ZilHeader::new_zeroed());
+            self.adopt(dataset, objset, props, State::Idle).await?;
+        }
+        Ok(())
+    }
+
+    /// Has a clone and the dataset that it came from change places.
+    ///
+    /// # Errors
+    /// [`dsl::DslError::NotClone`]; [`dsl::DslError::Exists`] when both have snapshots of the same name;
+    /// [`dsl::DslError::NoSpace`].
+    pub async fn promote(self: &Arc<Self>, name: String) -> Result<(), PoolError> {
+        self.in_sync(move |pool, tx| async move {
+            let clone = pool.dsl.resolve(&name).await?;
+            pool.dsl.check_promote(&clone, &pool.space.pool_space()).await?;
+            pool.dsl.promote(&tx, &clone).await?;
+            pool.note_event(&tx, "promote", Some(&clone), " ").await
+        })
+        .await
+    }
+}

@@ -1,0 +1,91 @@
+//! Who reads snapshots: a snapshot that somebody reads stays, and one that goes is not opened any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+
+use dmu::Objset;
+use dsl::{DatasetName, DslError};
+use parking_lot::Mutex;
+use units::ObjsetId;
+
+use crate::{Pool, PoolError};
+
+/// Objsets of snapshots that were opened and may be in use.
+#[derive(Default)]
+pub(crate) struct Readers(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    of: BTreeMap<ObjsetId, Vec<Weak<Objset>>>,
+    /// Those that are being destroyed.
+    going: BTreeSet<ObjsetId>,
+}
+
+impl State {
+    fn is_read(&self, objset: ObjsetId) -> bool {
+        self.of.get(&objset).is_some_and(|readers| readers.iter().any(|reader| reader.strong_count() > 0))
+    }
+}
+
+impl Readers {
+    /// Somebody reads this one, until it is dropped; false: it is being destroyed.
+    fn add(&self, objset: &Arc<Objset>) -> bool {
+        let mut state = self.0.lock();
+        if state.going.contains(&objset.id()) {
+            return false;
+        }
+        state.of.retain(|_, readers| {
+            readers.retain(|reader| reader.strong_count() > 0);
+            !readers.is_empty()
+        });
+        state.of.entry(objset.id()).or_default().push(Arc::downgrade(objset));
+        true
+    }
+
+    /// From now on nobody comes to read this one, until what this gives is dropped.
+    ///
+    /// # Errors
+    /// [`PoolError::Busy`] when somebody does.
+    pub fn keep_out(&self, objset: ObjsetId) -> Result<KeptOut<'_>, PoolError> {
+        let mut state = self.0.lock();
+        if state.is_read(objset) {
+            return Err(PoolError::Busy { objset });
+        }
+        state.going.insert(objset);
+        Ok(KeptOut { readers: self, objset })
+    }
+
+    /// # Errors
+    /// [`PoolError::Busy`] when somebody reads this one.
+    pub fn check_unread(&self, objset: ObjsetId) -> Result<(), PoolError> {
+        self.keep_out(objset).map(drop)
+    }
+}
+
+/// A snapshot that nobody comes to read.
+pub(crate) struct KeptOut<'a> {
+    readers: &'a Readers,
+    objset: ObjsetId,
+}
+
+impl Drop for KeptOut<'_> {
+    fn drop(&mut self) {
+        self.readers.0.lock().going.remove(&self.objset);
+    }
+}
+
+impl Pool {
+    /// Notes that somebody reads a snapshot's objset.
+    ///
+    /// # Errors
+    /// [`DslError::NoSuchDataset`] when it has been destroyed since it was found, or is about to be.
+    pub(crate) async fn note_reader(
+        &self,
+        snapshot: &DatasetName,
+        objset: &Arc<Objset>,
+    ) -> Result<(), PoolError> {
+        let is_there = self.readers.add(objset) && self.dsl.resolve(&snapshot.name).await? == *snapshot;
+        let gone = || DslError::NoSuchDataset { name: snapshot.name.clone() }.into();
+        if is_there { Ok(()) } else { Err(gone()) }
+    }
+}
