@@ -40,12 +40,16 @@ pub enum Kind {
     History,
     /// A log block.
     Log,
+    /// Records of a send stream, from its start.
+    Stream,
     /// A compressed block: the number of its compression, its size in sectors, its bytes.
     Packed,
 }
 
 /// Kept of one kind and length, at most.
 const ALIKE_MAX: usize = 6;
+/// Kept of a send stream.
+const STREAM_BYTES: usize = 12 << 10;
 /// Kept of one kind, at most.
 const KIND_MAX: usize = 400;
 
@@ -65,8 +69,19 @@ impl Corpus {
         for name in golden::names() {
             corpus.add_pool(&name);
         }
+        corpus.add_streams();
         corpus.known.clear();
         corpus
+    }
+
+    /// The beginnings of the streams that OpenZFS sent.
+    fn add_streams(&mut self) {
+        for path in golden::images("g30-streams") {
+            if path.extension().is_some_and(|extension| extension == "zstream") {
+                let stream = std::fs::read(&path).expect("a golden stream can be read");
+                self.add(Kind::Stream, &stream[..stream.len().min(STREAM_BYTES)]);
+            }
+        }
     }
 
     /// The samples of one kind.

@@ -3,7 +3,9 @@
 use std::hint::black_box;
 
 use codec::decompress;
+use futures::executor::block_on;
 use ondisk::sa::SaAttr;
+use ondisk::send::{DrrRecord, RECORD_BYTES};
 use ondisk::zap::{self, LeafChunk, LeafHeaderPhys, LeafLayout, ZapHeaderPhys, ZapKind};
 use ondisk::zil::record::{records, swap_record};
 use ondisk::{
@@ -43,6 +45,8 @@ pub static TARGETS: &[Target] = &[
     Target { name: "history", eats: Kind::History, run: history_records },
     Target { name: "log_block", eats: Kind::Log, run: log_block },
     Target { name: "log_records", eats: Kind::Log, run: log_records },
+    Target { name: "send_records", eats: Kind::Stream, run: send_records },
+    Target { name: "send_stream", eats: Kind::Stream, run: send_stream },
     Target { name: "packed", eats: Kind::Packed, run: packed },
 ];
 
@@ -203,6 +207,28 @@ fn log_records(bytes: &[u8]) {
         for order in [ByteOrder::Little, ByteOrder::Big] {
             let _ = black_box(swap_record(&mut inside.to_vec(), order));
         }
+    }
+}
+
+/// Records where they would stand if the lengths before them were right, in either byte order.
+fn send_records(bytes: &[u8]) {
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        let mut rest = bytes;
+        while let Some(head) = rest.first_chunk::<RECORD_BYTES>() {
+            let Ok(record) = DrrRecord::decode(head, order) else { break };
+            assert_eq!(DrrRecord::decode(&record.encode(), ByteOrder::Little).as_ref(), Ok(&record));
+            black_box(format!("{record:?}"));
+            let Ok(payload) = record.payload_bytes() else { break };
+            rest = rest.get(RECORD_BYTES + payload as usize..).unwrap_or_default();
+        }
+    }
+}
+
+/// A cut stream, mutated: an error at the latest where it ends.
+fn send_stream(bytes: &[u8]) {
+    let mut reader = stream::Reader::new(bytes);
+    while let Ok(Some(record)) = block_on(reader.next_record()) {
+        black_box(record);
     }
 }
 

@@ -44,6 +44,7 @@ mod owner;
 pub mod props;
 mod reader;
 pub mod sa;
+pub mod send;
 pub mod space_map;
 pub mod swap;
 #[cfg(test)]

@@ -79,14 +79,41 @@ impl Zio {
         }
         let read = self.fetch(bp, bookmark, keep).await;
         if let Err(error) = &read {
-            one_more(&self.counters.lost_reads);
-            // What a device that is out cannot tell is not lost.
-            let is_out = matches!(error, ZioError::Read { source, .. } if source.is_absence());
-            if matches!(error, ZioError::Checksum { .. } | ZioError::Read { .. }) && !is_out {
-                self.lost.note(bp, bookmark);
-            }
+            self.note_lost(error, bp, bookmark);
         }
         read
+    }
+
+    /// A block as it is stored: `bp.psize()` bytes that the blkptr vouches for, compressed or encrypted as it
+    /// says. They are taken from the cache where that has them so, and are not put there.
+    ///
+    /// # Errors
+    /// As [`Self::read`], but for [`ZioError::Decompress`]; holes and embedded blocks are stored nowhere.
+    pub async fn read_stored(&self, bp: &Blkptr, bookmark: &Bookmark) -> Result<Arc<IoBuf>, ZioError> {
+        bp.check().map_err(|source| ZioError::BadBlkptr { bookmark: *bookmark, source })?;
+        if bp.is_hole() || bp.is_embedded() {
+            return Err(ZioError::Hole { bookmark: *bookmark });
+        }
+        match self.cache.get(bp) {
+            // What was written lately may lie there without the zeros that fill its last sector.
+            Some(Found::Packed(packed)) if packed.len() as u64 == bp.psize().get() => return Ok(packed),
+            _ => {}
+        }
+        let read = self.read_packed(bp, bookmark).await;
+        if let Err(error) = &read {
+            self.note_lost(error, bp, bookmark);
+        }
+        read.map(Arc::new)
+    }
+
+    /// Notes that no copy of a block would do.
+    fn note_lost(&self, error: &ZioError, bp: &Blkptr, bookmark: &Bookmark) {
+        one_more(&self.counters.lost_reads);
+        // What a device that is out cannot tell is not lost.
+        let is_out = matches!(error, ZioError::Read { source, .. } if source.is_absence());
+        if matches!(error, ZioError::Checksum { .. } | ZioError::Read { .. }) && !is_out {
+            self.lost.note(bp, bookmark);
+        }
     }
 
     /// Reads a block into the cache, where somebody will want it soon and then waits for it. To be

@@ -7,7 +7,7 @@
 //! ```
 //! Labels, headers of gangs and blocks of logs, which carry their checksums themselves, are changed as well. Checksums find nothing then, and what is read is somebody's intent. Whatever it is: an error, or something that can be
 //! worked with; never a panic, an allocation of more than the pool's size, or a loop without an end. Each image is
-//! imported for writing, walked, scrubbed, written to and exported, in a simulated world.
+//! imported for writing, walked, sent, scrubbed, written to and exported, in a simulated world.
 //!
 //! `SAWMILL_HOSTILE_SECONDS` is how long each lane goes on, in place of a number of images; `SAWMILL_HOSTILE_SEED` tries one image again. A lane that
 //! is ended by the allocator or by the watch leaves the seed of its image in the build directory, `hostile-LANE.txt`.

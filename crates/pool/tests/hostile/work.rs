@@ -16,6 +16,8 @@ use zpl::{Cred, FileKind, NewNode, WriteFlags, Zfs};
 
 /// Files and directories looked at, of a file system.
 const NODES_MAX: usize = 60;
+/// Bytes of a stream.
+const SENT_BYTES_MAX: usize = 2 << 20;
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 /// A pool that waits for longer than that, in virtual time, waits for somebody to mend its devices.
@@ -75,7 +77,9 @@ async fn use_pool(sim: &Sim, pool: &Arc<Pool>) {
             if let Ok(fs) = pool.snapshot_filesystem(&snapshot.name).await {
                 walk(&fs.zfs).await;
             }
+            send(pool, &snapshot.name).await;
         }
+        send(pool, &dataset.name).await;
         if let Ok(fs) = pool.filesystem(&dataset.name).await {
             walk(&fs.zfs).await;
             write(&fs.zfs).await;
@@ -92,6 +96,20 @@ async fn use_pool(sim: &Sim, pool: &Arc<Pool>) {
     }
     for _ in 0..4 {
         let _ = pool.sync_now().await;
+    }
+}
+
+/// Sends all that is in a dataset, up to some bytes, in both forms: what is read, and what is stored.
+async fn send(pool: &Arc<Pool>, name: &str) {
+    let Ok(Some(objset)) = pool.frozen_objset(name).await else { return };
+    let (guid, creation_time, features) =
+        (7, 0, stream::Features { large_blocks: true, ..Default::default() });
+    let target = stream::Target { name: name.to_owned(), guid, creation_time, ignores_case: false, features };
+    for is_all in [false, true] {
+        let form = stream::Form { large_blocks: is_all, embedded: is_all, compressed: is_all };
+        let order = stream::SendOrder { target: target.clone(), origin: None, form, resume: None };
+        let mut room = vec![0; SENT_BYTES_MAX];
+        let _ = stream::send(&objset, &order, futures::io::Cursor::new(&mut room[..])).await;
     }
 }
 

@@ -88,6 +88,25 @@ fn text_is_stored_compressed_in_whole_sectors() {
 }
 
 #[test]
+fn a_block_is_read_as_it_is_stored() {
+    let (world, zio) = World::pool(&["a"]);
+    let policy = WritePolicy { compression: Compression::LZ4, ..plain() };
+    let bp = write(&zio, &text(131_072), &policy).expect("room");
+    let unpacked = |zio: &Zio| {
+        let stored = block_on(zio.read_stored(&bp, &NAME)).expect("written");
+        assert_eq!(stored.len() as u64, bp.psize().get());
+        codec::decompress(CompressionKind::Lz4, &stored, 131_072).expect("what was compressed")
+    };
+    assert_eq!(unpacked(&zio)[..], text(131_072)[..], "with the cache as the write left it");
+    read(&zio, &bp).expect("written");
+    assert_eq!(unpacked(&zio)[..], text(131_072)[..], "from disk");
+    world.spoil("a", bp.dva(0));
+    zio.set_cache_limit(0);
+    assert!(matches!(block_on(zio.read_stored(&bp, &NAME)), Err(ZioError::Checksum { .. })));
+    assert!(matches!(block_on(zio.read_stored(&Blkptr::HOLE, &NAME)), Err(ZioError::Hole { .. })));
+}
+
+#[test]
 fn a_damaged_block_is_an_error_that_names_it() {
     let (world, zio) = World::pool(&["a"]);
     let bp = write(&zio, &noise(4096, 1), &plain()).expect("room");
