@@ -16,6 +16,7 @@ pub mod oltp;
 mod pace;
 pub mod replay;
 pub mod slog;
+pub mod snapshots;
 mod spread;
 pub mod stream;
 mod unflushed;

@@ -1,4 +1,5 @@
-//! `sawmill bench slog | device | zil | oltp | replay | stream | create | names | files | file | check`: measuring, and
+//! `sawmill bench slog | device | zil | oltp | replay | stream | create | names | files | snapshots |
+//! file | check`: measuring, and
 //! checking what was promised.
 //!
 //! Their flags are `--name value …`: a list of values goes on to the next `--name`.
@@ -7,6 +8,7 @@ mod files;
 mod model;
 mod oltp;
 mod slog;
+mod snapshots;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -38,6 +40,7 @@ pub const PROGRAM: Program = Program {
         CREATE,
         NAMES,
         files::FILES,
+        snapshots::SNAPSHOTS,
         FILE,
         CHECK,
     ],
