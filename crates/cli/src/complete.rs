@@ -70,13 +70,19 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
 
 /// Names that begin so, of a daemon that runs.
 fn named(session: &Session, names: Names, begin: &str) -> Vec<String> {
-    let found = match names {
-        Names::Pools => session.ask_running(&DaemonStatusCall {}).map(|status| status.pools),
-        Names::Datasets => session
-            .ask_running(&DatasetList::default())
-            .map(|all| all.into_iter().map(|dataset| dataset.name).collect()),
+    let found: Vec<String> = match names {
+        Names::Pools => {
+            session.ask_running(&DaemonStatusCall {}).map(|status| status.pools).unwrap_or_default()
+        }
+        Names::Datasets => datasets(session),
+        Names::Snapshots => datasets(session).into_iter().filter(|name| name.contains(['@', '#'])).collect(),
     };
-    found.unwrap_or_default().into_iter().filter(|name| name.starts_with(begin)).map(|n| n + "\t").collect()
+    found.into_iter().filter(|name| name.starts_with(begin)).map(|n| n + "\t").collect()
+}
+
+fn datasets(session: &Session) -> Vec<String> {
+    let all = session.ask_running(&DatasetList { bookmarks: true, ..DatasetList::default() });
+    all.unwrap_or_default().into_iter().map(|dataset| dataset.name).collect()
 }
 
 /// Something that a word could become.

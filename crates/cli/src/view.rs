@@ -5,6 +5,7 @@ pub mod condition;
 pub mod events;
 pub mod get;
 pub mod history;
+pub mod holds;
 pub mod import;
 pub mod inject;
 pub mod iostat;

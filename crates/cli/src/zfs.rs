@@ -1,13 +1,19 @@
 //! `zfs`: datasets.
 
+mod bookmark;
+mod clone;
 mod create;
 mod destroy;
 mod get;
+mod hold;
 mod list;
 mod mount;
+mod props;
 mod rename;
+mod rollback;
 mod select;
 mod set;
+mod snapshot;
 
 use crate::program::{Command, Kind, Program};
 
@@ -20,13 +26,21 @@ pub const PROGRAM: Program = Program {
         VERSION,
         create::COMMAND,
         destroy::COMMAND,
+        snapshot::COMMAND,
+        rollback::COMMAND,
+        clone::CLONE,
+        clone::PROMOTE,
         rename::COMMAND,
+        bookmark::COMMAND,
         list::COMMAND,
         set::SET,
         get::COMMAND,
         set::INHERIT,
         mount::MOUNT,
         mount::UNMOUNT,
+        hold::HOLD,
+        hold::HOLDS,
+        hold::RELEASE,
     ],
 };
 

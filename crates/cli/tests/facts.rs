@@ -196,3 +196,65 @@ fn freeing(place: &Place) -> u64 {
 fn allocated(place: &Place) -> u64 {
     place.ok("zpool list -Hpo allocated p1").trim().parse().expect("a number")
 }
+
+/// A clone of a promoted clone's older snapshot, the promoted clone's origin by its newer one, a volume and its clone.
+#[test]
+fn what_hinders_a_destruction_is_told_of_a_pool_that_openzfs_made() {
+    let place = Place::new();
+    golden::copy("g10-snapshots-clones", place.directory.path());
+    place.ok("zpool import -f -N -d W/img whirl");
+    for (line, told) in [
+        (
+            "zfs destroy whirl/promoted",
+            "cannot destroy 'whirl/promoted': filesystem has children\n\
+             use '-r' to destroy the following datasets:\nwhirl/promoted@s1\nwhirl/promoted@s2\n",
+        ),
+        (
+            "zfs destroy -r whirl/promoted",
+            "cannot destroy 'whirl/promoted': filesystem has dependent clones\n\
+             use '-R' to destroy the following datasets:\nwhirl/clone\nwhirl/fs\n",
+        ),
+        (
+            "zfs destroy whirl/promoted@s2",
+            "cannot destroy 'whirl/promoted@s2': snapshot has dependent clones\n\
+             use '-R' to destroy the following datasets:\nwhirl/fs\n",
+        ),
+        (
+            "zfs destroy whirl/vol",
+            "cannot destroy 'whirl/vol': volume has children\n\
+             use '-r' to destroy the following datasets:\nwhirl/vol@v\n",
+        ),
+        (
+            "zfs rollback -r whirl/promoted@s1",
+            "cannot rollback to 'whirl/promoted@s1': clones of previous snapshots exist\n\
+             use '-R' to force deletion of the following clones and dependents:\nwhirl/fs\n",
+        ),
+        (
+            "zfs snapshot -r whirl/parent@r",
+            "cannot create snapshot 'whirl/parent@r': dataset already exists\n\
+             cannot create snapshot 'whirl/parent/kid@r': dataset already exists\nno snapshots were created\n",
+        ),
+        ("zfs promote whirl/vol", "cannot promote 'whirl/vol': not a cloned filesystem\n"),
+        (
+            "zfs clone -o casesensitivity=mixed whirl/promoted@s1 whirl/x",
+            "cannot create 'whirl/x': 'casesensitivity' is readonly\n",
+        ),
+        (
+            "zfs bookmark whirl/promoted@s2 whirl/clone#x",
+            "cannot create bookmark 'whirl/clone#x': source is not an ancestor of the new bookmark's dataset\n",
+        ),
+    ] {
+        let printed = place.run(line);
+        assert_eq!((printed.code, printed.err.as_str()), (1, told), "{line}");
+    }
+    assert_eq!(
+        place.ok("zfs destroy -Rnp whirl/promoted"),
+        "destroy\twhirl/clone\ndestroy\twhirl/promoted@s1\ndestroy\twhirl/fs\n\
+         destroy\twhirl/promoted@s2\ndestroy\twhirl/promoted\n"
+    );
+    assert_eq!(
+        place.ok("zfs list -Ho name -rt snapshot whirl"),
+        "whirl/parent@r\nwhirl/parent/kid@r\nwhirl/promoted@s1\nwhirl/promoted@s2\nwhirl/vol@v\n"
+    );
+    place.ok("zpool export whirl");
+}

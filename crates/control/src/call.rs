@@ -326,6 +326,8 @@ calls! {
         depth: Option<u32>,
         /// Tell also what was written since these snapshots: `snap` of each dataset's own, or full names.
         written_since: Vec<String>,
+        /// Their bookmarks, too.
+        bookmarks: bool,
     }
 
     /// Makes a dataset.
@@ -342,16 +344,18 @@ calls! {
         volume_bytes: Option<u64>,
     }
 
-    /// Destroys a dataset.
-    change DatasetDestroy at "/v1/dataset/destroy" of name to "destroy" name gives () {
-        /// Full name.
+    /// Destroys a dataset; gives the names of all that goes, in the order in which it goes.
+    change DatasetDestroy at "/v1/dataset/destroy" of name to "destroy" name gives Vec<String> {
+        /// Full name of a file system or volume.
         name: String,
-        /// And all below it.
+        /// And all below it, with its snapshots.
         recursive: bool,
-        /// And all clones.
+        /// And all clones of those.
         clones: bool,
         /// Unmount by force.
         force: bool,
+        /// Tell what would go, and change nothing.
+        dry_run: bool,
     }
 
     /// Sets properties of a dataset.
@@ -374,12 +378,14 @@ calls! {
         received: bool,
     }
 
-    /// Gives a dataset another name, and another parent perhaps.
+    /// Gives a dataset another name, and another parent perhaps; or a snapshot another name.
     change DatasetRename at "/v1/dataset/rename" of name to "rename" name gives () {
         /// Full name.
         name: String,
-        /// Its new name.
+        /// Its new name; of a snapshot what stands behind the `@` will do.
         new_name: String,
+        /// Of a snapshot: and those of the same name of all datasets below.
+        recursive: bool,
         /// Make missing parents.
         parents: bool,
         /// Leave it, and what is below, mounted where it is.

@@ -13,6 +13,8 @@ pub enum DatasetKind {
     Volume,
     /// A frozen state of either.
     Snapshot,
+    /// A note of where a snapshot was.
+    Bookmark,
 }
 
 impl DatasetKind {
@@ -22,6 +24,7 @@ impl DatasetKind {
             Self::Filesystem => "filesystem",
             Self::Volume => "volume",
             Self::Snapshot => "snapshot",
+            Self::Bookmark => "bookmark",
         }
     }
 }

@@ -1,15 +1,17 @@
 //! What the daemon's engine must be able to do.
 
 use crate::{
-    DaemonStatus, DaemonStatusCall, DaemonStop, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit,
-    DatasetList, DatasetLogs, DatasetRename, DatasetSet, DeviceState, Events, EventsClear, EventsPage,
-    Failure, ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler,
-    InjectList, LabelClear, LogFacts, LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue,
-    PoolAdd, PoolAttach, PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport,
-    PoolHistory, PoolImport, PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts,
-    PoolLogRecord, PoolLogUsers, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove,
-    PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim,
-    PoolUpgrade, PoolVdevProps, SplitOff, Unmount,
+    BookmarkCreate, BookmarkDestroy, DaemonStatus, DaemonStatusCall, DaemonStop, DatasetClone, DatasetCreate,
+    DatasetDestroy, DatasetInfo, DatasetInherit, DatasetList, DatasetLogs, DatasetPromote, DatasetRename,
+    DatasetRollback, DatasetSet, DeviceState, Events, EventsClear, EventsPage, Failure, HeldSnapshot,
+    ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList,
+    LabelClear, LogFacts, LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue, PoolAdd,
+    PoolAttach, PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory,
+    PoolImport, PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogRecord,
+    PoolLogUsers, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost,
+    PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade,
+    PoolVdevProps, SnapshotCreate, SnapshotDestroy, SnapshotHold, SnapshotHolds, SnapshotRelease,
+    SnapshotsGoing, SplitOff, Unmount,
 };
 use std::future::Future;
 
@@ -145,13 +147,33 @@ service! {
     /// Makes a dataset.
     dataset_create(DatasetCreate) -> ();
     /// Destroys a dataset.
-    dataset_destroy(DatasetDestroy) -> ();
+    dataset_destroy(DatasetDestroy) -> Vec<String>;
     /// Sets a dataset's properties.
     dataset_set(DatasetSet) -> ();
     /// Inherits a property again.
     dataset_inherit(DatasetInherit) -> ();
     /// Renames a dataset.
     dataset_rename(DatasetRename) -> ();
+    /// Makes a dataset what it was.
+    dataset_rollback(DatasetRollback) -> ();
+    /// Makes a dataset of a snapshot.
+    dataset_clone(DatasetClone) -> ();
+    /// Has a clone and its origin change places.
+    dataset_promote(DatasetPromote) -> ();
+    /// Makes snapshots.
+    snapshot_create(SnapshotCreate) -> ();
+    /// Destroys snapshots.
+    snapshot_destroy(SnapshotDestroy) -> SnapshotsGoing;
+    /// Holds snapshots.
+    snapshot_hold(SnapshotHold) -> ();
+    /// Takes holds back.
+    snapshot_release(SnapshotRelease) -> ();
+    /// What holds snapshots.
+    snapshot_holds(SnapshotHolds) -> Vec<HeldSnapshot>;
+    /// Makes a bookmark.
+    bookmark_create(BookmarkCreate) -> ();
+    /// Destroys a bookmark.
+    bookmark_destroy(BookmarkDestroy) -> ();
     /// Mounts.
     mount(Mount) -> ();
     /// Unmounts.

@@ -68,6 +68,8 @@ pub struct BookmarkInfo {
     pub creation_txg: u64,
     /// When it was made, in seconds since 1970.
     pub creation_secs: u64,
+    /// What the snapshot referred to, where that was noted: bytes on disk, compressed, before compression.
+    pub referenced: Option<[u64; 3]>,
 }
 
 impl Dsl {
@@ -83,6 +85,7 @@ impl Dsl {
             guid: mark.phys.guid.get(),
             creation_txg: mark.made(),
             creation_secs: mark.phys.creation_time.get(),
+            referenced: mark.counts().then(|| mark.phys.referenced.map(U64::get)),
         };
         Ok(marks.into_iter().map(info).collect())
     }

@@ -165,10 +165,10 @@ impl Dsl {
         Ok(fields.update(tx, SNAPSHOTS_CHANGED.as_bytes(), &time).await?)
     }
 
-    /// Sets properties of a snapshot: of users, or those of a volume's.
+    /// Sets a property of a snapshot: its users' own are all that can be.
     ///
     /// # Errors
-    /// As [`Dsl::check_prop`], and those of changing the MOS.
+    /// As [`Dsl::check_prop`]; [`DslError::BadProperty`] for one of the format's; those of changing the MOS.
     pub async fn set_snapshot_prop(
         &self,
         tx: &Tx,
@@ -177,6 +177,10 @@ impl Dsl {
         value: &PropValue,
     ) -> Result<(), DslError> {
         self.check_prop(name, value).await?;
+        if crate::props::prop(name).is_some() {
+            let why = "this property can not be modified for snapshots";
+            return Err(DslError::BadProperty { property: name.to_owned(), why });
+        }
         let snapshot = self.loaded_dataset(snapshot).await?;
         let props = match snapshot.phys().props.get() {
             0 => {

@@ -179,7 +179,7 @@ fn root_props(
     call: &PoolCreate,
     cannot: &dyn Fn(&str) -> Failure,
 ) -> Result<Vec<(String, PropValue)>, Failure> {
-    let mut props = dataset_props(&call.fs_props, cannot)?;
+    let mut props = dataset_props(&call.fs_props, DatasetKind::Filesystem, Occasion::Creation, cannot)?;
     if let Some(mountpoint) = &call.mountpoint {
         props.retain(|(name, _)| name != "mountpoint");
         props.push(("mountpoint".to_owned(), PropValue::Text(mountpoint.clone())));
@@ -187,14 +187,16 @@ fn root_props(
     Ok(props)
 }
 
-/// Properties of a new file system.
+/// Properties of a new dataset.
 pub fn dataset_props(
     props: &[(String, String)],
+    kind: DatasetKind,
+    occasion: Occasion,
     cannot: &dyn Fn(&str) -> Failure,
 ) -> Result<Vec<(String, PropValue)>, Failure> {
     let mut stored_props = Vec::new();
     for (name, text) in props {
-        let parsed = parse_dataset(name, text, DatasetKind::Filesystem, Occasion::Creation);
+        let parsed = parse_dataset(name, text, kind, occasion);
         let (name, value) = parsed.map_err(|e| cannot(&e.to_string()))?;
         support::check(&name, &value, None).map_err(|reason| cannot(&reason))?;
         let default = crate::props::dataset_prop(&name).map(crate::props::PropDef::default_value);

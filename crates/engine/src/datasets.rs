@@ -4,9 +4,9 @@ use crate::create::{dataset_props, stored};
 use crate::mount_options::FOLLOWED;
 use crate::names;
 use crate::props::{
-    Access, Occasion, Prop, Props, Source, Value, WRITTEN_SINCE, dataset_prop, parse_dataset,
+    Access, Occasion, Prop, Props, Source, Value, WRITTEN_SINCE, dataset_prop, is_user_prop, parse_dataset,
 };
-use crate::{Held, Holder, refusal, support};
+use crate::{Held, Holder, destruction, refusal, support};
 use control::{
     DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetKind, DatasetList, DatasetSet,
     Failure, FailureKind,
@@ -28,11 +28,20 @@ impl Holder {
         for held in pools {
             let root = call.root.clone().unwrap_or_else(|| held.pool.name());
             let below = |name: &str| name[root.len()..].matches(['/', '@']).count();
+            if root.contains('#') {
+                all.push(self.bookmark_info(&held, &root).await?);
+                continue;
+            }
+            let reaches = |levels: usize| call.depth.is_none_or(|depth| levels <= depth as usize);
             for name in self.names_with_snapshots(&held, &root).await? {
-                if call.depth.is_none_or(|depth| below(&name) <= depth as usize) {
-                    let mut info = self.dataset_info(&held, &name).await?;
-                    self.put_written_since(&held, &call.written_since, &mut info).await?;
-                    all.push(info);
+                if !reaches(below(&name)) {
+                    continue;
+                }
+                let mut info = self.dataset_info(&held, &name).await?;
+                self.put_written_since(&held, &call.written_since, &mut info).await?;
+                all.push(info);
+                if call.bookmarks && !name.contains('@') && reaches(below(&name) + 1) {
+                    all.extend(self.bookmark_infos(&held, &name).await?);
                 }
             }
         }
@@ -67,7 +76,7 @@ impl Holder {
 
     /// What a dataset is, and what its objset says of itself. What is encrypted cannot be told apart,
     /// and passes for a file system.
-    async fn nature_of(&self, held: &Held, name: &str) -> Nature {
+    pub(super) async fn nature_of(&self, held: &Held, name: &str) -> Nature {
         let objset = held.pool.frozen_objset(name).await.ok().flatten();
         let is_volume = objset.as_ref().is_some_and(|objset| objset.kind() == ObjsetType::Zvol);
         let volume = if is_volume { held.pool.volume(name).await.ok() } else { None };
@@ -84,7 +93,7 @@ impl Holder {
         Nature { kind, volume, format }
     }
 
-    async fn dataset(&self, held: &Held, name: &str) -> Result<DatasetName, Failure> {
+    pub(super) async fn dataset(&self, held: &Held, name: &str) -> Result<DatasetName, Failure> {
         held.pool.dsl().resolve(name).await.map_err(|e| cannot_open(name, e))
     }
 
@@ -117,6 +126,13 @@ impl Holder {
             props.insert("mountpoint".to_owned(), mountpoint);
         }
         facts.put(&mut props);
+        if facts.head.user_refs.get() != 0 {
+            let holds = held.pool.holds(name).await.map_err(|e| refusal::pool("open", name, &e))?.len();
+            props.insert(
+                "userrefs".to_owned(),
+                Prop { value: Value::Number(holds as u64), source: Source::None },
+            );
+        }
         props.insert("written".to_owned(), Prop { value: Value::Number(written), source: Source::None });
         if !clones.is_empty() {
             let clones = Value::Text(clones.join(","));
@@ -152,40 +168,49 @@ impl Holder {
         Ok(())
     }
 
-    /// The snapshot that a clone was made of.
     pub(super) async fn create_dataset(&self, call: DatasetCreate) -> Result<(), Failure> {
         let name = call.name.as_str();
         let refuse = |kind, reason: &str| Failure::cannot(kind, "create", name, reason);
         let cannot = |reason: &str| refuse(FailureKind::Invalid, reason);
-        names::check_dataset(name).map_err(|e| cannot(&e.to_string()))?;
         if call.volume_bytes.is_some() {
             return Err(refuse(FailureKind::Unsupported, "volumes are not supported yet"));
         }
-        let Some(parent) = names::parent_of(name) else { return Err(cannot("missing dataset name")) };
-        let pool = names::pool_of(name);
-        let no_pool = || refuse(FailureKind::NoSuchPool, &format!("no such pool '{pool}'"));
-        let held = self.pools.read().get(pool).cloned().ok_or_else(no_pool)?;
-        let props = dataset_props(&call.props, &cannot)?;
-        let exists = |found: &str| {
-            let (held, found) = (Arc::clone(&held), found.to_owned());
-            async move { held.pool.dsl().resolve(&found).await.is_ok() }
-        };
-        if exists(name).await {
-            return if call.parents {
-                Ok(())
-            } else {
-                Err(refuse(FailureKind::Exists, "dataset already exists"))
-            };
-        }
-        if !exists(parent).await {
-            if !call.parents {
-                return Err(refuse(FailureKind::NoSuchDataset, "parent does not exist"));
-            }
-            self.create_parents(&held, parent).await?;
+        let held = self.pool_for_new(name)?;
+        let props = dataset_props(&call.props, DatasetKind::Filesystem, Occasion::Creation, &cannot)?;
+        if !self.make_way(&held, name, call.parents).await? {
+            return Ok(());
         }
         let made = held.pool.create_filesystem(name, props).await;
         made.map_err(|e| refusal::pool("create", name, &e))?;
         if call.no_mount { Ok(()) } else { self.mount_along(&held, name).await }
+    }
+
+    /// The pool that a dataset of this name could be made in.
+    pub(super) fn pool_for_new(&self, name: &str) -> Result<Arc<Held>, Failure> {
+        let refuse = |kind, reason: &str| Failure::cannot(kind, "create", name, reason);
+        names::check_dataset(name).map_err(|e| refuse(FailureKind::Invalid, &e.to_string()))?;
+        if names::parent_of(name).is_none() {
+            return Err(refuse(FailureKind::Invalid, "missing dataset name"));
+        }
+        let pool = names::pool_of(name);
+        let no_pool = || refuse(FailureKind::NoSuchPool, &format!("no such pool '{pool}'"));
+        self.pools.read().get(pool).cloned().ok_or_else(no_pool)
+    }
+
+    /// Sees to it that a dataset of this name can be made, `parents`: with its parents. False: there is one
+    /// already, and that will do.
+    pub(super) async fn make_way(&self, held: &Held, name: &str, parents: bool) -> Result<bool, Failure> {
+        let refuse = |kind, reason: &str| Err(Failure::cannot(kind, "create", name, reason));
+        let dsl = held.pool.dsl();
+        let parent = names::parent_of(name).unwrap_or(name);
+        match (dsl.resolve(name).await.is_ok(), dsl.resolve(parent).await.is_ok(), parents) {
+            (true, _, true) => return Ok(false),
+            (true, _, false) => return refuse(FailureKind::Exists, "dataset already exists"),
+            (false, true, _) => {}
+            (false, false, true) => self.create_parents(held, parent).await?,
+            (false, false, false) => return refuse(FailureKind::NoSuchDataset, "parent does not exist"),
+        }
+        Ok(true)
     }
 
     pub(super) async fn create_parents(&self, held: &Held, name: &str) -> Result<(), Failure> {
@@ -203,23 +228,46 @@ impl Holder {
         Ok(())
     }
 
-    pub(super) async fn destroy_dataset(&self, call: DatasetDestroy) -> Result<(), Failure> {
+    pub(super) async fn destroy_dataset(&self, call: DatasetDestroy) -> Result<Vec<String>, Failure> {
         let held = self.pool_of(&call.name)?;
-        let mut going = self.dataset_names(&held, &call.name).await?;
-        if going.len() > 1 && !call.recursive {
-            let reason = "filesystem has children";
-            return Err(Failure::cannot(FailureKind::Busy, "destroy", &call.name, reason));
+        let kind = self.nature_of(&held, &call.name).await.kind;
+        let going = destruction::of_dataset(&self.lineage(&held).await?, kind, &call)?;
+        if !call.dry_run {
+            self.destroy_those(&held, &going, call.force).await?;
         }
-        let places = self.automatic_places(&held, &call.name).await;
-        self.mounts.unmount_below(&call.name, call.force)?;
+        Ok(going)
+    }
+
+    /// Destroys datasets and snapshots in the order in which they can go. A pool's root stays.
+    pub(super) async fn destroy_those(
+        &self,
+        held: &Held,
+        going: &[String],
+        force: bool,
+    ) -> Result<(), Failure> {
+        let is_snapshot = |name: &String| name.contains('@');
+        self.refuse_held(held, going).await?;
+        let places = self.automatic_places(held, |dataset| going.iter().any(|name| name == dataset)).await;
+        self.mounts.unmount_each(going, force)?;
         self.mounts.forget(&places);
-        going.reverse();
-        let is_root = |name: &&String| **name == held.pool.name();
-        for name in going.iter().filter(|name| !is_root(name)) {
-            let gone = held.pool.destroy_filesystem(name).await;
-            gone.map_err(|e| refusal::pool("destroy", name, &e))?;
+        for those in going.chunk_by(|a, b| is_snapshot(a) && is_snapshot(b)) {
+            match those {
+                [head] if !is_snapshot(head) => self.destroy_head(held, head).await?,
+                snapshots => {
+                    let gone = held.pool.destroy_snapshots(snapshots.to_vec(), false).await;
+                    gone.map_err(|e| refusal::destroy_snapshots(&e))?;
+                }
+            }
         }
         Ok(())
+    }
+
+    async fn destroy_head(&self, held: &Held, name: &str) -> Result<(), Failure> {
+        if name == held.pool.name() {
+            return Ok(());
+        }
+        let gone = held.pool.destroy_filesystem(name).await;
+        gone.map_err(|e| refusal::pool("destroy", name, &e))
     }
 
     pub(super) async fn set_dataset(&self, call: DatasetSet) -> Result<(), Failure> {
@@ -234,6 +282,9 @@ impl Holder {
         let refuse = |reason: &str| {
             Failure::cannot(FailureKind::Invalid, "set property for", &call.name, reason).exits(255)
         };
+        if kind == DatasetKind::Snapshot && !call.props.iter().all(|(name, _)| is_user_prop(name)) {
+            return Err(refuse("this property can not be modified for snapshots"));
+        }
         let mut changes = Vec::new();
         for (name, text) in &call.props {
             let parsed = parse_dataset(name, text, kind, Occasion::Later);
@@ -295,7 +346,7 @@ impl Holder {
     }
 }
 
-fn cannot_open(name: &str, error: DslError) -> Failure {
+pub fn cannot_open(name: &str, error: DslError) -> Failure {
     refusal::pool("open", name, &PoolError::Dsl(error))
 }
 
@@ -346,8 +397,9 @@ fn place(altroot: Option<&str>, set: &str, rest: &str) -> String {
 }
 
 /// What a dataset's objset says of it.
-struct Nature {
-    kind: DatasetKind,
+pub struct Nature {
+    /// What it is.
+    pub kind: DatasetKind,
     /// Of a volume: its size, and that of its blocks.
     volume: Option<(u64, u64)>,
     /// Of a file system: what was settled when it was made.
@@ -389,6 +441,7 @@ impl Facts {
         ];
         match self.nature.kind {
             DatasetKind::Snapshot => numbers.extend(self.of_snapshot()),
+            DatasetKind::Bookmark => {}
             DatasetKind::Filesystem | DatasetKind::Volume => {
                 numbers.extend(self.of_head());
                 numbers.extend(self.snapshots_changed.map(|secs| ("snapshots_changed", secs)));

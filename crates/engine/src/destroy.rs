@@ -27,7 +27,7 @@ impl Holder {
             }
             return self.give_up(&held).await;
         }
-        let places = self.automatic_places(&held, name).await;
+        let places = self.automatic_places(&held, |dataset| crate::names::is_within(dataset, name)).await;
         self.mounts.unmount_below(name, force)?;
         self.mounts.forget(&places);
         // What is only read keeps no history.
@@ -64,12 +64,12 @@ impl Holder {
         Ok(())
     }
 
-    /// Where a dataset and those below are mounted, as far as nobody chose the place: directories that
-    /// mounting made, the deepest last.
-    pub(super) async fn automatic_places(&self, held: &Held, root: &str) -> Vec<PathBuf> {
+    /// Where these datasets are mounted, as far as nobody chose the place: directories that mounting made,
+    /// the deepest last.
+    pub(super) async fn automatic_places(&self, held: &Held, meant: impl Fn(&str) -> bool) -> Vec<PathBuf> {
         let mut places = Vec::new();
         for mounted in self.mounts.list() {
-            if crate::names::is_within(&mounted.dataset, root)
+            if meant(&mounted.dataset)
                 && let Ok(info) = self.dataset_info(held, &mounted.dataset).await
                 && info.props.get("mountpoint").is_some_and(|place| is_automatic(&place.source))
             {

@@ -74,6 +74,16 @@ impl Holder {
         self.mount_one(held, dataset, Asked::Along).await
     }
 
+    /// Mounts what was mounted a moment ago, with what was said then.
+    pub(super) async fn mount_as_before(
+        &self,
+        held: &Held,
+        dataset: &str,
+        given: Given,
+    ) -> Result<(), Failure> {
+        self.mount_one(held, dataset, Asked::ByName { given, overlay: true }).await
+    }
+
     /// The same again at another place, after its mount point has changed.
     pub(super) async fn remount_below(&self, held: &Held, root: &str) -> Result<(), Failure> {
         let was: Vec<String> = self.mounts.list().into_iter().map(|m| m.dataset).collect();

@@ -109,6 +109,11 @@ impl MountTable {
         self.unmount_those(|entry| names::is_within(&entry.dataset, root), force).map(|_| ())
     }
 
+    /// Unmounts these datasets, wherever they are mounted.
+    pub fn unmount_each(&self, datasets: &[String], force: bool) -> Result<(), Failure> {
+        self.unmount_those(|entry| datasets.contains(&entry.dataset), force).map(|_| ())
+    }
+
     /// Unmounts everything.
     pub fn unmount_all(&self, force: bool) -> Result<(), Failure> {
         self.unmount_those(|_| true, force).map(|_| ())

@@ -2,7 +2,8 @@
 //!
 //! A dataset's name is components of letters, digits and `-_.: ` joined by `/`; the first
 //! is the pool's and starts with a letter. Names that a vdev specification could be
-//! mistaken for are reserved.
+//! mistaken for are reserved. One component behind `@` makes a snapshot's name of it, and one behind `#` a
+//! bookmark's.
 
 pub use control::pool_of;
 
@@ -44,6 +45,18 @@ pub enum NameError {
     /// `#` in the name of a file system or volume.
     #[error("bookmark delimiter '#' is not expected here")]
     BookmarkDelimiter,
+    /// No `@` in the name of a snapshot.
+    #[error("missing '@' delimiter in snapshot name")]
+    NoSnapshotDelimiter,
+    /// No `#` in the name of a bookmark.
+    #[error("missing '#' delimiter in bookmark name")]
+    NoBookmarkDelimiter,
+    /// More than one `@` or `#`.
+    #[error("multiple '@' and/or '#' delimiters in name")]
+    ManyDelimiters,
+    /// `%`, which the format keeps for datasets that nobody sees.
+    #[error("invalid character % in name")]
+    Percent,
     /// A component is `.`.
     #[error("self reference, '.' is found in name")]
     SelfReference,
@@ -91,6 +104,10 @@ pub fn check_dataset(name: &str) -> Result<(), NameError> {
     if name.len() >= NAME_MAX_BYTES {
         return Err(NameError::TooLong);
     }
+    check_components(name)
+}
+
+fn check_components(name: &str) -> Result<(), NameError> {
     if name.starts_with('/') {
         return Err(NameError::LeadingSlash);
     }
@@ -109,6 +126,53 @@ pub fn check_dataset(name: &str) -> Result<(), NameError> {
         Some(c) => Err(NameError::Character(c)),
         None => Ok(()),
     }
+}
+
+/// Whether a new snapshot may have this full name.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn check_snapshot(name: &str) -> Result<(), NameError> {
+    let (dataset, last) = name.split_once('@').ok_or(NameError::NoSnapshotDelimiter)?;
+    if dataset.contains('#') {
+        return Err(NameError::BookmarkDelimiter);
+    }
+    check_delimited(name, dataset, last)
+}
+
+/// Whether a new bookmark may have this full name.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn check_bookmark(name: &str) -> Result<(), NameError> {
+    let (dataset, last) = name.split_once('#').ok_or(NameError::NoBookmarkDelimiter)?;
+    if dataset.contains('@') {
+        return Err(NameError::SnapshotDelimiter);
+    }
+    check_delimited(name, dataset, last)
+}
+
+/// `last` is what stands behind the delimiter.
+fn check_delimited(name: &str, dataset: &str, last: &str) -> Result<(), NameError> {
+    if name.contains('%') {
+        return Err(NameError::Percent);
+    }
+    if name.len() >= NAME_MAX_BYTES {
+        return Err(NameError::TooLong);
+    }
+    if last.contains(['@', '#']) {
+        return Err(NameError::ManyDelimiters);
+    }
+    check_components(dataset)?;
+    match last.contains('/') {
+        true => Err(NameError::TrailingSlash),
+        false => check_components(last),
+    }
+}
+
+/// The dataset that a snapshot or bookmark is of; any other name as it is.
+pub fn head_of(name: &str) -> &str {
+    name.split(['@', '#']).next().unwrap_or(name)
 }
 
 /// The dataset that holds this one; none for a pool's root.
@@ -155,6 +219,28 @@ mod tests {
         assert_eq!(check_dataset("tank/a@b"), Err(NameError::SnapshotDelimiter));
         assert_eq!(check_dataset("tank/a%b"), Err(NameError::Character('%')));
         assert_eq!(check_dataset(&format!("t/{}", "x".repeat(254))), Err(NameError::TooLong));
+    }
+
+    #[test]
+    fn snapshots_and_bookmarks_have_one_component_behind_their_delimiter() {
+        assert_eq!(check_snapshot("tank/a@b c"), Ok(()));
+        assert_eq!(check_bookmark("tank/a#b"), Ok(()));
+        assert_eq!(check_snapshot("tank/a"), Err(NameError::NoSnapshotDelimiter));
+        assert_eq!(check_bookmark("tank/a@b"), Err(NameError::NoBookmarkDelimiter));
+        assert_eq!(check_snapshot("tank#a@b"), Err(NameError::BookmarkDelimiter));
+        assert_eq!(check_bookmark("tank@a#b"), Err(NameError::SnapshotDelimiter));
+        assert_eq!(check_snapshot("tank/a@b@c"), Err(NameError::ManyDelimiters));
+        assert_eq!(check_snapshot("tank/a@b#c"), Err(NameError::ManyDelimiters));
+        assert_eq!(check_snapshot("tank/a@"), Err(NameError::EmptyComponent));
+        assert_eq!(check_snapshot("tank/a@b/c"), Err(NameError::TrailingSlash));
+        assert_eq!(check_snapshot("tank/a@b%c"), Err(NameError::Percent));
+        assert_eq!(check_snapshot("tank/a@b!"), Err(NameError::Character('!')));
+        assert_eq!(check_snapshot(&format!("t@{}", "x".repeat(254))), Err(NameError::TooLong));
+        assert_eq!(check_snapshot(&format!("t@{}", "x".repeat(253))), Ok(()));
+        assert_eq!(
+            (head_of("tank/a@s"), head_of("tank/a#m"), head_of("tank/a")),
+            ("tank/a", "tank/a", "tank/a")
+        );
     }
 
     #[test]

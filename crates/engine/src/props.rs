@@ -23,7 +23,7 @@ use control::{DatasetKind, Failure, FailureKind};
 pub use control::{Prop, Props, Source, Value};
 pub use dataset::DATASET_PROPS;
 pub use pool::{POOL_FEATURES, POOL_PROPS};
-pub use show::{Style, clock, ctime, event_time, moment};
+pub use show::{Style, clock, ctime, event_time, minute, moment};
 
 /// A word of a choice and the number that stands for it on disk.
 pub type Choice = (&'static str, u64);
@@ -85,6 +85,8 @@ pub struct Applies {
     pub volume: bool,
     /// Snapshots.
     pub snapshot: bool,
+    /// Bookmarks.
+    pub bookmark: bool,
 }
 
 impl Applies {
@@ -94,6 +96,7 @@ impl Applies {
             DatasetKind::Filesystem => self.filesystem,
             DatasetKind::Volume => self.volume,
             DatasetKind::Snapshot => self.snapshot,
+            DatasetKind::Bookmark => self.bookmark,
         }
     }
 }

@@ -39,17 +39,48 @@ pub fn words(error: &dyn Error) -> String {
 
 /// `cannot VERB 'WHAT': REASON` for an error of a pool.
 pub fn pool(verb: &str, what: &str, error: &PoolError) -> Failure {
-    let (kind, reason) = pool_reason(error);
+    let (kind, reason) = kind_and_reason(error);
     Failure::cannot(kind, verb, what, &reason)
+}
+
+/// Why snapshots were not made: the one that is named, or all.
+pub fn create_snapshots(error: &PoolError) -> Failure {
+    let (kind, reason) = kind_and_reason(error);
+    match dataset_of(error) {
+        Some(name) => Failure::cannot(kind, "create snapshot", name, &reason),
+        None => Failure::new(kind, format!("cannot create snapshots : {reason}")),
+    }
+}
+
+/// Why snapshots were not destroyed: the one that is named, or all.
+pub fn destroy_snapshots(error: &PoolError) -> Failure {
+    let (kind, reason) = kind_and_reason(error);
+    match dataset_of(error) {
+        Some(name) => Failure::new(kind, format!("cannot destroy snapshot {name}: {reason}")),
+        None => Failure::new(kind, format!("cannot destroy snapshots: {reason}")),
+    }
+}
+
+/// The dataset that an error is about, if it says so.
+fn dataset_of(error: &PoolError) -> Option<&str> {
+    match error {
+        PoolError::Dsl(
+            DslError::NoSuchDataset { name }
+            | DslError::Exists { name }
+            | DslError::BadName { name, .. }
+            | DslError::InUse { name, .. },
+        ) => Some(name),
+        _ => None,
+    }
 }
 
 /// The reason alone.
 pub fn reason(error: &PoolError) -> String {
-    pool_reason(error).1
+    kind_and_reason(error).1
 }
 
-/// Every error has its words; a new one picks its own to compile.
-fn pool_reason(error: &PoolError) -> (FailureKind, String) {
+/// Kind and reason. Every error has its words; a new one picks its own to compile.
+pub fn kind_and_reason(error: &PoolError) -> (FailureKind, String) {
     use FailureKind as K;
     let whole = || chain(error);
     match error {

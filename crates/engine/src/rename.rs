@@ -6,6 +6,9 @@ use control::{DatasetRename, Failure, FailureKind};
 
 impl Holder {
     pub(super) async fn rename_dataset(&self, call: DatasetRename) -> Result<(), Failure> {
+        if call.name.contains('@') {
+            return self.rename_snapshots(&call).await;
+        }
         let (name, new) = (call.name.as_str(), call.new_name.as_str());
         let held = self.pool_of(name)?;
         check(&call)?;
@@ -51,9 +54,8 @@ fn check(call: &DatasetRename) -> Result<(), Failure> {
     if let Err(error) = names::check_dataset(new) {
         return to(&error.to_string());
     }
-    if name.contains('@') {
-        let reason = "snapshots cannot be renamed yet";
-        return Err(Failure::cannot(FailureKind::Unsupported, "rename", name, reason));
+    if call.recursive {
+        return to("recursive rename must be a snapshot");
     }
     if names::pool_of(name) != names::pool_of(new) || !new.contains('/') || !name.contains('/') {
         return to("datasets must be within same pool");

@@ -284,7 +284,7 @@ impl Service for Engine {
         self.change("create", call, async |holder, call| holder.create_dataset(call).await).await
     }
 
-    async fn dataset_destroy(&self, call: DatasetDestroy) -> Done {
+    async fn dataset_destroy(&self, call: DatasetDestroy) -> Done<Vec<String>> {
         self.change("destroy", call, async |holder, call| holder.destroy_dataset(call).await).await
     }
 
@@ -298,6 +298,46 @@ impl Service for Engine {
 
     async fn dataset_rename(&self, call: DatasetRename) -> Done {
         self.change("rename", call, async |holder, call| holder.rename_dataset(call).await).await
+    }
+
+    async fn dataset_rollback(&self, call: DatasetRollback) -> Done {
+        self.change("rollback", call, async |holder, call| holder.rollback(call).await).await
+    }
+
+    async fn dataset_clone(&self, call: DatasetClone) -> Done {
+        self.change("clone", call, async |holder, call| holder.clone_dataset(call).await).await
+    }
+
+    async fn dataset_promote(&self, call: DatasetPromote) -> Done {
+        self.change("promote", call, async |holder, call| holder.promote(call).await).await
+    }
+
+    async fn snapshot_create(&self, call: SnapshotCreate) -> Done {
+        self.change("snapshot", call, async |holder, call| holder.create_snapshots(call).await).await
+    }
+
+    async fn snapshot_destroy(&self, call: SnapshotDestroy) -> Done<SnapshotsGoing> {
+        self.change("destroy", call, async |holder, call| holder.destroy_snapshots(call).await).await
+    }
+
+    async fn snapshot_hold(&self, call: SnapshotHold) -> Done {
+        self.change("hold", call, async |holder, call| holder.hold(call).await).await
+    }
+
+    async fn snapshot_release(&self, call: SnapshotRelease) -> Done {
+        self.change("release", call, async |holder, call| holder.release(call).await).await
+    }
+
+    async fn snapshot_holds(&self, call: SnapshotHolds) -> Done<Vec<HeldSnapshot>> {
+        self.run(async move |holder| holder.holds(call).await).await
+    }
+
+    async fn bookmark_create(&self, call: BookmarkCreate) -> Done {
+        self.change("bookmark", call, async |holder, call| holder.create_bookmark(call).await).await
+    }
+
+    async fn bookmark_destroy(&self, call: BookmarkDestroy) -> Done {
+        self.change("destroy", call, async |holder, call| holder.destroy_bookmark(call).await).await
     }
 
     async fn mount(&self, call: Mount) -> Done {

@@ -12,6 +12,8 @@ pub(super) enum Names {
     Pools,
     /// Of their datasets.
     Datasets,
+    /// Of snapshots and bookmarks of these.
+    Snapshots,
 }
 
 /// A place of a command's usage line.
@@ -34,8 +36,10 @@ impl<'a> Place<'a> {
             self.assignments(begun)
         } else if has("property") {
             self.properties(begun)
-        } else if has("filesystem") && !has(":path") {
+        } else if (has("filesystem") || has("newbookmark")) && !has(":path") {
             vec![Offer::Names(Names::Datasets)]
+        } else if has("snapshot") {
+            vec![Offer::Names(Names::Snapshots)]
         } else if has("pool") && !has("/") {
             // Those to be made or imported are not open yet.
             let is_open = !matches!(self.spec.name, "create" | "import");

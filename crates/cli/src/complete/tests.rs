@@ -61,6 +61,10 @@ fn operands_and_values_are_what_their_names_say() {
     assert!(texts("zfs set logbias=latency ").contains(&"Names(Datasets)".to_owned()));
     assert_eq!(texts("zfs get logb"), ["logbias"]);
     assert_eq!(texts("zfs get logbias "), ["Names(Datasets)"]);
+    assert_eq!(texts("zfs rollback "), ["Names(Snapshots)"]);
+    assert_eq!(texts("zfs clone p1@a "), ["Names(Datasets)"]);
+    assert_eq!(texts("zfs hold keep "), ["Names(Snapshots)"]);
+    assert_eq!(texts("zfs bookmark p1@a "), ["Names(Datasets)"]);
     assert_eq!(texts("sawmill bench zil --main a "), ["Files"]);
     assert_eq!(texts("sawmill completions z"), ["zsh"]);
     assert_eq!(texts("sawmill help zpool cr"), ["create"]);

@@ -1,24 +1,27 @@
-//! `zfs destroy`.
+//! `zfs destroy`: of datasets, snapshots and bookmarks.
 
-use super::select::find;
+use super::select::{Kinds, open};
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
-use control::{DatasetDestroy, DatasetInfo, DatasetList, Failure, FailureKind};
+use control::{BookmarkDestroy, DatasetDestroy, Failure, FailureKind, SnapshotDestroy, SnapshotsGoing};
+use engine::nice;
 
 pub const COMMAND: Command = Command::new(
     Spec {
         name: "destroy",
         alias: None,
-        about: "destroys a dataset",
+        about: "destroys a dataset, snapshots or a bookmark",
         flags: &[
+            Flag::switch('d', "snapshots that are held or cloned: once nobody needs them any more"),
             Flag::switch('f', "unmount by force"),
             Flag::switch('n', "show what would go, destroy nothing"),
-            Flag::switch('r', "and all below it"),
-            Flag::switch('R', "and all below it and all clones"),
+            Flag::switch('p', "tell what goes, for programs"),
+            Flag::switch('r', "and all below it; of snapshots: and those of all datasets below"),
+            Flag::switch('R', "the same, and all clones"),
             Flag::switch('v', "tell what goes"),
         ],
-        operands: "<filesystem|volume>",
+        operands: "<filesystem|volume>[@<snap>[%<snap>][,...]|#<bookmark>]",
     },
     run,
 );
@@ -29,24 +32,67 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         [name] => name,
         _ => return usage("too many arguments"),
     };
-    find(session, name)?;
-    if !name.contains(['/', '@']) && !args.has('r') && !args.has('R') {
+    match name.split_once('@') {
+        Some((dataset, snapshots)) => destroy_snapshots(session, args, dataset, snapshots),
+        None if name.contains('#') => destroy_bookmark(session, args, name),
+        None => destroy_dataset(session, args, name),
+    }
+}
+
+/// How what goes is told.
+#[derive(Clone, Copy)]
+struct Telling {
+    /// At all.
+    verbose: bool,
+    /// For programs.
+    parsable: bool,
+    /// It does not go.
+    dry_run: bool,
+}
+
+impl Telling {
+    fn of(args: &Args) -> Self {
+        let parsable = args.has('p');
+        Self { verbose: args.has('v') || parsable, parsable, dry_run: args.has('n') }
+    }
+
+    fn line(self, what: &str, object: &str) -> String {
+        match (self.parsable, self.dry_run) {
+            (true, _) => format!("{what}\t{object}"),
+            (false, true) => format!("would {what} {object}"),
+            (false, false) => format!("will {what} {object}"),
+        }
+    }
+
+    fn names(self, session: &mut Session, names: &[String]) -> Result<(), Stop> {
+        for name in names {
+            writeln!(session.out(), "{}", self.line("destroy", name))?;
+        }
+        Ok(())
+    }
+}
+
+fn destroy_dataset(session: &mut Session, args: &Args, name: &str) -> Outcome {
+    // Only snapshots can wait.
+    open(session, name, if args.has('d') { Kinds::SNAPSHOTS } else { Kinds::LIVE })?;
+    if !name.contains('/') && !args.has('r') && !args.has('R') {
         return Err(Stop::Failed(is_a_pool(name)));
     }
+    let telling = Telling::of(args);
     let call = DatasetDestroy {
-        name: name.clone(),
+        name: name.to_owned(),
         recursive: args.has('r') || args.has('R'),
         clones: args.has('R'),
         force: args.has('f'),
+        dry_run: false,
     };
-    let going = going(session, &call)?;
-    if args.has('v') {
-        let verb = if args.has('n') { "would" } else { "will" };
-        for dataset in &going {
-            writeln!(session.out(), "{verb} destroy {}", dataset.name)?;
+    if telling.verbose || telling.dry_run {
+        let going = session.ask_unnoted(&DatasetDestroy { dry_run: true, ..call.clone() })?;
+        if telling.verbose {
+            telling.names(session, &going)?;
         }
     }
-    if !args.has('n') {
+    if !telling.dry_run {
         session.ask(&call)?;
     }
     Ok(0)
@@ -59,19 +105,49 @@ fn is_a_pool(name: &str) -> Failure {
         .and(format!("use 'zpool destroy {name}' to destroy the pool itself"))
 }
 
-/// What a call destroys, children first; refuses when there are children and no `-r`.
-fn going(session: &Session, call: &DatasetDestroy) -> Result<Vec<DatasetInfo>, Stop> {
-    let below = DatasetList { root: Some(call.name.clone()), ..DatasetList::default() };
-    let mut all = session.ask(&below)?;
-    if all.len() > 1 && !call.recursive {
-        let reason = "filesystem has children";
-        let mut failure = Failure::cannot(FailureKind::Busy, "destroy", &call.name, reason)
-            .and("use '-r' to destroy the following datasets:");
-        for child in all.iter().skip(1) {
-            failure = failure.and(&child.name);
+fn destroy_snapshots(session: &mut Session, args: &Args, dataset: &str, snapshots: &str) -> Outcome {
+    open(session, dataset, Kinds::LIVE)?;
+    let telling = Telling::of(args);
+    let call = SnapshotDestroy {
+        dataset: dataset.to_owned(),
+        snapshots: snapshots.to_owned(),
+        recursive: args.has('r') || args.has('R'),
+        clones: args.has('R'),
+        defer: args.has('d'),
+        force: args.has('f'),
+        dry_run: false,
+    };
+    if telling.verbose || telling.dry_run {
+        let going = session.ask_unnoted(&SnapshotDestroy { dry_run: true, ..call.clone() })?;
+        if telling.verbose {
+            tell_snapshots(session, telling, &going)?;
         }
-        return Err(Stop::Failed(failure));
     }
-    all.reverse();
-    Ok(all)
+    if !telling.dry_run {
+        session.ask(&call)?;
+    }
+    Ok(0)
+}
+
+fn tell_snapshots(session: &mut Session, telling: Telling, going: &SnapshotsGoing) -> Result<(), Stop> {
+    telling.names(session, &going.snapshots)?;
+    let bytes = match telling.parsable {
+        true => going.reclaimed_bytes.to_string(),
+        false => nice::bytes(going.reclaimed_bytes),
+    };
+    writeln!(session.out(), "{}", telling.line("reclaim", &bytes))?;
+    // OpenZFS tells of clones only when they go.
+    let clones: &[String] = if telling.dry_run { &[] } else { &going.clones };
+    telling.names(session, clones)
+}
+
+fn destroy_bookmark(session: &Session, args: &Args, name: &str) -> Outcome {
+    let has = |flags: &[char]| flags.iter().any(|flag| args.has(*flag));
+    let refused = [(has(&['n']), "dryrun"), (has(&['d']), "defer destroy"), (has(&['r', 'R']), "recursive")];
+    if let Some((_, what)) = refused.iter().find(|(is_asked_for, _)| *is_asked_for) {
+        let line = format!("{what} is not supported with bookmark");
+        return Err(Failure::new(FailureKind::Invalid, line).exits(255).into());
+    }
+    session.ask(&BookmarkDestroy { name: name.to_owned() })?;
+    Ok(0)
 }

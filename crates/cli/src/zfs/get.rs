@@ -1,6 +1,6 @@
 //! `zfs get`.
 
-use super::select::{Depth, Kinds, select};
+use super::select::{Depth, Kinds, Shown, select};
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
@@ -24,10 +24,10 @@ pub const COMMAND: Command = Command::new(
             Flag::long(AS_INT, "with -j: numbers as numbers"),
             Flag::value('d', "depth", "and so many levels below"),
             Flag::value('o', "\"all\" | field[,...]", "these columns: name, property, value, source"),
-            Flag::value('t', "type[,...]", "these kinds: filesystem, volume, snapshot, all"),
+            Flag::value('t', "type[,...]", "these kinds: filesystem, volume, snapshot, bookmark, all"),
             Flag::value('s', "source[,...]", "only values from: local, default, inherited, temporary, none"),
         ],
-        operands: "<\"all\" | property[,...]> [filesystem|volume|snapshot] ...",
+        operands: "<\"all\" | property[,...]> [filesystem|volume|snapshot|bookmark] ...",
     },
     run,
 )
@@ -53,9 +53,9 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     };
     check_wanted(wanted)?;
     let kinds = args.value('t').map(Kinds::parse).transpose()?;
-    let depth = Depth::read(args.has('r'), args.value('d'))?;
-    let kinds = kinds.or((names.is_empty() || depth != Depth(Some(0))).then_some(Kinds::ALL));
-    let (found, code) = select(session, names, depth, kinds, wanted)?;
+    let depth = Depth::read(args.has('r'), args.value('d'), kinds)?;
+    let shown = Shown::everywhere(kinds.unwrap_or(Kinds::ALL));
+    let (found, code) = select(session, names, depth, shown, wanted)?;
     let style = if args.has('p') { Style::Exact } else { Style::Dataset };
     let as_int = args.has_long(AS_INT);
     let (mut rows, mut json) = (Vec::new(), Json::object());
@@ -76,13 +76,19 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     Ok(code)
 }
 
-/// Name, type, pool and birth of a dataset.
+/// Name, type, pool and birth of a dataset; of a snapshot also the parts of its name.
 pub fn json_head(dataset: &DatasetInfo, as_int: bool) -> Json {
-    Json::object()
+    let head = Json::object()
         .with("name", Json::text(&dataset.name))
         .with("type", Json::text(dataset.kind.word().to_uppercase()))
         .with("pool", Json::text(engine::names::pool_of(&dataset.name)))
-        .with("createtxg", Json::number(dataset.createtxg, as_int))
+        .with("createtxg", Json::number(dataset.createtxg, as_int));
+    match dataset.name.split_once('@') {
+        Some((of, snapshot)) => {
+            head.with("dataset", Json::text(of)).with("snapshot_name", Json::text(snapshot))
+        }
+        None => head,
+    }
 }
 
 const SOURCES: [&str; 6] = ["local", "default", "inherited", "received", "temporary", "none"];

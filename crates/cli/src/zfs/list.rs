@@ -1,6 +1,6 @@
 //! `zfs list`.
 
-use super::select::{Depth, Kinds, select};
+use super::select::{Depth, Kinds, Shown, by_name, select};
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
@@ -8,7 +8,6 @@ use crate::view::get::{self, Row, free_row};
 use crate::view::json::{Json, document};
 use crate::view::table::{Column, table};
 use control::DatasetInfo;
-use engine::names;
 use engine::props::{PropDef, Style, Value, WRITTEN_SINCE, dataset_prop, is_user_prop};
 use std::cmp::Ordering;
 
@@ -32,7 +31,7 @@ pub const COMMAND: Command = Command::new(
             Flag::value('o', "property[,...]", "these columns"),
             Flag::value('s', "property", "sorted by this, smallest first").repeated(),
             Flag::value('S', "property", "sorted by this, largest first").repeated(),
-            Flag::value('t', "type[,...]", "these kinds: filesystem, volume, snapshot, all"),
+            Flag::value('t', "type[,...]", "these kinds: filesystem, volume, snapshot, bookmark, all"),
         ],
         operands: "[filesystem|volume|snapshot] ...",
     },
@@ -67,15 +66,17 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     let order = order(args)?;
     let kinds = args.value('t').map(Kinds::parse).transpose()?;
     let all = args.operands.is_empty();
-    let depth = Depth::read(args.has('r'), args.value('d'))?;
-    let (mut found, code) = select(session, &args.operands, depth, kinds, columns)?;
+    let depth = Depth::read(args.has('r'), args.value('d'), kinds)?;
+    // Snapshots are shown where they are asked for, or named.
+    let named_or_live = Shown { named: Kinds::DATASETS, below: Kinds::LIVE };
+    let shown = kinds.map_or(named_or_live, Shown::everywhere);
+    let (mut found, code) = select(session, &args.operands, depth, shown, columns)?;
     if let (true, Depth(Some(depth)), true) = (all, depth, args.has('d')) {
-        found.retain(|d| d.name.matches('/').count() <= depth as usize);
+        found.retain(|d| d.name.matches(['/', '@', '#']).count() <= depth as usize);
     }
     sort(&mut found, &order);
-    if found.is_empty() && all && !args.has('H') && !args.has('j') {
+    if found.is_empty() && code == 0 && !args.has('H') {
         eprintln!("no datasets available");
-        return Ok(code);
     }
     let style = if args.has('p') { Style::Exact } else { Style::Dataset };
     let text = match args.has('j') {
@@ -154,7 +155,7 @@ fn sort(found: &mut [DatasetInfo], order: &[(Pick, bool)]) {
                 return ordering;
             }
         }
-        names::pool_of(&a.name).cmp(names::pool_of(&b.name)).then(a.name.cmp(&b.name))
+        by_name(a, b)
     });
 }
 

@@ -1,32 +1,44 @@
 //! Which datasets a command line means.
 
 use crate::session::{Session, Stop, usage};
-use control::{DatasetInfo, DatasetKind, DatasetList, Failure};
+use control::{DatasetInfo, DatasetKind, DatasetList, Failure, FailureKind};
+use engine::names::NameError;
 use engine::props::WRITTEN_SINCE;
+use std::cmp::Ordering;
 
 /// Kinds of datasets, by `-t`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds {
     filesystem: bool,
     volume: bool,
     snapshot: bool,
+    bookmark: bool,
 }
 
 impl Kinds {
-    /// Everything but snapshots: what commands show when not told otherwise.
-    pub const LIVE: Self = Self { filesystem: true, volume: true, snapshot: false };
+    const NONE: Self = Self { filesystem: false, volume: false, snapshot: false, bookmark: false };
+    /// What can be changed.
+    pub const LIVE: Self = Self { filesystem: true, volume: true, ..Self::NONE };
+    /// File systems.
+    pub const FILESYSTEMS: Self = Self { filesystem: true, ..Self::NONE };
+    /// Snapshots.
+    pub const SNAPSHOTS: Self = Self { snapshot: true, ..Self::NONE };
+    /// Bookmarks.
+    pub const BOOKMARKS: Self = Self { bookmark: true, ..Self::NONE };
+    /// Everything but bookmarks.
+    pub const DATASETS: Self = Self { snapshot: true, ..Self::LIVE };
     /// Everything.
-    pub const ALL: Self = Self { filesystem: true, volume: true, snapshot: true };
+    pub const ALL: Self = Self { bookmark: true, ..Self::DATASETS };
 
     /// Reads `-t`.
     pub fn parse(text: &str) -> Result<Self, Stop> {
-        let mut kinds = Self { filesystem: false, volume: false, snapshot: false };
+        let mut kinds = Self::NONE;
         for word in text.split(',') {
             match word {
                 "filesystem" | "fs" => kinds.filesystem = true,
                 "volume" | "vol" => kinds.volume = true,
                 "snapshot" | "snap" => kinds.snapshot = true,
-                "bookmark" => {}
+                "bookmark" => kinds.bookmark = true,
                 "all" => kinds = Self::ALL,
                 _ => return usage(format!("invalid type '{word}'")),
             }
@@ -34,9 +46,9 @@ impl Kinds {
         Ok(kinds)
     }
 
-    /// Nothing but snapshots: those of a dataset that is named are meant, not the dataset.
-    pub fn only_snapshots(self) -> bool {
-        self.snapshot && !self.filesystem && !self.volume
+    /// Nothing but snapshots, or bookmarks: those of a dataset that is named are meant, not the dataset.
+    fn only_below(self) -> bool {
+        self == Self::SNAPSHOTS || self == Self::BOOKMARKS
     }
 
     /// Whether a dataset is among them.
@@ -45,6 +57,28 @@ impl Kinds {
             DatasetKind::Filesystem => self.filesystem,
             DatasetKind::Volume => self.volume,
             DatasetKind::Snapshot => self.snapshot,
+            DatasetKind::Bookmark => self.bookmark,
+        }
+    }
+
+    /// Whether something of these kinds could be called so, by its delimiters.
+    fn check(self, name: &str) -> Result<(), NameError> {
+        match (name.contains('@'), name.contains('#')) {
+            (true, _) if !self.snapshot => Err(NameError::SnapshotDelimiter),
+            (false, _) if self == Self::SNAPSHOTS => Err(NameError::NoSnapshotDelimiter),
+            (_, true) if !self.bookmark => Err(NameError::BookmarkDelimiter),
+            (_, false) if self == Self::BOOKMARKS => Err(NameError::NoBookmarkDelimiter),
+            _ => Ok(()),
+        }
+    }
+
+    /// What may be named to see these: where it is gone into, also what has them below.
+    fn with_what_has_them(self, depth: Depth) -> Self {
+        let goes_below = depth != Depth(Some(0));
+        Self {
+            filesystem: self.filesystem || goes_below,
+            volume: self.volume || goes_below && (self.snapshot || self.bookmark),
+            ..self
         }
     }
 }
@@ -54,49 +88,63 @@ impl Kinds {
 pub struct Depth(pub Option<u32>);
 
 impl Depth {
-    /// `-d N`, or all with `-r`, or none.
-    pub fn read(recursive: bool, depth: Option<&str>) -> Result<Self, Stop> {
+    /// `-d N`, or all with `-r`, or none; and one where only what lies there is meant.
+    pub fn read(recursive: bool, depth: Option<&str>, kinds: Option<Kinds>) -> Result<Self, Stop> {
         match depth {
             Some(text) => match text.parse() {
                 Ok(depth) => Ok(Self(Some(depth))),
                 Err(_) => usage(format!("'{text}' is not an integer")),
             },
-            None => Ok(Self(if recursive { None } else { Some(0) })),
+            None if recursive => Ok(Self(None)),
+            None => Ok(Self(Some(u32::from(kinds.is_some_and(Kinds::only_below))))),
         }
     }
 }
 
-/// The datasets meant: those named and below, or all. Complains of names that are not
+/// What is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// Of what is named.
+    pub named: Kinds,
+    /// Of what is below that, or of all.
+    pub below: Kinds,
+}
+
+impl Shown {
+    /// The same everywhere.
+    pub fn everywhere(kinds: Kinds) -> Self {
+        Self { named: kinds, below: kinds }
+    }
+}
+
+/// The datasets meant: those named and below, or all; by name, snapshots by age. Complains of names that are not
 /// there, and gives the exit code. `properties` are those that will be shown.
 pub fn select(
     session: &mut Session,
     names: &[String],
     depth: Depth,
-    kinds: Option<Kinds>,
+    shown: Shown,
     properties: &str,
 ) -> Result<(Vec<DatasetInfo>, u8), Stop> {
     let since = properties.split(',').filter_map(|word| word.strip_prefix(WRITTEN_SINCE));
     let written_since: Vec<String> = since.map(str::to_owned).collect();
+    let bookmarks = shown.below.bookmark;
     if names.is_empty() {
-        let all = session.ask(&DatasetList { root: None, depth: None, written_since })?;
-        let kinds = kinds.unwrap_or(Kinds::LIVE);
-        return Ok((all.into_iter().filter(|d| kinds.has(d.kind)).collect(), 0));
+        let mut all = session.ask(&DatasetList { root: None, depth: None, written_since, bookmarks })?;
+        all.retain(|dataset| shown.below.has(dataset.kind));
+        all.sort_by(by_name);
+        return Ok((all, 0));
     }
     let mut code = 0;
     let mut found: Vec<DatasetInfo> = Vec::new();
     for name in names {
         let name = name.strip_suffix('/').unwrap_or(name);
-        let depth = match depth.0 {
-            Some(0) if kinds.is_some_and(Kinds::only_snapshots) => Some(1),
-            depth => depth,
-        };
         let written_since = written_since.clone();
-        match session.ask(&DatasetList { root: Some(name.to_owned()), depth, written_since }) {
+        let call = DatasetList { root: Some(name.to_owned()), depth: depth.0, written_since, bookmarks };
+        match list(session, &call, shown.named.with_what_has_them(depth)) {
             Ok(below) => {
-                // A dataset that is named is shown, whatever its kind.
-                let meant = |d: &DatasetInfo| {
-                    kinds.map_or(d.name == *name || Kinds::LIVE.has(d.kind), |kinds| kinds.has(d.kind))
-                };
+                let meant =
+                    |d: &DatasetInfo| shown.below.has(d.kind) || d.name == *name && shown.named.has(d.kind);
                 let new = below.into_iter().filter(meant);
                 for dataset in new {
                     if !found.iter().any(|d| d.name == dataset.name) {
@@ -108,12 +156,91 @@ pub fn select(
             Err(stop) => return Err(stop),
         }
     }
+    found.sort_by(by_name);
     Ok((found, code))
 }
 
-/// One dataset.
-pub fn find(session: &Session, name: &str) -> Result<DatasetInfo, Stop> {
+/// The order in which datasets are shown when nothing else is asked for: by name, each followed by its snapshots,
+/// the oldest first.
+pub fn by_name(a: &DatasetInfo, b: &DatasetInfo) -> Ordering {
+    let dataset = |name| str::split(name, '@').next().unwrap_or_default();
+    let standing = |d: &DatasetInfo| match d.kind {
+        DatasetKind::Snapshot => (true, d.createtxg),
+        _ => (false, 0),
+    };
+    dataset(&a.name).cmp(dataset(&b.name)).then(standing(a).cmp(&standing(b))).then(a.name.cmp(&b.name))
+}
+
+/// A dataset, which is to be of one of these kinds.
+pub fn open(session: &Session, name: &str, wanted: Kinds) -> Result<DatasetInfo, Stop> {
     let call = DatasetList { root: Some(name.to_owned()), depth: Some(0), ..DatasetList::default() };
-    let found = session.ask(&call)?;
+    let found = list(session, &call, wanted)?;
     found.into_iter().next().ok_or_else(|| Stop::Failed(Failure::no_such_dataset(name)))
+}
+
+/// One dataset, whatever it is, but for bookmarks.
+pub fn find(session: &Session, name: &str) -> Result<DatasetInfo, Stop> {
+    open(session, name, Kinds::DATASETS)
+}
+
+/// A dataset of one of these kinds, with what the call tells below it.
+fn list(session: &Session, call: &DatasetList, wanted: Kinds) -> Result<Vec<DatasetInfo>, Stop> {
+    let name = call.root.as_deref().unwrap_or_default();
+    let refuse = |reason: &str| Stop::Failed(Failure::cannot(FailureKind::Invalid, "open", name, reason));
+    wanted.check(name).map_err(|error| refuse(&error.to_string()))?;
+    let found = session.ask(call)?;
+    match found.iter().find(|dataset| dataset.name == name) {
+        Some(root) if !wanted.has(root.kind) => {
+            Err(refuse("operation not applicable to datasets of this type"))
+        }
+        _ => Ok(found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datasets_stand_by_name_and_snapshots_by_age() {
+        let info = |(name, kind, createtxg): &(&str, DatasetKind, u64)| DatasetInfo {
+            name: (*name).to_owned(),
+            kind: *kind,
+            createtxg: *createtxg,
+            props: control::Props::new(),
+        };
+        let sorted = [
+            ("p", DatasetKind::Filesystem, 9),
+            ("p@z", DatasetKind::Snapshot, 10),
+            ("p@a", DatasetKind::Snapshot, 11),
+            ("p#a", DatasetKind::Bookmark, 11),
+            ("p#z", DatasetKind::Bookmark, 10),
+            ("p-q", DatasetKind::Filesystem, 1),
+            ("p/a", DatasetKind::Filesystem, 1),
+            ("p/a@s", DatasetKind::Snapshot, 2),
+            ("p/a-b", DatasetKind::Filesystem, 1),
+            ("p/a/b", DatasetKind::Volume, 1),
+        ];
+        let mut all: Vec<DatasetInfo> = sorted.iter().rev().map(info).collect();
+        all.sort_by(by_name);
+        assert_eq!(all, sorted.iter().map(info).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn delimiters_say_what_a_name_can_be_of() {
+        for (kinds, name, reason) in [
+            (Kinds::LIVE, "p@a", "snapshot delimiter '@' is not expected here"),
+            (Kinds::LIVE, "p#a", "bookmark delimiter '#' is not expected here"),
+            (Kinds::SNAPSHOTS, "p", "missing '@' delimiter in snapshot name"),
+            (Kinds::SNAPSHOTS, "p#a", "missing '@' delimiter in snapshot name"),
+            (Kinds::BOOKMARKS, "p", "missing '#' delimiter in bookmark name"),
+            (Kinds::BOOKMARKS, "p@a", "snapshot delimiter '@' is not expected here"),
+            (Kinds::DATASETS, "p#a", "bookmark delimiter '#' is not expected here"),
+        ] {
+            assert_eq!(kinds.check(name).map_err(|error| error.to_string()), Err(reason.to_owned()));
+        }
+        for name in ["p", "p@a", "p#a"] {
+            assert_eq!(Kinds::ALL.check(name), Ok(()));
+        }
+    }
 }

@@ -223,6 +223,24 @@ impl Dsl {
         Ok(())
     }
 
+    /// What would be freed if two snapshots of a dataset and all between them were destroyed, in bytes.
+    ///
+    /// # Errors
+    /// Those of reading the MOS.
+    pub async fn reclaimable(&self, first: ObjectId, last: ObjectId) -> Result<u64, DslError> {
+        let since = self.dataset(first).await?.prev_snapshot_txg.get();
+        let (mut at, mut bytes) = (last, 0);
+        loop {
+            let snapshot = self.dataset(at).await?;
+            let next = self.dataset(ObjectId::new(snapshot.next_snapshot.get())).await?;
+            bytes += self.deadlist_space(ObjectId::new(next.deadlist.get()), since..u64::MAX).await?.used;
+            if at == first || snapshot.prev_snapshot.get() == 0 {
+                return Ok(u64::try_from(bytes).unwrap_or(0));
+            }
+            at = ObjectId::new(snapshot.prev_snapshot.get());
+        }
+    }
+
     /// Snapshots of the same heads, oldest first within each: the order in which destroying many of them moves the
     /// least, for the next one's deadlist has few keys then.
     ///

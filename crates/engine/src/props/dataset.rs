@@ -3,12 +3,13 @@
 
 use super::{Access, Applies, Choice, Kind, PropDef};
 
-const ALL: Applies = Applies { filesystem: true, volume: true, snapshot: true };
-const LIVE: Applies = Applies { filesystem: true, volume: true, snapshot: false };
-const FS: Applies = Applies { filesystem: true, volume: false, snapshot: false };
-const FS_SNAP: Applies = Applies { filesystem: true, volume: false, snapshot: true };
-const SNAP: Applies = Applies { filesystem: false, volume: false, snapshot: true };
-const VOL: Applies = Applies { filesystem: false, volume: true, snapshot: false };
+const ANY: Applies = Applies { filesystem: true, volume: true, snapshot: true, bookmark: true };
+const ALL: Applies = Applies { filesystem: true, volume: true, snapshot: true, bookmark: false };
+const LIVE: Applies = Applies { filesystem: true, volume: true, snapshot: false, bookmark: false };
+const FS: Applies = Applies { filesystem: true, volume: false, snapshot: false, bookmark: false };
+const FS_SNAP: Applies = Applies { filesystem: true, volume: false, snapshot: true, bookmark: false };
+const SNAP: Applies = Applies { filesystem: false, volume: false, snapshot: true, bookmark: false };
+const VOL: Applies = Applies { filesystem: false, volume: true, snapshot: false, bookmark: false };
 
 const SIZE: Kind = Kind::Size { none_is_zero: false };
 const AMOUNT: Kind = Kind::Amount;
@@ -60,12 +61,12 @@ const fn once(
 
 /// All properties of datasets.
 pub const DATASET_PROPS: &[PropDef] = &[
-    ro("type", "TYPE", Kind::Text, ALL),
-    ro("creation", "CREATION", Kind::Time, ALL),
+    ro("type", "TYPE", Kind::Text, ANY),
+    ro("creation", "CREATION", Kind::Time, ANY),
     ro("used", "USED", SIZE, ALL),
     ro("available", "AVAIL", SIZE, LIVE),
-    ro("referenced", "REFER", SIZE, ALL),
-    ro("compressratio", "RATIO", Kind::Ratio, ALL),
+    ro("referenced", "REFER", SIZE, ANY),
+    ro("compressratio", "RATIO", Kind::Ratio, ANY),
     ro("mounted", "MOUNTED", choice("yes | no", &[("no", 0), ("yes", 1)]), FS),
     ro("origin", "ORIGIN", Kind::Text, LIVE),
     own("quota", "QUOTA", LIMIT, FS, "0"),
@@ -104,7 +105,7 @@ pub const DATASET_PROPS: &[PropDef] = &[
         FS,
         "restricted",
     ),
-    ro("createtxg", "CREATETXG", Kind::Id, ALL),
+    ro("createtxg", "CREATETXG", Kind::Id, ANY),
     own("canmount", "CANMOUNT", index("canmount", "on | off | noauto"), FS, "on"),
     inherit("xattr", "XATTR", index("xattr", "on | off | dir | sa"), FS_SNAP, "on"),
     inherit("copies", "COPIES", index("copies", "1 | 2 | 3"), LIVE, "1"),
@@ -138,7 +139,7 @@ pub const DATASET_PROPS: &[PropDef] = &[
     inherit("sharesmb", "SHARESMB", Kind::Text, FS, "off"),
     own("refquota", "REFQUOTA", LIMIT, FS, "0"),
     own("refreservation", "REFRESERV", LIMIT, LIVE, "0"),
-    ro("guid", "GUID", Kind::Id, ALL),
+    ro("guid", "GUID", Kind::Id, ANY),
     inherit("primarycache", "PRIMARYCACHE", index("primarycache", "all | none | metadata"), ALL, "all"),
     inherit("secondarycache", "SECONDARYCACHE", index("secondarycache", "all | none | metadata"), ALL, "all"),
     ro("usedbysnapshots", "USEDSNAP", SIZE, LIVE),
@@ -173,7 +174,7 @@ pub const DATASET_PROPS: &[PropDef] = &[
     ro("written", "WRITTEN", AMOUNT, ALL),
     ro("clones", "CLONES", Kind::Text, SNAP),
     ro("logicalused", "LUSED", AMOUNT, LIVE),
-    ro("logicalreferenced", "LREFER", AMOUNT, ALL),
+    ro("logicalreferenced", "LREFER", AMOUNT, ANY),
     inherit("volmode", "VOLMODE", index("volmode", "default | full | geom | dev | none"), LIVE, "default"),
     own("filesystem_limit", "FSLIMIT", Kind::Count, FS, "none"),
     own("snapshot_limit", "SSLIMIT", Kind::Count, LIVE, "none"),

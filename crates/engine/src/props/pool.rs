@@ -2,7 +2,7 @@
 
 use super::{Access, Applies, Kind, PropDef};
 
-const ANY: Applies = Applies { filesystem: true, volume: true, snapshot: true };
+const ANY: Applies = Applies { filesystem: true, volume: true, snapshot: true, bookmark: false };
 const SIZE: Kind = Kind::Size { none_is_zero: false };
 const SWITCH: Kind = Kind::Choice { help: "on | off", words: ondisk::props::BOOLEAN };
 

@@ -76,6 +76,11 @@ fn local_minute(secs: u64) -> String {
     written(secs, "%a %b %e %k:%M %Y", TimeZone::system())
 }
 
+/// `Sat Nov 21 08:55 2026`, as holds are shown, in the system's time zone.
+pub fn minute(secs: u64) -> String {
+    written(secs, "%a %b %e %H:%M %Y", TimeZone::system())
+}
+
 /// `Sat Nov 21 19:18:24 2026`, as ctime(3) writes it, in the system's time zone.
 pub fn ctime(secs: u64) -> String {
     written(secs, "%a %b %e %H:%M:%S %Y", TimeZone::system())

@@ -17,16 +17,19 @@ use crate::{Pool, PoolError, Sealed};
 const FREED_AT_ONCE: usize = 20_000;
 
 impl Pool {
-    /// Destroys a file system, which must not be in use.
+    /// Destroys a file system or volume, a clone or not, which must not be in use.
     ///
     /// # Errors
     /// [`dsl::DslError::HasChildren`], [`dsl::DslError::HasSnapshots`].
     pub async fn destroy_filesystem(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
         self.dsl.check_removable(&self.dsl.resolve(name).await?).await?;
         // A log that waits for its replay has blocks that only it can give back. What came in by half
-        // was never in use, and is no file system yet.
+        // was never in use, and is no file system yet; the logs of volumes were replayed by the import.
         if self.sealed(name).await? != Some(Sealed::HalfReceived) {
-            self.filesystem(name).await?;
+            match self.filesystem(name).await {
+                Ok(_) | Err(PoolError::NotFilesystem { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         self.close_filesystem(name).await?;
         let name = name.to_owned();

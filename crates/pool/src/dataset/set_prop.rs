@@ -35,8 +35,12 @@ impl Pool {
         let (name, prop) = (name.to_owned(), prop.to_owned());
         self.in_sync(move |pool, tx| async move {
             let dataset = pool.dsl.resolve(&name).await?;
-            pool.dsl.check_limit(&dataset, &prop, value.number(), &pool.space.pool_space()).await?;
-            pool.dsl.set_prop(&tx, dataset.dir, &prop, &value).await?;
+            if dataset.is_snapshot() {
+                pool.dsl.set_snapshot_prop(&tx, dataset.dataset, &prop, &value).await?;
+            } else {
+                pool.dsl.check_limit(&dataset, &prop, value.number(), &pool.space.pool_space()).await?;
+                pool.dsl.set_prop(&tx, dataset.dir, &prop, &value).await?;
+            }
             let shown = match &value {
                 PropValue::Number(number) => number.to_string(),
                 PropValue::Text(text) => text.clone(),
@@ -80,7 +84,9 @@ impl Pool {
         prop: &str,
         received: bool,
     ) -> Result<(), PoolError> {
-        if received {
+        if dataset.is_snapshot() {
+            self.dsl.clear_snapshot_prop(tx, dataset.dataset, prop).await?;
+        } else if received {
             self.dsl.revert_prop(tx, dataset.dir, prop).await?;
         } else {
             self.dsl.clear_prop(tx, dataset.dir, prop).await?;

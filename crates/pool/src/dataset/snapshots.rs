@@ -104,6 +104,15 @@ impl Pool {
         Ok(())
     }
 
+    /// What would be freed if two snapshots of a dataset and all between them were destroyed, in bytes.
+    ///
+    /// # Errors
+    /// [`DslError::NoSuchDataset`]; when they cannot be read.
+    pub async fn reclaimable(&self, first: &str, last: &str) -> Result<u64, PoolError> {
+        let (first, last) = (self.dsl.resolve(first).await?, self.dsl.resolve(last).await?);
+        Ok(self.dsl.reclaimable(first.dataset, last.dataset).await?)
+    }
+
     async fn remove_snapshots(&self, tx: &Tx, some: &[DatasetName], later: bool) -> Result<(), PoolError> {
         let mut going = Vec::with_capacity(some.len());
         for snapshot in some {

@@ -1,6 +1,8 @@
 //! A service that keeps pools as trees in memory: everything about commands can be tested
 //! on it, and nothing about data. Its devices are real files, whose sizes count.
 
+mod descent;
+
 use control::*;
 use engine::admit::{self, Allowance, Claim, Facts, LeafFacts, Purpose};
 use engine::names;
@@ -25,6 +27,8 @@ struct State {
     pools: BTreeMap<String, PoolInfo>,
     datasets: BTreeMap<String, DatasetInfo>,
     mounts: Vec<MountInfo>,
+    /// What holds snapshots, by their names.
+    holds: BTreeMap<String, Vec<HoldInfo>>,
     exported: Vec<Exported>,
     next_guid: u64,
 }
@@ -437,23 +441,54 @@ impl Service for FakeService {
     }
     async fn dataset_list(&self, call: DatasetList) -> Done<Vec<DatasetInfo>> {
         let mut state = self.state();
-        let Some(root) = call.root else { return Ok(state.datasets.values().cloned().collect()) };
-        state.dataset(&root)?;
-        let below = |name: &str| name[root.len()..].matches('/').count() as u32;
+        let Some(root) = call.root else {
+            let meant = |d: &&DatasetInfo| call.bookmarks || d.kind != DatasetKind::Bookmark;
+            return Ok(state.datasets.values().filter(meant).cloned().collect());
+        };
+        state.open(&root)?;
+        let below = |name: &str| name[root.len()..].matches(['/', '@', '#']).count() as u32;
+        let is_told = |name: &str| call.bookmarks || name == root || !name.contains('#');
+        let is_within = |name: &str| names::is_within(names::head_of(name), &root) || name == root;
         let meant = |d: &&DatasetInfo| {
-            names::is_within(&d.name, &root) && call.depth.is_none_or(|depth| below(&d.name) <= depth)
+            is_within(&d.name) && is_told(&d.name) && call.depth.is_none_or(|depth| below(&d.name) <= depth)
         };
         Ok(state.datasets.values().filter(meant).cloned().collect())
     }
     async fn dataset_create(&self, call: DatasetCreate) -> Done {
         self.create_dataset(call)
     }
-    async fn dataset_destroy(&self, call: DatasetDestroy) -> Done {
-        let mut state = self.state();
-        state.dataset(&call.name)?;
-        state.datasets.retain(|name, _| !names::is_within(name, &call.name));
-        state.mounts.retain(|m| !names::is_within(&m.dataset, &call.name));
-        Ok(())
+    async fn dataset_destroy(&self, call: DatasetDestroy) -> Done<Vec<String>> {
+        self.destroy_dataset(&call)
+    }
+    async fn snapshot_create(&self, call: SnapshotCreate) -> Done {
+        self.create_snapshots(&call)
+    }
+    async fn snapshot_destroy(&self, call: SnapshotDestroy) -> Done<SnapshotsGoing> {
+        self.destroy_snapshots(&call)
+    }
+    async fn snapshot_hold(&self, call: SnapshotHold) -> Done {
+        self.hold(&call)
+    }
+    async fn snapshot_release(&self, call: SnapshotRelease) -> Done {
+        self.release(&call)
+    }
+    async fn snapshot_holds(&self, call: SnapshotHolds) -> Done<Vec<HeldSnapshot>> {
+        self.holds(&call)
+    }
+    async fn dataset_rollback(&self, call: DatasetRollback) -> Done {
+        self.rollback(&call)
+    }
+    async fn dataset_clone(&self, call: DatasetClone) -> Done {
+        self.clone_dataset(call)
+    }
+    async fn dataset_promote(&self, call: DatasetPromote) -> Done {
+        self.promote(&call)
+    }
+    async fn bookmark_create(&self, call: BookmarkCreate) -> Done {
+        self.create_bookmark(&call)
+    }
+    async fn bookmark_destroy(&self, call: BookmarkDestroy) -> Done {
+        self.destroy_bookmark(&call)
     }
     async fn dataset_set(&self, call: DatasetSet) -> Done {
         let mut state = self.state();
@@ -471,6 +506,9 @@ impl Service for FakeService {
         Ok(())
     }
     async fn dataset_rename(&self, call: DatasetRename) -> Done {
+        if call.name.contains('@') {
+            return self.rename_snapshots(&call);
+        }
         let mut state = self.state();
         let mut dataset =
             state.datasets.remove(&call.name).ok_or_else(|| Failure::no_such_dataset(&call.name))?;

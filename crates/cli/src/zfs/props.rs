@@ -1,0 +1,24 @@
+//! `-o property=value`.
+
+use crate::args::Args;
+use crate::session::Stop;
+use control::{Failure, FailureKind, NameValue};
+
+/// All that were given, as typed.
+///
+/// # Errors
+/// When one has no `=`, or is given twice.
+pub fn assignments(args: &Args) -> Result<Vec<NameValue>, Stop> {
+    let refuse = |line: String| Err(Stop::Failed(Failure::new(FailureKind::Invalid, line)));
+    let mut props: Vec<NameValue> = Vec::new();
+    for text in args.values('o') {
+        let Some((name, value)) = text.split_once('=') else {
+            return refuse("missing '=' for property=value argument".to_owned());
+        };
+        if props.iter().any(|(other, _)| other == name) {
+            return refuse(format!("property '{name}' specified multiple times"));
+        }
+        props.push((name.to_owned(), value.to_owned()));
+    }
+    Ok(props)
+}
