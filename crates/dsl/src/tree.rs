@@ -10,6 +10,7 @@ use ondisk::dsl::{DslDatasetPhys, DslDirPhys};
 use parking_lot::Mutex;
 use units::ObjectId;
 
+use crate::dataset::deadlist::keys::KnownKeys;
 use crate::dataset::{self, Dataset};
 use crate::dir::{self, Dir};
 use crate::features::DIRECTORY;
@@ -30,6 +31,7 @@ pub struct Dsl {
     pub(crate) directory: Zap,
     pub(crate) root: ObjectId,
     known: Known,
+    pub(crate) known_keys: KnownKeys,
 }
 
 /// Dirs and datasets in memory: one of each, so that there is one copy of its numbers.
@@ -53,7 +55,7 @@ impl Dsl {
     }
 
     pub(crate) fn of(mos: Arc<Objset>, directory: Zap, root: ObjectId) -> Self {
-        Self { mos, directory, root, known: Known::default() }
+        Self { mos, directory, root, known: Known::default(), known_keys: KnownKeys::default() }
     }
 
     /// The meta-objset.

@@ -8,6 +8,7 @@
 //! the same object (feature `empty_bpobj`), which is replaced before anything is put on it. Before
 //! pool version 26 a deadlist was a single bpobj. What becomes of the lists when a snapshot goes: see `merge`.
 
+pub(crate) mod keys;
 mod merge;
 
 use std::collections::BTreeMap;
@@ -18,9 +19,10 @@ use dmu::{DnodeSpec, SpaceDelta, Tx};
 use ondisk::dsl::{DSL_DEADLIST_BYTES, DslDeadlistPhys};
 use ondisk::{Blkptr, ObjectType};
 use units::ObjectId;
-use zerocopy::IntoBytes;
 use zerocopy::little_endian::U64;
+use zerocopy::{FromZeros, IntoBytes};
 
+use self::keys::Keys;
 use crate::features::EMPTY_BPOBJ;
 use crate::space::{Imbalance, add};
 use crate::{Bpobj, Dsl, DslError};
@@ -46,23 +48,67 @@ impl Dsl {
         txgs: &[u64],
     ) -> Result<(), DslError> {
         let shared = self.share_empty_bpobj(tx, txgs.len()).await?;
+        self.add_keys(tx, deadlist, txgs, shared).await
+    }
+
+    async fn add_keys(
+        &self,
+        tx: &Tx,
+        deadlist: &Zap,
+        txgs: &[u64],
+        shared: Option<ObjectId>,
+    ) -> Result<(), DslError> {
         for txg in txgs {
             let list = match shared {
                 Some(list) => list,
                 None => Bpobj::create(&self.mos, tx, BPOBJ_BLOCK_BYTES).await?.object(),
             };
             deadlist.add_u64(tx, int_name(*txg).as_bytes(), list.get()).await?;
+            self.known_keys.set(deadlist.object(), *txg, list);
         }
         Ok(())
     }
 
+    /// Keys of a deadlist and their lists, by key.
+    async fn deadlist_keys(&self, deadlist: ObjectId) -> Result<Keys, DslError> {
+        if let Some(known) = self.known_keys.get(deadlist) {
+            return Ok(known);
+        }
+        let keys = read_keys(&self.zap(deadlist.get()).await?).await?;
+        Ok(self.known_keys.put(deadlist, keys))
+    }
+
     /// A deadlist that goes on where another was: its keys below `until`, with empty lists.
     pub(crate) async fn clone_deadlist(&self, tx: &Tx, of: ObjectId, until: u64) -> Result<Zap, DslError> {
-        let keys = keys(&self.zap(of.get()).await?).await?;
-        let txgs: Vec<u64> = keys.into_iter().map(|(txg, _)| txg).filter(|txg| *txg < until).collect();
-        let clone = self.create_deadlist(tx).await?;
-        self.add_deadlist_keys(tx, &clone, &txgs).await?;
-        Ok(clone)
+        let keys = self.deadlist_keys(of).await?;
+        let below = keys.partition_point(|(txg, _)| *txg < until);
+        match self.share_empty_bpobj(tx, below).await? {
+            Some(shared) if below == keys.len() => self.copy_deadlist(tx, of, &keys, shared).await,
+            shared => {
+                let clone = self.create_deadlist(tx).await?;
+                let txgs: Vec<u64> = keys[..below].iter().map(|(txg, _)| *txg).collect();
+                self.add_keys(tx, &clone, &txgs, shared).await?;
+                Ok(clone)
+            }
+        }
+    }
+
+    /// The same keys, all with the empty list that is shared.
+    async fn copy_deadlist(
+        &self,
+        tx: &Tx,
+        of: ObjectId,
+        keys: &[(u64, ObjectId)],
+        shared: ObjectId,
+    ) -> Result<Zap, DslError> {
+        let copy = self.zap(of.get()).await?.copy(&self.mos, tx).await?;
+        for (txg, _) in keys.iter().filter(|(_, list)| *list != shared) {
+            copy.update_u64(tx, int_name(*txg).as_bytes(), shared.get()).await?;
+        }
+        let none = DslDeadlistPhys::new_zeroed();
+        copy.dnode().set_bonus(tx, ObjectType::DEADLIST_HDR, none.as_bytes())?;
+        self.known_keys.put(copy.object(), keys.iter().map(|(txg, _)| (*txg, shared)).collect());
+        Ok(copy)
     }
 
     /// Puts blocks on a deadlist.
@@ -76,7 +122,7 @@ impl Dsl {
             return self.bpobj_append(tx, deadlist, bps).await;
         }
         let zap = self.zap(deadlist.get()).await?;
-        let keys = keys(&zap).await?;
+        let keys = self.deadlist_keys(deadlist).await?;
         let mut by_key: BTreeMap<usize, Vec<Blkptr>> = BTreeMap::new();
         for bp in bps {
             let above = keys.partition_point(|(txg, _)| *txg < bp.birth().get());
@@ -100,6 +146,7 @@ impl Dsl {
         }
         let own = Bpobj::create(&self.mos, tx, BPOBJ_BLOCK_BYTES).await?;
         deadlist.update_u64(tx, int_name(txg).as_bytes(), own.object().get()).await?;
+        self.known_keys.set(deadlist.object(), txg, own.object());
         self.release_empty_bpobj(tx, 1).await?;
         Ok(own)
     }
@@ -135,10 +182,10 @@ impl Dsl {
             return Ok(space);
         }
         // The list under a key has what was born after it.
-        let keys = keys(&self.zap(deadlist.get()).await?).await?;
+        let keys = self.deadlist_keys(deadlist).await?;
         let empty = self.empty_bpobj().await?;
-        for (_, list) in keys.into_iter().filter(|(key, list)| born.contains(key) && Some(*list) != empty) {
-            space += Bpobj::open(&self.mos, list).await?.space();
+        for (_, list) in keys.iter().filter(|(key, list)| born.contains(key) && Some(*list) != empty) {
+            space += Bpobj::open(&self.mos, *list).await?.space();
         }
         Ok(space)
     }
@@ -209,20 +256,21 @@ impl Dsl {
         }
         let shared = self.empty_bpobj().await?;
         let mut let_go = 0;
-        for (_, list) in keys(&self.zap(deadlist.get()).await?).await? {
-            if Some(list) == shared {
+        for (_, list) in self.deadlist_keys(deadlist).await?.iter() {
+            if Some(*list) == shared {
                 let_go += 1;
             } else {
-                Bpobj::open(&self.mos, list).await?.discard(tx).await?;
+                Bpobj::open(&self.mos, *list).await?.discard(tx).await?;
             }
         }
+        self.known_keys.forget(deadlist);
         self.mos.free_object(tx, deadlist).await?;
         self.release_empty_bpobj(tx, let_go).await
     }
 }
 
 /// Keys and their lists, by key.
-async fn keys(deadlist: &Zap) -> Result<Vec<(u64, ObjectId)>, DslError> {
+async fn read_keys(deadlist: &Zap) -> Result<Vec<(u64, ObjectId)>, DslError> {
     let damaged = || DslError::damaged(deadlist.object(), "deadlist entry");
     let mut keys = Vec::new();
     for entry in deadlist.all().await? {

@@ -65,7 +65,7 @@ impl Dsl {
             snapshot.change(tx, |phys| phys.flags = deferred(phys.flags))?;
             return Ok(false);
         }
-        self.remove_snapshot(tx, &snapshot, now).await?;
+        self.remove_snapshot(tx, &snapshot, split(&name.name).1.map(str::to_owned), now).await?;
         Ok(true)
     }
 
@@ -79,12 +79,19 @@ impl Dsl {
         let phys = snapshot.phys();
         let is_deferred = phys.flags.get() & dataset_flags::DEFER_DESTROY != 0;
         if is_deferred && phys.children.get() <= 1 && !self.has_holds(snapshot).await? {
-            self.remove_snapshot(tx, snapshot, now).await?;
+            self.remove_snapshot(tx, snapshot, None, now).await?;
         }
         Ok(())
     }
 
-    async fn remove_snapshot(&self, tx: &Tx, snapshot: &Arc<Dataset>, now: Duration) -> Result<(), DslError> {
+    /// `name` is what its head calls it, if that is known.
+    async fn remove_snapshot(
+        &self,
+        tx: &Tx,
+        snapshot: &Arc<Dataset>,
+        name: Option<String>,
+        now: Duration,
+    ) -> Result<(), DslError> {
         let phys = snapshot.phys();
         let head = self.loaded_dataset(ObjectId::new(snapshot.dir().phys().head_dataset.get())).await?;
         let next = self.loaded_dataset(ObjectId::new(phys.next_snapshot.get())).await?;
@@ -106,7 +113,12 @@ impl Dsl {
             self.recount_unique(tx, &next).await?;
             release_refreservation(tx, &next, unique_before)?;
         }
-        self.remove_snapshot_name(tx, &head, snapshot.object()).await?;
+        let names = self.zap(head.phys().snapshot_names.get()).await?;
+        let name = match name {
+            Some(name) => name,
+            None => self.snapshot_name(&names, snapshot.object()).await?,
+        };
+        names.remove(tx, name.as_bytes()).await?;
         self.note_snapshots_changed(tx, &head, now).await?;
         self.free_snapshot_objects(tx, snapshot).await
     }
@@ -187,17 +199,6 @@ impl Dsl {
             }
         }
         Ok(())
-    }
-
-    async fn remove_snapshot_name(
-        &self,
-        tx: &Tx,
-        head: &Dataset,
-        snapshot: ObjectId,
-    ) -> Result<(), DslError> {
-        let names = self.zap(head.phys().snapshot_names.get()).await?;
-        let name = self.snapshot_name(&names, snapshot).await?;
-        Ok(names.remove(tx, name.as_bytes()).await?)
     }
 
     /// What the head's ZAP of names calls a snapshot.

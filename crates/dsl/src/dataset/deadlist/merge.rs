@@ -15,7 +15,6 @@ use dmu::{SpaceDelta, Tx};
 use ondisk::mos::directory;
 use units::ObjectId;
 
-use super::keys;
 use crate::{Bpobj, Dsl, DslError};
 
 impl Dsl {
@@ -46,7 +45,7 @@ impl Dsl {
         into: ObjectId,
         from: ObjectId,
     ) -> Result<(), DslError> {
-        let keys_into = keys(&self.zap(into.get()).await?).await?;
+        let keys_into = self.deadlist_keys(into).await?;
         for (txg, list) in self.take_lists(tx, from, 0..u64::MAX).await? {
             let at = keys_into.partition_point(|(key, _)| *key <= txg);
             let key = at.checked_sub(1).ok_or(DslError::damaged(into, "no key below a merged one"))?;
@@ -54,6 +53,7 @@ impl Dsl {
             self.count_in_deadlist(tx, into, list.space()).await?;
             self.add_list(tx, into, keys_into[key].0, list).await?;
         }
+        self.known_keys.forget(from);
         Ok(self.mos.free_object(tx, from).await?)
     }
 
@@ -67,9 +67,10 @@ impl Dsl {
         if self.is_old_deadlist(deadlist).await? {
             return Ok(());
         }
-        let before = keys(&self.zap(deadlist.get()).await?).await?;
-        let before = before.iter().rev().find(|(key, _)| *key < txg);
-        let before = before.ok_or(DslError::damaged(deadlist, "no key below one that goes"))?.0;
+        let keys = self.deadlist_keys(deadlist).await?;
+        let below = keys.partition_point(|(key, _)| *key < txg);
+        let below = below.checked_sub(1).ok_or(DslError::damaged(deadlist, "no key below one that goes"))?;
+        let before = keys[below].0;
         for (_, list) in self.take_lists(tx, deadlist, txg..txg + 1).await? {
             self.add_list(tx, deadlist, before, Bpobj::open(&self.mos, list).await?).await?;
         }
@@ -85,10 +86,12 @@ impl Dsl {
     ) -> Result<Vec<(u64, ObjectId)>, DslError> {
         let zap = self.zap(deadlist.get()).await?;
         let shared = self.empty_bpobj().await?;
-        let mut taken = keys(&zap).await?;
-        taken.retain(|(txg, _)| txgs.contains(txg));
+        let keys = self.deadlist_keys(deadlist).await?;
+        let mut taken: Vec<_> = keys.iter().filter(|(txg, _)| txgs.contains(txg)).copied().collect();
+        drop(keys);
         for (txg, _) in &taken {
             zap.remove(tx, int_name(*txg).as_bytes()).await?;
+            self.known_keys.remove(deadlist, *txg);
         }
         let before = taken.len();
         taken.retain(|(_, list)| Some(*list) != shared);
