@@ -1,7 +1,7 @@
 //! `sawmill bench snapshots`: many snapshots of a file system that is being written, listed, and destroyed at once.
 //!
 //! ```text
-//!  writer   ── stable writes at random places, all the time ──────────────────────────────────────────►
+//!  writer   ── a stable write at a random place each millisecond ──────────────────────────────────────────►
 //!  alone    │ snapshots, one after the other: the first and the last of them │ all listed │ all destroyed │
 //! ```
 
@@ -26,6 +26,8 @@ use crate::world::{self, POOL, STABLE, Shape};
 const WRITE_BYTES: usize = 8 << 10;
 /// Snapshots at the beginning, and at the end, that are told of by themselves.
 const FEW: usize = 100;
+/// Between two writes: what is written between two snapshots is kept, and a device has an end.
+const PAUSE: Duration = Duration::from_millis(1);
 /// How long the writer is measured alone.
 const ALONE: Duration = Duration::from_secs(2);
 
@@ -100,6 +102,7 @@ impl Writer {
                 let begun = Instant::now();
                 env.block_on(zfs.write(file, at, &data, STABLE))?;
                 noted.lock().push(begun.elapsed());
+                thread::sleep(PAUSE);
             }
             Ok(())
         });

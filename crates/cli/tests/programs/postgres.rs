@@ -1,11 +1,12 @@
-//! PostgreSQL: what its clients saw committed is there after server and daemon were killed.
+//! PostgreSQL: what its clients saw committed is there after server and daemon were killed, and in a clone of a snapshot
+//! that was made while they went on.
 
 use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use oracle::needs::Need;
 use rustix::process::Pid;
@@ -34,14 +35,46 @@ fn postgres_keeps_what_its_clients_saw_committed() {
         let seen = server.write_until_killed(round);
         assert!(seen.iter().sum::<usize>() > 0, "nothing was committed");
         server.world.restart();
-        // A killed server that nobody waited for still has its number: it counts as running.
-        for lock in [server.data().join("postmaster.pid"), server.beside.path().join(".s.PGSQL.5432.lock")] {
-            fs::remove_file(lock).expect("the killed server's");
-        }
+        server.forget_killed();
         server.start();
         server.check(round, &seen);
     }
     server.stop();
+    server.world.finish();
+}
+
+#[test]
+fn a_clone_of_a_running_server_has_what_was_committed_before_its_snapshot() {
+    let Some(mut server) = Server::new() else { return };
+    server.start();
+    server.run("createdb", &["bench"]);
+    server.run("pgbench", &["-i", "-q", "-s", "2", "bench"]);
+    server.sql("CREATE TABLE committed(round int, client int, n int, PRIMARY KEY(round, client, n))");
+    let mut clients = server.start_clients(0);
+    std::thread::sleep(WRITE_TIME);
+    let before = SystemTime::now();
+    server.world.zfs("snapshot tank@live");
+    // The first server goes on, and what it writes is none of the clone's.
+    std::thread::sleep(WRITE_TIME / 4);
+    shell::kill(&family(server.running.take().expect("it runs")));
+    clients.wait().expect("it is ours");
+    let seen = server.seen_until(0, before);
+    assert!(seen.iter().sum::<usize>() > 0, "nothing was committed");
+    let all = server.seen(0);
+    assert!(all.iter().sum::<usize>() > seen.iter().sum(), "nothing was committed behind it");
+    server.world.zfs("clone tank@live tank/clone");
+    server.data = server.world.root().join("clone/data");
+    server.forget_killed();
+    server.start();
+    let found = server.counted(0);
+    for (client, (found, seen)) in found.iter().zip(&seen).enumerate() {
+        assert!(found >= seen, "client {client}: {found} rows, {seen} seen committed before the snapshot");
+    }
+    assert!(found.iter().sum::<usize>() < all.iter().sum(), "the clone has what came later");
+    server.check_money();
+    server.stop();
+    server.world.zfs("destroy tank/clone");
+    server.world.zfs("destroy tank@live");
     server.world.finish();
 }
 
@@ -50,6 +83,7 @@ struct Server {
     world: World,
     programs: PathBuf,
     beside: TempDir,
+    data: PathBuf,
     /// The server's process while it runs.
     running: Cell<Option<Pid>>,
 }
@@ -62,21 +96,25 @@ impl Server {
         };
         let world = crate::world(&["setpriv", "ps"])?;
         let beside = TempDir::new().expect("a directory");
-        let server = Self { world, programs, beside, running: Cell::default() };
-        fs::create_dir(server.data()).expect("a directory");
+        let data = world.root().join("data");
+        let server = Self { world, programs, beside, data, running: Cell::default() };
+        fs::create_dir(&server.data).expect("a directory");
         let [uid, gid] = ["-u", "-g"].map(|which| {
             let id = sh(&format!("id {which} postgres"), Path::new("/"));
             id.trim().parse().expect("a number")
         });
-        for dir in [server.data(), server.beside.path().to_owned()] {
+        for dir in [server.data.clone(), server.beside.path().to_owned()] {
             chown(&dir, Some(uid), Some(gid)).expect("given away");
         }
-        server.run("initdb", &["-A", "trust", "-D", &server.data().display().to_string()]);
+        server.run("initdb", &["-A", "trust", "-D", &server.data.display().to_string()]);
         Some(server)
     }
 
-    fn data(&self) -> PathBuf {
-        self.world.root().join("data")
+    /// A killed server that nobody waited for still has its number: it counts as running.
+    fn forget_killed(&self) {
+        for lock in [self.data.join("postmaster.pid"), self.beside.path().join(".s.PGSQL.5432.lock")] {
+            fs::remove_file(lock).expect("the killed server's");
+        }
     }
 
     fn command(&self, program: &str) -> Command {
@@ -107,17 +145,17 @@ impl Server {
         let options = format!("{OPTIONS} -k {}", self.beside.path().display());
         let log = self.beside.path().join("server.log");
         let mut command = self.command("pg_ctl");
-        command.arg("start").arg("-w").arg("-D").arg(self.data()).arg("-l").arg(&log).args(["-o", &options]);
+        command.arg("start").arg("-w").arg("-D").arg(&self.data).arg("-l").arg(&log).args(["-o", &options]);
         // The server would hold on to a pipe.
         let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
         assert!(status.expect("pg_ctl runs").success(), "the server starts:\n{}", self.log());
-        let lock = fs::read_to_string(self.data().join("postmaster.pid")).expect("the server's number");
+        let lock = fs::read_to_string(self.data.join("postmaster.pid")).expect("the server's number");
         self.running.set(lock.lines().next().and_then(|line| Pid::from_raw(line.parse().ok()?)));
     }
 
     fn stop(&self) {
         self.running.set(None);
-        self.run("pg_ctl", &["stop", "-m", "fast", "-D", &self.data().display().to_string()]);
+        self.run("pg_ctl", &["stop", "-m", "fast", "-D", &self.data.display().to_string()]);
     }
 
     /// Gives how many transactions of the counting script each client saw committed.
@@ -155,27 +193,48 @@ impl Server {
         self.beside.path().join(format!("seen-{round}")).display().to_string()
     }
 
-    /// A line for each transaction: client, transaction, latency, script, time.
     fn seen(&self, round: usize) -> Vec<usize> {
+        self.seen_until(round, SystemTime::now())
+    }
+
+    /// How many counting transactions each client saw committed until then. The log has a line for each: client,
+    /// transaction, latency, script, and the time as seconds and microseconds.
+    fn seen_until(&self, round: usize, until: SystemTime) -> Vec<usize> {
+        let until = until.duration_since(SystemTime::UNIX_EPOCH).expect("a time since 1970");
         let mut seen = vec![0; CLIENTS];
         for line in sh(&format!("cat {}*", self.log_prefix(round)), Path::new("/")).lines() {
-            let words: Vec<&str> = line.split(' ').collect();
-            if words.get(3) == Some(&"0") {
-                seen[words[0].parse::<usize>().expect("a client's number")] += 1;
+            let words: Vec<u64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+            let &[client, _, _, script, seconds, micros] = words.as_slice() else { continue };
+            if script == 0 && Duration::new(seconds, micros as u32 * 1000) < until {
+                seen[client as usize] += 1;
             }
         }
         seen
     }
 
     fn check(&self, round: usize, seen: &[usize]) {
-        for (client, seen) in seen.iter().enumerate() {
+        for (client, (rows, seen)) in self.counted(round).iter().zip(seen).enumerate() {
+            assert!(
+                *rows == *seen || *rows == seen + 1,
+                "client {client}: {rows} rows, {seen} seen committed"
+            );
+        }
+        self.check_money();
+    }
+
+    /// How many rows each client's counting has left; none is missing between.
+    fn counted(&self, round: usize) -> Vec<usize> {
+        let of_client = |client| {
             let of = format!("FROM committed WHERE round = {round} AND client = {client}");
             let told = self.sql(&format!("SELECT count(*), coalesce(max(n), 0) {of}"));
             let (rows, last) = told.trim().split_once('|').expect("two numbers");
             assert_eq!(rows, last, "client {client}: rows are missing between");
-            let rows: usize = rows.parse().expect("a number");
-            assert!(rows == *seen || rows == seen + 1, "client {client}: {rows} rows, {seen} seen committed");
-        }
+            rows.parse().expect("a number")
+        };
+        (0..CLIENTS).map(of_client).collect()
+    }
+
+    fn check_money(&self) {
         let sums = self.sql(SUMS);
         let sums: Vec<&str> = sums.trim().split('|').collect();
         assert!(sums.iter().all(|sum| *sum == sums[0]), "money was lost or made: {sums:?}");

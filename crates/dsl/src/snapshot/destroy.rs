@@ -147,9 +147,10 @@ impl Dsl {
             let alone = self.deadlist_space(deadlist, since..phys.prev_snapshot_txg.get()).await?;
             before.try_change(tx, |phys| add(&mut phys.unique_bytes, alone.used))?;
         }
-        let freed = self.free_from_deadlist(tx, deadlist, phys.prev_snapshot_txg.get()).await?;
+        let freed = self.free_from_deadlist(tx, next, phys.prev_snapshot_txg.get()).await?;
         snapshot.dir().use_space(tx, used::SNAP, freed.negated())?;
         self.add_freeing_space(tx, freed).await?;
+        let deadlist = ObjectId::new(next.phys().deadlist.get());
         self.merge_deadlist(tx, deadlist, ObjectId::new(phys.deadlist.get())).await
     }
 

@@ -8,6 +8,7 @@
 //! (test: `a_snapshot_has_what_was_acknowledged_before_it`)
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dmu::Tx;
 use dsl::{DatasetName, DslError, PropValue};
@@ -15,8 +16,10 @@ use dsl::{DatasetName, DslError, PropValue};
 use crate::create::birth;
 use crate::{Pool, PoolError};
 
-/// Snapshots destroyed by one txg.
+/// Snapshots destroyed by one txg, at most.
 const DESTROYED_AT_ONCE: usize = 200;
+/// For so long a txg goes on destroying snapshots: writers wait for it when much is dirty.
+const DESTROYING_AT_ONCE: Duration = Duration::from_millis(50);
 
 impl Pool {
     /// Makes snapshots, `pool/fs@name` each, of one moment: all of them or none. `props` are set on each.
@@ -96,10 +99,12 @@ impl Pool {
             self.dsl.check_snapshot_removable(snapshot, later).await?;
             self.readers.check_unread(snapshot.objset())?;
         }
-        for some in found.chunks(DESTROYED_AT_ONCE) {
-            let some = some.to_vec();
-            self.in_sync(move |pool, tx| async move { pool.remove_snapshots(&tx, &some, later).await })
-                .await?;
+        let mut rest = found.as_slice();
+        while !rest.is_empty() {
+            let some = rest[..rest.len().min(DESTROYED_AT_ONCE)].to_vec();
+            let done =
+                self.in_sync(move |pool, tx| async move { pool.remove_snapshots(&tx, &some, later).await });
+            rest = &rest[done.await?..];
         }
         Ok(())
     }
@@ -113,23 +118,33 @@ impl Pool {
         Ok(self.dsl.reclaimable(first.dataset, last.dataset).await?)
     }
 
-    async fn remove_snapshots(&self, tx: &Tx, some: &[DatasetName], later: bool) -> Result<(), PoolError> {
+    /// Destroys some of these snapshots, the first at least; says how many are done with.
+    async fn remove_snapshots(&self, tx: &Tx, some: &[DatasetName], later: bool) -> Result<usize, PoolError> {
         let mut going = Vec::with_capacity(some.len());
         for snapshot in some {
             match self.dsl.resolve(&snapshot.name).await {
-                Ok(found) if found.dataset == snapshot.dataset => {}
+                Ok(found) if found.dataset == snapshot.dataset => {
+                    self.dsl.check_snapshot_removable(snapshot, later).await?;
+                    going.push((snapshot, Some(self.readers.keep_out(snapshot.objset())?)));
+                }
                 // Somebody else was quicker.
-                Ok(_) | Err(DslError::NoSuchDataset { .. }) => continue,
+                Ok(_) | Err(DslError::NoSuchDataset { .. }) => going.push((snapshot, None)),
                 Err(error) => return Err(error.into()),
             }
-            self.dsl.check_snapshot_removable(snapshot, later).await?;
-            going.push((snapshot, self.readers.keep_out(snapshot.objset())?));
         }
-        for (snapshot, _nobody_opens_it) in going {
-            let gone = self.dsl.destroy_snapshot(tx, snapshot, self.env.wall_clock()).await?;
-            self.note_event(tx, if gone { "destroy" } else { "defer_destroy" }, Some(snapshot), " ").await?;
+        let (begun, mut done) = (self.env.now(), 0);
+        for (snapshot, kept_out) in going {
+            if done > 0 && self.env.now() - begun > DESTROYING_AT_ONCE {
+                break;
+            }
+            if kept_out.is_some() {
+                let gone = self.dsl.destroy_snapshot(tx, snapshot, self.env.wall_clock()).await?;
+                let what = if gone { "destroy" } else { "defer_destroy" };
+                self.note_event(tx, what, Some(snapshot), " ").await?;
+            }
+            done += 1;
         }
-        Ok(())
+        Ok(done)
     }
 
     /// Gives snapshots other names, full old and full new ones: all of them or none.

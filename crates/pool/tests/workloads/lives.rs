@@ -133,7 +133,15 @@ impl Lives {
 
     async fn destroy_snapshot(&mut self, snapshot: &DatasetName) {
         let later = self.dice.below(2) == 0;
-        match self.pool.destroy_snapshots(vec![snapshot.name.clone()], later).await {
+        let mut names = vec![snapshot.name.clone()];
+        if self.dice.below(3) == 0 {
+            // With all that are of the same dataset, or none of them if one cannot go.
+            let (head, _) = snapshot.name.split_once('@').expect("a snapshot's name");
+            let head = self.pool.dsl().resolve(head).await.unwrap();
+            let all = self.pool.dsl().snapshots(&head).await.unwrap();
+            names = all.into_iter().map(|snapshot| snapshot.name).collect();
+        }
+        match self.pool.destroy_snapshots(names, later).await {
             Ok(()) | Err(PoolError::Dsl(DslError::HasClones { .. })) => {}
             Err(error) => panic!("{error}"),
         }

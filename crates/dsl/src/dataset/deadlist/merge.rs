@@ -12,30 +12,63 @@ use std::ops::Range;
 
 use dmu::zap::int_name;
 use dmu::{SpaceDelta, Tx};
+use ondisk::ObjectType;
 use ondisk::mos::directory;
 use units::ObjectId;
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::U64;
 
+use crate::dataset::Dataset;
 use crate::{Bpobj, Dsl, DslError};
 
+/// So many keys are taken off a deadlist one by one.
+const MADE_ANEW_BEYOND: usize = if cfg!(test) { 2 } else { 32 };
+
 impl Dsl {
-    /// Hands the blocks on a deadlist that were born after `after`, one of its keys, over to be freed; gives their
-    /// space.
+    /// Hands the blocks that a dataset let go and that were born after `after`, one of its deadlist's keys, over to be
+    /// freed; gives their space.
     pub(crate) async fn free_from_deadlist(
         &self,
         tx: &Tx,
-        deadlist: ObjectId,
+        dataset: &Dataset,
         after: u64,
     ) -> Result<SpaceDelta, DslError> {
         let to_free = Bpobj::open(&self.mos, self.directory_object(directory::FREE_BPOBJ).await?).await?;
         let mut space = SpaceDelta::default();
-        let moved = self.take_lists(tx, deadlist, after..u64::MAX).await?;
-        for (_, list) in moved {
+        for (_, list) in self.take_from_dataset(tx, dataset, after).await? {
             let list = Bpobj::open(&self.mos, list).await?;
             space += list.space();
             to_free.take_in(tx, list).await?;
         }
-        self.count_in_deadlist(tx, deadlist, space.negated()).await?;
+        self.count_in_deadlist(tx, ObjectId::new(dataset.phys().deadlist.get()), space.negated()).await?;
         Ok(space)
+    }
+
+    /// Takes keys from `after` on and their lists off a dataset's deadlist. Where few stay, a new deadlist is made of
+    /// those: a snapshot's has a key for each snapshot that was there when it was made, and most of them go at once when
+    /// those before it are gone.
+    async fn take_from_dataset(
+        &self,
+        tx: &Tx,
+        dataset: &Dataset,
+        after: u64,
+    ) -> Result<Vec<(u64, ObjectId)>, DslError> {
+        let old = ObjectId::new(dataset.phys().deadlist.get());
+        let keys = self.deadlist_keys(old).await?;
+        let stay = keys.partition_point(|(txg, _)| *txg < after);
+        if keys.len() - stay <= MADE_ANEW_BEYOND.max(stay) {
+            return self.take_lists(tx, old, after..u64::MAX).await;
+        }
+        let new = self.create_deadlist(tx).await?;
+        for (txg, list) in &keys[..stay] {
+            new.add_u64(tx, int_name(*txg).as_bytes(), list.get()).await?;
+        }
+        let header = self.deadlist_header(old).await?;
+        new.dnode().set_bonus(tx, ObjectType::DEADLIST_HDR, header.as_bytes())?;
+        self.mos.free_object(tx, old).await?;
+        self.known_keys.forget(old);
+        dataset.change(tx, |phys| phys.deadlist = U64::new(new.object().get()))?;
+        self.without_empty(tx, keys[stay..].to_vec()).await
     }
 
     /// Puts all that is on the deadlist `from` on `into`, and frees `from`.
@@ -85,15 +118,23 @@ impl Dsl {
         txgs: Range<u64>,
     ) -> Result<Vec<(u64, ObjectId)>, DslError> {
         let zap = self.zap(deadlist.get()).await?;
-        let shared = self.empty_bpobj().await?;
         let keys = self.deadlist_keys(deadlist).await?;
-        let mut taken: Vec<_> = keys.iter().filter(|(txg, _)| txgs.contains(txg)).copied().collect();
+        let taken: Vec<_> = keys.iter().filter(|(txg, _)| txgs.contains(txg)).copied().collect();
         drop(keys);
         for (txg, _) in &taken {
             zap.remove(tx, int_name(*txg).as_bytes()).await?;
             self.known_keys.remove(deadlist, *txg);
         }
-        let before = taken.len();
+        self.without_empty(tx, taken).await
+    }
+
+    /// Those of lists that were taken off a deadlist that are not the shared empty one.
+    async fn without_empty(
+        &self,
+        tx: &Tx,
+        mut taken: Vec<(u64, ObjectId)>,
+    ) -> Result<Vec<(u64, ObjectId)>, DslError> {
+        let (shared, before) = (self.empty_bpobj().await?, taken.len());
         taken.retain(|(_, list)| Some(*list) != shared);
         self.release_empty_bpobj(tx, (before - taken.len()) as i64).await?;
         Ok(taken)
