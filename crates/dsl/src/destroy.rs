@@ -63,6 +63,7 @@ impl Dsl {
         }
         self.destroy_all_bookmarks(tx, &dataset).await?;
         self.drop_livelist(tx, dataset.dir()).await?;
+        self.drop_remapped(tx, &dataset).await?;
         self.deactivate_features(tx, dataset.dnode()).await?;
         let origin = self.unlink_head(tx, &dataset).await?;
         // What a clone has let go of its origin's is the origin's still.

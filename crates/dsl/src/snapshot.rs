@@ -14,6 +14,7 @@
 
 mod destroy;
 mod hold;
+mod remapped;
 mod rename;
 mod rollback;
 
@@ -98,6 +99,7 @@ impl Dsl {
         self.inherit_features(tx, &head, object).await?;
         self.follow_with(tx, &head, object).await?;
         self.begin_deadlist(tx, &head).await?;
+        self.remapped_before(tx, &head, object).await?;
         charge_refreservation_again(tx, &head)?;
         head.change(tx, |head| {
             head.prev_snapshot = U64::new(object.get());

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use dmu::zap::{Zap, ZapSpec};
 use dmu::{Objset, Tx};
-use ondisk::ObjectType;
 use ondisk::dsl::{DslDatasetPhys, DslDirPhys};
+use ondisk::{Blkptr, ObjectType};
 use parking_lot::Mutex;
 use units::ObjectId;
 
@@ -32,6 +32,8 @@ pub struct Dsl {
     pub(crate) root: ObjectId,
     known: Known,
     pub(crate) known_keys: KnownKeys,
+    /// Blocks that nothing names by the places that they had on removed vdevs any more.
+    pub(crate) obsolete: Mutex<Vec<Blkptr>>,
 }
 
 /// Dirs and datasets in memory: one of each, so that there is one copy of its numbers.
@@ -55,7 +57,14 @@ impl Dsl {
     }
 
     pub(crate) fn of(mos: Arc<Objset>, directory: Zap, root: ObjectId) -> Self {
-        Self { mos, directory, root, known: Known::default(), known_keys: KnownKeys::default() }
+        Self {
+            mos,
+            directory,
+            root,
+            known: Known::default(),
+            known_keys: KnownKeys::default(),
+            obsolete: Mutex::default(),
+        }
     }
 
     /// The meta-objset.

@@ -93,6 +93,24 @@ impl Zio {
         Ok(())
     }
 
+    /// Notes that nothing refers to a block any more by the places that it had on removed vdevs; where it is now, others
+    /// may have it.
+    ///
+    /// # Errors
+    /// When such a place is not mapped.
+    pub fn note_obsolete(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZioError> {
+        let mut taken = Taken::default();
+        for dva in bp.dvas() {
+            if let Ok(top) = self.vdevs.top(dva.vdev)
+                && top.is_removed()
+            {
+                taken.add_removed(self, &top, dva)?;
+            }
+        }
+        self.obsolete.lock().entry(txg).or_default().extend(taken.obsolete);
+        Ok(())
+    }
+
     /// Forgets what was obsolete of a vdev in `txg`: it is not removed after all.
     pub fn drop_obsolete(&self, txg: Txg, vdev: VdevId) {
         if let Some(runs) = self.obsolete.lock().get_mut(&txg) {

@@ -19,6 +19,7 @@ use crate::mode::{DeviceNumber, FileKind, MODE_PERMISSIONS, MODE_SETGID};
 use crate::new_object::{NewAttributes, bonus_capacity, new_attributes};
 use crate::options::Cred;
 use crate::posix_acl;
+use crate::quota::Charged;
 use crate::sa::{SaImage, ZplAttr};
 use crate::time::Timestamp;
 use crate::xattr::{XattrMode, packed_xattrs};
@@ -224,13 +225,20 @@ impl Zfs {
         Ok(znode.attributes())
     }
 
-    /// The attributes of the new object; its generation is still to come.
+    /// The attributes of the new object; its generation is still to come. Refused when a quota of its owners is used
+    /// up.
     pub(crate) async fn newborn(&self, parent: &Znode, node: NewNode<'_>, birth: &Birth) -> Result<SaImage> {
         let parent_flags = parent.word(ZplAttr::Flags);
         let inherits_project = parent_flags & flags::PROJINHERIT != 0;
         let is_plain = matches!(node, NewNode::File | NewNode::Directory);
         let inherited = if inherits_project { parent.word(ZplAttr::Projid) } else { 0 };
         let project = birth.extra.project.unwrap_or(inherited);
+        // What a log promised is made whatever quotas are.
+        if birth.identity.is_none() {
+            let project = (self.os.accounts_projects() && is_plain).then_some(project);
+            let (user, group) = (Some(birth.uid.into()), Some(birth.gid.into()));
+            self.check_quotas(Charged { user, group, project }, true).await?;
+        }
         let new = NewAttributes {
             kind: node.kind(),
             permissions: birth.permissions,

@@ -24,6 +24,7 @@ use crate::error::{Result, ZplError};
 use crate::flags;
 use crate::mode::{FileKind, MODE_EXECUTE, MODE_PERMISSIONS, MODE_SETGID, MODE_SETUID};
 use crate::options::AtimePolicy;
+use crate::quota::Charged;
 use crate::sa::ZplAttr;
 use crate::setattr::without_setid;
 use crate::time::Timestamp;
@@ -145,6 +146,7 @@ impl Zfs {
         self.check(Origin::Client, znode, Want::WRITE).await?;
         let end = offset.checked_add(data.len() as u64).filter(|&end| end <= FILE_BYTES_MAX);
         end.ok_or(ZplError::TooBig)?;
+        self.check_quotas(Charged::of(znode), false).await?;
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;

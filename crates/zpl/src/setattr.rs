@@ -11,6 +11,7 @@ use crate::acl::{ACL_FLAGS, Acl, Owners, with_rwx};
 use crate::error::{Result, ZplError};
 use crate::flags;
 use crate::mode::{FileKind, MODE_GROUP_EXECUTE, MODE_PERMISSIONS, MODE_SETGID, MODE_SETUID};
+use crate::quota::Charged;
 use crate::sa::{SaAttrs, SaImage, SaTables, ZplAttr};
 use crate::time::Timestamp;
 use crate::xvattr::{Extra, SETTABLE_FLAGS};
@@ -134,6 +135,9 @@ impl Zfs {
         let sets_birth = change.extra.is_some_and(|extra| extra.crtime.is_some());
         if touches_more || sets_birth || change.gid.is_some() || change.mtime.is_some() {
             znode.check_mutable()?;
+        }
+        if !origin.is_replay() {
+            self.check_quotas(newly_charged(&znode, &change), true).await?;
         }
         let mut image = self.with_room(&znode, &change).await?;
         let plan = match change.size {
@@ -321,4 +325,14 @@ fn setattr_record(znode: &Znode, change: &Decided) -> LogRecord {
         attr: change.extra.map(Extra::to_log),
         domains: Vec::new(),
     })
+}
+
+/// Who is charged for the object from now on and was not before.
+fn newly_charged(znode: &Znode, change: &Decided) -> Charged {
+    let other = |id: Option<u64>, now| id.filter(|id| *id != znode.word(now));
+    Charged {
+        user: other(change.uid.map(u64::from), ZplAttr::Uid),
+        group: other(change.gid.map(u64::from), ZplAttr::Gid),
+        project: other(change.extra.and_then(|extra| extra.project), ZplAttr::Projid),
+    }
 }

@@ -4,6 +4,7 @@
 //!  master node (object 1) ─┬─ VERSION        5
 //!                          ├─ ROOT           the root directory
 //!                          ├─ DELETE_QUEUE   objects without a name, still to be freed
+//!                          ├─ userquota@ …   quotas, once there are any
 //!                          └─ SA_ATTRS       registry and layouts of attributes
 //! ```
 
@@ -27,6 +28,7 @@ use crate::flags;
 use crate::mode::{FileKind, MODE_PERMISSIONS};
 use crate::new_object::{NewAttributes, bonus_capacity, new_attributes};
 use crate::options::ZfsOptions;
+use crate::quota::Quotas;
 use crate::sa::{SaStore, SaTables, ZplAttr};
 use crate::time::Timestamp;
 use crate::znode::Znode;
@@ -122,6 +124,7 @@ pub struct Shared {
     pub(crate) sa: SaStore,
     pub(crate) cache: ZnodeCache,
     pub(crate) queue: DeleteQueue,
+    pub(crate) quotas: Quotas,
     /// Held by renames from one directory to another: the tree does not move meanwhile.
     pub(crate) moving: async_lock::Mutex<()>,
     env: Arc<dyn Env>,
@@ -208,6 +211,7 @@ impl Zfs {
             sa,
             cache: ZnodeCache::new(Arc::clone(&os)),
             queue: DeleteQueue::open(&os, queue).await?,
+            quotas: Quotas::open(&os, &master).await?,
             moving: async_lock::Mutex::new(()),
             env,
             space,

@@ -113,7 +113,7 @@ impl Dsl {
             return Ok(());
         }
         self.remove_key_from_clones(tx, head.dir(), gone.made()).await?;
-        self.remove_deadlist_key(tx, ObjectId::new(head.phys().deadlist.get()), gone.made()).await
+        self.remove_key_from_head(tx, head, gone.made()).await
     }
 
     /// Bookmarks of a head that are no later than a snapshot move to another head's.

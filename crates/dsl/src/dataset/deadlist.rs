@@ -152,7 +152,7 @@ impl Dsl {
     }
 
     /// A deadlist's header comes to tell of more or less.
-    async fn count_in_deadlist(
+    pub(crate) async fn count_in_deadlist(
         &self,
         tx: &Tx,
         deadlist: ObjectId,

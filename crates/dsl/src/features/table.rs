@@ -270,7 +270,7 @@ pub static REDACTION_BOOKMARKS: Feature = Feature::new(
     "com.delphix:redaction_bookmarks",
     "redaction_bookmarks",
     "Bookmarks can hold redaction lists.",
-    Support::Read,
+    Support::Full,
 )
 .needs(&["com.datto:bookmark_v2", "com.delphix:extensible_dataset", "com.delphix:bookmarks"]);
 /// Datasets may have been received redacted.
@@ -425,7 +425,7 @@ pub static REDACTION_LIST_SPILL: Feature = Feature::new(
     "com.delphix:redaction_list_spill",
     "redaction_list_spill",
     "Redaction lists may be longer.",
-    Support::Read,
+    Support::Full,
 )
 .needs(&["com.delphix:redaction_bookmarks"]);
 /// RAID-Z vdevs may have been widened.
@@ -449,7 +449,7 @@ pub static LONGNAME: Feature = Feature::new(
     "org.zfsonlinux:longname",
     "longname",
     "File names may have up to 1023 bytes.",
-    Support::Read,
+    Support::Full,
 )
 .per_dataset()
 .needs(&["com.delphix:extensible_dataset"]);

@@ -100,14 +100,14 @@ impl Dsl {
         let unique_before = next.phys().unique_bytes.get();
         self.unlink_snapshot(tx, snapshot, &next).await?;
         self.hand_on_blocks(tx, snapshot, &next).await?;
+        self.remapped_after(tx, snapshot, &next).await?;
         if !keeps_key {
             self.remove_key_from_clones(tx, snapshot.dir(), phys.creation_txg.get()).await?;
         }
         if next.is_snapshot() {
             self.share_with_next(tx, snapshot, &next).await?;
             if !keeps_key {
-                let deadlist = ObjectId::new(head.phys().deadlist.get());
-                self.remove_deadlist_key(tx, deadlist, phys.creation_txg.get()).await?;
+                self.remove_key_from_head(tx, &head, phys.creation_txg.get()).await?;
             }
         } else {
             self.recount_unique(tx, &next).await?;
@@ -194,7 +194,7 @@ impl Dsl {
             for clone in self.clones_on(clones).await? {
                 let clone = self.loaded_dataset(clone).await?;
                 if self.origin_txg(&clone).await?.get() > txg {
-                    self.remove_deadlist_key(tx, ObjectId::new(clone.phys().deadlist.get()), txg).await?;
+                    self.remove_key_from_head(tx, &clone, txg).await?;
                     todo.push(Arc::clone(clone.dir()));
                 }
             }

@@ -70,6 +70,7 @@ impl Dsl {
         let let_go = self.deadlist_total(ObjectId::new(old.deadlist.get())).await?;
         let of_dir = self.snap_share(&head).await?;
         self.drop_livelist(tx, head.dir()).await?;
+        self.drop_remapped(tx, &head).await?;
         self.drop_features(tx, &head, &snapshot).await?;
         // Referenced bytes of both, with what the head had let go, differ by what was written since.
         let change = |to: U64, let_go: i64, old: U64| signed(to) - let_go - signed(old);

@@ -74,6 +74,9 @@ impl Pool {
         impatient(self.store_errors(&tx)).await;
         // A task may have made a dataset, or changed one's objset.
         self.sync_datasets(&tx).await?;
+        for bp in self.dsl.take_obsolete() {
+            self.zio.note_obsolete(txg, &bp)?;
+        }
         self.free_some(&tx).await?;
         self.discard_some(&tx).await?;
         self.sync_mos(&tx).await?;

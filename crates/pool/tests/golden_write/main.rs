@@ -3,6 +3,7 @@
 
 mod checkpoint;
 mod contents;
+mod lives;
 mod nested;
 mod removal;
 mod world;

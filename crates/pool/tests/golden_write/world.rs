@@ -125,6 +125,12 @@ impl World {
         zdb.run(&["-k", "-bcc"], &[]).unwrap_or_else(|error| panic!("{when}: {error}"));
     }
 
+    /// `zdb` finds every block and no leak. It hangs when it shows the objects of a pool with names as long as
+    /// g27-quotas has, as OpenZFS left that.
+    pub fn check_blocks(&self, when: &str) {
+        Zdb::new(&self.images, POOL).check_blocks().unwrap_or_else(|error| panic!("{when}: {error}"));
+    }
+
     /// `zdb` finds every block, no leak, and every object in order.
     pub fn check(&self, when: &str) {
         Zdb::new(&self.images, POOL).check().unwrap_or_else(|error| panic!("{when}: {error}"));

@@ -10,6 +10,7 @@ mod model;
 mod openzfs;
 mod parallel;
 mod policies;
+mod quotas;
 mod random;
 mod space;
 mod unnamed;

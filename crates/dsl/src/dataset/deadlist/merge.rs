@@ -102,6 +102,9 @@ impl Dsl {
         }
         let keys = self.deadlist_keys(deadlist).await?;
         let below = keys.partition_point(|(key, _)| *key < txg);
+        if keys.get(below).is_none_or(|(key, _)| *key != txg) {
+            return Ok(());
+        }
         let below = below.checked_sub(1).ok_or(DslError::damaged(deadlist, "no key below one that goes"))?;
         let before = keys[below].0;
         for (_, list) in self.take_lists(tx, deadlist, txg..txg + 1).await? {
@@ -111,7 +114,7 @@ impl Dsl {
     }
 
     /// Takes keys and their lists off a deadlist; those that are the shared empty one are only let go.
-    async fn take_lists(
+    pub(crate) async fn take_lists(
         &self,
         tx: &Tx,
         deadlist: ObjectId,

@@ -1,0 +1,126 @@
+//! Quotas of users, groups and projects.
+
+use std::sync::Arc;
+
+use units::ObjectId;
+
+use super::world::{World, run};
+use crate::*;
+
+const USER_SPACE: QuotaKind = (QuotaOf::User, QuotaFor::Space);
+const USER_OBJECTS: QuotaKind = (QuotaOf::User, QuotaFor::Objects);
+const GROUP_SPACE: QuotaKind = (QuotaOf::Group, QuotaFor::Space);
+const PROJECT_SPACE: QuotaKind = (QuotaOf::Project, QuotaFor::Space);
+const PIECE: usize = 100_000;
+
+fn by(uid: u32, gid: u32) -> Cred {
+    Cred { uid, gid, ..Cred::default() }
+}
+
+async fn made(zfs: &Zfs, name: &str, cred: Cred) -> Result<ObjectId> {
+    let made = zfs.create(zfs.root(), name.as_bytes(), NewNode::File, 0o644, cred).await;
+    made.map(|attributes| attributes.object)
+}
+
+/// Writes pieces that do not compress until one is refused; how many were not.
+async fn fill(world: &World, zfs: &Zfs, file: ObjectId) -> usize {
+    for count in 0..100_usize {
+        let noise: Vec<u8> = (0..PIECE as u32 / 4)
+            .flat_map(|n| (n ^ (count as u32) << 20).wrapping_mul(2_654_435_761).to_le_bytes())
+            .collect();
+        match zfs.write(file, (count * PIECE) as u64, &noise, WriteFlags::default()).await {
+            Ok(_) => world.sync(zfs).await,
+            Err(ZplError::QuotaExceeded) => return count,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("nothing stopped it");
+}
+
+fn refused<T>(result: Result<T>) -> bool {
+    matches!(result, Err(ZplError::QuotaExceeded))
+}
+
+#[test]
+fn who_has_used_up_his_quota_writes_no_more() {
+    run(async |world: Arc<World>, zfs| {
+        zfs.set_quota(USER_SPACE, 7, 1_000_000).await.unwrap();
+        let file = made(&zfs, "f", by(7, 70)).await.unwrap();
+        let count = fill(&world, &zfs, file).await;
+        assert!((9..=11).contains(&count), "{count} pieces of {PIECE}");
+        assert!(refused(made(&zfs, "g", by(7, 70)).await), "nothing new is made");
+        let others = made(&zfs, "h", by(8, 70)).await.unwrap();
+        let give = SetAttributes { uid: Some(7), ..Default::default() };
+        assert!(refused(zfs.set_attributes(others, give).await), "nobody gives him anything");
+        zfs.set_attributes(others, SetAttributes { gid: Some(71), ..Default::default() }).await.unwrap();
+        // What he has he may make smaller, rename and remove.
+        zfs.set_attributes(file, SetAttributes { size: Some(10), ..Default::default() }).await.unwrap();
+        world.sync(&zfs).await;
+        zfs.write(file, 0, b"again", WriteFlags::default()).await.unwrap();
+    });
+}
+
+#[test]
+fn groups_projects_and_objects_are_limited_too() {
+    run(async |world: Arc<World>, zfs| {
+        zfs.set_quota(GROUP_SPACE, 70, 500_000).await.unwrap();
+        let file = made(&zfs, "f", by(7, 70)).await.unwrap();
+        assert!((4..=6).contains(&fill(&world, &zfs, file).await));
+        zfs.set_quota(GROUP_SPACE, 70, 0).await.unwrap();
+        zfs.write(file, 0, b"nothing is in its way", WriteFlags::default()).await.unwrap();
+
+        zfs.set_quota(PROJECT_SPACE, 5, 300_000).await.unwrap();
+        let of_project = made(&zfs, "p", by(9, 90)).await.unwrap();
+        let join = SetAttributes { project: Some(5), ..Default::default() };
+        zfs.set_attributes(of_project, join).await.unwrap();
+        assert!((2..=4).contains(&fill(&world, &zfs, of_project).await));
+
+        zfs.set_quota(USER_OBJECTS, 11, 3).await.unwrap();
+        for number in 0..3 {
+            made(&zfs, &format!("o{number}"), by(11, 90)).await.unwrap();
+            world.sync(&zfs).await;
+        }
+        assert!(refused(made(&zfs, "o3", by(11, 90)).await));
+        zfs.unlink(zfs.root(), b"o0").await.unwrap();
+        world.sync(&zfs).await;
+        made(&zfs, "o3", by(11, 90)).await.unwrap();
+    });
+}
+
+#[test]
+fn quotas_are_found_again() {
+    run(async |world: Arc<World>, zfs| {
+        for (number, kind) in QUOTA_KINDS.into_iter().enumerate() {
+            zfs.set_quota(kind, 0x1f, 1000 + number as u64).await.unwrap();
+            zfs.set_quota(kind, 3, 1).await.unwrap();
+            zfs.set_quota(kind, 3, 0).await.unwrap();
+        }
+        let zfs = world.remount(zfs).await;
+        for (number, kind) in QUOTA_KINDS.into_iter().enumerate() {
+            assert_eq!(zfs.quotas_of(kind), [(0x1f, 1000 + number as u64)]);
+            assert_eq!(zfs.quota(kind, 3), None);
+        }
+    });
+}
+
+#[test]
+fn what_was_promised_is_replayed_whatever_quotas_are() {
+    run(async |world: Arc<World>, zfs| {
+        zfs.set_quota(USER_OBJECTS, 7, 1).await.unwrap();
+        let stable = WriteFlags { sync: true, ..WriteFlags::default() };
+        let first = made(&zfs, "first", by(8, 70)).await.unwrap();
+        zfs.write(first, 0, b"the log begins", stable).await.unwrap();
+        world.sync(&zfs).await;
+        for number in 0..5 {
+            let file = made(&zfs, &format!("f{number}"), by(7, 70)).await.unwrap();
+            zfs.write(file, 0, b"promised", stable).await.unwrap();
+        }
+        let (zfs, report) = world.crash(zfs).await;
+        assert!(report.applied >= 5, "{report:?}");
+        for number in 0..5 {
+            zfs.lookup(zfs.root(), format!("f{number}").as_bytes()).await.unwrap();
+        }
+        world.sync(&zfs).await;
+        assert!(refused(made(&zfs, "f5", by(7, 70)).await));
+    });
+}
