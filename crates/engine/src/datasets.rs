@@ -109,7 +109,11 @@ impl Holder {
             head: dsl.dataset(dataset.dataset).await.map_err(cannot)?,
             objset: dataset.objset().get(),
             available: dsl.available(dataset.dataset, &pool_space(held)).await.map_err(cannot)?,
-            snapshots_changed: dsl.snapshots_changed_secs(dataset.dir).await.map_err(cannot)?,
+            snapshots_changed: dsl
+                .snapshots_changed(dataset.dir)
+                .await
+                .map_err(cannot)?
+                .map(|at| at.as_secs()),
             mounted: self.mounts.place_of(name).is_some(),
         };
         let written = dsl.written(&facts.head).await.map_err(cannot)?;
