@@ -323,7 +323,7 @@ fn properties_of_datasets_that_nothing_heeds_are_refused_by_name() {
     let place = Place::with_files();
     place.ok("zpool create -m none tank W/d1");
     for unheeded in
-        ["sharenfs=on", "sharesmb=on", "snapdir=visible", "aclmode=passthrough", "nbmand=on", "vscan=on"]
+        ["sharenfs=on", "sharesmb=on", "snapdev=visible", "aclmode=passthrough", "nbmand=on", "vscan=on"]
     {
         let name = unheeded.split('=').next().unwrap_or_default();
         let refused = place.run(&format!("zfs set {unheeded} tank"));

@@ -63,8 +63,8 @@ pub fn run(
         .enable_all()
         .build()
         .map_err(DaemonError::Setup)?;
-    let service = Arc::new(engine());
     runtime.block_on(async {
+        let service = Arc::new(engine());
         let mut terminate = signal(SignalKind::terminate()).map_err(DaemonError::Setup)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(DaemonError::Setup)?;
         service.restore().await;

@@ -9,6 +9,7 @@
 //! Invariant: both dirs together use what they used before (test: `snapshots_and_clones_account_for_every_block`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dmu::{SpaceDelta, Tx};
 use ondisk::ObjectType;
@@ -98,7 +99,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
-    pub async fn promote(&self, tx: &Tx, name: &DatasetName) -> Result<(), DslError> {
+    pub async fn promote(&self, tx: &Tx, name: &DatasetName, now: Duration) -> Result<(), DslError> {
         let family = self.family(name).await?;
         let transfer = self.transfer(&family).await?;
         let (dir, other) = (family.clone.dir(), family.origin_head.dir());
@@ -110,6 +111,9 @@ impl Dsl {
         self.move_bookmarks(tx, &family.origin_head, &family.clone, until).await?;
         self.bookmarks_follow(tx, &family.clone, &family.origin).await?;
         self.move_snapshots(tx, &family).await?;
+        for head in [&family.clone, &family.origin_head] {
+            self.note_snapshots_changed(tx, head, now).await?;
+        }
         for (dir, snap, sign) in [(dir, transfer.snap_of_clone, 1), (other, transfer.snap_of_origin, -1)] {
             let more = snap - signed(dir.phys().used_breakdown[used::SNAP]);
             let all = if sign > 0 { transfer.all } else { transfer.all.negated() };

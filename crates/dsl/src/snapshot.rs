@@ -157,8 +157,13 @@ impl Dsl {
         head.change(tx, |phys| phys.deadlist = U64::new(deadlist.object().get()))
     }
 
-    /// Notes when snapshots of a dataset last came or went, where the pool has a place for that.
-    async fn note_snapshots_changed(&self, tx: &Tx, head: &Dataset, now: Duration) -> Result<(), DslError> {
+    /// Notes when snapshots of a dataset last came, went or got another name, where the pool has a place for that.
+    pub(crate) async fn note_snapshots_changed(
+        &self,
+        tx: &Tx,
+        head: &Dataset,
+        now: Duration,
+    ) -> Result<(), DslError> {
         if self.feature_count(&EXTENSIBLE_DATASET).await?.is_none() {
             return Ok(());
         }

@@ -207,6 +207,17 @@ impl Dsl {
         Ok(named.map(found).collect())
     }
 
+    /// How many snapshots a head has.
+    ///
+    /// # Errors
+    /// Damage, and those of reading the MOS.
+    pub async fn snapshot_count(&self, of: &DatasetName) -> Result<u64, DslError> {
+        match self.dataset(of.dataset).await?.snapshot_names.get() {
+            0 => Ok(0),
+            names => Ok(self.zap(names).await?.count().await?),
+        }
+    }
+
     /// Dirs directly below another, all of them.
     pub(crate) async fn child_dirs(&self, dir: ObjectId) -> Result<Vec<(String, ObjectId)>, DslError> {
         named_objects(&self.zap(self.dir(dir).await?.child_dirs.get()).await?).await

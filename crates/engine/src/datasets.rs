@@ -109,7 +109,11 @@ impl Holder {
             head: dsl.dataset(dataset.dataset).await.map_err(cannot)?,
             objset: dataset.objset().get(),
             available: dsl.available(dataset.dataset, &pool_space(held)).await.map_err(cannot)?,
-            snapshots_changed: dsl.snapshots_changed_secs(dataset.dir).await.map_err(cannot)?,
+            snapshots_changed: dsl
+                .snapshots_changed(dataset.dir)
+                .await
+                .map_err(cannot)?
+                .map(|at| at.as_secs()),
             mounted: self.mounts.place_of(name).is_some(),
         };
         let written = dsl.written(&facts.head).await.map_err(cannot)?;
@@ -254,6 +258,7 @@ impl Holder {
             match those {
                 [head] if !is_snapshot(head) => self.destroy_head(held, head).await?,
                 snapshots => {
+                    let _nobody_opens_them = self.let_go_of(held, snapshots).await;
                     let gone = held.pool.destroy_snapshots(snapshots.to_vec(), false).await;
                     gone.map_err(|e| refusal::destroy_snapshots(&e))?;
                 }
@@ -266,6 +271,7 @@ impl Holder {
         if name == held.pool.name() {
             return Ok(());
         }
+        let _nobody_opens_it = self.let_go_of_origin(held, name).await;
         let gone = held.pool.destroy_filesystem(name).await;
         gone.map_err(|e| refusal::pool("destroy", name, &e))
     }
@@ -327,6 +333,7 @@ impl Holder {
     async fn follow(&self, held: &Held, dataset: &str, property: &str) -> Result<(), Failure> {
         match property {
             "mountpoint" => self.remount_below(held, dataset).await,
+            "snapdir" => self.show_ctldir_below(held, dataset).await,
             name if FOLLOWED.contains(&name) => self.allow_below(held, dataset).await,
             _ => Ok(()),
         }

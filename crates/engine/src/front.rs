@@ -4,25 +4,29 @@
 //!  engine ── Front::mount(file system, place) ─► Box<dyn Mounted> ── unmount, remount, write back
 //!                 ▲
 //!         front-fuse, on this machine; a front of the simulator's, in a test
+//!  engine ◄─ Snapshots: what there is, open, make, destroy, rename ─ front
 //! ```
 //! The engine decides what is shown, where, and with which flags; a front knows how. Its methods may block the
 //! thread that calls them, which is the thread of the request alone.
 
+use env::BoxFuture;
+use std::any::Any;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use units::ObjsetId;
 use zpl::Zfs;
 
 /// A way for programs to reach file systems by paths.
 pub trait Front: Send + Sync + 'static {
-    /// Mounts `zfs` at `place`, which is made if it is not there.
+    /// Mounts a file system at `place`, which is made if it is not there.
     ///
     /// # Errors
     /// When something is in the way, or the system refuses.
     fn mount(
         &self,
-        zfs: Arc<Zfs>,
+        shown: Shown,
         place: &Path,
         options: &MountOptions,
     ) -> Result<Box<dyn Mounted>, MountError>;
@@ -59,8 +63,121 @@ pub trait Mounted: Send + Sync {
     /// # Errors
     /// When files are open for writing on what is to be read only; users cannot at all.
     fn remount(&self, flags: MountFlags) -> Result<(), MountError>;
+    /// Shows the control directory otherwise from now on.
+    fn set_snapdir(&self, snapdir: Snapdir);
+    /// Lets go of those of these snapshots in which no file is open, and opens none of them again before what this
+    /// gives is dropped: they are about to be destroyed.
+    fn let_go_of<'a>(&'a self, snapshots: &'a [ObjsetId]) -> BoxFuture<'a, LetGo>;
     /// Threads that asked for something to be stable, as far as they are known.
     fn syncing_threads(&self) -> Vec<SyncingThread>;
+}
+
+/// Snapshots that nobody opens as long as this is kept.
+pub type LetGo = Box<dyn Any + Send>;
+
+/// What is mounted.
+pub struct Shown {
+    /// The files.
+    pub zfs: Arc<Zfs>,
+    /// For the control directory.
+    pub snapshots: Arc<dyn Snapshots>,
+}
+
+/// The snapshots of a file system that is mounted, as its control directory has them.
+pub trait Snapshots: Send + Sync + 'static {
+    /// All of them, in no order.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn list(&self) -> BoxFuture<'_, Result<Vec<ListedSnapshot>, SnapshotError>>;
+    /// What can be said of them without a look at each.
+    ///
+    /// # Errors
+    /// When that cannot be read.
+    fn summary(&self) -> BoxFuture<'_, Result<SnapshotSummary, SnapshotError>>;
+    /// The one that has this name behind the `@`.
+    ///
+    /// # Errors
+    /// [`SnapshotError::NotFound`]; when it cannot be read.
+    fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<SnapshotId, SnapshotError>>;
+    /// The files of one, for reading only, which was last called `name`. It cannot be destroyed as long as somebody has
+    /// them.
+    ///
+    /// # Errors
+    /// [`SnapshotError::NotFound`]; when it cannot be read.
+    fn open<'a>(&'a self, which: SnapshotId, name: &'a str)
+    -> BoxFuture<'a, Result<Arc<Zfs>, SnapshotError>>;
+    /// Makes one.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Exists`], [`SnapshotError::BadName`], [`SnapshotError::NoSpace`].
+    fn create<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), SnapshotError>>;
+    /// Destroys one.
+    ///
+    /// # Errors
+    /// [`SnapshotError::NotFound`]; [`SnapshotError::Busy`] when it is held, has clones, or files of it are open.
+    fn destroy<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), SnapshotError>>;
+    /// Gives one another name.
+    ///
+    /// # Errors
+    /// [`SnapshotError::NotFound`], [`SnapshotError::Exists`], [`SnapshotError::BadName`].
+    fn rename<'a>(&'a self, name: &'a str, new: &'a str) -> BoxFuture<'a, Result<(), SnapshotError>>;
+}
+
+/// A snapshot among those of a pool, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SnapshotId {
+    /// Its objset. Another may get the number once it is destroyed.
+    pub objset: ObjsetId,
+    /// No other ever has this.
+    pub guid: u64,
+}
+
+/// What is said of the snapshots of a file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotSummary {
+    /// How many there are.
+    pub count: u64,
+    /// When one last came, went or got another name, since 1970, if that was noted.
+    pub changed: Option<Duration>,
+}
+
+/// A snapshot in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedSnapshot {
+    /// What stands behind the `@`.
+    pub name: String,
+    /// Its objset.
+    pub objset: ObjsetId,
+}
+
+/// Why something was not done with a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotError {
+    /// There is none of that name, or not any more.
+    #[error("there is no such snapshot")]
+    NotFound,
+    /// One has the name.
+    #[error("there is such a snapshot already")]
+    Exists,
+    /// No snapshot can be called that.
+    #[error("no snapshot can be called that")]
+    BadName,
+    /// The full name would be too long.
+    #[error("its name is too long")]
+    NameTooLong,
+    /// Something keeps it.
+    #[error("it is busy")]
+    Busy,
+    /// The pool is full.
+    #[error("out of space")]
+    NoSpace,
+    /// The pool is only read.
+    #[error("the pool is only read")]
+    ReadOnly,
+    /// Anything else, in words.
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// A thread of a program that asked for something to be stable.
@@ -97,6 +214,20 @@ pub struct MountOptions {
     pub overlay: bool,
     /// The system may keep what programs write, until it is asked to make it stable or has kept it for a while.
     pub writeback: bool,
+    /// How the control directory is shown.
+    pub snapdir: Snapdir,
+}
+
+/// How the control directory `.zfs` is shown in the root of a file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Snapdir {
+    /// Not at all.
+    Disabled,
+    /// Who asks for it by name finds it.
+    #[default]
+    Hidden,
+    /// It is listed.
+    Visible,
 }
 
 /// What is allowed on a mount.

@@ -24,6 +24,8 @@ impl Holder {
         let lineage = self.lineage(&held).await?;
         let there = self.held_snapshots(&held, lineage.namesakes(&call.name, call.recursive)).await?;
         let names = to_release(&lineage, &call, &there)?;
+        // One that was only waiting for that goes.
+        let _nobody_opens_them = self.let_go_of(&held, &names).await;
         let done = held.pool.release(call.tag, names).await;
         done.map_err(|e| refusal::pool("release hold from snapshot", &call.name, &e))
     }

@@ -28,6 +28,7 @@ mod choice;
 pub mod clones;
 pub mod compat;
 mod create;
+mod ctldir;
 mod datasets;
 mod destroy;
 pub mod destruction;
@@ -83,7 +84,10 @@ mod vdevs;
 
 pub use cache::{CacheError, CachedPool, PoolCache};
 pub use candidates::paths;
-pub use front::{AccessTimes, Front, MountError, MountFlags, MountOptions, Mounted, Short, SyncingThread};
+pub use front::{
+    AccessTimes, Front, LetGo, ListedSnapshot, MountError, MountFlags, MountOptions, Mounted, Short, Shown,
+    Snapdir, SnapshotError, SnapshotId, SnapshotSummary, Snapshots, SyncingThread,
+};
 pub use runner::{OnTheSpot, Runner};
 
 use control::Failure;
@@ -97,7 +101,7 @@ use pool::{Host, Tuning};
 use restore::Absent;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use turns::Turns;
 
@@ -130,6 +134,8 @@ pub struct Options {
 pub struct Engine(Arc<Holder>);
 
 struct Holder {
+    /// For what outlives a request: mounts.
+    own: Weak<Holder>,
     env: Arc<dyn Env>,
     machine: Arc<dyn Machine>,
     runner: Arc<dyn Runner>,
@@ -163,7 +169,8 @@ impl Engine {
         let memory = Budget::new(options.memory_bytes);
         memory.keep(&env, Arc::clone(&machine));
         let tuning = Tuning { events: events::ring(&env), ..options.tuning };
-        Self(Arc::new(Holder {
+        Self(Arc::new_cyclic(|own| Holder {
+            own: Weak::clone(own),
             cache: options.cache.map(|path| PoolCache::at(Arc::clone(&machine), path)),
             mounts: MountTable::new(front),
             handlers: Mutex::default(),

@@ -1,6 +1,6 @@
 //! What the kernel is to allow on a mount: what properties say, and for this mount alone `zfs mount -o`.
 
-use crate::front::{AccessTimes, MountFlags};
+use crate::front::{AccessTimes, MountFlags, Snapdir};
 use crate::props::{PropDef, Props, Value, dataset_prop};
 
 /// What was said when something was mounted; it counts before properties, until it is unmounted.
@@ -83,6 +83,15 @@ impl Given {
                 (true, false) => AccessTimes::Always,
             },
         }
+    }
+}
+
+/// How the control directory is to be shown.
+pub fn snapdir(props: &Props) -> Snapdir {
+    match number(props, "snapdir") {
+        1 => Snapdir::Visible,
+        2 => Snapdir::Disabled,
+        _ => Snapdir::Hidden,
     }
 }
 

@@ -1,11 +1,13 @@
 //! Mounting and unmounting file systems as their properties say.
 
-use crate::front::MountOptions;
-use crate::mount_options::{Given, is_on, number};
+use crate::ctldir::ShownSnapshots;
+use crate::front::{MountOptions, Shown};
+use crate::mount_options::{Given, is_on, number, snapdir};
 use crate::names;
 use crate::props::Value;
 use crate::{Held, Holder, refusal};
 use control::{DatasetInfo, Failure, FailureKind, Mount};
+use std::sync::Arc;
 
 /// How mounting was asked for.
 #[derive(Clone, Copy)]
@@ -113,6 +115,17 @@ impl Holder {
         Ok(())
     }
 
+    /// After `snapdir` has changed: the same of the control directory.
+    pub(super) async fn show_ctldir_below(&self, held: &Held, root: &str) -> Result<(), Failure> {
+        for entry in self.mounts.entries() {
+            if names::is_within(&entry.dataset, root) {
+                let info = self.dataset_info(held, &entry.dataset).await?;
+                entry.set_snapdir(snapdir(&info.props));
+            }
+        }
+        Ok(())
+    }
+
     async fn mount_one(&self, held: &Held, dataset: &str, asked: Asked) -> Result<(), Failure> {
         if !self.mounts.has_front() {
             return Ok(());
@@ -128,9 +141,12 @@ impl Holder {
             source: dataset.to_owned(),
             flags: given.flags(&info.props, held.pool.is_read_only()),
             writeback: given.writeback(&info.props),
+            snapdir: snapdir(&info.props),
             overlay: overlay || is_on(&info.props, "overlay"),
         };
-        self.mounts.mount(&fs, &mountpoint, given, &options)
+        let snapshots = Arc::new(ShownSnapshots::of(self, held, &fs));
+        let shown = Shown { zfs: Arc::clone(&fs.zfs), snapshots };
+        self.mounts.mount(shown, &mountpoint, given, &options)
     }
 
     /// Where a file system is to be mounted: a path below the altroot, `legacy` or `none`.

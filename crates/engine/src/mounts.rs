@@ -3,15 +3,15 @@
 //! The table's lock is never held while something is mounted or unmounted, which may take as long as a
 //! device does: who only looks does not wait. (test: `a_slow_unmount_stops_nobody_from_looking`)
 
-use crate::front::{Front, MountFlags, MountOptions, Mounted, SyncingThread};
+use crate::front::{Front, LetGo, MountFlags, MountOptions, Mounted, Shown, Snapdir, SyncingThread};
 use crate::mount_options::Given;
 use crate::names;
 use crate::refusal;
 use control::{Failure, FailureKind, MountInfo};
 use parking_lot::Mutex;
-use pool::Filesystem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use units::ObjsetId;
 
 /// What is mounted, in order of mounting.
 pub struct MountTable {
@@ -69,7 +69,7 @@ impl MountTable {
     /// Mounts a file system.
     pub fn mount(
         &self,
-        fs: &Filesystem,
+        shown: Shown,
         mountpoint: &str,
         given: Given,
         options: &MountOptions,
@@ -80,7 +80,7 @@ impl MountTable {
         }
         let path = Path::new(mountpoint);
         let Some(front) = &self.front else { return Ok(()) };
-        let mounted = front.mount(Arc::clone(&fs.zfs), path, options);
+        let mounted = front.mount(shown, path, options);
         let mounted = mounted.map_err(|e| refusal::mount("mount", dataset, &e))?;
         let (dataset, mountpoint) = (dataset.to_owned(), mountpoint.to_owned());
         let flags = Mutex::new(options.flags);
@@ -132,6 +132,18 @@ impl MountTable {
         }
     }
 
+    /// Has what is mounted of a pool let go of these snapshots, as far as no file in them is open. None of them is
+    /// opened before what this gives is dropped.
+    pub async fn let_go_of(&self, pool: &str, snapshots: &[ObjsetId]) -> Vec<LetGo> {
+        let mut let_go = Vec::new();
+        for entry in self.entries() {
+            if names::pool_of(&entry.dataset) == pool {
+                let_go.push(entry.mounted.let_go_of(snapshots).await);
+            }
+        }
+        let_go
+    }
+
     /// Whether anything can be mounted at all.
     pub fn has_front(&self) -> bool {
         self.front.is_some()
@@ -162,6 +174,11 @@ impl Entry {
     /// Threads that asked for something on it to be stable.
     pub fn syncing_threads(&self) -> Vec<SyncingThread> {
         self.mounted.syncing_threads()
+    }
+
+    /// Shows the control directory otherwise.
+    pub fn set_snapdir(&self, snapdir: Snapdir) {
+        self.mounted.set_snapdir(snapdir);
     }
 
     /// Changes what the kernel allows on it, if that is anything else.

@@ -67,6 +67,7 @@ impl Holder {
                 self.refuse_held(&held, &rest).await?;
             }
             self.destroy_those(&held, &clones, call.force).await?;
+            let _nobody_opens_them = self.let_go_of(&held, &rest).await;
             let gone = held.pool.destroy_snapshots(rest, call.defer).await;
             gone.map_err(|e| refusal::destroy_snapshots(&e))?;
         }

@@ -5,7 +5,7 @@ use crate::props::{Value, dataset_prop};
 /// Properties that OpenZFS heeds, or passes on to somebody who does, and that nothing here heeds. A
 /// setting that changes nothing would be a promise that is not kept. A pool made elsewhere may have
 /// them set: that is shown.
-const UNHEEDED: [&str; 20] = [
+const UNHEEDED: [&str; 19] = [
     "aclinherit",
     "aclmode",
     "context",
@@ -21,7 +21,6 @@ const UNHEEDED: [&str; 20] = [
     "sharenfs",
     "sharesmb",
     "snapdev",
-    "snapdir",
     "snapshot_limit",
     "volmode",
     "vscan",

@@ -181,6 +181,10 @@ structures! {
     MknodIn { mode: u32, rdev: u32, umask: u32, padding: u32 }
     MkdirIn { mode: u32, umask: u32 }
     RenameIn { newdir: u64 }
+    ForgetIn { nlookup: u64 }
+    BatchForgetIn { count: u32, dummy: u32 }
+    /// So many follow [`BatchForgetIn`].
+    ForgetOne { nodeid: u64, nlookup: u64 }
     Rename2In { newdir: u64, flags: u32, padding: u32 }
     LinkIn { oldnodeid: u64 }
     OpenIn { flags: u32, open_flags: u32 }

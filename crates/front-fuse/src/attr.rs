@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use rustix::io::Errno;
 use units::ObjectId;
 use zpl::{Attributes, DeviceNumber, FileKind, SetTime, Timestamp};
 
 use crate::abi::{Attr, AttrOut, EntryOut, ROOT_ID};
+use crate::ctldir::Ctlnode;
 
 /// How long the kernel may believe names, and attributes that only requests change: all requests
 /// come through it, and it knows what each of them changes.
@@ -14,20 +16,53 @@ pub(crate) const LASTING: Duration = Duration::from_secs(24 * 60 * 60);
 /// does it show how much space they take.
 const PASSING: Duration = Duration::from_secs(1);
 
+/// Objects have smaller numbers than this has bits; above them an inode has its [`Fsid`].
+const OBJECT_BITS: u32 = 48;
+
+/// Which file system of a mount a file is of: the one that is mounted, or a snapshot of it. Files have it in the upper
+/// bits of their inodes, for they share the mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Fsid(pub u16);
+
+impl Fsid {
+    /// The one that is mounted.
+    pub const LIVE: Self = Self(0);
+
+    /// That of an inode.
+    pub const fn of(inode: u64) -> Self {
+        Self((inode >> OBJECT_BITS) as u16)
+    }
+
+    const fn bits(self) -> u64 {
+        (self.0 as u64) << OBJECT_BITS
+    }
+}
+
 /// Between the kernel's numbers and the file system's.
 #[derive(Clone, Copy)]
 pub(crate) struct Inodes {
     pub root: ObjectId,
+    pub fsid: Fsid,
 }
 
 impl Inodes {
     /// No file is object 1, for that is the master node.
     pub fn object(self, inode: u64) -> ObjectId {
-        if inode == ROOT_ID { self.root } else { ObjectId::new(inode) }
+        if inode == ROOT_ID { self.root } else { ObjectId::new(inode & !self.fsid.bits()) }
+    }
+
+    /// The object of an inode that need not be of this file system.
+    ///
+    /// # Errors
+    /// `EXDEV` when it is of another, or of none.
+    pub fn own(self, inode: u64) -> Result<ObjectId, Errno> {
+        let is_own = Fsid::of(inode) == self.fsid && Ctlnode::of(inode).is_none();
+        if is_own { Ok(self.object(inode)) } else { Err(Errno::XDEV) }
     }
 
     pub fn inode(self, object: ObjectId) -> u64 {
-        if object == self.root { ROOT_ID } else { object.get() }
+        let is_mounted = object == self.root && self.fsid == Fsid::LIVE;
+        if is_mounted { ROOT_ID } else { object.get() | self.fsid.bits() }
     }
 
     pub fn attr(self, of: &Attributes) -> Attr {
@@ -113,6 +148,22 @@ mod tests {
         for device in [DeviceNumber { major: 259, minor: 70_000 }, DeviceNumber { major: 1, minor: 3 }] {
             assert_eq!(decode_device(encode_device(device)), device);
         }
+    }
+
+    #[test]
+    fn files_of_different_snapshots_have_different_inodes() {
+        let root = ObjectId::new(34);
+        let inodes = |fsid: u16| Inodes { root, fsid: Fsid(fsid) };
+        for object in [root, ObjectId::new(2), ObjectId::new((1 << 48) - 4)] {
+            let all: Vec<u64> = [0, 1, 2, u16::MAX].map(|fsid| inodes(fsid).inode(object)).to_vec();
+            for (at, fsid) in [0, 1, 2, u16::MAX].into_iter().enumerate() {
+                assert_eq!(all.iter().filter(|inode| **inode == all[at]).count(), 1);
+                assert_eq!((Fsid::of(all[at]), inodes(fsid).object(all[at])), (Fsid(fsid), object));
+                assert_eq!(inodes(fsid).own(all[at]), Ok(object));
+                assert_eq!(inodes(7).own(all[at]), Err(Errno::XDEV));
+            }
+        }
+        assert_eq!(inodes(0).own(crate::ctldir::Ctlnode::Root.inode()), Err(Errno::XDEV));
     }
 
     #[test]

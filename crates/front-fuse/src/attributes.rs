@@ -96,7 +96,7 @@ impl Files {
 }
 
 /// Answers with the value, or with its size when that was asked for.
-fn put_sized(value: &[u8], size: u32, reply: &mut Reply) -> Result<(), Errno> {
+pub(crate) fn put_sized(value: &[u8], size: u32, reply: &mut Reply) -> Result<(), Errno> {
     match size as usize {
         0 => reply.put(&GetxattrOut { size: value.len() as u32, padding: 0 }),
         room if value.len() > room => return Err(Errno::RANGE),

@@ -45,6 +45,10 @@ fn open_flags(flags: u32, writeback: bool) -> u32 {
 impl Files {
     pub async fn open(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: OpenIn = request.take()?;
+        // The kernel does not know of snapshots that they are only read.
+        if args.flags as i32 & libc::O_ACCMODE != libc::O_RDONLY && self.zfs.options().read_only {
+            return Err(Errno::ROFS);
+        }
         self.run(self.zfs.open_object(request.object())).await?;
         reply.put(&open_out(args.flags, self.agreed.writeback));
         Ok(())
@@ -83,7 +87,7 @@ impl Files {
     /// Copies within the file system, without a way through the program and the kernel's cache.
     pub async fn copy_file_range(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: CopyFileRangeIn = request.take()?;
-        let (from, to) = (request.object(), self.inodes.object(args.nodeid_out));
+        let (from, to) = (request.object(), self.inodes.own(args.nodeid_out)?);
         let how = WriteFlags { sync: args.fh_out == SYNC_HANDLE, ..WriteFlags::default() };
         let wanted = args.len.min(COPY_BYTES);
         let mut buffer = vec![0; wanted.min(COPY_PIECE_BYTES) as usize];

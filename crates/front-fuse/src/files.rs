@@ -1,20 +1,23 @@
-//! A mounted file system as the kernel asks for it: which request is answered by which method.
+//! A file system as the kernel asks for it: which request is answered by which method.
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
 use zpl::{Attributes, Zfs};
 
 use crate::abi::opcode;
-use crate::attr::Inodes;
+use crate::attr::{Fsid, Inodes};
+use crate::ctldir::Setting;
 use crate::errno::errno;
 use crate::handshake::Agreed;
 use crate::notifier::Notifier;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::server::{Answer, Server};
+use crate::server::Answer;
 use crate::syncs::Syncs;
+use crate::views::Common;
 
 /// A file system as the session's requests see it.
 pub(crate) struct Files {
@@ -23,12 +26,18 @@ pub(crate) struct Files {
     pub notifier: Notifier,
     pub agreed: Agreed,
     pub syncs: Arc<Syncs>,
+    /// Of what is mounted: how the control directory is shown. Snapshots have none.
+    pub setting: Option<Arc<Setting>>,
+    /// Of snapshots: how often the kernel was told of inodes that it has not forgotten.
+    pub remembered: Option<Arc<AtomicU64>>,
 }
 
 impl Files {
-    pub fn new(zfs: Arc<Zfs>, notifier: Notifier, agreed: Agreed, syncs: Arc<Syncs>) -> Self {
-        let inodes = Inodes { root: zfs.root() };
-        Self { zfs, inodes, notifier, agreed, syncs }
+    /// Those of what is mounted.
+    pub fn live(zfs: Arc<Zfs>, common: Common, setting: Arc<Setting>) -> Self {
+        let inodes = Inodes { root: zfs.root(), fsid: Fsid::LIVE };
+        let Common { notifier, agreed, syncs } = common;
+        Self { zfs, inodes, notifier, agreed, syncs, setting: Some(setting), remembered: None }
     }
 
     /// An operation, with the error that a program is to see.
@@ -37,20 +46,23 @@ impl Files {
     }
 
     pub fn reply_entry(&self, found: &Attributes, reply: &mut Reply) {
+        self.note_entry();
         reply.put(&self.inodes.entry_out(found));
+    }
+
+    /// The kernel is told of an inode once more.
+    pub fn note_entry(&self) {
+        if let Some(remembered) = &self.remembered {
+            remembered.fetch_add(1, Ordering::AcqRel);
+        }
     }
 
     pub fn reply_attr(&self, found: &Attributes, reply: &mut Reply) {
         reply.put(&self.inodes.attr_out(found));
     }
-}
 
-impl Server for Files {
-    fn inodes(&self) -> Inodes {
-        self.inodes
-    }
-
-    async fn serve(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<Answer, Errno> {
+    /// Does what a request asks for: see [`crate::server::Server::serve`].
+    pub async fn serve(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<Answer, Errno> {
         match request.header.opcode {
             opcode::LOOKUP => self.lookup(request, reply).await?,
             opcode::FORGET | opcode::BATCH_FORGET | opcode::NOTIFY_REPLY => return Ok(Answer::None),
@@ -98,7 +110,8 @@ impl Server for Files {
         Ok(Answer::Due)
     }
 
-    async fn finish(&self) {
+    /// After the last request: makes all that was written stable.
+    pub async fn finish(&self) {
         if let Err(error) = self.zfs.sync_for_unmount().await {
             tracing::error!(%error, "what was written before an unmount may be lost in a crash");
         }

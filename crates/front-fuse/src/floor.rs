@@ -14,7 +14,7 @@ use crate::abi::{
     Attr, AttrOut, CreateIn, EntryOut, MkdirIn, OpenIn, OpenOut, ROOT_ID, SetattrIn, WriteIn, WriteOut,
     fattr, opcode,
 };
-use crate::attr::{Inodes, LASTING};
+use crate::attr::{Fsid, Inodes, LASTING};
 use crate::data::open_out;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -125,7 +125,7 @@ impl Floor {
 
 impl Server for Floor {
     fn inodes(&self) -> Inodes {
-        Inodes { root: ObjectId::new(ROOT_ID) }
+        Inodes { root: ObjectId::new(ROOT_ID), fsid: Fsid::LIVE }
     }
 
     async fn serve(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<Answer, Errno> {

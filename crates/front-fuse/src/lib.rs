@@ -22,6 +22,7 @@ mod attr;
 mod attributes;
 mod buffer;
 mod connection;
+mod ctldir;
 mod data;
 mod errno;
 mod files;
@@ -39,6 +40,8 @@ mod request;
 mod server;
 mod session;
 mod syncs;
+mod tree;
+mod views;
 
 pub use mount::Fuse;
 

@@ -1,11 +1,15 @@
 //! Listing directories, with attributes (READDIRPLUS) or without.
 
+use std::sync::Arc;
+
+use engine::Snapdir;
 use rustix::io::Errno;
 use units::ObjectId;
 use zpl::{FileKind, ListEntry};
 
 use crate::abi::{Dirent, EntryOut};
 use crate::attr::file_type;
+use crate::ctldir::{CTLDIR, Ctlnode, Setting};
 use crate::files::Files;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -16,10 +20,13 @@ const LIST_ENTRIES: usize = 256;
 const LIST_PLUS_ENTRIES: usize = 24;
 /// Records begin at multiples of this.
 const ALIGN: usize = 8;
+/// Where the control directory stands in the list of the root, behind `.` and `..`, and where what is stored begins.
+const COOKIE_CTLDIR: u64 = 2;
+const COOKIE_ENTRIES: u64 = 3;
 
 /// What is listed of each entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub(crate) enum Form {
     Name,
     NameAndAttributes,
 }
@@ -48,40 +55,65 @@ impl Files {
         let args = request.take_read()?;
         let (dir, mut cookie) = (request.object(), args.offset);
         loop {
-            let entries = self.run(self.zfs.list(dir, cookie, form.at_once())).await?;
+            let entries = if self.lists_ctldir(dir, cookie) {
+                vec![ctldir_entry()]
+            } else {
+                self.run(self.zfs.list(dir, cookie, form.at_once())).await?
+            };
             if entries.is_empty() {
                 return Ok(());
             }
             for entry in entries {
                 let before = reply.len();
-                if form == Form::NameAndAttributes {
-                    self.put_attributes(dir, &entry, reply).await;
-                }
-                self.put_dirent(&entry, reply);
+                let is_told =
+                    form == Form::NameAndAttributes && self.put_attributes(dir, &entry, reply).await;
+                let (ino, kind) = (self.inodes.inode(entry.object), entry.kind.unwrap_or(FileKind::File));
+                let (off, namelen) = (entry.next, entry.name.len() as u32);
+                put_dirent(&Dirent { ino, off, namelen, kind: file_type(kind) >> 12 }, &entry.name, reply);
                 if reply.len() > args.size as usize {
                     reply.cut(before);
                     return Ok(());
                 }
+                if is_told {
+                    self.note_entry();
+                }
                 cookie = entry.next;
+                if self.lists_ctldir(dir, cookie) {
+                    break;
+                }
             }
         }
     }
 
-    async fn put_attributes(&self, dir: ObjectId, entry: &ListEntry, reply: &mut Reply) {
-        let is_dot = matches!(entry.name.as_slice(), b"." | b"..");
-        // One that has gone meanwhile, or cannot be read, is listed by its name alone.
-        let found = if is_dot { None } else { self.run(self.zfs.lookup(dir, &entry.name)).await.ok() };
-        reply.put(&found.map_or_else(EntryOut::default, |found| self.inodes.entry_out(&found)));
+    /// Whether the control directory stands at that place.
+    fn lists_ctldir(&self, dir: ObjectId, cookie: u64) -> bool {
+        let shows = |setting: &Arc<Setting>| setting.get() == Snapdir::Visible;
+        cookie == COOKIE_CTLDIR && dir == self.inodes.root && self.setting.as_ref().is_some_and(shows)
     }
 
-    fn put_dirent(&self, entry: &ListEntry, reply: &mut Reply) {
-        reply.put(&Dirent {
-            ino: self.inodes.inode(entry.object),
-            off: entry.next,
-            namelen: entry.name.len() as u32,
-            kind: file_type(entry.kind.unwrap_or(FileKind::File)) >> 12,
-        });
-        reply.put_bytes(&entry.name);
-        reply.room(entry.name.len().next_multiple_of(ALIGN) - entry.name.len()).fill(0);
+    /// Whether they tell of an inode.
+    async fn put_attributes(&self, dir: ObjectId, entry: &ListEntry, reply: &mut Reply) -> bool {
+        let is_dot = matches!(entry.name.as_slice(), b"." | b".." | CTLDIR);
+        // One that has gone meanwhile, or cannot be read, is listed by its name alone.
+        let found = if is_dot { None } else { self.run(self.zfs.lookup(dir, &entry.name)).await.ok() };
+        let is_told = found.is_some();
+        reply.put(&found.map_or_else(EntryOut::default, |found| self.inodes.entry_out(&found)));
+        is_told
     }
+}
+
+fn ctldir_entry() -> ListEntry {
+    ListEntry {
+        name: CTLDIR.to_vec(),
+        object: ObjectId::new(Ctlnode::Root.inode()),
+        kind: Some(FileKind::Directory),
+        next: COOKIE_ENTRIES,
+    }
+}
+
+/// A line of a list, with the name that it tells the length of.
+pub(crate) fn put_dirent(line: &Dirent, name: &[u8], reply: &mut Reply) {
+    reply.put(line);
+    reply.put_bytes(name);
+    reply.room(name.len().next_multiple_of(ALIGN) - name.len()).fill(0);
 }

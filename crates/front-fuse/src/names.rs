@@ -4,8 +4,9 @@ use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 use zpl::{Attributes, FileKind, NewNode, Place, RenameMode};
 
-use crate::abi::{CreateIn, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn};
+use crate::abi::{CreateIn, LinkIn, MkdirIn, MknodIn, ROOT_ID, Rename2In, RenameIn};
 use crate::attr::{Inodes, decode_device};
+use crate::ctldir::CTLDIR;
 use crate::data::open_out;
 use crate::files::Files;
 use crate::reply::Reply;
@@ -13,6 +14,22 @@ use crate::request::Request;
 
 /// The bits of a mode that are not the type.
 const PERMISSIONS: u32 = 0o7777;
+
+/// A name that is to be made, moved or removed in the request's directory.
+///
+/// # Errors
+/// As [`refuse_ctldir`].
+fn own_name<'a>(request: &mut Request<'a>) -> Result<&'a [u8], Errno> {
+    let name = request.name()?;
+    refuse_ctldir(request.header.nodeid, name)?;
+    Ok(name)
+}
+
+/// # Errors
+/// `EEXIST` for the control directory, also where it is not shown: nothing else has its name.
+fn refuse_ctldir(dir: u64, name: &[u8]) -> Result<(), Errno> {
+    if dir == ROOT_ID && name == CTLDIR { Err(Errno::EXIST) } else { Ok(()) }
+}
 
 impl Files {
     pub async fn lookup(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
@@ -30,7 +47,7 @@ impl Files {
     }
 
     pub async fn symlink(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
-        let (name, target) = (request.name()?, request.name()?);
+        let (name, target) = (own_name(request)?, request.name()?);
         let made = self.make(request, name, NewNode::Symlink(target), PERMISSIONS, 0).await?;
         self.reply_entry(&made, reply);
         Ok(())
@@ -46,7 +63,7 @@ impl Files {
             Some(FileKind::BlockDevice) => NewNode::BlockDevice(decode_device(args.rdev)),
             Some(FileKind::Directory | FileKind::Symlink) | None => return Err(Errno::INVAL),
         };
-        let name = request.name()?;
+        let name = own_name(request)?;
         let made = self.make(request, name, node, args.mode, args.umask).await?;
         self.reply_entry(&made, reply);
         Ok(())
@@ -54,7 +71,7 @@ impl Files {
 
     pub async fn mkdir(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: MkdirIn = request.take()?;
-        let name = request.name()?;
+        let name = own_name(request)?;
         let made = self.make(request, name, NewNode::Directory, args.mode, args.umask).await?;
         self.reply_entry(&made, reply);
         Ok(())
@@ -63,7 +80,7 @@ impl Files {
     /// Makes a file and opens it.
     pub async fn create(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: CreateIn = request.take()?;
-        let name = request.name()?;
+        let name = own_name(request)?;
         let made = self.make(request, name, NewNode::File, args.mode, args.umask).await?;
         let made = self.run(self.zfs.open_object(made.object)).await?;
         self.reply_entry(&made, reply);
@@ -93,17 +110,17 @@ impl Files {
     }
 
     pub async fn unlink(&self, request: &mut Request<'_>) -> Result<(), Errno> {
-        self.run(self.zfs.unlink(request.object(), request.name()?)).await
+        self.run(self.zfs.unlink(request.object(), own_name(request)?)).await
     }
 
     pub async fn rmdir(&self, request: &mut Request<'_>) -> Result<(), Errno> {
-        self.run(self.zfs.rmdir(request.object(), request.name()?)).await
+        self.run(self.zfs.rmdir(request.object(), own_name(request)?)).await
     }
 
     pub async fn link(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let LinkIn { oldnodeid } = request.take()?;
-        let name = request.name()?;
-        let linked = self.run(self.zfs.link(self.inodes.object(oldnodeid), request.object(), name)).await?;
+        let name = own_name(request)?;
+        let linked = self.run(self.zfs.link(self.inodes.own(oldnodeid)?, request.object(), name)).await?;
         self.reply_entry(&linked, reply);
         Ok(())
     }
@@ -124,8 +141,9 @@ impl Files {
         newdir: u64,
         flags: RenameFlags,
     ) -> Result<(), Errno> {
-        let from = Place { dir: request.object(), name: request.name()? };
-        let to = Place { dir: self.inodes.object(newdir), name: request.name()? };
+        let from = Place { dir: request.object(), name: own_name(request)? };
+        let to = Place { dir: self.inodes.own(newdir)?, name: request.name()? };
+        refuse_ctldir(newdir, to.name)?;
         if flags == RenameFlags::WHITEOUT {
             return self.run(self.zfs.rename_leaving_whiteout(from, to, request.cred(0))).await;
         }

@@ -26,6 +26,14 @@ impl Notifier {
         let _unknown = self.send(NOTIFY_INVAL_INODE, &out);
     }
 
+    /// The kernel is to read `inode` again, and to ask for its attributes.
+    pub fn forget_pages(&self, inode: u64) {
+        // No length is all of it.
+        let out = NotifyInvalInodeOut { ino: inode, off: 0, len: 0 };
+        // It refuses what it does not remember.
+        let _unknown = self.send(NOTIFY_INVAL_INODE, &out);
+    }
+
     fn send<T: IntoBytes + Immutable>(&self, code: i32, body: &T) -> io::Result<()> {
         let len = (size_of::<OutHeader>() + size_of::<T>()) as u32;
         // What answers no request has no number.

@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_request_that_is_longer_than_its_slot_is_none() {
         let mut slot = Slot::new(0);
-        let inodes = Inodes { root: units::ObjectId::new(34) };
+        let inodes = Inodes { root: units::ObjectId::new(34), fsid: crate::attr::Fsid::LIVE };
         let mut say = |len: u32, payload_bytes: u32| {
             let [head, _] = &mut slot.command.areas;
             InHeader { len, ..InHeader::default() }.write_to_prefix(head).expect("it has room");

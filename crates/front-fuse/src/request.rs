@@ -42,6 +42,17 @@ impl<'a> Request<'a> {
         self.body
     }
 
+    /// The same request to the file system whose numbers these are.
+    pub fn put_to(&mut self, inodes: Inodes) {
+        self.inodes = inodes;
+    }
+
+    /// Whether the next name is this one.
+    pub fn is_next(&self, name: &[u8]) -> bool {
+        let left = if self.body.is_empty() { self.rest } else { self.body };
+        left.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&0))
+    }
+
     /// The object that the request is about.
     pub fn object(&self) -> ObjectId {
         self.inodes.object(self.header.nodeid)
@@ -109,6 +120,7 @@ impl<'a> Request<'a> {
 mod tests {
     use super::*;
     use crate::abi::{InHeader, RenameIn};
+    use crate::attr::Fsid;
     use zerocopy::IntoBytes;
 
     fn request(body: &[u8], len: usize) -> Vec<u8> {
@@ -117,7 +129,7 @@ mod tests {
     }
 
     fn parse(bytes: &[u8]) -> Result<Request<'_>, Errno> {
-        Request::parse(bytes, Inodes { root: ObjectId::new(34) })
+        Request::parse(bytes, Inodes { root: ObjectId::new(34), fsid: Fsid::LIVE })
     }
 
     #[test]
@@ -134,7 +146,7 @@ mod tests {
     #[test]
     fn a_body_in_two_places_is_read_on_where_the_first_ends() {
         let operation = RenameIn { newdir: 7 };
-        let inodes = Inodes { root: ObjectId::new(34) };
+        let inodes = Inodes { root: ObjectId::new(34), fsid: Fsid::LIVE };
         let mut request = Request::new(InHeader::default(), operation.as_bytes(), b"from\0to\0", inodes);
         assert_eq!(request.take::<RenameIn>().expect("there").newdir, 7);
         assert_eq!((request.name(), request.bytes(2)), (Ok(b"from".as_slice()), Ok(b"to".as_slice())));

@@ -17,7 +17,7 @@ pub(crate) enum Answer {
     None,
 }
 
-/// Does what requests ask for: [`crate::files::Files`], and [`crate::floor::Floor`], beside which it is measured.
+/// Does what requests ask for: [`crate::tree::Tree`], and [`crate::floor::Floor`], beside which it is measured.
 pub(crate) trait Server: Send + Sync + 'static {
     /// Which object the kernel calls by which number.
     fn inodes(&self) -> Inodes;

@@ -4,3 +4,5 @@ mod flood;
 mod hostile;
 mod kernel;
 mod queues;
+mod snapshots;
+mod views;

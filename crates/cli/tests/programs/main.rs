@@ -8,6 +8,7 @@
 mod acls;
 mod archives;
 mod calls;
+mod ctldir;
 mod exerciser;
 mod frozen;
 mod full_host;

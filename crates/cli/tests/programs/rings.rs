@@ -4,7 +4,7 @@
 use std::fs;
 
 use crate::mounted::World;
-use crate::{exerciser, frozen, idmapped, mounts, posix, world_over_rings};
+use crate::{ctldir, exerciser, frozen, idmapped, mounts, posix, world_over_rings};
 
 /// Looks at a mount whose requests really come that way, if all `programs` are there.
 fn with_rings(programs: &[&'static str], look: fn(&World)) {
@@ -44,6 +44,11 @@ fn what_was_written_before_an_unmount_survives_a_kill_after_it() {
 #[test]
 fn a_thousand_processes_at_once_are_served() {
     with_rings(&[], mounts::serves_a_thousand_processes);
+}
+
+#[test]
+fn snapshots_are_made_destroyed_and_renamed_there() {
+    with_rings(&["mv", "setpriv"], ctldir::makes_destroys_and_renames);
 }
 
 #[test]

@@ -9,6 +9,8 @@
 //! What S refers to and D does not was let go by one of those behind S, up to D: it is on that one's
 //! deadlist, and was born no later than S. The deadlist of the first behind S has only such blocks.
 
+use std::time::Duration;
+
 use dmu::SpaceDelta;
 use ondisk::ObjectType;
 use ondisk::dsl::dir_names::SNAPSHOTS_CHANGED;
@@ -131,17 +133,18 @@ impl Dsl {
         Ok(components.join("/"))
     }
 
-    /// When snapshots of this directory's head were last made or destroyed, in seconds since 1970, if
-    /// that was noted.
+    /// When snapshots of this directory's head last came, went or got another name, since 1970, if that was noted.
     ///
     /// # Errors
     /// Those of reading the MOS.
-    pub async fn snapshots_changed_secs(&self, dir: ObjectId) -> Result<Option<u64>, DslError> {
+    pub async fn snapshots_changed(&self, dir: ObjectId) -> Result<Option<Duration>, DslError> {
         if self.mos.hold(dir).await?.object_type() != ObjectType::OTN_ZAP_METADATA {
             return Ok(None);
         }
         let value = self.zap(dir.get()).await?.lookup(SNAPSHOTS_CHANGED.as_bytes()).await?;
-        // Seconds and nanoseconds.
-        Ok(value.and_then(|value| value.as_u64s().first().copied()))
+        Ok(value.and_then(|value| match *value.as_u64s() {
+            [secs, nanos, ..] => Some(Duration::from_secs(secs).saturating_add(Duration::from_nanos(nanos))),
+            _ => None,
+        }))
     }
 }

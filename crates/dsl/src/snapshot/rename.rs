@@ -1,5 +1,7 @@
 //! Renaming snapshots: another name in their head's ZAP.
 
+use std::time::Duration;
+
 use dmu::Tx;
 
 use crate::names::split;
@@ -32,6 +34,7 @@ impl Dsl {
         tx: &Tx,
         name: &str,
         new_name: &str,
+        now: Duration,
     ) -> Result<DatasetName, DslError> {
         let snapshot = self.resolve(name).await?;
         let (of, old) = split(name);
@@ -40,6 +43,8 @@ impl Dsl {
         let names = self.zap(self.dataset(head.dataset).await?.snapshot_names.get()).await?;
         names.remove(tx, old.unwrap_or_default().as_bytes()).await?;
         names.add_u64(tx, new.unwrap_or_default().as_bytes(), snapshot.dataset.get()).await?;
+        let head = self.loaded_dataset(head.dataset).await?;
+        self.note_snapshots_changed(tx, &head, now).await?;
         Ok(DatasetName { name: new_name.to_owned(), ..snapshot })
     }
 }

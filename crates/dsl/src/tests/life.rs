@@ -232,7 +232,7 @@ impl Life {
     async fn promote(&mut self, head: &DatasetName) {
         let (tx, dsl) = (self.world.tx(), &self.world.dsl);
         match dsl.check_promote(head, &POOL).await {
-            Ok(()) => dsl.promote(&tx, head).await.unwrap(),
+            Ok(()) => dsl.promote(&tx, head, NOW).await.unwrap(),
             Err(DslError::NotClone { .. } | DslError::Exists { .. }) => {}
             Err(error) => panic!("{error}"),
         }

@@ -1,10 +1,12 @@
 //! What is mounted, for clients that have no kernel between them and a file system.
 
-use engine::{Front, MountError, MountFlags, MountOptions, Mounted, SyncingThread};
+use engine::{Front, LetGo, MountError, MountFlags, MountOptions, Mounted, Shown, Snapdir, SyncingThread};
+use env::BoxFuture;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use units::ObjsetId;
 use zpl::Zfs;
 
 type Table = Arc<Mutex<BTreeMap<PathBuf, Arc<Zfs>>>>;
@@ -26,8 +28,8 @@ struct Place {
 }
 
 impl Front for TableFront {
-    fn mount(&self, zfs: Arc<Zfs>, place: &Path, _: &MountOptions) -> Result<Box<dyn Mounted>, MountError> {
-        self.0.lock().expect("nobody panicked").insert(place.to_owned(), zfs);
+    fn mount(&self, shown: Shown, place: &Path, _: &MountOptions) -> Result<Box<dyn Mounted>, MountError> {
+        self.0.lock().expect("nobody panicked").insert(place.to_owned(), shown.zfs);
         Ok(Box::new(Place { table: Arc::clone(&self.0), path: place.to_owned() }))
     }
 
@@ -62,6 +64,12 @@ impl Mounted for Place {
 
     fn remount(&self, _: MountFlags) -> Result<(), MountError> {
         Ok(())
+    }
+
+    fn set_snapdir(&self, _: Snapdir) {}
+
+    fn let_go_of<'a>(&'a self, _: &'a [ObjsetId]) -> BoxFuture<'a, LetGo> {
+        Box::pin(async { Box::new(()) as LetGo })
     }
 
     fn syncing_threads(&self) -> Vec<SyncingThread> {

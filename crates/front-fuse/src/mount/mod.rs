@@ -12,16 +12,18 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use device::RealEnv;
-use engine::{Front, MountError, MountFlags, MountOptions, Mounted, SyncingThread};
+use engine::{Front, LetGo, MountError, MountFlags, MountOptions, Mounted, Shown, Snapdir, SyncingThread};
+use env::BoxFuture;
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
-use zpl::{Asker, Zfs};
+use units::ObjsetId;
+use zpl::Asker;
 
-use crate::files::Files;
+use crate::ctldir::Ctldir;
 use crate::floor::Floor;
 use crate::handshake::{Agreed, Wishes, shake_hands};
 use crate::headroom;
@@ -29,6 +31,8 @@ use crate::notifier::Notifier;
 use crate::server::Server;
 use crate::session::{Ended, Session};
 use crate::syncs::Syncs;
+use crate::tree::Tree;
+use crate::views::Common;
 
 mod flags;
 mod helper;
@@ -57,6 +61,8 @@ pub struct FuseMount {
     way: Way,
     ended: Arc<Ended>,
     syncs: Arc<Syncs>,
+    /// As long as it is mounted.
+    ctldir: Weak<Ctldir>,
 }
 
 impl FuseMount {
@@ -121,6 +127,22 @@ impl Mounted for FuseMount {
         }
     }
 
+    fn set_snapdir(&self, snapdir: Snapdir) {
+        if let Some(ctldir) = self.ctldir.upgrade() {
+            ctldir.show(snapdir);
+        }
+    }
+
+    fn let_go_of<'a>(&'a self, snapshots: &'a [ObjsetId]) -> BoxFuture<'a, LetGo> {
+        Box::pin(async move {
+            let views = self.ctldir.upgrade().map(|ctldir| Arc::clone(&ctldir.views));
+            match views {
+                Some(views) => Box::new(views.let_go_of(snapshots).await) as LetGo,
+                None => Box::new(()),
+            }
+        })
+    }
+
     fn syncing_threads(&self) -> Vec<SyncingThread> {
         self.syncs.threads()
     }
@@ -161,7 +183,7 @@ impl Fuse {
             flags: MountFlags::default(),
             ..MountOptions::default()
         };
-        let (mounted, agreed) = self.begin(path, &options, false, |_, _, _| Floor::new())?;
+        let (mounted, agreed) = self.begin(path, &options, false, |_, _, _| (Floor::new(), Weak::new()))?;
         if self.rings && !agreed.rings {
             let source = io::Error::new(io::ErrorKind::Unsupported, "the kernel has no FUSE over io_uring");
             return Err(MountError::Refused { path: path.to_owned(), source });
@@ -170,13 +192,13 @@ impl Fuse {
     }
 
     /// Mounts at `path` what `make` makes, with the device by which its requests come, what was agreed upon with
-    /// the kernel, and where it notes who waits for the log.
+    /// the kernel, and where it notes who waits for the log; with its control directory, if it has one.
     fn begin<S: Server>(
         &self,
         path: &Path,
         options: &MountOptions,
         posix_acls: bool,
-        make: impl FnOnce(&Arc<OwnedFd>, Agreed, Arc<Syncs>) -> S,
+        make: impl FnOnce(&Arc<OwnedFd>, Agreed, Arc<Syncs>) -> (S, Weak<Ctldir>),
     ) -> Result<(Box<dyn Mounted>, Agreed), MountError> {
         detach_stale(path);
         headroom::check()?;
@@ -192,12 +214,13 @@ impl Fuse {
         let wishes = Wishes { posix_acls, rings: self.rings, writeback: options.writeback };
         let syncs = Arc::new(Syncs::new(Arc::clone(&self.env)));
         let served = shake_hands(&device, wishes).and_then(|agreed| {
-            let server = make(&device, agreed, Arc::clone(&syncs));
-            Ok((Session::start(Arc::clone(&self.env), device, server, agreed.rings)?, agreed))
+            let (server, ctldir) = make(&device, agreed, Arc::clone(&syncs));
+            let ended = Session::start(Arc::clone(&self.env), device, server, agreed.rings)?;
+            Ok((ended, ctldir, agreed))
         });
         match served {
-            Ok((ended, agreed)) => {
-                Ok((Box::new(FuseMount { path: path.to_owned(), way, ended, syncs }), agreed))
+            Ok((ended, ctldir, agreed)) => {
+                Ok((Box::new(FuseMount { path: path.to_owned(), way, ended, syncs, ctldir }), agreed))
             }
             Err(error) => {
                 let _not_mounted = hang_up(path);
@@ -211,10 +234,11 @@ impl Front for Fuse {
     /// Refuses also where the process is near a limit of its descriptors, threads or memory mappings.
     fn mount(
         &self,
-        zfs: Arc<Zfs>,
+        shown: Shown,
         path: &Path,
         options: &MountOptions,
     ) -> Result<Box<dyn Mounted>, MountError> {
+        let Shown { zfs, snapshots } = shown;
         let posix_acls = zfs.options().posix_acls;
         let begun = self.begin(path, options, posix_acls, |device, agreed, syncs| {
             // Mounted with `default_permissions`, whichever way.
@@ -225,7 +249,9 @@ impl Front for Fuse {
                 Asker::Kernel
             };
             let zfs = Arc::new(zfs.asked_by(asker));
-            Files::new(zfs, Notifier::new(Arc::clone(device)), agreed, syncs)
+            let notifier = Notifier::new(Arc::clone(device));
+            let common = Common { notifier, agreed, syncs };
+            Tree::new(Arc::clone(&self.env), zfs, snapshots, common, options.snapdir)
         });
         begun.map(|(mounted, _agreed)| mounted)
     }

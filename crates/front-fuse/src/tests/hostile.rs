@@ -19,8 +19,24 @@ const AT_ONCE: usize = 50;
 const GROWTH_MAX_KIB: u64 = 256 << 10;
 const OPCODE_MAX: u32 = 55;
 const NAMES: [&[u8]; 6] = [b"a\0", b"b\0", b"..\0", b"\0", b"a/b\0", b"no end"];
-const NUMBERS: [u64; 12] =
-    [0, 1, 2, 3, 7, 4096, 70_000, 1 << 20, u32::MAX as u64, i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX];
+const NUMBERS: [u64; 15] = [
+    0,
+    1,
+    2,
+    3,
+    7,
+    4096,
+    70_000,
+    1 << 20,
+    u32::MAX as u64,
+    i64::MAX as u64,
+    i64::MAX as u64 + 1,
+    u64::MAX,
+    // The control directory, and what may be a snapshot's root in it.
+    0xffff_ffff_ffff,
+    0xffff_ffff_fffd,
+    (1 << 48) + 34,
+];
 
 /// Numbers as requests have them, two of 32 bits or one of 64, then names, then bytes of any kind.
 fn body(dice: &mut Rng) -> Vec<u8> {

@@ -1,12 +1,13 @@
 //! The kernel's side of a session, played by a test.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use device::{Options, RealEnv};
 use dsl::PropValue;
+use engine::Snapdir;
 use env::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, Env, IoBuf, RamDevice};
 use event_listener::Event;
 use pool::{Pool, PoolSpec, Tuning};
@@ -18,12 +19,15 @@ use vdev::{Bias, NewVdev, PoolState};
 use zerocopy::{FromBytes, IntoBytes};
 use zpl::Asker;
 
+use super::snapshots::PoolSnapshots;
 use crate::abi::{InHeader, OutHeader};
-use crate::files::Files;
+use crate::ctldir::Ctldir;
 use crate::handshake::Agreed;
 use crate::notifier::Notifier;
 use crate::session::{Ended, Session};
 use crate::syncs::Syncs;
+use crate::tree::Tree;
+use crate::views::{Common, Views};
 
 const DISK_BYTES: u64 = 256 << 20;
 /// Longer answers are not agreed upon.
@@ -48,6 +52,7 @@ pub struct Kernel {
     pool: Arc<Pool>,
     env: Arc<RealEnv>,
     gate: Arc<Gate>,
+    ctldir: Weak<Ctldir>,
 }
 
 /// Writes to the pool's device wait for it while it is shut.
@@ -133,14 +138,15 @@ impl Kernel {
                 .expect("a pair");
         let device = Arc::new(device);
         let zfs = Arc::new(fs.zfs.asked_by(Asker::Kernel));
-        let files = Files::new(
-            zfs,
-            Notifier::new(Arc::clone(&device)),
-            Agreed::default(),
-            Arc::new(Syncs::new(Arc::clone(&env))),
-        );
-        let ended = Session::start(Arc::clone(&env), device, files, has_rings).expect("loops");
-        Self { socket, ended, next: 1, pool, env, gate }
+        let common = Common {
+            notifier: Notifier::new(Arc::clone(&device)),
+            agreed: Agreed::default(),
+            syncs: Arc::new(Syncs::new(Arc::clone(&env))),
+        };
+        let snapshots = Arc::new(PoolSnapshots(Arc::downgrade(&pool)));
+        let (tree, ctldir) = Tree::new(Arc::clone(&env), zfs, snapshots, common, Snapdir::Hidden);
+        let ended = Session::start(Arc::clone(&env), device, tree, has_rings).expect("loops");
+        Self { socket, ended, next: 1, pool, env, gate, ctldir }
     }
 
     /// Whether the session ends by itself.
@@ -197,6 +203,20 @@ impl Kernel {
                 return Answer { unique: header.unique, errno: -header.error, body: body.to_vec() };
             }
         }
+    }
+
+    /// The snapshots that are looked into.
+    pub fn views(&self) -> Arc<Views> {
+        Arc::clone(&self.ctldir.upgrade().expect("it is mounted").views)
+    }
+
+    /// Does something in the environment, beside the session.
+    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.env.block_on(work)
+    }
+
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
     }
 
     /// Hangs up, and waits until the session has ended.

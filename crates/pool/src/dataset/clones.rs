@@ -78,7 +78,7 @@ impl Pool {
         self.in_sync(move |pool, tx| async move {
             let clone = pool.dsl.resolve(&name).await?;
             pool.dsl.check_promote(&clone, &pool.space.pool_space()).await?;
-            pool.dsl.promote(&tx, &clone).await?;
+            pool.dsl.promote(&tx, &clone, pool.env.wall_clock()).await?;
             pool.note_event(&tx, "promote", Some(&clone), " ").await
         })
         .await

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use dmu::{DestroyedObjset, Objset, SpaceDelta, Tx};
 use ondisk::Blkptr;
-use units::Txg;
+use units::{ObjectId, Txg};
 
 use crate::{Pool, PoolError, Sealed};
 
@@ -20,7 +20,8 @@ impl Pool {
     /// Destroys a file system or volume, a clone or not, which must not be in use.
     ///
     /// # Errors
-    /// [`dsl::DslError::HasChildren`], [`dsl::DslError::HasSnapshots`].
+    /// [`dsl::DslError::HasChildren`], [`dsl::DslError::HasSnapshots`]; [`PoolError::Busy`] when its origin would go with it
+    /// and is read.
     pub async fn destroy_filesystem(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
         self.dsl.check_removable(&self.dsl.resolve(name).await?).await?;
         // A log that waits for its replay has blocks that only it can give back. What came in by half
@@ -36,6 +37,8 @@ impl Pool {
         self.in_sync(move |pool, tx| async move {
             let dataset = pool.dsl.resolve(&name).await?;
             pool.dsl.check_removable(&dataset).await?;
+            let origin = ObjectId::new(pool.dsl.dir(dataset.dir).await?.origin.get());
+            let _nobody_opens_it = pool.keep_out_of_deferred(origin).await?;
             let root = pool.dsl.dataset(dataset.dataset).await?.bp;
             if !root.is_hole() && !pool.dsl.frees_later().await? {
                 let born_after = Txg::new(pool.dsl.dataset(dataset.dataset).await?.prev_snapshot_txg.get());

@@ -8,6 +8,7 @@ use dsl::features::{PROJECT_QUOTA, USEROBJ_ACCOUNTING, ZILSAXATTR};
 use dsl::{DatasetName, PropValue};
 use env::BoxFuture;
 use ondisk::objset::ObjsetType;
+use units::ObjsetId;
 use zil::{Claimed, IntentLog, Live, LogHandle, ReplayStopped};
 use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts};
 
@@ -210,6 +211,12 @@ impl Pool {
         }
     }
 
+    /// What the dataset of an objset that is in use is called now.
+    #[must_use]
+    pub fn name_of(&self, objset: ObjsetId) -> Option<DatasetName> {
+        self.datasets.read().get(&objset).map(|open| open.name())
+    }
+
     /// The file system called `name`, if it is in use.
     pub(crate) async fn live_filesystem(&self, name: &str) -> Option<Arc<Filesystem>> {
         let dataset = self.dsl.resolve(name).await.ok()?;
@@ -223,8 +230,19 @@ impl Pool {
     /// [`dsl::DslError::NoSuchDataset`]; [`PoolError::Encrypted`]; [`PoolError::NotFilesystem`];
     /// when it cannot be read.
     pub async fn snapshot_filesystem(self: &Arc<Self>, name: &str) -> Result<Arc<Filesystem>, PoolError> {
-        let dataset = self.dsl.resolve(name).await?;
-        let objset = self.open_frozen(&dataset).await?;
+        self.open_snapshot(&self.dsl.resolve(name).await?).await
+    }
+
+    /// The same of a snapshot that was found.
+    ///
+    /// # Errors
+    /// As [`Self::snapshot_filesystem`]; [`dsl::DslError::NoSuchDataset`] also when it has been destroyed or renamed since.
+    pub async fn open_snapshot(
+        self: &Arc<Self>,
+        dataset: &DatasetName,
+    ) -> Result<Arc<Filesystem>, PoolError> {
+        let name = dataset.name.as_str();
+        let objset = self.open_frozen(dataset).await?;
         let objset = objset.ok_or_else(|| PoolError::NotFilesystem { name: name.to_owned() })?;
         check_filesystem(&objset, name)?;
         let phys = self.dsl.dataset(dataset.dataset).await?;
@@ -238,7 +256,7 @@ impl Pool {
             os: objset,
             options: options(&Terms {
                 read_only: true,
-                ..self.terms(&self.effective_props(&dataset).await?, Allowed::default())
+                ..self.terms(&self.effective_props(dataset).await?, Allowed::default())
             }),
             space: Arc::new(FrozenSpace(space)),
         });

@@ -30,16 +30,16 @@ impl Pool {
     /// destroyed go.
     ///
     /// # Errors
-    /// [`dsl::DslError::NoSuchDataset`], [`dsl::DslError::NoSuchTag`].
+    /// [`dsl::DslError::NoSuchDataset`], [`dsl::DslError::NoSuchTag`]; [`PoolError::Busy`] when one that would go is read.
     pub async fn release(self: &Arc<Self>, tag: String, names: Vec<String>) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
             let mut found = Vec::with_capacity(names.len());
             for name in &names {
                 let snapshot = pool.dsl.resolve(name).await?;
                 pool.dsl.check_release(&snapshot, &tag).await?;
-                found.push(snapshot);
+                found.push((pool.keep_out_of_deferred(snapshot.dataset).await?, snapshot));
             }
-            for snapshot in found {
+            for (_nobody_opens_it, snapshot) in found {
                 pool.note_event(&tx, "release", Some(&snapshot), &format!("tag={tag}")).await?;
                 pool.dsl.release(&tx, snapshot.dataset, &tag, pool.env.wall_clock()).await?;
             }

@@ -5,8 +5,9 @@ use std::sync::{Arc, Weak};
 
 use dmu::Objset;
 use dsl::{DatasetName, DslError};
+use ondisk::dsl::dataset_flags;
 use parking_lot::Mutex;
-use units::ObjsetId;
+use units::{ObjectId, ObjsetId};
 
 use crate::{Pool, PoolError};
 
@@ -75,6 +76,23 @@ impl Drop for KeptOut<'_> {
 }
 
 impl Pool {
+    /// Keeps readers out of a snapshot that goes once nothing keeps it, before something that keeps it is taken away.
+    /// Of other snapshots nobody is kept out, and 0 is none.
+    ///
+    /// # Errors
+    /// [`PoolError::Busy`] when somebody reads it; when it cannot be looked at.
+    pub(crate) async fn keep_out_of_deferred(
+        &self,
+        snapshot: ObjectId,
+    ) -> Result<Option<KeptOut<'_>>, PoolError> {
+        if snapshot.get() == 0 {
+            return Ok(None);
+        }
+        let flags = self.dsl.dataset(snapshot).await?.flags.get();
+        let is_deferred = flags & dataset_flags::DEFER_DESTROY != 0;
+        is_deferred.then(|| self.readers.keep_out(ObjsetId::new(snapshot.get()))).transpose()
+    }
+
     /// Notes that somebody reads a snapshot's objset.
     ///
     /// # Errors

@@ -158,7 +158,7 @@ impl Pool {
             }
             for (name, new_name) in &pairs {
                 let old = pool.dsl.resolve(name).await?;
-                pool.dsl.rename_snapshot(&tx, name, new_name).await?;
+                pool.dsl.rename_snapshot(&tx, name, new_name, pool.env.wall_clock()).await?;
                 let (_, new) = parts(new_name)?;
                 pool.note_event(&tx, "rename", Some(&old), &format!("-> @{new}")).await?;
             }
