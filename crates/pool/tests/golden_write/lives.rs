@@ -77,7 +77,7 @@ async fn take_apart(pool: &Arc<Pool>) -> usize {
 
 /// Imports a copy of a golden pool, gives all its datasets a snapshot more, and changes, rolls back and takes apart what
 /// can be; `zdb` judges it all along. `kept` hold what they did all the while.
-fn lived_through(name: &str, kept: &[&str]) {
+fn lived_through(name: &str, kept: &[&str], judge: fn(&World, &str)) {
     let world = World::copy_of(name);
     let before: Vec<_> = world.read_only(|pool| kept.iter().map(|of| world.contents(pool, of)).collect());
     let pool = world.import();
