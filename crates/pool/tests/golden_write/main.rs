@@ -4,6 +4,7 @@
 mod checkpoint;
 mod contents;
 mod nested;
+mod received;
 mod removal;
 mod world;
 
