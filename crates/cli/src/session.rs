@@ -126,6 +126,26 @@ impl Session {
         (!C::FOUNDS && system.answers() && !has_own()).then_some(system)
     }
 
+    /// Asks for bytes and writes them to standard output as they come; `watch` is told how many, `broken` makes a failure
+    /// of what keeps them from being written.
+    pub fn pass_on<C: Call>(
+        &mut self,
+        call: &C,
+        watch: &mut dyn FnMut(usize),
+        broken: impl FnOnce(&io::Error) -> Failure,
+    ) -> Result<C::Answer, Stop> {
+        if self.shown_by::<C>().is_some() {
+            return Err(call.denied().into());
+        }
+        self.look(&DaemonStatusCall {})?;
+        self.paths.check().map_err(|error| failed(ClientError::Untrusted(error)))?;
+        let mut out = Watched { out: &mut *self.out, watch };
+        self.client.call_for_bytes(call, &mut out).map_err(|error| match error {
+            ClientError::Sink(error) => Stop::Failed(broken(&error)),
+            error => failed(error),
+        })
+    }
+
     /// Notes the command in a pool's history, once. What was done is done, noted or not.
     pub fn note(&self, pool: &str) {
         if self.noted.borrow_mut().insert(pool.to_owned()) {
@@ -159,6 +179,24 @@ impl Session {
     pub fn ask_running<C: Call>(&self, call: &C) -> Result<C::Answer, ClientError> {
         self.paths.check().map_err(ClientError::Untrusted)?;
         self.client.call(call)
+    }
+}
+
+/// Output with somebody who is told how much it is.
+struct Watched<'a> {
+    out: &'a mut dyn Write,
+    watch: &'a mut dyn FnMut(usize),
+}
+
+impl Write for Watched<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let len = self.out.write(bytes)?;
+        (self.watch)(len);
+        Ok(len)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 

@@ -18,7 +18,6 @@ const OF_ZFS: &[&str] = &[
     "recv",
     "redact",
     "rewrite",
-    "send",
     "share",
     "unallow",
     "unload-key",

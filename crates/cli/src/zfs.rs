@@ -12,6 +12,7 @@ mod props;
 mod rename;
 mod rollback;
 mod select;
+mod send;
 mod set;
 mod snapshot;
 
@@ -41,6 +42,7 @@ pub const PROGRAM: Program = Program {
         hold::HOLD,
         hold::HOLDS,
         hold::RELEASE,
+        send::COMMAND,
     ],
 };
 

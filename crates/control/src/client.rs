@@ -3,7 +3,8 @@
 //! Small on purpose: a command must start, ask and end within a few milliseconds, so it
 //! brings no runtime of its own.
 
-use crate::{Call, DaemonStatusCall, Failure, UnderWay, pool_of};
+use crate::{Call, DaemonStatusCall, Failure, UnderWay, pool_of, transfer};
+use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -37,6 +38,9 @@ pub enum ClientError {
     /// Somebody else could have put the socket there.
     #[error("cannot use the run-time directory: {0}; set SAWMILL_RUN to a directory of your own")]
     Untrusted(crate::UntrustedDir),
+    /// What came cannot be passed on.
+    #[error("cannot write what the sawmill daemon sent")]
+    Sink(#[source] io::Error),
     /// It answered, with a refusal.
     #[error(transparent)]
     Refused(#[from] Failure),
@@ -78,12 +82,41 @@ impl Client {
     /// # Errors
     /// The daemon's refusal, or why there is no answer at all.
     pub fn call<C: Call>(&self, call: &C) -> Result<C::Answer, ClientError> {
-        let body = serde_json::to_vec(call).map_err(|e| ClientError::Garbled(e.to_string()))?;
         let asked = Instant::now();
+        let mut stream = self.post(call, "HTTP/1.1")?;
+        if let Some(tell) = self.tell {
+            self.wait(&mut stream, tell, asked, call.subject()).map_err(ClientError::Lost)?;
+        }
+        match read_response(stream)? {
+            (200, answer) => parse(&answer),
+            (_, failure) => Err(parse::<Failure>(&failure)?.into()),
+        }
+    }
+
+    /// Asks for bytes and hands them to `sink` as they come; gives the answer that follows them.
+    ///
+    /// # Errors
+    /// As [`Self::call`], and [`ClientError::Sink`]. Some bytes may have been handed on by then.
+    pub fn call_for_bytes<C: Call>(&self, call: &C, sink: &mut dyn Write) -> Result<C::Answer, ClientError> {
+        // In HTTP/1.0 an answer of any length ends with its connection, and has no chunks to be put together.
+        let mut stream = self.post(call, "HTTP/1.0")?;
+        let (status, length) = read_head(&mut stream)?;
+        if status != 200 {
+            return Err(parse::<Failure>(&read_body(stream, length)?)?.into());
+        }
+        match transfer::read_pieces::<C::Answer>(&mut stream, sink)? {
+            Ok(answer) => Ok(answer),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Connects, and asks.
+    fn post<C: Call>(&self, call: &C, version: &str) -> Result<BufReader<UnixStream>, ClientError> {
+        let body = serde_json::to_vec(call).map_err(|e| ClientError::Garbled(e.to_string()))?;
         let unreachable = |source| ClientError::Unreachable { path: self.socket.clone(), source };
         let mut stream = UnixStream::connect(&self.socket).map_err(unreachable)?;
         let head = format!(
-            "POST {} HTTP/1.1\r\nHost: sawmill\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+            "POST {} {version}\r\nHost: sawmill\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
              Connection: close\r\n\r\n",
             C::PATH,
             body.len()
@@ -91,16 +124,7 @@ impl Client {
         let mut message = head.into_bytes();
         message.extend_from_slice(&body);
         stream.write_all(&message).map_err(ClientError::Lost)?;
-        let mut stream = BufReader::new(stream);
-        if let Some(tell) = self.tell {
-            self.wait(&mut stream, tell, asked, call.subject()).map_err(ClientError::Lost)?;
-        }
-        let (status, answer) = read_response(stream)?;
-        let garbled = |e: serde_json::Error| ClientError::Garbled(e.to_string());
-        match status {
-            200 => serde_json::from_slice(&answer).map_err(garbled),
-            _ => Err(serde_json::from_slice::<Failure>(&answer).map_err(garbled)?.into()),
-        }
+        Ok(BufReader::new(stream))
     }
 
     /// Waits for the answer's first byte, and tells what it is that takes so long.
@@ -137,27 +161,42 @@ impl Client {
     }
 }
 
+/// What JSON says.
+pub(crate) fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, ClientError> {
+    serde_json::from_slice(text).map_err(|e| ClientError::Garbled(e.to_string()))
+}
+
 /// Reads a response that says how long it is, or ends with the connection.
-fn read_response(stream: impl BufRead) -> Result<(u16, Vec<u8>), ClientError> {
+fn read_response(mut stream: impl BufRead) -> Result<(u16, Vec<u8>), ClientError> {
+    let (status, length) = read_head(&mut stream)?;
+    Ok((status, read_body(stream, length)?))
+}
+
+/// The status, and how long the rest is if it says so.
+fn read_head(stream: impl BufRead) -> Result<(u16, Option<u64>), ClientError> {
     let mut head = stream.take(HEADER_MAX_BYTES);
     let status_line = read_line(&mut head)?;
     let status = status_line.split(' ').nth(1).and_then(|code| code.parse().ok());
     let status = status.ok_or_else(|| ClientError::Garbled(format!("'{status_line}'")))?;
-    let mut length = ANSWER_MAX_BYTES;
+    let mut length = None;
     loop {
         let line = read_line(&mut head)?;
         let Some((name, value)) = line.split_once(':') else { break };
         if name.eq_ignore_ascii_case("content-length") {
-            length = value.trim().parse().map_err(|_| ClientError::Garbled(line.clone()))?;
+            length = Some(value.trim().parse().map_err(|_| ClientError::Garbled(line.clone()))?);
         }
     }
+    Ok((status, length))
+}
+
+fn read_body(stream: impl BufRead, length: Option<u64>) -> Result<Vec<u8>, ClientError> {
     let mut body = Vec::new();
-    let most = length.min(ANSWER_MAX_BYTES);
-    head.into_inner().take(most).read_to_end(&mut body).map_err(ClientError::Lost)?;
-    if length != ANSWER_MAX_BYTES && (body.len() as u64) < length {
+    let most = length.map_or(ANSWER_MAX_BYTES, |length| length.min(ANSWER_MAX_BYTES));
+    stream.take(most).read_to_end(&mut body).map_err(ClientError::Lost)?;
+    if length.is_some_and(|length| (body.len() as u64) < length) {
         return Err(ClientError::Lost(io::ErrorKind::UnexpectedEof.into()));
     }
-    Ok((status, body))
+    Ok(body)
 }
 
 fn read_line(stream: &mut impl BufRead) -> Result<String, ClientError> {

@@ -5,6 +5,7 @@
 //!     ▲                                                               │
 //!     └────────── Answer, or Failure {stdout, stderr, exit} ◄─────────┘
 //! ```
+//! Streams of snapshots go the same way, in pieces before the answer: see `transfer`.
 //!
 //! A command is a thin front: it parses words, asks, and prints a tree. Every rule is the engine's, so
 //! that any client gets the same answer. The words of a refusal are
@@ -33,11 +34,13 @@ mod names;
 mod paths;
 mod pool;
 mod prop;
+mod send;
 mod server;
 mod service;
 mod snapshot;
 mod state;
 mod sweep;
+mod transfer;
 mod vdev;
 
 pub use call::*;
@@ -60,9 +63,11 @@ pub use pool::{
     ScanState,
 };
 pub use prop::{Prop, Props, Source, Value};
+pub use send::*;
 pub use server::{ServeError, Server};
 pub use service::Service;
 pub use snapshot::*;
 pub use state::{PoolHealth, VdevAux, VdevClass, VdevState};
 pub use sweep::*;
+pub use transfer::ByteSink;
 pub use vdev::{IoCounters, Layout, VdevInfo, VdevKind, VdevSpec, VdevStats};

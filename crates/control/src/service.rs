@@ -1,17 +1,17 @@
 //! What the daemon's engine must be able to do.
 
 use crate::{
-    BookmarkCreate, BookmarkDestroy, DaemonStatus, DaemonStatusCall, DaemonStop, DatasetClone, DatasetCreate,
-    DatasetDestroy, DatasetInfo, DatasetInherit, DatasetList, DatasetLogs, DatasetPromote, DatasetRename,
-    DatasetRollback, DatasetSet, DeviceState, Events, EventsClear, EventsPage, Failure, HeldSnapshot,
-    ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList,
-    LabelClear, LogFacts, LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue, PoolAdd,
-    PoolAttach, PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory,
-    PoolImport, PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogRecord,
-    PoolLogUsers, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost,
-    PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade,
-    PoolVdevProps, SnapshotCreate, SnapshotDestroy, SnapshotHold, SnapshotHolds, SnapshotRelease,
-    SnapshotsGoing, SplitOff, Unmount,
+    BookmarkCreate, BookmarkDestroy, ByteSink, DaemonStatus, DaemonStatusCall, DaemonStop, DatasetClone,
+    DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetList, DatasetLogs, DatasetPromote,
+    DatasetRename, DatasetRollback, DatasetSend, DatasetSendSize, DatasetSet, DeviceState, Events,
+    EventsClear, EventsPage, Failure, HeldSnapshot, ImportCandidate, ImportScan, Imported, InjectAction,
+    InjectAdd, InjectCancel, InjectHandler, InjectList, LabelClear, LogFacts, LogInfo, LogRecording,
+    LogUsers, Mount, MountInfo, Mounts, NameValue, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear,
+    PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolInitialize,
+    PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogRecord, PoolLogUsers, PoolMissing, PoolNote,
+    PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub,
+    PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps, SendSize, SnapshotCreate,
+    SnapshotDestroy, SnapshotHold, SnapshotHolds, SnapshotRelease, SnapshotsGoing, SplitOff, Unmount,
 };
 use std::future::Future;
 
@@ -32,6 +32,13 @@ macro_rules! service {
                 $(#[$doc])*
                 fn $method(&self, call: $call) -> impl Future<Output = Result<$answer, Failure>> + Send;
             )*
+
+            /// Writes snapshots as a stream. What it cannot write to any more nobody reads.
+            fn dataset_send(
+                &self,
+                call: DatasetSend,
+                sink: ByteSink,
+            ) -> impl Future<Output = Result<(), Failure>> + Send;
         }
 
         /// The routes of a service, one for each method; for other users than the daemon's own a
@@ -39,6 +46,7 @@ macro_rules! service {
         pub(crate) fn routes<S: Service>(service: &std::sync::Arc<S>, door: Door) -> axum::Router {
             use crate::Call;
             use crate::server::{answer, read};
+            use crate::transfer;
             axum::Router::new()
             $(
                 .route(<$call as Call>::PATH, axum::routing::post({
@@ -55,6 +63,19 @@ macro_rules! service {
                     }
                 }))
             )*
+                .route(DatasetSend::PATH, axum::routing::post({
+                    let service = std::sync::Arc::clone(service);
+                    move |body: axum::body::Bytes| async move {
+                        let call: DatasetSend = match read(&body) {
+                            Ok(call) => call,
+                            Err(refusal) => return *refusal,
+                        };
+                        if door == Door::Public {
+                            return answer::<()>(Err(call.denied()));
+                        }
+                        transfer::answer(|sink| async move { service.dataset_send(call, sink).await })
+                    }
+                }))
         }
     };
 }
@@ -160,6 +181,8 @@ service! {
     dataset_clone(DatasetClone) -> ();
     /// Has a clone and its origin change places.
     dataset_promote(DatasetPromote) -> ();
+    /// What a stream would have.
+    dataset_send_size(DatasetSendSize) -> Vec<SendSize>;
     /// Makes snapshots.
     snapshot_create(SnapshotCreate) -> ();
     /// Destroys snapshots.

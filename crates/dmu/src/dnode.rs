@@ -476,6 +476,14 @@ impl Dnode {
         Ok(Some(data.to_vec()))
     }
 
+    /// Whether there is a spill block.
+    #[must_use]
+    pub fn has_spill(&self) -> bool {
+        let state = self.state.lock();
+        let changed = state.newest_first().find_map(|changes| changes.spill.as_ref().map(Option::is_some));
+        changed.unwrap_or_else(|| state.synced.spill.is_some_and(|bp| !bp.is_hole()))
+    }
+
     /// Replaces the spill block, or drops it.
     ///
     /// # Errors

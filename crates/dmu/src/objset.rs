@@ -439,10 +439,11 @@ impl Objset {
         }
     }
 
-    /// A new object with this number: what replaying a log asks for.
+    /// A new object with this number: what replaying a log asks for, and receiving a stream.
     ///
     /// # Errors
-    /// [`DmuError::ObjectExists`], or when a block of dnodes cannot be read.
+    /// [`DmuError::ObjectExists`] when another object takes one of its slots; [`DmuError::Invalid`] when they are not all
+    /// in one block; when a block of dnodes cannot be read.
     pub async fn allocate_at(
         self: &Arc<Self>,
         tx: &dyn Transaction,
@@ -450,7 +451,7 @@ impl Objset {
         spec: &DnodeSpec,
     ) -> Result<Arc<Dnode>, DmuError> {
         let exists = DmuError::ObjectExists { objset: self.shared.id, object };
-        if self.in_memory(object).is_some() || self.load(object).await?.is_some() {
+        if self.in_memory(object).is_some() || self.has_stored(object, spec.slots).await? {
             return Err(exists);
         }
         let dnode = Dnode::unborn(Arc::clone(&self.shared), object, spec);
@@ -464,6 +465,24 @@ impl Objset {
         }
         tx.take(Step::born(Arc::clone(self), Arc::clone(&dnode)));
         Ok(dnode)
+    }
+
+    /// Whether an object on disk takes any of so many slots from this number on.
+    async fn has_stored(&self, object: ObjectId, slots: u8) -> Result<bool, DmuError> {
+        let (block, first) = (object.get() / SLOTS_PER_BLOCK, (object.get() % SLOTS_PER_BLOCK) as usize);
+        let wanted = first..first + usize::from(slots);
+        if wanted.end > SLOTS_PER_BLOCK as usize {
+            let what = "slots in two blocks of dnodes";
+            return Err(DmuError::Invalid { objset: self.shared.id, object, what });
+        }
+        if block > self.meta.max_block().get() {
+            return Ok(false);
+        }
+        let data = self.meta.read_block(BlockId::new(block)).await?;
+        let overlaps = |(slot, bytes): (usize, &[u8])| {
+            slot < wanted.end && slot + bytes.len() / DNODE_SLOT_BYTES > wanted.start
+        };
+        Ok(dnodes_of_block(&data).any(overlaps))
     }
 
     /// A planned object is not made.

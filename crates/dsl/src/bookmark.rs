@@ -70,6 +70,8 @@ pub struct BookmarkInfo {
     pub creation_secs: u64,
     /// What the snapshot referred to, where that was noted: bytes on disk, compressed, before compression.
     pub referenced: Option<[u64; 3]>,
+    /// Whether blocks were left out of it on purpose: it has a list of them.
+    pub is_redaction: bool,
 }
 
 impl Dsl {
@@ -86,6 +88,7 @@ impl Dsl {
             creation_txg: mark.made(),
             creation_secs: mark.phys.creation_time.get(),
             referenced: mark.counts().then(|| mark.phys.referenced.map(U64::get)),
+            is_redaction: mark.phys.redaction_object.get() != 0,
         };
         Ok(marks.into_iter().map(info).collect())
     }

@@ -68,6 +68,7 @@ mod replay;
 mod restore;
 pub mod rollback;
 mod runner;
+pub mod send;
 mod service;
 mod settings;
 pub mod snapshots;

@@ -5,9 +5,10 @@ use control::{Failure, FailureKind};
 use dmu::DmuError;
 use dsl::DslError;
 use env::DeviceError;
-use pool::{PoolError, RemovalRefusal, ScrubRefusal};
+use pool::{PoolError, ReceiveRefusal, RemovalRefusal, ScrubRefusal};
 use std::error::Error;
 use std::fmt::Write;
+use stream::{ReadError, ReceiveError};
 use vdev::VdevError;
 
 /// Why nothing can be done with a pool whose devices fail.
@@ -104,6 +105,9 @@ pub fn kind_and_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::Split(pool::SplitRefusal::Busy) => (K::Busy, error.to_string()),
         PoolError::Split(_) | PoolError::VdevProp(_) => (K::Invalid, error.to_string()),
         PoolError::NeedsFeature { .. } => (K::Unsupported, error.to_string()),
+        PoolError::Receive(refusal) => (receive_kind(*refusal), error.to_string()),
+        PoolError::Stream(stream) => stream_reason(stream),
+        PoolError::HalfReceived { .. } => (K::Busy, "dataset is being received".into()),
         PoolError::UnsupportedFeatures { .. } => (K::Unsupported, "unsupported version or feature".into()),
         PoolError::Encrypted { .. } => (K::Unsupported, whole()),
         PoolError::NotFilesystem { .. } | PoolError::NotVolume { .. } => (K::Invalid, whole()),
@@ -129,6 +133,37 @@ pub fn scrub_reason(refusal: ScrubRefusal) -> &'static str {
         ScrubRefusal::Paused => "scrub is paused; use 'zpool scrub' to resume scrub",
         ScrubRefusal::None => "there is no active scrub",
         ScrubRefusal::Resilvering => "currently resilvering",
+    }
+}
+
+fn receive_kind(refusal: ReceiveRefusal) -> FailureKind {
+    use ReceiveRefusal as R;
+    match refusal {
+        R::UnknownFeature | R::Unsupported { .. } => FailureKind::Unsupported,
+        R::Exists | R::HasSnapshots | R::IsClone => FailureKind::Exists,
+        R::NoDestination | R::NoSource => FailureKind::NoSuchDataset,
+        R::NotLatest | R::NoLargeBlocks => FailureKind::Invalid,
+        R::Modified | R::Busy => FailureKind::Busy,
+    }
+}
+
+/// Why a stream could not be received to its end: the stream's fault, or the pool's.
+fn stream_reason(error: &ReceiveError) -> (FailureKind, String) {
+    match error {
+        ReceiveError::Read(ReadError::Truncated { .. }) => (FailureKind::Invalid, "incomplete stream".into()),
+        ReceiveError::Read(ReadError::Checksum { .. }) => {
+            (FailureKind::Invalid, "invalid stream (checksum mismatch)".into())
+        }
+        ReceiveError::Read(
+            ReadError::Io { .. } | ReadError::BadRecord { .. } | ReadError::OutOfPlace { .. },
+        )
+        | ReceiveError::BadRecord { .. } => {
+            (FailureKind::Invalid, format!("invalid stream ({})", chain(error)))
+        }
+        ReceiveError::Unsupported { what, .. } => {
+            (FailureKind::Unsupported, format!("receiving {what} is not supported yet"))
+        }
+        ReceiveError::Objset { source, .. } => dmu_reason(source),
     }
 }
 

@@ -312,6 +312,14 @@ impl Service for Engine {
         self.change("promote", call, async |holder, call| holder.promote(call).await).await
     }
 
+    async fn dataset_send(&self, call: DatasetSend, sink: ByteSink) -> Done {
+        self.run(async move |holder| holder.send(&call, sink).await).await
+    }
+
+    async fn dataset_send_size(&self, call: DatasetSendSize) -> Done<Vec<SendSize>> {
+        self.run(async move |holder| holder.send_size(&call.send).await).await
+    }
+
     async fn snapshot_create(&self, call: SnapshotCreate) -> Done {
         self.change("snapshot", call, async |holder, call| holder.create_snapshots(call).await).await
     }

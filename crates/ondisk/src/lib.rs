@@ -70,7 +70,7 @@ pub use label::{ECK_BYTES, ECK_MAGIC, VdevPhys, ZioEck};
 pub use nvlist::{NvList, NvValue};
 pub use object_type::{ByteSwap, ObjectType, ObjectTypeProps};
 pub use objset::{ObjsetPhys, ObjsetType};
-pub use owner::Owner;
+pub use owner::{Owner, generation_of_bonus};
 pub use sa::SaHeader;
 pub use space_map::SpaceMapPhys;
 pub use uberblock::{

@@ -27,6 +27,7 @@ use dmu::{Objset, ObjsetContext};
 use dsl::DatasetName;
 use dsl::features::{BLOCK_CLONING, Feature, LARGE_BLOCKS, LARGE_DNODE, ZILSAXATTR};
 use futures::stream::{self, StreamExt};
+use ondisk::dsl::dataset_flags;
 use ondisk::zil::ZilHeader;
 use units::{ObjsetId, Txg};
 use zil::{Claimed, IntentLog, LogEvent, LogHandle, LogStore, ReplayStopped, ZilError};
@@ -233,6 +234,9 @@ impl Pool {
         let dataset = self.dsl.resolve(name).await?;
         if dataset.is_snapshot() {
             return Err(PoolError::ReadOnly);
+        }
+        if self.dsl.dataset(dataset.dataset).await?.flags.get() & dataset_flags::INCONSISTENT != 0 {
+            return Err(PoolError::HalfReceived { name: dataset.name });
         }
         self.open_dataset(&dataset).await
     }

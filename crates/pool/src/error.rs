@@ -173,6 +173,18 @@ pub enum PoolError {
     /// A property of a vdev is not set.
     #[error(transparent)]
     VdevProp(#[from] crate::VdevPropRefusal),
+    /// A stream is not received, though nothing is wrong with it.
+    #[error(transparent)]
+    Receive(#[from] crate::ReceiveRefusal),
+    /// A stream cannot be received on.
+    #[error(transparent)]
+    Stream(Arc<stream::ReceiveError>),
+    /// A dataset that is being received is nobody's to use before that is done.
+    #[error("{name} is being received")]
+    HalfReceived {
+        /// Which dataset.
+        name: String,
+    },
     /// What is on a vdev cannot be brought elsewhere, or what is left of one cannot be read.
     #[error(transparent)]
     Evacuation(#[from] EvacuationError),
@@ -203,6 +215,12 @@ pub enum PoolError {
     /// From below.
     #[error(transparent)]
     Zvol(Arc<ZvolError>),
+}
+
+impl From<stream::ReceiveError> for PoolError {
+    fn from(error: stream::ReceiveError) -> Self {
+        Self::Stream(Arc::new(error))
+    }
 }
 
 impl From<ZvolError> for PoolError {

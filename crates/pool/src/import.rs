@@ -125,6 +125,7 @@ impl Pool {
                 pool.expand().await?;
             }
             pool.replay_logs_of_clones().await?;
+            pool.destroy_leftovers().await?;
         }
         pool.open_caches().await;
         pool.resume_scrub().await?;

@@ -9,7 +9,7 @@
 //! ```
 //! [`send`] writes a stream from an objset, byte for byte what OpenZFS's `zfs send` writes of the same blocks;
 //! [`size_of`] tells how long it will be, and a [`Compound`] holds several. [`Reader`] takes a stream apart, or
-//! refuses it.
+//! refuses it; a [`Receiver`] makes an objset of its records.
 #![forbid(unsafe_code)]
 
 mod ahead;
@@ -19,6 +19,7 @@ mod error;
 mod free_run;
 mod order;
 mod read;
+mod receive;
 mod sender;
 mod sum;
 mod summary;
@@ -29,5 +30,6 @@ pub use compound::Compound;
 pub use error::SendError;
 pub use order::{Features, Form, Origin, Resume, SendOrder, Target};
 pub use read::{ReadError, Reader, StreamRecord};
+pub use receive::{ReceiveError, Receiver};
 pub use sender::{send, size_of};
 pub use summary::Summary;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dmu::Objset;
+use dmu::{DmuError, Objset};
 use units::ObjectId;
 
 use super::world::{World, file};
@@ -138,5 +138,28 @@ fn slots_of_large_new_objects_are_nobody_elses() {
         let inside = ObjectId::new(held[0].object().get() + 2);
         assert!(world.objset.allocate_at(&tx, inside, &file(512)).await.is_err());
         drop(tx);
+    });
+}
+
+/// What a stream asks for, or a damaged log.
+#[test]
+fn slots_of_objects_on_disk_are_nobody_elses() {
+    let world = World::new();
+    let wide = |slots| dmu::DnodeSpec { slots, ..file(512) };
+    world.env.block_on(async {
+        let tx = world.objset.txgs().forming();
+        world.objset.allocate_at(&tx, ObjectId::new(40), &wide(4)).await.unwrap();
+        world.sync().await;
+        let objset = world.reopened().await;
+        let tx = objset.txgs().forming();
+        for (first, slots) in [(38, 3), (40, 1), (41, 1), (43, 2)] {
+            let taken = objset.allocate_at(&tx, ObjectId::new(first), &wide(slots)).await.map(drop);
+            assert!(matches!(taken, Err(DmuError::ObjectExists { .. })), "{slots} from {first}: {taken:?}");
+        }
+        let astride = objset.allocate_at(&tx, ObjectId::new(63), &wide(2)).await.map(drop);
+        assert!(matches!(astride, Err(DmuError::Invalid { .. })), "{astride:?}");
+        for (first, slots) in [(39, 1), (44, 20)] {
+            objset.allocate_at(&tx, ObjectId::new(first), &wide(slots)).await.unwrap();
+        }
     });
 }

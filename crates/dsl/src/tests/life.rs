@@ -22,6 +22,7 @@ enum Op {
     Clone { snapshot: Index },
     Promote { head: Index },
     RollBack { head: Index },
+    Exchange { head: Index, births: usize, kills: usize },
     DestroyHead { head: Index },
     Bookmark { snapshot: Index },
     DestroyBookmark { bookmark: Index },
@@ -38,6 +39,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => index().prop_map(|snapshot| Op::Clone { snapshot }),
         2 => index().prop_map(|head| Op::Promote { head }),
         1 => index().prop_map(|head| Op::RollBack { head }),
+        3 => (index(), 0..5_usize, 0..4_usize).prop_map(|(head, births, kills)| Op::Exchange { head, births, kills }),
         1 => index().prop_map(|head| Op::DestroyHead { head }),
         2 => index().prop_map(|snapshot| Op::Bookmark { snapshot }),
         1 => index().prop_map(|bookmark| Op::DestroyBookmark { bookmark }),
@@ -158,6 +160,7 @@ impl Life {
             Op::DestroyHead { head } => self.destroy_head(head.get(&heads)).await,
             Op::Promote { head } => self.promote(head.get(&heads)).await,
             Op::RollBack { head } => self.roll_back(head.get(&heads)).await,
+            Op::Exchange { head, births, kills } => self.exchange(head.get(&heads), births, kills).await,
             Op::DestroyBookmark { bookmark } => self.destroy_bookmark(&bookmark).await,
             _ if snapshots.is_empty() => {}
             Op::DestroySnapshot { snapshot, later } => {
@@ -248,6 +251,33 @@ impl Life {
             Err(error) => panic!("{error}"),
         }
         self.has.insert(head.dataset, self.has.get(&to).cloned().unwrap_or_default());
+    }
+
+    /// A clone of the head's latest snapshot is written to, takes the head's place, and goes with what that had.
+    async fn exchange(&mut self, head: &DatasetName, births: usize, kills: usize) {
+        let latest = self.world.dsl.dataset(head.dataset).await.unwrap().prev_snapshot.get();
+        let mut own = self.world.dsl.snapshots(head).await.unwrap().into_iter();
+        let Some(origin) = own.find(|snapshot| snapshot.dataset.get() == latest) else { return };
+        let birth = self.birth();
+        let name = format!("{}/%recv", head.name);
+        let clone = self.world.dsl.clone_snapshot(&self.world.tx(), &origin, &name, birth).await.unwrap();
+        self.has.insert(clone.dataset, self.has[&origin.dataset].clone());
+        for _ in 0..2 {
+            self.world.sync().await;
+            self.write(&clone, births, kills).await;
+        }
+        self.world.sync().await;
+        let (tx, dsl) = (self.world.tx(), &self.world.dsl);
+        let received = self.has.remove(&clone.dataset).unwrap_or_default();
+        match dsl.check_exchange(head, &clone).await {
+            Ok(()) => {
+                dsl.exchange(&tx, head, &clone).await.unwrap();
+                self.has.insert(head.dataset, received);
+            }
+            Err(DslError::NotLatest { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+        dsl.remove_dataset(&tx, &clone, NOW).await.unwrap();
     }
 
     async fn destroy_head(&mut self, head: &DatasetName) {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use dmu::{DestroyedObjset, Objset, SpaceDelta, Tx};
+use dsl::DatasetName;
 use ondisk::Blkptr;
 use units::{ObjectId, Txg};
 
@@ -37,17 +38,21 @@ impl Pool {
         self.in_sync(move |pool, tx| async move {
             let dataset = pool.dsl.resolve(&name).await?;
             pool.dsl.check_removable(&dataset).await?;
-            let origin = ObjectId::new(pool.dsl.dir(dataset.dir).await?.origin.get());
-            let _nobody_opens_it = pool.keep_out_of_deferred(origin).await?;
-            let root = pool.dsl.dataset(dataset.dataset).await?.bp;
-            if !root.is_hole() && !pool.dsl.frees_later().await? {
-                let born_after = Txg::new(pool.dsl.dataset(dataset.dataset).await?.prev_snapshot_txg.get());
-                pool.free_tree(&tx, root, born_after).await?;
-            }
-            pool.dsl.remove_dataset(&tx, &dataset, pool.env.wall_clock()).await?;
+            pool.remove_head(&tx, &dataset).await?;
             pool.note_event(&tx, "destroy", Some(&dataset), "").await
         })
         .await
+    }
+
+    /// Destroys a file system or volume that nobody uses and that can be.
+    pub(crate) async fn remove_head(&self, tx: &Tx, dataset: &DatasetName) -> Result<(), PoolError> {
+        let origin = ObjectId::new(self.dsl.dir(dataset.dir).await?.origin.get());
+        let _nobody_opens_it = self.keep_out_of_deferred(origin).await?;
+        let phys = self.dsl.dataset(dataset.dataset).await?;
+        if !phys.bp.is_hole() && !self.dsl.frees_later().await? {
+            self.free_tree(tx, phys.bp, Txg::new(phys.prev_snapshot_txg.get())).await?;
+        }
+        Ok(self.dsl.remove_dataset(tx, dataset, self.env.wall_clock()).await?)
     }
 
     /// Frees all blocks of a tree that were born after a txg: what pools have to do that cannot put it off.

@@ -48,7 +48,7 @@ impl Pool {
     }
 
     /// Has the log of a dataset replayed if it waits for that.
-    async fn replay_log_of(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
+    pub(crate) async fn replay_log_of(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
         let dataset = self.dsl.resolve(name).await?;
         let open = self.datasets.read().get(&dataset.objset()).cloned();
         match open.filter(|open| open.is_claimed()) {

@@ -164,6 +164,7 @@ fn is_refusal(error: &PoolError) -> bool {
         | PoolError::Checkpoint(_)
         | PoolError::Device(_)
         | PoolError::Split(_)
+        | PoolError::Receive(_)
         | PoolError::VdevProp(_)
         | PoolError::Removal(_) => true,
         _ => false,

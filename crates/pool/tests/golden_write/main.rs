@@ -5,6 +5,7 @@ mod checkpoint;
 mod contents;
 mod lives;
 mod nested;
+mod received;
 mod removal;
 mod world;
 

@@ -4,7 +4,8 @@ use super::{Done, FakeService, State, fact};
 use control::*;
 use engine::lineage::{Lineage, Snapshot};
 use engine::props::{Prop, Source};
-use engine::{bookmarks, clones, destruction, holds, names, rollback, snapshots};
+use engine::{bookmarks, clones, destruction, holds, names, rollback, send, snapshots};
+use futures::io::AsyncWriteExt;
 
 /// When everything was made.
 const CREATION: u64 = 1_795_287_300;
@@ -69,6 +70,34 @@ impl State {
 }
 
 impl FakeService {
+    /// Each snapshot's stream is its name; one called `@broken` breaks off in the middle.
+    pub async fn send(&self, call: &DatasetSend, sink: &mut ByteSink) -> Done {
+        let parts = self.parts(call)?;
+        for part in parts {
+            let written = sink.write_all(format!("{}\n", part.snapshot).as_bytes()).await;
+            written.map_err(|error| Failure::new(FailureKind::Other, error.to_string()))?;
+            if part.snapshot.ends_with("@broken") {
+                let line = format!("warning: cannot send '{}': Input/output error", part.snapshot);
+                return Err(Failure::new(FailureKind::Other, line));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn send_size(&self, call: &DatasetSend) -> Done<Vec<SendSize>> {
+        let size = |part: send::Part| {
+            let bytes = part.snapshot.len() as u64 + 1;
+            SendSize { snapshot: part.snapshot, from: part.from, bytes }
+        };
+        Ok(self.parts(call)?.into_iter().map(size).collect())
+    }
+
+    fn parts(&self, call: &DatasetSend) -> Done<Vec<send::Part>> {
+        let state = self.state();
+        let marks = call.from.as_deref().map_or_else(Vec::new, |from| state.marks(names::head_of(from)));
+        send::plan(&state.lineage(), &marks, call)
+    }
+
     pub fn destroy_dataset(&self, call: &DatasetDestroy) -> Done<Vec<String>> {
         let mut state = self.state();
         let kind = state.dataset(&call.name)?.kind;

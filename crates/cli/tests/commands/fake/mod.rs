@@ -262,6 +262,14 @@ impl FakeService {
 }
 
 impl Service for FakeService {
+    async fn dataset_send(&self, call: DatasetSend, mut sink: ByteSink) -> Done {
+        self.send(&call, &mut sink).await
+    }
+
+    async fn dataset_send_size(&self, call: DatasetSendSize) -> Done<Vec<SendSize>> {
+        self.send_size(&call.send)
+    }
+
     async fn pool_create(&self, call: PoolCreate) -> Done {
         self.create(call)
     }

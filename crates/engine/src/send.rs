@@ -1,0 +1,271 @@
+//! Sending snapshots as streams.
+//!
+//! ```text
+//!  call ─► plan: which snapshot, told by the difference to which ─► stream::send, one after the other ─► sink
+//! ```
+//! A snapshot that is sent is open as long as that takes, and so cannot be destroyed meanwhile.
+
+use crate::lineage::{Lineage, Snapshot};
+use crate::{Held, Holder, names, refusal};
+use control::{ByteSink, DatasetSend, Failure, FailureKind, SendSize};
+use dmu::Objset;
+use dsl::features::{
+    EMBEDDED_DATA, Feature, LARGE_BLOCKS, LARGE_DNODE, LARGE_MICROZAP, LONGNAME, LZ4_COMPRESS,
+    REDACTED_DATASETS, ZSTD_COMPRESS,
+};
+use dsl::{DatasetName, DslError};
+use ondisk::send::StreamFeatures;
+use std::sync::Arc;
+use stream::{Compound, Features, Form, Origin, SendError, SendOrder, Target};
+use units::Txg;
+
+/// A snapshot of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its full name.
+    pub snapshot: String,
+    /// The snapshot or bookmark that the receiver has by then.
+    pub from: Option<String>,
+}
+
+impl Holder {
+    pub(super) async fn send(&self, call: &DatasetSend, mut sink: ByteSink) -> Result<(), Failure> {
+        let held = self.pool_of(&call.snapshot)?;
+        let parts = self.parts(&held, call).await?;
+        if !call.all {
+            return self.send_each(&held, call, &parts, &mut sink).await;
+        }
+        let cut = |_| broken(&call.snapshot);
+        let whole = Compound::begin(sink, &call.snapshot, StreamFeatures::NONE, None).await;
+        let mut whole = whole.map_err(cut)?;
+        self.send_each(&held, call, &parts, whole.sink()).await?;
+        whole.end().await.map(drop).map_err(cut)
+    }
+
+    pub(super) async fn send_size(&self, call: &DatasetSend) -> Result<Vec<SendSize>, Failure> {
+        let held = self.pool_of(&call.snapshot)?;
+        let mut sizes = Vec::new();
+        for part in self.parts(&held, call).await? {
+            let order = self.order(&held, call, &part).await?;
+            let objset = self.objset(&held, &part.snapshot).await?;
+            let size = stream::size_of(&objset, &order).await;
+            let bytes = size.map_err(|error| cannot_send(&part.snapshot, &error))?.stream_bytes();
+            sizes.push(SendSize { snapshot: part.snapshot, from: part.from, bytes });
+        }
+        Ok(sizes)
+    }
+
+    async fn parts(&self, held: &Held, call: &DatasetSend) -> Result<Vec<Part>, Failure> {
+        let marks = match call.from.as_deref().filter(|from| from.contains('#')) {
+            Some(from) => self.bookmarks_of(held, names::head_of(from)).await?,
+            None => Vec::new(),
+        };
+        plan(&self.lineage(held).await?, &marks, call)
+    }
+
+    async fn send_each(
+        &self,
+        held: &Held,
+        call: &DatasetSend,
+        parts: &[Part],
+        sink: &mut ByteSink,
+    ) -> Result<(), Failure> {
+        for part in parts {
+            let order = self.order(held, call, part).await?;
+            let objset = self.objset(held, &part.snapshot).await?;
+            let sent = stream::send(&objset, &order, &mut *sink).await;
+            let sent = sent.map_err(|error| cannot_send(&part.snapshot, &error))?;
+            tracing::info!(snapshot = part.snapshot, bytes = sent.stream_bytes(), "sent");
+        }
+        Ok(())
+    }
+
+    /// A snapshot's objset: as long as somebody has it, the snapshot stays.
+    async fn objset(&self, held: &Held, snapshot: &str) -> Result<Arc<Objset>, Failure> {
+        let opened = held.pool.frozen_objset(snapshot).await.map_err(|error| {
+            let (kind, reason) = refusal::kind_and_reason(&error);
+            refuse(kind, snapshot, &reason)
+        })?;
+        opened.ok_or_else(|| refuse(FailureKind::Invalid, snapshot, "nothing was ever in it"))
+    }
+
+    async fn order(&self, held: &Held, call: &DatasetSend, part: &Part) -> Result<SendOrder, Failure> {
+        let cannot = |error: DslError| refuse(FailureKind::Other, &part.snapshot, &refusal::chain(&error));
+        let dsl = held.pool.dsl();
+        let dataset = self.dataset(held, &part.snapshot).await?;
+        let phys = dsl.dataset(dataset.dataset).await.map_err(cannot)?;
+        let features = features(held, &dataset).await.map_err(cannot)?;
+        let origin = match &part.from {
+            Some(from) => Some(self.origin(held, &part.snapshot, from).await?),
+            None => None,
+        };
+        let (large_blocks, embedded, compressed) = (call.large_blocks, call.embedded, call.compressed);
+        Ok(SendOrder {
+            target: Target::of(&part.snapshot, &phys, features),
+            origin,
+            form: Form { large_blocks, embedded, compressed },
+            resume: None,
+        })
+    }
+
+    /// What the receiver has.
+    async fn origin(&self, held: &Held, snapshot: &str, from: &str) -> Result<Origin, Failure> {
+        let is_of_clone = names::head_of(from) != names::head_of(snapshot);
+        if !from.contains('#') {
+            let dataset = self.dataset(held, from).await?.dataset;
+            let phys = held.pool.dsl().dataset(dataset).await;
+            let phys = phys.map_err(|error| refuse(FailureKind::Other, snapshot, &refusal::chain(&error)))?;
+            let creation_txg = Txg::new(phys.creation_txg.get());
+            return Ok(Origin { guid: phys.guid.get(), creation_txg, is_of_clone });
+        }
+        let marks = held.pool.bookmarks(names::head_of(from)).await;
+        let marks = marks.map_err(|error| refusal::pool("open", from, &error))?;
+        let mark = marks.into_iter().find(|mark| mark.name == from);
+        let mark = mark.ok_or_else(|| no_source(snapshot, from))?;
+        if mark.is_redaction {
+            let reason = "sending from a redaction bookmark is not supported yet";
+            return Err(refuse(FailureKind::Unsupported, snapshot, reason));
+        }
+        Ok(Origin { guid: mark.guid, creation_txg: Txg::new(mark.creation_txg), is_of_clone })
+    }
+}
+
+/// What of the format is in use, as far as streams depend on it.
+async fn features(held: &Held, dataset: &DatasetName) -> Result<Features, DslError> {
+    let dsl = held.pool.dsl();
+    let used = async |feature: &Feature| dsl.dataset_uses(dataset, feature).await;
+    let active =
+        async |feature: &Feature| Ok::<_, DslError>(dsl.feature_count(feature).await?.is_some_and(|n| n > 0));
+    Ok(Features {
+        large_blocks: used(&LARGE_BLOCKS).await?,
+        zstd: used(&ZSTD_COMPRESS).await?,
+        large_dnode: used(&LARGE_DNODE).await?,
+        longname: used(&LONGNAME).await?,
+        large_microzap: used(&LARGE_MICROZAP).await?,
+        redacted: used(&REDACTED_DATASETS).await?,
+        embedded_data: active(&EMBEDDED_DATA).await?,
+        lz4: active(&LZ4_COMPRESS).await?,
+    })
+}
+
+/// What a stream has, in order; `marks` are the bookmarks of the dataset that it starts from, if it is one of them.
+///
+/// # Errors
+/// When what is sent, or what it starts from, is not there, or the one does not come after the other.
+pub fn plan(lineage: &Lineage, marks: &[Snapshot], call: &DatasetSend) -> Result<Vec<Part>, Failure> {
+    let name = call.snapshot.as_str();
+    if !name.contains('@') {
+        let reason = "sending what is not a snapshot is not supported yet";
+        return Err(refuse(FailureKind::Unsupported, name, reason));
+    }
+    let snapshot = lineage.snapshot(name).ok_or_else(|| Failure::no_such_dataset(name))?;
+    let Some(from) = call.from.as_deref() else {
+        return Ok(vec![Part { snapshot: name.to_owned(), from: None }]);
+    };
+    let source = match from.contains('#') {
+        true => marks.iter().find(|mark| mark.name == from).ok_or_else(|| no_source(name, from))?,
+        false => lineage.snapshot(from).ok_or_else(|| Failure::no_such_dataset(from))?,
+    };
+    let head = names::head_of(name);
+    let is_history = lineage.is_history_of(head, names::head_of(from), source.createtxg);
+    if !is_history || source.createtxg >= snapshot.createtxg {
+        return Err(refuse(FailureKind::Invalid, name, "not an earlier snapshot from the same fs"));
+    }
+    let is_between = |other: &&Snapshot| (source.createtxg..snapshot.createtxg).contains(&other.createtxg);
+    let between = lineage.snapshots_of(head).iter().filter(|other| call.all && is_between(other));
+    let between = between.map(|other| other.name.as_str()).filter(|other| *other != from);
+    let mut parts: Vec<Part> = Vec::new();
+    for to in between.chain([name]) {
+        let before = parts.last().map_or(from, |last| last.snapshot.as_str()).to_owned();
+        parts.push(Part { snapshot: to.to_owned(), from: Some(before) });
+    }
+    Ok(parts)
+}
+
+/// `warning: cannot send 'SNAPSHOT': REASON`
+fn refuse(kind: FailureKind, snapshot: &str, reason: &str) -> Failure {
+    Failure::new(kind, format!("warning: cannot send '{snapshot}': {reason}"))
+}
+
+fn no_source(snapshot: &str, from: &str) -> Failure {
+    refuse(FailureKind::NoSuchDataset, snapshot, &format!("incremental source ({from}) does not exist"))
+}
+
+/// Nobody reads any more.
+fn broken(snapshot: &str) -> Failure {
+    refuse(FailureKind::Other, snapshot, "Broken pipe")
+}
+
+fn cannot_send(snapshot: &str, error: &SendError) -> Failure {
+    match error {
+        SendError::Sink { .. } => broken(snapshot),
+        SendError::LargeMicrozap { .. } => {
+            let reason = "source snapshot contains large microzaps, need -L (--large-block) or -w (--raw) to \
+                          generate stream";
+            refuse(FailureKind::Invalid, snapshot, reason)
+        }
+        SendError::Unsupported { what, .. } => {
+            refuse(FailureKind::Unsupported, snapshot, &format!("sending {what} is not supported yet"))
+        }
+        SendError::Block { .. }
+        | SendError::Damaged { .. }
+        | SendError::Master { .. }
+        | SendError::MasterZap { .. } => refuse(FailureKind::Other, snapshot, &refusal::chain(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// p/a with @1 to @3 and a bookmark of each of the first two, p/c a clone of p/a@2 with @4.
+    fn planned(snapshot: &str, from: Option<&str>, all: bool) -> Result<Vec<(String, String)>, String> {
+        let mut family = Lineage::default();
+        ["p", "p/a"].iter().for_each(|name| family.add_head(name, None));
+        family.add_head("p/c", Some("p/a@2"));
+        (1..=3).for_each(|number| family.add_snapshot(&format!("p/a@{number}"), number));
+        family.add_snapshot("p/c@4", 4);
+        let marks = [1, 2].map(|number| Snapshot { name: format!("p/a#{number}"), createtxg: number });
+        let call = DatasetSend {
+            snapshot: snapshot.to_owned(),
+            from: from.map(str::to_owned),
+            all,
+            ..DatasetSend::default()
+        };
+        let parts = plan(&family, &marks, &call).map_err(|failure| failure.stderr.join("\n"))?;
+        Ok(parts.into_iter().map(|part| (part.snapshot, part.from.unwrap_or_default())).collect())
+    }
+
+    fn parts(parts: &[(&str, &str)]) -> Result<Vec<(String, String)>, String> {
+        Ok(parts.iter().map(|(to, from)| ((*to).to_owned(), (*from).to_owned())).collect())
+    }
+
+    #[test]
+    fn snapshots_are_told_by_the_difference_to_what_comes_before() {
+        assert_eq!(planned("p/a@2", None, false), parts(&[("p/a@2", "")]));
+        assert_eq!(planned("p/a@3", Some("p/a@1"), false), parts(&[("p/a@3", "p/a@1")]));
+        assert_eq!(planned("p/a@3", Some("p/a#1"), false), parts(&[("p/a@3", "p/a#1")]));
+        assert_eq!(planned("p/c@4", Some("p/a@1"), false), parts(&[("p/c@4", "p/a@1")]));
+        assert_eq!(planned("p/a@3", Some("p/a@1"), true), parts(&[("p/a@2", "p/a@1"), ("p/a@3", "p/a@2")]));
+        assert_eq!(planned("p/c@4", Some("p/a@2"), true), parts(&[("p/c@4", "p/a@2")]));
+    }
+
+    #[test]
+    fn only_what_came_before_can_be_started_from() {
+        let later =
+            |name| Err(format!("warning: cannot send '{name}': not an earlier snapshot from the same fs"));
+        for from in ["p/a@1", "p/a@2", "p/c@4", "p/a#1"] {
+            assert_eq!(planned("p/a@1", Some(from), false), later("p/a@1"), "{from}");
+        }
+        assert_eq!(planned("p/c@4", Some("p/a@3"), false), later("p/c@4"));
+        assert_eq!(planned("p/a@9", None, false), Err("cannot open 'p/a@9': dataset does not exist".into()));
+        assert_eq!(
+            planned("p/a@2", Some("p/a@9"), false),
+            Err("cannot open 'p/a@9': dataset does not exist".into())
+        );
+        assert_eq!(
+            planned("p/a@3", Some("p/a#3"), false),
+            Err("warning: cannot send 'p/a@3': incremental source (p/a#3) does not exist".into())
+        );
+    }
+}

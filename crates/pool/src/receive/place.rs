@@ -1,0 +1,235 @@
+//! Where a stream is received: a dataset that nobody uses before it is whole.
+
+use std::sync::Arc;
+
+use dmu::{Objset, Tx};
+use dsl::features::{
+    EMBEDDED_DATA, Feature, LARGE_BLOCKS, LARGE_DNODE, LARGE_MICROZAP, LONGNAME, LZ4_COMPRESS, PROJECT_QUOTA,
+    USEROBJ_ACCOUNTING, ZSTD_COMPRESS,
+};
+use dsl::{DatasetName, DslError, RECEIVING};
+use ondisk::objset::ObjsetType;
+use ondisk::send::StreamFeatures;
+use ondisk::zil::ZilHeader;
+use units::ObjectId;
+use zerocopy::FromZeros;
+
+use super::{ReceiveOrder, ReceiveRefusal, unsupported};
+use crate::create::birth;
+use crate::dataset::open::State;
+use crate::dataset::snapshots::{came_too_early, parts};
+use crate::{Pool, PoolError, Sealed};
+
+/// See the module.
+pub(super) struct Place {
+    pub into: DatasetName,
+    /// It is the dataset itself, rather than one on its behalf.
+    pub is_new: bool,
+    pub objset: Arc<Objset>,
+}
+
+/// What a stream may have, and the pool's feature that it takes then.
+const NEEDED: [(StreamFeatures, &Feature); 7] = [
+    (StreamFeatures::LZ4, &LZ4_COMPRESS),
+    (StreamFeatures::ZSTD, &ZSTD_COMPRESS),
+    (StreamFeatures::EMBED_DATA, &EMBEDDED_DATA),
+    (StreamFeatures::LARGE_BLOCKS, &LARGE_BLOCKS),
+    (StreamFeatures::LARGE_DNODE, &LARGE_DNODE),
+    (StreamFeatures::LARGE_MICROZAP, &LARGE_MICROZAP),
+    (StreamFeatures::LONGNAME, &LONGNAME),
+];
+/// Those that a dataset uses from then on, whatever comes of it: what is sent of it again must tell of them.
+const USED: [(StreamFeatures, &Feature); 3] = [
+    (StreamFeatures::LARGE_BLOCKS, &LARGE_BLOCKS),
+    (StreamFeatures::LARGE_MICROZAP, &LARGE_MICROZAP),
+    (StreamFeatures::LONGNAME, &LONGNAME),
+];
+
+fn refuse<T>(refusal: ReceiveRefusal) -> Result<T, PoolError> {
+    Err(PoolError::Receive(refusal))
+}
+
+/// What a place begins with, and whether it is the dataset itself.
+struct Beginning {
+    name: String,
+    is_new: bool,
+    source: Option<DatasetName>,
+}
+
+impl Pool {
+    /// Makes the dataset that a stream is received into.
+    pub(super) async fn make_place(self: &Arc<Self>, order: &ReceiveOrder) -> Result<Place, PoolError> {
+        let (head, _) = parts(&order.snapshot)?;
+        match self.replay_log_of(head).await {
+            Ok(()) | Err(PoolError::Dsl(DslError::NoSuchDataset { .. })) => {}
+            Err(error) => return Err(error),
+        }
+        loop {
+            let order = order.clone();
+            let made = self.in_sync(|pool, tx| async move { pool.place(&tx, &order).await }).await;
+            if !came_too_early(&made) {
+                return made;
+            }
+        }
+    }
+
+    async fn place(self: &Arc<Self>, tx: &Tx, order: &ReceiveOrder) -> Result<Place, PoolError> {
+        let features = order.begin.features();
+        for (_, feature) in NEEDED.into_iter().filter(|(wanted, _)| features.has(*wanted)) {
+            if !self.is_enabled(feature).await? {
+                return Err(PoolError::NeedsFeature { name: feature.name });
+            }
+        }
+        let kind = match ObjsetType::from_raw(order.begin.objset_type.get().into()) {
+            Ok(kind @ (ObjsetType::Zfs | ObjsetType::Zvol)) => kind,
+            _ => return Err(unsupported("a stream of neither files nor a volume")),
+        };
+        for (prop, value) in &order.props {
+            self.dsl.check_prop(prop, value).await?;
+        }
+        let Beginning { name, is_new, source } = self.beginning(order).await?;
+        let into = match &source {
+            Some(source) => self.dsl.clone_snapshot(tx, source, &name, birth(&self.env)).await?,
+            None => self.dsl.create_dataset(tx, &name, birth(&self.env)).await?,
+        };
+        self.dsl.set_inconsistent(tx, into.dataset, true).await?;
+        for (prop, value) in &order.props {
+            self.dsl.set_prop(tx, into.dir, prop, value).await?;
+        }
+        for (_, feature) in USED.into_iter().filter(|(used, _)| features.has(*used)) {
+            self.dsl.activate_feature(tx, into.dataset, feature).await?;
+        }
+        self.note_event(tx, "receive", Some(&into), " ").await?;
+        let objset = self.objset_of_place(tx, &into, source.is_none().then_some(kind)).await?;
+        Ok(Place { into, is_new, objset })
+    }
+
+    /// What is to be made, if the stream can be received.
+    async fn beginning(&self, order: &ReceiveOrder) -> Result<Beginning, PoolError> {
+        let (head, _) = parts(&order.snapshot)?;
+        let from = order.begin.fromguid.get();
+        let found = match self.dsl.resolve(head).await {
+            Ok(found) => found,
+            Err(DslError::NoSuchDataset { .. }) => {
+                let source = match &order.origin {
+                    Some(origin) => Some(self.dsl.resolve(origin).await?),
+                    None if from == 0 => None,
+                    None => return refuse(ReceiveRefusal::NoDestination),
+                };
+                return Ok(Beginning { name: head.to_owned(), is_new: true, source });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if self.sealed(head).await? == Some(Sealed::HalfReceived)
+            || self.dsl.receiving_below(&found).await?.is_some()
+        {
+            return refuse(ReceiveRefusal::Busy);
+        }
+        self.check_readable(&found).await?;
+        if self.dsl.resolve(&order.snapshot).await.is_ok() {
+            return Err(DslError::Exists { name: order.snapshot.clone() }.into());
+        }
+        let source = match from {
+            0 => {
+                self.check_overwritten(&found, order.force).await?;
+                None
+            }
+            guid => Some(self.source(&found, guid, order.force).await?),
+        };
+        let is_whole = order.begin.features().has(StreamFeatures::LARGE_BLOCKS);
+        if let Some(source) = &source
+            && !is_whole
+            && self.dsl.dataset_uses(source, &LARGE_BLOCKS).await?
+        {
+            return refuse(ReceiveRefusal::NoLargeBlocks);
+        }
+        Ok(Beginning { name: format!("{head}/{RECEIVING}"), is_new: false, source })
+    }
+
+    /// Whether a full stream may take the place of a dataset.
+    async fn check_overwritten(&self, head: &DatasetName, force: bool) -> Result<(), PoolError> {
+        let dir = self.dsl.dir(head.dir).await?;
+        if !force {
+            return refuse(ReceiveRefusal::Exists);
+        }
+        if !self.dsl.snapshots(head).await?.is_empty() {
+            return refuse(ReceiveRefusal::HasSnapshots);
+        }
+        if self.dsl.origin_name(&dir, &self.name()).await?.is_some() {
+            return refuse(ReceiveRefusal::IsClone);
+        }
+        Ok(())
+    }
+
+    /// The snapshot that a stream starts from, which nothing has come after unless that may go.
+    async fn source(&self, head: &DatasetName, guid: u64, force: bool) -> Result<DatasetName, PoolError> {
+        let mut found = None;
+        for snapshot in self.dsl.snapshots(head).await? {
+            if self.dsl.dataset(snapshot.dataset).await?.guid.get() == guid {
+                found = Some(snapshot);
+            }
+        }
+        let Some(source) = found else { return refuse(ReceiveRefusal::NoSource) };
+        if !force {
+            self.check_unchanged(head, &source).await?;
+        }
+        let txg = self.dsl.dataset(source.dataset).await?.creation_txg.get();
+        self.dsl.check_bookmarks_before(head, txg).await?;
+        Ok(source)
+    }
+
+    /// Whether a dataset is as a snapshot of it is.
+    ///
+    /// # Errors
+    /// [`ReceiveRefusal::NotLatest`], [`ReceiveRefusal::Modified`].
+    pub(super) async fn check_unchanged(
+        &self,
+        head: &DatasetName,
+        since: &DatasetName,
+    ) -> Result<(), PoolError> {
+        let (now, then) = (self.dsl.dataset(head.dataset).await?, self.dsl.dataset(since.dataset).await?);
+        if now.prev_snapshot.get() != since.dataset.get() {
+            return refuse(ReceiveRefusal::NotLatest);
+        }
+        if now.bp.birth().get() <= then.creation_txg.get() {
+            return Ok(());
+        }
+        // The root has the header of the log, too, which is no change of what is in the dataset.
+        let mut trees = Vec::new();
+        for (of, root) in [(head, now.bp), (since, then.bp)] {
+            let props = self.effective_props(of).await?;
+            let objset = Objset::open(self.objset_context(of, &props), root).await?;
+            trees.push(objset.hold(ObjectId::META_DNODE).await?.synced_image());
+        }
+        if trees[0] == trees[1] { Ok(()) } else { refuse(ReceiveRefusal::Modified) }
+    }
+
+    /// The objset of a new place takes part in txgs from now on. `kind`: it is empty so far.
+    async fn objset_of_place(
+        self: &Arc<Self>,
+        tx: &Tx,
+        into: &DatasetName,
+        kind: Option<ObjsetType>,
+    ) -> Result<Arc<Objset>, PoolError> {
+        let props = self.effective_props(into).await?;
+        let context = self.objset_context(into, &props);
+        let objset = match kind {
+            None => Objset::open(context, self.dsl.dataset(into.dataset).await?.bp).await?,
+            Some(kind) => Objset::create(context, kind),
+        };
+        if kind == Some(ObjsetType::Zfs) {
+            let (objects, projects) =
+                (self.is_enabled(&USEROBJ_ACCOUNTING).await?, self.is_enabled(&PROJECT_QUOTA).await?);
+            objset.account_from_birth(objects, projects);
+            for (is_used, feature) in [(objects, &USEROBJ_ACCOUNTING), (projects, &PROJECT_QUOTA)] {
+                if is_used {
+                    self.dsl.activate_feature(tx, into.dataset, feature).await?;
+                }
+            }
+        }
+        // What a snapshot's header of a log names is not this dataset's; and what is empty gets a root.
+        objset.set_zil_header(tx.txg(), ZilHeader::new_zeroed());
+        self.adopt(into, Arc::clone(&objset), props, State::Idle).await?;
+        Ok(objset)
+    }
+}

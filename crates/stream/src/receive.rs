@@ -1,0 +1,165 @@
+//! Making an objset what a substream says.
+//!
+//! ```text
+//!  StreamRecord ─► Receiver ─┬─ OBJECT, FREEOBJECTS            `objects`   made, altered, freed
+//!                            └─ WRITE*, FREE, SPILL            `blocks`    changed
+//!                                    │
+//!                                    ▼  a plan each, which waits when much is dirty
+//!                                dmu::Objset
+//! ```
+//! Each record is a change of its own, in whichever txg is open then. Nobody else changes the objset, and nobody uses it:
+//! half of a stream is of no use. Blocks are stored as the objset's properties say, however they came.
+//!
+//! Invariants
+//! - A record that does not fit the objset is refused with its place, whatever it says: nothing in a stream panics.
+//!   (test: pool's `records_that_do_not_fit_are_refused`)
+//! - What waits to be written is bounded as for everybody who changes an objset, by the plans' own waiting.
+
+mod blocks;
+mod objects;
+
+use std::sync::Arc;
+
+use dmu::{DmuError, Dnode, Estimate, Objset, Plan};
+use ondisk::dnode::OBJECT_SHIFT_MAX;
+use ondisk::send::{DrrBegin, DrrBody, StreamFeatures, begin_flags};
+use units::ObjectId;
+
+use crate::{ReadError, StreamRecord};
+
+/// Why a stream cannot be received on. What came before is in the objset.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiveError {
+    /// The stream itself.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A record that does not fit the objset that the records before it made.
+    #[error("record at byte {offset} of the stream: object {object}: {what}")]
+    BadRecord {
+        /// Where it begins.
+        offset: u64,
+        /// Of which object.
+        object: ObjectId,
+        /// What does not fit.
+        what: &'static str,
+    },
+    /// A record of a kind that is not received yet.
+    #[error("record at byte {offset} of the stream: {what} cannot be received")]
+    Unsupported {
+        /// Where it begins.
+        offset: u64,
+        /// What it has.
+        what: &'static str,
+    },
+    /// The objset cannot be changed.
+    #[error("object {object} cannot be received")]
+    Objset {
+        /// Which object.
+        object: ObjectId,
+        /// Why.
+        #[source]
+        source: Box<DmuError>,
+    },
+}
+
+/// Where errors are told to be.
+#[derive(Clone, Copy, Debug)]
+struct At {
+    offset: u64,
+    object: ObjectId,
+}
+
+impl At {
+    fn bad(self, what: &'static str) -> ReceiveError {
+        ReceiveError::BadRecord { offset: self.offset, object: self.object, what }
+    }
+
+    /// What the stream asked for and cannot be is the stream's fault, and all else is not.
+    fn of(self, error: DmuError) -> ReceiveError {
+        match error {
+            DmuError::Invalid { what, .. } => self.bad(what),
+            DmuError::NoSuchObject { .. } => self.bad("there is no such object"),
+            DmuError::ObjectExists { .. } => self.bad("its number is another object's"),
+            source => ReceiveError::Objset { object: self.object, source: Box::new(source) },
+        }
+    }
+}
+
+/// Takes the records of a substream, see the module.
+pub struct Receiver {
+    objset: Arc<Objset>,
+    features: StreamFeatures,
+    /// Records say which objects have spill blocks.
+    tells_spills: bool,
+    /// The object that records are about, so that it is not looked for with each.
+    current: Option<Arc<Dnode>>,
+}
+
+impl Receiver {
+    /// Makes `objset` what the stream says that begins so; it must be as the snapshot is that the stream starts from.
+    #[must_use]
+    pub fn new(objset: Arc<Objset>, begin: &DrrBegin) -> Self {
+        let tells_spills = begin.flags.get() & begin_flags::SPILL_BLOCK != 0;
+        Self { objset, features: begin.features(), tells_spills, current: None }
+    }
+
+    /// The objset.
+    #[must_use]
+    pub fn objset(&self) -> &Arc<Objset> {
+        &self.objset
+    }
+
+    /// Does what a record says. BEGIN and END say nothing here.
+    ///
+    /// # Errors
+    /// See [`ReceiveError`].
+    pub async fn take(&mut self, record: StreamRecord) -> Result<(), ReceiveError> {
+        let StreamRecord { offset, record, payload } = record;
+        let unsupported = |what| Err(ReceiveError::Unsupported { offset, what });
+        let at = |object: u64| {
+            let at = At { offset, object: ObjectId::new(object) };
+            match object {
+                0 => Err(at.bad("it is the meta-dnode")),
+                _ if object >> OBJECT_SHIFT_MAX != 0 => Err(at.bad("its number is too high")),
+                _ => Ok(at),
+            }
+        };
+        match record.body {
+            DrrBody::Begin(_) | DrrBody::End(_) => Ok(()),
+            DrrBody::Object(object) => self.object(at(object.object.get())?, &object, &payload).await,
+            DrrBody::Freeobjects(free) => {
+                self.free_objects(offset, free.first_object.get(), free.objects.get()).await
+            }
+            DrrBody::Write(write) => self.write(at(write.object.get())?, &write, payload).await,
+            DrrBody::WriteEmbedded(write) => {
+                self.write_embedded(at(write.object.get())?, &write, &payload).await
+            }
+            DrrBody::Free(free) => {
+                self.free(at(free.object.get())?, free.offset.get(), free.length.get()).await
+            }
+            DrrBody::Spill(spill) => self.spill(at(spill.object.get())?, &spill, &payload).await,
+            DrrBody::WriteByref(_) => unsupported("a deduplicated stream"),
+            DrrBody::ObjectRange(_) => unsupported("a raw stream"),
+            DrrBody::Redact(_) => unsupported("a redacted stream"),
+        }
+    }
+
+    /// The object that a record is about.
+    async fn held(&mut self, at: At) -> Result<Arc<Dnode>, ReceiveError> {
+        if let Some(current) = self.current.as_ref().filter(|dnode| dnode.object() == at.object) {
+            return Ok(Arc::clone(current));
+        }
+        let dnode = self.objset.hold(at.object).await.map_err(|error| at.of(error))?;
+        self.current = Some(Arc::clone(&dnode));
+        Ok(dnode)
+    }
+
+    async fn plan(&self, at: At, estimate: Estimate) -> Result<Plan, ReceiveError> {
+        self.objset.plan(estimate).await.map_err(|error| at.of(error))
+    }
+
+    /// Makes a planned change.
+    fn apply(at: At, plan: Plan) -> Result<(), ReceiveError> {
+        plan.apply().map(drop).map_err(|error| at.of(error))
+    }
+}

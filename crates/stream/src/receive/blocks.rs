@@ -1,0 +1,107 @@
+//! Blocks of objects, and spill blocks.
+
+use std::sync::Arc;
+
+use dmu::Estimate;
+use env::IoBuf;
+use ondisk::CompressionKind;
+use ondisk::blkptr::embedded;
+use ondisk::send::{BLOCK_PAYLOAD_MAX_BYTES, DrrSpill, DrrWrite, DrrWriteEmbedded, record_flags};
+use units::BlockId;
+
+use super::{At, ReceiveError, Receiver};
+
+impl Receiver {
+    pub(super) async fn write(
+        &mut self,
+        at: At,
+        write: &DrrWrite,
+        payload: Vec<u8>,
+    ) -> Result<(), ReceiveError> {
+        let contents = match write.compression {
+            0 => payload,
+            raw => unpacked(at, raw, &payload, write.logical_bytes.get())?,
+        };
+        self.put(at, write.offset.get(), contents).await
+    }
+
+    pub(super) async fn write_embedded(
+        &mut self,
+        at: At,
+        write: &DrrWriteEmbedded,
+        payload: &[u8],
+    ) -> Result<(), ReceiveError> {
+        if write.embedded_type != embedded::TYPE_DATA {
+            return Err(ReceiveError::Unsupported { offset: at.offset, what: "a redacted stream" });
+        }
+        let packed = payload.get(..write.physical_bytes.get() as usize);
+        let packed = packed.ok_or_else(|| at.bad("a block longer than what came"))?;
+        let contents = unpacked(at, write.compression, packed, write.logical_bytes.get().into())?;
+        self.put(at, write.offset.get(), contents).await
+    }
+
+    /// Writes what a record has, a block of the object or some, or a part of one.
+    async fn put(&mut self, at: At, offset: u64, contents: Vec<u8>) -> Result<(), ReceiveError> {
+        let dnode = self.held(at).await?;
+        let len = contents.len() as u64;
+        if len == 0 || offset.checked_add(len).is_none() {
+            return Err(at.bad("a block that ends nowhere"));
+        }
+        let plan = self.plan(at, Estimate { write_bytes: len, ..Estimate::default() }).await?;
+        let block_bytes = u64::from(dnode.block_bytes());
+        let written = if len == block_bytes && offset.is_multiple_of(block_bytes) {
+            let block = Arc::new(IoBuf::copy_of(&contents));
+            dnode.write_block(&plan, BlockId::new(offset / block_bytes), block).await
+        } else {
+            dnode.write_shared(&plan, offset, &Arc::from(contents)).await
+        };
+        written.map_err(|error| at.of(error))?;
+        Self::apply(at, plan)
+    }
+
+    /// Frees bytes piece by piece: a piece is what one txg can free.
+    pub(super) async fn free(&mut self, at: At, offset: u64, length: u64) -> Result<(), ReceiveError> {
+        let dnode = self.held(at).await?;
+        let mut end = offset.saturating_add(length);
+        loop {
+            let piece = dnode.last_piece(offset, end).await.map_err(|error| at.of(error))?;
+            let estimate = Estimate { frees: true, freed_blocks: piece.blocks, ..Estimate::default() };
+            let plan = self.plan(at, estimate).await?;
+            dnode.free_piece(&plan, &piece).await.map_err(|error| at.of(error))?;
+            Self::apply(at, plan)?;
+            if piece.offset <= offset {
+                return Ok(());
+            }
+            end = piece.offset;
+        }
+    }
+
+    pub(super) async fn spill(
+        &mut self,
+        at: At,
+        spill: &DrrSpill,
+        payload: &[u8],
+    ) -> Result<(), ReceiveError> {
+        if self.tells_spills && spill.flags & record_flags::SPILL_UNMODIFIED != 0 {
+            // For receivers that take an OBJECT for the end of its spill block.
+            return Ok(());
+        }
+        if spill.compressed_bytes.get() != 0 {
+            return Err(ReceiveError::Unsupported { offset: at.offset, what: "a raw stream" });
+        }
+        let dnode = self.held(at).await?;
+        let estimate = Estimate { write_bytes: payload.len() as u64, ..Estimate::default() };
+        let plan = self.plan(at, estimate).await?;
+        dnode.set_spill(&plan, Some(payload)).map_err(|error| at.of(error))?;
+        Self::apply(at, plan)
+    }
+}
+
+/// What a compressed block contains.
+fn unpacked(at: At, raw: u8, packed: &[u8], bytes: u64) -> Result<Vec<u8>, ReceiveError> {
+    if bytes > BLOCK_PAYLOAD_MAX_BYTES {
+        return Err(at.bad("a block of such a size"));
+    }
+    let kind = CompressionKind::from_raw(raw).map_err(|_| at.bad("a compression that there is not"))?;
+    codec::decompress(kind, packed, bytes as usize).map_err(|_| at.bad("compressed data are damaged"))
+}
