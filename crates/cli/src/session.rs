@@ -4,7 +4,7 @@ use control::{Call, Client, ClientError, DaemonStatusCall, Failure, PoolNote, Ru
 use device::RealMachine;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 /// Why a command ends early.
@@ -144,6 +144,28 @@ impl Session {
             ClientError::Sink(error) => Stop::Failed(broken(&error)),
             error => failed(error),
         })
+    }
+
+    /// Asks, and sends what `source` has behind that; `unreadable` makes a failure of what keeps it from being read.
+    pub fn pass_in<C: Call>(
+        &mut self,
+        call: &C,
+        source: &mut dyn Read,
+        unreadable: impl FnOnce(&io::Error) -> Failure,
+    ) -> Result<C::Answer, Stop> {
+        if self.shown_by::<C>().is_some() {
+            return Err(call.denied().into());
+        }
+        self.look(&DaemonStatusCall {})?;
+        self.paths.check().map_err(|error| failed(ClientError::Untrusted(error)))?;
+        let answer = self.client.call_with_bytes(call, source).map_err(|error| match error {
+            ClientError::Source(error) => Stop::Failed(unreadable(&error)),
+            error => failed(error),
+        })?;
+        if let Some(subject) = call.subject() {
+            self.note(engine::names::pool_of(subject));
+        }
+        Ok(answer)
     }
 
     /// Notes the command in a pool's history, once. What was done is done, noted or not.

@@ -14,8 +14,6 @@ const OF_ZFS: &[&str] = &[
     "program",
     "project",
     "projectspace",
-    "receive",
-    "recv",
     "redact",
     "rewrite",
     "share",

@@ -9,6 +9,7 @@ mod hold;
 mod list;
 mod mount;
 mod props;
+mod receive;
 mod rename;
 mod rollback;
 mod select;
@@ -43,6 +44,7 @@ pub const PROGRAM: Program = Program {
         hold::HOLDS,
         hold::RELEASE,
         send::COMMAND,
+        receive::COMMAND,
     ],
 };
 

@@ -38,6 +38,9 @@ pub enum ClientError {
     /// Somebody else could have put the socket there.
     #[error("cannot use the run-time directory: {0}; set SAWMILL_RUN to a directory of your own")]
     Untrusted(crate::UntrustedDir),
+    /// What was to be sent cannot be read.
+    #[error("cannot read what the sawmill daemon is to get")]
+    Source(#[source] io::Error),
     /// What came cannot be passed on.
     #[error("cannot write what the sawmill daemon sent")]
     Sink(#[source] io::Error),
@@ -110,11 +113,43 @@ impl Client {
         }
     }
 
+    /// Asks, and sends what `source` has behind that.
+    ///
+    /// # Errors
+    /// As [`Self::call`], and [`ClientError::Source`]: the daemon knows then that not all came.
+    pub fn call_with_bytes<C: Call>(
+        &self,
+        call: &C,
+        source: &mut dyn Read,
+    ) -> Result<C::Answer, ClientError> {
+        let request = serde_json::to_vec(call).map_err(|e| ClientError::Garbled(e.to_string()))?;
+        let mut stream = self.connect()?;
+        let head = format!(
+            "POST {} HTTP/1.1\r\nHost: sawmill\r\nContent-Type: application/octet-stream\r\n\
+             Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
+            C::PATH
+        );
+        stream.write_all(head.as_bytes()).map_err(ClientError::Lost)?;
+        // Who refuses hangs up without taking the rest, and has said why before.
+        match transfer::write_chunks(&request, source, &mut stream) {
+            Ok(()) | Err(ClientError::Lost(_)) => {}
+            Err(error) => return Err(error),
+        }
+        match read_response(BufReader::new(stream))? {
+            (200, answer) => parse(&answer),
+            (_, failure) => Err(parse::<Failure>(&failure)?.into()),
+        }
+    }
+
+    fn connect(&self) -> Result<UnixStream, ClientError> {
+        let unreachable = |source| ClientError::Unreachable { path: self.socket.clone(), source };
+        UnixStream::connect(&self.socket).map_err(unreachable)
+    }
+
     /// Connects, and asks.
     fn post<C: Call>(&self, call: &C, version: &str) -> Result<BufReader<UnixStream>, ClientError> {
         let body = serde_json::to_vec(call).map_err(|e| ClientError::Garbled(e.to_string()))?;
-        let unreachable = |source| ClientError::Unreachable { path: self.socket.clone(), source };
-        let mut stream = UnixStream::connect(&self.socket).map_err(unreachable)?;
+        let mut stream = self.connect()?;
         let head = format!(
             "POST {} {version}\r\nHost: sawmill\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
              Connection: close\r\n\r\n",

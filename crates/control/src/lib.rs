@@ -5,7 +5,7 @@
 //!     ▲                                                               │
 //!     └────────── Answer, or Failure {stdout, stderr, exit} ◄─────────┘
 //! ```
-//! Streams of snapshots go the same way, in pieces before the answer: see `transfer`.
+//! Streams of snapshots go the same way, in pieces before the answer or behind the request: see `transfer`.
 //!
 //! A command is a thin front: it parses words, asks, and prints a tree. Every rule is the engine's, so
 //! that any client gets the same answer. The words of a refusal are
@@ -34,6 +34,7 @@ mod names;
 mod paths;
 mod pool;
 mod prop;
+mod receive;
 mod send;
 mod server;
 mod service;
@@ -63,11 +64,12 @@ pub use pool::{
     ScanState,
 };
 pub use prop::{Prop, Props, Source, Value};
+pub use receive::*;
 pub use send::*;
 pub use server::{ServeError, Server};
 pub use service::Service;
 pub use snapshot::*;
 pub use state::{PoolHealth, VdevAux, VdevClass, VdevState};
 pub use sweep::*;
-pub use transfer::ByteSink;
+pub use transfer::{ByteSink, ByteSource};
 pub use vdev::{IoCounters, Layout, VdevInfo, VdevKind, VdevSpec, VdevStats};

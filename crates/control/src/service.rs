@@ -1,17 +1,18 @@
 //! What the daemon's engine must be able to do.
 
 use crate::{
-    BookmarkCreate, BookmarkDestroy, ByteSink, DaemonStatus, DaemonStatusCall, DaemonStop, DatasetClone,
-    DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetList, DatasetLogs, DatasetPromote,
-    DatasetRename, DatasetRollback, DatasetSend, DatasetSendSize, DatasetSet, DeviceState, Events,
-    EventsClear, EventsPage, Failure, HeldSnapshot, ImportCandidate, ImportScan, Imported, InjectAction,
-    InjectAdd, InjectCancel, InjectHandler, InjectList, LabelClear, LogFacts, LogInfo, LogRecording,
-    LogUsers, Mount, MountInfo, Mounts, NameValue, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear,
-    PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolInitialize,
-    PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogRecord, PoolLogUsers, PoolMissing, PoolNote,
-    PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub,
-    PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps, SendSize, SnapshotCreate,
-    SnapshotDestroy, SnapshotHold, SnapshotHolds, SnapshotRelease, SnapshotsGoing, SplitOff, Unmount,
+    BookmarkCreate, BookmarkDestroy, ByteSink, ByteSource, DaemonStatus, DaemonStatusCall, DaemonStop,
+    DatasetClone, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetList, DatasetLogs,
+    DatasetPromote, DatasetReceive, DatasetRename, DatasetRollback, DatasetSend, DatasetSendSize, DatasetSet,
+    DeviceState, Events, EventsClear, EventsPage, Failure, HeldSnapshot, ImportCandidate, ImportScan,
+    Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList, LabelClear, LogFacts,
+    LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue, PoolAdd, PoolAttach,
+    PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport,
+    PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogRecord, PoolLogUsers,
+    PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop,
+    PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps,
+    ReceivedSnapshot, SendSize, SnapshotCreate, SnapshotDestroy, SnapshotHold, SnapshotHolds,
+    SnapshotRelease, SnapshotsGoing, SplitOff, Unmount,
 };
 use std::future::Future;
 
@@ -39,6 +40,13 @@ macro_rules! service {
                 call: DatasetSend,
                 sink: ByteSink,
             ) -> impl Future<Output = Result<(), Failure>> + Send;
+
+            /// Makes snapshots of a stream; gives them in its order.
+            fn dataset_receive(
+                &self,
+                call: DatasetReceive,
+                source: ByteSource,
+            ) -> impl Future<Output = Result<Vec<ReceivedSnapshot>, Failure>> + Send;
         }
 
         /// The routes of a service, one for each method; for other users than the daemon's own a
@@ -74,6 +82,19 @@ macro_rules! service {
                             return answer::<()>(Err(call.denied()));
                         }
                         transfer::answer(|sink| async move { service.dataset_send(call, sink).await })
+                    }
+                }))
+                .route(DatasetReceive::PATH, axum::routing::post({
+                    let service = std::sync::Arc::clone(service);
+                    move |body: axum::body::Body| async move {
+                        let (call, source) = match transfer::split::<DatasetReceive>(body).await {
+                            Ok(both) => both,
+                            Err(refusal) => return *refusal,
+                        };
+                        if door == Door::Public {
+                            return answer::<Vec<ReceivedSnapshot>>(Err(call.denied()));
+                        }
+                        answer(service.dataset_receive(call, source).await)
                     }
                 }))
         }

@@ -60,6 +60,7 @@ mod obstacle;
 mod presence;
 mod probe;
 pub mod props;
+pub mod receive;
 pub mod refusal;
 mod remove;
 mod rename;

@@ -45,7 +45,7 @@ impl Holder {
 
     /// A file system's mount, and what of its pool is mounted in directories of it and would keep it from being
     /// unmounted; in order of mounting, with what was said when each was mounted.
-    fn mounted_under(&self, head: &str) -> Vec<(String, Given)> {
+    pub(super) fn mounted_under(&self, head: &str) -> Vec<(String, Given)> {
         let Some(place) = self.mounts.place_of(head) else { return Vec::new() };
         let is_under = |entry: &Arc<Entry>| {
             let is_ours = names::pool_of(&entry.dataset) == names::pool_of(head);
@@ -57,7 +57,11 @@ impl Holder {
     }
 
     /// Mounts again what is still there and not mounted any more; the first that fails is told.
-    async fn mount_those_again(&self, held: &Held, were: &[(String, Given)]) -> Result<(), Failure> {
+    pub(super) async fn mount_those_again(
+        &self,
+        held: &Held,
+        were: &[(String, Given)],
+    ) -> Result<(), Failure> {
         let mut outcome = Ok(());
         for (dataset, given) in were {
             let is_there = held.pool.dsl().resolve(dataset).await.is_ok();

@@ -1,4 +1,4 @@
-//! `zfs send`: what is refused, what is told, and what comes through the socket.
+//! `zfs send` and `zfs receive`: what is refused, what is told, and what goes through the socket.
 
 use crate::world::World;
 
@@ -91,5 +91,25 @@ fn what_cannot_be_sent_is_refused_with_its_reason() {
         let err = world.fails(line, 2);
         let (reason, _) = err.split_once("usage:\n\t").expect("a usage line");
         assert_eq!(reason, want, "{line}");
+    }
+}
+
+#[test]
+fn a_stream_of_any_length_reaches_the_daemon_and_a_refusal_ends_it_early() {
+    let world = with_snapshots();
+    let many: String = (0..40_000).map(|number| format!("tank/x@{number}\n")).collect();
+    let (out, err, code) = world.fed("zfs receive -nv p1/a", many.as_bytes());
+    assert_eq!((out.lines().count(), err.as_str(), code), (40_000, "", 0));
+    let broken = format!("tank/x@new\ntank/x@broken\n{}", many.repeat(20));
+    let (out, err, code) = world.fed("zfs receive -v p1/a", broken.as_bytes());
+    let want = "cannot receive new filesystem stream: checksum mismatch\n";
+    assert_eq!((out.as_str(), err.as_str(), code), ("", want, 1));
+    for (line, want) in [
+        ("zfs receive", "missing snapshot argument\n"),
+        ("zfs receive p1/a p1/c", "too many arguments\n"),
+        ("zfs receive -de p1/a", "invalid option combination: -d and -e options are mutually exclusive\n"),
+    ] {
+        let err = world.fails(line, 2);
+        assert_eq!(err.split_once("usage:\n\t").expect("a usage line").0, want, "{line}");
     }
 }

@@ -4,8 +4,8 @@ use super::{Done, FakeService, State, fact};
 use control::*;
 use engine::lineage::{Lineage, Snapshot};
 use engine::props::{Prop, Source};
-use engine::{bookmarks, clones, destruction, holds, names, rollback, send, snapshots};
-use futures::io::AsyncWriteExt;
+use engine::{bookmarks, clones, destruction, holds, names, receive, rollback, send, snapshots};
+use futures::io::{AsyncReadExt, AsyncWriteExt};
 
 /// When everything was made.
 const CREATION: u64 = 1_795_287_300;
@@ -82,6 +82,34 @@ impl FakeService {
             }
         }
         Ok(())
+    }
+
+    /// A stream is lines, each the name that a snapshot was sent with; behind one called `@broken` nothing is read.
+    pub async fn receive(
+        &self,
+        call: &DatasetReceive,
+        mut source: ByteSource,
+    ) -> Done<Vec<ReceivedSnapshot>> {
+        let other = |line: String| Failure::new(FailureKind::Other, line);
+        let mut received = Vec::new();
+        let mut line = String::new();
+        let mut byte = [0];
+        while source.read(&mut byte).await.map_err(|error| other(error.to_string()))? == 1 {
+            if byte[0] != b'\n' {
+                line.push(byte[0].into());
+                continue;
+            }
+            if line.ends_with("@broken") {
+                return Err(other("cannot receive new filesystem stream: checksum mismatch".to_owned()));
+            }
+            let snapshot = receive::destination(call, &line).map_err(other)?;
+            if !call.dry_run {
+                self.state().put(&snapshot, DatasetKind::Snapshot, |_| {});
+            }
+            let sent_as = std::mem::take(&mut line);
+            received.push(ReceivedSnapshot { sent_as, snapshot, ..ReceivedSnapshot::default() });
+        }
+        Ok(received)
     }
 
     pub fn send_size(&self, call: &DatasetSend) -> Done<Vec<SendSize>> {

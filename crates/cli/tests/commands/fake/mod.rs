@@ -266,6 +266,10 @@ impl Service for FakeService {
         self.send(&call, &mut sink).await
     }
 
+    async fn dataset_receive(&self, call: DatasetReceive, source: ByteSource) -> Done<Vec<ReceivedSnapshot>> {
+        self.receive(&call, source).await
+    }
+
     async fn dataset_send_size(&self, call: DatasetSendSize) -> Done<Vec<SendSize>> {
         self.send_size(&call.send)
     }

@@ -2,8 +2,9 @@
 
 use crate::fake::FakeService;
 use control::{RunPaths, Server};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::sync::Notify;
@@ -83,6 +84,21 @@ impl World {
         let directory = self.directory.path().to_string_lossy().into_owned();
         let text = |bytes| String::from_utf8(bytes).expect("text").replace(&directory, "W");
         Printed { out: text(stdout), err: text(stderr), code: status.code().unwrap_or(-1) }
+    }
+
+    /// Runs a command line that reads these bytes, or as many of them as it wants; what it printed, and its exit code.
+    pub fn fed(&self, line: &str, bytes: &[u8]) -> (String, String, i32) {
+        let mut command = self.command(line);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program runs");
+        let mut stdin = child.stdin.take().expect("piped");
+        let bytes = bytes.to_vec();
+        // Who refuses does not read to the end.
+        let feeder = std::thread::spawn(move || drop(stdin.write_all(&bytes)));
+        let Output { status, stdout, stderr } = child.wait_with_output().expect("it ends");
+        feeder.join().expect("no panic");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (text(stdout), text(stderr), status.code().unwrap_or(-1))
     }
 
     /// Runs a command line that must succeed; gives what it printed.

@@ -1,0 +1,109 @@
+//! `zfs receive`.
+
+use super::props::assignments;
+use crate::args::{Args, Flag, Spec};
+use crate::program::Command;
+use crate::session::{Outcome, Session, usage};
+use control::{DatasetReceive, Failure, FailureKind, ReceiveNaming, ReceivedSnapshot};
+use engine::{nice, refusal};
+use std::io::{self, IsTerminal};
+
+pub const COMMAND: Command = Command::new(
+    Spec {
+        name: "receive",
+        alias: Some("recv"),
+        about: "makes snapshots of a stream from standard input",
+        flags: &[
+            Flag::switch('F', "what came since the snapshot that the stream starts from may go"),
+            Flag::switch('n', "receive nothing"),
+            Flag::switch('u', "do not mount what is new"),
+            Flag::switch('v', "tell what is received"),
+            Flag::switch('d', "below the dataset, by all of the name it was sent with but the pool"),
+            Flag::switch('e', "below the dataset, by the last part of the name it was sent with"),
+            Flag::value('o', "property=value", "a property of the dataset").repeated(),
+        ],
+        operands: "<filesystem|volume|snapshot>",
+    },
+    run,
+);
+
+fn run(session: &mut Session, args: &Args) -> Outcome {
+    let target = match args.operands.as_slice() {
+        [] => return usage("missing snapshot argument"),
+        [target] => target,
+        _ => return usage("too many arguments"),
+    };
+    let naming = match (args.has('d'), args.has('e')) {
+        (true, true) => return usage("invalid option combination: -d and -e options are mutually exclusive"),
+        (true, false) => ReceiveNaming::AllButPool,
+        (false, true) => ReceiveNaming::Last,
+        (false, false) => ReceiveNaming::Target,
+    };
+    let props = assignments(args)?;
+    if io::stdin().is_terminal() {
+        let line = "Error: Backup stream can not be read from a terminal.";
+        return Err(Failure::new(FailureKind::Invalid, line).and("You must redirect standard input.").into());
+    }
+    let call = DatasetReceive {
+        target: target.clone(),
+        naming,
+        props,
+        force: args.has('F'),
+        no_mount: args.has('u'),
+        dry_run: args.has('n'),
+    };
+    let unreadable = |error: &io::Error| {
+        let line = format!("cannot receive: failed to read from stream: {}", refusal::words(error));
+        Failure::new(FailureKind::Other, line)
+    };
+    let received = session.pass_in(&call, &mut io::stdin().lock(), unreadable)?;
+    if args.has('v') {
+        for line in received.iter().flat_map(|one| told(one, call.dry_run)) {
+            writeln!(session.out(), "{line}")?;
+        }
+    }
+    Ok(0)
+}
+
+/// What was received, in lines.
+fn told(one: &ReceivedSnapshot, dry_run: bool) -> Vec<String> {
+    let kind = if one.is_incremental { "incremental" } else { "full" };
+    let verb = if dry_run { "would receive" } else { "receiving" };
+    let first = format!("{verb} {kind} stream of {} into {}", one.sent_as, one.snapshot);
+    if dry_run {
+        return vec![first];
+    }
+    let rate = one.bytes.saturating_mul(1000) / one.millis.max(1);
+    let last = format!(
+        "received {} stream in {:.2} seconds ({}/sec)",
+        nice::bytes(one.bytes),
+        one.millis as f64 / 1000.0,
+        nice::bytes(rate)
+    );
+    vec![first, last]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_received_is_told_as_openzfs_does() {
+        let one = ReceivedSnapshot {
+            sent_as: "tank/a@1".to_owned(),
+            snapshot: "p/b@1".to_owned(),
+            is_incremental: true,
+            bytes: 3 << 20,
+            millis: 1500,
+        };
+        assert_eq!(
+            told(&one, false),
+            [
+                "receiving incremental stream of tank/a@1 into p/b@1",
+                "received 3M stream in 1.50 seconds (2M/sec)"
+            ]
+        );
+        let full = ReceivedSnapshot { is_incremental: false, ..one };
+        assert_eq!(told(&full, true), ["would receive full stream of tank/a@1 into p/b@1"]);
+    }
+}
