@@ -20,7 +20,7 @@ use units::ObjectId;
 use zerocopy::little_endian::U64;
 
 use crate::dataset::Dataset;
-use crate::features::feature;
+use crate::features::{Feature, feature};
 use crate::space::signed;
 use crate::{DatasetName, Dsl, DslError};
 
@@ -67,6 +67,8 @@ impl Dsl {
         let snapshot = before.ok_or(DslError::damaged(head.object(), "a head without a snapshot"))?;
         self.drop_livelist(tx, head.dir()).await?;
         self.drop_livelist(tx, clone.dir()).await?;
+        // What was remapped of the head's goes with it.
+        self.move_remap_deadlist(tx, &head, &clone).await?;
         self.exchange_features(tx, &head, &clone).await?;
         self.exchange_space(tx, &head, &clone).await?;
         if snapshot.is_followed_by(head.object()) {
@@ -99,23 +101,21 @@ impl Dsl {
         head.dir().use_space(tx, used::HEAD, more)?;
         clone.dir().use_space(tx, used::HEAD, more.negated())?;
         head.dir().move_space(tx, used::HEAD, used::SNAP, to_let_go - let_go_of_dir)?;
-        let taken = |dataset: &Dataset| {
-            signed(U64::new(head.refreservation().min(dataset.phys().unique_bytes.get())))
-        };
-        let reserved = SpaceDelta { used: taken(head) - taken(clone), ..SpaceDelta::default() };
+        let to_be_taken = head.refreservation().min(clone.phys().unique_bytes.get());
+        let used = head.reservation_taken() - signed(U64::new(to_be_taken));
+        let reserved = SpaceDelta { used, ..SpaceDelta::default() };
         head.dir().use_space(tx, used::REFRESERVATION, reserved)
     }
 
     /// What a dataset refers to and what it let go, which of those that follow the same snapshot differs by what was
     /// written since; and what of the second was born after a txg.
-    async fn since_snapshot(&self, dataset: &Dataset, since: u64) -> Result<(SpaceDelta, i64), DslError> {
-        let phys = dataset.phys();
-        let deadlist = ObjectId::new(phys.deadlist.get());
-        let mut space = SpaceDelta {
-            used: signed(phys.referenced_bytes),
-            compressed: signed(phys.compressed_bytes),
-            uncompressed: signed(phys.uncompressed_bytes),
-        };
+    pub(crate) async fn since_snapshot(
+        &self,
+        dataset: &Dataset,
+        since: u64,
+    ) -> Result<(SpaceDelta, i64), DslError> {
+        let deadlist = ObjectId::new(dataset.phys().deadlist.get());
+        let mut space = dataset.referenced();
         space += self.deadlist_total(deadlist).await?;
         Ok((space, self.deadlist_space(deadlist, since..u64::MAX).await?.used))
     }
@@ -128,15 +128,25 @@ impl Dsl {
             for name in more {
                 let Some(feature) = feature(name) else { continue };
                 self.activate_feature(tx, to.object(), feature).await?;
-                self.zap(from.object().get()).await?.remove(tx, name.as_bytes()).await?;
-                self.count_feature(tx, feature, -1).await?;
+                self.take_feature(tx, from, feature).await?;
             }
         }
         Ok(())
     }
 
+    /// A dataset does not use a feature of datasets any more.
+    pub(crate) async fn take_feature(
+        &self,
+        tx: &Tx,
+        dataset: &Dataset,
+        feature: &Feature,
+    ) -> Result<(), DslError> {
+        self.zap(dataset.object().get()).await?.remove(tx, feature.guid.as_bytes()).await?;
+        self.count_feature(tx, feature, -1).await
+    }
+
     /// Features of datasets that one uses.
-    async fn features_of(&self, dataset: &Dataset) -> Result<BTreeSet<String>, DslError> {
+    pub(crate) async fn features_of(&self, dataset: &Dataset) -> Result<BTreeSet<String>, DslError> {
         let fields = self.dataset_fields(dataset.dnode()).await?.into_iter();
         Ok(fields.filter(|name| feature(name).is_some_and(|feature| feature.per_dataset)).collect())
     }

@@ -165,12 +165,12 @@ impl Dsl {
 
     async fn transfer(&self, family: &Family) -> Result<Transfer, DslError> {
         let origin = family.origin.phys();
-        let mut all = referenced(&family.origin);
+        let mut all = family.origin.referenced();
         for snapshot in &family.shared {
             all += self.deadlist_total(ObjectId::new(snapshot.phys().deadlist.get())).await?;
         }
         if let Some(beyond) = self.before(&family.shared[family.shared.len() - 1]).await? {
-            all += referenced(&beyond).negated();
+            all += beyond.referenced().negated();
         }
         let since = self.origin_txg(&family.origin_head).await?.get();
         let moved = self.let_go_since(&family.shared, since).await?;
@@ -246,14 +246,5 @@ impl Dsl {
             }
         }
         Ok(())
-    }
-}
-
-fn referenced(dataset: &Dataset) -> SpaceDelta {
-    let phys = dataset.phys();
-    SpaceDelta {
-        used: signed(phys.referenced_bytes),
-        compressed: signed(phys.compressed_bytes),
-        uncompressed: signed(phys.uncompressed_bytes),
     }
 }

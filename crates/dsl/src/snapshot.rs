@@ -37,7 +37,6 @@ use crate::features::EXTENSIBLE_DATASET;
 use crate::names::NAME_BYTES_MAX;
 use crate::props::remove_if_there;
 use crate::space::available::{PoolSpace, below};
-use crate::space::signed;
 use crate::{DatasetName, Dsl, DslError, PropValue, check_snapshot_name};
 
 impl Dsl {
@@ -59,8 +58,8 @@ impl Dsl {
         if head.phys().prev_snapshot_txg.get() >= tx.txg().get() {
             return Err(DslError::TryAgain { name: of.name.clone() });
         }
-        let more = head.refreservation().min(head.phys().unique_bytes.get());
-        if more > 0 && more > below(head.dir(), pool, &|_| 0) {
+        let more = head.reservation_taken();
+        if more > 0 && more.cast_unsigned() > below(head.dir(), pool, &|_| 0) {
             return Err(DslError::NoSpace { name: of.name.clone() });
         }
         Ok(())
@@ -239,7 +238,6 @@ fn snapshot_phys(head: &Dataset, birth: Birth, tx: &Tx) -> DslDatasetPhys {
 
 /// Nothing is the head's alone any more, so all that is reserved for it is unused again.
 fn charge_refreservation_again(tx: &Tx, head: &Dataset) -> Result<(), DslError> {
-    let bytes = U64::new(head.refreservation().min(head.phys().unique_bytes.get()));
-    let delta = SpaceDelta { used: signed(bytes), ..SpaceDelta::default() };
+    let delta = SpaceDelta { used: head.reservation_taken(), ..SpaceDelta::default() };
     head.dir().use_space(tx, used::REFRESERVATION, delta)
 }

@@ -147,6 +147,21 @@ impl Dataset {
         account_held(tx, self, held)
     }
 
+    /// How much of what is set aside for the head alone it has taken, in bytes.
+    pub(crate) fn reservation_taken(&self) -> i64 {
+        signed(U64::new(self.refreservation().min(self.phys().unique_bytes.get())))
+    }
+
+    /// What it refers to.
+    pub(crate) fn referenced(&self) -> SpaceDelta {
+        let phys = self.phys();
+        SpaceDelta {
+            used: signed(phys.referenced_bytes),
+            compressed: signed(phys.compressed_bytes),
+            uncompressed: signed(phys.uncompressed_bytes),
+        }
+    }
+
     /// Sets what is set aside for the head alone.
     pub(crate) fn set_refreservation(&self, tx: &Tx, bytes: u64) -> Result<(), DslError> {
         let unique = self.phys().unique_bytes.get();

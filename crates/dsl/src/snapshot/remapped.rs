@@ -34,7 +34,12 @@ impl Dsl {
     }
 
     /// A dataset's list becomes another's that has none.
-    async fn move_remap_deadlist(&self, tx: &Tx, from: &Dataset, to: &Dataset) -> Result<(), DslError> {
+    pub(crate) async fn move_remap_deadlist(
+        &self,
+        tx: &Tx,
+        from: &Dataset,
+        to: &Dataset,
+    ) -> Result<(), DslError> {
         let Some(list) = self.remap_deadlist(from).await? else { return Ok(()) };
         self.zap(from.object().get()).await?.remove(tx, REMAP_DEADLIST.as_bytes()).await?;
         self.fields_of(tx, to.dnode()).await?.add_u64(tx, REMAP_DEADLIST.as_bytes(), list.get()).await?;

@@ -4,8 +4,6 @@
 //!  S ◄─ head     all that head has and S has not is freed later; all that S has and head had let go is head's again
 //! ```
 
-use std::sync::Arc;
-
 use dmu::{SpaceDelta, Tx};
 use ondisk::Blkptr;
 use ondisk::dsl::used;
@@ -14,7 +12,6 @@ use zerocopy::little_endian::U64;
 
 use crate::dataset::Dataset;
 use crate::features::feature;
-use crate::space::signed;
 use crate::{DatasetName, Dsl, DslError};
 
 /// A head's tree that nobody has any more, but for what is older.
@@ -40,10 +37,9 @@ impl Dsl {
         snapshot: &DatasetName,
     ) -> Result<(), DslError> {
         let head = self.loaded_dataset(name.dataset).await?;
-        let phys = head.phys();
-        let latest = phys.prev_snapshot_txg.get();
-        let later_bookmark = self.bookmark_list(&head).await?.iter().any(|mark| mark.made() > latest);
-        if phys.prev_snapshot.get() != snapshot.dataset.get() || later_bookmark {
+        let latest = head.phys().prev_snapshot_txg.get();
+        self.check_bookmarks_before(name, latest).await?;
+        if head.phys().prev_snapshot.get() != snapshot.dataset.get() {
             return Err(DslError::NotLatest { name: snapshot.name.clone() });
         }
         if latest >= tx.txg().get() {
@@ -67,23 +63,19 @@ impl Dsl {
         let before = self.before(&head).await?;
         let snapshot = before.ok_or(DslError::damaged(head.object(), "a head without a snapshot"))?;
         let (old, to) = (head.phys(), snapshot.phys());
-        let let_go = self.deadlist_total(ObjectId::new(old.deadlist.get())).await?;
-        let of_dir = self.snap_share(&head).await?;
+        // Referenced bytes of both, with what the head had let go, differ by what was written since.
+        let (since, of_dir) = self.since_snapshot(&head, self.origin_txg(&head).await?.get()).await?;
+        let mut gone = snapshot.referenced();
+        gone += since.negated();
         self.drop_livelist(tx, head.dir()).await?;
         self.drop_remapped(tx, &head).await?;
         self.drop_features(tx, &head, &snapshot).await?;
-        // Referenced bytes of both, with what the head had let go, differ by what was written since.
-        let change = |to: U64, let_go: i64, old: U64| signed(to) - let_go - signed(old);
-        let gone = SpaceDelta {
-            used: change(to.referenced_bytes, let_go.used, old.referenced_bytes),
-            compressed: change(to.compressed_bytes, let_go.compressed, old.compressed_bytes),
-            uncompressed: change(to.uncompressed_bytes, let_go.uncompressed, old.uncompressed_bytes),
-        };
         let abandoned = Abandoned { root: old.bp, born_after: Txg::new(to.creation_txg.get()) };
         let later = self.frees_later().await?;
         if later {
             self.add_destroyed(tx, abandoned.root, abandoned.born_after.get(), gone.negated()).await?;
         }
+        let reserved = SpaceDelta { used: head.reservation_taken(), ..SpaceDelta::default() };
         self.renew_deadlist(tx, &head).await?;
         head.change(tx, |phys| {
             phys.bp = to.bp;
@@ -94,20 +86,12 @@ impl Dsl {
         })?;
         head.dir().use_space(tx, used::HEAD, gone)?;
         head.dir().move_space(tx, used::SNAP, used::HEAD, of_dir)?;
-        let reserved = signed(U64::new(head.refreservation().min(old.unique_bytes.get())));
-        let reserved = SpaceDelta { used: reserved, ..SpaceDelta::default() };
         head.dir().use_space(tx, used::REFRESERVATION, reserved)?;
         if snapshot.is_followed_by(head.object()) {
             snapshot.change(tx, |phys| phys.unique_bytes = U64::ZERO)?;
         }
         self.bookmarks_follow(tx, &head, &snapshot).await?;
         Ok((!later).then_some(abandoned))
-    }
-
-    /// What a head let go that counts as used by its dir's snapshots: what was born in its dir.
-    pub(crate) async fn snap_share(&self, head: &Dataset) -> Result<i64, DslError> {
-        let since = self.origin_txg(head).await?.get();
-        Ok(self.deadlist_space(ObjectId::new(head.phys().deadlist.get()), since..u64::MAX).await?.used)
     }
 
     /// A head has let go nothing any more.
@@ -119,15 +103,10 @@ impl Dsl {
     }
 
     /// Features of datasets that the head uses and its snapshot did not.
-    async fn drop_features(&self, tx: &Tx, head: &Dataset, snapshot: &Arc<Dataset>) -> Result<(), DslError> {
-        let kept = self.dataset_fields(snapshot.dnode()).await?;
-        for name in self.dataset_fields(head.dnode()).await? {
-            if let Some(feature) = feature(&name).filter(|feature| feature.per_dataset)
-                && !kept.contains(&name)
-            {
-                self.zap(head.object().get()).await?.remove(tx, name.as_bytes()).await?;
-                self.count_feature(tx, feature, -1).await?;
-            }
+    async fn drop_features(&self, tx: &Tx, head: &Dataset, snapshot: &Dataset) -> Result<(), DslError> {
+        let (of_head, kept) = (self.features_of(head).await?, self.features_of(snapshot).await?);
+        for feature in of_head.difference(&kept).filter_map(|name| feature(name)) {
+            self.take_feature(tx, head, feature).await?;
         }
         Ok(())
     }

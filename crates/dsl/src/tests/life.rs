@@ -10,7 +10,7 @@ use proptest::sample::Index;
 use units::{Asize, Lsize, ObjectId, Psize, Txg, VdevId, VdevOffset};
 
 use super::world::{NOW, World, birth};
-use crate::{Birth, DatasetName, DslError, PoolSpace};
+use crate::{Birth, DatasetName, DslError, PoolSpace, PropValue};
 
 const POOL: PoolSpace = PoolSpace { usable_bytes: 1 << 40 };
 
@@ -22,6 +22,7 @@ enum Op {
     Clone { snapshot: Index },
     Promote { head: Index },
     RollBack { head: Index },
+    Reserve { head: Index, bytes: u64 },
     Exchange { head: Index, births: usize, kills: usize },
     DestroyHead { head: Index },
     Bookmark { snapshot: Index },
@@ -39,6 +40,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => index().prop_map(|snapshot| Op::Clone { snapshot }),
         2 => index().prop_map(|head| Op::Promote { head }),
         1 => index().prop_map(|head| Op::RollBack { head }),
+        1 => (index(), 0..9000_u64).prop_map(|(head, bytes)| Op::Reserve { head, bytes }),
         3 => (index(), 0..5_usize, 0..4_usize).prop_map(|(head, births, kills)| Op::Exchange { head, births, kills }),
         1 => index().prop_map(|head| Op::DestroyHead { head }),
         2 => index().prop_map(|snapshot| Op::Bookmark { snapshot }),
@@ -160,6 +162,10 @@ impl Life {
             Op::DestroyHead { head } => self.destroy_head(head.get(&heads)).await,
             Op::Promote { head } => self.promote(head.get(&heads)).await,
             Op::RollBack { head } => self.roll_back(head.get(&heads)).await,
+            Op::Reserve { head, bytes } => {
+                let (dir, value) = (head.get(&heads).dir, PropValue::Number(bytes));
+                self.world.dsl.set_prop(&self.world.tx(), dir, "refreservation", &value).await.unwrap();
+            }
             Op::Exchange { head, births, kills } => self.exchange(head.get(&heads), births, kills).await,
             Op::DestroyBookmark { bookmark } => self.destroy_bookmark(&bookmark).await,
             _ if snapshots.is_empty() => {}
@@ -421,6 +427,9 @@ impl Life {
         let snap = sum(own.difference(&has));
         assert_eq!(phys.used_breakdown[used::SNAP].get(), snap, "snapshots of {} use", head.name);
         assert_eq!(phys.used_breakdown[used::HEAD].get(), sum(&own) - snap, "{} uses", head.name);
+        let loaded = dsl.loaded_dataset(head.dataset).await.unwrap();
+        let unused = loaded.refreservation().saturating_sub(loaded.phys().unique_bytes.get());
+        assert_eq!(phys.used_breakdown[used::REFRESERVATION].get(), unused, "{} has reserved", head.name);
     }
 
     /// Bookmarks know what their snapshots had that the next dataset in line has not.
