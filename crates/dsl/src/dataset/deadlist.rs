@@ -37,7 +37,10 @@ impl Dsl {
     pub(crate) async fn create_deadlist(&self, tx: &Tx) -> Result<Zap, DslError> {
         let dnode = DnodeSpec::new(ObjectType::DEADLIST, 0)
             .with_bonus(ObjectType::DEADLIST_HDR, DSL_DEADLIST_BYTES as u16);
-        Ok(Zap::create(&self.mos, tx, &ZapSpec::from(dnode)).await?)
+        let deadlist = Zap::create(&self.mos, tx, &ZapSpec::from(dnode)).await?;
+        // Another may have had its number.
+        self.known_keys.put(deadlist.object(), Vec::new());
+        Ok(deadlist)
     }
 
     /// Gives a deadlist empty lists for blocks born after each of these txgs.

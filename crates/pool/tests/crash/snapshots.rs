@@ -13,6 +13,7 @@ use vdev::PoolState;
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
 use crate::checkpoints::{each_image, first_state, is_first_state, is_later_state, later_state, world};
+use crate::ground::quiet;
 use crate::shape::{LOG, MIRRORED_LOG, POOL, RAIDZ, SINGLE, STRIPE, brisk};
 use crate::space;
 use crate::story::{Tell, run};
@@ -94,6 +95,47 @@ fn a_snapshot_has_what_was_acknowledged_before_it() {
         });
         space::judged_by_zdb(shape, &sim);
     }
+}
+
+#[test]
+fn a_snapshot_has_what_a_log_still_has_to_replay() {
+    let _tell = Tell;
+    let sim = Sim::seed(91_050);
+    LOG.add_disks(&sim, DiskModel::ssd());
+    let (stable, waiting) = run(&sim, async {
+        let pool = LOG.create(&sim, quiet()).await;
+        let fs = pool.filesystem(POOL).await.expect("it opens");
+        let first = file(&fs.zfs, 1).await;
+        fs.zfs.write(first, 0, &7_u64.to_le_bytes(), SYNC).await.expect("written");
+        pool.sync_now().await.expect("stable");
+        let second = file(&fs.zfs, 2).await;
+        fs.zfs.write(second, 0, &8_u64.to_le_bytes(), SYNC).await.expect("written");
+        (first, second)
+    });
+    let sim = sim.power_cut(1).boot(1);
+    run(&sim, async {
+        let pool = LOG.import(&sim, quiet(), false).await.expect("it imports");
+        pool.snapshot(one("whirl@a"), Vec::new()).await.expect("made");
+        let snapshot = pool.snapshot_filesystem("whirl@a").await.expect("it opens");
+        assert_eq!(number_in(&snapshot.zfs, stable).await, 7);
+        assert_eq!(number_in(&snapshot.zfs, waiting).await, 8, "it was promised");
+        // The log's header in the snapshot is none of a clone's: its blocks are the first's to give back.
+        let fs = pool.filesystem(POOL).await.expect("it opens");
+        fs.zfs.write(stable, 0, &9_u64.to_le_bytes(), SYNC).await.expect("written");
+        pool.snapshot(one("whirl@b"), Vec::new()).await.expect("made");
+        pool.clone_snapshot("whirl@b".into(), "whirl/c".into(), Vec::new()).await.expect("made");
+        fs.zfs.write(stable, 0, &10_u64.to_le_bytes(), SYNC).await.expect("written");
+    });
+    let sim = sim.power_cut(2).boot(2);
+    run(&sim, async {
+        let pool = LOG.import(&sim, quiet(), false).await.expect("each log block is claimed once");
+        for (name, number) in [(POOL, 10), ("whirl/c", 9)] {
+            let fs = pool.filesystem(name).await.expect("its log is whole");
+            assert_eq!(number_in(&fs.zfs, stable).await, number, "{name}");
+        }
+        space::check(&pool).await;
+        pool.close(PoolState::Exported).await.expect("it closes");
+    });
 }
 
 /// Whether a snapshot is there that holds the first state, or the later one.

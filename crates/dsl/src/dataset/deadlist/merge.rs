@@ -62,6 +62,7 @@ impl Dsl {
         let new = self.create_deadlist(tx).await?;
         for (txg, list) in &keys[..stay] {
             new.add_u64(tx, int_name(*txg).as_bytes(), list.get()).await?;
+            self.known_keys.set(new.object(), *txg, *list);
         }
         let header = self.deadlist_header(old).await?;
         new.dnode().set_bonus(tx, ObjectType::DEADLIST_HDR, header.as_bytes())?;
