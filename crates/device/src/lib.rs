@@ -8,6 +8,7 @@ mod exec;
 mod file;
 mod host;
 mod loops;
+mod pages;
 mod real;
 mod sync;
 mod system;
@@ -17,6 +18,7 @@ pub use delayed::{Delayed, Delays, DelaysError};
 pub use file::{FileDevice, held_by};
 pub use host::{Variable, host_id, host_name, state_dir, user_and_group};
 pub use loops::{Loops, Serving, Source, spawn_here};
+pub use pages::wait_for_pages;
 pub use real::{Options, RealEnv};
 pub use system::RealMachine;
 

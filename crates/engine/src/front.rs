@@ -52,8 +52,7 @@ pub trait Mounted: Send + Sync {
     /// # Errors
     /// [`MountError::Busy`]; the file system stays mounted then.
     fn unmount(&self, force: bool) -> Result<(), MountError>;
-    /// Has the system hand over what programs have changed in pages that were mapped: nobody need have the
-    /// file open any more.
+    /// Has the system hand over what programs have changed in pages that it keeps, and waits until all is here.
     ///
     /// # Errors
     /// The system's.

@@ -189,6 +189,7 @@ structures! {
     LinkIn { oldnodeid: u64 }
     OpenIn { flags: u32, open_flags: u32 }
     CreateIn { flags: u32, mode: u32, umask: u32, open_flags: u32 }
+    ReleaseIn { fh: u64, flags: u32, release_flags: u32, lock_owner: u64 }
     OpenOut { fh: u64, open_flags: u32, padding: u32 }
     ReadIn { fh: u64, offset: u64, size: u32, read_flags: u32, lock_owner: u64, flags: u32, padding: u32 }
     WriteIn { fh: u64, offset: u64, size: u32, write_flags: u32, lock_owner: u64, flags: u32, padding: u32 }

@@ -1,15 +1,16 @@
 //! Requests about the contents of files.
 
 use rustix::io::Errno;
-use zpl::{Allocate, SeekTo, WriteFlags};
+use zpl::{Allocate, Attributes, SeekTo, WriteFlags};
 
 use crate::abi::{
-    CopyFileRangeIn, FSYNC_FDATASYNC, FallocateIn, FsyncIn, LseekIn, LseekOut, OpenIn, OpenOut, WRITE_CACHE,
-    WRITE_KILL_SUIDGID, WriteIn, WriteOut, fopen,
+    CopyFileRangeIn, FSYNC_FDATASYNC, FallocateIn, FsyncIn, LseekIn, LseekOut, OpenIn, OpenOut, ReleaseIn,
+    WRITE_CACHE, WRITE_KILL_SUIDGID, WriteIn, WriteOut, fopen,
 };
 use crate::files::Files;
 use crate::reply::Reply;
 use crate::request::Request;
+use crate::writers::may_write;
 
 /// Whether every write through a handle opened with `flags` must be stable before it returns.
 fn is_sync(flags: u32) -> bool {
@@ -46,12 +47,24 @@ impl Files {
     pub async fn open(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: OpenIn = request.take()?;
         // The kernel does not know of snapshots that they are only read.
-        if args.flags as i32 & libc::O_ACCMODE != libc::O_RDONLY && self.zfs.options().read_only {
+        if may_write(args.flags) && self.zfs.options().read_only {
             return Err(Errno::ROFS);
         }
-        self.run(self.zfs.open_object(request.object())).await?;
-        reply.put(&open_out(args.flags, self.agreed.writeback));
+        let opened = self.run(self.zfs.open_object(request.object())).await?;
+        self.reply_open(&opened, args.flags, reply);
         Ok(())
+    }
+
+    /// Tells the kernel of a handle that it has from now on.
+    pub fn reply_open(&self, opened: &Attributes, flags: u32, reply: &mut Reply) {
+        self.writers.opened(self.inodes.inode(opened.object), opened.generation, flags);
+        reply.put(&open_out(flags, self.agreed.writeback));
+    }
+
+    pub async fn release(&self, request: &mut Request<'_>) -> Result<(), Errno> {
+        let args: ReleaseIn = request.take()?;
+        self.writers.closed(request.header.nodeid, args.flags);
+        self.run(self.zfs.close(request.object())).await
     }
 
     pub async fn read(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {

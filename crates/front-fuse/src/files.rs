@@ -18,6 +18,7 @@ use crate::request::Request;
 use crate::server::Answer;
 use crate::syncs::Syncs;
 use crate::views::Common;
+use crate::writers::Writers;
 
 /// A file system as the session's requests see it.
 pub(crate) struct Files {
@@ -26,6 +27,7 @@ pub(crate) struct Files {
     pub notifier: Notifier,
     pub agreed: Agreed,
     pub syncs: Arc<Syncs>,
+    pub writers: Arc<Writers>,
     /// Of what is mounted: how the control directory is shown. Snapshots have none.
     pub setting: Option<Arc<Setting>>,
     /// Of snapshots: how often the kernel was told of inodes that it has not forgotten.
@@ -36,8 +38,8 @@ impl Files {
     /// Those of what is mounted.
     pub fn live(zfs: Arc<Zfs>, common: Common, setting: Arc<Setting>) -> Self {
         let inodes = Inodes { root: zfs.root(), fsid: Fsid::LIVE };
-        let Common { notifier, agreed, syncs } = common;
-        Self { zfs, inodes, notifier, agreed, syncs, setting: Some(setting), remembered: None }
+        let Common { notifier, agreed, syncs, writers } = common;
+        Self { zfs, inodes, notifier, agreed, syncs, writers, setting: Some(setting), remembered: None }
     }
 
     /// An operation, with the error that a program is to see.
@@ -87,7 +89,7 @@ impl Files {
             // for data then.
             opcode::LSEEK if self.agreed.writeback => return Err(Errno::NOSYS),
             opcode::LSEEK => self.lseek(request, reply).await?,
-            opcode::RELEASE => self.run(self.zfs.close(request.object())).await?,
+            opcode::RELEASE => self.release(request).await?,
             opcode::FSYNC | opcode::FSYNCDIR => self.fsync(request).await?,
             opcode::SYNCFS => self.run(self.zfs.sync()).await?,
             opcode::DESTROY => self.run(self.zfs.sync_for_unmount()).await?,

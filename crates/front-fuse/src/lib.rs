@@ -42,6 +42,7 @@ mod session;
 mod syncs;
 mod tree;
 mod views;
+mod writers;
 
 pub use mount::Fuse;
 

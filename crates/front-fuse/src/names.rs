@@ -7,7 +7,6 @@ use zpl::{Attributes, FileKind, NewNode, Place, RenameMode};
 use crate::abi::{CreateIn, LinkIn, MkdirIn, MknodIn, ROOT_ID, Rename2In, RenameIn};
 use crate::attr::{Inodes, decode_device};
 use crate::ctldir::CTLDIR;
-use crate::data::open_out;
 use crate::files::Files;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -84,7 +83,7 @@ impl Files {
         let made = self.make(request, name, NewNode::File, args.mode, args.umask).await?;
         let made = self.run(self.zfs.open_object(made.object)).await?;
         self.reply_entry(&made, reply);
-        reply.put(&open_out(args.flags, self.agreed.writeback));
+        self.reply_open(&made, args.flags, reply);
         Ok(())
     }
 
@@ -94,7 +93,7 @@ impl Files {
         let (dir, cred) = (request.object(), request.cred(args.umask));
         let made = self.run(self.zfs.create_unnamed(dir, args.mode & PERMISSIONS, cred)).await?;
         self.reply_entry(&made, reply);
-        reply.put(&open_out(args.flags, self.agreed.writeback));
+        self.reply_open(&made, args.flags, reply);
         Ok(())
     }
 

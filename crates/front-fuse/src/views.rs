@@ -37,6 +37,7 @@ use crate::files::Files;
 use crate::handshake::Agreed;
 use crate::notifier::Notifier;
 use crate::syncs::Syncs;
+use crate::writers::Writers;
 
 /// One that was not used for so long is let go of.
 const IDLE: Duration = Duration::from_secs(60);
@@ -54,6 +55,7 @@ pub(crate) struct Common {
     pub notifier: Notifier,
     pub agreed: Agreed,
     pub syncs: Arc<Syncs>,
+    pub writers: Arc<Writers>,
 }
 
 /// See the module.
@@ -251,13 +253,14 @@ impl Views {
         if going.contains_key(&view.id.objset) {
             return;
         }
-        let Common { notifier, agreed, syncs } = &self.common;
+        let Common { notifier, agreed, syncs, writers } = &self.common;
         let files = Arc::new(Files {
             zfs: Arc::new(zfs.asked_by(Asker::Kernel)),
             inodes: Inodes { root: zfs.root(), fsid },
             notifier: notifier.clone(),
             agreed: *agreed,
             syncs: Arc::clone(syncs),
+            writers: Arc::clone(writers),
             setting: None,
             remembered: Some(Arc::clone(&view.remembered)),
         });

@@ -31,6 +31,8 @@ pub const POOL: &str = "tank";
 /// How long a command may take, and a daemon to die, on a machine that is busy otherwise.
 const PATIENCE_SECS: u64 = 120;
 const POLL: Duration = Duration::from_millis(2);
+/// How long a patient daemon waits for a log: longer than any step of a test takes.
+const LOG_DEADMAN_SECS: &str = "60";
 /// Words in the description of a pool that name no device.
 const KEYWORDS: &[&str] = &["mirror", "log"];
 const LOG_LINES: usize = 40;
@@ -48,6 +50,8 @@ struct Setting {
     group: Option<PathBuf>,
     /// Whether mounts get their requests over io_uring.
     over_rings: bool,
+    /// Whether logs that do not answer are waited for.
+    patient: bool,
     /// Namespaces of their own.
     inside: Option<Namespaces>,
 }
@@ -63,12 +67,22 @@ impl World {
     /// The same with mounts that get their requests over io_uring. `None` also where the kernel has that not, and
     /// that may be so.
     pub fn over_rings(vdevs: &str, disk_mib: u64) -> Option<Self> {
+        Self::with(vdevs, disk_mib, Setting { over_rings: true, ..Setting::default() })
+    }
+
+    /// The same, either way, with a daemon that does not give up a log while a test looks at those who wait for it.
+    #[allow(dead_code, reason = "each test program uses a part of it")]
+    pub fn patient(vdevs: &str, disk_mib: u64, over_rings: bool) -> Option<Self> {
+        Self::with(vdevs, disk_mib, Setting { over_rings, patient: true, ..Setting::default() })
+    }
+
+    fn with(vdevs: &str, disk_mib: u64, setting: Setting) -> Option<Self> {
         // Where nothing can be mounted, that is what is missing.
-        if let (None, Some(lack)) = (lack(), lack_of_fuse_rings()) {
+        if let (true, None, Some(lack)) = (setting.over_rings, lack(), lack_of_fuse_rings()) {
             Need::FuseRings.is_missing(lack);
             return None;
         }
-        Self::made(vdevs, disk_mib, Setting { over_rings: true, ..Setting::default() }, |_| {})
+        Self::made(vdevs, disk_mib, setting, |_| {})
     }
 
     /// The same in a control group, which is there already.
@@ -233,6 +247,9 @@ impl World {
         command.args(line.split_whitespace()).env("SAWMILL_RUN", self.path("run"));
         if self.setting.over_rings {
             command.env("SAWMILL_FUSE_URING", "1");
+        }
+        if self.setting.patient {
+            command.env("SAWMILL_LOG_DEADMAN", LOG_DEADMAN_SECS);
         }
         command
     }

@@ -42,7 +42,7 @@ struct Slow {
 impl Slow {
     /// `None` where nothing can be mounted and that may be so.
     fn new() -> Option<Self> {
-        let world = World::new("a", 512)?;
+        let world = World::new("a", 1024)?;
         let mut guard = Command::new("sh");
         guard.args(["-c", GUARD, &std::process::id().to_string(), &world.daemon_pid()]);
         // Who interrupts the tests from a terminal does not reach another group.
@@ -178,13 +178,15 @@ fn ask_for_much(root: &Path, round: usize) {
 
 #[test]
 fn requests_that_wait_hold_up_no_others() {
-    hold_up_no_others(World::new);
+    hold_up_no_others(false);
 }
 
-pub fn hold_up_no_others(world: fn(&str, u64) -> Option<World>) {
+pub fn hold_up_no_others(over_rings: bool) {
     let Some(slow) = Slow::new() else { return };
     // Where room is short, a new file waits for a txg, and that for the log.
-    let Some(world) = world(&format!("a log {}", slow.log().display()), 1024) else { return };
+    // A log that is given up while others are asked for would let go those who wait.
+    let vdevs = format!("a log {}", slow.log().display());
+    let Some(world) = World::patient(&vdevs, 8192, over_rings) else { return };
     // Dropped before the world, whose daemon may be waiting for it.
     let slow = slow;
     fs::write(world.root().join("read"), BLOCK).expect("written");
@@ -203,7 +205,6 @@ pub fn hold_up_no_others(world: fn(&str, u64) -> Option<World>) {
         assert!(took < GIVEN_UP / 2, "{} requests beside {count} that wait took {took:?}", 3 * ASKED);
         slow.thaw();
         writers.stop();
-        until_taken_back(&world);
     }
     world.zpool(&format!("remove {POOL} {}", slow.log().display()));
     world.finish();

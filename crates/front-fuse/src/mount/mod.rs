@@ -9,13 +9,13 @@
 //!                                     `has_ended`
 //! ```
 
+use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use device::RealEnv;
+use device::{RealEnv, wait_for_pages};
 use engine::{Front, LetGo, MountError, MountFlags, MountOptions, Mounted, Shown, Snapdir, SyncingThread};
 use env::BoxFuture;
 use rustix::io::Errno;
@@ -60,7 +60,7 @@ pub struct FuseMount {
     path: PathBuf,
     way: Way,
     ended: Arc<Ended>,
-    syncs: Arc<Syncs>,
+    common: Common,
     /// As long as it is mounted.
     ctldir: Weak<Ctldir>,
 }
@@ -70,6 +70,20 @@ impl FuseMount {
         match self.way {
             Way::Kernel => Ok(unmount(&self.path, UnmountFlags::empty())?),
             Way::Helper => helper::unmount(&self.path, false),
+        }
+    }
+
+    /// Returns once a file that is open for writing has been handed over with all that was changed in it before.
+    fn wait_for(&self, mount: &File, inode: u64, generation: u32) -> io::Result<()> {
+        match wait_for_pages(mount, inode, generation) {
+            // It was closed meanwhile, and handed over with that.
+            Err(error) if error.raw_os_error() == Some(libc::ESTALE) => Ok(()),
+            // Who is not root may not open files without their names. The kernel waits also for what it forgets.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.common.notifier.forget_pages(inode);
+                Ok(())
+            }
+            waited => waited,
         }
     }
 }
@@ -113,7 +127,13 @@ impl Mounted for FuseMount {
     }
 
     fn write_back(&self) -> io::Result<()> {
-        Ok(rustix::fs::syncfs(std::fs::File::open(&self.path)?)?)
+        let mount = File::open(&self.path)?;
+        rustix::fs::syncfs(&mount)?;
+        // All is on its way. The kernel waits for none of it, unless it is asked for a file.
+        let files = self.common.writers.all().into_iter();
+        let waited = files.map(|(inode, generation)| self.wait_for(&mount, inode, generation));
+        // One that fails does not keep the others from being waited for.
+        waited.fold(Ok(()), io::Result::and)
     }
 
     fn remount(&self, flags: MountFlags) -> Result<(), MountError> {
@@ -144,7 +164,7 @@ impl Mounted for FuseMount {
     }
 
     fn syncing_threads(&self) -> Vec<SyncingThread> {
-        self.syncs.threads()
+        self.common.syncs.threads()
     }
 }
 
@@ -183,7 +203,7 @@ impl Fuse {
             flags: MountFlags::default(),
             ..MountOptions::default()
         };
-        let (mounted, agreed) = self.begin(path, &options, false, |_, _, _| (Floor::new(), Weak::new()))?;
+        let (mounted, agreed) = self.begin(path, &options, false, |_| (Floor::new(), Weak::new()))?;
         if self.rings && !agreed.rings {
             let source = io::Error::new(io::ErrorKind::Unsupported, "the kernel has no FUSE over io_uring");
             return Err(MountError::Refused { path: path.to_owned(), source });
@@ -191,14 +211,13 @@ impl Fuse {
         Ok(mounted)
     }
 
-    /// Mounts at `path` what `make` makes, with the device by which its requests come, what was agreed upon with
-    /// the kernel, and where it notes who waits for the log; with its control directory, if it has one.
+    /// Mounts at `path` what `make` makes, with its control directory, if it has one.
     fn begin<S: Server>(
         &self,
         path: &Path,
         options: &MountOptions,
         posix_acls: bool,
-        make: impl FnOnce(&Arc<OwnedFd>, Agreed, Arc<Syncs>) -> (S, Weak<Ctldir>),
+        make: impl FnOnce(Common) -> (S, Weak<Ctldir>),
     ) -> Result<(Box<dyn Mounted>, Agreed), MountError> {
         detach_stale(path);
         headroom::check()?;
@@ -212,15 +231,18 @@ impl Fuse {
         };
         let device = Arc::new(device);
         let wishes = Wishes { posix_acls, rings: self.rings, writeback: options.writeback };
-        let syncs = Arc::new(Syncs::new(Arc::clone(&self.env)));
         let served = shake_hands(&device, wishes).and_then(|agreed| {
-            let (server, ctldir) = make(&device, agreed, Arc::clone(&syncs));
+            let notifier = Notifier::new(Arc::clone(&device));
+            let syncs = Arc::new(Syncs::new(Arc::clone(&self.env)));
+            let common = Common { notifier, agreed, syncs, writers: Arc::default() };
+            let (server, ctldir) = make(common.clone());
             let ended = Session::start(Arc::clone(&self.env), device, server, agreed.rings)?;
-            Ok((ended, ctldir, agreed))
+            Ok(FuseMount { path: path.to_owned(), way, ended, common, ctldir })
         });
         match served {
-            Ok((ended, ctldir, agreed)) => {
-                Ok((Box::new(FuseMount { path: path.to_owned(), way, ended, syncs, ctldir }), agreed))
+            Ok(mount) => {
+                let agreed = mount.common.agreed;
+                Ok((Box::new(mount), agreed))
             }
             Err(error) => {
                 let _not_mounted = hang_up(path);
@@ -240,17 +262,15 @@ impl Front for Fuse {
     ) -> Result<Box<dyn Mounted>, MountError> {
         let Shown { zfs, snapshots } = shown;
         let posix_acls = zfs.options().posix_acls;
-        let begun = self.begin(path, options, posix_acls, |device, agreed, syncs| {
+        let begun = self.begin(path, options, posix_acls, |common| {
             // Mounted with `default_permissions`, whichever way.
-            let asker = if agreed.writeback {
+            let asker = if common.agreed.writeback {
                 tracing::info!(place = %path.display(), "the kernel keeps what programs write");
                 Asker::Cache
             } else {
                 Asker::Kernel
             };
             let zfs = Arc::new(zfs.asked_by(asker));
-            let notifier = Notifier::new(Arc::clone(device));
-            let common = Common { notifier, agreed, syncs };
             Tree::new(Arc::clone(&self.env), zfs, snapshots, common, options.snapdir)
         });
         begun.map(|(mounted, _agreed)| mounted)

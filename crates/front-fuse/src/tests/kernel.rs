@@ -142,6 +142,7 @@ impl Kernel {
             notifier: Notifier::new(Arc::clone(&device)),
             agreed: Agreed::default(),
             syncs: Arc::new(Syncs::new(Arc::clone(&env))),
+            writers: Arc::default(),
         };
         let snapshots = Arc::new(PoolSnapshots(Arc::downgrade(&pool)));
         let (tree, ctldir) = Tree::new(Arc::clone(&env), zfs, snapshots, common, Snapdir::Hidden);

@@ -21,6 +21,7 @@ use crate::story::{Tell, run};
 const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
 const WRITERS: usize = 4;
 const SNAPSHOTS: usize = 12;
+const BULK_BYTES: usize = 1 << 20;
 
 fn one(name: &str) -> Vec<String> {
     vec![name.to_owned()]
@@ -79,8 +80,13 @@ fn a_snapshot_has_what_was_acknowledged_before_it() {
             let is_over = Cell::new(false);
             let writers = files.iter().zip(&acknowledged);
             let writers = join_all(writers.map(|(file, last)| count(&fs.zfs, *file, last, &is_over)));
+            // Each txg has so much to write that writers go on in the next one for a while.
+            let bulk = file(&fs.zfs, WRITERS).await;
             let turning = async {
+                let mut noise = vec![0; BULK_BYTES];
                 while !is_over.get() {
+                    fastrand::Rng::with_seed(pool.txgs().open_txg().get()).fill(&mut noise);
+                    fs.zfs.write(bulk, 0, &noise, WriteFlags::default()).await.expect("written");
                     pool.sync_now().await.expect("txgs turn");
                 }
             };
