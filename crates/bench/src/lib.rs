@@ -5,6 +5,7 @@
 
 mod beside;
 pub mod create;
+pub mod destroy;
 pub mod device;
 mod dice;
 pub mod file;
@@ -14,6 +15,7 @@ mod latencies;
 pub mod names;
 pub mod oltp;
 mod pace;
+mod paced;
 pub mod replay;
 pub mod slog;
 pub mod snapshots;

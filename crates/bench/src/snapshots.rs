@@ -7,27 +7,18 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use device::RealEnv;
-use parking_lot::Mutex;
 use pool::{Pool, PoolError, Tuning};
-use units::ObjectId;
 use vdev::PoolState;
-use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
-use crate::dice::Dice;
 use crate::latencies::Latencies;
-use crate::world::{self, POOL, STABLE, Shape};
+use crate::paced::{Commits, Paced, WRITE_BYTES};
+use crate::world::{self, POOL, Shape};
 
-/// Bytes of each write.
-const WRITE_BYTES: usize = 8 << 10;
 /// Snapshots at the beginning, and at the end, that are told of by themselves.
 const FEW: usize = 100;
-/// Between two writes: what is written between two snapshots is kept, and a device has an end.
-const PAUSE: Duration = Duration::from_millis(1);
 /// How long the writer is measured alone.
 const ALONE: Duration = Duration::from_secs(2);
 
@@ -44,19 +35,6 @@ pub struct Plan {
     pub span: u64,
     /// Memory for the cache.
     pub cache: u64,
-}
-
-/// What stable writes took in a part of the run, in milliseconds.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct Commits {
-    /// How many.
-    pub count: u64,
-    /// Median.
-    pub p50_ms: f64,
-    /// 99 %.
-    pub p99_ms: f64,
-    /// The longest.
-    pub longest_ms: f64,
 }
 
 /// What was measured.
@@ -84,44 +62,6 @@ pub struct Report {
     pub while_destroyed: Commits,
 }
 
-/// A thread that writes stably until it is told to end.
-struct Writer {
-    times: Arc<Mutex<Latencies>>,
-    is_over: Arc<AtomicBool>,
-    thread: thread::JoinHandle<Result<(), PoolError>>,
-}
-
-impl Writer {
-    fn start(env: &Arc<RealEnv>, zfs: Arc<Zfs>, file: ObjectId, span: u64) -> Self {
-        let (times, is_over) = (Arc::<Mutex<Latencies>>::default(), Arc::<AtomicBool>::default());
-        let (env, noted, ended) = (Arc::clone(env), Arc::clone(&times), Arc::clone(&is_over));
-        let thread = thread::spawn(move || {
-            let (mut dice, data) = (Dice::new(1), vec![9; WRITE_BYTES]);
-            while !ended.load(Ordering::Relaxed) {
-                let at = dice.roll() % (span / WRITE_BYTES as u64) * WRITE_BYTES as u64;
-                let begun = Instant::now();
-                env.block_on(zfs.write(file, at, &data, STABLE))?;
-                noted.lock().push(begun.elapsed());
-                thread::sleep(PAUSE);
-            }
-            Ok(())
-        });
-        Self { times, is_over, thread }
-    }
-
-    /// What writes took since this was asked last.
-    fn commits(&self) -> Commits {
-        let times = std::mem::take(&mut *self.times.lock()).sorted();
-        let ms = |part| times.at_us(part) / 1e3;
-        Commits { count: times.count(), p50_ms: ms(0.5), p99_ms: ms(0.99), longest_ms: ms(1.0) }
-    }
-
-    fn end(self) -> Result<(), PoolError> {
-        self.is_over.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    }
-}
-
 /// Runs it.
 ///
 /// # Errors
@@ -131,26 +71,14 @@ pub fn run(env: &Arc<RealEnv>, plan: &Plan) -> Result<Report, PoolError> {
     let (main, log) = (plan.main.clone(), plan.log.clone());
     let shape = Shape { main, log, record: WRITE_BYTES as u64, ..Shape::default() };
     let pool = world::make(env, &shape, tuning)?;
-    let (zfs, file) = env.block_on(fill(&pool, plan.span))?;
-    let writer = Writer::start(env, zfs, file, plan.span);
+    let writer = Paced::start(env, &pool, plan.span)?;
     let report = env.block_on(measure(&pool, &writer, plan));
     writer.end()?;
     env.block_on(pool.close(PoolState::Destroyed))?;
     report
 }
 
-async fn fill(pool: &Arc<Pool>, span: u64) -> Result<(Arc<Zfs>, ObjectId), PoolError> {
-    let zfs = Arc::clone(&pool.filesystem(POOL).await?.zfs);
-    let made = zfs.create(zfs.root(), b"file", NewNode::File, 0o600, Cred::default()).await?;
-    let data = vec![5; 1 << 20];
-    for at in (0..span).step_by(data.len()) {
-        zfs.write(made.object, at, &data, WriteFlags::default()).await?;
-    }
-    pool.sync_now().await?;
-    Ok((zfs, made.object))
-}
-
-async fn measure(pool: &Arc<Pool>, writer: &Writer, plan: &Plan) -> Result<Report, PoolError> {
+async fn measure(pool: &Arc<Pool>, writer: &Paced, plan: &Plan) -> Result<Report, PoolError> {
     writer.commits();
     pool.env().sleep(ALONE).await;
     let alone = writer.commits();
@@ -211,12 +139,6 @@ impl Report {
     /// For people.
     #[must_use]
     pub fn text(&self) -> String {
-        let commits = |when: &str, commits: &Commits| {
-            format!(
-                "{when}: {} stable writes, p50 {:.3} ms, p99 {:.3}, longest {:.1}",
-                commits.count, commits.p50_ms, commits.p99_ms, commits.longest_ms
-            )
-        };
         [
             format!(
                 "{} snapshots: {:.2} ms each at first, {:.2} ms at last, p99 {:.2}",
@@ -226,9 +148,9 @@ impl Report {
                 "listed in {:.0} ms, destroyed in {:.0} ms, all free {:.0} ms later",
                 self.list_ms, self.destroy_ms, self.free_ms
             ),
-            commits("alone", &self.alone),
-            commits("while snapshots are made", &self.while_made),
-            commits("while they are destroyed", &self.while_destroyed),
+            self.alone.text("alone"),
+            self.while_made.text("while snapshots are made"),
+            self.while_destroyed.text("while they are destroyed"),
         ]
         .join("\n")
     }

@@ -1,9 +1,10 @@
-//! `sawmill bench slog | device | zil | oltp | replay | stream | create | names | files | snapshots |
+//! `sawmill bench slog | device | zil | oltp | replay | stream | create | names | files | snapshots | destroy |
 //! file | check`: measuring, and
 //! checking what was promised.
 //!
 //! Their flags are `--name value …`: a list of values goes on to the next `--name`.
 
+mod destroy;
 mod files;
 mod model;
 mod oltp;
@@ -41,6 +42,7 @@ pub const PROGRAM: Program = Program {
         NAMES,
         files::FILES,
         snapshots::SNAPSHOTS,
+        destroy::DESTROY,
         FILE,
         CHECK,
     ],

@@ -15,6 +15,7 @@ mod system;
 
 pub use commands::{Command, Commands};
 pub use delayed::{Delayed, Delays, DelaysError};
+pub use exec::helpers::call_elsewhere;
 pub use file::{FileDevice, held_by};
 pub use host::{Variable, host_id, host_name, state_dir, user_and_group};
 pub use loops::{Loops, Serving, Source, spawn_here};

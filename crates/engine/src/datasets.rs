@@ -315,17 +315,17 @@ impl Holder {
         }
         let name = def.map_or(call.property.as_str(), |def| def.name);
         let how = Inherit { recursive: call.recursive, received: call.received };
-        self.precede(&call.name, name);
+        self.precede(&call.name, name).await;
         let taken_back = held.pool.inherit_prop(&call.name, name, how).await;
         taken_back.map_err(|e| refusal::pool("inherit", &call.name, &e))?;
         self.follow(&held, &call.name, name).await
     }
 
     /// What has to be done on mounts before a property changes.
-    fn precede(&self, dataset: &str, property: &str) {
+    async fn precede(&self, dataset: &str, property: &str) {
         if property == "readonly" {
             // Later it could be refused.
-            self.mounts.write_back_below(dataset);
+            self.mounts.write_back_below(dataset).await;
         }
     }
 
@@ -346,7 +346,7 @@ impl Holder {
         property: &str,
         value: Option<PropValue>,
     ) -> Result<(), Failure> {
-        self.precede(dataset, property);
+        self.precede(dataset, property).await;
         let set = held.pool.set_prop(dataset, property, value).await;
         set.map_err(|e| refusal::pool("set property for", dataset, &e).exits(255))?;
         self.follow(held, dataset, property).await

@@ -56,7 +56,7 @@ pub trait Mounted: Send + Sync {
     ///
     /// # Errors
     /// The system's.
-    fn write_back(&self) -> io::Result<()>;
+    fn write_back(&self) -> BoxFuture<'_, io::Result<()>>;
     /// Changes what is allowed, for files that are open too.
     ///
     /// # Errors

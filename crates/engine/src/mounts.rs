@@ -96,9 +96,9 @@ impl MountTable {
     }
 
     /// Takes over what the kernel still has to be written to a dataset and those below it.
-    pub fn write_back_below(&self, root: &str) {
-        for entry in self.entries().iter().filter(|entry| names::is_within(&entry.dataset, root)) {
-            if let Err(error) = entry.mounted.write_back() {
+    pub async fn write_back_below(&self, root: &str) {
+        for entry in self.all().iter().filter(|entry| names::is_within(&entry.dataset, root)) {
+            if let Err(error) = entry.mounted.write_back().await {
                 tracing::warn!(mountpoint = entry.mountpoint, %error, "what the kernel keeps may not be written");
             }
         }

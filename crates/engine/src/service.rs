@@ -452,7 +452,7 @@ impl Holder {
         };
         // What is only read has nothing to sync, and no groups that could.
         for held in pools.into_iter().filter(|held| !held.pool.is_read_only()) {
-            self.mounts.write_back_below(&held.pool.name());
+            self.mounts.write_back_below(&held.pool.name()).await;
             let synced: BoxFuture<'_, Result<(), pool::PoolError>> = match call.force {
                 true => Box::pin(held.pool.sync_all()),
                 false => Box::pin(held.pool.sync_now()),

@@ -35,7 +35,7 @@ impl Holder {
         }
         for name in &call.names {
             // What programs have written belongs to the snapshot, though the kernel may still keep it.
-            self.mounts.write_back_below(names::head_of(name));
+            self.mounts.write_back_below(names::head_of(name)).await;
         }
         let text = |(name, text)| (name, PropValue::Text(text));
         let props = call.props.into_iter().map(text).collect();

@@ -2,8 +2,13 @@
 //! is closed, and when nobody has it mapped any more.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
 
+use device::wait_for_pages;
 use parking_lot::Mutex;
+
+use crate::notifier::Notifier;
 
 /// Those of one mount, by their inodes.
 #[derive(Default)]
@@ -44,8 +49,28 @@ impl Writers {
         }
     }
 
+    /// Returns once the kernel has handed over all that was changed before. Waits for other requests.
+    ///
+    /// # Errors
+    /// The system's. One file that fails does not keep the others from being waited for.
+    pub fn wait_for_all(&self, mount: &File, notifier: &Notifier) -> io::Result<()> {
+        rustix::fs::syncfs(mount)?;
+        // All is on its way. The kernel waits for none of it, unless it is asked for a file.
+        let waited = self.all().into_iter().map(|(inode, generation)| match wait_for_pages(mount, inode, generation) {
+            // It was closed meanwhile, and handed over with that.
+            Err(error) if error.raw_os_error() == Some(libc::ESTALE) => Ok(()),
+            // Who is not root may not open files without their names. The kernel also waits for what it forgets.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                notifier.forget_pages(inode);
+                Ok(())
+            }
+            waited => waited,
+        });
+        waited.fold(Ok(()), io::Result::and)
+    }
+
     /// Their inodes, and the generations by which the kernel knows them.
-    pub fn all(&self) -> Vec<(u64, u32)> {
+    fn all(&self) -> Vec<(u64, u32)> {
         self.0.lock().iter().map(|(inode, writer)| (*inode, writer.generation)).collect()
     }
 }

@@ -4,7 +4,7 @@
 use std::fs;
 
 use crate::mounted::World;
-use crate::{ctldir, exerciser, frozen, idmapped, mounts, posix, world_over_rings};
+use crate::{ctldir, exerciser, frozen, idmapped, mounts, posix, world_over_rings, writeback};
 
 /// Looks at a mount whose requests really come that way, if all `programs` are there.
 fn with_rings(programs: &[&'static str], look: fn(&World)) {
@@ -49,6 +49,11 @@ fn a_thousand_processes_at_once_are_served() {
 #[test]
 fn snapshots_are_made_destroyed_and_renamed_there() {
     with_rings(&["mv", "setpriv"], ctldir::makes_destroys_and_renames);
+}
+
+#[test]
+fn a_snapshot_has_what_the_kernel_keeps() {
+    with_rings(&["python3"], writeback::snapshots_have_what_the_kernel_keeps);
 }
 
 #[test]

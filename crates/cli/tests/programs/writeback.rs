@@ -1,7 +1,7 @@
 //! Mounts where the kernel keeps what programs write: what they see is the same, and what was made stable outlives the daemon.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Child, Command};
 
 use rustix::fs::{SeekFrom, seek};
 
@@ -12,11 +12,16 @@ use crate::{exerciser, posix};
 /// A pool whose file system is mounted so, if all `programs` are there.
 fn with_writeback(programs: &[&'static str], look: impl FnOnce(&World)) {
     let Some(world) = crate::world(programs) else { return };
+    keep_writes(&world);
+    look(&world);
+    world.finish();
+}
+
+/// Mounts its file system so that the kernel keeps what is written.
+fn keep_writes(world: &World) {
     world.zfs(&format!("set org.sawmill:writeback=on {POOL}"));
     world.zfs(&format!("unmount {POOL}"));
     world.zfs(&format!("mount {POOL}"));
-    look(&world);
-    world.finish();
 }
 
 /// What programs rely on of sizes, times and places, while the kernel has what they wrote and once it has handed it over.
@@ -156,17 +161,54 @@ assert told in (errno.ENOSPC, errno.EDQUOT), told
 fn what_the_kernel_keeps_is_there_after_a_sync_of_the_pool_and_a_kill() {
     with_writeback(&["python3"], |world| {
         let path = world.root().join("open");
-        // In a process that starts no others: one that closes its copy of the file hands over what was written.
-        let program = "import os, time; os.write(os.open('open', os.O_WRONLY | os.O_CREAT), b'w' * 100000); time.sleep(600)";
-        let mut writer = Command::new("python3");
-        let mut writer = writer.args(["-c", program]).current_dir(world.root()).spawn().expect("it runs");
-        until(|| fs::metadata(&path).is_ok_and(|file| file.len() == 100_000), "it has written");
+        let mut writer = start_writer(world);
         world.zpool(&format!("sync {POOL}"));
         world.kill_daemon();
         kill_child(&mut writer);
         world.restart();
-        assert!(fs::read(&path).expect("it is there") == [b'w'; 100_000]);
+        assert!(fs::read(&path).expect("it is there") == WRITTEN);
     });
+}
+
+/// What [`start_writer`] writes.
+const WRITTEN: [u8; 100_000] = [b'w'; 100_000];
+
+/// A program that has written to the file `open`, and has it open.
+fn start_writer(world: &World) -> Child {
+    // It starts no others: one that closes its copy of the file hands over what was written.
+    let program =
+        "import os, time; os.write(os.open('open', os.O_WRONLY | os.O_CREAT), b'w' * 100000); time.sleep(600)";
+    let mut writer = Command::new("python3");
+    let writer = writer.args(["-c", program]).current_dir(world.root()).spawn().expect("it runs");
+    let path = world.root().join("open");
+    until(|| fs::metadata(&path).is_ok_and(|file| file.len() == WRITTEN.len() as u64), "it has written");
+    writer
+}
+
+#[test]
+fn a_snapshot_has_what_the_kernel_keeps() {
+    with_writeback(&["python3"], look_into_snapshots);
+}
+
+pub fn snapshots_have_what_the_kernel_keeps(world: &World) {
+    keep_writes(world);
+    look_into_snapshots(world);
+}
+
+/// Made by the command, and by who asks a mount for it, whose loop must not wait for what the loop itself is to do.
+fn look_into_snapshots(world: &World) {
+    let snapshots = world.root().join(".zfs/snapshot");
+    for (name, by_command) in [("commanded", true), ("asked", false)] {
+        let mut writer = start_writer(world);
+        if by_command {
+            world.zfs(&format!("snapshot {POOL}@{name}"));
+        } else {
+            fs::create_dir(snapshots.join(name)).expect("a snapshot is made");
+        }
+        assert!(fs::read(snapshots.join(name).join("open")).expect("it is there") == WRITTEN, "{name}");
+        kill_child(&mut writer);
+        fs::remove_file(world.root().join("open")).expect("removed");
+    }
 }
 
 #[test]

@@ -56,6 +56,12 @@ pub(crate) fn take(flight: Flight) -> Option<Waker> {
     refused.and_then(|job| job())
 }
 
+/// Has a thread of its own make a call that may last: the loops that serve others do not wait in it. When no thread is to be
+/// had, it is made here and now.
+pub async fn call_elsewhere<T: Send + 'static>(make: impl FnOnce() -> T + Send + 'static) -> T {
+    call(make).await.expect("a helper ends only between calls")
+}
+
 /// Lets a helper make a call that may last for ever, and gives what it returned. When no thread is to be had, it is
 /// made here and now.
 pub(crate) fn call<T: Send + 'static>(make: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {

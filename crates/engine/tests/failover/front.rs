@@ -58,8 +58,8 @@ impl Mounted for Place {
         Ok(())
     }
 
-    fn write_back(&self) -> io::Result<()> {
-        Ok(())
+    fn write_back(&self) -> BoxFuture<'_, io::Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn remount(&self, _: MountFlags) -> Result<(), MountError> {

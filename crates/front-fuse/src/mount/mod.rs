@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use device::{RealEnv, wait_for_pages};
+use device::{RealEnv, call_elsewhere};
 use engine::{Front, LetGo, MountError, MountFlags, MountOptions, Mounted, Shown, Snapdir, SyncingThread};
 use env::BoxFuture;
 use rustix::io::Errno;
@@ -72,20 +72,6 @@ impl FuseMount {
             Way::Helper => helper::unmount(&self.path, false),
         }
     }
-
-    /// Returns once a file that is open for writing has been handed over with all that was changed in it before.
-    fn wait_for(&self, mount: &File, inode: u64, generation: u32) -> io::Result<()> {
-        match wait_for_pages(mount, inode, generation) {
-            // It was closed meanwhile, and handed over with that.
-            Err(error) if error.raw_os_error() == Some(libc::ESTALE) => Ok(()),
-            // Who is not root may not open files without their names. The kernel waits also for what it forgets.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                self.common.notifier.forget_pages(inode);
-                Ok(())
-            }
-            waited => waited,
-        }
-    }
 }
 
 impl Mounted for FuseMount {
@@ -126,14 +112,10 @@ impl Mounted for FuseMount {
         Ok(())
     }
 
-    fn write_back(&self) -> io::Result<()> {
-        let mount = File::open(&self.path)?;
-        rustix::fs::syncfs(&mount)?;
-        // All is on its way. The kernel waits for none of it, unless it is asked for a file.
-        let files = self.common.writers.all().into_iter();
-        let waited = files.map(|(inode, generation)| self.wait_for(&mount, inode, generation));
-        // One that fails does not keep the others from being waited for.
-        waited.fold(Ok(()), io::Result::and)
+    fn write_back(&self) -> BoxFuture<'_, io::Result<()>> {
+        let (path, common) = (self.path.clone(), self.common.clone());
+        // What it waits for, the loops do.
+        Box::pin(call_elsewhere(move || common.writers.wait_for_all(&File::open(path)?, &common.notifier)))
     }
 
     fn remount(&self, flags: MountFlags) -> Result<(), MountError> {
