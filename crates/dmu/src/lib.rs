@@ -40,6 +40,6 @@ pub use in_flight::IN_FLIGHT_BYTES;
 pub use kinds::BlockKinds;
 pub use objset::{EarlyCheck, Objset, ObjsetContext, SpaceCheck, SyncedObjset};
 pub use plan::{AnyTransaction, Plan, Step, Transaction};
-pub use space::{BlockClass, ObjsetProps, SpaceDelta};
+pub use space::{BlockClass, ObjsetProps, Redundancy, SpaceDelta};
 pub use txg::{Estimate, Footprint, Hold, Quiet, Tx, TxgGate, WhileSuspended};
 pub use visit::{Lost, Place, Reach, Visited};

@@ -709,11 +709,12 @@ impl Objset {
             meta.encode(&mut phys.meta_dnode);
             (IoBuf::copy_of(&phys.encode(root.bytes)), root.bp, phys)
         };
-        let class = self.shared.props().metadata;
+        let ObjsetProps { data, metadata: class, redundancy, .. } = self.shared.props();
+        let is_redundant = redundancy.covers(ObjectType::OBJSET, 0);
         let policy = WritePolicy {
             checksum: class.checksum,
             compression: class.compression,
-            copies: class.copies,
+            copies: if is_redundant { class.copies } else { data.copies },
             keep: class.keep,
             special_small_bytes: class.special_small_bytes,
             object_type: ObjectType::OBJSET,

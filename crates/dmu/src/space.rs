@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use ondisk::{Blkptr, ChecksumKind, Compression};
+use ondisk::{Blkptr, ChecksumKind, Compression, ObjectType};
 use zio::Keep;
 use zio::Zio;
 
@@ -80,6 +80,49 @@ impl BlockClass {
     }
 }
 
+/// Which metadata has a copy more than data (`redundant_metadata`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Redundancy {
+    /// All of it.
+    #[default]
+    All,
+    /// All but the lowest indirect blocks of files and volumes, so that a block that is lost takes some data along.
+    Most,
+    /// What a whole file system hangs on.
+    Some,
+    /// None.
+    None,
+}
+
+/// Height of indirect blocks of files from which on [`Redundancy::Most`] has a copy more
+/// (`zfs_redundant_metadata_most_ditto_level`).
+const MOST_LEVEL: u8 = 2;
+
+impl Redundancy {
+    /// Whether a block of an object of this type, at this height, has a copy more.
+    #[must_use]
+    pub fn covers(self, object_type: ObjectType, level: u8) -> bool {
+        match self {
+            Self::All => true,
+            Self::Most => level >= MOST_LEVEL || object_type.is_metadata(),
+            Self::Some => is_critical(object_type),
+            Self::None => false,
+        }
+    }
+
+    /// Whether a spill block has.
+    #[must_use]
+    pub const fn covers_spills(self) -> bool {
+        matches!(self, Self::All | Self::Most)
+    }
+}
+
+/// Whether a file system hangs on an object of this type (`DMU_OT_IS_CRITICAL`).
+fn is_critical(object_type: ObjectType) -> bool {
+    let of_files = [ObjectType::DNODE, ObjectType::DIRECTORY_CONTENTS, ObjectType::SA];
+    object_type.is_metadata() && !of_files.contains(&object_type)
+}
+
 /// How an objset stores its blocks: what its dataset's properties come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjsetProps {
@@ -87,6 +130,8 @@ pub struct ObjsetProps {
     pub data: BlockClass,
     /// Dnodes, indirect blocks, directories and everything else that is not file data.
     pub metadata: BlockClass,
+    /// Which metadata has as many copies as `metadata` says; the rest has as many as data.
+    pub redundancy: Redundancy,
     /// Whether file data is read ahead of who reads it in a row.
     pub prefetch: bool,
 }
@@ -95,13 +140,15 @@ impl ObjsetProps {
     /// What a dataset has by default: fletcher4, lz4 (or lzjb, before there was lz4), one copy of data, two of metadata.
     #[must_use]
     pub fn dataset_default() -> Self {
-        Self { data: Self::class(1), metadata: Self::class(2), prefetch: true }
+        let redundancy = Redundancy::All;
+        Self { data: Self::class(1), metadata: Self::class(2), redundancy, prefetch: true }
     }
 
     /// What the meta-objset has: three copies of everything.
     #[must_use]
     pub fn mos() -> Self {
-        Self { data: Self::class(3), metadata: Self::class(3), prefetch: false }
+        let redundancy = Redundancy::All;
+        Self { data: Self::class(3), metadata: Self::class(3), redundancy, prefetch: false }
     }
 
     fn class(copies: u8) -> BlockClass {
@@ -112,5 +159,24 @@ impl ObjsetProps {
             keep: Keep::Yes,
             special_small_bytes: 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redundant_metadata_is_what_openzfs_makes_of_it() {
+        use Redundancy::{All, Most, None, Some};
+        let of = |object_type, level| {
+            [All, Most, Some, None].map(|redundancy: Redundancy| redundancy.covers(object_type, level))
+        };
+        assert_eq!(of(ObjectType::PLAIN_FILE_CONTENTS, 1), [true, false, false, false]);
+        assert_eq!(of(ObjectType::PLAIN_FILE_CONTENTS, 2), [true, true, false, false]);
+        assert_eq!(of(ObjectType::DIRECTORY_CONTENTS, 0), [true, true, false, false]);
+        assert_eq!(of(ObjectType::DNODE, 0), [true, true, false, false]);
+        assert_eq!(of(ObjectType::OBJSET, 0), [true, true, true, false]);
+        assert_eq!([All, Most, Some, None].map(Redundancy::covers_spills), [true, true, false, false]);
     }
 }

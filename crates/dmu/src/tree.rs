@@ -30,7 +30,7 @@ use crate::changes::Changes;
 use crate::hole::Place;
 use crate::in_flight::InFlight;
 use crate::shape::Shape;
-use crate::{BlockClass, BlockKinds, DmuError, SpaceDelta, TxgGate};
+use crate::{BlockClass, BlockKinds, DmuError, Redundancy, SpaceDelta, TxgGate};
 
 /// Where a tree is: for bookmarks and errors.
 #[derive(Clone, Copy, Debug)]
@@ -126,15 +126,19 @@ pub(crate) struct BlockPolicy {
     pub object_type: ObjectType,
     pub data: BlockClass,
     pub metadata: BlockClass,
+    /// Which metadata has all of its copies; the rest has as many as `plain_copies`.
+    pub redundancy: Redundancy,
+    pub plain_copies: u8,
 }
 
 impl BlockPolicy {
     /// How a block of this class at this height is written, where none can be rewritten.
     pub fn write_policy(&self, class: BlockClass, level: u8, fill: u64) -> WritePolicy {
+        let is_redundant = self.redundancy.covers(self.object_type, level);
         WritePolicy {
             checksum: class.checksum,
             compression: class.compression,
-            copies: class.copies,
+            copies: if is_redundant { class.copies } else { self.plain_copies },
             keep: if level > 0 { self.metadata.keep_indirect() } else { class.keep },
             special_small_bytes: class.special_small_bytes,
             object_type: self.object_type,

@@ -116,6 +116,12 @@ pub enum DslError {
         /// The dataset.
         name: String,
     },
+    /// A quota or a reservation that does not fit what is used, or free.
+    #[error("{why}")]
+    Limit {
+        /// Which of both.
+        why: &'static str,
+    },
     /// The property does not exist, cannot be set, or not to such a value.
     #[error("property {property:?}: {why}")]
     BadProperty {

@@ -4,7 +4,7 @@ use dmu::DmuError;
 use zil::ZilError;
 
 /// Why something cannot be made stable, or not be done again.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum JournalError {
     /// The txg that has the change cannot be waited for.
     #[error(transparent)]

@@ -32,10 +32,9 @@ use ondisk::zil::ZilHeader;
 use units::{ObjsetId, Txg};
 use zil::{Claimed, IntentLog, LogEvent, LogHandle, LogStore, ReplayStopped, ZilError};
 
-use crate::dataset::frozen::check_filesystem;
 use crate::dataset::kind::Dataset;
 use crate::dataset::open::{OpenDataset, State};
-use crate::dataset::props::{Allowed, DatasetProps};
+use crate::dataset::props::{Allowed, DatasetProps, OLD_RECORD_MAX_BYTES, RECORD_MAX_BYTES};
 use crate::log::loss::Reach;
 use crate::{Pool, PoolError};
 
@@ -50,21 +49,6 @@ impl Pool {
             gate: Arc::clone(&self.gate),
             props: props.objset(),
         }
-    }
-
-    /// Has a volume take part in txgs, as whoever writes to volumes would.
-    #[cfg(test)]
-    pub(crate) async fn use_volume(
-        self: &Arc<Self>,
-        name: &str,
-    ) -> Result<(Arc<OpenDataset>, IntentLog<zil::Live>), PoolError> {
-        let dataset = self.dsl.resolve(name).await?;
-        let props = self.effective_props(&dataset).await?;
-        let root = self.dsl.dataset(dataset.dataset).await?.bp;
-        let objset = Objset::open(self.objset_context(&dataset, &props), root).await?;
-        let open = self.adopt(&dataset, objset, props, State::Idle).await?;
-        let log = self.empty_log(&open);
-        Ok((open, log))
     }
 
     /// From now on the dataset's changes are written with each txg.
@@ -154,14 +138,14 @@ impl Pool {
         self.open_datasets().into_iter().filter(|open| open.is_claimed()).collect()
     }
 
-    /// Replays the log of a dataset that has one to replay; what nobody can change has no log afterwards.
+    /// Replays the log of a dataset that has one to replay.
     pub(crate) async fn replay_log(self: &Arc<Self>, open: &Arc<OpenDataset>) -> Result<(), PoolError> {
         let _one_at_a_time = open.loading.lock().await;
         if !self.has_open(open) || !open.is_claimed() {
             return Ok(());
         }
         let dataset = self.contents(open).await?;
-        if dataset.takes_changes() { self.set_live(open, dataset).await } else { dataset.close().await }
+        self.set_live(open, dataset).await
     }
 
     /// Brings a dataset up, if it is not; false when it has been closed meanwhile.
@@ -268,7 +252,6 @@ impl Pool {
         let props = self.effective_props(dataset).await?;
         let root = self.dsl.dataset(dataset.dataset).await?.bp;
         let objset = Objset::open(self.objset_context(dataset, &props), root).await?;
-        check_filesystem(&objset, &dataset.name)?;
         self.adopt(dataset, objset, props, State::Idle).await
     }
 
@@ -289,6 +272,14 @@ impl Pool {
             large_blocks: self.is_enabled(&LARGE_BLOCKS).await?,
             large_dnodes: self.is_enabled(&LARGE_DNODE).await?,
         })
+    }
+
+    /// Largest block that a file or a volume can have, in bytes.
+    ///
+    /// # Errors
+    /// Those of reading the MOS.
+    pub async fn block_max_bytes(&self) -> Result<u32, PoolError> {
+        Ok(if self.allowed().await?.large_blocks { RECORD_MAX_BYTES } else { OLD_RECORD_MAX_BYTES })
     }
 
     pub(crate) async fn effective_props(&self, dataset: &DatasetName) -> Result<DatasetProps, PoolError> {

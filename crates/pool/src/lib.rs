@@ -78,4 +78,4 @@ pub use sweep;
 pub use vdev_props::VdevPropRefusal;
 pub use zil::{ActiveRecording, BatchTrace, CommitTrace, IoTrace, Recording, WaitedFor};
 pub use zio::FailMode;
-pub use zvol::Volume;
+pub use zvol::{Volume, VolumeSpec, ZvolError};

@@ -1,15 +1,16 @@
 //! In which class of vdevs a block is at home.
 //!
 //! ```text
-//!  metadata, indirect blocks ──────────────────► special ─┐ none there, or full
-//!  data of up to `special_small_bytes` ─► special,        ├─────────────────► normal
-//!     while a quarter of it is left for metadata ─────────┘
-//!  other data ─────────────────────────────────────────────────────────────► normal
+//!  metadata, indirect blocks ────────────────────► special ─┐ none there, or full
+//!  files' data of up to `special_small_bytes` ─► special,   ├─────────────────► normal
+//!     while a quarter of it is left for metadata ───────────┘
+//!  other data ───────────────────────────────────────────────────────────────► normal
 //! ```
 //! Where a block went is in its pointer; nobody has to know the rule to read it.
 //! (test: `special_vdevs_take_metadata_and_small_blocks_until_they_are_full`)
 
 use metaslab::{Allocator, Class};
+use ondisk::ObjectType;
 use units::Psize;
 
 use crate::WritePolicy;
@@ -23,7 +24,8 @@ pub(crate) fn home(allocator: &Allocator, policy: &WritePolicy, psize: Psize) ->
         return Class::Normal;
     }
     let is_metadata = policy.level.get() > 0 || policy.object_type.is_metadata();
-    let is_small = psize.get() <= policy.special_small_bytes;
+    // Whoever sets the property means files: volumes below inherit it, and OpenZFS does not heed it there.
+    let is_small = psize.get() <= policy.special_small_bytes && policy.object_type != ObjectType::ZVOL;
     if is_metadata || (is_small && small_blocks_fit(allocator)) { Class::Special } else { Class::Normal }
 }
 

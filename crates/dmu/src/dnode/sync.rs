@@ -139,7 +139,13 @@ impl Dnode {
     pub(super) fn block_policy(&self, object_type: ObjectType) -> BlockPolicy {
         let props = self.shared.props();
         let data = if object_type.is_metadata() { props.metadata } else { props.data };
-        BlockPolicy { object_type, data, metadata: props.metadata }
+        BlockPolicy {
+            object_type,
+            data,
+            metadata: props.metadata,
+            redundancy: props.redundancy,
+            plain_copies: props.data.copies,
+        }
     }
 }
 
@@ -181,7 +187,11 @@ impl TreeSync<'_> {
         let policy = WritePolicy {
             checksum: class.checksum,
             compression: class.compression,
-            copies: class.copies,
+            copies: if self.policy.redundancy.covers_spills() {
+                class.copies
+            } else {
+                self.policy.plain_copies
+            },
             keep: class.keep,
             special_small_bytes: class.special_small_bytes,
             object_type: ObjectType::SA,

@@ -11,7 +11,7 @@ impl Dsl {
     /// `bytes`; all other properties may.
     ///
     /// # Errors
-    /// [`DslError::BadProperty`], and those of reading the MOS.
+    /// [`DslError::Limit`], and those of reading the MOS.
     pub async fn check_limit(
         &self,
         dataset: &DatasetName,
@@ -28,9 +28,27 @@ impl Dsl {
             _ => None,
         };
         match refusal {
-            Some(why) => Err(DslError::BadProperty { property: prop.to_owned(), why }),
+            Some(why) => Err(DslError::Limit { why }),
             None => Ok(()),
         }
+    }
+
+    /// Whether so many bytes can be set aside for a dataset of this name that is to be made.
+    ///
+    /// # Errors
+    /// [`DslError::NoSpace`]; [`DslError::NoSuchDataset`] of its parent, and those of reading the MOS.
+    pub async fn check_new_reservation(
+        &self,
+        name: &str,
+        bytes: u64,
+        pool: &PoolSpace,
+    ) -> Result<(), DslError> {
+        let Some((parent, _)) = name.rsplit_once('/').filter(|_| bytes > 0) else { return Ok(()) };
+        let parent = self.loaded_dir(self.resolve(parent).await?.dir).await?;
+        if bytes > below(&parent, pool, &|_| 0) {
+            return Err(DslError::NoSpace { name: name.to_owned() });
+        }
+        Ok(())
     }
 
     async fn quota_refusal(

@@ -41,9 +41,7 @@ impl Pool {
         name: &str,
         props: &[(String, PropValue)],
     ) -> Result<(), PoolError> {
-        for (prop, value) in props {
-            self.dsl.check_prop(prop, value).await?;
-        }
+        self.check_new_props(name, props).await?;
         let origin = self.dsl.resolve(snapshot).await?;
         let made = self.dsl.clone_snapshot(tx, &origin, name, birth(&self.env)).await?;
         for (prop, value) in props {

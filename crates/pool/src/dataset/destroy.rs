@@ -24,14 +24,13 @@ impl Pool {
     /// [`dsl::DslError::HasChildren`], [`dsl::DslError::HasSnapshots`]; [`PoolError::Busy`] when its origin would go with it
     /// and is read.
     pub async fn destroy_filesystem(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
-        self.dsl.check_removable(&self.dsl.resolve(name).await?).await?;
+        let dataset = self.dsl.resolve(name).await?;
+        self.dsl.check_removable(&dataset).await?;
         // A log that waits for its replay has blocks that only it can give back. What came in by half
-        // was never in use, and is no file system yet; the logs of volumes were replayed by the import.
+        // was never in use.
         if self.sealed(name).await? != Some(Sealed::HalfReceived) {
-            match self.filesystem(name).await {
-                Ok(_) | Err(PoolError::NotFilesystem { .. }) => {}
-                Err(error) => return Err(error),
-            }
+            self.check_readable(&dataset).await?;
+            self.replay_log_of(name).await?;
         }
         self.close_filesystem(name).await?;
         let name = name.to_owned();

@@ -16,12 +16,9 @@ use crate::create::birth;
 use crate::dataset::frozen::check_filesystem;
 use crate::dataset::kind::{Dataset, Terms};
 use crate::dataset::open::{OpenDataset, State};
-use crate::dataset::props::{Allowed, RECORD_MAX_BYTES};
+use crate::dataset::props::{Allowed, OLD_RECORD_MAX_BYTES, RECORD_MAX_BYTES};
 use crate::space::SpaceGuard;
 use crate::{Pool, PoolError};
-
-/// Larger records need the feature `large_blocks`.
-const OLD_RECORD_MAX_BYTES: u32 = 128 << 10;
 
 /// A file system, ready for use.
 pub struct Filesystem {
@@ -60,10 +57,6 @@ impl Dataset for Zfs {
             }
             Ok(())
         })
-    }
-
-    fn takes_changes(&self) -> bool {
-        true
     }
 
     fn set_terms(&self, terms: &Terms<'_>) {
@@ -137,17 +130,43 @@ impl Pool {
     ) -> Result<(), PoolError> {
         let name = name.to_owned();
         self.in_sync(move |pool, tx| async move {
-            for (prop, value) in &props {
-                pool.dsl.check_prop(prop, value).await?;
-            }
-            let made = pool.dsl.create_dataset(&tx, &name, birth(&pool.env)).await?;
-            for (prop, value) in &props {
-                pool.dsl.set_prop(&tx, made.dir, prop, value).await?;
-            }
-            pool.note_event(&tx, "create", Some(&made), "").await?;
+            let made = pool.make_dataset(&tx, &name, &props).await?;
             pool.format_dataset(&made, &tx).await
         })
         .await
+    }
+
+    /// Makes a dataset that has nothing in it yet, with these properties, if there is room for what they reserve.
+    pub(crate) async fn make_dataset(
+        &self,
+        tx: &Tx,
+        name: &str,
+        props: &[(String, PropValue)],
+    ) -> Result<DatasetName, PoolError> {
+        self.check_new_props(name, props).await?;
+        let made = self.dsl.create_dataset(tx, name, birth(&self.env)).await?;
+        for (prop, value) in props {
+            self.dsl.set_prop(tx, made.dir, prop, value).await?;
+        }
+        self.note_event(tx, "create", Some(&made), "").await?;
+        Ok(made)
+    }
+
+    /// Whether a dataset of this name that is to be made can have these properties.
+    pub(crate) async fn check_new_props(
+        &self,
+        name: &str,
+        props: &[(String, PropValue)],
+    ) -> Result<(), PoolError> {
+        for (prop, value) in props {
+            self.dsl.check_prop(prop, value).await?;
+        }
+        let reserved = |of: &str| {
+            let prop = props.iter().find(|(prop, _)| prop == of);
+            prop.and_then(|(_, value)| value.number()).unwrap_or(0)
+        };
+        let bytes = reserved("reservation").max(reserved("refreservation"));
+        Ok(self.dsl.check_new_reservation(name, bytes, &self.space.pool_space()).await?)
     }
 
     /// Gives a new dataset its empty file system.

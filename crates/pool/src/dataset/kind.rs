@@ -4,7 +4,7 @@
 //!             ┌─ objset, log handle     what txgs sync: alike for all datasets
 //!  OpenDataset┤
 //!             └─ dyn Dataset ─┬─ zpl::Zfs      (`files`)
-//!                             └─ LiveVolume    (`volume`)
+//!                             └─ zvol::Volume  (`volume`)
 //! ```
 //! Replay, properties and the end are the dataset's own. The pool asks for them through this trait; which kind an
 //! objset is, is looked at where it is opened ([`Pool::open_contents`]) and nowhere else.
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use env::BoxFuture;
 use ondisk::objset::ObjsetType;
 use zil::{Claimed, IntentLog, Live, ReplayStopped};
+use zvol::Volume;
 
 use crate::dataset::open::OpenDataset;
 use crate::dataset::props::{Allowed, DatasetProps};
-use crate::dataset::volume::LiveVolume;
 use crate::{Pool, PoolError};
 
 /// See the module.
@@ -37,9 +37,6 @@ pub(crate) trait Dataset: Any + Send + Sync {
     /// # Errors
     /// Those of reading and writing.
     fn get_ready(&self) -> BoxFuture<'_, Result<(), PoolError>>;
-
-    /// Whether it stays open after its replay, for somebody to change it.
-    fn takes_changes(&self) -> bool;
 
     /// Its properties, or what they mean in this pool, have changed.
     fn set_terms(&self, terms: &Terms<'_>);
@@ -75,7 +72,7 @@ impl Pool {
     pub(crate) async fn open_contents(&self, open: &OpenDataset) -> Result<Arc<dyn Dataset>, PoolError> {
         match open.objset.kind() {
             ObjsetType::Zfs => Ok(self.open_files(open).await?),
-            ObjsetType::Zvol => Ok(Arc::new(LiveVolume::open(open).await?)),
+            ObjsetType::Zvol => Ok(Arc::new(Volume::open(&open.objset).await?)),
             _ => Err(PoolError::NotFilesystem { name: open.name().name }),
         }
     }

@@ -1,6 +1,6 @@
 //! What a dataset's properties come to.
 
-use dmu::{BlockClass, ObjsetProps};
+use dmu::{BlockClass, ObjsetProps, Redundancy};
 use dsl::{PropValue, Property};
 use journal::{LogBias, SyncPolicy};
 use ondisk::{ChecksumKind, Compression, CompressionKind};
@@ -9,6 +9,8 @@ use zpl::{AtimePolicy, XattrPolicy};
 
 /// The largest block of the format.
 pub(crate) const RECORD_MAX_BYTES: u32 = 16 << 20;
+/// Larger blocks need the feature `large_blocks`.
+pub(crate) const OLD_RECORD_MAX_BYTES: u32 = 128 << 10;
 /// `dnodesize=auto`, as it is stored.
 const DNODE_AUTO: u64 = 1;
 /// `acltype=posix`, as it is stored.
@@ -54,6 +56,8 @@ pub struct DatasetProps {
     pub checksum: ChecksumKind,
     /// Copies of file data.
     pub copies: u8,
+    /// Which metadata has a copy more.
+    pub redundancy: Redundancy,
     /// Which blocks stay in the cache.
     pub cache: CacheUse,
     /// Which of those may go to cache devices.
@@ -96,6 +100,12 @@ impl DatasetProps {
             compression: number("compression").and_then(compression).unwrap_or(Compression::ON),
             checksum: number("checksum").and_then(checksum).unwrap_or(ChecksumKind::Fletcher4),
             copies: number("copies").filter(|n| (1..=3).contains(n)).unwrap_or(1) as u8,
+            redundancy: match number("redundant_metadata") {
+                Some(1) => Redundancy::Most,
+                Some(2) => Redundancy::Some,
+                Some(3) => Redundancy::None,
+                _ => Redundancy::All,
+            },
             cache: cache_use(number("primarycache")),
             second_cache: cache_use(number("secondarycache")),
             prefetch: number("prefetch").is_none_or(|n| n == 2),
@@ -148,6 +158,7 @@ impl DatasetProps {
                 keep: self.keep(CacheUse::Metadata),
                 ..metadata
             },
+            redundancy: self.redundancy,
             prefetch: self.prefetch,
         }
     }

@@ -1,71 +1,103 @@
-//! Datasets that are volumes: read by name, and open for the replay of their logs.
+//! Datasets that are volumes: made, opened for use, read by name.
 //!
 //! An import for writing replays a volume's log ([`Pool::replay_logs`]); of a pool imported for reading only,
 //! [`Pool::log_waits`] says that it waits.
 
+pub(crate) mod room;
+
+use std::any::Any;
 use std::sync::Arc;
 
+use dmu::Objset;
+use dsl::PropValue;
 use env::BoxFuture;
-use journal::Journal;
+use journal::DataPolicy;
 use ondisk::objset::ObjsetType;
 use zil::{Claimed, IntentLog, Live, ReplayStopped};
-use zvol::Volume;
+use zvol::{Volume, VolumeOptions, VolumeSpec};
 
 use crate::dataset::kind::{Dataset, Terms};
-use crate::dataset::open::OpenDataset;
+use crate::dataset::open::State;
 use crate::{Pool, PoolError};
 
-/// A volume that takes part in txgs.
-pub(crate) struct LiveVolume {
-    volume: Volume,
-    journal: Journal,
-}
-
-impl LiveVolume {
-    /// # Errors
-    /// When the volume cannot be read.
-    pub async fn open(open: &OpenDataset) -> Result<Self, PoolError> {
-        let volume = Volume::open(&open.objset).await?;
-        Ok(Self { volume, journal: Journal::new(Arc::clone(&open.objset)) })
-    }
-}
-
-impl Dataset for LiveVolume {
+impl Dataset for Volume {
     fn replay(&self, log: IntentLog<Claimed>) -> BoxFuture<'_, Result<(), Box<ReplayStopped>>> {
-        Box::pin(async move {
-            let (log, _) = log.replay(&self.volume).await?;
-            self.journal.start(log);
-            Ok(())
-        })
+        Box::pin(self.replay_log(log))
     }
 
     fn start_log(&self, log: IntentLog<Live>) {
-        self.journal.start(log);
+        Self::start_log(self, log);
     }
 
     fn get_ready(&self) -> BoxFuture<'_, Result<(), PoolError>> {
-        Box::pin(std::future::ready(Ok(())))
+        Box::pin(async { Ok(self.trim_end().await?) })
     }
 
-    /// Nothing writes to volumes here.
-    fn takes_changes(&self) -> bool {
-        false
+    fn set_terms(&self, terms: &Terms<'_>) {
+        let Terms { props, read_only, immediate_write_bytes, .. } = *terms;
+        let policy = DataPolicy { sync: props.sync, log_bias: props.log_bias, immediate_write_bytes };
+        self.set_options(VolumeOptions { policy, read_only: props.read_only || read_only });
     }
-
-    fn set_terms(&self, _terms: &Terms<'_>) {}
 
     fn close(&self) -> BoxFuture<'_, Result<(), PoolError>> {
-        Box::pin(async {
-            match self.journal.log() {
-                Some(log) => Ok(log.close().await?),
-                None => Ok(()),
-            }
-        })
+        Box::pin(async { Ok(Self::close(self).await?) })
     }
 }
 
 impl Pool {
-    /// The volume of this name, or the snapshot of one, for reading.
+    /// Makes a volume called `name` with these properties, and waits until it is stable.
+    ///
+    /// # Errors
+    /// [`dsl::DslError::Exists`]; [`dsl::DslError::NoSuchDataset`] when its parent is missing;
+    /// [`dsl::DslError::NoSpace`] when there is no room for what is to be reserved; [`zvol::ZvolError::Size`].
+    pub async fn create_volume(
+        self: &Arc<Self>,
+        name: &str,
+        spec: VolumeSpec,
+        props: Vec<(String, PropValue)>,
+    ) -> Result<(), PoolError> {
+        spec.check()?;
+        let name = name.to_owned();
+        self.in_sync(move |pool, tx| async move {
+            let made = pool.make_dataset(&tx, &name, &props).await?;
+            let props = pool.effective_props(&made).await?;
+            let objset = Objset::create(pool.objset_context(&made, &props), ObjsetType::Zvol);
+            Volume::format(&objset, &tx, &spec).await?;
+            pool.adopt(&made, objset, props, State::Idle).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// The volume called `name`: its log replayed if there was one, ready for use.
+    ///
+    /// # Errors
+    /// [`dsl::DslError::NoSuchDataset`]; [`PoolError::NotVolume`]; when the objset cannot be read, or its log not replayed.
+    pub async fn open_volume(self: &Arc<Self>, name: &str) -> Result<Arc<Volume>, PoolError> {
+        loop {
+            let open = self.look_up(name).await?;
+            if open.objset.kind() != ObjsetType::Zvol {
+                return Err(PoolError::NotVolume { name: name.to_owned() });
+            }
+            // Closed meanwhile, and whatever has the name now is another: once more.
+            if self.bring_up(&open).await?
+                && let Some(live) = open.live()
+                && let Ok(volume) = (live as Arc<dyn Any + Send + Sync>).downcast::<Volume>()
+            {
+                return Ok(volume);
+            }
+        }
+    }
+
+    /// Gives a volume another size, in bytes, and waits until it is stable.
+    ///
+    /// # Errors
+    /// As [`Pool::open_volume`] and [`Volume::resize`].
+    pub async fn resize_volume(self: &Arc<Self>, name: &str, size_bytes: u64) -> Result<(), PoolError> {
+        Ok(self.open_volume(name).await?.resize(size_bytes).await?)
+    }
+
+    /// The volume of this name, or the snapshot of one, for looking only: as its last synced txg left it.
     ///
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`]; [`PoolError::Encrypted`]; [`PoolError::NotVolume`]; when

@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use dsl::PropValue;
 use env::BoxFuture;
-use pool::{ImportSpec, Inherit, Pool, PoolError, PoolSpec};
+use pool::{ImportSpec, Inherit, Pool, PoolError, PoolSpec, VolumeSpec};
 use sim::{CrashImage, CrashPlan, DiskModel, Recording, Sim};
 use vdev::PoolState;
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
 use crate::ground::quiet;
-use crate::outlook::{end_scrub, label_state, look};
+use crate::outlook::{bring_up, end_scrub, label_state, look};
 use crate::shape::{LOG, MIRROR, POOL, Shape};
 use crate::space;
 use crate::story::{Tell, run, tell};
@@ -43,7 +43,7 @@ const CLOSE: &str = "close";
 type Change = (&'static str, fn(Arc<Pool>) -> BoxFuture<'static, Result<(), PoolError>>);
 
 /// All that is done to a pool before it is closed.
-const CHANGES: [Change; 28] = [
+const CHANGES: [Change; 31] = [
     ("create a file system", |pool| {
         Box::pin(async move {
             let props = vec![("recordsize".to_owned(), PropValue::Number(8192))];
@@ -112,6 +112,21 @@ const CHANGES: [Change; 28] = [
     }),
     ("rename", |pool| Box::pin(async move { pool.rename_dataset("whirl/made", "whirl/moved").await })),
     ("destroy", |pool| Box::pin(async move { pool.destroy_filesystem("whirl/moved/below").await })),
+    ("create a volume", |pool| {
+        Box::pin(async move {
+            let spec = VolumeSpec { size_bytes: 1 << 20, block_bytes: 8192 };
+            let reserved = ("refreservation".to_owned(), PropValue::Number(2 << 20));
+            pool.create_volume("whirl/volume", spec, vec![reserved]).await
+        })
+    }),
+    ("make it smaller", |pool| {
+        Box::pin(async move {
+            let volume = pool.open_volume("whirl/volume").await?;
+            volume.write(0, &contents(1 << 20), true).await?;
+            pool.resize_volume("whirl/volume", 1 << 19).await
+        })
+    }),
+    ("destroy it", |pool| Box::pin(async move { pool.destroy_filesystem("whirl/volume").await })),
     ("set a property of the pool", |pool| {
         Box::pin(async move { pool.set_pool_prop("failmode", Some(PropValue::Number(1))).await })
     }),
@@ -196,7 +211,7 @@ impl Life {
             pool.wait_discarded().await.expect("txgs turn");
         }
         for dataset in pool.dsl().list(POOL).await.expect("it lists") {
-            pool.filesystem(&dataset.name).await.expect("its log is whole");
+            bring_up(&pool, &dataset.name).await;
             pool.close_filesystem(&dataset.name).await.expect("it closes");
         }
         space::check(&pool).await;

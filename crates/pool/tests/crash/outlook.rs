@@ -7,7 +7,7 @@ use dsl::DatasetName;
 use env::Env;
 use metaslab::Class;
 use ondisk::dsl::scan::state;
-use pool::{Pool, find_pools};
+use pool::{Pool, PoolError, find_pools};
 use sim::Sim;
 use vdev::PoolState;
 
@@ -24,7 +24,7 @@ pub fn scrub_of(pool: &Pool) -> &'static str {
 }
 
 /// The pool's vdevs, features and properties, and its datasets with theirs, and what was kept of them.
-pub async fn look(pool: &Pool) -> Vec<String> {
+pub async fn look(pool: &Arc<Pool>) -> Vec<String> {
     let room = pool.zio().with_allocator(|allocator| allocator.space(Class::Normal).capacity);
     let enabled = pool.dsl().features().await.expect("they are listed").len();
     let mut seen = vec![
@@ -40,9 +40,21 @@ pub async fn look(pool: &Pool) -> Vec<String> {
         if let Some(origin) = pool.dsl().origin_name(&dir, POOL).await.expect("it is found") {
             seen.push(format!("{} began as {origin}", dataset.name));
         }
+        if let Ok(volume) = pool.volume(&dataset.name).await {
+            seen.push(format!("{} has {} bytes", dataset.name, volume.size_bytes()));
+        }
         look_back(pool, &dataset, &mut seen).await;
     }
     seen
+}
+
+/// Brings up what is in a dataset, its log replayed.
+pub async fn bring_up(pool: &Arc<Pool>, name: &str) {
+    match pool.filesystem(name).await {
+        Ok(_) => {}
+        Err(PoolError::NotFilesystem { .. }) => drop(pool.open_volume(name).await.expect("its log is whole")),
+        Err(error) => panic!("{name}: {error}"),
+    }
 }
 
 /// What was kept of a dataset: snapshots and bookmarks.

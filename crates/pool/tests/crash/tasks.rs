@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use dsl::PropValue;
 use env::{BoxFuture, FaultOp};
-use pool::{Pool, PoolError};
+use pool::{Pool, PoolError, VolumeSpec};
 use sim::{DiskModel, DiskSpec, Sim};
 use vdev::PoolState;
 
@@ -253,6 +253,38 @@ fn snapshots_and_clones_that_cannot_be_changed_whole_are_as_they_were() {
                 Box::pin(
                     async move { pool.bookmark("whirl/old@b".to_owned(), "whirl/old#b".to_owned()).await },
                 )
+            }),
+        ],
+    );
+}
+
+#[test]
+fn volumes_that_cannot_be_changed_whole_are_as_they_were() {
+    let with_volume = ground().with(|pool| {
+        Box::pin(async move {
+            let spec = VolumeSpec { size_bytes: 64 * 8192, block_bytes: 8192 };
+            pool.create_volume("whirl/v", spec, Vec::new()).await.expect("made");
+            let volume = pool.open_volume("whirl/v").await.expect("it opens");
+            volume.write(0, &[7; 64 * 8192], true).await.expect("written");
+        })
+    });
+    every_read_fails(
+        &with_volume,
+        &[
+            Change::new("create a volume", |pool| {
+                Box::pin(async move {
+                    let spec = VolumeSpec { size_bytes: 1 << 20, block_bytes: 4096 };
+                    pool.create_volume("whirl/new", spec, Vec::new()).await
+                })
+            }),
+            Change::new("make it larger", |pool| {
+                Box::pin(async move { pool.resize_volume("whirl/v", 100 * 8192).await })
+            }),
+            Change::new("make it smaller", |pool| {
+                Box::pin(async move { pool.resize_volume("whirl/v", 10 * 8192).await })
+            }),
+            Change::new("destroy it", |pool| {
+                Box::pin(async move { pool.destroy_filesystem("whirl/v").await })
             }),
         ],
     );

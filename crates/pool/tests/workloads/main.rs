@@ -27,4 +27,5 @@ mod space_maps;
 mod split;
 mod tree;
 mod trim;
+mod volumes;
 mod world;

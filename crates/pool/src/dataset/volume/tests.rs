@@ -19,7 +19,7 @@ use zil::{IntentLog, Itx, Live, LoggedWrite, Record, Scope, WriteData};
 
 use crate::dataset::open::OpenDataset;
 use crate::{ImportSpec, Pool, Tuning};
-use zvol::DATA;
+use zvol::{DATA, Volume};
 
 const POOL: &str = "whirl";
 const VOLUME: &str = "whirl/v8k";
@@ -67,9 +67,9 @@ impl World {
 /// A volume in use, as a writer of volumes would have it.
 struct Writer {
     pool: Arc<Pool>,
+    volume: Arc<Volume>,
     open: Arc<OpenDataset>,
     data: Arc<Dnode>,
-    log: IntentLog<Live>,
 }
 
 impl Writer {
@@ -78,15 +78,21 @@ impl Writer {
         for open in pool.with_claimed_logs() {
             pool.replay_log(&open).await.expect("it is sound");
         }
-        let (open, log) = pool.use_volume(VOLUME).await.expect("it is taken in");
-        log.prime().await;
-        pool.sync_now().await.expect("it syncs");
+        let volume = pool.open_volume(VOLUME).await.expect("it opens");
+        let open = pool.look_up(VOLUME).await.expect("it is open");
         let data = open.objset.hold(DATA).await.expect("it has bytes");
-        Self { pool: Arc::clone(pool), open, data, log }
+        let writer = Self { pool: Arc::clone(pool), volume, open, data };
+        writer.intent_log().prime().await;
+        pool.sync_now().await.expect("it syncs");
+        writer
+    }
+
+    fn intent_log(&self) -> &IntentLog<Live> {
+        self.volume.log().expect("it has a log")
     }
 
     fn log(&self, txg: units::Txg, record: Record) {
-        self.log.assign(txg, Itx { scope: Scope::Object(DATA), record });
+        self.intent_log().assign(txg, Itx { scope: Scope::Object(DATA), record });
     }
 
     async fn plain(&self, record: LogRecord) {
@@ -146,7 +152,7 @@ impl Writer {
 
     async fn commit(&self) {
         let before = self.pool.txgs().synced_txg();
-        self.log.commit(None).await.expect("it is promised");
+        self.intent_log().commit(None).await.expect("it is promised");
         assert_eq!(self.pool.txgs().synced_txg(), before, "by the log, not by a txg");
     }
 }
