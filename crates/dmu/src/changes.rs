@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use env::IoBuf;
-use ondisk::ObjectType;
+use ondisk::{Blkptr, ObjectType};
 use units::Txg;
 
 use crate::dmu_sync::EarlyNotes;
@@ -17,7 +17,7 @@ use crate::extent::RunSet;
 pub(crate) struct Changes {
     pub txg: Txg,
     /// Newest contents by block number; each `block_bytes` long.
-    pub blocks: BTreeMap<u64, Arc<IoBuf>>,
+    pub blocks: BTreeMap<u64, Written>,
     /// Those of them that were written before the txg.
     pub early: EarlyNotes,
     /// Block numbers that became holes.
@@ -50,21 +50,28 @@ impl Changes {
 
     /// What this txg says of `block`, if anything.
     pub fn find(&self, block: u64) -> Option<Change> {
-        if let Some(data) = self.blocks.get(&block) {
-            return Some(Change::Data(Arc::clone(data)));
+        match self.blocks.get(&block) {
+            Some(Written::Data(data)) => return Some(Change::Data(Arc::clone(data))),
+            Some(Written::Shared(bp)) => return Some(Change::Shared(*bp)),
+            None => {}
         }
         (self.dies || self.freed.contains(block)).then_some(Change::Hole)
     }
 
-    /// Replaces a block; gives what this txg had made of it before.
-    pub fn put(&mut self, block: u64, data: Arc<IoBuf>) -> Option<Arc<IoBuf>> {
+    /// Replaces a block; tells whether this txg had written it before.
+    pub fn put(&mut self, block: u64, written: Written) -> bool {
         self.early.forget(block);
-        self.blocks.insert(block, data)
+        self.blocks.insert(block, written).is_some()
     }
 
-    /// A block that this txg has changed already, to be changed again: its buffer, which may be shared.
+    /// The bytes that this txg has written to a block.
+    pub fn data_of(&self, block: u64) -> Option<&Arc<IoBuf>> {
+        self.blocks.get(&block)?.data()
+    }
+
+    /// A block whose bytes this txg has written already, to be changed again: its buffer, which may be shared.
     pub fn block_mut(&mut self, block: u64) -> Option<&mut Arc<IoBuf>> {
-        let data = self.blocks.get_mut(&block)?;
+        let Written::Data(data) = self.blocks.get_mut(&block)? else { return None };
         self.early.forget(block);
         Some(data)
     }
@@ -107,9 +114,28 @@ impl Changes {
     }
 }
 
+/// What a txg wrote to one block.
+#[derive(Clone, Debug)]
+pub(crate) enum Written {
+    /// These bytes.
+    Data(Arc<IoBuf>),
+    /// Nothing: it is a block that is on disk, and somebody else's too. See [`crate::clone`].
+    Shared(Blkptr),
+}
+
+impl Written {
+    pub fn data(&self) -> Option<&Arc<IoBuf>> {
+        match self {
+            Self::Data(data) => Some(data),
+            Self::Shared(_) => None,
+        }
+    }
+}
+
 /// What a txg made of one block.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     Data(Arc<IoBuf>),
+    Shared(Blkptr),
     Hole,
 }

@@ -30,6 +30,7 @@ use ondisk::{Blkptr, Dva};
 use zio::{Placed, Zio};
 
 use crate::DmuError;
+use crate::changes::Written;
 use crate::tree::TreeName;
 
 /// How a block's data can be named before its txg has synced.
@@ -144,9 +145,10 @@ impl EarlyNotes {
 
     /// The txg is to be written, with `blocks` as they are: only what can be taken over stays.
     /// The places of the rest.
-    pub fn keep_unchanged(&mut self, blocks: &BTreeMap<u64, Arc<IoBuf>>) -> Vec<Blkptr> {
+    pub fn keep_unchanged(&mut self, blocks: &BTreeMap<u64, Written>) -> Vec<Blkptr> {
         let is_same = |block: &u64, note: &Note| {
-            blocks.get(block).is_some_and(|data| Arc::ptr_eq(data, &note.data)) && note.fate.is(STABLE)
+            blocks.get(block).and_then(Written::data).is_some_and(|data| Arc::ptr_eq(data, &note.data))
+                && note.fate.is(STABLE)
         };
         let (taken, left) = std::mem::take(&mut self.notes).into_iter().partition(|(b, n)| is_same(b, n));
         self.notes = taken;

@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use units::{BlockId, ObjectId, ObjsetId, SECTOR_BYTES, Txg};
 use zio::Keep;
 
-use crate::changes::{Change, Changes};
+use crate::changes::{Change, Changes, Written};
 use crate::objset::Shared;
 use crate::prefetch::Streams;
 use crate::shape::Shape;
@@ -32,12 +32,14 @@ use crate::tree::TreeName;
 use crate::{DmuError, Step, Transaction};
 
 mod above;
+mod clone;
 mod dmu_sync;
 mod long_free;
 mod modify;
 mod range;
 mod sync;
 
+pub use clone::Clonable;
 pub use long_free::FreePiece;
 pub use range::SeekTo;
 
@@ -162,8 +164,13 @@ impl Newest {
 /// What stands at a block, as far as memory knows.
 pub(crate) enum Found {
     Data(Arc<IoBuf>),
+    /// On disk, and to be this object's with a txg that has not synced.
+    Shared(Blkptr),
     Hole,
-    OnDisk { shape: Shape, roots: Vec<Blkptr> },
+    OnDisk {
+        shape: Shape,
+        roots: Vec<Blkptr>,
+    },
 }
 
 impl State {
@@ -207,6 +214,7 @@ impl State {
         for changes in self.newest_first() {
             match changes.find(block) {
                 Some(Change::Data(data)) => return Found::Data(data),
+                Some(Change::Shared(bp)) => return Found::Shared(bp),
                 Some(Change::Hole) => return Found::Hole,
                 None => {}
             }
@@ -227,6 +235,7 @@ impl State {
         for changes in self.newest_first() {
             match changes.find(block) {
                 Some(Change::Data(data)) => return (Found::Data(data), block + 1),
+                Some(Change::Shared(bp)) => return (Found::Shared(bp), block + 1),
                 Some(Change::Hole) => return (Found::Hole, end.min(changes.hole_end(block))),
                 None => end = end.min(changes.next_touched(block).unwrap_or(u64::MAX)),
             }
@@ -571,6 +580,7 @@ impl Dnode {
     ) -> Result<Option<Arc<IoBuf>>, DmuError> {
         match tx.plan().and_then(|plan| plan.block_of(self, block)) {
             Some(Change::Data(data)) => Ok(Some(data)),
+            Some(Change::Shared(bp)) => self.shared_block(block, &bp).await.map(Some),
             Some(Change::Hole) => Ok(None),
             None => self.block_if_data(block).await,
         }
@@ -593,6 +603,7 @@ impl Dnode {
         loop {
             let (shape, roots) = match found {
                 Found::Data(data) => return Ok(Some(data)),
+                Found::Shared(bp) => return self.shared_block(block, &bp).await.map(Some),
                 Found::Hole => return Ok(None),
                 Found::OnDisk { shape, roots } => (shape, roots),
             };
@@ -758,16 +769,19 @@ impl Dnode {
 
     pub(crate) fn put(&self, txg: Txg, block: u64, data: Arc<IoBuf>) {
         let bytes = data.len() as u64;
-        let replaced = {
-            let mut state = self.state.lock();
-            assert_eq!(state.newest.life, Life::Alive, "object {} is changed and not there", self.object);
-            assert_eq!(data.len(), state.newest.block_bytes as usize, "a block of object {}", self.object);
-            state.newest.max_block = state.newest.max_block.max(block);
-            let changes = state.changes_for(txg);
-            changes.max_block = changes.max_block.max(block);
-            changes.put(block, data)
-        };
-        self.mark_dirty(txg, if replaced.is_none() { bytes } else { 0 });
+        let is_replaced = self.put_written(txg, block, bytes, Written::Data(data));
+        self.mark_dirty(txg, if is_replaced { 0 } else { bytes });
+    }
+
+    /// Tells whether the txg had written the block before.
+    fn put_written(&self, txg: Txg, block: u64, bytes: u64, written: Written) -> bool {
+        let mut state = self.state.lock();
+        assert_eq!(state.newest.life, Life::Alive, "object {} is changed and not there", self.object);
+        assert_eq!(bytes, u64::from(state.newest.block_bytes), "a block of object {}", self.object);
+        state.newest.max_block = state.newest.max_block.max(block);
+        let changes = state.changes_for(txg);
+        changes.max_block = changes.max_block.max(block);
+        changes.put(block, written)
     }
 
     fn me(&self) -> Arc<Self> {

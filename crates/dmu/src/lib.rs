@@ -34,7 +34,7 @@ pub mod zap;
 
 pub use async_destroy::{DestroyedObjset, Remains, Taken};
 pub use dmu_sync::{EarlyBlock, EarlyWrite};
-pub use dnode::{Dnode, DnodeSpec, FreePiece, SeekTo};
+pub use dnode::{Clonable, Dnode, DnodeSpec, FreePiece, SeekTo};
 pub use error::DmuError;
 pub use in_flight::IN_FLIGHT_BYTES;
 pub use kinds::BlockKinds;

@@ -137,6 +137,8 @@ pub struct SyncedObjset {
     pub killed: Vec<Blkptr>,
     /// Places that it allocated in this txg ahead of the sync, and never referred to.
     pub unused: Vec<Blkptr>,
+    /// Blocks that were there, and to which it refers once more than before.
+    pub cloned: Vec<Blkptr>,
     /// Kinds of the blocks it wrote.
     pub born: BlockKinds,
 }
@@ -606,8 +608,8 @@ impl Objset {
         outcome.absorb(meta.outcome);
         let root = self.write_root(txg, &meta.image.expect("the meta-dnode stays"), &mut outcome).await?;
         self.forget(&freed);
-        let Outcome { delta, killed, unused, born } = outcome;
-        Ok(Some(SyncedObjset { root, delta, killed, unused, born }))
+        let Outcome { delta, killed, unused, cloned, born } = outcome;
+        Ok(Some(SyncedObjset { root, delta, killed, unused, cloned, born }))
     }
 
     fn take_dirty(&self, txg: Txg) -> BTreeMap<ObjectId, Arc<Dnode>> {

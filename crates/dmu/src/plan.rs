@@ -26,7 +26,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use env::IoBuf;
-use ondisk::ObjectType;
+use ondisk::{Blkptr, ObjectType};
 use parking_lot::Mutex;
 use units::Txg;
 
@@ -95,6 +95,8 @@ enum Kind {
     Die(Arc<Dnode>),
     /// A block gets other contents.
     Put { dnode: Arc<Dnode>, block: u64, data: Arc<IoBuf> },
+    /// A block becomes one that is on disk.
+    Share { dnode: Arc<Dnode>, block: u64, bp: Box<Blkptr> },
     /// Some bytes of a block change; `base` is what it held, `None` for a hole.
     Edit { dnode: Arc<Dnode>, block: u64, base: Option<Arc<IoBuf>>, edits: Edits },
     /// Blocks become holes.
@@ -129,6 +131,10 @@ impl Step {
         Self(Kind::Put { dnode, block, data })
     }
 
+    pub(crate) fn share(dnode: Arc<Dnode>, block: u64, bp: &Blkptr) -> Self {
+        Self(Kind::Share { dnode, block, bp: Box::new(*bp) })
+    }
+
     pub(crate) fn edit(dnode: Arc<Dnode>, block: u64, base: Option<Arc<IoBuf>>, edit: Edit) -> Self {
         Self(Kind::Edit { dnode, block, base, edits: Edits { first: Some(edit), more: Vec::new() } })
     }
@@ -158,6 +164,7 @@ impl Step {
             Kind::Born { dnode, .. } => dnode.be_born(txg),
             Kind::Die(dnode) => dnode.die(txg),
             Kind::Put { dnode, block, data } => dnode.put(txg, block, data),
+            Kind::Share { dnode, block, bp } => dnode.put_shared(txg, block, &bp),
             Kind::Edit { dnode, block, base, edits } => {
                 dnode.edit(txg, block, base, |bytes| edits.carry_out(bytes));
             }
@@ -180,9 +187,9 @@ impl Step {
     /// Whether the step says what stands at a block from then on.
     fn decides(&self, dnode: &Dnode, at: u64) -> bool {
         match &self.0 {
-            Kind::Put { dnode: of, block, .. } | Kind::Edit { dnode: of, block, .. } => {
-                *block == at && std::ptr::eq(&**of, dnode)
-            }
+            Kind::Put { dnode: of, block, .. }
+            | Kind::Share { dnode: of, block, .. }
+            | Kind::Edit { dnode: of, block, .. } => *block == at && std::ptr::eq(&**of, dnode),
             Kind::Free { dnode: of, blocks } => blocks.contains(&at) && std::ptr::eq(&**of, dnode),
             Kind::Die(of) => std::ptr::eq(&**of, dnode),
             _ => false,
@@ -255,6 +262,7 @@ impl Plan {
         }
         match kind {
             Kind::Put { data, .. } => Some(Change::Data(Arc::clone(data))),
+            Kind::Share { bp, .. } => Some(Change::Shared(**bp)),
             _ => Some(Change::Hole),
         }
     }

@@ -26,7 +26,7 @@ use units::{BlockId, Level, ObjectId, ObjsetId, Txg};
 use zerocopy::{FromBytes, IntoBytes};
 use zio::{Bookmark, Keep, WritePolicy, Zio, ZioError};
 
-use crate::changes::Changes;
+use crate::changes::{Changes, Written};
 use crate::hole::Place;
 use crate::in_flight::InFlight;
 use crate::shape::Shape;
@@ -170,6 +170,8 @@ pub(crate) struct Outcome {
     pub killed: Vec<Blkptr>,
     /// Places that were allocated in this txg and never were anybody's.
     pub unused: Vec<Blkptr>,
+    /// Blocks that were there and have one more who refers to them.
+    pub cloned: Vec<Blkptr>,
     pub delta: SpaceDelta,
     pub born: BlockKinds,
 }
@@ -187,6 +189,7 @@ impl Outcome {
         self.born = self.born.with(other.born);
         self.killed.extend(other.killed);
         self.unused.extend(other.unused);
+        self.cloned.extend(other.cloned);
     }
 
     /// `new` stands where `old` stood.
@@ -328,15 +331,24 @@ impl TreeSync<'_> {
 
     async fn update_data(&self, index: u64, old: Blkptr) -> Result<Blkptr, DmuError> {
         let new = match self.changes.blocks.get(&index) {
-            Some(data) => {
+            Some(Written::Data(data)) => {
                 let new = self.write_data(index, data, &old).await?;
                 self.gate.note_written(data.len() as u64);
                 new
             }
+            Some(Written::Shared(bp)) => self.share(bp),
             None => self.place(0).freed(&old, self.txg, self.births()),
         };
         self.replaced(&old, &new);
         Ok(new)
+    }
+
+    /// A block that is on disk already becomes this object's, too.
+    fn share(&self, bp: &Blkptr) -> Blkptr {
+        if !bp.is_embedded() {
+            self.result.lock().cloned.push(*bp);
+        }
+        *bp
     }
 
     /// Data of zeros only is stored as a hole, as long as compression is on at all.

@@ -4,8 +4,8 @@ use rustix::io::Errno;
 use zpl::{Allocate, Attributes, SeekTo, WriteFlags};
 
 use crate::abi::{
-    CopyFileRangeIn, FSYNC_FDATASYNC, FallocateIn, FsyncIn, LseekIn, LseekOut, OpenIn, OpenOut, ReleaseIn,
-    WRITE_CACHE, WRITE_KILL_SUIDGID, WriteIn, WriteOut, fopen,
+    FSYNC_FDATASYNC, FallocateIn, FsyncIn, LseekIn, LseekOut, OpenIn, OpenOut, ReleaseIn, WRITE_CACHE,
+    WRITE_KILL_SUIDGID, WriteIn, WriteOut, fopen,
 };
 use crate::files::Files;
 use crate::reply::Reply;
@@ -19,11 +19,7 @@ fn is_sync(flags: u32) -> bool {
 
 /// The number of a handle whose writes must be stable; all others are 0. Copies come with the handle
 /// alone, without its flags.
-const SYNC_HANDLE: u64 = 1;
-/// The most that one request copies: who waits for it can be interrupted after that.
-const COPY_BYTES: u64 = 16 << 20;
-/// Copied at a time.
-const COPY_PIECE_BYTES: u64 = 1 << 20;
+pub(crate) const SYNC_HANDLE: u64 = 1;
 
 /// The answer to who opens a file, on a mount that keeps what is written or does not.
 pub(crate) fn open_out(flags: u32, writeback: bool) -> OpenOut {
@@ -94,36 +90,6 @@ impl Files {
             self.notifier.forget_attributes(request.header.nodeid);
         }
         reply.put(&WriteOut { size: args.size, padding: 0 });
-        Ok(())
-    }
-
-    /// Copies within the file system, without a way through the program and the kernel's cache.
-    pub async fn copy_file_range(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
-        let args: CopyFileRangeIn = request.take()?;
-        let (from, to) = (request.object(), self.inodes.own(args.nodeid_out)?);
-        let how = WriteFlags { sync: args.fh_out == SYNC_HANDLE, ..WriteFlags::default() };
-        let wanted = args.len.min(COPY_BYTES);
-        let mut buffer = vec![0; wanted.min(COPY_PIECE_BYTES) as usize];
-        let since = how.sync.then(|| self.syncs.now());
-        let mut copied = 0;
-        while copied < wanted {
-            let piece = &mut buffer[..(wanted - copied).min(COPY_PIECE_BYTES) as usize];
-            let at = |offset: u64| offset.checked_add(copied).ok_or(Errno::FBIG);
-            let len = self.run(self.zfs.read(from, at(args.off_in)?, piece)).await?;
-            if len == 0 {
-                break;
-            }
-            match self.run(self.zfs.write(to, at(args.off_out)?, &piece[..len], how)).await {
-                // What was copied before is told of; the next request meets the error.
-                Err(_) if copied > 0 => break,
-                written => written?,
-            };
-            copied += len as u64;
-        }
-        if let Some(since) = since {
-            self.syncs.note(request.header.pid, since);
-        }
-        reply.put(&WriteOut { size: copied as u32, padding: 0 });
         Ok(())
     }
 

@@ -99,7 +99,7 @@ impl Files {
             opcode::RELEASEDIR => {}
             opcode::READDIR => self.readdir(request, reply).await?,
             opcode::READDIRPLUS => self.readdirplus(request, reply).await?,
-            opcode::COPY_FILE_RANGE => self.copy_file_range(request, reply).await?,
+            opcode::COPY_FILE_RANGE => self.copy_file_range(self, request, reply).await?,
             opcode::IOCTL => self.ioctl(request, reply).await?,
             opcode::STATFS => self.statfs(reply),
             opcode::SETXATTR => self.setxattr(request).await?,

@@ -22,6 +22,7 @@ mod attr;
 mod attributes;
 mod buffer;
 mod connection;
+mod copy;
 mod ctldir;
 mod data;
 mod errno;

@@ -66,6 +66,11 @@ impl Tree {
         let visit = if opcode == opcode::OPEN { Visit::Opens } else { Visit::Else };
         let files = views.enter(fsid, visit).await?;
         request.put_to(files.inodes);
+        if opcode == opcode::COPY_FILE_RANGE {
+            // Out of the snapshot, into what is mounted.
+            self.live.copy_file_range(&files, request, reply).await?;
+            return Ok(Answer::Due);
+        }
         let answered = files.serve(request, reply).await;
         if opcode == opcode::RELEASE || (opcode == opcode::OPEN && answered.is_err()) {
             views.closed(fsid);

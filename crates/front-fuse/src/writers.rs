@@ -56,15 +56,17 @@ impl Writers {
     pub fn wait_for_all(&self, mount: &File, notifier: &Notifier) -> io::Result<()> {
         rustix::fs::syncfs(mount)?;
         // All is on its way. The kernel waits for none of it, unless it is asked for a file.
-        let waited = self.all().into_iter().map(|(inode, generation)| match wait_for_pages(mount, inode, generation) {
-            // It was closed meanwhile, and handed over with that.
-            Err(error) if error.raw_os_error() == Some(libc::ESTALE) => Ok(()),
-            // Who is not root may not open files without their names. The kernel also waits for what it forgets.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                notifier.forget_pages(inode);
-                Ok(())
+        let waited = self.all().into_iter().map(|(inode, generation)| {
+            match wait_for_pages(mount, inode, generation) {
+                // It was closed meanwhile, and handed over with that.
+                Err(error) if error.raw_os_error() == Some(libc::ESTALE) => Ok(()),
+                // Who is not root may not open files without their names. The kernel also waits for what it forgets.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    notifier.forget_pages(inode);
+                    Ok(())
+                }
+                waited => waited,
             }
-            waited => waited,
         });
         waited.fold(Ok(()), io::Result::and)
     }

@@ -318,6 +318,17 @@ impl Blkptr {
         self
     }
 
+    /// The same block as somebody has it who refers to it since `txg`: it came to be for him then, wherever and
+    /// whenever it was written.
+    #[must_use]
+    pub fn shared_since(self, txg: Txg) -> Self {
+        if self.is_embedded() {
+            // Its data lie where others have the physical birth.
+            return Self { birth: U64::new(txg.get()), ..self };
+        }
+        self.with_births(txg, self.physical_birth())
+    }
+
     /// Whether both name the same data: places and births are equal.
     #[must_use]
     pub fn is_same_block(&self, other: &Self) -> bool {

@@ -16,6 +16,15 @@ use crate::error::{OndiskError, short};
 /// Prefix of the names under which the MOS directory lists the tables, a vdev's number behind it.
 pub const BRT_OBJECT_PREFIX: &str = "com.fudosecurity:brt:vdev:";
 
+/// Bytes of a vdev that one count is about: so few that even blocks of 512 bytes cannot overflow it.
+pub const BRT_RANGE_BYTES: u64 = 16 << 20;
+
+/// Block size of the object with the counts.
+pub const BRT_COUNTS_BLOCK_BYTES: u32 = 32 << 10;
+
+/// Base-2 logarithm of the ZAP's blocks, indirect ones too.
+pub const BRT_ZAP_SHIFT: u8 = 13;
+
 /// The bonus of a vdev's object.
 ///
 /// ```text

@@ -123,6 +123,16 @@ impl DdtEntry {
         self.at(slot, REFERENCES)
     }
 
+    /// One reference more; how many there are.
+    ///
+    /// `None` when the slot is empty, or full.
+    pub fn add_reference(&mut self, slot: usize) -> Option<u64> {
+        let more = self.references(slot).checked_add(1).filter(|&more| more > 1)?;
+        let at = slot.saturating_mul(SLOT_WORDS).saturating_add(REFERENCES);
+        *self.words.get_mut(at)? = more;
+        Some(more)
+    }
+
     /// One reference less; how many are left. With the last one the slot is empty.
     ///
     /// `None` when there was none.

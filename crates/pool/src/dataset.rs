@@ -269,6 +269,7 @@ impl Pool {
     pub(crate) async fn allowed(&self) -> Result<Allowed, PoolError> {
         Ok(Allowed {
             log_xattrs: self.is_enabled(&ZILSAXATTR).await?,
+            clone_blocks: self.is_enabled(&BLOCK_CLONING).await?,
             large_blocks: self.is_enabled(&LARGE_BLOCKS).await?,
             large_dnodes: self.is_enabled(&LARGE_DNODE).await?,
         })

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dmu::{Objset, ObjsetContext, ObjsetProps, TxgGate};
+use dsl::features::BLOCK_CLONING;
 use dsl::{Bpobj, Dsl};
 use env::{Env, OpenMode};
 use evacuation::EvacuationError;
@@ -140,6 +141,7 @@ impl Pool {
 
     async fn claim_logs(self: &Arc<Self>, without_missing: bool) -> Result<(), PoolError> {
         let first = self.gate.open_txg();
+        self.log_store.set_counts_clones(self.is_enabled(&BLOCK_CLONING).await?);
         let datasets = self.dsl.list(&self.name()).await?;
         let claim = |dataset| async move { self.claim_log(&dataset, first, without_missing).await };
         let claims = datasets.into_iter().map(claim);

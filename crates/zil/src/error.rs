@@ -46,6 +46,12 @@ pub enum ZilError {
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
+    /// A record names a block of a file's that is none, or in a pool that cannot count who has such blocks.
+    #[error("a logged clone of a block on vdev {vdev} cannot be kept")]
+    Clone {
+        /// Which top-level vdev.
+        vdev: VdevId,
+    },
     /// A log block that claim vouched for no longer reads back: real damage, unlike
     /// a chain that simply ends, which is how every log ends.
     #[error("objset {objset}: claimed log block {seq} is lost")]

@@ -208,6 +208,17 @@ impl Zfs {
     /// Plans what a write under the whole lock changes beside data: size, block size and mode.
     async fn grow(&self, plan: &Plan, znode: &Arc<Znode>, end: u64, how: WriteFlags) -> Result<Grown> {
         self.grow_block(plan, znode, end).await?;
+        self.stamp_written(plan, znode, end, how)
+    }
+
+    /// The same without the block size.
+    pub(crate) fn stamp_written(
+        &self,
+        plan: &Plan,
+        znode: &Arc<Znode>,
+        end: u64,
+        how: WriteFlags,
+    ) -> Result<Grown> {
         let mut image = znode.image();
         if end > image.word(ZplAttr::Size) {
             image.set_word(ZplAttr::Size, end);
@@ -323,11 +334,11 @@ fn block_bytes_for(now: u32, record_bytes: u32, end: u64) -> u32 {
 }
 
 /// What a write changed beside data.
-struct Grown {
-    drops_setid: bool,
+pub(crate) struct Grown {
+    pub drops_setid: bool,
 }
 
-fn mode_record(znode: &Znode) -> LogRecord {
+pub(crate) fn mode_record(znode: &Znode) -> LogRecord {
     use ondisk::zil::record::{LrSetattr, body::attr_mask};
     LogRecord::Setattr(LrSetattr {
         object: znode.object(),

@@ -19,6 +19,7 @@ mod access;
 mod acl;
 mod allocation;
 mod cache;
+mod clone;
 mod create;
 mod delete_queue;
 mod dirent;
@@ -47,6 +48,7 @@ mod znode;
 
 pub use access::{Asker, Powers, User, Want};
 pub use allocation::Allocate;
+pub use clone::FilePlace;
 pub use create::NewNode;
 pub use dmu::SeekTo;
 pub use error::{Result, ZplError};

@@ -43,6 +43,8 @@ pub struct ZfsOptions {
     pub dnode_slots: u8,
     /// Extended attributes go to the log: the pool's `zilsaxattr` feature is enabled.
     pub log_xattrs: bool,
+    /// Files may share blocks: the pool's `block_cloning` feature is enabled, and references are counted.
+    pub clone_blocks: bool,
     /// Where new extended attributes go (`xattr`).
     pub xattr: XattrPolicy,
     /// Files have POSIX ACLs (`acltype=posix`).
@@ -62,6 +64,7 @@ impl Default for ZfsOptions {
             read_only: false,
             dnode_slots: 1,
             log_xattrs: true,
+            clone_blocks: false,
             xattr: XattrPolicy::System,
             posix_acls: false,
             nfs4_acls: false,

@@ -191,8 +191,11 @@ impl Zfs {
         }
     }
 
-    /// Copies what the record shares with another file: the blocks are read and written again.
+    /// Shares what the record names; where that cannot be, the blocks are read and written again.
     async fn replay_clone(&self, origin: Origin<'_>, lr: &LrCloneRange) -> Result<()> {
+        if self.replay_sharing(origin, lr).await? {
+            return Ok(());
+        }
         let blocks = cloned_blocks(lr, self.os.id());
         for block in blocks.ok_or(ZplError::Invalid("the block size of a logged clone"))? {
             let data = block.read(self.os.zio()).await.map_err(|e| self.unreadable(lr.object, &e))?;

@@ -16,7 +16,11 @@ pub(super) const DESTROY: Command = Command::new(
         flags: &[
             MAIN,
             LOG,
-            Flag::long_value("size", "bytes", "of the origin, before compression (4g); takes a thirtieth of it"),
+            Flag::long_value(
+                "size",
+                "bytes",
+                "of the origin, before compression (4g); takes a thirtieth of it",
+            ),
             CACHE,
             JSON,
         ],

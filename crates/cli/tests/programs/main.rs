@@ -8,6 +8,7 @@
 mod acls;
 mod archives;
 mod calls;
+mod clones;
 mod ctldir;
 mod exerciser;
 mod frozen;

@@ -176,8 +176,7 @@ const WRITTEN: [u8; 100_000] = [b'w'; 100_000];
 /// A program that has written to the file `open`, and has it open.
 fn start_writer(world: &World) -> Child {
     // It starts no others: one that closes its copy of the file hands over what was written.
-    let program =
-        "import os, time; os.write(os.open('open', os.O_WRONLY | os.O_CREAT), b'w' * 100000); time.sleep(600)";
+    let program = "import os, time; os.write(os.open('open', os.O_WRONLY | os.O_CREAT), b'w' * 100000); time.sleep(600)";
     let mut writer = Command::new("python3");
     let writer = writer.args(["-c", program]).current_dir(world.root()).spawn().expect("it runs");
     let path = world.root().join("open");

@@ -42,7 +42,7 @@ impl Dnode {
     }
 
     fn changed_block(&self, txg: Txg, block: u64) -> Option<Arc<IoBuf>> {
-        self.state.lock().changes_of(txg)?.blocks.get(&block).cloned()
+        self.state.lock().changes_of(txg)?.data_of(block).cloned()
     }
 
     fn note_early(
@@ -60,7 +60,7 @@ impl Dnode {
         }
         let mut state = self.state.lock();
         let changes = state.changes_of(txg)?;
-        if !changes.blocks.get(&block).is_some_and(|now| Arc::ptr_eq(now, &data)) {
+        if !changes.data_of(block).is_some_and(|now| Arc::ptr_eq(now, &data)) {
             return None;
         }
         let placed = self.shared.zio.place_early(packed)?;

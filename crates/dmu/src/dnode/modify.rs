@@ -51,7 +51,7 @@ impl Dnode {
             match state.find(block) {
                 Found::Data(data) => Some(data),
                 Found::Hole => None,
-                Found::OnDisk { .. } => base,
+                Found::OnDisk { .. } | Found::Shared(_) => base,
             }
         };
         let mut data = self.to_edit(newest);

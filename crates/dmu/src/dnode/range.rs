@@ -148,7 +148,7 @@ impl Dnode {
         let (found, known) = self.state.lock().find_run(block);
         let next = known.min(end);
         let is_data = match found {
-            Found::Data(_) => true,
+            Found::Data(_) | Found::Shared(_) => true,
             Found::Hole => false,
             Found::OnDisk { .. } => return Ok((self.synced_seek(block, next, to.into()).await?, next)),
         };

@@ -12,7 +12,7 @@ use super::above::Reached;
 use super::{Dnode, Life, SPILL_BLOCK, shape_of};
 use crate::DmuError;
 use crate::account::Charge;
-use crate::changes::Changes;
+use crate::changes::{Changes, Written};
 use crate::in_flight::InFlight;
 use crate::tree::{BlockPolicy, Outcome, TreeSync};
 
@@ -47,7 +47,7 @@ impl Dnode {
         state.newest.max_block = state.newest.max_block.max(block);
         let changes = state.changes_for(txg);
         changes.max_block = changes.max_block.max(block);
-        changes.put(block, data);
+        changes.put(block, Written::Data(data));
     }
 
     /// The dnode as of the last synced txg.

@@ -87,6 +87,7 @@ fn options(terms: &Terms<'_>) -> ZfsOptions {
         immediate_write_bytes: terms.immediate_write_bytes,
         read_only: props.read_only || terms.read_only,
         log_xattrs: allowed.log_xattrs,
+        clone_blocks: allowed.clone_blocks,
         xattr: props.xattr,
         posix_acls: props.posix_acls,
         nfs4_acls: props.nfs4_acls,

@@ -25,6 +25,8 @@ const DNODE_AUTO_SLOTS: u8 = 2;
 pub struct Allowed {
     /// Extended attributes in the log.
     pub log_xattrs: bool,
+    /// Blocks that files share.
+    pub clone_blocks: bool,
     /// Blocks above 128 KiB.
     pub large_blocks: bool,
     /// Dnodes above 512 bytes.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use dmu::{DmuError, TxgGate};
 use env::{BoxFuture, BufSlice, Durability, Env, IoBuf};
@@ -40,6 +40,18 @@ pub(crate) struct PoolLogStore {
     homes: Arc<LogHomes>,
     /// Log vdevs there were when a block was last allocated: each commit asks, and the allocator is busy.
     logs: AtomicUsize,
+    clones: Mutex<LoggedClones>,
+    /// The pool has the feature that clones need.
+    counts_clones: AtomicBool,
+}
+
+/// References to blocks that logs' records of clones name, for the sync that counts them.
+#[derive(Default)]
+pub(crate) struct LoggedClones {
+    /// Those that logs have got since the last sync.
+    pub claimed: Vec<Blkptr>,
+    /// Those that logs have given back.
+    pub freed: Vec<Blkptr>,
 }
 
 /// Events kept.
@@ -61,7 +73,19 @@ impl PoolLogStore {
             env,
             homes: Arc::default(),
             logs: AtomicUsize::new(0),
+            clones: Mutex::default(),
+            counts_clones: AtomicBool::new(false),
         })
+    }
+
+    /// Whether references to cloned blocks can be counted, before logs are claimed.
+    pub fn set_counts_clones(&self, counts: bool) {
+        self.counts_clones.store(counts, Relaxed);
+    }
+
+    /// What has become of logs' references to cloned blocks since this was last asked.
+    pub fn take_clones(&self) -> LoggedClones {
+        std::mem::take(&mut *self.clones.lock())
     }
 
     /// The log vdev that a block should go to, if there are several.
@@ -283,13 +307,18 @@ impl LogStore for PoolLogStore {
         })
     }
 
-    /// The file that the block belongs to keeps it: an import replays such a log before anything
-    /// else can free the block, and replay copies it.
-    fn claim_clone(&self, _txg: Txg, _bp: &Blkptr) -> Result<(), ZilError> {
+    fn claim_clone(&self, _txg: Txg, bp: &Blkptr) -> Result<(), ZilError> {
+        let is_data = bp.level().get() == 0 && !bp.object_type().is_metadata();
+        if !is_data || !self.counts_clones.load(Relaxed) {
+            return Err(ZilError::Clone { vdev: bp.dva(0).vdev });
+        }
+        self.clones.lock().claimed.push(*bp);
         Ok(())
     }
 
-    fn free_clone(&self, _txg: Txg, _bp: &Blkptr) {}
+    fn free_clone(&self, _txg: Txg, bp: &Blkptr) {
+        self.clones.lock().freed.push(*bp);
+    }
 
     fn open_txg(&self) -> Txg {
         self.gate.open_txg()

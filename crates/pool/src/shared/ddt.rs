@@ -1,7 +1,7 @@
 //! The deduplication tables (DDT): a block that many places refer to is freed with its last reference only.
 //!
-//! Tables are taken apart here and never added to: what is written is not looked up, whatever the
-//! property `dedup` says, and so has no entry. Every free of a block that is marked as deduplicated costs
+//! Tables get no entries here: what is written is not looked up, whatever the property `dedup` says, and so has
+//! no entry. A clone of a block that has one is one reference more. Every free of a block that is marked as deduplicated costs
 //! its entry one reference, and the last one the block. A marked block without an entry was taken out
 //! of the table (OpenZFS prunes such as are referred to once), and is freed like any other.
 //!
@@ -37,6 +37,13 @@ const DUPLICATE: usize = 1;
 const UNIQUE: usize = 2;
 /// Within each half of a row of the statistics: what blocks are charged.
 const CHARGED: usize = 3;
+
+/// What becomes of a block's references: one more, or one less.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Add,
+    Take,
+}
 
 /// All tables of a pool.
 #[derive(Default)]
@@ -78,6 +85,17 @@ impl Ddt {
         Ok(Self(async_lock::Mutex::new(Tables::load(dsl).await?.0)))
     }
 
+    /// Counts one reference more of a block that is marked as deduplicated. Says whether it is in a table.
+    pub async fn add_reference(
+        &self,
+        mos: &Arc<Objset>,
+        tx: &Tx,
+        zio: &Zio,
+        bp: &Blkptr,
+    ) -> Result<bool, PoolError> {
+        self.change_references(mos, tx, zio, bp, Change::Add).await
+    }
+
     /// Takes away one reference of a block that is marked as deduplicated, and with the last one the
     /// block. Says whether it was in a table.
     pub async fn take_reference(
@@ -87,11 +105,24 @@ impl Ddt {
         zio: &Zio,
         bp: &Blkptr,
     ) -> Result<bool, PoolError> {
+        self.change_references(mos, tx, zio, bp, Change::Take).await
+    }
+
+    async fn change_references(
+        &self,
+        mos: &Arc<Objset>,
+        tx: &Tx,
+        zio: &Zio,
+        bp: &Blkptr,
+        change: Change,
+    ) -> Result<bool, PoolError> {
         let mut tables = self.0.lock().await;
         let checksum = bp.checksum_kind().map(ChecksumKind::name).unwrap_or_default();
         let Tables { statistics, by_checksum } = &mut *tables;
         match (by_checksum.get_mut(checksum), statistics) {
-            (Some(table), Some(statistics)) => table.take_reference(mos, tx, zio, statistics, bp).await,
+            (Some(table), Some(statistics)) => {
+                table.change_references(mos, tx, zio, statistics, (bp, change)).await
+            }
             _ => Ok(false),
         }
     }
@@ -248,20 +279,24 @@ impl Table {
         Ok(None)
     }
 
-    async fn take_reference(
+    async fn change_references(
         &mut self,
         mos: &Arc<Objset>,
         tx: &Tx,
         zio: &Zio,
         statistics: &Zap,
-        bp: &Blkptr,
+        (bp, change): (&Blkptr, Change),
     ) -> Result<bool, PoolError> {
         let key = ddt::key(bp);
         let Some((class, mut entry)) = self.lookup(&key).await? else { return Ok(false) };
         let Some(slot) = entry.slot_of(bp) else { return Ok(false) };
         self.count(zio, class, &entry, bp, false)?;
         let block = entry.block(slot, bp).ok_or_else(|| self.damaged("an entry that names no block"))?;
-        let left = entry.drop_reference(slot).ok_or_else(|| self.damaged("an entry without references"))?;
+        let left = match change {
+            Change::Add => entry.add_reference(slot),
+            Change::Take => entry.drop_reference(slot),
+        };
+        let left = left.ok_or_else(|| self.damaged("an entry without references"))?;
         if left == 0 {
             zio.free(tx.txg(), &block).await?;
         }

@@ -30,6 +30,7 @@ use units::{Txg, VdevId};
 use vdev::{LabelSync, VdevError};
 use zerocopy::FromZeros;
 
+use crate::log::store::LoggedClones;
 use crate::space::maps::{At, record_dtls};
 use crate::space::removed;
 use crate::txg::tasks::TaskQueue;
@@ -103,10 +104,15 @@ impl Pool {
     async fn sync_datasets(&self, tx: &Tx) -> Result<(), PoolError> {
         // The meta-objset is on the list too, and comes last.
         let datasets = self.open_ones(&self.gate.take_changed(tx.txg()));
-        let synced = try_join_all(datasets.iter().map(|dataset| dataset.objset.sync(tx.txg()))).await?;
+        let mut synced = try_join_all(datasets.iter().map(|dataset| dataset.objset.sync(tx.txg()))).await?;
+        let LoggedClones { claimed: mut cloned, freed } = self.log_store.take_clones();
+        for synced in synced.iter_mut().flatten() {
+            cloned.append(&mut synced.cloned);
+        }
+        self.count_clones(tx, &cloned).await?;
         for (dataset, synced) in datasets.iter().zip(synced) {
             let Some(synced) = synced else { continue };
-            let dmu::SyncedObjset { root, delta, killed, unused, born } = synced;
+            let dmu::SyncedObjset { root, delta, killed, unused, born, .. } = synced;
             for bp in self.dsl.apply_sync(tx, dataset.object(), root, delta, killed).await? {
                 self.free_block(tx, &bp).await?;
             }
@@ -117,6 +123,9 @@ impl Pool {
             if dataset.has_new_kinds(born) {
                 self.dsl.note_blocks(tx, dataset.object(), born).await?;
             }
+        }
+        for bp in freed {
+            self.free_block(tx, &bp).await?;
         }
         Ok(())
     }

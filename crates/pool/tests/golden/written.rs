@@ -9,8 +9,9 @@ use oracle::golden;
 use oracle::zdb::Zdb;
 use pool::{Pool, SharedSpace};
 use tempfile::TempDir;
+use units::ObjectId;
 use vdev::PoolState;
-use zpl::{Cred, NewNode, WriteFlags};
+use zpl::{Cred, FileKind, FilePlace, NewNode, WriteFlags, Zfs};
 
 use crate::manifest::{Leave, Manifest};
 use crate::walk::walk;
@@ -120,4 +121,81 @@ fn g02_with_default_features_is_worked_on() {
 #[test]
 fn g03_with_a_mirror_and_a_log_is_worked_on() {
     works_on_after_openzfs("g03-mirror-log");
+}
+
+/// Plain files in the root and the directories there that have blocks of their own.
+async fn long_files(zfs: &Zfs) -> Vec<(Vec<u8>, ObjectId, u64)> {
+    let (mut found, mut dirs) = (Vec::new(), vec![zfs.root()]);
+    while let Some(dir) = dirs.pop() {
+        for entry in zfs.list(dir, 0, 1 << 16).await.expect("readable") {
+            let of = zfs.attributes(entry.object).await.expect("readable");
+            let is_below = dir == zfs.root() && entry.name.iter().any(|&byte| byte != b'.');
+            match of.kind {
+                FileKind::Directory if is_below => dirs.push(entry.object),
+                FileKind::File if of.size >= 10_000 => found.push((entry.name, entry.object, of.size)),
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+async fn contents(zfs: &Zfs, file: ObjectId, size: u64) -> Vec<u8> {
+    let mut data = vec![0; size as usize];
+    assert_eq!(zfs.read(file, 0, &mut data).await.expect("readable"), data.len());
+    data
+}
+
+/// Shares what OpenZFS wrote: `zdb` finds every reference counted.
+fn clones_of(name: &str, dataset: &str) {
+    let writable = Writable::copy(name);
+    let env = Arc::clone(&writable.world.env);
+    let pool = writable.import();
+    let before = env.block_on(pool.facts()).cloned.expect("readable").saved_bytes;
+    let shared = env.block_on(async {
+        let zfs = Arc::clone(&pool.filesystem(dataset).await.expect("is there").zfs);
+        let mut bytes = 0;
+        for (_, source, size) in long_files(&zfs).await {
+            let name = format!("clone of {source}").into_bytes();
+            let made = zfs.create(zfs.root(), &name, NewNode::File, 0o644, Cred::default()).await;
+            let made = made.expect("there is room").object;
+            let place = FilePlace { zfs: &zfs, object: source, offset: 0 };
+            let shared = zfs.clone_range(place, (made, 0), u64::MAX, WriteFlags::default()).await;
+            let shared = shared.expect("nothing fails here");
+            let (old, new) = (contents(&zfs, source, shared).await, contents(&zfs, made, shared).await);
+            assert!(old == new && shared <= size);
+            bytes += shared;
+        }
+        bytes
+    });
+    assert!(shared > 100_000, "{name}: {shared} bytes are shared");
+    env.block_on(pool.close(PoolState::Exported)).expect("nothing fails here");
+    drop(pool);
+    Zdb::new(&writable.dir, "whirl").check().unwrap_or_else(|error| panic!("{name}: {error}"));
+    let pool = writable.import();
+    let saved = env.block_on(pool.facts()).cloned.expect("readable").saved_bytes;
+    assert!(saved > before, "{name}: {before} bytes saved before, {saved} now");
+    env.block_on(async {
+        let zfs = Arc::clone(&pool.filesystem(dataset).await.expect("is there").zfs);
+        for (name, ..) in long_files(&zfs).await {
+            if name.starts_with(b"clone of ") {
+                zfs.unlink(zfs.root(), &name).await.expect("was made");
+            }
+        }
+        for _ in 0..4 {
+            pool.sync_now().await.expect("nothing fails here");
+        }
+        assert_eq!(pool.facts().await.cloned.expect("readable").saved_bytes, before, "as OpenZFS left it");
+    });
+    writable.export(pool, &writable.world.told("manifest.jsonl"));
+}
+
+#[test]
+fn what_openzfs_wrote_to_a_single_disk_is_cloned() {
+    clones_of("g02-single-default", "whirl/fs");
+}
+
+#[test]
+fn what_openzfs_wrote_to_a_vdev_that_was_removed_is_cloned() {
+    clones_of("g23-removed", "whirl/fs");
 }

@@ -4,6 +4,7 @@
 //! open. Random work comes from a seed, which a failure names; `SAWMILL_SEEDS=100-200` tries others.
 
 mod classes;
+mod clones;
 mod codecs;
 mod damage;
 mod dice;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use units::ObjectId;
 use zpl::{
-    Allocate, Attributes, Cred, FileKind, NewNode, Place, RenameMode, SetAttributes, SetTime, Timestamp,
-    WriteFlags, XattrMode, Zfs,
+    Allocate, Attributes, Cred, FileKind, FilePlace, NewNode, Place, RenameMode, SetAttributes, SetTime,
+    Timestamp, WriteFlags, XattrMode, Zfs,
 };
 
 use crate::dice::Dice;
@@ -195,7 +195,7 @@ async fn contents(zfs: &Zfs, object: ObjectId, len: usize) -> Vec<u8> {
 
 impl Step<'_> {
     async fn any(&mut self) {
-        match self.dice.below(200) {
+        match self.dice.below(215) {
             0..35 => self.create().await,
             35..40 => self.burst().await,
             40..95 => self.write().await,
@@ -207,6 +207,7 @@ impl Step<'_> {
             160..166 => self.close().await,
             166..180 => self.set_attributes().await,
             180..194 => self.xattr().await,
+            200..215 => self.clone_range().await,
             _ => self.fsync().await,
         }
     }
@@ -288,6 +289,32 @@ impl Step<'_> {
             assert_eq!(at, if how.append { node.data.len() } else { offset as usize });
             node.data.resize(node.data.len().max(at + len), 0);
             node.data[at..at + len].copy_from_slice(&bytes);
+            node.mtime = None;
+        }
+    }
+
+    /// Shares blocks of a file with another, or with another place in it; mostly blocks that are on disk.
+    async fn clone_range(&mut self) {
+        let (Some(from), Some(to)) = (self.file(), self.file()) else { return };
+        if self.dice.below(3) == 0 {
+            let txgs = self.zfs.objset().txgs();
+            txgs.wait_synced(txgs.open_txg()).await.unwrap();
+        }
+        let block = u64::from(self.zfs.attributes(from).await.unwrap().block_bytes);
+        let [size, room] = [from, to].map(|object| self.tree.nodes[&object].data.len() as u64);
+        let (offset, at) =
+            (self.dice.below(size / block + 1) * block, self.dice.below(room / block + 2) * block);
+        let (offset, at) = if self.dice.below(3) == 0 { (0, 0) } else { (offset, at) };
+        let len = 1 + self.dice.mostly(block * 3, 1_000_000);
+        let place = FilePlace { zfs: self.zfs, object: from, offset };
+        let how = WriteFlags { sync: self.dice.below(6) == 0, ..WriteFlags::default() };
+        let shared = self.zfs.clone_range(place, (to, at), len, how).await.unwrap();
+        assert!(shared <= len, "{shared} of {len} bytes");
+        let bytes = self.tree.nodes[&from].data[offset as usize..(offset + shared) as usize].to_vec();
+        if shared > 0 {
+            let (node, end) = (self.tree.node(to), (at + shared) as usize);
+            node.data.resize(node.data.len().max(end), 0);
+            node.data[at as usize..end].copy_from_slice(&bytes);
             node.mtime = None;
         }
     }

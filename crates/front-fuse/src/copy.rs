@@ -1,0 +1,123 @@
+//! `copy_file_range(2)`: bytes of a file become those of another, by sharing blocks as far as they can be shared, and
+//! by copying the rest.
+//!
+//! ```text
+//!   ├ copied to where a block begins ┤├─ whole blocks, shared ─┤├ copied ┤
+//! ```
+//! That is how `cp --reflink=auto` shares blocks. `FICLONE` does not get here: FUSE has no request for it.
+
+use rustix::io::Errno;
+use units::ObjectId;
+use zpl::{FilePlace, WriteFlags};
+
+use crate::abi::{CopyFileRangeIn, WriteOut};
+use crate::data::SYNC_HANDLE;
+use crate::files::Files;
+use crate::reply::Reply;
+use crate::request::Request;
+
+/// The most that one request shares: the answer has 32 bits.
+const SHARE_BYTES: u64 = 1 << 30;
+/// The most that one request copies: who waits for it can be interrupted after that.
+const COPY_BYTES: u64 = 16 << 20;
+/// Copied at a time.
+const COPY_PIECE_BYTES: u64 = 1 << 20;
+
+/// What is left to do of a request.
+struct Copy<'a> {
+    from: &'a Files,
+    source: ObjectId,
+    target: ObjectId,
+    how: WriteFlags,
+    off_in: u64,
+    off_out: u64,
+    left: u64,
+    /// Of the source.
+    block_bytes: u64,
+    /// Sharing is worth another try.
+    shares: bool,
+    copied: u64,
+}
+
+impl Copy<'_> {
+    /// How many bytes there are from here to where a block begins, in both files.
+    fn to_boundary(&self) -> Option<u64> {
+        let within = |offset: u64| offset.checked_rem(self.block_bytes);
+        let here = within(self.off_in).filter(|_| within(self.off_in) == within(self.off_out))?;
+        Some((self.block_bytes - here) % self.block_bytes)
+    }
+
+    fn go_on(&mut self, bytes: u64) -> Result<(), Errno> {
+        self.left -= bytes;
+        self.off_in = self.off_in.checked_add(bytes).ok_or(Errno::FBIG)?;
+        self.off_out = self.off_out.checked_add(bytes).ok_or(Errno::FBIG)?;
+        Ok(())
+    }
+}
+
+impl Files {
+    /// Has bytes of a file of `from`, these files or a snapshot's of the same mount, be those of one here.
+    pub async fn copy_file_range(
+        &self,
+        from: &Self,
+        request: &mut Request<'_>,
+        reply: &mut Reply,
+    ) -> Result<(), Errno> {
+        let args: CopyFileRangeIn = request.take()?;
+        let (source, target) = (request.object(), self.inodes.own(args.nodeid_out)?);
+        let how = WriteFlags { sync: args.fh_out == SYNC_HANDLE, ..WriteFlags::default() };
+        let since = how.sync.then(|| self.syncs.now());
+        let block_bytes = u64::from(self.run(from.zfs.attributes(source)).await?.block_bytes);
+        let wanted = args.len.min(SHARE_BYTES);
+        let (off_in, off_out) = (args.off_in, args.off_out);
+        let mut copy = Copy {
+            from,
+            source,
+            target,
+            how,
+            off_in,
+            off_out,
+            left: wanted,
+            block_bytes,
+            shares: true,
+            copied: 0,
+        };
+        while copy.left > 0 {
+            match self.copy_some(&mut copy).await {
+                Ok(0) => break,
+                Ok(bytes) => copy.go_on(bytes)?,
+                // What was done before is told of; the next request meets the error.
+                Err(_) if copy.left < wanted => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(since) = since {
+            self.syncs.note(request.header.pid, since);
+        }
+        reply.put(&WriteOut { size: (wanted - copy.left) as u32, padding: 0 });
+        Ok(())
+    }
+
+    /// Shares or copies what comes next; how many bytes. 0: the source ends here, or one request has done enough.
+    async fn copy_some(&self, copy: &mut Copy<'_>) -> Result<u64, Errno> {
+        let boundary = copy.to_boundary();
+        if copy.shares && boundary == Some(0) {
+            let place = FilePlace { zfs: &copy.from.zfs, object: copy.source, offset: copy.off_in };
+            let target = (copy.target, copy.off_out);
+            let shared = self.run(self.zfs.clone_range(place, target, copy.left, copy.how)).await?;
+            if shared > 0 {
+                return Ok(shared);
+            }
+            copy.shares = false;
+        }
+        let most = boundary.filter(|&bytes| bytes > 0 && copy.shares).unwrap_or(COPY_PIECE_BYTES);
+        let room = COPY_BYTES.saturating_sub(copy.copied);
+        let mut piece = vec![0; copy.left.min(most).min(COPY_PIECE_BYTES).min(room) as usize];
+        let len = self.run(copy.from.zfs.read(copy.source, copy.off_in, &mut piece)).await?;
+        if len > 0 {
+            self.run(self.zfs.write(copy.target, copy.off_out, &piece[..len], copy.how)).await?;
+        }
+        copy.copied += len as u64;
+        Ok(len as u64)
+    }
+}
