@@ -135,6 +135,19 @@ impl Pool {
         name: &str,
         props: Vec<(String, PropValue)>,
     ) -> Result<(), PoolError> {
+        self.create_filesystem_by(name, props, self.tuning.host.uid).await
+    }
+
+    /// The same on behalf of `maker`, who gets what makers of file systems are granted there.
+    ///
+    /// # Errors
+    /// As [`Self::create_filesystem`].
+    pub async fn create_filesystem_by(
+        self: &Arc<Self>,
+        name: &str,
+        props: Vec<(String, PropValue)>,
+        maker: u32,
+    ) -> Result<(), PoolError> {
         let name = name.to_owned();
         self.in_sync(move |pool, tx| async move {
             for (prop, value) in &props {
@@ -144,6 +157,7 @@ impl Pool {
             for (prop, value) in &props {
                 pool.dsl.set_prop(&tx, made.dir, prop, value).await?;
             }
+            pool.dsl.grant_to_maker(&tx, &made, maker).await?;
             pool.note_event(&tx, "create", Some(&made), "").await?;
             pool.format_dataset(&made, &tx).await
         })
