@@ -101,7 +101,8 @@ impl Session {
     /// The same, and no history tells of it.
     pub fn ask_unnoted<C: Call>(&self, call: &C) -> Result<C::Answer, Stop> {
         if let Some(shows) = self.shown_by::<C>() {
-            let answer = if C::PUBLIC { shows.call(call) } else { Err(call.denied().into()) };
+            let may_ask = C::PUBLIC || call.delegated().is_some();
+            let answer = if may_ask { shows.call(call) } else { Err(call.denied().into()) };
             return answer.map_err(failed);
         }
         if C::LOOKS {

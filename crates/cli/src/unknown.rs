@@ -6,24 +6,16 @@ use crate::program::Program;
 const OF_ZPOOL: &[&str] = &["ddtprune", "prefetch", "resilver"];
 /// Commands of OpenZFS's `zfs` that there are not yet.
 const OF_ZFS: &[&str] = &[
-    "allow",
     "change-key",
     "diff",
-    "groupspace",
     "load-key",
     "program",
-    "project",
-    "projectspace",
     "redact",
     "rewrite",
     "share",
-    "unallow",
     "unload-key",
     "unshare",
     "unzone",
-    "upgrade",
-    "userspace",
-    "wait",
     "zone",
 ];
 /// Slips that are taken for a word that was meant.

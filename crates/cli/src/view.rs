@@ -15,6 +15,7 @@ pub mod layout;
 pub mod list;
 pub mod names;
 pub mod page;
+pub mod permissions;
 pub mod replay_plan;
 pub mod scripts;
 pub mod sections;
@@ -23,4 +24,5 @@ pub mod table;
 #[cfg(test)]
 pub mod testing;
 pub mod trace;
+pub mod userspace;
 pub mod vdev_props;

@@ -1,5 +1,6 @@
 //! `zfs`: datasets.
 
+mod allow;
 mod bookmark;
 mod clone;
 mod create;
@@ -8,6 +9,8 @@ mod get;
 mod hold;
 mod list;
 mod mount;
+mod owners;
+mod project;
 mod props;
 mod receive;
 mod rename;
@@ -16,6 +19,9 @@ mod select;
 mod send;
 mod set;
 mod snapshot;
+mod upgrade;
+mod userspace;
+mod wait;
 
 use crate::program::{Command, Kind, Program};
 
@@ -38,6 +44,11 @@ pub const PROGRAM: Program = Program {
         set::SET,
         get::COMMAND,
         set::INHERIT,
+        upgrade::COMMAND,
+        userspace::USERSPACE,
+        userspace::GROUPSPACE,
+        userspace::PROJECTSPACE,
+        project::COMMAND,
         mount::MOUNT,
         mount::UNMOUNT,
         hold::HOLD,
@@ -45,6 +56,9 @@ pub const PROGRAM: Program = Program {
         hold::RELEASE,
         send::COMMAND,
         receive::COMMAND,
+        allow::ALLOW,
+        allow::UNALLOW,
+        wait::COMMAND,
     ],
 };
 

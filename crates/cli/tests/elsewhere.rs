@@ -202,3 +202,61 @@ fn a_pool_with_a_checkpoint_is_administrated() {
         "cannot import 'whirl': checkpoint does not exist\n",
     );
 }
+
+/// Quotas that OpenZFS's `zfs set` made are those that are shown, and what is used is what the kernel module counted.
+#[test]
+fn quotas_of_openzfs_are_shown() {
+    let place = Place::new();
+    let images = golden::path("g27-quotas");
+    place.ok(&format!("zpool import -N -o readonly=on -d {} whirl", images.display()));
+    let asked = |what: &str| place.ok(&format!("zfs get -Ho value {what} whirl/fs"));
+    assert_eq!(
+        asked("userquota@1000,groupquota@1001,userobjquota@1000,projectquota@77"),
+        "10M\n20M\n500\n5M\n"
+    );
+    assert_eq!(asked("userquota@0,groupobjquota@1001,userobjused@1000"), "none\nnone\n4\n");
+    let owned = |key: &str, id: u64, ds: &str| {
+        let manifest = golden::text("g27-quotas", "manifest.jsonl");
+        let of_dataset = format!("\"ds\": \"{ds}\",");
+        let of_owner = [format!("\"{key}\": {id},"), format!("\"{key}\": {id}}}")];
+        let is_it = |line: &&str| {
+            line.contains(&of_dataset) && of_owner.iter().any(|owner| line.contains(owner.as_str()))
+        };
+        // A file with two names is one.
+        manifest.lines().filter(is_it).filter(|line| !line.contains("\"path\": \"sub/hard\"")).count()
+    };
+    for ds in ["whirl/fs", "whirl/fs@a", "whirl/red"] {
+        for (command, key) in [("userspace", "uid"), ("groupspace", "gid")] {
+            let told = place.ok(&format!("zfs {command} -Hnp -o name,objused {ds}"));
+            let rows: Vec<(&str, &str)> = told.lines().filter_map(|row| row.split_once('\t')).collect();
+            assert!(rows.len() == 2 && rows[0].0 == "0", "{told}");
+            for (id, objects) in rows {
+                let id = id.parse().expect("a number");
+                assert_eq!(objects, format!("{}", owned(key, id, ds)), "{command} {ds} {id}");
+            }
+        }
+    }
+    let projects = place.ok("zfs projectspace whirl/fs");
+    let rows: Vec<Vec<&str>> = projects.lines().map(|row| row.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["TYPE", "NAME", "USED", "QUOTA", "OBJUSED", "OBJQUOTA"]);
+    assert_eq!((rows[2][0], rows[2][1], &rows[2][3..]), ("Project", "77", &["5M", "2", "none"][..]));
+    place.ok("zpool export whirl");
+}
+
+/// What OpenZFS's `zfs allow` delegated.
+#[test]
+fn permissions_of_openzfs_are_shown() {
+    let place = Place::new();
+    let images = golden::path("g27-quotas");
+    place.ok(&format!("zpool import -N -o readonly=on -d {} whirl", images.display()));
+    let words = "---- Permissions on whirl/fs -----------------------------------------\n\
+                 Create time permissions:\n\tdestroy\n\
+                 ---- Permissions on whirl --------------------------------------------\n\
+                 Permission sets:\n\t@set create,rename\n";
+    assert_eq!(place.ok("zfs allow whirl/fs"), words);
+    assert_eq!(
+        place.ok("zfs allow whirl/red"),
+        &words[words.find("---- Permissions on whirl -").expect("there")..]
+    );
+    place.ok("zpool export whirl");
+}

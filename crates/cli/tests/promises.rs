@@ -185,3 +185,71 @@ fn who_holds_a_pool_is_told_to_those_who_want_it() {
     );
     assert_eq!((refused.err, refused.code), (words, 1));
 }
+
+#[test]
+fn file_systems_and_snapshots_are_counted_once_there_is_a_limit() {
+    let place = Place::with_files();
+    for line in
+        ["zpool create -m none p1 W/d1", "zfs create -p p1/a/b", "zfs create p1/c", "zfs snapshot -r p1@s"]
+    {
+        place.ok(line);
+    }
+    let counts =
+        |name: &str| place.ok(&format!("zfs get -Ho value,source filesystem_count,snapshot_count {name}"));
+    assert_eq!(counts("p1"), "none\tdefault\nnone\tdefault\n");
+    assert_eq!(place.ok("zpool get -Ho value feature@filesystem_limits p1"), "enabled\n");
+    place.ok("zfs set filesystem_limit=none p1");
+    assert_eq!(counts("p1"), "none\tdefault\nnone\tdefault\n", "no limit, no counts");
+    place.ok("zfs set filesystem_limit=2 p1/a");
+    assert_eq!(place.ok("zpool get -Ho value feature@filesystem_limits p1"), "active\n");
+    assert_eq!(counts("p1"), "none\tdefault\nnone\tdefault\n", "what is above does not count");
+    assert_eq!(counts("p1/a"), "1\t-\n2\t-\n");
+    // Whose pool it is may go beyond the limit.
+    for line in
+        ["zfs create p1/a/d", "zfs create p1/a/e", "zfs clone p1/c@s p1/a/f", "zfs rename p1/c p1/a/c"]
+    {
+        place.ok(line);
+    }
+    assert_eq!(counts("p1/a"), "5\t-\n3\t-\n");
+    place.ok("zfs promote p1/a/f");
+    place.ok("zfs set snapshot_limit=100 p1");
+    assert_eq!(counts("p1"), "6\t-\n4\t-\n");
+    place.ok("zfs destroy -r p1/a/b");
+    assert_eq!((counts("p1"), counts("p1/a")), ("5\t-\n3\t-\n".to_owned(), "4\t-\n2\t-\n".to_owned()));
+    place.ok("zpool export p1");
+    let zdb = oracle::zdb::Zdb::new(place.directory.path(), "p1");
+    let shown = zdb.check_objects().unwrap_or_else(|damage| panic!("{damage}"));
+    for line in ["com.joyent:filesystem_count = 5", "com.joyent:snapshot_count = 3"] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    zdb.check_blocks().unwrap_or_else(|damage| panic!("{damage}"));
+}
+
+#[test]
+fn versions_of_file_systems_are_told() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none p1 W/d1");
+    place.ok("zfs create p1/a");
+    let current = "This system is currently running ZFS filesystem version 5.\n\n\
+                   All filesystems are formatted with the current version.\n";
+    assert_eq!(place.ok("zfs upgrade"), current);
+    assert!(
+        place
+            .ok("zfs upgrade -v")
+            .contains("\n 4   userquota, groupquota properties\n 5   System attributes\n")
+    );
+    assert_eq!(place.ok("zfs upgrade -a"), "0 filesystems upgraded\n2 filesystems already at this version\n");
+    assert_eq!(
+        place.ok("zfs upgrade p1/a"),
+        "0 filesystems upgraded\n1 filesystems already at this version\n"
+    );
+    let down = place.run("zfs upgrade -V 4 p1/a");
+    let words = "p1/a: can not be downgraded; it is already at version 5\n0 filesystems upgraded\n";
+    assert_eq!((down.out.as_str(), down.code), (words, 1));
+    let wrong = place.run("zfs upgrade -V 6 p1/a");
+    assert!(wrong.err.starts_with("invalid version 6\nusage:\n") && wrong.code == 2, "{}", wrong.err);
+    assert_eq!(place.ok("zfs wait p1/a"), "", "nothing is mounted");
+    let wrong = place.run("zfs wait -t other p1/a");
+    assert!(wrong.err.starts_with("invalid activity 'other'\nusage:\n") && wrong.code == 2, "{}", wrong.err);
+    assert!(place.ok("zfs version -j").starts_with("{\"output_version\":{\"command\":\"zfs version\""));
+}

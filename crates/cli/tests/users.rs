@@ -143,3 +143,114 @@ fn without_a_session_a_user_gets_a_directory_nobody_else_can_prepare() {
     assert_eq!((told.err, told.code), (words, 1));
     std::fs::remove_dir_all(&run).expect("removed");
 }
+
+#[test]
+fn what_was_delegated_is_done_for_a_user_and_nothing_else() {
+    let Some(place) = open_place() else { return };
+    for line in [
+        "zpool create -m none tank W/d1",
+        "zfs create tank/a",
+        "zfs create tank/a/b",
+        "zfs create tank/other",
+        "zfs allow -s @props compression,rename tank",
+        "zfs allow -u 65534 snapshot,mount,create,destroy,userprop,@props tank/a",
+        "zfs allow -c rollback tank/a",
+        "zfs allow -g 65534 hold tank/other",
+        "zfs allow -lu 65534 allow,send,mount,destroy tank/other",
+    ] {
+        place.ok(line);
+    }
+    let shown = "---- Permissions on tank/a -------------------------------------------\n\
+                 Create time permissions:\n\trollback\n\
+                 Local+Descendent permissions:\n\tuser nobody @props,create,destroy,mount,snapshot,userprop\n\
+                 ---- Permissions on tank ---------------------------------------------\n\
+                 Permission sets:\n\t@props compression,rename\n";
+    assert_eq!(place.ok("zfs allow tank/a"), shown);
+    let run = [("SAWMILL_RUN", place.path("run"))];
+    let user = |line: &str| as_user(&place, &run, &format!("W/sawmill {line}"));
+    let may = |line: &str| {
+        let printed = user(line);
+        assert_eq!((printed.code, printed.err.as_str()), (0, ""), "{line}");
+        printed.out
+    };
+    let may_not = |line: &str, words: &str| {
+        let printed = user(line);
+        assert_eq!((printed.code, printed.err.trim_end()), (1, words), "{line}");
+    };
+    assert_eq!(may("zfs allow tank/a"), shown);
+    may("zfs snapshot tank/a@s");
+    may("zfs snapshot -r tank/a@t");
+    may_not("zfs snapshot tank/other@s", "cannot create snapshots in 'tank': permission denied");
+    may_not(
+        "zfs snapshot -r tank@t",
+        "cannot create snapshots in 'tank': permission denied\nno snapshots were created",
+    );
+    let made = "filesystem successfully created, but it may only be mounted by root";
+    may_not("zfs create tank/a/c", made);
+    may_not("zfs create -o compression=off tank/a/x", made);
+    may_not("zfs create -o atime=off tank/a/y", "cannot create 'tank/a/y': permission denied");
+    may_not("zfs create tank/c", "cannot create 'tank/c': permission denied");
+    assert_eq!(
+        may("zfs allow tank/a/c").lines().take(3).collect::<Vec<_>>()[1..],
+        ["Local permissions:", "\tuser nobody rollback"]
+    );
+    may("zfs set compression=off org.example:by=me tank/a/c");
+    may_not("zfs set atime=off tank/a/c", "cannot set property for 'tank/a/c': permission denied");
+    may_not("zfs set compression=off tank", "cannot set property for 'tank': permission denied");
+    may_not("zfs rename tank/a/c tank/c", "cannot rename 'tank/a/c': permission denied");
+    may("zfs rename tank/a/c tank/a/d");
+    may("zfs destroy tank/a/d");
+    may("zfs destroy tank/a@s");
+    may_not("zfs destroy tank/a/nothing", "cannot open 'tank/a/nothing': dataset does not exist");
+    // What is said of a dataset itself is not said of its snapshots.
+    place.ok("zfs snapshot tank/other@s");
+    may_not("zfs destroy tank/other@s", "cannot destroy snapshots of 'tank/other': permission denied");
+    may_not("zfs destroy -r tank/other", "cannot destroy 'tank/other': permission denied");
+    may("zfs hold mine tank/other@s");
+    may_not(
+        "zfs release mine tank/other@s",
+        "cannot release hold from snapshot 'tank/other@s': permission denied",
+    );
+    may("zfs allow -e send tank/other");
+    may_not("zfs allow -e rollback tank/other", "cannot set permissions on 'tank/other': permission denied");
+    may_not("zfs allow -e allow tank/other", "cannot set permissions on 'tank/other': permission denied");
+    may_not("zfs unallow -e send tank/other", "cannot set permissions on 'tank/other': permission denied");
+    may("zfs unallow -u 65534 send tank/other");
+    // Everybody may see what he uses himself.
+    assert_eq!(may("zfs get -Ho value userused@65534,userused@0 tank/a"), "0B\n-\n");
+    may_not("zfs userspace tank/a", "cannot get used/quota for 'tank/a': permission denied");
+
+    // Limits hold those who may not change them.
+    place.ok("zfs set snapshot_limit=3 filesystem_limit=3 tank/a");
+    assert_eq!(place.ok("zfs get -Ho value filesystem_count,snapshot_count tank/a"), "2\n2\n");
+    may("zfs snapshot tank/a@1");
+    may_not("zfs snapshot tank/a@2", "cannot create snapshot 'tank/a@2': out of space");
+    may_not("zfs snapshot tank/a/b@2", "cannot create snapshot 'tank/a/b@2': out of space");
+    place.ok("zfs snapshot -r tank@root");
+    assert_eq!(place.ok("zfs get -Ho value snapshot_count tank/a"), "6\n");
+    may_not("zfs create tank/a/e", made);
+    may_not("zfs create tank/a/f", "cannot create 'tank/a/f': out of space");
+    place.ok("zfs create tank/a/f");
+
+    place.ok("zpool set delegation=off tank");
+    may_not("zfs destroy tank/a/e", "cannot destroy 'tank/a/e': permission denied");
+    place.ok("zpool set delegation=on tank");
+    place.ok("zfs unallow -r -u 65534 tank/a");
+    may_not("zfs destroy tank/a/e", "cannot destroy 'tank/a/e': permission denied");
+    assert!(!place.ok("zfs allow tank/a/e").contains("nobody"));
+    // zdb does not follow a table of permissions, and takes what is in it for lost (2.3.2).
+    let zdb = oracle::zdb::Zdb::new(place.directory.path(), "tank");
+    place.ok("zpool export tank");
+    zdb.check_blocks().unwrap_or_else(|damage| panic!("{damage}"));
+    place.ok("zpool import -d W/ tank");
+    // What is taken back, and what goes with its dataset, leaves nothing.
+    place.ok("zfs unallow -s @props tank");
+    assert_eq!(place.ok("zfs allow tank"), "");
+    place.ok("zfs destroy -r tank/a");
+    place.ok("zfs unallow -g 65534 tank/other");
+    place.ok("zfs unallow -e tank/other");
+    place.ok("zfs unallow -u 65534 tank/other");
+    assert_eq!(place.ok("zfs allow tank/other"), "");
+    place.ok("zpool export tank");
+    zdb.check().unwrap_or_else(|damage| panic!("{damage}"));
+}

@@ -1,9 +1,10 @@
 //! The requests, one type each, with the path it is posted to and the type of its answer. Those that
 //! only `show` are answered to every user, all others to the daemon's own: those that `look` at devices
-//! or `found` pools on them, and those that `change` pools.
+//! or `found` pools on them, and those that `change` pools. Some of these `may` be delegated to others.
 
 use crate::{
-    DatasetInfo, EventsPage, EventsSeen, Failure, FailureKind, ImportCandidate, MountInfo, PoolInfo, VdevSpec,
+    DatasetInfo, Delegated, EventsPage, EventsSeen, Failure, FailureKind, ImportCandidate, MountInfo,
+    PoolInfo, VdevSpec,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,14 @@ pub trait Call: Serialize + DeserializeOwned + Send + 'static {
     fn subject(&self) -> Option<&str> {
         None
     }
+
+    /// What it is where others than the daemon's own user may ask for it, if that was delegated to them.
+    fn delegated(&self) -> Option<Delegated> {
+        None
+    }
+
+    /// Somebody else than the daemon's own user asks.
+    fn set_maker(&mut self, _uid: u32) {}
 
     /// The refusal for a user who may only look.
     fn denied(&self) -> Failure {
@@ -54,7 +63,7 @@ macro_rules! calls {
     (@founds found) => { true };
     (@founds $verb:ident) => { false };
     ($($(#[$doc:meta])* $verb:ident $name:ident at $path:literal $(of $of:ident)? $(to $doing:literal $what:ident)?
-       gives $answer:ty {
+       $(may $delegated:ident $(by $maker:ident)?)? gives $answer:ty {
         $($(#[$field_doc:meta])* $field:ident: $type:ty,)*
     })*) => {
         $(
@@ -76,6 +85,18 @@ macro_rules! calls {
                     fn subject(&self) -> Option<&str> {
                         Some(&self.$of)
                     }
+                )?
+
+                $(
+                    fn delegated(&self) -> Option<$crate::Delegated> {
+                        Some($crate::Delegated::$delegated(self.clone()))
+                    }
+
+                    $(
+                        fn set_maker(&mut self, uid: u32) {
+                            self.$maker = Some(uid);
+                        }
+                    )?
                 )?
 
                 $(
@@ -324,14 +345,15 @@ calls! {
         root: Option<String>,
         /// How many levels below; none means all.
         depth: Option<u32>,
-        /// Tell also what was written since these snapshots: `snap` of each dataset's own, or full names.
+        /// Tell also what was written since snapshots and bookmarks: properties `written@snap` and `written#mark`, of each
+        /// dataset's own, or with full names behind the delimiter.
         written_since: Vec<String>,
         /// Their bookmarks, too.
         bookmarks: bool,
     }
 
     /// Makes a dataset.
-    change DatasetCreate at "/v1/dataset/create" of name to "create" name gives () {
+    change DatasetCreate at "/v1/dataset/create" of name to "create" name may Create by maker gives () {
         /// Full name.
         name: String,
         /// Properties.
@@ -340,12 +362,14 @@ calls! {
         parents: bool,
         /// Do not mount it.
         no_mount: bool,
+        /// Who makes it, where that is not the daemon's own user.
+        maker: Option<u32>,
         /// A volume of this many bytes instead of a file system.
         volume_bytes: Option<u64>,
     }
 
     /// Destroys a dataset; gives the names of all that goes, in the order in which it goes.
-    change DatasetDestroy at "/v1/dataset/destroy" of name to "destroy" name gives Vec<String> {
+    change DatasetDestroy at "/v1/dataset/destroy" of name to "destroy" name may Destroy gives Vec<String> {
         /// Full name of a file system or volume.
         name: String,
         /// And all below it, with its snapshots.
@@ -359,7 +383,7 @@ calls! {
     }
 
     /// Sets properties of a dataset.
-    change DatasetSet at "/v1/dataset/set" of name to "set property for" name gives () {
+    change DatasetSet at "/v1/dataset/set" of name to "set property for" name may Set gives () {
         /// Dataset.
         name: String,
         /// Properties and values as typed.
@@ -367,7 +391,7 @@ calls! {
     }
 
     /// Lets a dataset inherit a property again.
-    change DatasetInherit at "/v1/dataset/inherit" of name to "inherit property for" name gives () {
+    change DatasetInherit at "/v1/dataset/inherit" of name to "inherit property for" name may Inherit gives () {
         /// Dataset.
         name: String,
         /// Property.
@@ -379,7 +403,7 @@ calls! {
     }
 
     /// Gives a dataset another name, and another parent perhaps; or a snapshot another name.
-    change DatasetRename at "/v1/dataset/rename" of name to "rename" name gives () {
+    change DatasetRename at "/v1/dataset/rename" of name to "rename" name may Rename gives () {
         /// Full name.
         name: String,
         /// Its new name; of a snapshot what stands behind the `@` will do.

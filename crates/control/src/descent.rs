@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 calls! {
     /// Makes a dataset what it was when a snapshot of it was made.
-    change DatasetRollback at "/v1/dataset/rollback" of snapshot to "rollback to" snapshot gives () {
+    change DatasetRollback at "/v1/dataset/rollback" of snapshot to "rollback to" snapshot may RollBack gives () {
         /// Full name of the snapshot.
         snapshot: String,
         /// Destroy snapshots and bookmarks that are newer.
@@ -18,7 +18,7 @@ calls! {
     }
 
     /// Makes a dataset of a snapshot.
-    change DatasetClone at "/v1/dataset/clone" of name to "create" name gives () {
+    change DatasetClone at "/v1/dataset/clone" of name to "create" name may Clone by maker gives () {
         /// Full name of the snapshot.
         snapshot: String,
         /// Full name of the clone.
@@ -27,16 +27,18 @@ calls! {
         props: Vec<NameValue>,
         /// Make missing parents, and do not mind that it exists.
         parents: bool,
+        /// Who makes it, where that is not the daemon's own user.
+        maker: Option<u32>,
     }
 
     /// Has a clone change places with what it is a clone of.
-    change DatasetPromote at "/v1/dataset/promote" of name to "promote" name gives () {
+    change DatasetPromote at "/v1/dataset/promote" of name to "promote" name may Promote gives () {
         /// Full name.
         name: String,
     }
 
     /// Notes where a snapshot was, so that it can go.
-    change BookmarkCreate at "/v1/bookmark/create" of name to "create bookmark" name gives () {
+    change BookmarkCreate at "/v1/bookmark/create" of name to "create bookmark" name may Bookmark gives () {
         /// Full name of a snapshot, or of another bookmark.
         source: String,
         /// Full name of the bookmark.
@@ -44,7 +46,7 @@ calls! {
     }
 
     /// Destroys a bookmark.
-    change BookmarkDestroy at "/v1/bookmark/destroy" of name to "destroy bookmark" name gives () {
+    change BookmarkDestroy at "/v1/bookmark/destroy" of name to "destroy bookmark" name may DestroyBookmark gives () {
         /// Full name.
         name: String,
     }

@@ -14,9 +14,11 @@
 //! Invariants
 //! - Whatever comes over the socket gives an answer or a [`Failure`], never a panic
 //!   (test: `garbage_on_the_socket_gets_an_error_and_the_server_lives_on`).
-//! - Only the owner of the daemon, or root, is listened to (`server::OwnerOnly`).
+//! - Only the owner of the daemon, or root, is listened to (`server::OwnerOnly`); others by a socket of their own, for what
+//!   only shows, and for what was delegated to them (`Service::check_delegated`).
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod call;
 mod client;
 mod dataset;
@@ -32,6 +34,7 @@ mod log_users;
 mod logs;
 mod names;
 mod paths;
+mod permissions;
 mod pool;
 mod prop;
 mod receive;
@@ -44,6 +47,7 @@ mod sweep;
 mod transfer;
 mod vdev;
 
+pub use accounts::*;
 pub use call::*;
 pub use client::{Client, ClientError, TOLD_AFTER};
 pub use dataset::{DatasetInfo, DatasetKind, MountInfo, pool_of};
@@ -59,6 +63,7 @@ pub use log_users::*;
 pub use logs::*;
 pub use names::{NameStyle, find_vdev, vdev_name};
 pub use paths::{RunPaths, UntrustedDir};
+pub use permissions::*;
 pub use pool::{
     CheckpointInfo, ImportCandidate, InUse, PoolInfo, RemovalInfo, ReplayInfo, ScanFunction, ScanInfo,
     ScanState,

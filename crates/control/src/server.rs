@@ -2,16 +2,19 @@
 //!
 //! ```text
 //!  RUN/socket  mode 0600: the daemon's own user and root, by the peer's credentials: everything
-//!  RUN/look    mode 0666: everybody; only what shows pools, where the daemon is root's
+//!  RUN/look    mode 0666: everybody; what shows pools, where the daemon is root's, and what was delegated to the peer
 //! ```
 //! Invariants
-//! - What comes by the public socket changes nothing and opens no device.
-//!   (test: `by_the_public_socket_everybody_may_look_and_nobody_may_change`)
+//! - What comes by the public socket opens no device, and changes nothing but what was delegated to who asks.
+//!   (tests: `by_the_public_socket_everybody_may_look_and_nobody_may_change`,
+//!   `what_was_delegated_is_done_for_a_user_and_nothing_else`)
 
 use crate::service::Door;
-use crate::{Call, DaemonStop, Failure, FailureKind, Service, service};
+use crate::{Call, DaemonStop, Failure, FailureKind, Peer, Service, service};
+use axum::extract::connect_info::Connected;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::serve::IncomingStream;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::os::unix::fs::PermissionsExt;
@@ -40,7 +43,7 @@ pub enum ServeError {
 /// A bound socket, ready to serve.
 pub struct Server {
     listener: OwnerOnly,
-    public: Option<UnixListener>,
+    public: Option<(UnixListener, PeerGroups)>,
     shown: axum::Router,
     stop: Arc<Notify>,
 }
@@ -58,12 +61,13 @@ impl Server {
         Ok(Self { listener: OwnerOnly { inner, owner }, public: None, shown, stop })
     }
 
-    /// Listens at `path`, too, for everybody who wants to look at pools.
+    /// Listens at `path`, too, for everybody who wants to look at pools, or to do what was delegated to him; `groups`
+    /// tells who that is a member of.
     ///
     /// # Errors
     /// When the socket cannot be made.
-    pub fn and_public(self, path: &Path) -> Result<Self, ServeError> {
-        Ok(Self { public: Some(listen(path, 0o666)?), ..self })
+    pub fn and_public(self, path: &Path, groups: PeerGroups) -> Result<Self, ServeError> {
+        Ok(Self { public: Some((listen(path, 0o666)?, groups)), ..self })
     }
 
     /// Answers by these routes, too, whoever asks: they are to show pools, and to change nothing.
@@ -96,9 +100,12 @@ impl Server {
                 response
             }
         };
-        if let Some(public) = self.public {
-            // Ends with the runtime: who only looks is not waited for.
-            tokio::spawn(async move { axum::serve(public, public_routes).await });
+        if let Some((inner, groups)) = self.public {
+            // Ends with the runtime: who only looks is not waited for, and what is delegated is done to its end by the
+            // engine.
+            let public = Everybody { inner, groups };
+            let service = public_routes.into_make_service_with_connect_info::<Caller>();
+            tokio::spawn(async move { axum::serve(public, service).await });
         }
         let app = whole(&service, Door::Owner, self.shown).layer(axum::middleware::from_fn(watch));
         axum::serve(self.listener, app)
@@ -153,6 +160,50 @@ impl axum::serve::Listener for OwnerOnly {
     fn local_addr(&self) -> std::io::Result<Self::Addr> {
         self.inner.local_addr()
     }
+}
+
+/// Tells of what groups the process at the other end of a socket is a member, beside its first.
+pub type PeerGroups = fn(&UnixStream) -> std::io::Result<Vec<u32>>;
+
+/// Accepts everybody's connections.
+struct Everybody {
+    inner: UnixListener,
+    groups: PeerGroups,
+}
+
+impl axum::serve::Listener for Everybody {
+    type Io = UnixStream;
+    type Addr = Caller;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        let (stream, _) = axum::serve::Listener::accept(&mut self.inner).await;
+        let caller = Caller(peer(&stream, self.groups));
+        (stream, caller)
+    }
+
+    fn local_addr(&self) -> std::io::Result<Self::Addr> {
+        Ok(Caller(None))
+    }
+}
+
+/// Who is at the other end of a connection, if that can be told.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller(pub Option<Peer>);
+
+impl Connected<IncomingStream<'_, Everybody>> for Caller {
+    fn connect_info(stream: IncomingStream<'_, Everybody>) -> Self {
+        stream.remote_addr().clone()
+    }
+}
+
+fn peer(stream: &UnixStream, groups: PeerGroups) -> Option<Peer> {
+    let cred = stream.peer_cred().ok()?;
+    let mut gids = vec![cred.gid()];
+    match groups(stream) {
+        Ok(others) => gids.extend(others),
+        Err(error) => tracing::warn!(%error, "cannot tell the groups of who connects"),
+    }
+    Some(Peer { uid: cred.uid(), gids })
 }
 
 /// Reads a request's body; an empty one stands for all defaults.

@@ -1,17 +1,18 @@
 //! What the daemon's engine must be able to do.
 
 use crate::{
-    BookmarkCreate, BookmarkDestroy, ByteSink, ByteSource, DaemonStatus, DaemonStatusCall, DaemonStop,
-    DatasetClone, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetList, DatasetLogs,
-    DatasetPromote, DatasetReceive, DatasetRename, DatasetRollback, DatasetSend, DatasetSendSize, DatasetSet,
-    DeviceState, Events, EventsClear, EventsPage, Failure, HeldSnapshot, ImportCandidate, ImportScan,
-    Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList, LabelClear, LogFacts,
-    LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue, PoolAdd, PoolAttach,
-    PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport,
-    PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogRecord, PoolLogUsers,
-    PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop,
-    PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps,
-    ReceivedSnapshot, SendSize, SnapshotCreate, SnapshotDestroy, SnapshotHold, SnapshotHolds,
+    Account, BookmarkCreate, BookmarkDestroy, ByteSink, ByteSource, Call, DaemonStatus, DaemonStatusCall,
+    DaemonStop, DatasetAccounts, DatasetAllow, DatasetClone, DatasetCreate, DatasetDeleting, DatasetDestroy,
+    DatasetInfo, DatasetInherit, DatasetList, DatasetLogs, DatasetPermissions, DatasetPromote,
+    DatasetReceive, DatasetRename, DatasetRollback, DatasetSend, DatasetSendSize, DatasetSet, Delegated,
+    Delegations, DeviceState, Events, EventsClear, EventsPage, Failure, HeldSnapshot, ImportCandidate,
+    ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList, LabelClear,
+    LogFacts, LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue, Peer, PoolAdd,
+    PoolAttach, PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory,
+    PoolImport, PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogRecord,
+    PoolLogUsers, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost,
+    PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade,
+    PoolVdevProps, ReceivedSnapshot, SendSize, SnapshotCreate, SnapshotDestroy, SnapshotHold, SnapshotHolds,
     SnapshotRelease, SnapshotsGoing, SplitOff, Unmount,
 };
 use std::future::Future;
@@ -25,6 +26,29 @@ pub(crate) enum Door {
     Public,
 }
 
+/// Whether a request is to be worked on that came by this socket; who asks is noted in it.
+///
+/// # Errors
+/// Its refusal.
+pub(crate) async fn admit<S: Service, C: Call>(
+    service: &S,
+    door: Door,
+    peer: Option<Peer>,
+    call: &mut C,
+) -> Result<(), Failure> {
+    if door == Door::Owner || C::PUBLIC {
+        return Ok(());
+    }
+    match (call.delegated(), peer) {
+        (Some(delegated), Some(peer)) => {
+            call.set_maker(peer.uid);
+            let is_granted = service.check_delegated(peer, delegated).await?;
+            if is_granted { Ok(()) } else { Err(call.denied()) }
+        }
+        _ => Err(call.denied()),
+    }
+}
+
 macro_rules! service {
     ($($(#[$doc:meta])* $method:ident($call:ty) -> $answer:ty;)*) => {
         /// One method for each request. All may run at the same time.
@@ -33,6 +57,14 @@ macro_rules! service {
                 $(#[$doc])*
                 fn $method(&self, call: $call) -> impl Future<Output = Result<$answer, Failure>> + Send;
             )*
+
+            /// Whether somebody else than the daemon's own user may have this done, because it was delegated to him.
+            /// A refusal that says more than that he may not is an error.
+            fn check_delegated(
+                &self,
+                peer: Peer,
+                call: Delegated,
+            ) -> impl Future<Output = Result<bool, Failure>> + Send;
 
             /// Writes snapshots as a stream. What it cannot write to any more nobody reads.
             fn dataset_send(
@@ -52,20 +84,21 @@ macro_rules! service {
         /// The routes of a service, one for each method; for other users than the daemon's own a
         /// request that they may not make is answered with its refusal.
         pub(crate) fn routes<S: Service>(service: &std::sync::Arc<S>, door: Door) -> axum::Router {
-            use crate::Call;
-            use crate::server::{answer, read};
+            use crate::server::{Caller, answer, read};
             use crate::transfer;
             axum::Router::new()
             $(
                 .route(<$call as Call>::PATH, axum::routing::post({
                     let service = std::sync::Arc::clone(service);
-                    move |body: axum::body::Bytes| async move {
-                        let call: $call = match read(&body) {
+                    move |peer: Option<axum::Extension<axum::extract::ConnectInfo<Caller>>>,
+                          body: axum::body::Bytes| async move {
+                        let mut call: $call = match read(&body) {
                             Ok(call) => call,
                             Err(refusal) => return *refusal,
                         };
-                        if door == Door::Public && !<$call as Call>::PUBLIC {
-                            return answer::<$answer>(Err(call.denied()));
+                        let peer = peer.and_then(|axum::Extension(info)| info.0.0);
+                        if let Err(refusal) = admit(&*service, door, peer, &mut call).await {
+                            return answer::<$answer>(Err(refusal));
                         }
                         answer(service.$method(call).await)
                     }
@@ -184,6 +217,14 @@ service! {
     pool_sync(PoolSync) -> ();
     /// Datasets, parents first.
     dataset_list(DatasetList) -> Vec<DatasetInfo>;
+    /// Who uses how much.
+    dataset_accounts(DatasetAccounts) -> Vec<Account>;
+    /// Files that are still to be freed.
+    dataset_deleting(DatasetDeleting) -> u64;
+    /// What was delegated.
+    dataset_permissions(DatasetPermissions) -> Vec<Delegations>;
+    /// Delegates permissions.
+    dataset_allow(DatasetAllow) -> ();
     /// What datasets' intent logs had to do.
     dataset_logs(DatasetLogs) -> Vec<LogInfo>;
     /// Makes a dataset.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 calls! {
     /// Makes snapshots: all of them in one transaction group, or none.
-    change SnapshotCreate at "/v1/snapshot/create" of pool to "create snapshots in" pool gives () {
+    change SnapshotCreate at "/v1/snapshot/create" of pool to "create snapshots in" pool may Snapshot gives () {
         /// Pool that all are in.
         pool: String,
         /// Full names.
@@ -18,7 +18,7 @@ calls! {
     }
 
     /// Destroys snapshots of a dataset, all of them or none; with clones, as many as can be.
-    change SnapshotDestroy at "/v1/snapshot/destroy" of dataset to "destroy snapshots of" dataset
+    change SnapshotDestroy at "/v1/snapshot/destroy" of dataset to "destroy snapshots of" dataset may DestroySnapshots
        gives SnapshotsGoing {
         /// A file system or volume.
         dataset: String,
@@ -37,7 +37,7 @@ calls! {
     }
 
     /// Keeps a snapshot from being destroyed.
-    change SnapshotHold at "/v1/snapshot/hold" of name to "hold snapshot" name gives () {
+    change SnapshotHold at "/v1/snapshot/hold" of name to "hold snapshot" name may Hold gives () {
         /// Full name.
         name: String,
         /// What the hold is called.
@@ -47,7 +47,7 @@ calls! {
     }
 
     /// Takes a hold back.
-    change SnapshotRelease at "/v1/snapshot/release" of name to "release hold from snapshot" name gives () {
+    change SnapshotRelease at "/v1/snapshot/release" of name to "release hold from snapshot" name may Release gives () {
         /// Full name.
         name: String,
         /// What the hold is called.

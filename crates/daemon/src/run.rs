@@ -98,7 +98,7 @@ pub fn run(
 fn listen(paths: &RunPaths) -> Result<Server, ServeError> {
     let server = Server::bind(&paths.socket())?;
     match rustix::process::geteuid().is_root() {
-        true => server.and_public(&paths.public_socket()),
+        true => server.and_public(&paths.public_socket(), |socket| device::peer_groups(socket)),
         false => Ok(server),
     }
 }

@@ -41,9 +41,13 @@ impl Bookmark {
     }
 
     /// What it says was freed of its snapshot's blocks before the next one came, in bytes.
-    #[cfg(test)]
     pub(crate) fn freed_bytes(&self) -> u64 {
         self.phys.freed_before_next[0].get()
+    }
+
+    /// What its snapshot referred to, in bytes.
+    pub(crate) fn referenced_bytes(&self) -> u64 {
+        self.phys.referenced[0].get()
     }
 
     /// The txg of its snapshot.
@@ -210,6 +214,15 @@ impl Dsl {
         Ok(marks)
     }
 
+    /// A bookmark, and the dir whose head has it.
+    pub(crate) async fn find_bookmark(&self, name: &str) -> Result<(ObjectId, Bookmark), DslError> {
+        let (of, mark) = split_bookmark(name)?;
+        let of = self.resolve(of).await?;
+        let head = self.loaded_dataset(of.dataset).await?;
+        let found = self.bookmark_list(&head).await?.into_iter().find(|other| other.name == mark);
+        Ok((of.dir, found.ok_or_else(|| DslError::no_such(name))?))
+    }
+
     async fn bookmark_zap(&self, head: &Dataset) -> Result<Option<Zap>, DslError> {
         if head.dnode().object_type() != ObjectType::OTN_ZAP_METADATA {
             return Ok(None);
@@ -237,10 +250,7 @@ impl Dsl {
     /// What a bookmark made from this snapshot, or copied from this bookmark, is to say.
     async fn new_bookmark(&self, source: &str) -> Result<BookmarkPhys, DslError> {
         if source.contains('#') {
-            let (of, mark) = split_bookmark(source)?;
-            let head = self.loaded_dataset(self.resolve(of).await?.dataset).await?;
-            let found = self.bookmark_list(&head).await?.into_iter().find(|other| other.name == mark);
-            let found = found.ok_or_else(|| DslError::no_such(source))?;
+            let (_, found) = self.find_bookmark(source).await?;
             return Ok(BookmarkPhys { redaction_object: U64::ZERO, ..found.phys });
         }
         let snapshot = self.resolve(source).await?;

@@ -10,6 +10,7 @@ use units::{ObjectId, TXG_INITIAL};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U64;
 
+use crate::counts::Counted;
 use crate::dataset::Dataset;
 use crate::dir::Dir;
 use crate::features::feature;
@@ -95,7 +96,9 @@ impl Dsl {
             return Err(exists());
         }
         let dir = self.create_dir(tx, Some(parent.dir), component, birth.now_secs).await?;
+        self.count(tx, &self.loaded_dir(parent.dir).await?, Counted::Filesystems, 1).await?;
         let dataset = self.create_head(tx, dir, origin, birth).await?;
+        self.count_from_birth(tx, dir).await?;
         Ok(DatasetName { name: name.to_owned(), dir, dataset })
     }
 

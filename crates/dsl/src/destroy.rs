@@ -9,6 +9,7 @@ use ondisk::dsl::used;
 use units::ObjectId;
 use zerocopy::little_endian::U64;
 
+use crate::counts::Counted;
 use crate::dataset::Dataset;
 use crate::features::EXTENSIBLE_DATASET;
 use crate::space::signed;
@@ -92,6 +93,9 @@ impl Dsl {
         let component = name.name.rsplit('/').next().unwrap_or_default();
         let names = self.dir(ObjectId::new(dir_phys.parent.get())).await?.child_dirs.get();
         self.zap(names).await?.remove(tx, component.as_bytes()).await?;
+        if let Some(parent) = dir.parent() {
+            self.count(tx, &parent, Counted::Filesystems, -1).await?;
+        }
         if dir.dnode().object_type() == ObjectType::OTN_ZAP_METADATA {
             self.count_feature(tx, &EXTENSIBLE_DATASET, -1).await?;
         }

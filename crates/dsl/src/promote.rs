@@ -17,6 +17,7 @@ use ondisk::dsl::{dataset_flags, used};
 use units::ObjectId;
 use zerocopy::little_endian::U64;
 
+use crate::counts::Counted;
 use crate::dataset::Dataset;
 use crate::names::NAME_BYTES_MAX;
 use crate::space::available::{PoolSpace, below};
@@ -228,6 +229,9 @@ impl Dsl {
         let from = self.zap(family.origin_head.phys().snapshot_names.get()).await?;
         let to = self.zap(family.clone.phys().snapshot_names.get()).await?;
         let names = crate::tree::named_objects(&from).await?;
+        let moved = family.shared.len() as i64;
+        self.count(tx, other, Counted::Snapshots, -moved).await?;
+        self.count(tx, dir, Counted::Snapshots, moved).await?;
         for snapshot in &family.shared {
             let object = snapshot.object();
             let nameless = DslError::damaged(object, "snapshot without a name");

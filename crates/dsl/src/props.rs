@@ -25,7 +25,10 @@ use units::ObjectId;
 use zerocopy::little_endian::U64;
 
 use crate::dataset::Dataset;
-use crate::features::{Feature, LARGE_BLOCKS, LARGE_DNODE, feature_of_checksum, feature_of_compression};
+use crate::dir::Dir;
+use crate::features::{
+    FILESYSTEM_LIMITS, Feature, LARGE_BLOCKS, LARGE_DNODE, feature_of_checksum, feature_of_compression,
+};
 use crate::names::split;
 use crate::{DatasetName, Dsl, DslError};
 
@@ -168,6 +171,7 @@ fn feature_of_value(name: &str, number: u64) -> Option<&'static Feature> {
         "dedup" => checksum(number & !DEDUP_VERIFY).and_then(feature_of_checksum),
         "recordsize" => (number > OLD_RECORD_MAX_BYTES).then_some(&LARGE_BLOCKS),
         "dnodesize" => (number != DNODE_LEGACY).then_some(&LARGE_DNODE),
+        "filesystem_limit" | "snapshot_limit" => (number != u64::MAX).then_some(&FILESYSTEM_LIMITS),
         "compression" => Compression::from_word(number).ok().and_then(|how| feature_of_compression(how.kind)),
         _ => None,
     }
@@ -222,6 +226,9 @@ impl Dsl {
             // Who does not know the function may not even show the property.
             let head = ObjectId::new(self.dir(dir).await?.head_dataset.get());
             self.activate_feature(tx, head, feature).await?;
+        }
+        if needed == Some(&FILESYSTEM_LIMITS) {
+            self.begin_counting(tx, dir).await?;
         }
         self.follow(tx, dir, name).await
     }
@@ -318,6 +325,12 @@ impl Dsl {
         }
         head.set_limits(bytes, head.refreservation());
         Ok(())
+    }
+
+    /// What a property of numbers is set to on a dir itself.
+    pub(crate) async fn own_number(&self, dir: &Dir, name: &str) -> Result<Option<u64>, DslError> {
+        let own = self.layer(dir.phys().props.get()).await?;
+        Ok(own.get(name).and_then(|(value, _)| value.number()))
     }
 
     /// Refquota and refreservation of a head, in bytes.

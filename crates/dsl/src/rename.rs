@@ -47,6 +47,7 @@ impl Dsl {
         let plan = self.plan_rename(name, new_name, pool).await?;
         self.zap(plan.from.phys().child_dirs.get()).await?.remove(tx, plan.old_component.as_bytes()).await?;
         if plan.from.object() != plan.to.object() {
+            self.count_moved(tx, &plan.dir, &plan.from, &plan.to).await?;
             move_charge(tx, &plan)?;
             plan.dir.move_to(tx, Arc::clone(&plan.to))?;
         }

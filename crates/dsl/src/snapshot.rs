@@ -31,6 +31,7 @@ use ondisk::dsl::{DslDatasetPhys, dataset_flags, used};
 use units::ObjectId;
 use zerocopy::little_endian::U64;
 
+use crate::counts::Counted;
 use crate::create::Birth;
 use crate::dataset::Dataset;
 use crate::features::EXTENSIBLE_DATASET;
@@ -108,6 +109,7 @@ impl Dsl {
         })?;
         let names = self.zap(head.phys().snapshot_names.get()).await?;
         names.add_u64(tx, snapshot.as_bytes(), object.get()).await?;
+        self.count(tx, head.dir(), Counted::Snapshots, 1).await?;
         self.note_snapshots_changed(tx, &head, now).await?;
         Ok(DatasetName { name: format!("{}@{snapshot}", of.name), dir: of.dir, dataset: object })
     }

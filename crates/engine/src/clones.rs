@@ -18,12 +18,13 @@ impl Holder {
         let kind = self.nature_of(&held, names::head_of(&call.snapshot)).await.kind;
         // What can be settled only once was settled in the snapshot.
         let props = dataset_props(&call.props, kind, Occasion::Later, &cannot)?;
-        if !self.make_way(&held, name, call.parents).await? {
+        if !self.make_way(&held, name, call.parents, call.maker).await? {
             return Ok(());
         }
-        let made = held.pool.clone_snapshot(call.snapshot, name.to_owned(), props).await;
+        let maker = call.maker.unwrap_or(self.host().uid);
+        let made = held.pool.clone_snapshot_by(call.snapshot, name.to_owned(), props, maker).await;
         made.map_err(|e| refusal::pool("create", name, &e))?;
-        self.mount_along(&held, name).await
+        self.mount_new(&held, name, call.maker).await
     }
 
     pub(super) async fn promote(&self, call: DatasetPromote) -> Result<(), Failure> {

@@ -4,15 +4,15 @@ use crate::create::{dataset_props, stored};
 use crate::mount_options::FOLLOWED;
 use crate::names;
 use crate::props::{
-    Access, Occasion, Prop, Props, Source, Value, WRITTEN_SINCE, dataset_prop, is_user_prop, parse_dataset,
+    Access, Occasion, Prop, Props, Source, Value, dataset_prop, is_user_prop, parse_dataset, written_since,
 };
-use crate::{Held, Holder, destruction, refusal, support};
+use crate::{Held, Holder, accounts, destruction, refusal, support};
 use control::{
     DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetKind, DatasetList, DatasetSet,
     Failure, FailureKind,
 };
 use dmu::Objset;
-use dsl::{DatasetName, DslError, PoolSpace, PropValue, Property};
+use dsl::{COUNTED, DatasetName, DslError, PoolSpace, PropValue, Property};
 use ondisk::dsl::{DslDatasetPhys, DslDirPhys, dataset_flags, used};
 use ondisk::objset::ObjsetType;
 use pool::{Inherit, PoolError};
@@ -130,6 +130,16 @@ impl Holder {
             props.insert("mountpoint".to_owned(), mountpoint);
         }
         facts.put(&mut props);
+        for what in COUNTED {
+            if let (Some(count), false) =
+                (dsl.counted(dataset.dir, what).await.map_err(cannot)?, kind == DatasetKind::Snapshot)
+            {
+                props.insert(
+                    what.count().to_owned(),
+                    Prop { value: Value::Number(count), source: Source::None },
+                );
+            }
+        }
         if facts.head.user_refs.get() != 0 {
             let holds = held.pool.holds(name).await.map_err(|e| refusal::pool("open", name, &e))?.len();
             props.insert(
@@ -149,24 +159,39 @@ impl Holder {
         Ok(DatasetInfo { name: name.to_owned(), kind, createtxg, props })
     }
 
-    /// What was written since each of these snapshots, where it is one before the dataset.
+    /// What was written since each of these snapshots and bookmarks, where it is one before the dataset.
     async fn put_written_since(
         &self,
         held: &Held,
-        snapshots: &[String],
+        properties: &[String],
         info: &mut DatasetInfo,
     ) -> Result<(), Failure> {
         let dsl = held.pool.dsl();
-        for word in snapshots {
-            let head = info.name.split('@').next().unwrap_or_default();
-            let full = if word.contains('@') { word.clone() } else { format!("{head}@{word}") };
-            let Ok(since) = dsl.resolve(&full).await else { continue };
-            let cannot = |e| cannot_open(&info.name, e);
+        let cannot = |name: &str, e| cannot_open(name, e);
+        for property in properties {
+            let Some(since) = written_since(property) else { continue };
+            let full = match &since[1..] {
+                full if full.contains(['@', '#']) => full.to_owned(),
+                _ => format!("{}{since}", names::head_of(&info.name)),
+            };
             let dataset = self.dataset(held, &info.name).await?.dataset;
-            let phys = dsl.dataset(dataset).await.map_err(cannot)?;
-            if let Some(bytes) = dsl.written_since(&phys, since.dataset).await.map_err(cannot)? {
-                let prop = Prop { value: Value::Number(bytes), source: Source::None };
-                info.props.insert(format!("{WRITTEN_SINCE}{word}"), prop);
+            let phys = dsl.dataset(dataset).await.map_err(|e| cannot(&info.name, e))?;
+            let written = if full.contains('#') {
+                dsl.written_since_bookmark(&phys, &full).await
+            } else {
+                match dsl.resolve(&full).await {
+                    Ok(snapshot) => dsl.written_since(&phys, snapshot.dataset).await,
+                    Err(error) => Err(error),
+                }
+            };
+            match written {
+                Ok(None) | Err(DslError::NoSuchDataset { .. }) => {}
+                Ok(Some(bytes)) => {
+                    // As if somebody had set it: so OpenZFS has it.
+                    let prop = Prop { value: Value::Number(bytes), source: Source::Local };
+                    info.props.insert(property.clone(), prop);
+                }
+                Err(error) => return Err(cannot(&info.name, error)),
             }
         }
         Ok(())
@@ -180,13 +205,17 @@ impl Holder {
             return Err(refuse(FailureKind::Unsupported, "volumes are not supported yet"));
         }
         let held = self.pool_for_new(name)?;
-        let props = dataset_props(&call.props, DatasetKind::Filesystem, Occasion::Creation, &cannot)?;
-        if !self.make_way(&held, name, call.parents).await? {
+        let (quotas, rest) = accounts::split_quotas(&call.props, DatasetKind::Filesystem)
+            .map_err(|error| cannot(&error.to_string()))?;
+        let props = dataset_props(&rest, DatasetKind::Filesystem, Occasion::Creation, &cannot)?;
+        if !self.make_way(&held, name, call.parents, call.maker).await? {
             return Ok(());
         }
-        let made = held.pool.create_filesystem(name, props).await;
+        let maker = call.maker.unwrap_or(self.host().uid);
+        let made = held.pool.create_filesystem_by(name, props, maker).await;
         made.map_err(|e| refusal::pool("create", name, &e))?;
-        if call.no_mount { Ok(()) } else { self.mount_along(&held, name).await }
+        self.set_quotas(&held, name, &quotas).await?;
+        if call.no_mount { Ok(()) } else { self.mount_new(&held, name, call.maker).await }
     }
 
     /// The pool that a dataset of this name could be made in.
@@ -203,7 +232,13 @@ impl Holder {
 
     /// Sees to it that a dataset of this name can be made, `parents`: with its parents. False: there is one
     /// already, and that will do.
-    pub(super) async fn make_way(&self, held: &Held, name: &str, parents: bool) -> Result<bool, Failure> {
+    pub(super) async fn make_way(
+        &self,
+        held: &Held,
+        name: &str,
+        parents: bool,
+        maker: Option<u32>,
+    ) -> Result<bool, Failure> {
         let refuse = |kind, reason: &str| Err(Failure::cannot(kind, "create", name, reason));
         let dsl = held.pool.dsl();
         let parent = names::parent_of(name).unwrap_or(name);
@@ -211,13 +246,29 @@ impl Holder {
             (true, _, true) => return Ok(false),
             (true, _, false) => return refuse(FailureKind::Exists, "dataset already exists"),
             (false, true, _) => {}
-            (false, false, true) => self.create_parents(held, parent).await?,
+            (false, false, true) => self.create_parents(held, parent, maker).await?,
             (false, false, false) => return refuse(FailureKind::NoSuchDataset, "parent does not exist"),
         }
         Ok(true)
     }
 
-    pub(super) async fn create_parents(&self, held: &Held, name: &str) -> Result<(), Failure> {
+    /// Mounts what was just made, unless somebody else than the daemon's own user has made it.
+    pub(super) async fn mount_new(&self, held: &Held, name: &str, maker: Option<u32>) -> Result<(), Failure> {
+        match maker {
+            None => self.mount_along(held, name).await,
+            Some(_) => Err(Failure::new(
+                FailureKind::Denied,
+                "filesystem successfully created, but it may only be mounted by root",
+            )),
+        }
+    }
+
+    pub(super) async fn create_parents(
+        &self,
+        held: &Held,
+        name: &str,
+        maker: Option<u32>,
+    ) -> Result<(), Failure> {
         let mut end = names::pool_of(name).len();
         while end < name.len() {
             end = name[end + 1..].find('/').map_or(name.len(), |next| end + 1 + next);
@@ -225,9 +276,12 @@ impl Holder {
             if held.pool.dsl().resolve(ancestor).await.is_ok() {
                 continue;
             }
-            let made = held.pool.create_filesystem(ancestor, Vec::new()).await;
+            let uid = maker.unwrap_or(self.host().uid);
+            let made = held.pool.create_filesystem_by(ancestor, Vec::new(), uid).await;
             made.map_err(|e| refusal::pool("create", ancestor, &e))?;
-            self.mount_along(held, ancestor).await?;
+            if maker.is_none() {
+                self.mount_along(held, ancestor).await?;
+            }
         }
         Ok(())
     }
@@ -291,8 +345,10 @@ impl Holder {
         if kind == DatasetKind::Snapshot && !call.props.iter().all(|(name, _)| is_user_prop(name)) {
             return Err(refuse("this property can not be modified for snapshots"));
         }
+        let (quotas, rest) =
+            accounts::split_quotas(&call.props, kind).map_err(|error| refuse(&error.to_string()))?;
         let mut changes = Vec::new();
-        for (name, text) in &call.props {
+        for (name, text) in &rest {
             let parsed = parse_dataset(name, text, kind, Occasion::Later);
             let (name, value) = parsed.map_err(|e| refuse(&e.to_string()))?;
             support::check(&name, &value, now(&name).as_ref()).map_err(|reason| refuse(&reason))?;
@@ -301,7 +357,7 @@ impl Holder {
         for (name, value) in changes {
             self.set_one(&held, &call.name, &name, Some(value)).await?;
         }
-        Ok(())
+        self.set_quotas(&held, &call.name, &quotas).await
     }
 
     pub(super) async fn inherit_dataset(&self, call: DatasetInherit) -> Result<(), Failure> {

@@ -18,6 +18,7 @@
 //!   (test: `a_killed_daemon_brings_its_pools_back`).
 #![forbid(unsafe_code)]
 
+pub mod accounts;
 pub mod admit;
 mod attach;
 pub mod bookmarks;
@@ -30,6 +31,7 @@ pub mod compat;
 mod create;
 mod ctldir;
 mod datasets;
+pub mod delegation;
 mod destroy;
 pub mod destruction;
 mod embed;

@@ -11,31 +11,42 @@ use std::sync::Arc;
 
 /// How mounting was asked for.
 #[derive(Clone, Copy)]
-enum Asked {
-    ByName {
-        /// `-o`.
-        given: Given,
-        /// `-O`.
-        overlay: bool,
-    },
-    /// With something else, if its properties ask for it.
-    Along,
+struct Asked {
+    /// By its name; otherwise it is mounted along with something else, if its properties ask for it.
+    by_name: bool,
+    /// `-o`.
+    given: Given,
+    /// `-O`.
+    overlay: bool,
 }
 
-impl Holder {
-    pub(super) async fn mount(&self, dataset: &str, call: &Mount) -> Result<(), Failure> {
+impl Asked {
+    /// With something else, as its properties say.
+    fn along() -> Self {
+        Self { by_name: false, given: Given::default(), overlay: false }
+    }
+
+    fn read(call: &Mount, by_name: bool) -> Result<Self, Failure> {
         let given = Given::parse(&call.options).map_err(|word| {
             let line = format!("mount option '{word}' is not supported");
             Failure::new(FailureKind::Unsupported, line)
         })?;
+        Ok(Self { by_name, given, overlay: call.overlay })
+    }
+}
+
+impl Holder {
+    pub(super) async fn mount(&self, dataset: &str, call: &Mount) -> Result<(), Failure> {
+        let asked = Asked::read(call, true)?;
         let held = self.pool_of(dataset)?;
-        self.mount_one(&held, dataset, Asked::ByName { given, overlay: call.overlay }).await
+        self.mount_one(&held, dataset, asked).await
     }
 
-    /// Mounts all of a pool that is to be mounted by itself, if the pool is open.
-    pub(super) async fn mount_all_of(&self, pool: &str) -> Result<(), Failure> {
+    /// Mounts all of a pool that is to be mounted by itself, if the pool is open, with these options.
+    pub(super) async fn mount_all_of(&self, pool: &str, call: &Mount) -> Result<(), Failure> {
+        let asked = Asked::read(call, false)?;
         match self.pool(pool) {
-            Ok(held) => self.mount_automatic(&held).await,
+            Ok(held) => self.mount_each(&held, asked).await,
             Err(_) => Ok(()),
         }
     }
@@ -52,6 +63,10 @@ impl Holder {
     /// Mounts every file system of a pool that is to be mounted by itself, parents first.
     /// The first that fails is told; others are still mounted.
     pub(super) async fn mount_automatic(&self, held: &Held) -> Result<(), Failure> {
+        self.mount_each(held, Asked::along()).await
+    }
+
+    async fn mount_each(&self, held: &Held, asked: Asked) -> Result<(), Failure> {
         if !self.mounts.has_front() {
             return Ok(());
         }
@@ -65,7 +80,7 @@ impl Holder {
             if is_sealed || self.mounts.place_of(&dataset).is_some() {
                 continue;
             }
-            let mounted = self.mount_one(held, &dataset, Asked::Along).await;
+            let mounted = self.mount_one(held, &dataset, asked).await;
             outcome = outcome.and(mounted);
         }
         outcome
@@ -73,7 +88,7 @@ impl Holder {
 
     /// Mounts one along with something else, if its properties ask for it.
     pub(super) async fn mount_along(&self, held: &Held, dataset: &str) -> Result<(), Failure> {
-        self.mount_one(held, dataset, Asked::Along).await
+        self.mount_one(held, dataset, Asked::along()).await
     }
 
     /// Mounts what was mounted a moment ago, with what was said then.
@@ -83,7 +98,7 @@ impl Holder {
         dataset: &str,
         given: Given,
     ) -> Result<(), Failure> {
-        self.mount_one(held, dataset, Asked::ByName { given, overlay: true }).await
+        self.mount_one(held, dataset, Asked { by_name: true, given, overlay: true }).await
     }
 
     /// The same again at another place, after its mount point has changed.
@@ -98,7 +113,7 @@ impl Holder {
             if place.is_some() {
                 self.mounts.unmount_below(&dataset, false)?;
             }
-            self.mount_one(held, &dataset, Asked::Along).await?;
+            self.mount_one(held, &dataset, Asked::along()).await?;
         }
         Ok(())
     }
@@ -133,10 +148,7 @@ impl Holder {
         let info = self.dataset_info(held, dataset).await?;
         let Some(mountpoint) = place(&info, asked)? else { return Ok(()) };
         let fs = held.pool.filesystem(dataset).await.map_err(|e| refusal::pool("mount", dataset, &e))?;
-        let (given, overlay) = match asked {
-            Asked::ByName { given, overlay } => (given, overlay),
-            Asked::Along => (Given::default(), false),
-        };
+        let Asked { given, overlay, .. } = asked;
         let options = MountOptions {
             source: dataset.to_owned(),
             flags: given.flags(&info.props, held.pool.is_read_only()),
@@ -166,12 +178,12 @@ fn place(info: &DatasetInfo, asked: Asked) -> Result<Option<String>, Failure> {
         Some(Value::Text(path)) => path.as_str(),
         _ => "none",
     };
-    match (asked, number(&info.props, "canmount"), path) {
-        (Asked::Along, 1, path) if path.starts_with('/') => Ok(Some(path.to_owned())),
-        (Asked::Along, ..) => Ok(None),
-        (Asked::ByName { .. }, 0, _) => refuse("'canmount' property is set to 'off'"),
-        (Asked::ByName { .. }, _, "legacy") => refuse("legacy mountpoint"),
-        (Asked::ByName { .. }, _, path) if path.starts_with('/') => Ok(Some(path.to_owned())),
-        (Asked::ByName { .. }, ..) => refuse("no mountpoint set"),
+    match (asked.by_name, number(&info.props, "canmount"), path) {
+        (false, 1, path) if path.starts_with('/') => Ok(Some(path.to_owned())),
+        (false, ..) => Ok(None),
+        (true, 0, _) => refuse("'canmount' property is set to 'off'"),
+        (true, _, "legacy") => refuse("legacy mountpoint"),
+        (true, _, path) if path.starts_with('/') => Ok(Some(path.to_owned())),
+        (true, ..) => refuse("no mountpoint set"),
     }
 }

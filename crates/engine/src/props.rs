@@ -14,6 +14,7 @@
 //!   it is an older name of (test: `every_word_of_every_table_parses_and_prints`).
 
 mod dataset;
+mod owner;
 mod pool;
 mod show;
 
@@ -22,6 +23,7 @@ use control::{DatasetKind, Failure, FailureKind};
 
 pub use control::{Prop, Props, Source, Value};
 pub use dataset::DATASET_PROPS;
+pub use owner::OwnerProp;
 pub use pool::{POOL_FEATURES, POOL_PROPS};
 pub use show::{Style, clock, ctime, event_time, minute, moment};
 
@@ -152,6 +154,9 @@ pub enum PropError {
         /// Upper bound, as written.
         most: String,
     },
+    /// Nobody has that name.
+    #[error("'{0}' has an invalid user/group name")]
+    NoSuchOwner(String),
     /// Not a place to mount at.
     #[error("'{0}' must be an absolute path, 'none', or 'legacy'")]
     Mountpoint(&'static str),
@@ -302,8 +307,11 @@ pub fn is_user_prop(name: &str) -> bool {
     name.contains(':') && name.chars().all(valid) && name.len() < 256
 }
 
-/// How the property begins that tells what was written since a snapshot.
-pub const WRITTEN_SINCE: &str = "written@";
+/// What a property's name says behind `written` that tells what was written since a snapshot or bookmark: `@snap`,
+/// `#mark`, or either with the name of a dataset before it.
+pub fn written_since(name: &str) -> Option<&str> {
+    name.strip_prefix("written").filter(|rest| rest.starts_with(['@', '#']) && rest.len() > 1)
+}
 
 /// When a property is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -331,6 +339,9 @@ pub fn parse_dataset(
             true => Ok((name.to_owned(), text.into())),
             false => Err(PropError::TooLong(name.to_owned())),
         };
+    }
+    if written_since(name).is_some() {
+        return Err(PropError::ReadOnly(name.to_owned()));
     }
     let def = dataset_prop(name).ok_or_else(|| PropError::Unknown(name.to_owned()))?;
     if !def.applies.to(kind) {

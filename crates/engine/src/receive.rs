@@ -130,7 +130,7 @@ impl Holder {
             return Err(cannot(&format!("destination '{parent}' does not exist")));
         }
         let _turn = self.turns.of(&held.pool.name(), "receive").await;
-        self.create_parents(held, parent).await
+        self.create_parents(held, parent, None).await
     }
 
     /// The snapshot that has a guid, wherever in the pool.

@@ -18,7 +18,7 @@ impl Holder {
                 let reason = "parent does not exist";
                 return Err(Failure::cannot(FailureKind::NoSuchDataset, "create", new, reason));
             }
-            self.create_parents(&held, parent).await?;
+            self.create_parents(&held, parent, None).await?;
         }
         let mounted = if call.keep_mounted { Vec::new() } else { self.mounted_below(name) };
         if !mounted.is_empty() {

@@ -71,11 +71,11 @@ impl Engine {
     }
 
     /// Mounts all that is to be mounted by itself, pool by pool.
-    async fn mount_all(&self) -> Done {
+    async fn mount_all(&self, call: Mount) -> Done {
         for held in self.0.all() {
-            let pool = held.pool.name();
-            self.in_turn(&held.pool.name(), "mount", async move |holder| holder.mount_all_of(&pool).await)
-                .await?;
+            let (pool, call) = (held.pool.name(), call.clone());
+            let mount = async move |holder: Arc<Holder>| holder.mount_all_of(&pool, &call).await;
+            self.in_turn(&held.pool.name(), "mount", mount).await?;
         }
         Ok(())
     }
@@ -276,6 +276,26 @@ impl Service for Engine {
         self.run(async move |holder| holder.list_datasets(call).await).await
     }
 
+    async fn dataset_accounts(&self, call: DatasetAccounts) -> Done<Vec<Account>> {
+        self.run(async move |holder| holder.accounts(&call).await).await
+    }
+
+    async fn dataset_deleting(&self, call: DatasetDeleting) -> Done<u64> {
+        self.run(async move |holder| holder.deleting(&call).await).await
+    }
+
+    async fn dataset_permissions(&self, call: DatasetPermissions) -> Done<Vec<Delegations>> {
+        self.run(async move |holder| holder.permissions(&call).await).await
+    }
+
+    async fn dataset_allow(&self, call: DatasetAllow) -> Done {
+        self.change("allow", call, async |holder, call| holder.allow(call).await).await
+    }
+
+    async fn check_delegated(&self, peer: Peer, call: Delegated) -> Done<bool> {
+        self.run(async move |holder| holder.check_delegated(peer, call).await).await
+    }
+
     async fn dataset_logs(&self, call: DatasetLogs) -> Done<Vec<LogInfo>> {
         self.run(async move |holder| holder.dataset_logs(&call)).await
     }
@@ -354,7 +374,7 @@ impl Service for Engine {
 
     async fn mount(&self, call: Mount) -> Done {
         let Some(dataset) = call.dataset.clone() else {
-            return self.mount_all().await;
+            return self.mount_all(call).await;
         };
         let pool = names::pool_of(&dataset).to_owned();
         self.in_turn(&pool, "mount", async move |holder| holder.mount(&dataset, &call).await).await

@@ -34,8 +34,8 @@ pub struct Settings {
 }
 
 /// Properties that the pool's table keeps as numbers. Others that OpenZFS keeps there are shown where a
-/// pool has them (autoreplace, delegation, listsnapshots): nothing heeds them, so they cannot be set.
-const KEPT: [&str; 4] = ["failmode", "autoexpand", "autotrim", "multihost"];
+/// pool has them (autoreplace, listsnapshots): nothing heeds them, so they cannot be set.
+const KEPT: [&str; 5] = ["failmode", "autoexpand", "autotrim", "multihost", "delegation"];
 
 /// Why `multihost=on` is refused to a host that others cannot tell.
 const NEEDS_HOSTID: &str = "requires a non-zero system hostid";

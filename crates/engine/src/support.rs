@@ -5,13 +5,12 @@ use crate::props::{Value, dataset_prop};
 /// Properties that OpenZFS heeds, or passes on to somebody who does, and that nothing here heeds. A
 /// setting that changes nothing would be a promise that is not kept. A pool made elsewhere may have
 /// them set: that is shown.
-const UNHEEDED: [&str; 19] = [
+const UNHEEDED: [&str; 17] = [
     "aclinherit",
     "aclmode",
     "context",
     "defcontext",
     "direct",
-    "filesystem_limit",
     "fscontext",
     "mlslabel",
     "nbmand",
@@ -21,7 +20,6 @@ const UNHEEDED: [&str; 19] = [
     "sharenfs",
     "sharesmb",
     "snapdev",
-    "snapshot_limit",
     "volmode",
     "vscan",
     "zoned",

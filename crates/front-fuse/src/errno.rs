@@ -18,6 +18,7 @@ pub(crate) fn errno(error: &ZplError) -> Errno {
         ZplError::NameTooLong => Errno::NAMETOOLONG,
         ZplError::NameNotText => Errno::ILSEQ,
         ZplError::TooBig => Errno::FBIG,
+        ZplError::OtherProject => Errno::XDEV,
         ZplError::TooManyLinks => Errno::MLINK,
         ZplError::NoAttribute => Errno::NODATA,
         ZplError::NoSuchOffset => Errno::NXIO,

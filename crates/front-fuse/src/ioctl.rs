@@ -1,4 +1,4 @@
-//! The file flags of `lsattr` and `chattr`.
+//! The file flags of `lsattr` and `chattr`, and the projects of `zfs project`.
 
 use rustix::io::Errno;
 use zpl::{SetAttributes, flags};
@@ -11,12 +11,25 @@ use crate::request::Request;
 /// `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS`, for programs of 64 and of 32 bits.
 const GETFLAGS: [u32; 2] = [0x8008_6601, 0x8004_6601];
 const SETFLAGS: [u32; 2] = [0x4008_6602, 0x4004_6602];
-/// `FS_IOC_FSGETXATTR`: the same and more in another form, which the kernel asks for before it sets flags.
+/// `FS_IOC_FSGETXATTR` and `FS_IOC_FSSETXATTR`: the same in another form, with the project. The kernel asks for it before it
+/// sets either.
 const FSGETXATTR: u32 = 0x801c_581f;
-/// Linux's bits (`FS_IMMUTABLE_FL` and so on) and the file system's.
-const FLAGS: [(u32, u64); 3] = [(0x10, flags::IMMUTABLE), (0x20, flags::APPENDONLY), (0x40, flags::NODUMP)];
-/// The same as `FS_XFLAG_IMMUTABLE` and so on.
-const XFLAGS: [(u32, u64); 3] = [(0x8, flags::IMMUTABLE), (0x10, flags::APPENDONLY), (0x80, flags::NODUMP)];
+const FSSETXATTR: u32 = 0x401c_5820;
+/// What is nobody's project.
+const NO_PROJECT: u32 = u32::MAX;
+
+/// Linux's bits and the file system's.
+type Names = [(u32, u64); 4];
+/// `FS_IMMUTABLE_FL` and so on.
+const FLAGS: Names = [
+    (0x10, flags::IMMUTABLE),
+    (0x20, flags::APPENDONLY),
+    (0x40, flags::NODUMP),
+    (0x2000_0000, flags::PROJINHERIT),
+];
+/// `FS_XFLAG_IMMUTABLE` and so on.
+const XFLAGS: Names =
+    [(0x8, flags::IMMUTABLE), (0x10, flags::APPENDONLY), (0x80, flags::NODUMP), (0x200, flags::PROJINHERIT)];
 
 impl Files {
     /// The kernel has checked that the caller may set what he sets.
@@ -38,31 +51,52 @@ impl Files {
                 reply.put(&Fsxattr { xflags, projid, ..Fsxattr::default() });
             }
             cmd if SETFLAGS.contains(&cmd) => {
-                let wanted: u32 = request.take()?;
-                let (set_flags, clear_flags) = zfs_flags(wanted)?;
+                let (set_flags, clear_flags) = zfs_flags(&FLAGS, request.take()?)?;
                 let set = SetAttributes { set_flags, clear_flags, ..SetAttributes::default() };
-                self.run(self.zfs.set_attributes(request.object(), set)).await?;
-                self.notifier.forget_attributes(request.header.nodeid);
-                reply.put(&IoctlOut::default());
+                self.set_flags(request, set, reply).await?;
+            }
+            FSSETXATTR => {
+                let Fsxattr { xflags, projid, .. } = request.take()?;
+                if projid == NO_PROJECT {
+                    return Err(Errno::INVAL);
+                }
+                let (set_flags, clear_flags) = zfs_flags(&XFLAGS, xflags)?;
+                let now = self.run(self.zfs.attributes(request.object())).await?.project;
+                // What is part of no project, and stays so, needs no place for one.
+                let project = (projid != now).then_some(projid);
+                let set = SetAttributes { set_flags, clear_flags, project, ..SetAttributes::default() };
+                self.set_flags(request, set, reply).await?;
             }
             _ => return Err(Errno::NOTTY),
         }
         Ok(())
     }
+
+    async fn set_flags(
+        &self,
+        request: &Request<'_>,
+        set: SetAttributes,
+        reply: &mut Reply,
+    ) -> Result<(), Errno> {
+        self.run(self.zfs.set_attributes(request.object(), set)).await?;
+        self.notifier.forget_attributes(request.header.nodeid);
+        reply.put(&IoctlOut::default());
+        Ok(())
+    }
 }
 
-fn linux_flags(names: &[(u32, u64); 3], all: u64) -> u32 {
+fn linux_flags(names: &Names, all: u64) -> u32 {
     names.iter().filter(|(_, ours)| all & ours != 0).map(|(linux, _)| linux).sum()
 }
 
 /// What is to be set, and what cleared.
-fn zfs_flags(wanted: u32) -> Result<(u64, u64), Errno> {
-    let known: u32 = FLAGS.iter().map(|(linux, _)| linux).sum();
+fn zfs_flags(names: &Names, wanted: u32) -> Result<(u64, u64), Errno> {
+    let known: u32 = names.iter().map(|(linux, _)| linux).sum();
     if wanted & !known != 0 {
         return Err(Errno::OPNOTSUPP);
     }
     let ours = |is_set: bool| {
-        FLAGS.iter().filter(|(linux, _)| (wanted & linux != 0) == is_set).map(|(_, o)| o).sum()
+        names.iter().filter(|(linux, _)| (wanted & linux != 0) == is_set).map(|(_, o)| o).sum()
     };
     Ok((ours(true), ours(false)))
 }
@@ -73,10 +107,14 @@ mod tests {
 
     #[test]
     fn flags_survive_the_way_there_and_back() {
-        for wanted in [0, 0x10, 0x20, 0x50, 0x70] {
-            let (set, clear) = zfs_flags(wanted).expect("known");
+        for wanted in [0, 0x10, 0x20, 0x50, 0x70, 0x2000_0010] {
+            let (set, clear) = zfs_flags(&FLAGS, wanted).expect("known");
             assert_eq!((linux_flags(&FLAGS, set), set & clear), (wanted, 0));
         }
-        assert_eq!(zfs_flags(0x8000_0000), Err(Errno::OPNOTSUPP));
+        for wanted in [0, 0x200, 0x298] {
+            let (set, clear) = zfs_flags(&XFLAGS, wanted).expect("known");
+            assert_eq!((linux_flags(&XFLAGS, set), set & clear), (wanted, 0));
+        }
+        assert_eq!(zfs_flags(&FLAGS, 0x8000_0000), Err(Errno::OPNOTSUPP));
     }
 }

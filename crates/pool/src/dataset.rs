@@ -14,6 +14,7 @@ pub(crate) mod frozen;
 pub(crate) mod holds;
 pub(crate) mod kind;
 pub(crate) mod open;
+pub(crate) mod permissions;
 pub(crate) mod props;
 pub(crate) mod readers;
 pub(crate) mod rollback;

@@ -51,6 +51,9 @@ pub enum ZplError {
     /// Past the largest file or attribute (`EFBIG`).
     #[error("too big")]
     TooBig,
+    /// A directory that hands its project on takes nothing of another (`EXDEV`).
+    #[error("belongs to another project")]
+    OtherProject,
     /// No more links can be made (`EMLINK`).
     #[error("too many links")]
     TooManyLinks,

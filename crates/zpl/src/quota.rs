@@ -24,6 +24,7 @@ use parking_lot::RwLock;
 use units::ObjectId;
 
 use crate::error::{Result, ZplError};
+use crate::flags;
 use crate::sa::ZplAttr;
 use crate::zfs::{MASTER_NODE, Zfs};
 use crate::znode::Znode;
@@ -70,6 +71,15 @@ const fn entry((of, what): QuotaKind) -> &'static str {
         (QuotaOf::Group, QuotaFor::Objects) => master::GROUPOBJQUOTA,
         (QuotaOf::Project, QuotaFor::Space) => master::PROJECTQUOTA,
         (QuotaOf::Project, QuotaFor::Objects) => master::PROJECTOBJQUOTA,
+    }
+}
+
+/// The object that has an account of what is used.
+const fn account(of: QuotaOf) -> ObjectId {
+    match of {
+        QuotaOf::User => USERUSED_OBJECT,
+        QuotaOf::Group => GROUPUSED_OBJECT,
+        QuotaOf::Project => PROJECTUSED_OBJECT,
     }
 }
 
@@ -173,16 +183,36 @@ impl Zfs {
     /// # Errors
     /// When the accounts cannot be read.
     pub async fn used_by(&self, (of, what): QuotaKind, id: u64) -> Result<u64> {
-        let account = match of {
-            QuotaOf::User => USERUSED_OBJECT,
-            QuotaOf::Group => GROUPUSED_OBJECT,
-            QuotaOf::Project => PROJECTUSED_OBJECT,
-        };
         let name = match what {
             QuotaFor::Space => format!("{id:x}"),
             QuotaFor::Objects => format!("{OBJECT_ACCOUNTING_PREFIX}{id:x}"),
         };
-        Ok(self.os.account_entry(account, &name).await?)
+        Ok(self.os.account_entry(account(of), &name).await?)
+    }
+
+    /// What all ids use of what a kind of quota limits, as of the last synced txg.
+    ///
+    /// # Errors
+    /// When the accounts cannot be read.
+    pub async fn used_by_all(&self, (of, what): QuotaKind) -> Result<Vec<(u64, u64)>> {
+        let entries = self.os.account(account(of)).await?.into_iter();
+        let id = |name: &str| {
+            let of_objects = name.strip_prefix(OBJECT_ACCOUNTING_PREFIX);
+            let digits = match what {
+                QuotaFor::Space if of_objects.is_none() => Some(name),
+                QuotaFor::Space => None,
+                QuotaFor::Objects => of_objects,
+            };
+            u64::from_str_radix(digits?, 16).ok()
+        };
+        Ok(entries.filter_map(|(name, used)| Some((id(&name)?, used))).collect())
+    }
+
+    /// Whether what a kind of quota limits is counted: older pools lack features for that.
+    #[must_use]
+    pub fn counts(&self, (of, what): QuotaKind) -> bool {
+        (what == QuotaFor::Space || self.os.accounts_objects())
+            && (of != QuotaOf::Project || self.os.accounts_projects())
     }
 
     /// Limits what an id may use; 0: not any more. Stable with the txg that is open.
@@ -191,12 +221,10 @@ impl Zfs {
     /// [`ZplError::ReadOnly`]; [`ZplError::Unsupported`] where what would be limited is not counted; those of writing.
     pub async fn set_quota(&self, kind: QuotaKind, id: u64, limit: u64) -> Result<()> {
         self.check_writable()?;
-        let (of, what) = kind;
-        if what == QuotaFor::Objects && !self.os.accounts_objects() {
-            return Err(ZplError::Unsupported("quotas of objects without the feature userobj_accounting"));
-        }
-        if of == QuotaOf::Project && !self.os.accounts_projects() {
-            return Err(ZplError::Unsupported("quotas of projects without the feature project_quota"));
+        if !self.counts(kind) {
+            return Err(ZplError::Unsupported(
+                "quotas without the features userobj_accounting and project_quota",
+            ));
         }
         let _one_at_a_time = self.quotas.changing.lock().await;
         let plan = self.plan().await?;
@@ -242,5 +270,18 @@ impl Zfs {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether something may get a name in a directory: one that hands its project on to what is made in it takes nothing
+/// of another.
+///
+/// # Errors
+/// [`ZplError::OtherProject`].
+pub(crate) fn check_project(dir: &Znode, named: &Znode) -> Result<()> {
+    let hands_on = dir.word(ZplAttr::Flags) & flags::PROJINHERIT != 0;
+    match hands_on && dir.word(ZplAttr::Projid) != named.word(ZplAttr::Projid) {
+        true => Err(ZplError::OtherProject),
+        false => Ok(()),
     }
 }

@@ -23,6 +23,7 @@ use crate::error::{Result, ZplError};
 use crate::flags;
 use crate::mode::{DeviceNumber, FileKind};
 use crate::options::Cred;
+use crate::quota::check_project;
 use crate::sa::{SaImage, ZplAttr};
 use crate::time::Timestamp;
 use crate::unlink::Loss;
@@ -199,6 +200,13 @@ impl Zfs {
             taken.check_loses_name(origin)?;
         }
         self.check_rename(origin, dirs, &moved, taken.as_deref(), mode).await?;
+        if !origin.is_replay() {
+            check_project(&dirs.target, &moved)?;
+            match &taken {
+                Some(other) if mode == RenameMode::Exchange => check_project(&dirs.source, other)?,
+                _ => {}
+            }
+        }
         let logged = self.is_logged();
         let record = || LrRename {
             source_dir: from.dir,
@@ -422,7 +430,8 @@ async fn lock_children(moved: &Znode, taken: Option<&Znode>) -> [Option<RangeGua
 fn arrive(plan: &Plan, znode: &Arc<Znode>, dir: &Znode, now: Timestamp) -> Result<()> {
     let mut image = znode.image();
     image.set_word(ZplAttr::Parent, dir.object().get());
-    image.set_word(ZplAttr::Flags, image.word(ZplAttr::Flags) | flags::AV_MODIFIED);
+    let handed_on = dir.word(ZplAttr::Flags) & flags::PROJINHERIT;
+    image.set_word(ZplAttr::Flags, image.word(ZplAttr::Flags) | flags::AV_MODIFIED | handed_on);
     stamp_change(&mut image, now);
     znode.store(plan, image)
 }

@@ -170,10 +170,8 @@ impl Zfs {
             }
         }
         let Some(extra) = change.extra else { return Ok(image) };
+        self.check_can_have_project(znode, &extra)?;
         if extra.project.is_some() && image.get(ZplAttr::Projid).is_none() {
-            if !self.os.accounts_projects() {
-                return Err(ZplError::Unsupported("projects without the feature project_quota"));
-            }
             let flags = image.word(ZplAttr::Flags) | flags::PROJID;
             image.set_word(ZplAttr::Flags, flags);
             let place = |attrs: &mut SaAttrs, tables: &SaTables| {
@@ -187,6 +185,18 @@ impl Zfs {
             image = self.rebuilt(znode, &image, place).await?;
         }
         Ok(image)
+    }
+
+    /// Whether the object can be part of a project, if that is what changes.
+    fn check_can_have_project(&self, znode: &Znode, extra: &Extra) -> Result<()> {
+        let turned = (extra.set & !znode.word(ZplAttr::Flags)) & flags::PROJINHERIT != 0;
+        if extra.project.is_none() && !turned {
+            return Ok(());
+        }
+        match self.os.accounts_projects() {
+            true => Ok(()),
+            false => Err(ZplError::Unsupported("projects without the feature project_quota")),
+        }
     }
 
     /// `image` with other entries in its ACL, if it has one there.

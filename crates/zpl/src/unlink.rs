@@ -23,6 +23,7 @@ use crate::dirent::Dirent;
 use crate::error::{Result, ZplError};
 use crate::flags;
 use crate::mode::FileKind;
+use crate::quota::check_project;
 use crate::sa::ZplAttr;
 use crate::time::Timestamp;
 use crate::zfs::Zfs;
@@ -114,6 +115,9 @@ impl Zfs {
         parent.check_mutable()?;
         znode.check_linking(origin)?;
         self.check(origin, &parent, Want::ADD_FILE).await?;
+        if !origin.is_replay() {
+            check_project(&parent, &znode)?;
+        }
         let is_first = znode.life() == Life::Unlinked;
         let turn = if is_first { Some(self.queue.turn().await) } else { None };
         let mut image = znode.image();

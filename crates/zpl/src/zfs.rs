@@ -319,6 +319,14 @@ impl Zfs {
         self.space.space()
     }
 
+    /// How many objects without a name are still to be freed, or open.
+    ///
+    /// # Errors
+    /// When the queue of them cannot be read.
+    pub async fn count_unnamed(&self) -> Result<usize> {
+        Ok(self.queue.all().await?.len())
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.env.wall_clock().into()
     }

@@ -2,7 +2,9 @@
 
 use super::json::Json;
 use super::table::{Column, table};
-use engine::props::{Kind, PropDef, Props, Source, Style, Value};
+use engine::props::{
+    DATASET_PROPS, Kind, OwnerProp, PropDef, Props, Source, Style, Value, is_user_prop, written_since,
+};
 
 /// One property of one thing.
 #[derive(Clone, Debug)]
@@ -103,6 +105,11 @@ pub fn row(name: &str, def: &PropDef, props: &Props, style: Style) -> Row {
     Row { name: name.to_owned(), property: def.name.to_owned(), value: def.show(&value, style), source }
 }
 
+/// Whether a property is one that no table has.
+pub fn is_free(word: &str) -> bool {
+    is_user_prop(word) || written_since(word).is_some() || OwnerProp::parse(word).is_some()
+}
+
 /// One row of a property that no table has.
 pub fn free_row(name: &str, property: &str, props: &Props, style: Style) -> Row {
     let (value, source) = match props.get(property) {
@@ -111,9 +118,12 @@ pub fn free_row(name: &str, property: &str, props: &Props, style: Style) -> Row 
     };
     let value = match value {
         Value::Text(text) => text,
-        // What was written since a snapshot: the only number that users do not set.
-        Value::Number(number) if style != Style::Exact => engine::nice::number(number),
-        Value::Number(number) => number.to_string(),
+        Value::Number(number) => match OwnerProp::parse(property) {
+            Some((of, _)) => of.show(number, style),
+            // What was written since a snapshot.
+            None if style != Style::Exact => engine::nice::bytes(number),
+            None => number.to_string(),
+        },
         Value::Absent => "-".to_owned(),
     };
     Row { name: name.to_owned(), property: property.to_owned(), value, source }
@@ -153,6 +163,20 @@ pub fn property_help(defs: &[PropDef]) -> String {
         let edit = if def.access == engine::props::Access::ReadOnly { "NO" } else { "YES" };
         text.push_str(&format!("\t{:<21}{edit:>4}   {}\n", def.name, values_help(def)));
     }
+    text
+}
+
+/// The same for datasets, with those of users, groups and projects, and what was written since something.
+pub fn dataset_property_help() -> String {
+    let of_somebody =
+        ["userused", "groupused", "projectused", "userobjused", "groupobjused", "projectobjused"];
+    let limits =
+        ["userquota", "groupquota", "projectquota", "userobjquota", "groupobjquota", "projectobjquota"];
+    let row = |name: &str, edit, values| format!("\t{name:<21}{edit:>4}   {values}\n");
+    let mut text = property_help(DATASET_PROPS);
+    text.extend(of_somebody.iter().map(|name| row(&format!("{name}@..."), "NO", "<size>")));
+    text.extend(limits.iter().map(|name| row(&format!("{name}@..."), "YES", "<size> | none")));
+    text.extend(["written@<snap>", "written#<bookmark>"].map(|name| row(name, "NO", "<size>")));
     text
 }
 

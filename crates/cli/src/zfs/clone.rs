@@ -41,7 +41,7 @@ fn clone(session: &mut Session, args: &Args) -> Outcome {
         _ => return usage("too many arguments"),
     };
     open(session, &snapshot, Kinds::SNAPSHOTS)?;
-    session.ask(&DatasetClone { snapshot, name, props, parents: args.has('p') })?;
+    session.ask(&DatasetClone { snapshot, name, props, parents: args.has('p'), maker: None })?;
     Ok(0)
 }
 

@@ -1,13 +1,14 @@
 //! `zfs get`.
 
+use super::owners;
 use super::select::{Depth, Kinds, Shown, select};
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
-use crate::view::get::{self, ALL_FIELDS, Field, Row, free_row, property_help};
+use crate::view::get::{self, ALL_FIELDS, Field, Row, dataset_property_help, free_row};
 use crate::view::json::{Json, document};
 use control::DatasetInfo;
-use engine::props::{Access, DATASET_PROPS, Source, Style, Value, WRITTEN_SINCE, dataset_prop, is_user_prop};
+use engine::props::{Access, DATASET_PROPS, Source, Style, Value, dataset_prop, is_user_prop};
 
 const AS_INT: &str = "json-int";
 
@@ -31,7 +32,7 @@ pub const COMMAND: Command = Command::new(
     },
     run,
 )
-.telling(|| property_help(DATASET_PROPS));
+.telling(dataset_property_help);
 
 /// `--json-int` means nothing without `-j`.
 pub fn check_json(args: &Args) -> Result<(), Stop> {
@@ -55,7 +56,8 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     let kinds = args.value('t').map(Kinds::parse).transpose()?;
     let depth = Depth::read(args.has('r'), args.value('d'), kinds)?;
     let shown = Shown::everywhere(kinds.unwrap_or(Kinds::ALL));
-    let (found, code) = select(session, names, depth, shown, wanted)?;
+    let (mut found, code) = select(session, names, depth, shown, wanted)?;
+    owners::put(session, &mut found, wanted);
     let style = if args.has('p') { Style::Exact } else { Style::Dataset };
     let as_int = args.has_long(AS_INT);
     let (mut rows, mut json) = (Vec::new(), Json::object());
@@ -114,16 +116,11 @@ fn source_word(source: &Source) -> &'static str {
 
 fn check_wanted(wanted: &str) -> Result<(), Stop> {
     let unknown =
-        |word: &&str| !matches!(*word, "all" | "name") && dataset_prop(word).is_none() && !is_free(word);
+        |word: &&str| !matches!(*word, "all" | "name") && dataset_prop(word).is_none() && !get::is_free(word);
     match wanted.split(',').find(unknown) {
         Some(word) => usage(format!("bad property list: invalid property '{word}'")),
         None => Ok(()),
     }
-}
-
-/// A property that no table has.
-fn is_free(word: &str) -> bool {
-    is_user_prop(word) || word.starts_with(WRITTEN_SINCE)
 }
 
 fn rows_of(dataset: &DatasetInfo, wanted: &str, style: Style) -> Vec<Row> {

@@ -1,5 +1,6 @@
 //! `zfs list`.
 
+use super::owners;
 use super::select::{Depth, Kinds, Shown, by_name, select};
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
@@ -8,7 +9,7 @@ use crate::view::get::{self, Row, free_row};
 use crate::view::json::{Json, document};
 use crate::view::table::{Column, table};
 use control::DatasetInfo;
-use engine::props::{PropDef, Style, Value, WRITTEN_SINCE, dataset_prop, is_user_prop};
+use engine::props::{PropDef, Style, Value, dataset_prop, is_user_prop};
 use std::cmp::Ordering;
 
 const AS_INT: &str = "json-int";
@@ -50,7 +51,7 @@ fn pick(word: &str) -> Result<Pick, Stop> {
     match (word, dataset_prop(word)) {
         ("name", _) => Ok(Pick::Name),
         (_, Some(def)) => Ok(Pick::Known(def)),
-        _ if is_user_prop(word) || word.starts_with(WRITTEN_SINCE) => Ok(Pick::Free(word.to_owned())),
+        _ if get::is_free(word) => Ok(Pick::Free(word.to_owned())),
         _ => usage(format!("bad property list: invalid property '{word}'")),
     }
 }
@@ -74,6 +75,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     if let (true, Depth(Some(depth)), true) = (all, depth, args.has('d')) {
         found.retain(|d| d.name.matches(['/', '@', '#']).count() <= depth as usize);
     }
+    owners::put(session, &mut found, columns);
     sort(&mut found, &order);
     if found.is_empty() && code == 0 && !args.has('H') {
         eprintln!("no datasets available");
@@ -110,7 +112,7 @@ fn text(found: &[DatasetInfo], picks: &[Pick], style: Style, scripted: bool) -> 
         Pick::Known(def) => {
             Column { title: def.column.to_owned(), right: def.is_right_aligned(), width: def.column_width() }
         }
-        Pick::Free(name) => Column::left(&name.to_uppercase()),
+        Pick::Free(name) => Column { right: !is_user_prop(name), ..Column::left(&name.to_uppercase()) },
     };
     let cell = |d: &DatasetInfo, pick| row(d, pick, style).map_or_else(|| d.name.clone(), |row| row.value);
     let rows: Vec<Vec<String>> =

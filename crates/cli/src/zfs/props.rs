@@ -1,5 +1,6 @@
 //! `-o property=value`.
 
+use super::owners;
 use crate::args::Args;
 use crate::session::Stop;
 use control::{Failure, FailureKind, NameValue};
@@ -15,6 +16,7 @@ pub fn assignments(args: &Args) -> Result<Vec<NameValue>, Stop> {
         let Some((name, value)) = text.split_once('=') else {
             return refuse("missing '=' for property=value argument".to_owned());
         };
+        let name = &owners::numbered(name);
         if props.iter().any(|(other, _)| other == name) {
             return refuse(format!("property '{name}' specified multiple times"));
         }

@@ -3,7 +3,7 @@
 use crate::session::{Session, Stop, usage};
 use control::{DatasetInfo, DatasetKind, DatasetList, Failure, FailureKind};
 use engine::names::NameError;
-use engine::props::WRITTEN_SINCE;
+use engine::props::written_since;
 use std::cmp::Ordering;
 
 /// Kinds of datasets, by `-t`.
@@ -126,7 +126,7 @@ pub fn select(
     shown: Shown,
     properties: &str,
 ) -> Result<(Vec<DatasetInfo>, u8), Stop> {
-    let since = properties.split(',').filter_map(|word| word.strip_prefix(WRITTEN_SINCE));
+    let since = properties.split(',').filter(|word| written_since(word).is_some());
     let written_since: Vec<String> = since.map(str::to_owned).collect();
     let bookmarks = shown.below.bookmark;
     if names.is_empty() {

@@ -1,12 +1,13 @@
 //! `zfs set` and `zfs inherit`.
 
+use super::owners;
 use super::select::find;
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
-use crate::view::get::property_help;
+use crate::view::get::dataset_property_help;
 use control::{DatasetInherit, DatasetSet, Failure, FailureKind};
-use engine::props::{Access, DATASET_PROPS, dataset_prop, is_user_prop};
+use engine::props::{Access, dataset_prop, is_user_prop};
 
 pub const SET: Command = Command::new(
     Spec {
@@ -18,7 +19,7 @@ pub const SET: Command = Command::new(
     },
     set,
 )
-.telling(|| property_help(DATASET_PROPS));
+.telling(dataset_property_help);
 
 pub const INHERIT: Command = Command::new(
     Spec {
@@ -47,7 +48,7 @@ fn set(session: &mut Session, args: &Args) -> Outcome {
     let props: Vec<(String, String)> = assignments
         .iter()
         .filter_map(|word| word.split_once('='))
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .map(|(name, value)| (owners::numbered(name), value.to_owned()))
         .collect();
     each(session, names, |session, name| {
         session.ask(&DatasetSet { name: name.to_owned(), props: props.clone() })

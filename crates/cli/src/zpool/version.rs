@@ -25,12 +25,13 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     let daemon = session.ask_running(&DaemonStatusCall {}).ok();
     let daemon = daemon.map(|status| format!("sawmill-daemon-{}", status.version));
     if args.has('j') {
+        let program = if session.said().command.starts_with("zfs") { "zfs version" } else { "zpool version" };
         let versions = Json::object().with("userland", Json::text(&own));
         let versions = match &daemon {
             Some(daemon) => versions.with("kernel", Json::text(daemon)),
             None => versions,
         };
-        writeln!(session.out(), "{}", document("zpool version").with("zfs_version", versions))?;
+        writeln!(session.out(), "{}", document(program).with("zfs_version", versions))?;
         return Ok(0);
     }
     writeln!(session.out(), "{own}")?;

@@ -23,7 +23,8 @@ impl Daemon {
                 tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async {
                 let server = Server::bind(&socket).expect("listens");
-                let server = server.and_public(&socket.with_extension("look")).expect("listens");
+                let server =
+                    server.and_public(&socket.with_extension("look"), |_| Ok(Vec::new())).expect("listens");
                 ready.send(()).expect("the test waits");
                 server.serve(Arc::new(crate::fake::FakeService::default())).await.expect("serves");
             });

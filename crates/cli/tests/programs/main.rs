@@ -5,6 +5,7 @@
 //! installed is a loud skip, and a failure on CI.
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod acls;
 mod archives;
 mod calls;
@@ -23,6 +24,7 @@ mod postgres;
 mod rings;
 mod shell;
 mod sqlite;
+mod unnamed;
 mod writeback;
 
 use mounted::World;

@@ -74,6 +74,60 @@ impl Dsl {
         Err(DslError::damaged(snapshot, "snapshots in a circle"))
     }
 
+    /// What a dataset refers to that was written since a bookmark's snapshot, which may be gone: the property
+    /// `written#BOOKMARK`. `None` when that was none of the snapshots before it, or the bookmark does not count.
+    ///
+    /// # Errors
+    /// [`DslError::NoSuchDataset`], and those of reading the MOS.
+    pub async fn written_since_bookmark(
+        &self,
+        dataset: &DslDatasetPhys,
+        name: &str,
+    ) -> Result<Option<u64>, DslError> {
+        let (dir, mark) = self.find_bookmark(name).await?;
+        let born = mark.made();
+        if !mark.counts() || !self.is_before_dataset(dataset, dir, born).await? {
+            return Ok(None);
+        }
+        let (mut newer, mut let_go) = (*dataset, mark.freed_bytes());
+        for _ in 0..SNAPSHOTS_MAX {
+            // What the first snapshot behind the bookmark's let go the bookmark has counted itself.
+            if newer.prev_snapshot_txg.get() <= born {
+                let referenced = dataset.referenced_bytes.get().saturating_add(let_go);
+                return Ok(Some(referenced.saturating_sub(mark.referenced_bytes())));
+            }
+            let deadlist = ObjectId::new(newer.deadlist.get());
+            let_go = let_go.saturating_add(bytes(self.deadlist_space(deadlist, 0..born).await?));
+            newer = self.dataset(ObjectId::new(newer.prev_snapshot.get())).await?;
+        }
+        Err(DslError::damaged(self.root, "snapshots in a circle"))
+    }
+
+    /// Whether a snapshot of this dir made in this txg is, or was, one of those before a dataset: in its dir, or in those it
+    /// is a clone of.
+    async fn is_before_dataset(
+        &self,
+        dataset: &DslDatasetPhys,
+        dir: ObjectId,
+        made: u64,
+    ) -> Result<bool, DslError> {
+        let mut newer = *dataset;
+        for _ in 0..SNAPSHOTS_MAX {
+            if newer.is_snapshot() && newer.creation_txg.get() <= made {
+                return Ok(false);
+            }
+            let of = ObjectId::new(newer.dir.get());
+            if of == dir {
+                return Ok(true);
+            }
+            match self.dir(of).await?.origin.get() {
+                0 => return Ok(false),
+                origin => newer = self.dataset(ObjectId::new(origin)).await?,
+            }
+        }
+        Err(DslError::damaged(dir, "origins in a circle"))
+    }
+
     /// Names of the clones of a snapshot of this pool, in order.
     ///
     /// # Errors

@@ -197,7 +197,7 @@ pub static FILESYSTEM_LIMITS: Feature = Feature::new(
     "com.joyent:filesystem_limits",
     "filesystem_limits",
     "File systems and snapshots can be limited in number.",
-    Support::Read,
+    Support::Full,
 )
 .write_only()
 .needs(&["com.delphix:extensible_dataset"]);

@@ -15,6 +15,7 @@ use ondisk::dsl::{dataset_flags, used};
 use units::ObjectId;
 use zerocopy::little_endian::U64;
 
+use crate::counts::Counted;
 use crate::dataset::Dataset;
 use crate::dir::Dir;
 use crate::names::split;
@@ -119,6 +120,7 @@ impl Dsl {
             None => self.snapshot_name(&names, snapshot.object()).await?,
         };
         names.remove(tx, name.as_bytes()).await?;
+        self.count(tx, head.dir(), Counted::Snapshots, -1).await?;
         self.note_snapshots_changed(tx, &head, now).await?;
         self.free_snapshot_objects(tx, snapshot).await
     }

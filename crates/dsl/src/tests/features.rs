@@ -1,7 +1,7 @@
 use super::world::World;
 use crate::features::{
-    DYNAMIC_GANG_HEADER, EMBEDDED_DATA, ENABLED_TXG, FEATURES, FILESYSTEM_LIMITS, HEAD_ERRLOG, HOLE_BIRTH,
-    LZ4_COMPRESS, SPACEMAP_HISTOGRAM, feature,
+    DYNAMIC_GANG_HEADER, EMBEDDED_DATA, ENABLED_TXG, FEATURES, HEAD_ERRLOG, HOLE_BIRTH, LZ4_COMPRESS,
+    RESILVER_DEFER, SPACEMAP_HISTOGRAM, feature,
 };
 
 #[test]
@@ -38,13 +38,13 @@ fn a_feature_that_is_not_supported_counts_once_it_is_active() {
     world.env.block_on(async {
         let dsl = &world.dsl;
         assert!(dsl.unsupported_features(true).await.unwrap().is_empty());
-        for feature in [&FILESYSTEM_LIMITS, &DYNAMIC_GANG_HEADER] {
+        for feature in [&RESILVER_DEFER, &DYNAMIC_GANG_HEADER] {
             dsl.enable_feature(&world.tx(), feature).await.unwrap();
         }
         assert!(dsl.unsupported_features(true).await.unwrap().is_empty());
-        dsl.count_feature(&world.tx(), &FILESYSTEM_LIMITS, 1).await.unwrap();
+        dsl.count_feature(&world.tx(), &RESILVER_DEFER, 1).await.unwrap();
         assert!(dsl.unsupported_features(false).await.unwrap().is_empty());
-        assert_eq!(dsl.unsupported_features(true).await.unwrap(), [FILESYSTEM_LIMITS.guid]);
+        assert_eq!(dsl.unsupported_features(true).await.unwrap(), [RESILVER_DEFER.guid]);
         dsl.count_feature(&world.tx(), &DYNAMIC_GANG_HEADER, 1).await.unwrap();
         assert_eq!(dsl.unsupported_features(false).await.unwrap(), [DYNAMIC_GANG_HEADER.guid]);
         let table = dsl.zap(dsl.directory_object("features_for_read").await.unwrap().get()).await.unwrap();
@@ -59,6 +59,6 @@ fn a_feature_cannot_be_given_up_more_often_than_it_was_used() {
     let world = World::new();
     world.env.block_on(async {
         assert!(world.dsl.count_feature(&world.tx(), &SPACEMAP_HISTOGRAM, -1).await.is_err());
-        assert!(world.dsl.count_feature(&world.tx(), &FILESYSTEM_LIMITS, 1).await.is_err());
+        assert!(world.dsl.count_feature(&world.tx(), &RESILVER_DEFER, 1).await.is_err());
     });
 }

@@ -10,7 +10,8 @@ use proptest::sample::Index;
 use units::{Asize, Lsize, ObjectId, Psize, Txg, VdevId, VdevOffset};
 
 use super::world::{NOW, World, birth};
-use crate::{Birth, DatasetName, DslError, PoolSpace, PropValue};
+use crate::features::FILESYSTEM_LIMITS;
+use crate::{Birth, Counted, DatasetName, DslError, PoolSpace, PropValue};
 
 const POOL: PoolSpace = PoolSpace { usable_bytes: 1 << 40 };
 
@@ -29,6 +30,8 @@ enum Op {
     DestroyBookmark { bookmark: Index },
     Hold { snapshot: Index },
     Release { snapshot: Index },
+    Limit { head: Index, snapshots: bool },
+    Move { head: Index, to: Index },
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -47,6 +50,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => index().prop_map(|bookmark| Op::DestroyBookmark { bookmark }),
         1 => index().prop_map(|snapshot| Op::Hold { snapshot }),
         1 => index().prop_map(|snapshot| Op::Release { snapshot }),
+        1 => (index(), any::<bool>()).prop_map(|(head, snapshots)| Op::Limit { head, snapshots }),
+        2 => (index(), index()).prop_map(|(head, to)| Op::Move { head, to }),
     ]
 }
 
@@ -164,9 +169,17 @@ impl Life {
             Op::RollBack { head } => self.roll_back(head.get(&heads)).await,
             Op::Reserve { head, bytes } => {
                 let (dir, value) = (head.get(&heads).dir, PropValue::Number(bytes));
-                self.world.dsl.set_prop(&self.world.tx(), dir, "refreservation", &value).await.unwrap();
+                let name = if bytes % 3 == 0 { "reservation" } else { "refreservation" };
+                self.world.dsl.set_prop(&self.world.tx(), dir, name, &value).await.unwrap();
             }
             Op::Exchange { head, births, kills } => self.exchange(head.get(&heads), births, kills).await,
+            Op::Limit { head, snapshots } => {
+                let what = if snapshots { Counted::Snapshots } else { Counted::Filesystems };
+                let (dsl, tx) = (&self.world.dsl, self.world.tx());
+                dsl.enable_feature(&tx, &FILESYSTEM_LIMITS).await.unwrap();
+                dsl.set_prop(&tx, head.get(&heads).dir, what.limit(), &PropValue::Number(3)).await.unwrap();
+            }
+            Op::Move { head, to } => self.rename(head.get(&heads), to.get(&heads)).await,
             Op::DestroyBookmark { bookmark } => self.destroy_bookmark(&bookmark).await,
             _ if snapshots.is_empty() => {}
             Op::DestroySnapshot { snapshot, later } => {
@@ -257,6 +270,15 @@ impl Life {
             Err(error) => panic!("{error}"),
         }
         self.has.insert(head.dataset, self.has.get(&to).cloned().unwrap_or_default());
+    }
+
+    async fn rename(&mut self, head: &DatasetName, to: &DatasetName) {
+        let component = head.name.rsplit('/').next().unwrap();
+        let name = format!("{}/{component}", to.name);
+        match self.world.dsl.rename_dataset(&self.world.tx(), &head.name, &name, &POOL).await {
+            Ok(_) | Err(DslError::NoRename { .. } | DslError::Exists { .. } | DslError::BadName { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// A clone of the head's latest snapshot is written to, takes the head's place, and goes with what that had.
@@ -380,10 +402,34 @@ impl Life {
             referenced.extend(of_dir);
         }
         self.check_bookmarks().await;
+        self.check_counts().await;
         let all: Blocks = (0..self.born.len() as u64).collect();
         let freed: Blocks = all.difference(&referenced).copied().collect();
         assert_eq!(self.freed, freed, "what nobody has is freed, and nothing else");
         super::space::check_children(dsl, "tank", self.heads().await[0].dir).await;
+    }
+
+    /// Who counts knows what is below it, and whoever is below one that counts does so, too.
+    async fn check_counts(&self) {
+        let (dsl, heads) = (&self.world.dsl, self.heads().await);
+        for head in &heads {
+            let prefix = format!("{}/", head.name);
+            let below: Vec<&DatasetName> = heads.iter().filter(|of| of.name.starts_with(&prefix)).collect();
+            let mut snapshots = dsl.snapshots(head).await.unwrap().len() as u64;
+            for of in &below {
+                snapshots += dsl.snapshots(of).await.unwrap().len() as u64;
+            }
+            let found = [Counted::Filesystems, Counted::Snapshots].map(|what| dsl.counted(head.dir, what));
+            let [filesystems_counted, snapshots_counted] = found;
+            let counted = (filesystems_counted.await.unwrap(), snapshots_counted.await.unwrap());
+            if counted != (None, None) {
+                assert_eq!(counted, (Some(below.len() as u64), Some(snapshots)), "below {}", head.name);
+                for of in below {
+                    let counted = dsl.counted(of.dir, Counted::Filesystems).await.unwrap();
+                    assert!(counted.is_some(), "{} is below {}", of.name, head.name);
+                }
+            }
+        }
     }
 
     fn blocks(&self, object: u64) -> Blocks {
@@ -444,6 +490,11 @@ impl Life {
                 let gone = sum(known.blocks.difference(&self.blocks(next.get())));
                 assert!(mark.counts(), "{name}");
                 assert_eq!(mark.freed_bytes(), gone, "freed since {name}");
+                let phys = dsl.dataset(head.dataset).await.unwrap();
+                let full = format!("{}#{name}", head.name);
+                let written = dsl.written_since_bookmark(&phys, &full).await.unwrap();
+                let newer = sum(self.blocks(head.dataset.get()).difference(&known.blocks));
+                assert_eq!(written, Some(newer), "written since {full}");
                 found += 1;
             }
         }

@@ -23,10 +23,25 @@ impl Pool {
         name: String,
         props: Vec<(String, PropValue)>,
     ) -> Result<(), PoolError> {
+        self.clone_snapshot_by(snapshot, name, props, self.tuning.host.uid).await
+    }
+
+    /// The same on behalf of `maker`.
+    ///
+    /// # Errors
+    /// As [`Self::clone_snapshot`].
+    pub async fn clone_snapshot_by(
+        self: &Arc<Self>,
+        snapshot: String,
+        name: String,
+        props: Vec<(String, PropValue)>,
+        maker: u32,
+    ) -> Result<(), PoolError> {
         loop {
             let (snapshot, name, props) = (snapshot.clone(), name.clone(), props.clone());
-            let made =
-                self.in_sync(|pool, tx| async move { pool.make_clone(&tx, &snapshot, &name, &props).await });
+            let made = self.in_sync(move |pool, tx| async move {
+                pool.make_clone(&tx, &snapshot, &name, &props, maker).await
+            });
             let made = made.await;
             if !came_too_early(&made) {
                 return made;
@@ -40,6 +55,7 @@ impl Pool {
         snapshot: &str,
         name: &str,
         props: &[(String, PropValue)],
+        maker: u32,
     ) -> Result<(), PoolError> {
         self.check_new_props(name, props).await?;
         let origin = self.dsl.resolve(snapshot).await?;
@@ -47,6 +63,7 @@ impl Pool {
         for (prop, value) in props {
             self.dsl.set_prop(tx, made.dir, prop, value).await?;
         }
+        self.dsl.grant_to_maker(tx, &made, maker).await?;
         self.note_event(tx, "clone", Some(&made), &format!("origin={snapshot} ({})", origin.dataset)).await?;
         self.use_without_log(tx, &made).await
     }

@@ -129,26 +129,42 @@ impl Pool {
         name: &str,
         props: Vec<(String, PropValue)>,
     ) -> Result<(), PoolError> {
+        self.create_filesystem_by(name, props, self.tuning.host.uid).await
+    }
+
+    /// The same on behalf of `maker`, who gets what makers of file systems are granted there.
+    ///
+    /// # Errors
+    /// As [`Self::create_filesystem`].
+    pub async fn create_filesystem_by(
+        self: &Arc<Self>,
+        name: &str,
+        props: Vec<(String, PropValue)>,
+        maker: u32,
+    ) -> Result<(), PoolError> {
         let name = name.to_owned();
         self.in_sync(move |pool, tx| async move {
-            let made = pool.make_dataset(&tx, &name, &props).await?;
+            let made = pool.make_dataset(&tx, &name, &props, maker).await?;
             pool.format_dataset(&made, &tx).await
         })
         .await
     }
 
-    /// Makes a dataset that has nothing in it yet, with these properties, if there is room for what they reserve.
+    /// Makes a dataset that has nothing in it yet, with these properties, if there is room for what they reserve. `maker`
+    /// gets what makers of datasets are granted there.
     pub(crate) async fn make_dataset(
         &self,
         tx: &Tx,
         name: &str,
         props: &[(String, PropValue)],
+        maker: u32,
     ) -> Result<DatasetName, PoolError> {
         self.check_new_props(name, props).await?;
         let made = self.dsl.create_dataset(tx, name, birth(&self.env)).await?;
         for (prop, value) in props {
             self.dsl.set_prop(tx, made.dir, prop, value).await?;
         }
+        self.dsl.grant_to_maker(tx, &made, maker).await?;
         self.note_event(tx, "create", Some(&made), "").await?;
         Ok(made)
     }

@@ -59,7 +59,7 @@ impl Pool {
         spec.check()?;
         let name = name.to_owned();
         self.in_sync(move |pool, tx| async move {
-            let made = pool.make_dataset(&tx, &name, &props).await?;
+            let made = pool.make_dataset(&tx, &name, &props, pool.tuning.host.uid).await?;
             let props = pool.effective_props(&made).await?;
             let objset = Objset::create(pool.objset_context(&made, &props), ObjsetType::Zvol);
             Volume::format(&objset, &tx, &spec).await?;

@@ -43,6 +43,12 @@ pub async fn look(pool: &Arc<Pool>) -> Vec<String> {
         if let Ok(volume) = pool.volume(&dataset.name).await {
             seen.push(format!("{} has {} bytes", dataset.name, volume.size_bytes()));
         }
+        let permissions = pool.dsl().permissions(&dataset).await.expect("they are read").swap_remove(0).1;
+        let mut counts = Vec::new();
+        for what in dsl::COUNTED {
+            counts.push(pool.dsl().counted(dataset.dir, what).await.expect("it is read"));
+        }
+        seen.push(format!("below {}: {counts:?}, granted {permissions:?}", dataset.name));
         look_back(pool, &dataset, &mut seen).await;
     }
     seen

@@ -124,3 +124,43 @@ fn what_was_promised_is_replayed_whatever_quotas_are() {
         assert!(refused(made(&zfs, "f5", by(7, 70)).await));
     });
 }
+
+#[test]
+fn a_directory_hands_its_project_on_and_takes_nothing_of_another() {
+    run(async |world: Arc<World>, zfs| {
+        let root = zfs.root();
+        let dir = zfs.create(root, b"dir", NewNode::Directory, 0o755, by(7, 70)).await.unwrap().object;
+        let join =
+            SetAttributes { project: Some(5), set_flags: flags::PROJINHERIT, ..SetAttributes::default() };
+        zfs.set_attributes(dir, join).await.unwrap();
+        let below = zfs.create(dir, b"below", NewNode::Directory, 0o755, by(8, 80)).await.unwrap();
+        let file = zfs.create(below.object, b"f", NewNode::File, 0o644, by(8, 80)).await.unwrap();
+        for made in [&below, &file] {
+            assert_eq!((made.project, made.flags & flags::PROJINHERIT), (5, flags::PROJINHERIT));
+        }
+        zfs.write(file.object, 0, &[1; 5000], WriteFlags::default()).await.unwrap();
+        let other = made(&zfs, "other", by(8, 80)).await.unwrap();
+        world.sync(&zfs).await;
+        let used = zfs.used_by_all(PROJECT_SPACE).await.unwrap();
+        assert_eq!(used.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [0, 5]);
+        assert_eq!(used[1].1, zfs.used_by(PROJECT_SPACE, 5).await.unwrap());
+        let objects = zfs.used_by_all((QuotaOf::Project, QuotaFor::Objects)).await.unwrap();
+        assert!(objects.contains(&(5, 3)), "{objects:?}");
+
+        let outside = Place { dir: root, name: b"other" };
+        let inside = Place { dir, name: b"other" };
+        let moved = zfs.rename(outside, inside, RenameMode::Replace).await;
+        assert!(matches!(moved, Err(ZplError::OtherProject)), "{moved:?}");
+        let linked = zfs.link(other, dir, b"linked").await;
+        assert!(matches!(linked, Err(ZplError::OtherProject)), "{linked:?}");
+        // Of the same project it may come in, and hands that on, too, from then on.
+        zfs.set_attributes(other, SetAttributes { project: Some(5), ..Default::default() }).await.unwrap();
+        zfs.rename(outside, inside, RenameMode::Replace).await.unwrap();
+        assert_eq!(zfs.attributes(other).await.unwrap().flags & flags::PROJINHERIT, flags::PROJINHERIT);
+        // And out, into a directory that has no project to hand on.
+        zfs.rename(inside, outside, RenameMode::Replace).await.unwrap();
+        world.sync(&zfs).await;
+        let os = zfs.objset();
+        assert_eq!(os.accounts().await.unwrap(), os.recount().await.unwrap());
+    });
+}

@@ -380,6 +380,21 @@ impl Service for FakeService {
         }
         Ok(state.pools.values().cloned().collect())
     }
+    async fn dataset_accounts(&self, call: DatasetAccounts) -> Done<Vec<Account>> {
+        self.state().dataset(&call.name).map(|_| Vec::new())
+    }
+    async fn dataset_deleting(&self, call: DatasetDeleting) -> Done<u64> {
+        self.state().dataset(&call.name).map(|_| 0)
+    }
+    async fn dataset_permissions(&self, call: DatasetPermissions) -> Done<Vec<Delegations>> {
+        self.state().dataset(&call.name).map(|_| Vec::new())
+    }
+    async fn dataset_allow(&self, call: DatasetAllow) -> Done {
+        self.state().dataset(&call.name).map(|_| ())
+    }
+    async fn check_delegated(&self, _: Peer, _: Delegated) -> Done<bool> {
+        Ok(false)
+    }
     async fn dataset_logs(&self, _: DatasetLogs) -> Done<Vec<LogInfo>> {
         Ok(Vec::new())
     }

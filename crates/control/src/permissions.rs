@@ -1,0 +1,67 @@
+//! Requests about permissions that are delegated, and those that may be made by whom they are delegated to.
+
+use crate::call::{Call, calls};
+use crate::*;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+calls! {
+    /// Permissions that were delegated on a dataset and those above it, the nearest first.
+    show DatasetPermissions at "/v1/dataset/permissions" gives Vec<Delegations> {
+        /// A file system or volume.
+        name: String,
+    }
+
+    /// Delegates permissions, or takes them back.
+    change DatasetAllow at "/v1/dataset/allow" of name to "set permissions on" name may Allow gives () {
+        /// A file system or volume.
+        name: String,
+        /// Take them back.
+        take_back: bool,
+        /// And from all below it.
+        recursive: bool,
+        /// Permissions by key, as the format has them; none: all of that key.
+        changes: BTreeMap<String, Option<BTreeSet<String>>>,
+    }
+}
+
+/// What was delegated on one dataset.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Delegations {
+    /// Its name.
+    pub dataset: String,
+    /// Permissions by key, as the format has them: `ul$1000`, `s-$@set`.
+    pub granted: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// A user other than the daemon's own, who asks for something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// User.
+    pub uid: u32,
+    /// All groups, the first one too.
+    pub gids: Vec<u32>,
+}
+
+/// What other users than the daemon's own may ask for, if that was delegated to them.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "each is the request of its name")]
+pub enum Delegated {
+    Accounts(DatasetAccounts),
+    Allow(DatasetAllow),
+    Bookmark(BookmarkCreate),
+    Clone(DatasetClone),
+    Create(DatasetCreate),
+    Destroy(DatasetDestroy),
+    DestroyBookmark(BookmarkDestroy),
+    DestroySnapshots(SnapshotDestroy),
+    Hold(SnapshotHold),
+    Inherit(DatasetInherit),
+    Promote(DatasetPromote),
+    Release(SnapshotRelease),
+    Rename(DatasetRename),
+    RollBack(DatasetRollback),
+    Set(DatasetSet),
+    Snapshot(SnapshotCreate),
+}
