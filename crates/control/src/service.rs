@@ -4,16 +4,16 @@ use crate::{
     Account, BookmarkCreate, BookmarkDestroy, ByteSink, ByteSource, Call, DaemonStatus, DaemonStatusCall,
     DaemonStop, DatasetAccounts, DatasetAllow, DatasetClone, DatasetCreate, DatasetDeleting, DatasetDestroy,
     DatasetInfo, DatasetInherit, DatasetList, DatasetLogs, DatasetPermissions, DatasetPromote,
-    DatasetReceive, DatasetRename, DatasetRollback, DatasetSend, DatasetSendSize, DatasetSet, Delegated,
-    Delegations, DeviceState, Events, EventsClear, EventsPage, Failure, HeldSnapshot, ImportCandidate,
-    ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList, LabelClear,
-    LogFacts, LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue, Peer, PoolAdd,
-    PoolAttach, PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory,
-    PoolImport, PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogRecord,
-    PoolLogUsers, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost,
-    PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade,
-    PoolVdevProps, ReceivedSnapshot, SendSize, SnapshotCreate, SnapshotDestroy, SnapshotHold, SnapshotHolds,
-    SnapshotRelease, SnapshotsGoing, SplitOff, Unmount,
+    DatasetReceive, DatasetReceiveAbort, DatasetRename, DatasetRollback, DatasetSend, DatasetSendSize,
+    DatasetSendSkipped, DatasetSet, Delegated, Delegations, DeviceState, Events, EventsClear, EventsPage,
+    Failure, HeldSnapshot, ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel,
+    InjectHandler, InjectList, LabelClear, LogFacts, LogInfo, LogRecording, LogUsers, Mount, MountInfo,
+    Mounts, NameValue, Peer, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy,
+    PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList,
+    PoolLogFacts, PoolLogRecord, PoolLogUsers, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid,
+    PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync,
+    PoolTrim, PoolUpgrade, PoolVdevProps, ReceivedSnapshot, SendSize, SnapshotCreate, SnapshotDestroy,
+    SnapshotHold, SnapshotHolds, SnapshotRelease, SnapshotsGoing, SplitOff, Unmount,
 };
 use std::future::Future;
 
@@ -245,6 +245,10 @@ service! {
     dataset_promote(DatasetPromote) -> ();
     /// What a stream would have.
     dataset_send_size(DatasetSendSize) -> Vec<SendSize>;
+    /// What a stream leaves out.
+    dataset_send_skipped(DatasetSendSkipped) -> Vec<String>;
+    /// Gives up what was received in part.
+    dataset_receive_abort(DatasetReceiveAbort) -> ();
     /// Makes snapshots.
     snapshot_create(SnapshotCreate) -> ();
     /// Destroys snapshots.

@@ -42,7 +42,7 @@ const ORIGIN_TXG: u64 = 1;
 /// The features that new pools have: just those that are supported whole and of use. The first
 /// notes when the others were enabled. `vdev_zaps_v2` is not among them: GRUB refuses pools that have it,
 /// and it says nothing that we need.
-pub static NEW_POOL_FEATURES: [&Feature; 28] = [
+pub static NEW_POOL_FEATURES: [&Feature; 29] = [
     &ENABLED_TXG,
     &ASYNC_DESTROY,
     &EMPTY_BPOBJ,

@@ -38,6 +38,7 @@ mod permissions;
 mod promote;
 pub mod props;
 mod rename;
+mod resume;
 mod snapshot;
 mod space;
 mod tree;

@@ -32,6 +32,7 @@ use crate::features::{
 use crate::names::split;
 use crate::{DatasetName, Dsl, DslError};
 
+mod stream;
 mod table;
 
 pub use table::{DefaultValue, PROPS, PropDef, prop};

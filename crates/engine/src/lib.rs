@@ -20,6 +20,7 @@
 
 pub mod accounts;
 pub mod admit;
+mod align;
 mod attach;
 pub mod bookmarks;
 mod cache;
@@ -39,6 +40,7 @@ mod events;
 mod features;
 pub mod foreign;
 mod front;
+mod gather;
 mod held;
 pub mod holds;
 mod identity;
@@ -59,6 +61,7 @@ mod mounts;
 pub mod names;
 pub mod nice;
 mod obstacle;
+mod package;
 mod presence;
 mod probe;
 pub mod props;
@@ -79,6 +82,7 @@ mod snapspec;
 pub mod spec;
 mod split;
 mod storage;
+mod streams;
 mod support;
 mod sweep;
 mod turns;
@@ -107,6 +111,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use streams::Streams;
 use turns::Turns;
 
 /// What an engine stands on.
@@ -159,6 +164,8 @@ struct Holder {
     handlers: Mutex<Handlers>,
     /// Who may change which pool.
     turns: Turns,
+    /// Streams that are sent and received.
+    streams: Streams,
     /// Held while devices are taken: for new pools, for new vdevs, to be wiped.
     taking: async_lock::Mutex<()>,
     /// Held while what depends on the set of open pools follows it.
@@ -180,6 +187,7 @@ impl Engine {
             handlers: Mutex::default(),
             started: env.now(),
             turns: Turns::new(Arc::clone(&env)),
+            streams: Streams::default(),
             env,
             machine,
             runner,

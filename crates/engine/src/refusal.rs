@@ -143,7 +143,9 @@ fn receive_kind(refusal: ReceiveRefusal) -> FailureKind {
         R::Exists | R::HasSnapshots | R::IsClone => FailureKind::Exists,
         R::NoDestination | R::NoSource => FailureKind::NoSuchDataset,
         R::NotLatest | R::NoLargeBlocks => FailureKind::Invalid,
-        R::Modified | R::Busy => FailureKind::Busy,
+        R::ResumesExisting => FailureKind::Exists,
+        R::NothingToResume => FailureKind::Invalid,
+        R::Modified | R::Busy | R::HasPart => FailureKind::Busy,
     }
 }
 
@@ -219,6 +221,7 @@ fn dsl_reason(error: &DslError) -> (FailureKind, String) {
             FailureKind::Unsupported,
             "pool and or dataset must be upgraded to set this property or value".into(),
         ),
+        DslError::Limit { why } => (FailureKind::NoSpace, (*why).to_owned()),
         DslError::BadProperty { property, why } => (FailureKind::Invalid, format!("'{property}': {why}")),
         DslError::Damaged { .. } | DslError::Zap(_) => (FailureKind::Other, chain(error)),
         DslError::Dmu(dmu) => dmu_reason(dmu),

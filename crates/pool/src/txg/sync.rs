@@ -111,6 +111,9 @@ impl Pool {
         }
         self.count_clones(tx, &cloned).await?;
         for (dataset, synced) in datasets.iter().zip(synced) {
+            if let Some(point) = dataset.take_received(tx.txg()) {
+                self.dsl.note_received(tx, dataset.object(), point).await?;
+            }
             let Some(synced) = synced else { continue };
             let dmu::SyncedObjset { root, delta, killed, unused, born, .. } = synced;
             for bp in self.dsl.apply_sync(tx, dataset.object(), root, delta, killed).await? {
