@@ -3,7 +3,8 @@
 //! or `found` pools on them, and those that `change` pools.
 
 use crate::{
-    DatasetInfo, EventsPage, EventsSeen, Failure, FailureKind, ImportCandidate, MountInfo, PoolInfo, VdevSpec,
+    DatasetInfo, DatasetMade, EventsPage, EventsSeen, Failure, FailureKind, ImportCandidate, MountInfo,
+    PoolInfo, VdevSpec,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -331,17 +332,21 @@ calls! {
     }
 
     /// Makes a dataset.
-    change DatasetCreate at "/v1/dataset/create" of name to "create" name gives () {
+    change DatasetCreate at "/v1/dataset/create" of name to "create" name gives DatasetMade {
         /// Full name.
         name: String,
-        /// Properties.
+        /// Properties; those of a volume, its size among them.
         props: Vec<NameValue>,
         /// Make missing parents, and do not mind that it exists.
         parents: bool,
         /// Do not mount it.
         no_mount: bool,
-        /// A volume of this many bytes instead of a file system.
-        volume_bytes: Option<u64>,
+        /// A volume instead of a file system.
+        volume: bool,
+        /// Set nothing aside for the volume.
+        sparse: bool,
+        /// Make nothing.
+        dry_run: bool,
     }
 
     /// Destroys a dataset; gives the names of all that goes, in the order in which it goes.

@@ -3,15 +3,15 @@
 use crate::{
     BookmarkCreate, BookmarkDestroy, ByteSink, ByteSource, DaemonStatus, DaemonStatusCall, DaemonStop,
     DatasetClone, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetList, DatasetLogs,
-    DatasetPromote, DatasetReceive, DatasetRename, DatasetRollback, DatasetSend, DatasetSendSize, DatasetSet,
-    DeviceState, Events, EventsClear, EventsPage, Failure, HeldSnapshot, ImportCandidate, ImportScan,
-    Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList, LabelClear, LogFacts,
-    LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue, PoolAdd, PoolAttach,
-    PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport,
-    PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogRecord, PoolLogUsers,
-    PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop,
-    PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps,
-    ReceivedSnapshot, SendSize, SnapshotCreate, SnapshotDestroy, SnapshotHold, SnapshotHolds,
+    DatasetMade, DatasetPromote, DatasetReceive, DatasetRename, DatasetRollback, DatasetSend,
+    DatasetSendSize, DatasetSet, DeviceState, Events, EventsClear, EventsPage, Failure, HeldSnapshot,
+    ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList,
+    LabelClear, LogFacts, LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue, PoolAdd,
+    PoolAttach, PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory,
+    PoolImport, PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogRecord,
+    PoolLogUsers, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost,
+    PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade,
+    PoolVdevProps, ReceivedSnapshot, SendSize, SnapshotCreate, SnapshotDestroy, SnapshotHold, SnapshotHolds,
     SnapshotRelease, SnapshotsGoing, SplitOff, Unmount,
 };
 use std::future::Future;
@@ -187,7 +187,7 @@ service! {
     /// What datasets' intent logs had to do.
     dataset_logs(DatasetLogs) -> Vec<LogInfo>;
     /// Makes a dataset.
-    dataset_create(DatasetCreate) -> ();
+    dataset_create(DatasetCreate) -> DatasetMade;
     /// Destroys a dataset.
     dataset_destroy(DatasetDestroy) -> Vec<String>;
     /// Sets a dataset's properties.

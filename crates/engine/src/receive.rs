@@ -7,7 +7,7 @@
 
 use crate::create::dataset_props;
 use crate::props::Occasion;
-use crate::{Held, Holder, names, refusal};
+use crate::{Held, Holder, names, refusal, volumes};
 use control::{
     ByteSource, DatasetKind, DatasetReceive, Failure, FailureKind, ReceiveNaming, ReceivedSnapshot,
 };
@@ -97,6 +97,7 @@ impl Holder {
         let is_volume = begin.objset_type.get() == ObjsetType::Zvol.raw() as u32;
         let kind = if is_volume { DatasetKind::Volume } else { DatasetKind::Filesystem };
         let props = dataset_props(&call.props, kind, Occasion::Later, &cannot)?;
+        volumes::check_copied(&props).map_err(|reason| cannot(&reason))?;
         let head = names::head_of(snapshot);
         let is_there = held.pool.dsl().resolve(head).await.is_ok();
         let is_clone = begin.flags.get() & begin_flags::CLONE != 0;
