@@ -30,7 +30,9 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     let visit = Visit::open(args, common_pool(&places)?, Access::Read)?;
     let mut code = 0;
     for place in &places {
-        let done = match place.text.contains(':') {
+        // All of a volume may also be written with the colon, as for `cp`.
+        let is_file = place.text.contains(':') && visit.volume_at(place)?.is_none();
+        let done = match is_file {
             true => file(session, &visit, place)?,
             false => volume(session, &visit, place)?,
         };

@@ -11,6 +11,7 @@ mod inside;
 mod outside;
 mod progress;
 mod side;
+mod volume;
 
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
@@ -28,7 +29,7 @@ pub const COMMAND: Command = Command::new(
     Spec {
         name: "cp",
         alias: None,
-        about: "copies files out of a pool that is not in use, or into it",
+        about: "copies files, or volumes, out of a pool that is not in use, or into it",
         flags: &[
             Flag::switch('a', "as -r and -p, and links stay links"),
             FORCE,
@@ -37,7 +38,7 @@ pub const COMMAND: Command = Command::new(
             Flag::switch('R', "the same as -r"),
             SEARCH,
         ],
-        operands: "<source> ... <target>; in the pool: <pool/filesystem[@snapshot]:path>",
+        operands: "<source> ... <target>; in the pool: <pool/filesystem[@snapshot]:path> or <pool/volume[@snapshot]:>",
     },
     run,
 );
@@ -74,6 +75,10 @@ fn copy_out(args: &Args, sources: &[String], target: &str) -> Outcome {
     let visit = Visit::open(args, common_pool(&places)?, Access::Read)?;
     let mut code = 0;
     for place in &places {
+        if let Some(volume) = visit.volume_at(place)? {
+            code |= volume::copy_out(&visit, place, &volume, target.as_bytes(), how(args));
+            continue;
+        }
         let from = Inside { visit: &visit, files: visit.files(place)? };
         let source = place.path.as_bytes();
         let name = if last_name(source).is_empty() {
@@ -88,15 +93,26 @@ fn copy_out(args: &Args, sources: &[String], target: &str) -> Outcome {
 
 fn copy_in(args: &Args, sources: &[String], target: &Place) -> Outcome {
     let visit = Visit::open(args, target.pool(), Access::Write)?;
-    let done = visit.files(target).map(|files| {
-        let to = Inside { visit: &visit, files };
-        let sources: Vec<_> =
-            sources.iter().map(|text| (text.as_bytes(), last_name(text.as_bytes()))).collect();
-        copy(&Outside, &to, how(args), &sources, target.path.as_bytes(), sources.len() > 1)
-    });
+    let done = match visit.volume_at(target) {
+        Ok(Some(_)) => match sources {
+            [source] => volume::copy_in(&visit, source, target),
+            _ => usage("one file goes into a volume"),
+        },
+        Ok(None) => copy_into(&visit, args, sources, target),
+        Err(stop) => Err(stop),
+    };
     // Whatever happened, the pool is left exported.
     visit.finish()?;
     done
+}
+
+fn copy_into(visit: &Visit, args: &Args, sources: &[String], target: &Place) -> Outcome {
+    visit.files(target).map(|files| {
+        let to = Inside { visit, files };
+        let sources: Vec<_> =
+            sources.iter().map(|text| (text.as_bytes(), last_name(text.as_bytes()))).collect();
+        copy(&Outside, &to, how(args), &sources, target.path.as_bytes(), sources.len() > 1)
+    })
 }
 
 /// Copies each source, which has a path and a name, to the target, or into it if that is a

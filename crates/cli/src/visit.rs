@@ -126,6 +126,18 @@ impl Visit {
         Ok(volume)
     }
 
+    /// The volume that a place is, if it is the whole of one.
+    pub fn volume_at(&self, place: &Place) -> Result<Option<Volume>, Stop> {
+        if !place.path.is_empty() {
+            return Ok(None);
+        }
+        match self.env.block_on(self.pool.volume(&place.dataset)) {
+            Ok(_) => self.volume(&place.dataset).map(Some),
+            Err(PoolError::NotVolume { .. }) => Ok(None),
+            Err(error) => Err(refusal::pool("open", &place.dataset, &error).into()),
+        }
+    }
+
     /// Says once of a dataset that its log holds what is newer than what a visit for reading shows.
     fn look_for_log(&self, dataset: &str) -> Result<(), Stop> {
         if self.access == Access::Write || self.seen.borrow().contains_key(dataset) {

@@ -3,8 +3,8 @@
 //! or `found` pools on them, and those that `change` pools. Some of these `may` be delegated to others.
 
 use crate::{
-    DatasetInfo, Delegated, EventsPage, EventsSeen, Failure, FailureKind, ImportCandidate, MountInfo,
-    PoolInfo, VdevSpec,
+    DatasetInfo, DatasetMade, Delegated, EventsPage, EventsSeen, Failure, FailureKind, ImportCandidate,
+    MountInfo, PoolInfo, VdevSpec,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -353,10 +353,10 @@ calls! {
     }
 
     /// Makes a dataset.
-    change DatasetCreate at "/v1/dataset/create" of name to "create" name may Create by maker gives () {
+    change DatasetCreate at "/v1/dataset/create" of name to "create" name may Create by maker gives DatasetMade {
         /// Full name.
         name: String,
-        /// Properties.
+        /// Properties; those of a volume, its size among them.
         props: Vec<NameValue>,
         /// Make missing parents, and do not mind that it exists.
         parents: bool,
@@ -364,8 +364,12 @@ calls! {
         no_mount: bool,
         /// Who makes it, where that is not the daemon's own user.
         maker: Option<u32>,
-        /// A volume of this many bytes instead of a file system.
-        volume_bytes: Option<u64>,
+        /// A volume instead of a file system.
+        volume: bool,
+        /// Set nothing aside for the volume.
+        sparse: bool,
+        /// Make nothing.
+        dry_run: bool,
     }
 
     /// Destroys a dataset; gives the names of all that goes, in the order in which it goes.

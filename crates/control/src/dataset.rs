@@ -42,6 +42,17 @@ pub struct DatasetInfo {
     pub props: Props,
 }
 
+/// What making a dataset came to, or would come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatasetMade {
+    /// There was one already, and that was to do.
+    pub existed: bool,
+    /// What was set on it, as it was typed, or as exact numbers.
+    pub props: Vec<(String, String)>,
+    /// What whoever asked for it may want to think about.
+    pub warnings: Vec<String>,
+}
+
 /// A mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountInfo {

@@ -50,7 +50,7 @@ mod vdev;
 pub use accounts::*;
 pub use call::*;
 pub use client::{Client, ClientError, TOLD_AFTER};
-pub use dataset::{DatasetInfo, DatasetKind, MountInfo, pool_of};
+pub use dataset::{DatasetInfo, DatasetKind, DatasetMade, MountInfo, pool_of};
 pub use descent::*;
 pub use device::*;
 pub use events::*;

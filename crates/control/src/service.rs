@@ -3,7 +3,7 @@
 use crate::{
     Account, BookmarkCreate, BookmarkDestroy, ByteSink, ByteSource, Call, DaemonStatus, DaemonStatusCall,
     DaemonStop, DatasetAccounts, DatasetAllow, DatasetClone, DatasetCreate, DatasetDeleting, DatasetDestroy,
-    DatasetInfo, DatasetInherit, DatasetList, DatasetLogs, DatasetPermissions, DatasetPromote,
+    DatasetInfo, DatasetInherit, DatasetList, DatasetLogs, DatasetMade, DatasetPermissions, DatasetPromote,
     DatasetReceive, DatasetReceiveAbort, DatasetRename, DatasetRollback, DatasetSend, DatasetSendSize,
     DatasetSendSkipped, DatasetSet, Delegated, Delegations, DeviceState, Events, EventsClear, EventsPage,
     Failure, HeldSnapshot, ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel,
@@ -228,7 +228,7 @@ service! {
     /// What datasets' intent logs had to do.
     dataset_logs(DatasetLogs) -> Vec<LogInfo>;
     /// Makes a dataset.
-    dataset_create(DatasetCreate) -> ();
+    dataset_create(DatasetCreate) -> DatasetMade;
     /// Destroys a dataset.
     dataset_destroy(DatasetDestroy) -> Vec<String>;
     /// Sets a dataset's properties.

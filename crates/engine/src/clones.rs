@@ -3,7 +3,7 @@
 use crate::create::dataset_props;
 use crate::lineage::Lineage;
 use crate::props::Occasion;
-use crate::{Holder, names, refusal};
+use crate::{Holder, names, refusal, volumes};
 use control::{DatasetClone, DatasetPromote, Failure, FailureKind};
 
 impl Holder {
@@ -17,7 +17,9 @@ impl Holder {
         self.dataset(&held, &call.snapshot).await?;
         let kind = self.nature_of(&held, names::head_of(&call.snapshot)).await.kind;
         // What can be settled only once was settled in the snapshot.
-        let props = dataset_props(&call.props, kind, Occasion::Later, &cannot)?;
+        let mut props = dataset_props(&call.props, kind, Occasion::Later, &cannot)?;
+        self.settle_auto(&held, &call.snapshot, &mut props).await?;
+        volumes::check_copied(&props).map_err(|reason| cannot(&reason))?;
         if !self.make_way(&held, name, call.parents, call.maker).await? {
             return Ok(());
         }

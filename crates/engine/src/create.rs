@@ -2,7 +2,7 @@
 
 use crate::admit::{self, Allowance, Purpose};
 use crate::held::Held;
-use crate::props::{Occasion, Value, parse_dataset};
+use crate::props::{Access, Occasion, Value, parse_dataset};
 use crate::settings::Settings;
 use crate::spec::{Layout, VdevSpec};
 use crate::{Holder, choice, refusal, support};
@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use units::Ashift;
 use vdev::{Bias, NewVdev};
+
+/// The version of a file system's format: it lies in the file system.
+pub const VERSION: &str = "version";
 
 /// A property's value as the dataset layer stores it.
 pub fn stored(value: Value) -> Option<PropValue> {
@@ -195,18 +198,30 @@ pub fn dataset_props(
     cannot: &dyn Fn(&str) -> Failure,
 ) -> Result<Vec<(String, PropValue)>, Failure> {
     let mut stored_props = Vec::new();
-    for (name, text) in props {
-        let parsed = parse_dataset(name, text, kind, occasion);
-        let (name, value) = parsed.map_err(|e| cannot(&e.to_string()))?;
-        support::check(&name, &value, None).map_err(|reason| cannot(&reason))?;
-        let default = crate::props::dataset_prop(&name).map(crate::props::PropDef::default_value);
-        // Settings that cannot be other than they are need no place.
-        let fixed = crate::props::dataset_prop(&name)
-            .is_some_and(|def| def.access == crate::props::Access::AtCreation);
-        if fixed && default.as_ref() == Some(&value) {
+    for (name, value) in parsed_props(props, kind, occasion, cannot)? {
+        let def = crate::props::dataset_prop(&name);
+        // What is settled in the dataset itself, and cannot be other than it is, needs no place.
+        let is_fixed = def.is_some_and(|def| def.access == Access::AtCreation || def.name == VERSION);
+        if is_fixed && def.is_some_and(|def| def.default_value() == value) {
             continue;
         }
         stored_props.extend(stored(value).map(|value| (name, value)));
     }
     Ok(stored_props)
+}
+
+/// Properties of a new dataset as they were typed, if it can have them: their names and values.
+pub fn parsed_props(
+    props: &[(String, String)],
+    kind: DatasetKind,
+    occasion: Occasion,
+    cannot: &dyn Fn(&str) -> Failure,
+) -> Result<Vec<(String, Value)>, Failure> {
+    let parsed = props.iter().map(|(name, text)| {
+        let parsed = parse_dataset(name, text, kind, occasion);
+        let (name, value) = parsed.map_err(|e| cannot(&e.to_string()))?;
+        support::check(&name, &value, None).map_err(|reason| cannot(&reason))?;
+        Ok((name, value))
+    });
+    parsed.collect()
 }

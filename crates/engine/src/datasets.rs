@@ -1,15 +1,17 @@
 //! Datasets as commands see them, and what is done to them.
 
-use crate::create::{dataset_props, stored};
+use crate::create::{VERSION, dataset_props, stored};
 use crate::mount_options::FOLLOWED;
 use crate::names;
 use crate::props::{
-    Access, Occasion, Prop, Props, Source, Value, dataset_prop, is_user_prop, parse_dataset, written_since,
+    Access, Occasion, Prop, Props, Source, Value, check_block, dataset_prop, is_user_prop, parse_dataset,
+    written_since,
 };
+use crate::volumes::{NewVolume, VolumeChanges};
 use crate::{Held, Holder, accounts, destruction, refusal, support};
 use control::{
-    DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetKind, DatasetList, DatasetSet,
-    Failure, FailureKind,
+    DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetKind, DatasetList, DatasetMade,
+    DatasetSet, Failure, FailureKind, NameValue,
 };
 use dmu::Objset;
 use dsl::{COUNTED, DatasetName, DslError, PoolSpace, PropValue, Property};
@@ -204,25 +206,58 @@ impl Holder {
         Ok(())
     }
 
-    pub(super) async fn create_dataset(&self, call: DatasetCreate) -> Result<(), Failure> {
+    pub(super) async fn create_dataset(&self, call: DatasetCreate) -> Result<DatasetMade, Failure> {
         let name = call.name.as_str();
-        let refuse = |kind, reason: &str| Failure::cannot(kind, "create", name, reason);
-        let cannot = |reason: &str| refuse(FailureKind::Invalid, reason);
-        if call.volume_bytes.is_some() {
-            return Err(refuse(FailureKind::Unsupported, "volumes are not supported yet"));
+        let verb = if call.dry_run { "verify" } else { "create" };
+        let cannot = |reason: &str| Failure::cannot(FailureKind::Invalid, verb, name, reason);
+        if call.volume || call.dry_run {
+            // OpenZFS looks at the pool before it thinks of the dataset.
+            self.pool(names::pool_of(name))?;
         }
         let held = self.pool_for_new(name)?;
-        let (quotas, rest) = accounts::split_quotas(&call.props, DatasetKind::Filesystem)
-            .map_err(|error| cannot(&error.to_string()))?;
-        let props = dataset_props(&rest, DatasetKind::Filesystem, Occasion::Creation, &cannot)?;
+        let kind = if call.volume { DatasetKind::Volume } else { DatasetKind::Filesystem };
+        let (quotas, rest) =
+            accounts::split_quotas(&call.props, kind).map_err(|error| cannot(&error.to_string()))?;
+        self.check_blocks(&held, &rest, kind, &cannot).await?;
+        let (volume, props) = match kind {
+            DatasetKind::Volume => (Some(NewVolume::read(&held, &call, &cannot)?), Vec::new()),
+            _ => (None, dataset_props(&rest, kind, Occasion::Creation, &cannot)?),
+        };
+        let made = DatasetMade { props: call.props.clone(), ..DatasetMade::default() };
+        let existed = DatasetMade { existed: true, ..DatasetMade::default() };
+        if call.dry_run {
+            let is_there = call.parents && held.pool.dsl().resolve(name).await.is_ok();
+            return Ok(if is_there { existed } else { volume.map_or(made, |volume| volume.made) });
+        }
         if !self.make_way(&held, name, call.parents, call.maker).await? {
-            return Ok(());
+            return Ok(existed);
         }
         let maker = call.maker.unwrap_or(self.host().uid);
-        let made = held.pool.create_filesystem_by(name, props, maker).await;
-        made.map_err(|e| refusal::pool("create", name, &e))?;
+        if let Some(volume) = volume {
+            return self.make_volume(&held, name, volume, maker).await;
+        }
+        let done = held.pool.create_filesystem_by(name, props, maker).await;
+        done.map_err(|e| refusal::pool("create", name, &e))?;
         self.set_quotas(&held, name, &quotas).await?;
-        if call.no_mount { Ok(()) } else { self.mount_new(&held, name, call.maker).await }
+        if !call.no_mount {
+            self.mount_new(&held, name, call.maker).await?;
+        }
+        Ok(made)
+    }
+
+    /// Sizes of blocks, as typed, that are larger than those of the pool can be.
+    async fn check_blocks(
+        &self,
+        held: &Held,
+        props: &[NameValue],
+        kind: DatasetKind,
+        cannot: &(dyn Fn(&str) -> Failure + Sync),
+    ) -> Result<(), Failure> {
+        let most = held.pool.block_max_bytes().await.map_err(|e| cannot(&refusal::reason(&e)))?;
+        for (name, text) in props {
+            check_block(name, text, kind, most.into()).map_err(|e| cannot(&e.to_string()))?;
+        }
+        Ok(())
     }
 
     /// The pool that a dataset of this name could be made in.
@@ -252,7 +287,7 @@ impl Holder {
         match (dsl.resolve(name).await.is_ok(), dsl.resolve(parent).await.is_ok(), parents) {
             (true, _, true) => return Ok(false),
             (true, _, false) => return refuse(FailureKind::Exists, "dataset already exists"),
-            (false, true, _) => {}
+            (false, true, _) => self.check_parent(held, "create", name).await?,
             (false, false, true) => self.create_parents(held, parent, maker).await?,
             (false, false, false) => return refuse(FailureKind::NoSuchDataset, "parent does not exist"),
         }
@@ -283,6 +318,7 @@ impl Holder {
             if held.pool.dsl().resolve(ancestor).await.is_ok() {
                 continue;
             }
+            self.check_parent(held, "create", ancestor).await?;
             let uid = maker.unwrap_or(self.host().uid);
             let made = held.pool.create_filesystem_by(ancestor, Vec::new(), uid).await;
             made.map_err(|e| refusal::pool("create", ancestor, &e))?;
@@ -345,7 +381,8 @@ impl Holder {
             let prop = set.iter().find(|prop| prop.name == name);
             prop.map(|prop| value_of(prop.value.clone()))
         };
-        let kind = self.nature_of(&held, &call.name).await.kind;
+        let nature = self.nature_of(&held, &call.name).await;
+        let kind = nature.kind;
         let refuse = |reason: &str| {
             Failure::cannot(FailureKind::Invalid, "set property for", &call.name, reason).exits(255)
         };
@@ -354,16 +391,32 @@ impl Holder {
         }
         let (quotas, rest) =
             accounts::split_quotas(&call.props, kind).map_err(|error| refuse(&error.to_string()))?;
+        self.check_blocks(&held, &rest, kind, &refuse).await?;
         let mut changes = Vec::new();
         for (name, text) in &rest {
             let parsed = parse_dataset(name, text, kind, Occasion::Later);
             let (name, value) = parsed.map_err(|e| refuse(&e.to_string()))?;
+            if name == VERSION {
+                nature.check_version(&value).map_err(|reason| refuse(&reason))?;
+                continue;
+            }
             support::check(&name, &value, now(&name).as_ref()).map_err(|reason| refuse(&reason))?;
             changes.extend(stored(value).map(|value| (name, value)));
         }
-        for (name, value) in changes {
+        let changes = match kind {
+            DatasetKind::Volume => self.volume_changes(&held, &call.name, changes, &refuse).await?,
+            _ => VolumeChanges { size_bytes: None, shrinks: false, props: changes },
+        };
+        // What has to be there for the new size comes first, and what was there for the old one goes last.
+        let (before, after) = match changes.shrinks {
+            true => (changes.size_bytes, None),
+            false => (None, changes.size_bytes),
+        };
+        self.resize(&held, &call.name, before).await?;
+        for (name, value) in changes.props {
             self.set_one(&held, &call.name, &name, Some(value)).await?;
         }
+        self.resize(&held, &call.name, after).await?;
         self.set_quotas(&held, &call.name, &quotas).await
     }
 
@@ -476,10 +529,26 @@ pub struct Nature {
     format: Vec<(&'static str, u64)>,
 }
 
+impl Nature {
+    /// Whether a file system can get this version: only the one that it has.
+    fn check_version(&self, wanted: &Value) -> Result<(), String> {
+        let has = self.format.iter().find(|(name, _)| *name == VERSION).map_or(0, |(_, number)| *number);
+        match wanted {
+            Value::Number(wanted) if *wanted < has => {
+                Err(format!("Can not downgrade; already at version {has}"))
+            }
+            Value::Number(wanted) if *wanted > has => {
+                Err("upgrading file systems is not supported yet".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 async fn format_of(objset: &Arc<Objset>) -> Vec<(&'static str, u64)> {
     let Ok(settled) = zpl::Zfs::settled(objset).await else { return Vec::new() };
     vec![
-        ("version", settled.version),
+        (VERSION, settled.version),
         ("utf8only", settled.utf8_only),
         ("normalization", settled.normalization),
         ("casesensitivity", settled.case_sensitivity),
@@ -521,14 +590,21 @@ impl Facts {
             numbers.push(("mounted", u64::from(self.mounted)));
         }
         numbers.extend(self.nature.format.iter().copied());
-        if let (Some((size, block)), DatasetKind::Volume) = (self.nature.volume, self.nature.kind) {
-            numbers.extend([("volsize", size), ("volblocksize", block)]);
+        if let Some((size, block)) = self.nature.volume {
+            numbers.push(("volsize", size));
+            if self.nature.kind == DatasetKind::Volume {
+                numbers.push(("volblocksize", block));
+            }
         }
         let facts = numbers.into_iter().map(|(name, number)| (name, Value::Number(number)));
         let kind = ("type", self.nature.kind.word().into());
         for (name, value) in facts.chain([kind]) {
-            // The size of a volume was chosen by whoever made it.
-            let source = if name == "volsize" { Source::Local } else { Source::None };
+            let source = match (name, &value) {
+                // The size of a volume was chosen by whoever made it.
+                ("volsize", _) => Source::Local,
+                ("volblocksize", value) if is_default(name, value) => Source::Default,
+                _ => Source::None,
+            };
             props.insert(name.to_owned(), Prop { value, source });
         }
         // Nobody counts before a limit is set.
@@ -564,6 +640,10 @@ impl Facts {
             ("logicalused", dir.uncompressed_bytes.get()),
         ]
     }
+}
+
+fn is_default(name: &str, value: &Value) -> bool {
+    dataset_prop(name).is_some_and(|def| def.default_value() == *value)
 }
 
 /// Hundredths; nothing stored counts as stored plainly.

@@ -89,6 +89,7 @@ mod turns;
 mod upgrade;
 mod vdev_props;
 mod vdevs;
+mod volumes;
 
 pub use cache::{CacheError, CachedPool, PoolCache};
 pub use candidates::paths;

@@ -19,7 +19,7 @@ mod pool;
 mod show;
 
 use crate::nice;
-use control::{DatasetKind, Failure, FailureKind};
+use control::{DatasetInfo, DatasetKind, Failure, FailureKind};
 
 pub use control::{Prop, Props, Source, Value};
 pub use dataset::DATASET_PROPS;
@@ -63,6 +63,13 @@ pub enum Kind {
         /// Every word that is taken.
         words: &'static [Choice],
     },
+}
+
+impl Kind {
+    /// Whether its values are typed as numbers.
+    const fn is_number(self) -> bool {
+        !matches!(self, Self::Text | Self::Mountpoint | Self::Choice { .. })
+    }
 }
 
 /// Who may set a property, and when.
@@ -157,6 +164,22 @@ pub enum PropError {
     /// Nobody has that name.
     #[error("'{0}' has an invalid user/group name")]
     NoSuchOwner(String),
+    /// Neither zero nor a power of two in range.
+    #[error("invalid '{name}={value}' property: must be zero or a power of 2 from 512B to {most}")]
+    SmallBlocks {
+        /// Property.
+        name: &'static str,
+        /// What was asked for.
+        value: u64,
+        /// Upper bound, as written.
+        most: String,
+    },
+    /// Only volumes know what follows from their size.
+    #[error("'{0}=auto' only allowed on volumes")]
+    AutoOnVolumes(&'static str),
+    /// Nothing follows by itself for this property.
+    #[error("'auto' is invalid value for '{0}'")]
+    Auto(&'static str),
     /// Not a place to mount at.
     #[error("'{0}' must be an absolute path, 'none', or 'legacy'")]
     Mountpoint(&'static str),
@@ -198,6 +221,8 @@ impl PropError {
     }
 }
 
+/// `refreservation=auto`: all that the volume can come to take.
+pub const AUTO: u64 = u64::MAX;
 /// Largest record size.
 pub const RECORD_MAX_BYTES: u64 = 16 << 20;
 /// Values and names of user properties are shorter than this.
@@ -205,6 +230,18 @@ const TEXT_MAX_BYTES: usize = 8192;
 const COMMENT_MAX_BYTES: usize = 32;
 
 impl PropDef {
+    /// Whether a dataset has it. Of what is no text, a snapshot has what the dataset has that it is of.
+    pub fn is_of(&self, dataset: &DatasetInfo) -> bool {
+        let applies = self.applies;
+        let is_text = matches!(self.kind, Kind::Text | Kind::Mountpoint);
+        let only_snapshots = !applies.filesystem && !applies.volume;
+        // Volumes have a size, and so have their snapshots.
+        let is_volume = dataset.props.contains_key("volsize");
+        let suits_head = if is_volume { applies.volume } else { applies.filesystem };
+        let is_snapshot = dataset.kind == DatasetKind::Snapshot;
+        applies.to(dataset.kind) && (!is_snapshot || is_text || only_snapshots || suits_head)
+    }
+
     /// Reads a value as typed.
     ///
     /// # Errors
@@ -242,14 +279,16 @@ impl PropDef {
     }
 
     fn parse_number(&self, text: &str) -> Result<u64, PropError> {
-        let limit = matches!(self.kind, Kind::Count);
-        if text == "none" && (limit || matches!(self.kind, Kind::Size { none_is_zero: true })) {
-            return Ok(if limit { u64::MAX } else { 0 });
+        let is_none = text == "none";
+        if is_none && matches!(self.kind, Kind::Count) {
+            return Ok(u64::MAX);
         }
-        let value = nice::parse(text)?;
+        let value = if is_none { 0 } else { nice::parse(text)? };
         match self.name {
-            "quota" | "refquota" if value == 0 => Err(PropError::ZeroQuota),
-            "recordsize" | "volblocksize" => self.check_block_size(value),
+            "quota" | "refquota" if value == 0 && !is_none => Err(PropError::ZeroQuota),
+            "recordsize" | "volblocksize" | "special_small_blocks" => {
+                self.check_block_size(value, RECORD_MAX_BYTES)
+            }
             "ashift" if value != 0 && !(9..=16).contains(&value) => {
                 Err(PropError::Ashift { name: self.name, value })
             }
@@ -257,12 +296,17 @@ impl PropDef {
         }
     }
 
-    fn check_block_size(&self, value: u64) -> Result<u64, PropError> {
-        let most = if self.name == "recordsize" { RECORD_MAX_BYTES } else { 128 << 10 };
-        if value.is_power_of_two() && (512..=most).contains(&value) {
+    /// Whether blocks can have this size where they have `most` bytes at most.
+    fn check_block_size(&self, value: u64, most: u64) -> Result<u64, PropError> {
+        let (name, is_small) = (self.name, self.name == "special_small_blocks");
+        if value.is_power_of_two() && (512..=most).contains(&value) || is_small && value == 0 {
             return Ok(value);
         }
-        Err(PropError::BlockSize { name: self.name, most: nice::bytes(most) })
+        let most = nice::bytes(most);
+        match is_small {
+            true => Err(PropError::SmallBlocks { name, value, most }),
+            false => Err(PropError::BlockSize { name, most }),
+        }
     }
 
     /// What it is when nobody set it.
@@ -354,7 +398,28 @@ pub fn parse_dataset(
         }
         _ => {}
     }
+    if text == "auto" && def.kind.is_number() {
+        return match def.name {
+            "refreservation" if kind == DatasetKind::Volume => Ok((def.name.to_owned(), Value::Number(AUTO))),
+            "refreservation" => Err(PropError::AutoOnVolumes(def.name)),
+            _ => Err(PropError::Auto(def.name)),
+        };
+    }
     Ok((def.name.to_owned(), def.parse(text)?))
+}
+
+/// Whether a size of blocks, as typed, is one that a pool knows whose blocks have `most` bytes at most; all other
+/// properties are.
+///
+/// # Errors
+/// [`PropError::BlockSize`], [`PropError::SmallBlocks`].
+pub fn check_block(name: &str, text: &str, kind: DatasetKind, most: u64) -> Result<(), PropError> {
+    let sizes = ["recordsize", "volblocksize", "special_small_blocks"];
+    let def = dataset_prop(name).filter(|def| sizes.contains(&def.name) && def.applies.to(kind));
+    match (def, nice::parse(text)) {
+        (Some(def), Ok(value)) => def.check_block_size(value, most).map(drop),
+        _ => Ok(()),
+    }
 }
 
 /// Reads one property of a pool as typed: its proper name and its value.

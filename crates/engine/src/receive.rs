@@ -11,7 +11,7 @@ mod words;
 use crate::create::dataset_props;
 use crate::package::Package;
 use crate::props::{Occasion, dataset_prop};
-use crate::{Held, Holder, names, refusal};
+use crate::{Held, Holder, names, refusal, volumes};
 use carried::Carried;
 use control::{
     ByteSource, DatasetKind, DatasetReceive, DatasetReceiveAbort, Failure, FailureKind, ReceiveNaming,
@@ -181,6 +181,7 @@ impl Holder {
         let is_volume = begin.objset_type.get() == ObjsetType::Zvol.raw() as u32;
         let kind = if is_volume { DatasetKind::Volume } else { DatasetKind::Filesystem };
         let props = self.props_for(call, kind, is_top, &cannot)?;
+        volumes::check_copied(&props).map_err(|reason| cannot(&reason))?;
         let head = names::head_of(snapshot);
         let is_there = held.pool.dsl().resolve(head).await.is_ok();
         let is_clone = begin.flags.get() & begin_flags::CLONE != 0;

@@ -5,7 +5,7 @@ use control::{Failure, FailureKind};
 use dmu::DmuError;
 use dsl::DslError;
 use env::DeviceError;
-use pool::{PoolError, ReceiveRefusal, RemovalRefusal, ScrubRefusal};
+use pool::{PoolError, ReceiveRefusal, RemovalRefusal, ScrubRefusal, ZvolError};
 use std::error::Error;
 use std::fmt::Write;
 use stream::{ReadError, ReceiveError};
@@ -121,8 +121,14 @@ pub fn kind_and_reason(error: &PoolError) -> (FailureKind, String) {
         | PoolError::Evacuation(_)
         | PoolError::Zap(_)
         | PoolError::Zil(_)
-        | PoolError::Zpl(_)
-        | PoolError::Zvol(_) => (K::Other, whole()),
+        | PoolError::Zpl(_) => (K::Other, whole()),
+        PoolError::Zvol(zvol) => match &**zvol {
+            ZvolError::ReadOnly => (K::Invalid, "dataset is read-only".into()),
+            ZvolError::Closed => (K::Busy, "dataset is busy".into()),
+            ZvolError::TooFar { .. } | ZvolError::Size { .. } => (K::Invalid, whole()),
+            ZvolError::Dmu(dmu) => dmu_reason(dmu),
+            _ => (K::Other, whole()),
+        },
     }
 }
 

@@ -300,7 +300,7 @@ impl Service for Engine {
         self.run(async move |holder| holder.dataset_logs(&call)).await
     }
 
-    async fn dataset_create(&self, call: DatasetCreate) -> Done {
+    async fn dataset_create(&self, call: DatasetCreate) -> Done<DatasetMade> {
         self.change("create", call, async |holder, call| holder.create_dataset(call).await).await
     }
 

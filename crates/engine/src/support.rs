@@ -4,26 +4,10 @@ use crate::props::{Value, dataset_prop};
 
 /// Properties that OpenZFS heeds, or passes on to somebody who does, and that nothing here heeds. A
 /// setting that changes nothing would be a promise that is not kept. A pool made elsewhere may have
-/// them set: that is shown.
-const UNHEEDED: [&str; 17] = [
-    "aclinherit",
-    "aclmode",
-    "context",
-    "defcontext",
-    "direct",
-    "fscontext",
-    "mlslabel",
-    "nbmand",
-    "pbkdf2iters",
-    "redundant_metadata",
-    "rootcontext",
-    "sharenfs",
-    "sharesmb",
-    "snapdev",
-    "volmode",
-    "vscan",
-    "zoned",
-];
+/// them set: that is shown. What has no effect with OpenZFS on Linux either, or says something of devices of
+/// volumes, can be set (docs/properties.md).
+const UNHEEDED: [&str; 8] =
+    ["context", "defcontext", "fscontext", "pbkdf2iters", "rootcontext", "sharenfs", "sharesmb", "zoned"];
 
 const DEDUP_OFF: u64 = 2;
 const ENCRYPTION_OFF: u64 = 2;
@@ -37,6 +21,9 @@ pub fn check(name: &str, value: &Value, now: Option<&Value>) -> Result<(), Strin
     }
     if name == "keylocation" {
         return Err("keylocation must be 'none' for unencrypted datasets".to_owned());
+    }
+    if name == "mlslabel" {
+        return Err("mlslabels are unsupported".to_owned());
     }
     if UNHEEDED.contains(&name) {
         return Err(format!("property '{name}' is not supported yet"));

@@ -1,8 +1,9 @@
 //! The same without futures: each call waits on the calling thread.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::{Attributes, Error, Import, ListEntry, Vdev};
+use crate::{Attributes, Error, Import, ListEntry, Vdev, VolumeSpec};
 
 /// [`crate::Engine`].
 #[derive(Clone)]
@@ -27,7 +28,7 @@ pub struct Files {
 /// [`crate::Volume`].
 pub struct Volume {
     engine: crate::Engine,
-    inner: crate::Volume,
+    inner: Arc<crate::Volume>,
 }
 
 impl Engine {
@@ -99,7 +100,16 @@ impl Pool {
     /// # Errors
     /// As there.
     pub fn volume(&self, name: &str) -> Result<Volume, Error> {
-        let inner = self.engine.block_on(self.inner.volume(name))?;
+        let inner = Arc::new(self.engine.block_on(self.inner.volume(name))?);
+        Ok(Volume { engine: self.engine.clone(), inner })
+    }
+
+    /// [`crate::Pool::open_volume`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_volume(&self, name: &str) -> Result<Volume, Error> {
+        let inner = self.engine.block_on(self.inner.open_volume(name))?;
         Ok(Volume { engine: self.engine.clone(), inner })
     }
 }
@@ -117,6 +127,30 @@ impl Volume {
     /// When a block cannot be read.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
         Ok(self.engine.block_on(self.inner.read(offset, into)).map_err(pool::PoolError::from)?)
+    }
+
+    /// [`crate::Volume::write`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write(&self, offset: u64, data: &[u8], sync: bool) -> Result<(), Error> {
+        Ok(self.engine.block_on(self.inner.write(offset, data, sync)).map_err(pool::PoolError::from)?)
+    }
+
+    /// [`crate::Volume::free`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn free(&self, offset: u64, length: u64, sync: bool) -> Result<(), Error> {
+        Ok(self.engine.block_on(self.inner.free(offset, length, sync)).map_err(pool::PoolError::from)?)
+    }
+
+    /// [`crate::Volume::resize`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn resize(&self, size_bytes: u64) -> Result<(), Error> {
+        Ok(self.engine.block_on(self.inner.resize(size_bytes)).map_err(pool::PoolError::from)?)
     }
 }
 
@@ -139,6 +173,7 @@ macro_rules! waiting {
 
 waiting! { Pool:
     create_filesystem(name: &str) -> ();
+    create_volume(name: &str, spec: VolumeSpec) -> ();
     datasets() -> Vec<String>;
     sync() -> ();
     export() -> ();

@@ -37,7 +37,7 @@ mod pool;
 mod vdev;
 
 pub use self::engine::Engine;
-pub use ::pool::{Host, Volume};
+pub use ::pool::{Host, Volume, VolumeSpec};
 pub use control::{Failure, FailureKind};
 pub use error::Error;
 pub use files::{Files, Spot};

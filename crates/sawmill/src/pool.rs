@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use control::{Failure, FailureKind, PoolExport, PoolImport, Service};
 use engine::Engine;
-use pool::Volume;
+use pool::{Volume, VolumeSpec};
 use vdev::PoolState;
 
 use crate::{Error, Files};
@@ -120,12 +120,28 @@ impl Pool {
         Ok(self.inner.create_filesystem(name, Vec::new()).await?)
     }
 
-    /// A volume, or a snapshot of one, for reading.
+    /// A volume, or a snapshot of one, for looking only: as the last txg left it.
     ///
     /// # Errors
     /// When there is none, or it cannot be read.
     pub async fn volume(&self, name: &str) -> Result<Volume, Error> {
         Ok(self.inner.volume(name).await?)
+    }
+
+    /// Makes a volume; nothing is set aside for it.
+    ///
+    /// # Errors
+    /// When there is a dataset of that name, its parent is missing, or there is no volume of such a size.
+    pub async fn create_volume(&self, name: &str, spec: VolumeSpec) -> Result<(), Error> {
+        Ok(self.inner.create_volume(name, spec, Vec::new()).await?)
+    }
+
+    /// A volume, for reading and writing.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be read.
+    pub async fn open_volume(&self, name: &str) -> Result<Arc<Volume>, Error> {
+        Ok(self.inner.open_volume(name).await?)
     }
 
     /// Names of all file systems, volumes and snapshots.

@@ -3,7 +3,7 @@
 use oracle::golden;
 use oracle::zdb::Zdb;
 use sawmill::blocking::{Engine, Files};
-use sawmill::{Error, FileKind, Import, Vdev};
+use sawmill::{Error, FileKind, Import, Vdev, VolumeSpec};
 
 const DISK_BYTES: u64 = 128 << 20;
 
@@ -83,4 +83,31 @@ fn snapshots_and_volumes_of_a_foreign_pool_are_read() {
     let mut bytes = vec![0; 4096];
     assert_eq!(volume.size_bytes(), 4 << 20);
     assert_eq!(volume.read((4 << 20) - 100, &mut bytes).unwrap(), 100);
+}
+
+#[test]
+fn a_volume_is_made_written_resized_and_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = dir.path().join("a");
+    std::fs::File::create(&disk).unwrap().set_len(DISK_BYTES).unwrap();
+    let engine = Engine::start();
+    let pool = engine.create("tank", &[Vdev::disk(&disk)]).unwrap();
+    pool.create_volume("tank/v", VolumeSpec { size_bytes: 1 << 20, block_bytes: 4096 }).unwrap();
+    let volume = pool.open_volume("tank/v").unwrap();
+    volume.write(5000, &[7; 10_000], true).unwrap();
+    volume.free(6000, 1000, false).unwrap();
+    volume.resize(3 * 4096).unwrap();
+    assert!(matches!(volume.write(3 * 4096, &[1], false), Err(Error::Pool(_))), "past the end");
+    drop(volume);
+    pool.export().unwrap();
+    Zdb::new(dir.path(), "tank").check().unwrap();
+    let pool = engine.import("tank", &[disk]).unwrap();
+    let volume = pool.volume("tank/v").unwrap();
+    let mut bytes = vec![1; 20_000];
+    assert_eq!(volume.read(4000, &mut bytes).unwrap(), 3 * 4096 - 4000);
+    let expected: Vec<u8> =
+        (4000..3 * 4096).map(|at| if at < 5000 || (6000..7000).contains(&at) { 0 } else { 7 }).collect();
+    assert!(bytes[..expected.len()] == expected);
+    assert!(volume.write(0, &[1], false).is_err(), "it is only looked at");
+    pool.export().unwrap();
 }

@@ -135,7 +135,7 @@ fn rows_of(dataset: &DatasetInfo, wanted: &str, style: Style) -> Vec<Row> {
                 value: name.clone(),
                 source: Source::None,
             }),
-            (_, Some(def)) if def.applies.to(dataset.kind) => {
+            (_, Some(def)) if def.is_of(dataset) => {
                 rows.push(get::row(name, def, &dataset.props, style));
             }
             (_, Some(def)) => rows.push(Row {
@@ -154,7 +154,8 @@ fn rows_of(dataset: &DatasetInfo, wanted: &str, style: Style) -> Vec<Row> {
 fn all_rows(dataset: &DatasetInfo, style: Style) -> Vec<Row> {
     let told = |def: &&engine::props::PropDef| {
         let (value, _) = get::lookup(&dataset.props, def);
-        def.applies.to(dataset.kind) && (def.access != Access::ReadOnly || value != Value::Absent)
+        let is_always_there = def.access != Access::ReadOnly && !def.default.is_empty();
+        def.is_of(dataset) && (is_always_there || value != Value::Absent)
     };
     let known = DATASET_PROPS.iter().filter(told);
     let known = known.map(|def| get::row(&dataset.name, def, &dataset.props, style));

@@ -93,7 +93,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
 fn row(dataset: &DatasetInfo, pick: &Pick, style: Style) -> Option<Row> {
     match pick {
         Pick::Name => None,
-        Pick::Known(def) if !def.applies.to(dataset.kind) => Some(Row {
+        Pick::Known(def) if !def.is_of(dataset) => Some(Row {
             value: "-".to_owned(),
             source: engine::props::Source::None,
             ..get::row(&dataset.name, def, &dataset.props, style)

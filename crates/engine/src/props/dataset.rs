@@ -10,6 +10,7 @@ const FS: Applies = Applies { filesystem: true, volume: false, snapshot: false, 
 const FS_SNAP: Applies = Applies { filesystem: true, volume: false, snapshot: true, bookmark: false };
 const SNAP: Applies = Applies { filesystem: false, volume: false, snapshot: true, bookmark: false };
 const VOL: Applies = Applies { filesystem: false, volume: true, snapshot: false, bookmark: false };
+const VOL_SNAP: Applies = Applies { filesystem: false, volume: true, snapshot: true, bookmark: false };
 
 const SIZE: Kind = Kind::Size { none_is_zero: false };
 const AMOUNT: Kind = Kind::Amount;
@@ -71,7 +72,7 @@ pub const DATASET_PROPS: &[PropDef] = &[
     ro("origin", "ORIGIN", Kind::Text, LIVE),
     own("quota", "QUOTA", LIMIT, FS, "0"),
     own("reservation", "RESERV", LIMIT, LIVE, "0"),
-    own("volsize", "VOLSIZE", SIZE, VOL, ""),
+    own("volsize", "VOLSIZE", SIZE, VOL_SNAP, ""),
     once("volblocksize", "VOLBLOCK", SIZE, VOL, "16384"),
     inherit("recordsize", "RECSIZE", SIZE, FS, "131072"),
     inherit("mountpoint", "MOUNTPOINT", Kind::Mountpoint, FS, ""),
@@ -109,7 +110,7 @@ pub const DATASET_PROPS: &[PropDef] = &[
     own("canmount", "CANMOUNT", index("canmount", "on | off | noauto"), FS, "on"),
     inherit("xattr", "XATTR", index("xattr", "on | off | dir | sa"), FS_SNAP, "on"),
     inherit("copies", "COPIES", index("copies", "1 | 2 | 3"), LIVE, "1"),
-    once(
+    own(
         "version",
         "VERSION",
         choice(
@@ -209,9 +210,18 @@ pub const DATASET_PROPS: &[PropDef] = &[
     own("keylocation", "KEYLOCATION", Kind::Text, LIVE, "none"),
     once("keyformat", "KEYFORMAT", index("keyformat", "none | raw | hex | passphrase"), LIVE, "none"),
     once("pbkdf2iters", "PBKDF2ITERS", Kind::Id, LIVE, "0"),
+    ro("encryptionroot", "ENCROOT", Kind::Text, ALL),
+    ro(
+        "keystatus",
+        "KEYSTATUS",
+        choice("none | unavailable | available", &[("none", 0), ("unavailable", 1), ("available", 2)]),
+        ALL,
+    ),
     inherit("special_small_blocks", "SPECIAL_SMALL_BLOCKS", AMOUNT, FS, "0"),
+    ro("redact_snaps", "RSNAPS", Kind::Text, ANY),
     ro("snapshots_changed", "SNAPSHOTS_CHANGED", Kind::Moment, LIVE),
     inherit("prefetch", "PREFETCH", index("prefetch", "none | metadata | all"), ALL, "all"),
+    own("volthreading", "zvol threading", SWITCH, VOL, "on"),
     inherit("direct", "DIRECT", index("direct", "disabled | standard | always"), FS, "standard"),
     inherit("longname", "LONGNAME", SWITCH, FS, "off"),
 ];

@@ -14,6 +14,8 @@ impl Pool {
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`], [`dsl::DslError::NotLatest`], [`dsl::DslError::NoSpace`].
     pub async fn rollback(self: &Arc<Self>, name: String, snapshot: String) -> Result<(), PoolError> {
+        // A log that was claimed has blocks that only it can give back.
+        self.replay_log_of(&name).await?;
         let _nobody_opens_it = self.loading.write().await;
         self.close_filesystem(&name).await?;
         loop {

@@ -56,10 +56,24 @@ impl Pool {
         spec: VolumeSpec,
         props: Vec<(String, PropValue)>,
     ) -> Result<(), PoolError> {
+        self.create_volume_by(name, spec, props, self.tuning.host.uid).await
+    }
+
+    /// The same on behalf of `maker`, who gets what makers of datasets are granted there.
+    ///
+    /// # Errors
+    /// As [`Self::create_volume`].
+    pub async fn create_volume_by(
+        self: &Arc<Self>,
+        name: &str,
+        spec: VolumeSpec,
+        props: Vec<(String, PropValue)>,
+        maker: u32,
+    ) -> Result<(), PoolError> {
         spec.check()?;
         let name = name.to_owned();
         self.in_sync(move |pool, tx| async move {
-            let made = pool.make_dataset(&tx, &name, &props, pool.tuning.host.uid).await?;
+            let made = pool.make_dataset(&tx, &name, &props, maker).await?;
             let props = pool.effective_props(&made).await?;
             let objset = Objset::create(pool.objset_context(&made, &props), ObjsetType::Zvol);
             Volume::format(&objset, &tx, &spec).await?;

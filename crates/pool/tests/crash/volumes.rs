@@ -12,6 +12,7 @@ use vdev::PoolState;
 
 use crate::checkpoints::{each_image, world};
 use crate::dice::Dice;
+use crate::ground::quiet;
 use crate::shape::{LOG, MIRRORED_LOG, RAIDZ, SINGLE, Shape, brisk};
 use crate::space;
 use crate::story::{Tell, run};
@@ -113,7 +114,7 @@ fn record(shape: &Shape, seed: u64) {
             states.push(state.clone());
             if is_promised {
                 promised.push(number as usize);
-                sim.mark(&number.to_string());
+                sim.mark(number.to_string());
             }
         }
     });
@@ -150,4 +151,28 @@ fn a_power_cut_leaves_a_volume_with_all_that_was_promised() {
     for (shape, seed) in [(&SINGLE, 95_000), (&LOG, 95_001), (&MIRRORED_LOG, 95_002), (&RAIDZ, 95_003)] {
         record(shape, seed);
     }
+}
+
+#[test]
+fn a_rollback_gives_back_the_log_of_a_volume_that_nobody_has_opened() {
+    let sim = world(&SINGLE, 95_100);
+    run(&sim, async {
+        let pool = SINGLE.create(&sim, quiet()).await;
+        let spec = VolumeSpec { size_bytes: 32 * BLOCK as u64, block_bytes: BLOCK as u32 };
+        pool.create_volume(NAME, spec, Vec::new()).await.expect("made");
+        pool.snapshot(vec!["whirl/v@a".to_owned()], Vec::new()).await.expect("kept");
+        let volume = pool.open_volume(NAME).await.expect("it opens");
+        volume.write(0, &block_of(1), true).await.expect("written");
+        pool.sync_now().await.expect("stable");
+        volume.write(0, &block_of(2), true).await.expect("written");
+    });
+    let sim = sim.power_cut(1).boot(1);
+    run(&sim, async {
+        let pool = SINGLE.import(&sim, quiet(), false).await.expect("it imports");
+        pool.rollback(NAME.to_owned(), "whirl/v@a".to_owned()).await.expect("it is the latest");
+        assert!(steps_of(&pool).await.iter().flatten().all(|step| *step == 0), "rolled back");
+        space::check(&pool).await;
+        pool.close(PoolState::Exported).await.expect("it closes");
+    });
+    space::judged_by_zdb(&SINGLE, &sim);
 }

@@ -234,7 +234,7 @@ impl FakeService {
         Ok(Imported { name: new, rewound: None, lost: Vec::new() })
     }
 
-    fn create_dataset(&self, call: DatasetCreate) -> Done {
+    fn create_dataset(&self, call: DatasetCreate) -> Done<DatasetMade> {
         let mut state = self.state();
         let refuse = |kind, reason: &str| Failure::cannot(kind, "create", &call.name, reason);
         let Some(parent) = names::parent_of(&call.name) else {
@@ -256,8 +256,15 @@ impl FakeService {
             let (name, value) = parsed.map_err(|e| refuse(FailureKind::Invalid, &e.to_string()))?;
             info.props.insert(name, Prop { value, source: Source::Local });
         }
+        let made = DatasetMade { props: call.props, ..DatasetMade::default() };
+        if call.dry_run {
+            return Ok(made);
+        }
         state.datasets.insert(call.name.clone(), info);
-        if call.no_mount { Ok(()) } else { state.mount(&call.name) }
+        if !call.no_mount {
+            state.mount(&call.name)?;
+        }
+        Ok(made)
     }
 }
 
@@ -481,7 +488,7 @@ impl Service for FakeService {
         };
         Ok(state.datasets.values().filter(meant).cloned().collect())
     }
-    async fn dataset_create(&self, call: DatasetCreate) -> Done {
+    async fn dataset_create(&self, call: DatasetCreate) -> Done<DatasetMade> {
         self.create_dataset(call)
     }
     async fn dataset_destroy(&self, call: DatasetDestroy) -> Done<Vec<String>> {
