@@ -19,6 +19,20 @@ calls! {
         no_mount: bool,
         /// Only say what would be received.
         dry_run: bool,
+        /// What came of a stream that breaks off is kept.
+        resumable: bool,
+        /// Properties that are not taken over from the stream.
+        excluded_props: Vec<String>,
+        /// Holds are not taken over.
+        skip_holds: bool,
+        /// What is in use is unmounted, too.
+        force_unmount: bool,
+    }
+
+    /// Gives up what was received in part for a dataset, and kept.
+    change DatasetReceiveAbort at "/v1/dataset/receive/abort" of name to "destroy" name gives () {
+        /// Full name of the dataset.
+        name: String,
     }
 }
 
@@ -48,4 +62,8 @@ pub struct ReceivedSnapshot {
     pub bytes: u64,
     /// How long it took, in milliseconds.
     pub millis: u64,
+    /// It was there already.
+    pub is_known: bool,
+    /// What could not be taken over with it.
+    pub warnings: Vec<String>,
 }

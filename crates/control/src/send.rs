@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 calls! {
     /// Writes a snapshot, or several, as a stream: its bytes come before the answer.
     change DatasetSend at "/v1/dataset/send" to "send" snapshot gives () {
-        /// Full name of the last snapshot.
+        /// Full name of the last snapshot; none where there is a token.
         snapshot: String,
+        /// What a receiver gave out to be gone on with: it says which snapshot, from where on.
+        token: Option<String>,
         /// Full name of a snapshot or bookmark that the receiver has; none for a full stream.
         from: Option<String>,
         /// All snapshots in between, too.
@@ -19,6 +21,26 @@ calls! {
         embedded: bool,
         /// Blocks as they are stored, compressed.
         compressed: bool,
+        /// As they are stored at all: where nothing is encrypted, that is all of the above.
+        raw: bool,
+        /// All datasets below, too, with their properties.
+        replicate: bool,
+        /// With properties.
+        props: bool,
+        /// Of properties only those that came with a stream.
+        backup: bool,
+        /// With who holds snapshots.
+        holds: bool,
+        /// Datasets below without the snapshot are left out.
+        skip_missing: bool,
+        /// Datasets below that are left out.
+        excluded: Vec<String>,
+    }
+
+    /// The datasets below that a stream leaves out for they have not the snapshot.
+    change DatasetSendSkipped at "/v1/dataset/send/skipped" gives Vec<String> {
+        /// The stream.
+        send: DatasetSend,
     }
 
     /// What a stream would have, snapshot by snapshot in the order of the stream.

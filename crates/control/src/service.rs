@@ -3,16 +3,16 @@
 use crate::{
     BookmarkCreate, BookmarkDestroy, ByteSink, ByteSource, DaemonStatus, DaemonStatusCall, DaemonStop,
     DatasetClone, DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetList, DatasetLogs,
-    DatasetPromote, DatasetReceive, DatasetRename, DatasetRollback, DatasetSend, DatasetSendSize, DatasetSet,
-    DeviceState, Events, EventsClear, EventsPage, Failure, HeldSnapshot, ImportCandidate, ImportScan,
-    Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList, LabelClear, LogFacts,
-    LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue, PoolAdd, PoolAttach,
-    PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport,
-    PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogRecord, PoolLogUsers,
-    PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop,
-    PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps,
-    ReceivedSnapshot, SendSize, SnapshotCreate, SnapshotDestroy, SnapshotHold, SnapshotHolds,
-    SnapshotRelease, SnapshotsGoing, SplitOff, Unmount,
+    DatasetPromote, DatasetReceive, DatasetReceiveAbort, DatasetRename, DatasetRollback, DatasetSend,
+    DatasetSendSize, DatasetSendSkipped, DatasetSet, DeviceState, Events, EventsClear, EventsPage, Failure,
+    HeldSnapshot, ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel,
+    InjectHandler, InjectList, LabelClear, LogFacts, LogInfo, LogRecording, LogUsers, Mount, MountInfo,
+    Mounts, NameValue, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach,
+    PoolExport, PoolHistory, PoolImport, PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList,
+    PoolLogFacts, PoolLogRecord, PoolLogUsers, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid,
+    PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync,
+    PoolTrim, PoolUpgrade, PoolVdevProps, ReceivedSnapshot, SendSize, SnapshotCreate, SnapshotDestroy,
+    SnapshotHold, SnapshotHolds, SnapshotRelease, SnapshotsGoing, SplitOff, Unmount,
 };
 use std::future::Future;
 
@@ -204,6 +204,10 @@ service! {
     dataset_promote(DatasetPromote) -> ();
     /// What a stream would have.
     dataset_send_size(DatasetSendSize) -> Vec<SendSize>;
+    /// What a stream leaves out.
+    dataset_send_skipped(DatasetSendSkipped) -> Vec<String>;
+    /// Gives up what was received in part.
+    dataset_receive_abort(DatasetReceiveAbort) -> ();
     /// Makes snapshots.
     snapshot_create(SnapshotCreate) -> ();
     /// Destroys snapshots.

@@ -36,6 +36,7 @@ mod names;
 mod promote;
 pub mod props;
 mod rename;
+mod resume;
 mod snapshot;
 mod space;
 mod tree;

@@ -29,6 +29,7 @@ use crate::features::{Feature, LARGE_BLOCKS, LARGE_DNODE, feature_of_checksum, f
 use crate::names::split;
 use crate::{DatasetName, Dsl, DslError};
 
+mod stream;
 mod table;
 
 pub use table::{DefaultValue, PROPS, PropDef, prop};

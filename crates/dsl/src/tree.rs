@@ -157,6 +157,24 @@ impl Dsl {
         Ok(children)
     }
 
+    /// The same in the order of their table, in which streams have them.
+    ///
+    /// # Errors
+    /// As [`Self::children`].
+    pub async fn children_as_stored(&self, of: &DatasetName) -> Result<Vec<DatasetName>, DslError> {
+        let mut children = self.children(of).await?;
+        let table = self.dir(of.dir).await?.child_dirs.get();
+        if table == 0 {
+            return Ok(children);
+        }
+        let entries = self.zap(table).await?.all().await?;
+        let place = |child: &DatasetName| {
+            entries.iter().position(|entry| entry.value.as_u64() == Some(child.dir.get()))
+        };
+        children.sort_by_key(place);
+        Ok(children)
+    }
+
     /// Whether below a dataset there is one that users do not see and that may have files: OpenZFS makes some while it
     /// receives, or rolls back.
     ///

@@ -145,6 +145,13 @@ impl Holder {
         if let Some(origin) = origin {
             props.insert("origin".to_owned(), Prop { value: Value::Text(origin), source: Source::None });
         }
+        if kind != DatasetKind::Snapshot
+            && let Some(state) =
+                held.pool.resume_state(&dataset).await.map_err(|e| refusal::pool("open", name, &e))?
+        {
+            let token = Value::Text(stream::token(&state));
+            props.insert("receive_resume_token".to_owned(), Prop { value: token, source: Source::None });
+        }
         let createtxg = facts.head.creation_txg.get();
         Ok(DatasetInfo { name: name.to_owned(), kind, createtxg, props })
     }

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admit;
+mod align;
 mod attach;
 pub mod bookmarks;
 mod cache;
@@ -37,6 +38,7 @@ mod events;
 mod features;
 pub mod foreign;
 mod front;
+mod gather;
 mod held;
 pub mod holds;
 mod identity;
@@ -57,6 +59,7 @@ mod mounts;
 pub mod names;
 pub mod nice;
 mod obstacle;
+mod package;
 mod presence;
 mod probe;
 pub mod props;
@@ -77,6 +80,7 @@ mod snapspec;
 pub mod spec;
 mod split;
 mod storage;
+mod streams;
 mod support;
 mod sweep;
 mod turns;
@@ -105,6 +109,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use streams::Streams;
 use turns::Turns;
 
 /// What an engine stands on.
@@ -157,6 +162,8 @@ struct Holder {
     handlers: Mutex<Handlers>,
     /// Who may change which pool.
     turns: Turns,
+    /// Streams that are sent and received.
+    streams: Streams,
     /// Held while devices are taken: for new pools, for new vdevs, to be wiped.
     taking: async_lock::Mutex<()>,
     /// Held while what depends on the set of open pools follows it.
@@ -178,6 +185,7 @@ impl Engine {
             handlers: Mutex::default(),
             started: env.now(),
             turns: Turns::new(Arc::clone(&env)),
+            streams: Streams::default(),
             env,
             machine,
             runner,

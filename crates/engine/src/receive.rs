@@ -5,23 +5,40 @@
 //! ```
 //! A stream may come for hours: others change the pool meanwhile, and what they do to the dataset is found out at the end.
 
+mod carried;
+mod words;
+
 use crate::create::dataset_props;
-use crate::props::Occasion;
+use crate::package::Package;
+use crate::props::{Occasion, dataset_prop};
 use crate::{Held, Holder, names, refusal};
+use carried::Carried;
 use control::{
-    ByteSource, DatasetKind, DatasetReceive, Failure, FailureKind, ReceiveNaming, ReceivedSnapshot,
+    ByteSource, DatasetKind, DatasetReceive, DatasetReceiveAbort, Failure, FailureKind, ReceiveNaming,
+    ReceivedSnapshot,
 };
 use futures::io::BufReader;
+use ondisk::NvList;
 use ondisk::objset::ObjsetType;
-use ondisk::send::{DrrBegin, DrrBody, HeaderType, begin_flags};
+use ondisk::send::{DrrBegin, DrrBody, HeaderType, RECORD_BYTES, StreamFeatures, begin_flags};
 use pool::{PoolError, ReceiveOrder, ReceiveRefusal};
 use std::sync::Arc;
 use stream::{ReadError, ReceiveError, StreamRecord};
+use words::{bad_list, is_resumed, no_stream, prefix, refused};
 
 /// What is read of a stream at a time.
 const BUFFER_BYTES: usize = 256 << 10;
 
 type Reader = stream::Reader<BufReader<ByteSource>>;
+
+/// What the streams of a package are parts of.
+#[derive(Default)]
+struct Whole {
+    package: Option<Package>,
+    /// Full name of the topmost dataset at the sender's.
+    sendfs: Option<String>,
+    has_holds: bool,
+}
 
 impl Holder {
     pub(super) async fn receive(
@@ -30,18 +47,40 @@ impl Holder {
         source: ByteSource,
     ) -> Result<Vec<ReceivedSnapshot>, Failure> {
         let held = self.pool_of_target(&call.target)?;
+        let source = self.streams.source(source);
         let mut reader = Reader::new(BufReader::with_capacity(BUFFER_BYTES, source));
         let mut received = Vec::new();
+        let mut whole = Whole::default();
         while let Some(record) = reader.next_record().await.map_err(|error| no_stream(&error))? {
-            let StreamRecord { record, payload, .. } = record;
+            let StreamRecord { offset, record, payload } = record;
             let DrrBody::Begin(begin) = record.body else { continue };
             if begin.header_type() == Ok(HeaderType::Compound) {
-                check_compound(call, &payload)?;
+                whole = begin_package(call, &begin, &payload)?;
+                self.align_with(&held, call, &whole).await?;
             } else {
-                received.push(self.receive_one(&held, call, begin, &mut reader).await?);
+                let list = match payload.is_empty() {
+                    true => NvList::new(),
+                    false => NvList::decode(&payload).map_err(|_| bad_list())?,
+                };
+                let start = Start { begin, offset, list };
+                received.push(self.receive_one(&held, call, &whole, start, &mut reader).await?);
             }
         }
+        // Datasets that came may be those that others belong below.
+        self.align_with(&held, call, &whole).await?;
         Ok(received)
+    }
+
+    /// Has what is there follow an incremental package.
+    async fn align_with(&self, held: &Held, call: &DatasetReceive, whole: &Whole) -> Result<(), Failure> {
+        let (Some(package), Some(sendfs)) = (&whole.package, &whole.sendfs) else { return Ok(()) };
+        if !package.recursive || package.fromsnap.is_none() || call.dry_run {
+            return Ok(());
+        }
+        let top = format!("{sendfs}@{}", package.tosnap);
+        let top = destination(call, &top, Some(sendfs))
+            .map_err(|reason| Failure::new(FailureKind::Invalid, format!("cannot receive: {reason}")))?;
+        self.align(held, call, package, names::head_of(&top)).await
     }
 
     fn pool_of_target(&self, target: &str) -> Result<Arc<Held>, Failure> {
@@ -61,42 +100,87 @@ impl Holder {
         &self,
         held: &Held,
         call: &DatasetReceive,
-        begin: DrrBegin,
+        whole: &Whole,
+        start: Start,
         reader: &mut Reader,
     ) -> Result<ReceivedSnapshot, Failure> {
+        let begin = start.begin;
         let is_incremental = begin.fromguid.get() != 0;
-        let prefix = prefix(is_incremental);
+        let prefix = prefix(&begin);
         let sent_as = begin.name().map_err(|_| {
             Failure::new(FailureKind::Invalid, "cannot receive: invalid stream (bad snapshot name)")
         })?;
         let sent_as = sent_as.to_owned();
-        let snapshot = destination(call, &sent_as)
+        let mut snapshot = destination(call, &sent_as, whole.sendfs.as_deref())
             .map_err(|reason| Failure::new(FailureKind::Invalid, format!("{prefix}: {reason}")))?;
-        let (begun, start) = (self.env.now(), reader.offset());
-        if call.dry_run {
+        // The reader is one record ahead.
+        let (begun, first) = (self.env.now(), start.offset.saturating_add(RECORD_BYTES as u64));
+        let sent_head = names::head_of(&sent_as);
+        let is_top = whole.sendfs.as_deref().is_none_or(|sendfs| sendfs == sent_head);
+        if is_incremental && (!is_top || call.naming != ReceiveNaming::Target) {
+            snapshot = self.wherever_it_is(held, &begin, snapshot).await?;
+        }
+        let is_known =
+            is_incremental && self.has_snapshot(held, names::head_of(&snapshot), begin.toguid.get()).await?;
+        let mut warnings = Vec::new();
+        if call.dry_run || is_known {
             skip(reader).await.map_err(|error| no_stream(&error))?;
         } else {
-            let order = self.order_of(held, call, begin, &snapshot).await?;
-            self.receive_order(held, call, order, reader).await?;
+            let carried = Carried::of(whole, begin.toguid.get(), call, is_top);
+            let order = self.order_of(held, call, start, &snapshot, (&carried, is_top)).await?;
+            warnings = self.receive_order(held, call, order, carried, reader).await?;
         }
         let millis = u64::try_from(self.env.now().saturating_sub(begun).as_millis()).unwrap_or(u64::MAX);
-        let bytes = reader.offset().saturating_sub(start);
+        let bytes = reader.offset().saturating_sub(first);
         tracing::info!(snapshot, bytes, millis, "received");
-        Ok(ReceivedSnapshot { sent_as, snapshot, is_incremental, bytes, millis })
+        Ok(ReceivedSnapshot { sent_as, snapshot, is_incremental, bytes, millis, is_known, warnings })
+    }
+
+    /// The name that a snapshot gets whose dataset has another name here than it would have: it is known by the snapshot that
+    /// the stream starts from.
+    async fn wherever_it_is(
+        &self,
+        held: &Held,
+        begin: &DrrBegin,
+        snapshot: String,
+    ) -> Result<String, Failure> {
+        let (head, last) = snapshot.split_once('@').unwrap_or((&snapshot, ""));
+        let is_clone = begin.flags.get() & begin_flags::CLONE != 0;
+        if is_clone || is_resumed(begin) || held.pool.dsl().resolve(head).await.is_ok() {
+            return Ok(snapshot);
+        }
+        match self.snapshot_of_guid(held, begin.fromguid.get()).await? {
+            Some(from) => Ok(format!("{}@{last}", names::head_of(&from))),
+            None => Ok(snapshot),
+        }
+    }
+
+    async fn has_snapshot(&self, held: &Held, head: &str, guid: u64) -> Result<bool, Failure> {
+        let dsl = held.pool.dsl();
+        let Ok(head) = dsl.resolve(head).await else { return Ok(false) };
+        let cannot = |error| crate::datasets::cannot_open(&head.name, error);
+        for snapshot in dsl.snapshots(&head).await.map_err(cannot)? {
+            if dsl.dataset(snapshot.dataset).await.map_err(cannot)?.guid.get() == guid {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     async fn order_of(
         &self,
         held: &Held,
         call: &DatasetReceive,
-        begin: DrrBegin,
+        start: Start,
         snapshot: &str,
+        (carried, is_top): (&Carried, bool),
     ) -> Result<ReceiveOrder, Failure> {
-        let prefix = prefix(begin.fromguid.get() != 0);
+        let Start { begin, offset: begin_offset, list } = start;
+        let prefix = prefix(&begin);
         let cannot = |reason: &str| Failure::new(FailureKind::Invalid, format!("{prefix}: {reason}"));
         let is_volume = begin.objset_type.get() == ObjsetType::Zvol.raw() as u32;
         let kind = if is_volume { DatasetKind::Volume } else { DatasetKind::Filesystem };
-        let props = dataset_props(&call.props, kind, Occasion::Later, &cannot)?;
+        let props = self.props_for(call, kind, is_top, &cannot)?;
         let head = names::head_of(snapshot);
         let is_there = held.pool.dsl().resolve(head).await.is_ok();
         let is_clone = begin.flags.get() & begin_flags::CLONE != 0;
@@ -108,10 +192,40 @@ impl Holder {
             ),
             false => None,
         };
-        if !is_there {
+        if !is_there && !is_resumed(&begin) {
             self.see_to_parent(held, call, head, &cannot).await?;
         }
-        Ok(ReceiveOrder { begin, snapshot: snapshot.to_owned(), origin, props, force: call.force })
+        let (snapshot, force, resumable) = (snapshot.to_owned(), call.force, call.resumable);
+        let is_taken = |name: &String| !carried.inherited.contains(name);
+        let received = carried.props.iter().flatten().filter(|(name, _)| is_taken(name));
+        let received_props = received.cloned().collect();
+        Ok(ReceiveOrder {
+            begin,
+            begin_offset,
+            snapshot,
+            origin,
+            props,
+            received_props,
+            force,
+            resumable,
+            list,
+        })
+    }
+
+    /// What is to be set on a dataset. Of those below the topmost, what they do not inherit from it and can have.
+    fn props_for(
+        &self,
+        call: &DatasetReceive,
+        kind: DatasetKind,
+        is_top: bool,
+        cannot: &dyn Fn(&str) -> Failure,
+    ) -> Result<Vec<(String, dsl::PropValue)>, Failure> {
+        let is_own = |name: &str| {
+            let def = dataset_prop(name);
+            def.is_some_and(|def| def.access != crate::props::Access::Inherit && def.applies.to(kind))
+        };
+        let props = call.props.iter().filter(|(name, _)| is_top || is_own(name)).cloned().collect::<Vec<_>>();
+        dataset_props(&props, kind, Occasion::Later, cannot)
     }
 
     /// What a new dataset lies below is there, or is made where the name below the target is the sender's.
@@ -134,7 +248,7 @@ impl Holder {
     }
 
     /// The snapshot that has a guid, wherever in the pool.
-    async fn snapshot_of_guid(&self, held: &Held, guid: u64) -> Result<Option<String>, Failure> {
+    pub(super) async fn snapshot_of_guid(&self, held: &Held, guid: u64) -> Result<Option<String>, Failure> {
         let dsl = held.pool.dsl();
         let name = held.pool.name();
         let cannot = |error| crate::datasets::cannot_open(&name, error);
@@ -153,9 +267,10 @@ impl Holder {
         held: &Held,
         call: &DatasetReceive,
         order: ReceiveOrder,
+        carried: Carried,
         reader: &mut Reader,
-    ) -> Result<(), Failure> {
-        let is_incremental = order.begin.fromguid.get() != 0;
+    ) -> Result<Vec<String>, Failure> {
+        let (begin, resumable) = (order.begin, order.resumable);
         let snapshot = order.snapshot.clone();
         let head = names::head_of(&snapshot);
         let props = order.props.clone();
@@ -164,7 +279,8 @@ impl Holder {
                 PoolError::Receive(ReceiveRefusal::HasSnapshots) => self.a_snapshot_of(held, head).await,
                 _ => String::new(),
             };
-            refused(&snapshot, is_incremental, &eg, &error)
+            let failure = refused(&snapshot, &begin, &eg, &error);
+            if resumable { self.with_token(held, head, &error, failure).await } else { failure }
         };
         let received = match held.pool.receive(order, reader).await {
             Ok(received) => received,
@@ -173,25 +289,68 @@ impl Holder {
         let _turn = self.turns.of(&held.pool.name(), "receive").await;
         let (is_new, mounted) = (received.is_new(), self.mounted_under(head));
         let datasets: Vec<String> = mounted.iter().map(|(dataset, _)| dataset.clone()).collect();
-        let finished = match self.mounts.unmount_each(&datasets, call.force) {
+        let finished = match self.mounts.unmount_each(&datasets, call.force || call.force_unmount) {
             Ok(()) => match received.finish().await {
                 Ok(()) => Ok(()),
                 Err(error) => Err(cannot(error).await),
             },
             Err(in_use) => {
-                received.abandon().await;
+                received.give_up().await;
                 Err(in_use)
             }
         };
-        let remounted = self.mount_those_again(held, &mounted).await;
-        finished.and(remounted)?;
+        if let Err(failure) = finished {
+            self.mount_those_again(held, &mounted).await?;
+            return Err(failure);
+        }
         if !is_new {
             for (prop, value) in props {
                 let set = held.pool.set_prop(head, &prop, Some(value)).await;
                 set.map_err(|error| refusal::pool("set property for", head, &error))?;
             }
         }
-        if is_new && !call.no_mount { self.mount_received(held, head).await } else { Ok(()) }
+        let warnings = self.take_over(held, &snapshot, head, carried).await;
+        self.mount_those_again(held, &mounted).await?;
+        if is_new && !call.no_mount {
+            self.mount_received(held, head).await?;
+        }
+        Ok(warnings)
+    }
+
+    /// The failure of a stream that broke off, with how to go on where something of it was kept.
+    async fn with_token(&self, held: &Held, head: &str, error: &PoolError, failure: Failure) -> Failure {
+        let PoolError::Stream(broken) = error else { return failure };
+        let broke_off = matches!(
+            **broken,
+            ReceiveError::Read(
+                ReadError::Checksum { .. } | ReadError::Truncated { .. } | ReadError::Io { .. }
+            )
+        );
+        let Ok(head) = held.pool.dsl().resolve(head).await else { return failure };
+        let (Some(first), true) = (failure.stderr.first(), broke_off) else { return failure };
+        let Ok(Some(state)) = held.pool.resume_state(&head).await else { return failure };
+        let prefix = first.split(": ").next().unwrap_or_default();
+        Failure::new(failure.kind, format!("{prefix}: checksum mismatch or incomplete stream."))
+            .and("Partially received snapshot is saved.")
+            .and("A resuming stream can be generated on the sending system by running:")
+            .and(format!("    zfs send -t {}", stream::token(&state)))
+    }
+
+    /// Gives up what was received in part.
+    pub(super) async fn abort_receive(&self, call: DatasetReceiveAbort) -> Result<(), Failure> {
+        let name = call.name.as_str();
+        let held = self.pool_of(name)?;
+        self.dataset(&held, name).await?;
+        held.pool.abort_receive(name).await.map_err(|error| match error {
+            PoolError::Receive(ReceiveRefusal::NothingToResume) => {
+                let line = format!("'{name}' does not have any resumable receive state to abort");
+                Failure::new(FailureKind::Invalid, line)
+            }
+            PoolError::Receive(ReceiveRefusal::Busy) => {
+                Failure::cannot(FailureKind::Busy, "destroy", name, "dataset is busy")
+            }
+            error => refusal::pool("destroy", name, &error),
+        })
     }
 
     /// Mounts what is new, if it has files.
@@ -223,29 +382,38 @@ async fn skip(reader: &mut Reader) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Snapshots in a row can be received; what comes with properties cannot yet.
-fn check_compound(call: &DatasetReceive, list: &[u8]) -> Result<(), Failure> {
-    if !list.is_empty() {
-        let line = "cannot receive: receiving a stream with properties is not supported yet";
-        return Err(Failure::new(FailureKind::Unsupported, line));
-    }
-    if call.target.contains('@') {
+/// What the BEGIN of several streams says.
+fn begin_package(call: &DatasetReceive, begin: &DrrBegin, list: &[u8]) -> Result<Whole, Failure> {
+    let package = match list.is_empty() {
+        true => None,
+        false => {
+            let list = NvList::decode(list).map_err(|_| bad_list())?;
+            Some(Package::of(&list).map_err(|_| bad_list())?)
+        }
+    };
+    if call.target.contains('@') && package.as_ref().is_none_or(|package| package.recursive) {
         let line = "cannot receive: cannot specify snapshot name for multi-snapshot stream";
         return Err(Failure::new(FailureKind::Invalid, line));
     }
-    Ok(())
+    let name = begin.name().map_err(|_| bad_list())?;
+    let has_holds = begin.features().has(StreamFeatures::HOLDS);
+    Ok(Whole { package, sendfs: Some(names::head_of(name).to_owned()), has_holds })
 }
 
-/// Full name of the snapshot that one becomes that was sent under another name.
+/// Full name of the snapshot that one becomes that was sent under another name; `sendfs` is the topmost dataset of the
+/// package that it is in.
 ///
 /// # Errors
 /// When the call does not go with such a name.
-pub fn destination(call: &DatasetReceive, sent_as: &str) -> Result<String, String> {
+pub fn destination(call: &DatasetReceive, sent_as: &str, sendfs: Option<&str>) -> Result<String, String> {
     let (head, snapshot) = sent_as.split_once('@').ok_or("invalid stream (bad snapshot name)")?;
     let target = call.target.as_str();
     let below = match call.naming {
         ReceiveNaming::Target if target.contains('@') => return Ok(target.to_owned()),
-        ReceiveNaming::Target => "",
+        ReceiveNaming::Target => {
+            let below = head.strip_prefix(sendfs.unwrap_or(head)).unwrap_or_default();
+            below.strip_prefix('/').unwrap_or_default()
+        }
         ReceiveNaming::AllButPool if target.contains('@') => {
             return Err("invalid argument - snapshot not allowed with -d".to_owned());
         }
@@ -253,7 +421,10 @@ pub fn destination(call: &DatasetReceive, sent_as: &str) -> Result<String, Strin
             return Err("invalid argument - snapshot not allowed with -e".to_owned());
         }
         ReceiveNaming::AllButPool => head.split_once('/').map_or("", |(_, rest)| rest),
-        ReceiveNaming::Last => head.rsplit('/').next().unwrap_or(head),
+        ReceiveNaming::Last => {
+            let parent = names::parent_of(sendfs.unwrap_or(head)).map_or(0, |parent| parent.len() + 1);
+            head.get(parent..).unwrap_or(head)
+        }
     };
     let slash = if below.is_empty() { "" } else { "/" };
     let name = format!("{target}{slash}{below}@{snapshot}");
@@ -261,70 +432,13 @@ pub fn destination(call: &DatasetReceive, sent_as: &str) -> Result<String, Strin
     Ok(name)
 }
 
-fn prefix(is_incremental: bool) -> &'static str {
-    if is_incremental { "cannot receive incremental stream" } else { "cannot receive new filesystem stream" }
-}
-
-/// What came is no stream, or not all of one.
-fn no_stream(error: &ReadError) -> Failure {
-    let reason = match error {
-        ReadError::Io { .. } | ReadError::Truncated { .. } => "failed to read from stream".to_owned(),
-        ReadError::BadRecord { offset: 0, .. } => "invalid stream (bad magic number)".to_owned(),
-        ReadError::Checksum { .. } => "invalid stream (checksum mismatch)".to_owned(),
-        ReadError::BadRecord { .. } | ReadError::OutOfPlace { .. } => {
-            format!("invalid stream ({})", refusal::chain(error))
-        }
-    };
-    Failure::new(FailureKind::Invalid, format!("cannot receive: {reason}"))
-}
-
-/// Why a snapshot was not received; `eg` is one of those in the way, if any are.
-fn refused(snapshot: &str, is_incremental: bool, eg: &str, error: &PoolError) -> Failure {
-    use ReceiveRefusal as R;
-    let head = names::head_of(snapshot);
-    let (kind, reason) = refusal::kind_and_reason(error);
-    let lines = match error {
-        PoolError::Receive(R::Exists) => {
-            [format!("destination '{head}' exists"), "must specify -F to overwrite it".to_owned()]
-        }
-        PoolError::Receive(R::HasSnapshots) => {
-            [format!("destination has snapshots (eg. {eg})"), "must destroy them to overwrite it".to_owned()]
-        }
-        PoolError::Receive(R::IsClone) => {
-            [format!("destination '{head}' is a clone"), "must destroy it to overwrite it".to_owned()]
-        }
-        PoolError::Receive(R::NoSource | R::NotLatest) => {
-            [format!("most recent snapshot of {head} does not"), "match incremental source".to_owned()]
-        }
-        PoolError::Receive(R::Modified) => {
-            [format!("destination {head} has been modified"), "since most recent snapshot".to_owned()]
-        }
-        PoolError::Dsl(dsl::DslError::Exists { .. }) => {
-            return Failure::new(kind, format!("cannot restore to {snapshot}: destination already exists"));
-        }
-        PoolError::Receive(R::NoDestination) => {
-            [format!("destination '{head}' does not exist"), String::new()]
-        }
-        PoolError::NeedsFeature { .. } => {
-            ["pool must be upgraded to receive this stream.".to_owned(), String::new()]
-        }
-        PoolError::Stream(stream) => [broken(stream, reason), String::new()],
-        _ => [reason, String::new()],
-    };
-    let [first, second] = lines;
-    let failure = Failure::new(kind, format!("{}: {first}", prefix(is_incremental)));
-    if second.is_empty() { failure } else { failure.and(second) }
-}
-
-/// What is wrong with a stream, in the words scripts know.
-fn broken(error: &ReceiveError, reason: String) -> String {
-    match error {
-        ReceiveError::Read(ReadError::Checksum { .. }) => "checksum mismatch".to_owned(),
-        ReceiveError::Read(ReadError::Truncated { .. } | ReadError::Io { .. }) => {
-            "incomplete stream".to_owned()
-        }
-        _ => reason,
-    }
+/// How a stream of a snapshot begins.
+struct Start {
+    begin: DrrBegin,
+    /// Where in what is read.
+    offset: u64,
+    /// What came with it.
+    list: NvList,
 }
 
 #[cfg(test)]
@@ -333,7 +447,7 @@ mod tests {
 
     fn named(target: &str, naming: ReceiveNaming) -> Result<String, String> {
         let call = DatasetReceive { target: target.to_owned(), naming, ..DatasetReceive::default() };
-        destination(&call, "tank/a/b@s")
+        destination(&call, "tank/a/b@s", None)
     }
 
     #[test]
@@ -351,42 +465,10 @@ mod tests {
             assert_eq!(named(target, naming), want, "{target} {naming:?}");
         }
         let call = DatasetReceive { target: "p".to_owned(), naming: AllButPool, ..DatasetReceive::default() };
-        assert_eq!(destination(&call, "tank@s"), Ok("p@s".to_owned()));
-    }
-
-    #[test]
-    fn refusals_have_the_words_that_scripts_know() {
-        let said = |is_incremental, error: PoolError| {
-            refused("p/a@s", is_incremental, "p/a@1", &error).stderr.join("\n")
-        };
-        for (is_incremental, refusal, want) in [
-            (
-                false,
-                ReceiveRefusal::Exists,
-                "cannot receive new filesystem stream: destination 'p/a' exists\nmust specify -F to overwrite it",
-            ),
-            (
-                false,
-                ReceiveRefusal::HasSnapshots,
-                "cannot receive new filesystem stream: destination has snapshots (eg. p/a@1)\n\
-                 must destroy them to overwrite it",
-            ),
-            (
-                true,
-                ReceiveRefusal::Modified,
-                "cannot receive incremental stream: destination p/a has been modified\nsince most recent snapshot",
-            ),
-            (
-                true,
-                ReceiveRefusal::NoSource,
-                "cannot receive incremental stream: most recent snapshot of p/a does not\nmatch incremental source",
-            ),
-        ] {
-            assert_eq!(said(is_incremental, PoolError::Receive(refusal)), want);
+        assert_eq!(destination(&call, "tank@s", None), Ok("p@s".to_owned()));
+        for (naming, want) in [(Target, "p/x/b@s"), (AllButPool, "p/x/a/b@s"), (Last, "p/x/a/b@s")] {
+            let call = DatasetReceive { target: "p/x".to_owned(), naming, ..DatasetReceive::default() };
+            assert_eq!(destination(&call, "tank/a/b@s", Some("tank/a")), Ok(want.to_owned()), "{naming:?}");
         }
-        let cut = ReceiveError::Read(ReadError::Truncated { offset: 7 });
-        assert_eq!(said(false, cut.into()), "cannot receive new filesystem stream: incomplete stream");
-        let exists = dsl::DslError::Exists { name: "p/a@s".to_owned() };
-        assert_eq!(said(true, exists.into()), "cannot restore to p/a@s: destination already exists");
     }
 }

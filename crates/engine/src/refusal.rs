@@ -143,7 +143,9 @@ fn receive_kind(refusal: ReceiveRefusal) -> FailureKind {
         R::Exists | R::HasSnapshots | R::IsClone => FailureKind::Exists,
         R::NoDestination | R::NoSource => FailureKind::NoSuchDataset,
         R::NotLatest | R::NoLargeBlocks => FailureKind::Invalid,
-        R::Modified | R::Busy => FailureKind::Busy,
+        R::ResumesExisting => FailureKind::Exists,
+        R::NothingToResume => FailureKind::Invalid,
+        R::Modified | R::Busy | R::HasPart => FailureKind::Busy,
     }
 }
 

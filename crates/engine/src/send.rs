@@ -2,10 +2,14 @@
 //!
 //! ```text
 //!  call ─► plan: which snapshot, told by the difference to which ─► stream::send, one after the other ─► sink
+//!     └──► gather: a package's list, and its datasets' streams ──┘
 //! ```
 //! A snapshot that is sent is open as long as that takes, and so cannot be destroyed meanwhile.
 
+use crate::gather::{Gathered, Gathering, streams_of};
 use crate::lineage::{Lineage, Snapshot};
+use crate::package::Package;
+use crate::streams::Until;
 use crate::{Held, Holder, names, refusal};
 use control::{ByteSink, DatasetSend, Failure, FailureKind, SendSize};
 use dmu::Objset;
@@ -14,10 +18,10 @@ use dsl::features::{
     REDACTED_DATASETS, ZSTD_COMPRESS,
 };
 use dsl::{DatasetName, DslError};
-use ondisk::send::StreamFeatures;
+use ondisk::send::{ResumeState, StreamFeatures};
 use std::sync::Arc;
-use stream::{Compound, Features, Form, Origin, SendError, SendOrder, Target};
-use units::Txg;
+use stream::{Compound, Features, Form, Origin, Resume, SendError, SendOrder, Target, TokenError};
+use units::{ObjectId, Txg};
 
 /// A snapshot of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,21 +32,29 @@ pub struct Part {
     pub from: Option<String>,
 }
 
+/// Where a stream goes.
+type Sink = Until<ByteSink>;
+
 impl Holder {
-    pub(super) async fn send(&self, call: &DatasetSend, mut sink: ByteSink) -> Result<(), Failure> {
+    pub(super) async fn send(&self, call: &DatasetSend, sink: ByteSink) -> Result<(), Failure> {
+        let mut sink = self.streams.sink(sink);
+        let call = &self.known(call).await?;
         let held = self.pool_of(&call.snapshot)?;
+        let list = self.package(&held, call).await?.map(|(package, _)| package.list());
         let parts = self.parts(&held, call).await?;
-        if !call.all {
+        if !call.all && list.is_none() {
             return self.send_each(&held, call, &parts, &mut sink).await;
         }
         let cut = |_| broken(&call.snapshot);
-        let whole = Compound::begin(sink, &call.snapshot, StreamFeatures::NONE, None).await;
+        let features = StreamFeatures::NONE.with_if(call.holds, StreamFeatures::HOLDS);
+        let whole = Compound::begin(sink, &call.snapshot, features, list.as_ref()).await;
         let mut whole = whole.map_err(cut)?;
         self.send_each(&held, call, &parts, whole.sink()).await?;
         whole.end().await.map(drop).map_err(cut)
     }
 
     pub(super) async fn send_size(&self, call: &DatasetSend) -> Result<Vec<SendSize>, Failure> {
+        let call = &self.known(call).await?;
         let held = self.pool_of(&call.snapshot)?;
         let mut sizes = Vec::new();
         for part in self.parts(&held, call).await? {
@@ -55,7 +67,118 @@ impl Holder {
         Ok(sizes)
     }
 
+    /// What to send, where a token says it in other words.
+    async fn known(&self, call: &DatasetSend) -> Result<DatasetSend, Failure> {
+        let Some(token) = &call.token else { return Ok(call.clone()) };
+        let state = stream::token_state(token).map_err(|error| bad_token(&error))?;
+        let name = state.toname.as_str();
+        let gone = |reason: String| {
+            Failure::new(FailureKind::NoSuchDataset, format!("cannot resume send: {reason}"))
+        };
+        let no_longer = || gone(format!("'{name}' used in the initial send no longer exists"));
+        let held = self.pool_of(name).map_err(|_| no_longer())?;
+        let snapshot = match self.snapshot_of_guid(&held, state.toguid).await? {
+            Some(snapshot) => snapshot,
+            None if held.pool.dsl().resolve(name).await.is_ok() => {
+                return Err(gone(format!(
+                    "'{name}' is no longer the same snapshot used in the initial send"
+                )));
+            }
+            None => return Err(no_longer()),
+        };
+        let from = match state.fromguid {
+            0 => None,
+            guid => {
+                let found = self.source_of_guid(&held, &snapshot, guid).await?;
+                Some(found.ok_or_else(|| gone(format!("incremental source {guid:#x} no longer exists")))?)
+            }
+        };
+        let form = state.form;
+        Ok(DatasetSend {
+            snapshot,
+            from,
+            large_blocks: call.large_blocks || form.large_blocks,
+            embedded: call.embedded || form.embedded,
+            compressed: call.compressed || form.compressed,
+            ..call.clone()
+        })
+    }
+
+    /// A snapshot of a guid, or a bookmark of the dataset that is sent.
+    async fn source_of_guid(
+        &self,
+        held: &Held,
+        snapshot: &str,
+        guid: u64,
+    ) -> Result<Option<String>, Failure> {
+        if let Some(found) = self.snapshot_of_guid(held, guid).await? {
+            return Ok(Some(found));
+        }
+        let head = names::head_of(snapshot);
+        let marks = held.pool.bookmarks(head).await.map_err(|error| refusal::pool("open", head, &error))?;
+        Ok(marks.into_iter().find(|mark| mark.guid == guid && !mark.is_redaction).map(|mark| mark.name))
+    }
+
+    /// Datasets below that are left out for they have not the snapshot.
+    pub(super) async fn send_skipped(&self, call: &DatasetSend) -> Result<Vec<String>, Failure> {
+        let call = &self.known(call).await?;
+        let held = self.pool_of(&call.snapshot)?;
+        Ok(self.package(&held, call).await?.map_or_else(Vec::new, |(_, gathered)| gathered.skipped))
+    }
+
+    /// What comes before the streams, where something does.
+    async fn package(&self, held: &Held, call: &DatasetSend) -> Result<Option<(Package, Gathered)>, Failure> {
+        let has_list = call.replicate || call.props || call.holds || call.backup && !call.all;
+        let Some((head, to)) = call.snapshot.split_once('@').filter(|_| has_list) else { return Ok(None) };
+        self.dataset(held, &call.snapshot).await?;
+        // Of a single stream it is not said here what it starts from: that may be another dataset's.
+        let from = call.from.as_deref().filter(|_| call.replicate || call.all);
+        let from = match from {
+            Some(from) => self.source_of_all(held, head, from).await?,
+            None => None,
+        };
+        let how = Gathering {
+            fromsnap: from.clone(),
+            tosnap: Some(to.to_owned()),
+            recursive: call.replicate,
+            all: call.all,
+            props: call.props,
+            received: call.backup,
+            holds: call.holds,
+            skip_missing: call.skip_missing,
+            excluded: call.excluded.clone(),
+        };
+        let gathered = self.gather(held, head, &how).await?;
+        let package = Package {
+            fromsnap: from,
+            tosnap: to.to_owned(),
+            recursive: call.replicate,
+            raw: call.raw,
+            members: gathered.members.clone(),
+        };
+        Ok(Some((package, gathered)))
+    }
+
+    /// What a receiver has of all datasets, by what follows the `@`; none where that is what the first is a clone of.
+    async fn source_of_all(&self, held: &Held, head: &str, from: &str) -> Result<Option<String>, Failure> {
+        self.dataset(held, from).await?;
+        match from.split_once('@') {
+            Some((of, snap)) if of == head => Ok(Some(snap.to_owned())),
+            _ => Ok(None),
+        }
+    }
+
     async fn parts(&self, held: &Held, call: &DatasetSend) -> Result<Vec<Part>, Failure> {
+        if call.replicate
+            && let Some((package, gathered)) = self.package(held, call).await?
+        {
+            let all = call.all || call.from.is_none();
+            let streams = package.in_order().into_iter().flat_map(|member| {
+                let origin = member.origin.and_then(|guid| gathered.origins.get(&guid));
+                streams_of(&package, member, origin.map(String::as_str), all)
+            });
+            return Ok(streams.map(|(snapshot, from)| Part { snapshot, from }).collect());
+        }
         let marks = match call.from.as_deref().filter(|from| from.contains('#')) {
             Some(from) => self.bookmarks_of(held, names::head_of(from)).await?,
             None => Vec::new(),
@@ -68,7 +191,7 @@ impl Holder {
         held: &Held,
         call: &DatasetSend,
         parts: &[Part],
-        sink: &mut ByteSink,
+        sink: &mut Sink,
     ) -> Result<(), Failure> {
         for part in parts {
             let order = self.order(held, call, part).await?;
@@ -104,7 +227,7 @@ impl Holder {
             target: Target::of(&part.snapshot, &phys, features),
             origin,
             form: Form { large_blocks, embedded, compressed },
-            resume: None,
+            resume: resume_of(call)?,
         })
     }
 
@@ -180,6 +303,17 @@ pub fn plan(lineage: &Lineage, marks: &[Snapshot], call: &DatasetSend) -> Result
         parts.push(Part { snapshot: to.to_owned(), from: Some(before) });
     }
     Ok(parts)
+}
+
+/// Where a stream begins that goes on with one.
+fn resume_of(call: &DatasetSend) -> Result<Option<Resume>, Failure> {
+    let Some(token) = &call.token else { return Ok(None) };
+    let ResumeState { point, .. } = stream::token_state(token).map_err(|error| bad_token(&error))?;
+    Ok(Some(Resume { object: ObjectId::new(point.object), offset: point.offset }))
+}
+
+fn bad_token(error: &TokenError) -> Failure {
+    Failure::new(FailureKind::Invalid, format!("cannot resume send: {error}"))
 }
 
 /// `warning: cannot send 'SNAPSHOT': REASON`

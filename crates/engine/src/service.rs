@@ -320,6 +320,14 @@ impl Service for Engine {
         self.run(async move |holder| holder.receive(&call, source).await).await
     }
 
+    async fn dataset_send_skipped(&self, call: DatasetSendSkipped) -> Done<Vec<String>> {
+        self.run(async move |holder| holder.send_skipped(&call.send).await).await
+    }
+
+    async fn dataset_receive_abort(&self, call: DatasetReceiveAbort) -> Done {
+        self.change("destroy", call, async |holder, call| holder.abort_receive(call).await).await
+    }
+
     async fn dataset_send_size(&self, call: DatasetSendSize) -> Done<Vec<SendSize>> {
         self.run(async move |holder| holder.send_size(&call.send).await).await
     }
@@ -400,6 +408,7 @@ impl Engine {
 
     /// Ends what waits for pools whose devices fail: the daemon is about to end.
     pub async fn stop_waiting(&self) {
+        self.0.streams.end();
         self.run(async move |holder| holder.abandon_all_suspended().await).await;
     }
 
@@ -436,6 +445,7 @@ impl Holder {
 
     /// Syncs what can be synced. A suspended pool keeps no daemon from ending.
     async fn sync_before_end(&self) -> Done {
+        self.streams.end();
         let goes_on = |held: &Arc<Held>| held.pool.suspended().is_none();
         let pools: Vec<_> = self.all().into_iter().filter(goes_on).map(|held| held.pool.name()).collect();
         if !pools.is_empty() {

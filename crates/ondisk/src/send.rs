@@ -27,6 +27,7 @@ mod blocks;
 mod features;
 mod objects;
 mod record;
+mod resume;
 mod swap;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ pub use blocks::{DrrFree, DrrRedact, DrrSpill, DrrWrite, DrrWriteByref, DrrWrite
 pub use features::StreamFeatures;
 pub use objects::{DrrFreeobjects, DrrObject, DrrObjectRange};
 pub use record::{DrrBody, DrrRecord, DrrType};
+pub use resume::{ResumeForm, ResumePoint, ResumeState};
 
 /// Bytes of a record, without its payload.
 pub const RECORD_BYTES: usize = 312;

@@ -11,23 +11,28 @@
 //! ```
 //! The end is one task of one sync: a crash finds the dataset as it was, or with the snapshot. Before that the dataset
 //! that is there is not touched. What is left of a stream that broke off is destroyed at once, and after a crash by
-//! the next import.
+//! the next import; unless it was to be kept ([`ReceiveOrder::resumable`]): then the dataset stays with a note of how far
+//! it is, written with each txg, and a stream that goes on from there is received into the same.
 //!
 //! Invariants
 //! - A stream that is damaged, cut, or does not fit leaves nothing behind.
 //!   (test: `a_stream_that_breaks_off_leaves_nothing`)
+//! - What is kept of one is what its note says, whatever ended it (tests: `a_stream_that_breaks_off_is_gone_on_with`, the
+//!   crash lane `receives`).
 //! - What is received is what was sent (test: `what_is_received_is_what_was_sent`).
 
 mod end;
 mod leftover;
 mod place;
+mod props;
+mod resume;
 
 use std::sync::Arc;
 
 use dsl::{DatasetName, PropValue};
 use futures::io::AsyncRead;
-use ondisk::ByteOrder;
 use ondisk::send::{DrrBegin, DrrBody, StreamFeatures};
+use ondisk::{ByteOrder, NvList};
 use stream::{Reader, Receiver};
 
 use crate::receive::place::Place;
@@ -72,6 +77,15 @@ pub enum ReceiveRefusal {
     /// Something is being received into the dataset already.
     #[error("destination is being received into")]
     Busy,
+    /// Something has been received into the dataset in part, and is kept to be gone on with.
+    #[error("destination contains partially-complete state from \"zfs receive -s\"")]
+    HasPart,
+    /// It goes on with a full stream that takes the place of a dataset, which has to be said again.
+    #[error("destination exists")]
+    ResumesExisting,
+    /// It does not go on where something ends that was received in part.
+    #[error("nothing was received that it goes on with")]
+    NothingToResume,
 }
 
 /// A stream to be received.
@@ -79,14 +93,22 @@ pub enum ReceiveRefusal {
 pub struct ReceiveOrder {
     /// How it begins.
     pub begin: DrrBegin,
+    /// Where in what is read that is, in bytes.
+    pub begin_offset: u64,
     /// Full name of the snapshot that is made of it.
     pub snapshot: String,
     /// The snapshot that a new dataset is made a clone of: the one that the stream starts from.
     pub origin: Option<String>,
     /// What is set on a new dataset.
     pub props: Vec<(String, PropValue)>,
+    /// What the stream says of it; see [`Pool::receive_props`], which has the last word.
+    pub received_props: Vec<(String, PropValue)>,
     /// The dataset may have been changed: what it has since goes, snapshots too.
     pub force: bool,
+    /// What came of a stream that breaks off is kept.
+    pub resumable: bool,
+    /// What came with the BEGIN.
+    pub list: NvList,
 }
 
 /// A stream that has come to its end, all of it on its way to disk. It is not there before [`Self::finish`].
@@ -95,6 +117,8 @@ pub struct Received {
     order: ReceiveOrder,
     into: DatasetName,
     is_new: bool,
+    /// Something came that is worth keeping.
+    has_begun: bool,
 }
 
 impl Pool {
@@ -102,7 +126,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Receive`], [`PoolError::Stream`], [`PoolError::NeedsFeature`]; those of making a dataset. Nothing is
-    /// left behind.
+    /// left behind that was not to be kept.
     pub async fn receive<R: AsyncRead + Unpin + Send>(
         self: &Arc<Self>,
         order: ReceiveOrder,
@@ -112,24 +136,32 @@ impl Pool {
         if source.order() != ByteOrder::Little {
             return Err(unsupported("a stream of the other byte order"));
         }
-        let Place { into, is_new, objset } = self.make_place(&order).await?;
-        let mut receiver = Receiver::new(objset, &order.begin);
-        let received = Received { pool: Arc::clone(self), order, into, is_new };
-        match take_all(&mut receiver, source).await {
+        let is_resumed = order.begin.features().has(StreamFeatures::RESUMING);
+        let place =
+            if is_resumed { self.place_of_part(&order).await? } else { self.make_place(&order).await? };
+        let Place { into, is_new, open, before_bytes } = place;
+        let mut receiver = Receiver::new(Arc::clone(&open.objset), &order.begin);
+        if order.resumable || is_resumed {
+            let progress: stream::Progress = Arc::new(move |txg, point| open.note_received(txg, point));
+            receiver = receiver.telling(order.begin_offset, before_bytes, progress);
+        }
+        let mut received = Received { pool: Arc::clone(self), order, into, is_new, has_begun: is_resumed };
+        match take_all(&mut receiver, source, &mut received.has_begun).await {
             Ok(()) => Ok(received),
             Err(error) => {
                 drop(receiver);
-                received.abandon().await;
+                received.give_up().await;
                 Err(error)
             }
         }
     }
 }
 
-/// Takes records up to the END.
+/// Takes records up to the END; notes when the first has come.
 async fn take_all<R: AsyncRead + Unpin + Send>(
     receiver: &mut Receiver,
     source: &mut Reader<R>,
+    has_begun: &mut bool,
 ) -> Result<(), PoolError> {
     loop {
         let record = source.next_record().await.map_err(stream::ReceiveError::from)?;
@@ -137,6 +169,7 @@ async fn take_all<R: AsyncRead + Unpin + Send>(
         let Some(record) = record.filter(|record| !matches!(record.record.body, DrrBody::End(_))) else {
             return Ok(());
         };
+        *has_begun = true;
         receiver.take(record).await?;
     }
 }
@@ -152,7 +185,6 @@ fn check_kind(features: StreamFeatures) -> Result<(), PoolError> {
         (S::DEDUP.with(S::DEDUPPROPS), "a deduplicated stream"),
         (S::RAW, "a raw stream"),
         (S::REDACTED, "a redacted stream"),
-        (S::RESUMING, "a resumed stream"),
     ];
     match kinds.into_iter().find(|(kind, _)| features.has_any(*kind)) {
         Some((_, what)) => Err(unsupported(what)),

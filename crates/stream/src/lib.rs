@@ -23,6 +23,7 @@ mod receive;
 mod sender;
 mod sum;
 mod summary;
+mod token;
 mod walk;
 mod write;
 
@@ -30,6 +31,7 @@ pub use compound::Compound;
 pub use error::SendError;
 pub use order::{Features, Form, Origin, Resume, SendOrder, Target};
 pub use read::{ReadError, Reader, StreamRecord};
-pub use receive::{ReceiveError, Receiver};
+pub use receive::{Progress, ReceiveError, Receiver};
 pub use sender::{send, size_of};
 pub use summary::Summary;
+pub use token::{TokenError, token, token_list, token_state};

@@ -22,8 +22,8 @@ use std::sync::Arc;
 
 use dmu::{DmuError, Dnode, Estimate, Objset, Plan};
 use ondisk::dnode::OBJECT_SHIFT_MAX;
-use ondisk::send::{DrrBegin, DrrBody, StreamFeatures, begin_flags};
-use units::ObjectId;
+use ondisk::send::{DrrBegin, DrrBody, RECORD_BYTES, ResumePoint, StreamFeatures, begin_flags};
+use units::{ObjectId, Txg};
 
 use crate::{ReadError, StreamRecord};
 
@@ -85,6 +85,9 @@ impl At {
     }
 }
 
+/// Who is told how far a receive is, with the txg that has what came so far, while that is held.
+pub type Progress = Arc<dyn Fn(Txg, ResumePoint) + Send + Sync>;
+
 /// Takes the records of a substream, see the module.
 pub struct Receiver {
     objset: Arc<Objset>,
@@ -93,6 +96,10 @@ pub struct Receiver {
     tells_spills: bool,
     /// The object that records are about, so that it is not looked for with each.
     current: Option<Arc<Dnode>>,
+    progress: Option<Progress>,
+    /// Bytes of the stream before what is read now: where the record ends that is being taken comes on top.
+    before_bytes: u64,
+    end_bytes: u64,
 }
 
 impl Receiver {
@@ -100,7 +107,24 @@ impl Receiver {
     #[must_use]
     pub fn new(objset: Arc<Objset>, begin: &DrrBegin) -> Self {
         let tells_spills = begin.flags.get() & begin_flags::SPILL_BLOCK != 0;
-        Self { objset, features: begin.features(), tells_spills, current: None }
+        Self {
+            objset,
+            features: begin.features(),
+            tells_spills,
+            current: None,
+            progress: None,
+            before_bytes: 0,
+            end_bytes: 0,
+        }
+    }
+
+    /// Tells how far the objset is, of a stream whose first record begins at byte `begin`, and of which `before_bytes` came
+    /// earlier.
+    #[must_use]
+    pub fn telling(mut self, begin: u64, before_bytes: u64, progress: Progress) -> Self {
+        self.progress = Some(progress);
+        self.before_bytes = before_bytes.wrapping_sub(begin.saturating_add(RECORD_BYTES as u64));
+        self
     }
 
     /// The objset.
@@ -115,6 +139,7 @@ impl Receiver {
     /// See [`ReceiveError`].
     pub async fn take(&mut self, record: StreamRecord) -> Result<(), ReceiveError> {
         let StreamRecord { offset, record, payload } = record;
+        self.end_bytes = offset.saturating_add((RECORD_BYTES + payload.len()) as u64);
         let unsupported = |what| Err(ReceiveError::Unsupported { offset, what });
         let at = |object: u64| {
             let at = At { offset, object: ObjectId::new(object) };
@@ -161,5 +186,18 @@ impl Receiver {
     /// Makes a planned change.
     fn apply(at: At, plan: Plan) -> Result<(), ReceiveError> {
         plan.apply().map(drop).map_err(|error| at.of(error))
+    }
+
+    /// Makes the last change of a record that a stream can begin with: the rest of one that breaks off later begins with it
+    /// again.
+    fn apply_and_tell(&self, at: At, offset: u64, plan: Plan) -> Result<(), ReceiveError> {
+        plan.apply_with(|txg| self.tell(txg, at.object, offset)).map_err(|error| at.of(error))
+    }
+
+    fn tell(&self, txg: Txg, object: ObjectId, offset: u64) {
+        if let Some(progress) = &self.progress {
+            let bytes = self.before_bytes.wrapping_add(self.end_bytes);
+            progress(txg, ResumePoint { object: object.get(), offset, bytes });
+        }
     }
 }

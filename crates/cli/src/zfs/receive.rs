@@ -4,7 +4,7 @@ use super::props::assignments;
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, usage};
-use control::{DatasetReceive, Failure, FailureKind, ReceiveNaming, ReceivedSnapshot};
+use control::{DatasetReceive, DatasetReceiveAbort, Failure, FailureKind, ReceiveNaming, ReceivedSnapshot};
 use engine::{nice, refusal};
 use std::io::{self, IsTerminal};
 
@@ -16,10 +16,15 @@ pub const COMMAND: Command = Command::new(
         flags: &[
             Flag::switch('F', "what came since the snapshot that the stream starts from may go"),
             Flag::switch('n', "receive nothing"),
+            Flag::switch('s', "keep what came of a stream that breaks off"),
+            Flag::switch('A', "give up what was kept of one"),
             Flag::switch('u', "do not mount what is new"),
             Flag::switch('v', "tell what is received"),
             Flag::switch('d', "below the dataset, by all of the name it was sent with but the pool"),
             Flag::switch('e', "below the dataset, by the last part of the name it was sent with"),
+            Flag::switch('h', "without the holds that come"),
+            Flag::switch('M', "unmount what is in use, too"),
+            Flag::value('x', "property", "a property that is not taken over").repeated(),
             Flag::value('o', "property=value", "a property of the dataset").repeated(),
         ],
         operands: "<filesystem|volume|snapshot>",
@@ -33,6 +38,13 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         [target] => target,
         _ => return usage("too many arguments"),
     };
+    if args.has('A') {
+        if ['d', 'e', 'n', 's', 'u'].into_iter().any(|flag| args.has(flag)) {
+            return usage("invalid option");
+        }
+        session.ask(&DatasetReceiveAbort { name: target.clone() })?;
+        return Ok(0);
+    }
     let naming = match (args.has('d'), args.has('e')) {
         (true, true) => return usage("invalid option combination: -d and -e options are mutually exclusive"),
         (true, false) => ReceiveNaming::AllButPool,
@@ -51,12 +63,19 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         force: args.has('F'),
         no_mount: args.has('u'),
         dry_run: args.has('n'),
+        resumable: args.has('s'),
+        excluded_props: args.values('x').map(str::to_owned).collect(),
+        skip_holds: args.has('h'),
+        force_unmount: args.has('M'),
     };
     let unreadable = |error: &io::Error| {
         let line = format!("cannot receive: failed to read from stream: {}", refusal::words(error));
         Failure::new(FailureKind::Other, line)
     };
     let received = session.pass_in(&call, &mut io::stdin().lock(), unreadable)?;
+    for warning in received.iter().flat_map(|one| &one.warnings) {
+        eprintln!("{warning}");
+    }
     if args.has('v') {
         for line in received.iter().flat_map(|one| told(one, call.dry_run)) {
             writeln!(session.out(), "{line}")?;
@@ -72,6 +91,9 @@ fn told(one: &ReceivedSnapshot, dry_run: bool) -> Vec<String> {
     let first = format!("{verb} {kind} stream of {} into {}", one.sent_as, one.snapshot);
     if dry_run {
         return vec![first];
+    }
+    if one.is_known {
+        return vec![first, format!("snap {} already exists; ignoring", one.snapshot)];
     }
     let rate = one.bytes.saturating_mul(1000) / one.millis.max(1);
     let last = format!(
@@ -95,6 +117,7 @@ mod tests {
             is_incremental: true,
             bytes: 3 << 20,
             millis: 1500,
+            ..ReceivedSnapshot::default()
         };
         assert_eq!(
             told(&one, false),
@@ -103,6 +126,8 @@ mod tests {
                 "received 3M stream in 1.50 seconds (2M/sec)"
             ]
         );
+        let known = ReceivedSnapshot { is_known: true, ..one.clone() };
+        assert_eq!(told(&known, false)[1], "snap p/b@1 already exists; ignoring");
         let full = ReceivedSnapshot { is_incremental: false, ..one };
         assert_eq!(told(&full, true), ["would receive full stream of tank/a@1 into p/b@1"]);
     }

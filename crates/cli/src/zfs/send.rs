@@ -4,9 +4,10 @@ use super::select::{Kinds, open};
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
-use control::{DatasetSend, DatasetSendSize, Failure, FailureKind, SendSize};
+use control::{DatasetSend, DatasetSendSize, DatasetSendSkipped, Failure, FailureKind, SendSize};
 use engine::props::clock;
 use engine::{names, nice, refusal};
+use ondisk::NvValue;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -17,11 +18,19 @@ pub const COMMAND: Command = Command::new(
         about: "writes a snapshot as a stream to standard output",
         flags: &[
             Flag::switch('L', "blocks above 128 KiB whole").or("large-block"),
+            Flag::value('X', "dataset[,dataset]...", "with -R: leave out these").or("exclude").repeated(),
+            Flag::switch('R', "all datasets below, too, with all snapshots and properties").or("replicate"),
             Flag::switch('P', "tell what is sent, for programs").or("parsable"),
+            Flag::switch('b', "with the properties that came with a stream").or("backup"),
             Flag::switch('c', "blocks as they are stored, compressed").or("compressed"),
             Flag::switch('e', "blocks that lie in their pointers so").or("embed"),
+            Flag::switch('h', "with who holds snapshots").or("holds"),
             Flag::switch('n', "send nothing").or("dryrun"),
+            Flag::switch('p', "with properties").or("props"),
+            Flag::switch('s', "with -R: leave out datasets without the snapshot").or("skip-missing"),
             Flag::switch('v', "tell what is sent, and how far it is").or("verbose"),
+            Flag::switch('w', "blocks as they are stored").or("raw"),
+            Flag::value('t', "receive_resume_token", "go on with a stream that broke off").or("resume"),
             Flag::value('i', "snapshot|bookmark", "only what is new since then"),
             Flag::value('I', "snapshot", "the same, with all snapshots in between"),
         ],
@@ -34,9 +43,14 @@ pub const COMMAND: Command = Command::new(
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
 fn run(session: &mut Session, args: &Args) -> Outcome {
-    let snapshot = match args.operands.as_slice() {
-        [] => return usage("missing snapshot argument"),
-        [snapshot] => snapshot,
+    let token = args.value('t');
+    if token.is_some() && ['i', 'I', 'R', 'p', 'b', 'h'].into_iter().any(|flag| args.has(flag)) {
+        return usage("invalid flags combined with -t");
+    }
+    let snapshot = match (args.operands.as_slice(), token) {
+        ([], None) => return usage("missing snapshot argument"),
+        ([], Some(_)) => "",
+        ([snapshot], None) => snapshot.as_str(),
         _ => return usage("too many arguments"),
     };
     if args.has('i') && args.has('I') {
@@ -48,24 +62,49 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
             .and("You must redirect standard output.")
             .into());
     }
-    let all = args.has('I');
-    if all && !snapshot.contains('@') {
+    if args.has('s') && !args.has('R') {
+        return usage("skip-missing flag can only be used in conjunction with replicate");
+    }
+    if args.has('X') && !args.has('R') {
+        let line = "Cannot specify dataset exclusion (-X) on a non-recursive send.";
+        return Err(Failure::new(FailureKind::Invalid, line).into());
+    }
+    let replicate = args.has('R');
+    let all = args.has('I') || replicate && !args.has('i');
+    if (all || replicate) && !snapshot.contains('@') {
         let line = "Error: Unsupported flag with filesystem or bookmark.";
         return Err(Failure::new(FailureKind::Invalid, line).into());
     }
     let from = match args.value('I').or(args.value('i')) {
-        Some(from) => Some(source(snapshot, from, all)?),
+        Some(from) => Some(source(snapshot, from, all || replicate)?),
         None => None,
     };
     let call = DatasetSend {
-        snapshot: snapshot.clone(),
+        snapshot: snapshot.to_owned(),
+        token: token.map(str::to_owned),
         from,
         all,
-        large_blocks: args.has('L'),
-        embedded: args.has('e'),
-        compressed: args.has('c'),
+        large_blocks: args.has('L') || args.has('w'),
+        embedded: args.has('e') || args.has('w'),
+        compressed: args.has('c') || args.has('w'),
+        raw: args.has('w'),
+        replicate,
+        props: args.has('p'),
+        backup: args.has('b'),
+        holds: args.has('h'),
+        skip_missing: args.has('s'),
+        excluded: args.values('X').flat_map(|list| list.split(',')).map(str::to_owned).collect(),
     };
-    open(session, snapshot, Kinds::DATASETS)?;
+    if call.skip_missing {
+        let tosnap = snapshot.split('@').nth(1).unwrap_or_default();
+        for name in session.ask(&DatasetSendSkipped { send: call.clone() })? {
+            eprintln!("WARNING: skipping dataset {name} and its children: snapshot {tosnap} does not exist");
+        }
+    }
+    match token {
+        Some(token) => tell_token(session, args, token)?,
+        None => drop(open(session, snapshot, Kinds::DATASETS)?),
+    }
     send(session, args, &call)
 }
 
@@ -91,11 +130,38 @@ fn source(snapshot: &str, from: &str, all: bool) -> Result<String, Stop> {
     Ok(format!("{head}@{from}"))
 }
 
+/// What a token says, where it is to be told what is sent.
+fn tell_token(session: &mut Session, args: &Args, token: &str) -> Result<(), Stop> {
+    let list = stream::token_list(token)
+        .map_err(|error| Failure::new(FailureKind::Invalid, format!("cannot resume send: {error}")))?;
+    if !args.has('v') && !args.has('P') {
+        return Ok(());
+    }
+    let mut text = "resume token contents:\nnvlist version: 0\n".to_owned();
+    for (name, value) in list.iter() {
+        let value = match value {
+            NvValue::U64(number) => format!("{number:#x}"),
+            NvValue::Str(text) => text.clone(),
+            _ => "1".to_owned(),
+        };
+        text.push_str(&format!("\t{name} = {value}\n"));
+    }
+    if args.has('n') {
+        write!(session.out(), "{text}")?
+    } else {
+        eprint!("{text}")
+    }
+    Ok(())
+}
+
 fn send(session: &mut Session, args: &Args, call: &DatasetSend) -> Outcome {
     let (dry_run, parsable) = (args.has('n'), args.has('P'));
+    let mut sent = None;
     if dry_run || parsable || args.has('v') {
         let sizes = session.ask(&DatasetSendSize { send: call.clone() })?;
-        let lines = if parsable || args.has('v') { told(&sizes, parsable) } else { Vec::new() };
+        sent = sizes.first().filter(|_| call.token.is_some()).map(|size| size.snapshot.clone());
+        let short = call.all || call.replicate;
+        let lines = if parsable || args.has('v') { told(&sizes, parsable, short) } else { Vec::new() };
         for line in lines {
             // What is sent has standard output to itself.
             if dry_run { writeln!(session.out(), "{line}")? } else { eprintln!("{line}") }
@@ -104,12 +170,13 @@ fn send(session: &mut Session, args: &Args, call: &DatasetSend) -> Outcome {
     if dry_run {
         return Ok(0);
     }
-    let mut progress = Progress { snapshot: &call.snapshot, parsable, sent_bytes: 0, told: Instant::now() };
+    let snapshot = sent.as_deref().unwrap_or(&call.snapshot);
+    let mut progress = Progress { snapshot, parsable, sent_bytes: 0, told: Instant::now() };
     if args.has('v') && !parsable {
-        eprintln!("TIME        SENT   SNAPSHOT {}", call.snapshot);
+        eprintln!("TIME        SENT   SNAPSHOT {snapshot}");
     }
     let cannot = |error: &io::Error| {
-        let line = format!("warning: cannot send '{}': {}", call.snapshot, refusal::words(error));
+        let line = format!("warning: cannot send '{snapshot}': {}", refusal::words(error));
         Failure::new(FailureKind::Other, line)
     };
     let is_watched = args.has('v');
@@ -122,9 +189,18 @@ fn send(session: &mut Session, args: &Args, call: &DatasetSend) -> Outcome {
     Ok(0)
 }
 
-/// What is to be sent, in lines.
-fn told(sizes: &[SendSize], parsable: bool) -> Vec<String> {
-    let line = |size: &SendSize| match (&size.from, parsable) {
+/// What is to be sent, in lines. `short`: of several, what one starts from is told without its dataset, and nothing where that
+/// is another one.
+fn told(sizes: &[SendSize], parsable: bool, short: bool) -> Vec<String> {
+    let shown = |size: &SendSize| {
+        let from = size.from.clone()?;
+        match from.split_once('@') {
+            Some((head, snap)) if short => (head == names::head_of(&size.snapshot))
+                .then(|| format!("{}{snap}", if parsable { "" } else { "@" })),
+            _ => Some(from),
+        }
+    };
+    let line = |size: &SendSize| match (shown(size), parsable) {
         (Some(from), true) => format!("incremental\t{from}\t{}\t{}", size.snapshot, size.bytes),
         (None, true) => format!("full\t{}\t{}", size.snapshot, size.bytes),
         (Some(from), false) => {
@@ -179,14 +255,19 @@ mod tests {
         };
         let sizes = [size("p@1", None, 1536), size("p@2", Some("p@1"), 512)];
         assert_eq!(
-            told(&sizes, false),
+            told(&sizes, false, false),
             [
                 "full send of p@1 estimated size is 1.50K",
                 "send from p@1 to p@2 estimated size is 512B",
                 "total estimated size is 2K"
             ]
         );
-        assert_eq!(told(&sizes, true), ["full\tp@1\t1536", "incremental\tp@1\tp@2\t512", "size\t2048"]);
+        assert_eq!(
+            told(&sizes, true, false),
+            ["full\tp@1\t1536", "incremental\tp@1\tp@2\t512", "size\t2048"]
+        );
+        assert_eq!(told(&sizes, true, true)[1], "incremental\t1\tp@2\t512");
+        assert_eq!(told(&sizes, false, true)[1], "send from @1 to p@2 estimated size is 512B");
     }
 
     #[test]

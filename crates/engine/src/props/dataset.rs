@@ -195,6 +195,7 @@ pub const DATASET_PROPS: &[PropDef] = &[
         "all",
     ),
     inherit("overlay", "OVERLAY", SWITCH, FS, "on"),
+    ro("receive_resume_token", "RESUMETOK", Kind::Text, LIVE),
     once(
         "encryption",
         "ENCRYPTION",

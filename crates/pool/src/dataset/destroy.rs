@@ -24,7 +24,15 @@ impl Pool {
     /// [`dsl::DslError::HasChildren`], [`dsl::DslError::HasSnapshots`]; [`PoolError::Busy`] when its origin would go with it
     /// and is read.
     pub async fn destroy_filesystem(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
-        self.dsl.check_removable(&self.dsl.resolve(name).await?).await?;
+        let dataset = self.dsl.resolve(name).await?;
+        // What was received for it in part is nobody's any more when it is gone.
+        if let Some(half) = self.dsl.receiving_below(&dataset).await? {
+            if self.datasets.read().contains_key(&half.objset()) {
+                return Err(PoolError::Busy { objset: half.objset() });
+            }
+            Box::pin(self.destroy_filesystem(&half.name)).await?;
+        }
+        self.dsl.check_removable(&dataset).await?;
         // A log that waits for its replay has blocks that only it can give back. What came in by half
         // was never in use, and is no file system yet; the logs of volumes were replayed by the import.
         if self.sealed(name).await? != Some(Sealed::HalfReceived) {

@@ -8,10 +8,12 @@
 //! Txgs see the objset and the log alone ([`OpenDataset::sync_log`], [`OpenDataset::synced`]): those are the same
 //! whatever the dataset is.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dmu::{BlockKinds, Objset};
 use dsl::DatasetName;
+use ondisk::send::ResumePoint;
 use ondisk::zil::ZilHeader;
 use parking_lot::{Mutex, RwLock};
 use units::{ObjectId, Txg, VdevId};
@@ -31,6 +33,8 @@ pub(crate) struct OpenDataset {
     noted: Mutex<BlockKinds>,
     /// The log takes part in every txg from the moment it is opened.
     log: Mutex<Option<LogHandle>>,
+    /// How far a stream has come that is received into it, by the txgs that have that.
+    received: Mutex<BTreeMap<Txg, ResumePoint>>,
     /// Held by who brings it up: others who want what is in it wait here.
     pub loading: async_lock::Mutex<()>,
 }
@@ -53,6 +57,7 @@ impl OpenDataset {
             state: Mutex::new(state),
             noted: Mutex::default(),
             log: Mutex::default(),
+            received: Mutex::default(),
             loading: async_lock::Mutex::new(()),
         })
     }
@@ -62,6 +67,16 @@ impl OpenDataset {
         let mut noted = self.noted.lock();
         let all = noted.with(kinds);
         std::mem::replace(&mut *noted, all) != all
+    }
+
+    /// A txg that is held open will have a stream so far.
+    pub fn note_received(&self, txg: Txg, point: ResumePoint) {
+        self.received.lock().insert(txg, point);
+    }
+
+    /// How far it is in a txg that is being written, if that had some of it.
+    pub fn take_received(&self, txg: Txg) -> Option<ResumePoint> {
+        self.received.lock().remove(&txg)
     }
 
     /// How far the replay of its log has got, if one is under way.

@@ -28,11 +28,11 @@ impl Received {
     ///
     /// # Errors
     /// [`PoolError::Receive`] when it has been changed meanwhile; [`PoolError::Busy`]; those of making and destroying
-    /// snapshots. Nothing of the stream is left then.
+    /// snapshots. Nothing of the stream is left then that was not to be kept.
     pub async fn finish(self) -> Result<(), PoolError> {
         let finished = self.try_to_finish().await;
         if finished.is_err() {
-            self.abandon().await;
+            self.give_up().await;
         }
         finished
     }
@@ -55,12 +55,29 @@ impl Received {
         }
     }
 
-    /// Gives up what was received: nothing of it is left. Where that cannot be, the next import sees to it.
-    pub async fn abandon(self) {
+    /// Gives up what was received: nothing of it is left unless that was to be kept. Where that cannot be, the next import
+    /// sees to it.
+    pub async fn give_up(self) {
+        if self.order.resumable && self.has_begun {
+            return self.keep().await;
+        }
         let gone = self.pool.destroy_filesystem(&self.into.name).await;
         if let Err(error) = gone {
             let dataset = self.into.name;
             tracing::warn!(dataset, %error, "what was received by half stays until the next import");
+        }
+    }
+
+    /// Leaves what was received as it is, for a stream that goes on with it.
+    async fn keep(self) {
+        let into = self.into.clone();
+        let kept = self.pool.in_sync_of_all(|pool, _| async move {
+            pool.leave_place(&into);
+            Ok(())
+        });
+        if let Err(error) = kept.await {
+            let dataset = self.into.name;
+            tracing::warn!(dataset, %error, "what was received by half can be gone on with after the next import");
         }
     }
 }
@@ -83,6 +100,7 @@ impl Ending<'_> {
         dsl.check_snapshot(tx, self.into, snapshot, &self.pool.space.pool_space()).await?;
         self.pool.leave_place(self.into);
         dsl.set_inconsistent(tx, self.into.dataset, false).await?;
+        dsl.end_resumable(tx, self.into.dataset).await?;
         self.make_snapshot(tx, self.into).await
     }
 

@@ -9,14 +9,14 @@ use dsl::features::{
 };
 use dsl::{DatasetName, DslError, RECEIVING};
 use ondisk::objset::ObjsetType;
-use ondisk::send::StreamFeatures;
+use ondisk::send::{ResumeState, StreamFeatures};
 use ondisk::zil::ZilHeader;
 use units::ObjectId;
 use zerocopy::FromZeros;
 
 use super::{ReceiveOrder, ReceiveRefusal, unsupported};
 use crate::create::birth;
-use crate::dataset::open::State;
+use crate::dataset::open::{OpenDataset, State};
 use crate::dataset::snapshots::{came_too_early, parts};
 use crate::{Pool, PoolError, Sealed};
 
@@ -25,7 +25,9 @@ pub(super) struct Place {
     pub into: DatasetName,
     /// It is the dataset itself, rather than one on its behalf.
     pub is_new: bool,
-    pub objset: Arc<Objset>,
+    pub open: Arc<OpenDataset>,
+    /// Bytes of the stream that were received before.
+    pub before_bytes: u64,
 }
 
 /// What a stream may have, and the pool's feature that it takes then.
@@ -45,8 +47,12 @@ const USED: [(StreamFeatures, &Feature); 3] = [
     (StreamFeatures::LONGNAME, &LONGNAME),
 ];
 
-fn refuse<T>(refusal: ReceiveRefusal) -> Result<T, PoolError> {
+pub(super) fn refuse<T>(refusal: ReceiveRefusal) -> Result<T, PoolError> {
     Err(PoolError::Receive(refusal))
+}
+
+fn is_limit(prop: &str) -> bool {
+    ["quota", "reservation", "refquota", "refreservation"].contains(&prop)
 }
 
 /// What a place begins with, and whether it is the dataset itself.
@@ -73,13 +79,19 @@ impl Pool {
         }
     }
 
-    async fn place(self: &Arc<Self>, tx: &Tx, order: &ReceiveOrder) -> Result<Place, PoolError> {
-        let features = order.begin.features();
+    /// Whether the pool has what a stream may have.
+    pub(super) async fn check_features(&self, features: StreamFeatures) -> Result<(), PoolError> {
         for (_, feature) in NEEDED.into_iter().filter(|(wanted, _)| features.has(*wanted)) {
             if !self.is_enabled(feature).await? {
                 return Err(PoolError::NeedsFeature { name: feature.name });
             }
         }
+        Ok(())
+    }
+
+    async fn place(self: &Arc<Self>, tx: &Tx, order: &ReceiveOrder) -> Result<Place, PoolError> {
+        let features = order.begin.features();
+        self.check_features(features).await?;
         let kind = match ObjsetType::from_raw(order.begin.objset_type.get().into()) {
             Ok(kind @ (ObjsetType::Zfs | ObjsetType::Zvol)) => kind,
             _ => return Err(unsupported("a stream of neither files nor a volume")),
@@ -96,12 +108,20 @@ impl Pool {
         for (prop, value) in &order.props {
             self.dsl.set_prop(tx, into.dir, prop, value).await?;
         }
+        // How blocks are stored is to be known now. What cannot be, and limits, are seen to in the end.
+        for (prop, value) in order.received_props.iter().filter(|(prop, _)| is_new && !is_limit(prop)) {
+            _ = self.dsl.set_received_prop(tx, &into, prop, value).await;
+        }
         for (_, feature) in USED.into_iter().filter(|(used, _)| features.has(*used)) {
             self.dsl.activate_feature(tx, into.dataset, feature).await?;
         }
+        if order.resumable {
+            let state = ResumeState::of(&order.begin).map_err(|_| unsupported("a name that is no text"))?;
+            self.dsl.begin_resumable(tx, into.dataset, &state).await?;
+        }
         self.note_event(tx, "receive", Some(&into), " ").await?;
-        let objset = self.objset_of_place(tx, &into, source.is_none().then_some(kind)).await?;
-        Ok(Place { into, is_new, objset })
+        let open = self.open_place(tx, &into, source.is_none().then_some(kind)).await?;
+        Ok(Place { into, is_new, open, before_bytes: 0 })
     }
 
     /// What is to be made, if the stream can be received.
@@ -120,20 +140,22 @@ impl Pool {
             }
             Err(error) => return Err(error.into()),
         };
-        if self.sealed(head).await? == Some(Sealed::HalfReceived)
-            || self.dsl.receiving_below(&found).await?.is_some()
-        {
-            return refuse(ReceiveRefusal::Busy);
+        if from == 0 && !order.force {
+            return refuse(ReceiveRefusal::Exists);
+        }
+        if let Some(half) = self.half_received(&found).await? {
+            let is_kept = self.dsl.can_be_resumed(half.dataset).await?;
+            return refuse(if is_kept { ReceiveRefusal::HasPart } else { ReceiveRefusal::Busy });
         }
         self.check_readable(&found).await?;
+        if from == 0 {
+            self.check_overwritten(&found).await?;
+        }
         if self.dsl.resolve(&order.snapshot).await.is_ok() {
             return Err(DslError::Exists { name: order.snapshot.clone() }.into());
         }
         let source = match from {
-            0 => {
-                self.check_overwritten(&found, order.force).await?;
-                None
-            }
+            0 => None,
             guid => Some(self.source(&found, guid, order.force).await?),
         };
         let is_whole = order.begin.features().has(StreamFeatures::LARGE_BLOCKS);
@@ -146,12 +168,17 @@ impl Pool {
         Ok(Beginning { name: format!("{head}/{RECEIVING}"), is_new: false, source })
     }
 
-    /// Whether a full stream may take the place of a dataset.
-    async fn check_overwritten(&self, head: &DatasetName, force: bool) -> Result<(), PoolError> {
-        let dir = self.dsl.dir(head.dir).await?;
-        if !force {
-            return refuse(ReceiveRefusal::Exists);
+    /// What is received into on behalf of a head, or was: it itself, or the hidden one below it.
+    pub(super) async fn half_received(&self, head: &DatasetName) -> Result<Option<DatasetName>, PoolError> {
+        match self.sealed(&head.name).await? {
+            Some(Sealed::HalfReceived) => Ok(Some(head.clone())),
+            _ => Ok(self.dsl.receiving_below(head).await?),
         }
+    }
+
+    /// Whether a full stream may take the place of a dataset.
+    async fn check_overwritten(&self, head: &DatasetName) -> Result<(), PoolError> {
+        let dir = self.dsl.dir(head.dir).await?;
         if !self.dsl.snapshots(head).await?.is_empty() {
             return refuse(ReceiveRefusal::HasSnapshots);
         }
@@ -205,12 +232,12 @@ impl Pool {
     }
 
     /// The objset of a new place takes part in txgs from now on. `kind`: it is empty so far.
-    async fn objset_of_place(
+    pub(super) async fn open_place(
         self: &Arc<Self>,
         tx: &Tx,
         into: &DatasetName,
         kind: Option<ObjsetType>,
-    ) -> Result<Arc<Objset>, PoolError> {
+    ) -> Result<Arc<OpenDataset>, PoolError> {
         let props = self.effective_props(into).await?;
         let context = self.objset_context(into, &props);
         let objset = match kind {
@@ -229,7 +256,6 @@ impl Pool {
         }
         // What a snapshot's header of a log names is not this dataset's; and what is empty gets a root.
         objset.set_zil_header(tx.txg(), ZilHeader::new_zeroed());
-        self.adopt(into, Arc::clone(&objset), props, State::Idle).await?;
-        Ok(objset)
+        self.adopt(into, objset, props, State::Idle).await
     }
 }

@@ -84,9 +84,19 @@ fn records_that_do_not_fit_are_refused() {
             let DrrBody::Begin(begin) = all[0].record.body else { panic!("no BEGIN") };
             let snapshot = "tank/new@1".to_owned();
             let begin = DrrBegin { fromguid: 0.into(), ..begin };
-            let order = ReceiveOrder { begin, snapshot, origin: None, props: Vec::new(), force: false };
-            let Place { into, is_new, objset } = pool.make_place(&order).await.expect("a place");
-            let mut receiver = Receiver::new(objset, &order.begin);
+            let order = ReceiveOrder {
+                begin,
+                begin_offset: 0,
+                snapshot,
+                origin: None,
+                props: Vec::new(),
+                received_props: Vec::new(),
+                force: false,
+                resumable: false,
+                list: NvList::new(),
+            };
+            let Place { into, is_new, open, .. } = pool.make_place(&order).await.expect("a place");
+            let mut receiver = Receiver::new(Arc::clone(&open.objset), &order.begin);
             let mut fails = false;
             for record in &all[1..all.len() - 1] {
                 let record = match random(&mut seed) % 16 {
@@ -100,9 +110,9 @@ fn records_that_do_not_fit_are_refused() {
             }
             refused += usize::from(fails);
             drop(receiver);
-            let received = Received { pool: Arc::clone(&pool), order, into, is_new };
+            let received = Received { pool: Arc::clone(&pool), order, into, is_new, has_begun: true };
             pool.sync_now().await.expect("what was taken can be written");
-            received.abandon().await;
+            received.give_up().await;
             assert!(pool.dsl().resolve("tank/new").await.is_err(), "nothing is left");
         }
         pool.close(PoolState::Exported).await.expect("closes");

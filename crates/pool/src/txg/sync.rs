@@ -105,6 +105,9 @@ impl Pool {
         let datasets = self.open_ones(&self.gate.take_changed(tx.txg()));
         let synced = try_join_all(datasets.iter().map(|dataset| dataset.objset.sync(tx.txg()))).await?;
         for (dataset, synced) in datasets.iter().zip(synced) {
+            if let Some(point) = dataset.take_received(tx.txg()) {
+                self.dsl.note_received(tx, dataset.object(), point).await?;
+            }
             let Some(synced) = synced else { continue };
             let dmu::SyncedObjset { root, delta, killed, unused, born } = synced;
             for bp in self.dsl.apply_sync(tx, dataset.object(), root, delta, killed).await? {

@@ -9,7 +9,7 @@
 //! `checkpoints`: made, discarded and returned to. `replaced`: a device is replaced. `suspended`: disks fail in a
 //! txg's sync and work again. `tasks`: every read of a change of datasets or of a pool fails. `administration`:
 //! the power is cut in such changes. `earlier`: the txgs before the last. `labels`: labels and uberblocks torn at
-//! every sector. `owned`: objects that nobody has. `reguid`: a pool gets another guid. `split`: a pool is split. `snapshots`: of files that are being written, and what a power cut leaves of them. `removals`: logs are removed. `evacuations`: data vdevs are. `events`: what is told of all that. `sweeps`: free space is initialized and trimmed. `memory`: what a dead world leaves there.
+//! every sector. `owned`: objects that nobody has. `reguid`: a pool gets another guid. `split`: a pool is split. `receives`: streams are received, and break off. `snapshots`: of files that are being written, and what a power cut leaves of them. `removals`: logs are removed. `evacuations`: data vdevs are. `events`: what is told of all that. `sweeps`: free space is initialized and trimmed. `memory`: what a dead world leaves there.
 //! `cache_faults`: the same as `faults` for a cache device. `stragglers`: logs that are slow and alive. `leaked`: room on logs that nobody holds.
 //!
 //! A failure prints its seed and the image's story. `SAWMILL_CRASH_SEED` runs that seed only;
@@ -50,6 +50,7 @@ mod owned;
 mod passes;
 mod presence;
 mod promise;
+mod receives;
 mod reguid;
 mod removals;
 mod replaced;

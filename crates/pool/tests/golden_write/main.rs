@@ -7,6 +7,7 @@ mod lives;
 mod nested;
 mod received;
 mod removal;
+mod resumed;
 mod world;
 
 use std::collections::BTreeMap;

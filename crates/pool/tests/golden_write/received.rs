@@ -13,11 +13,12 @@ use std::time::Duration;
 use device::{Options, RealEnv};
 use env::Env;
 use futures::executor::block_on;
+use ondisk::NvList;
 use ondisk::send::{DrrBegin, DrrBody, HeaderType};
 use oracle::golden;
 use oracle::zdb::Zdb;
 use pool::{ImportSpec, Pool, PoolError, PoolSpec, ReceiveOrder, ReceiveRefusal, Sealed, Tuning};
-use stream::{Features, Form, Origin, Reader, SendOrder, StreamRecord, Target};
+use stream::{Features, Form, Origin, Reader, Resume, SendOrder, StreamRecord, Target};
 use tempfile::TempDir;
 use units::Txg;
 use vdev::{Bias, NewVdev, PoolState};
@@ -29,18 +30,18 @@ const GOLDEN: &str = "g30-streams";
 const POOL_BYTES: u64 = 512 << 20;
 
 /// The golden pool, and one of ours that streams are received into.
-struct Receiving {
-    env: Arc<RealEnv>,
-    dir: TempDir,
-    theirs: Arc<Pool>,
-    ours: Arc<Pool>,
+pub struct Receiving {
+    pub env: Arc<RealEnv>,
+    pub dir: TempDir,
+    pub theirs: Arc<Pool>,
+    pub ours: Arc<Pool>,
 }
 
-fn stream_called(name: &str) -> Vec<u8> {
+pub fn stream_called(name: &str) -> Vec<u8> {
     std::fs::read(golden::path(GOLDEN).join(format!("{name}.zstream"))).expect("a golden stream")
 }
 
-fn records(stream: &[u8]) -> Vec<StreamRecord> {
+pub fn records(stream: &[u8]) -> Vec<StreamRecord> {
     block_on(async {
         let mut reader = Reader::new(stream);
         let mut records = Vec::new();
@@ -92,7 +93,7 @@ fn assert_says(what: &str, ours: &[u8], theirs: &[u8]) {
 }
 
 impl Receiving {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let dir = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).expect("a directory");
         let file = dir.path().join("a.img");
         std::fs::File::create(&file).and_then(|file| file.set_len(POOL_BYTES)).expect("a file");
@@ -119,16 +120,26 @@ impl Receiving {
         Self { env, dir, theirs: theirs.expect("a sound pool"), ours }
     }
 
-    fn run<T>(&self, future: impl Future<Output = T>) -> T {
+    pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
         self.env.block_on(future)
     }
 
     fn order(&self, begin: DrrBegin, snapshot: &str) -> ReceiveOrder {
-        ReceiveOrder { begin, snapshot: snapshot.to_owned(), origin: None, props: Vec::new(), force: false }
+        ReceiveOrder {
+            begin,
+            begin_offset: 0,
+            snapshot: snapshot.to_owned(),
+            origin: None,
+            props: Vec::new(),
+            received_props: Vec::new(),
+            force: false,
+            resumable: false,
+            list: NvList::new(),
+        }
     }
 
     /// Receives a stream of one snapshot.
-    fn receive_as(
+    pub fn receive_as(
         &self,
         stream: &[u8],
         snapshot: &str,
@@ -139,16 +150,19 @@ impl Receiving {
             let first = reader.next_record().await.expect("a sound BEGIN").expect("a record");
             let DrrBody::Begin(begin) = first.record.body else { panic!("no BEGIN") };
             let mut order = self.order(begin, snapshot);
+            if !first.payload.is_empty() {
+                order.list = NvList::decode(&first.payload).expect("a list");
+            }
             change(&mut order);
             self.ours.receive(order, &mut reader).await?.finish().await
         })
     }
 
-    fn receive(&self, stream: &[u8], snapshot: &str) -> Result<(), PoolError> {
+    pub fn receive(&self, stream: &[u8], snapshot: &str) -> Result<(), PoolError> {
         self.receive_as(stream, snapshot, |_| {})
     }
 
-    fn contents(&self, pool: &Arc<Pool>, name: &str) -> BTreeMap<String, File> {
+    pub fn contents(&self, pool: &Arc<Pool>, name: &str) -> BTreeMap<String, File> {
         let opened = match name.contains('@') {
             true => self.run(pool.snapshot_filesystem(name)),
             false => self.run(pool.filesystem(name)),
@@ -158,7 +172,7 @@ impl Receiving {
     }
 
     /// What was received is what was sent: files, guid, time, accounts.
-    fn assert_same(&self, theirs: &str, ours: &str) {
+    pub fn assert_same(&self, theirs: &str, ours: &str) {
         let (their_files, our_files) = (self.contents(&self.theirs, theirs), self.contents(&self.ours, ours));
         assert!(their_files.len() > 5, "{theirs} has files");
         assert_eq!(our_files, their_files, "{ours}");
@@ -177,7 +191,19 @@ impl Receiving {
     }
 
     /// Sends from one of the pools; `from` is a snapshot's name.
-    fn send(&self, pool: &Arc<Pool>, name: &str, from: Option<&str>, form: Form) -> Vec<u8> {
+    pub fn send(&self, pool: &Arc<Pool>, name: &str, from: Option<&str>, form: Form) -> Vec<u8> {
+        self.send_from(pool, name, from, form, None)
+    }
+
+    /// The same from somewhere in the stream on.
+    pub fn send_from(
+        &self,
+        pool: &Arc<Pool>,
+        name: &str,
+        from: Option<&str>,
+        form: Form,
+        resume: Option<Resume>,
+    ) -> Vec<u8> {
         self.run(async {
             let phys = async |name: &str| {
                 let dataset = pool.dsl().resolve(name).await.expect("there");
@@ -202,7 +228,7 @@ impl Receiving {
                 }
                 None => None,
             };
-            let order = SendOrder { target: Target::of(name, &target, features), origin, form, resume: None };
+            let order = SendOrder { target: Target::of(name, &target, features), origin, form, resume };
             let objset = pool.frozen_objset(name).await.expect("readable").expect("has contents");
             let mut stream = Vec::new();
             stream::send(&objset, &order, &mut stream).await.expect("a sound pool");
@@ -210,7 +236,7 @@ impl Receiving {
         })
     }
 
-    fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         self.run(async {
             let mut names = Vec::new();
             for head in self.ours.dsl().list("tank").await.expect("readable") {
@@ -226,7 +252,7 @@ impl Receiving {
     }
 
     /// `zdb` finds nothing wrong, and nothing leaked.
-    fn check(self) {
+    pub fn check(self) {
         self.run(async {
             for _ in 0..3 {
                 self.ours.sync_now().await.expect("syncs");
@@ -238,11 +264,11 @@ impl Receiving {
 }
 
 /// Txgs sync when somebody waits.
-fn tuning() -> Tuning {
+pub fn tuning() -> Tuning {
     Tuning { txg_timeout: Duration::from_secs(3600), ..Tuning::default() }
 }
 
-fn refusal(result: Result<(), PoolError>) -> ReceiveRefusal {
+pub fn refusal(result: Result<(), PoolError>) -> ReceiveRefusal {
     match result {
         Err(PoolError::Receive(refusal)) => refusal,
         other => panic!("{other:?}"),
@@ -390,7 +416,7 @@ fn only_what_fits_is_received_and_by_force_what_came_since_goes() {
     assert_eq!(refusal(world.receive(&full, "tank/fs@9")), ReceiveRefusal::Exists);
     let last = &substreams(&stream_called("incr-all"))[1];
     assert_eq!(refusal(world.receive(last, "tank/fs@3")), ReceiveRefusal::NoSource);
-    for raw in ["raw", "redacted", "resumed"] {
+    for raw in ["raw", "redacted"] {
         let refused = refusal(world.receive(&stream_called(raw), "tank/other@1"));
         assert!(matches!(refused, ReceiveRefusal::Unsupported { .. }), "{raw}: {refused:?}");
     }

@@ -56,7 +56,7 @@ impl Receiver {
             dnode.write_shared(&plan, offset, &Arc::from(contents)).await
         };
         written.map_err(|error| at.of(error))?;
-        Self::apply(at, plan)
+        self.apply_and_tell(at, offset, plan)
     }
 
     /// Frees bytes piece by piece: a piece is what one txg can free.

@@ -105,7 +105,7 @@ impl Receiver {
         let spill: Option<&[u8]> = if wanted.has_spill { Some(&[]) } else { None };
         dnode.check_attributes(wanted.bonus.len(), spill)?;
         dnode.set_bonus(&plan, wanted.spec.bonus_type, wanted.bonus)?;
-        plan.apply()?;
+        plan.apply_with(|txg| self.tell(txg, at.object, 0))?;
         Ok(dnode)
     }
 
@@ -128,7 +128,7 @@ impl Receiver {
             dnode.set_bonus(&plan, wanted.spec.bonus_type, wanted.bonus)
         };
         changed.await.map_err(|error| at.of(error))?;
-        Self::apply(at, plan)?;
+        self.apply_and_tell(at, 0, plan)?;
         self.current = Some(Arc::clone(dnode));
         Ok(())
     }

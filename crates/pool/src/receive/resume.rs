@@ -1,0 +1,101 @@
+//! Going on with a stream that broke off, where the part of it ends that was kept.
+
+use std::sync::Arc;
+
+use dmu::Tx;
+use dsl::DatasetName;
+use dsl::features::LARGE_BLOCKS;
+use ondisk::send::{ResumeState, StreamFeatures, begin_names};
+
+use super::place::{Place, refuse};
+use super::{ReceiveOrder, ReceiveRefusal};
+use crate::dataset::snapshots::parts;
+use crate::{Pool, PoolError, Sealed};
+
+impl Pool {
+    /// The dataset that the first part of a stream was received into.
+    pub(super) async fn place_of_part(self: &Arc<Self>, order: &ReceiveOrder) -> Result<Place, PoolError> {
+        let order = order.clone();
+        self.in_sync(|pool, tx| async move { pool.find_part(&tx, &order).await }).await
+    }
+
+    async fn find_part(self: &Arc<Self>, tx: &Tx, order: &ReceiveOrder) -> Result<Place, PoolError> {
+        let features = order.begin.features();
+        self.check_features(features).await?;
+        let (head, _) = parts(&order.snapshot)?;
+        let head = match self.dsl.resolve(head).await {
+            Err(dsl::DslError::NoSuchDataset { .. }) => return refuse(ReceiveRefusal::NoDestination),
+            found => found?,
+        };
+        let is_new = self.sealed(&head.name).await? == Some(Sealed::HalfReceived);
+        if !is_new && order.begin.fromguid.get() == 0 && !order.force {
+            return refuse(ReceiveRefusal::ResumesExisting);
+        }
+        let Some(into) = self.half_received(&head).await? else {
+            return refuse(ReceiveRefusal::NothingToResume);
+        };
+        let state = self.part_for(order, &into).await?;
+        if self.datasets.read().contains_key(&into.objset()) {
+            return refuse(ReceiveRefusal::Busy);
+        }
+        for (prop, value) in order.props.iter().filter(|_| is_new) {
+            self.dsl.check_prop(prop, value).await?;
+            self.dsl.set_prop(tx, into.dir, prop, value).await?;
+        }
+        self.note_event(tx, "resume receive", Some(&into), " ").await?;
+        let open = self.open_place(tx, &into, None).await?;
+        Ok(Place { into, is_new, open, before_bytes: state.point.bytes })
+    }
+
+    /// What was kept, if it ends where the stream goes on.
+    async fn part_for(&self, order: &ReceiveOrder, into: &DatasetName) -> Result<ResumeState, PoolError> {
+        let (begin, features) = (&order.begin, order.begin.features());
+        let Some(state) = self.dsl.resume_state(into.dataset).await? else {
+            return refuse(ReceiveRefusal::NothingToResume);
+        };
+        let number = |name| order.list.get_u64(name);
+        let goes_on = number(begin_names::RESUME_OBJECT) == Some(state.point.object)
+            && number(begin_names::RESUME_OFFSET) == Some(state.point.offset);
+        let is_same = (state.toguid, state.fromguid) == (begin.toguid.get(), begin.fromguid.get());
+        let has_root = !self.dsl.dataset(into.dataset).await?.bp.is_hole();
+        if !goes_on || !is_same || !has_root || !self.dsl.snapshots(into).await?.is_empty() {
+            return refuse(ReceiveRefusal::NothingToResume);
+        }
+        if !features.has(StreamFeatures::LARGE_BLOCKS) && self.dsl.dataset_uses(into, &LARGE_BLOCKS).await? {
+            return refuse(ReceiveRefusal::NoLargeBlocks);
+        }
+        Ok(state)
+    }
+
+    /// Gives up what was kept of a stream for a dataset: its name is the dataset's.
+    ///
+    /// # Errors
+    /// [`ReceiveRefusal::NothingToResume`], [`ReceiveRefusal::Busy`] while it is being received; those of destroying.
+    pub async fn abort_receive(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
+        let head = self.dsl.resolve(name).await?;
+        let Some(half) = self.half_received(&head).await? else {
+            return refuse(ReceiveRefusal::NothingToResume);
+        };
+        if half == head && !self.dsl.can_be_resumed(half.dataset).await? {
+            return refuse(ReceiveRefusal::NothingToResume);
+        }
+        if self.datasets.read().contains_key(&half.objset()) {
+            return refuse(ReceiveRefusal::Busy);
+        }
+        self.destroy_filesystem(&half.name).await
+    }
+
+    /// What was kept of a stream for a dataset, if anything was.
+    ///
+    /// # Errors
+    /// Those of reading the MOS.
+    pub async fn resume_state(&self, head: &DatasetName) -> Result<Option<ResumeState>, PoolError> {
+        if let Some(state) = self.dsl.resume_state(head.dataset).await? {
+            return Ok(Some(state));
+        }
+        match self.dsl.receiving_below(head).await? {
+            Some(below) => Ok(self.dsl.resume_state(below.dataset).await?),
+            None => Ok(None),
+        }
+    }
+}
