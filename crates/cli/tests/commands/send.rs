@@ -33,7 +33,7 @@ fn a_stream_is_what_the_daemon_writes_and_nothing_else() {
         ("zfs send -n p1/a@2", ""),
         (
             "zfs send -nv -I 1 p1/a@3",
-            "send from p1/a@1 to p1/a@2 estimated size is 7B\nsend from p1/a@2 to p1/a@3 estimated size is 7B\n\
+            "send from @1 to p1/a@2 estimated size is 7B\nsend from @2 to p1/a@3 estimated size is 7B\n\
              total estimated size is 14B\n",
         ),
         ("zfs send -nP p1/a@2", "full\tp1/a@2\t7\nsize\t7\n"),
@@ -80,6 +80,14 @@ fn what_cannot_be_sent_is_refused_with_its_reason() {
         ),
         ("zfs send -I #1 p1/a@2", 1, "Error: multiple snapshots cannot be sent from a bookmark."),
         ("zfs send -I @1 p1/a", 1, "Error: Unsupported flag with filesystem or bookmark."),
+        ("zfs send -R p1/a", 1, "Error: Unsupported flag with filesystem or bookmark."),
+        ("zfs send -X p1/a/b p1/a@2", 1, "Cannot specify dataset exclusion (-X) on a non-recursive send."),
+        (
+            "zfs send -t 1-2-3-zz",
+            1,
+            "cannot resume send: resume token is corrupt (payload is not hex-encoded)",
+        ),
+        ("zfs receive -A p1/a", 1, "'p1/a' does not have any resumable receive state to abort"),
     ] {
         assert_eq!(world.fails(line, code), format!("{want}\n"), "{line}");
     }
@@ -87,6 +95,9 @@ fn what_cannot_be_sent_is_refused_with_its_reason() {
         ("zfs send", "missing snapshot argument\n"),
         ("zfs send p1/a@1 p1/a@2", "too many arguments\n"),
         ("zfs send -i @1 -I @1 p1/a@2", ""),
+        ("zfs send -R -t 1-2-3-4", "invalid flags combined with -t\n"),
+        ("zfs send -t 1-2-3-4 p1/a@2", "too many arguments\n"),
+        ("zfs send -s p1/a@2", "skip-missing flag can only be used in conjunction with replicate\n"),
     ] {
         let err = world.fails(line, 2);
         let (reason, _) = err.split_once("usage:\n\t").expect("a usage line");
@@ -107,6 +118,7 @@ fn a_stream_of_any_length_reaches_the_daemon_and_a_refusal_ends_it_early() {
     for (line, want) in [
         ("zfs receive", "missing snapshot argument\n"),
         ("zfs receive p1/a p1/c", "too many arguments\n"),
+        ("zfs receive -As p1/a", "invalid option\n"),
         ("zfs receive -de p1/a", "invalid option combination: -d and -e options are mutually exclusive\n"),
     ] {
         let err = world.fails(line, 2);

@@ -102,7 +102,7 @@ impl FakeService {
             if line.ends_with("@broken") {
                 return Err(other("cannot receive new filesystem stream: checksum mismatch".to_owned()));
             }
-            let snapshot = receive::destination(call, &line).map_err(other)?;
+            let snapshot = receive::destination(call, &line, None).map_err(other)?;
             if !call.dry_run {
                 self.state().put(&snapshot, DatasetKind::Snapshot, |_| {});
             }

@@ -281,6 +281,15 @@ impl Service for FakeService {
         self.send_size(&call.send)
     }
 
+    async fn dataset_send_skipped(&self, _: DatasetSendSkipped) -> Done<Vec<String>> {
+        Ok(vec!["p1/a/late".to_owned()])
+    }
+
+    async fn dataset_receive_abort(&self, call: DatasetReceiveAbort) -> Done {
+        let line = format!("'{}' does not have any resumable receive state to abort", call.name);
+        Err(Failure::new(FailureKind::Invalid, line))
+    }
+
     async fn pool_create(&self, call: PoolCreate) -> Done {
         self.create(call)
     }
