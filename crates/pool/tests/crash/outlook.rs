@@ -40,12 +40,6 @@ pub async fn look(pool: &Pool) -> Vec<String> {
         if let Some(origin) = pool.dsl().origin_name(&dir, POOL).await.expect("it is found") {
             seen.push(format!("{} began as {origin}", dataset.name));
         }
-        let permissions = pool.dsl().permissions(&dataset).await.expect("they are read").swap_remove(0).1;
-        let mut counts = Vec::new();
-        for what in dsl::COUNTED {
-            counts.push(pool.dsl().counted(dataset.dir, what).await.expect("it is read"));
-        }
-        seen.push(format!("below {}: {counts:?}, granted {permissions:?}", dataset.name));
         look_back(pool, &dataset, &mut seen).await;
     }
     seen
