@@ -4,6 +4,7 @@ mod bookmark;
 mod clone;
 mod create;
 mod destroy;
+mod diff;
 mod get;
 mod hold;
 mod list;
@@ -43,6 +44,7 @@ pub const PROGRAM: Program = Program {
         hold::HOLD,
         hold::HOLDS,
         hold::RELEASE,
+        diff::COMMAND,
         send::COMMAND,
         receive::COMMAND,
     ],

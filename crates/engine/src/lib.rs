@@ -32,6 +32,7 @@ mod ctldir;
 mod datasets;
 mod destroy;
 pub mod destruction;
+mod diff;
 mod embed;
 mod events;
 mod features;

@@ -10,6 +10,7 @@ mod archives;
 mod calls;
 mod clones;
 mod ctldir;
+mod differences;
 mod exerciser;
 mod frozen;
 mod full_host;
