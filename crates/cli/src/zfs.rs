@@ -5,6 +5,7 @@ mod bookmark;
 mod clone;
 mod create;
 mod destroy;
+mod diff;
 mod get;
 mod hold;
 mod list;
@@ -54,6 +55,7 @@ pub const PROGRAM: Program = Program {
         hold::HOLD,
         hold::HOLDS,
         hold::RELEASE,
+        diff::COMMAND,
         send::COMMAND,
         receive::COMMAND,
         allow::ALLOW,

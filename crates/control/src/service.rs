@@ -3,17 +3,18 @@
 use crate::{
     Account, BookmarkCreate, BookmarkDestroy, ByteSink, ByteSource, Call, DaemonStatus, DaemonStatusCall,
     DaemonStop, DatasetAccounts, DatasetAllow, DatasetClone, DatasetCreate, DatasetDeleting, DatasetDestroy,
-    DatasetInfo, DatasetInherit, DatasetList, DatasetLogs, DatasetMade, DatasetPermissions, DatasetPromote,
-    DatasetReceive, DatasetReceiveAbort, DatasetRename, DatasetRollback, DatasetSend, DatasetSendSize,
-    DatasetSendSkipped, DatasetSet, Delegated, Delegations, DeviceState, Events, EventsClear, EventsPage,
-    Failure, HeldSnapshot, ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel,
-    InjectHandler, InjectList, LabelClear, LogFacts, LogInfo, LogRecording, LogUsers, Mount, MountInfo,
-    Mounts, NameValue, Peer, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy,
-    PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList,
-    PoolLogFacts, PoolLogRecord, PoolLogUsers, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid,
-    PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync,
-    PoolTrim, PoolUpgrade, PoolVdevProps, ReceivedSnapshot, SendSize, SnapshotCreate, SnapshotDestroy,
-    SnapshotHold, SnapshotHolds, SnapshotRelease, SnapshotsGoing, SplitOff, Unmount,
+    DatasetDiff, DatasetInfo, DatasetInherit, DatasetList, DatasetLogs, DatasetMade, DatasetPermissions,
+    DatasetPromote, DatasetReceive, DatasetReceiveAbort, DatasetRename, DatasetRollback, DatasetSend,
+    DatasetSendSize, DatasetSendSkipped, DatasetSet, Delegated, Delegations, DeviceState, Events,
+    EventsClear, EventsPage, Failure, HeldSnapshot, ImportCandidate, ImportScan, Imported, InjectAction,
+    InjectAdd, InjectCancel, InjectHandler, InjectList, LabelClear, LogFacts, LogInfo, LogRecording,
+    LogUsers, Mount, MountInfo, Mounts, NameValue, Peer, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear,
+    PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolInitialize,
+    PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogRecord, PoolLogUsers, PoolMissing, PoolNote,
+    PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub,
+    PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps, ReceivedSnapshot, SendSize,
+    SnapshotCreate, SnapshotDestroy, SnapshotHold, SnapshotHolds, SnapshotRelease, SnapshotsGoing, SplitOff,
+    Unmount,
 };
 use std::future::Future;
 
@@ -73,6 +74,13 @@ macro_rules! service {
                 sink: ByteSink,
             ) -> impl Future<Output = Result<(), Failure>> + Send;
 
+            /// Writes what changed in a file system. What it cannot write to any more nobody reads.
+            fn dataset_diff(
+                &self,
+                call: DatasetDiff,
+                sink: ByteSink,
+            ) -> impl Future<Output = Result<(), Failure>> + Send;
+
             /// Makes snapshots of a stream; gives them in its order.
             fn dataset_receive(
                 &self,
@@ -115,6 +123,19 @@ macro_rules! service {
                             return answer::<()>(Err(call.denied()));
                         }
                         transfer::answer(|sink| async move { service.dataset_send(call, sink).await })
+                    }
+                }))
+                .route(DatasetDiff::PATH, axum::routing::post({
+                    let service = std::sync::Arc::clone(service);
+                    move |body: axum::body::Bytes| async move {
+                        let call: DatasetDiff = match read(&body) {
+                            Ok(call) => call,
+                            Err(refusal) => return *refusal,
+                        };
+                        if door == Door::Public {
+                            return answer::<()>(Err(call.denied()));
+                        }
+                        transfer::answer(|sink| async move { service.dataset_diff(call, sink).await })
                     }
                 }))
                 .route(DatasetReceive::PATH, axum::routing::post({

@@ -11,6 +11,7 @@
 mod account;
 mod async_destroy;
 mod changes;
+mod diff;
 mod dmu_sync;
 pub(crate) mod dnode;
 mod error;
@@ -33,6 +34,7 @@ mod walk;
 pub mod zap;
 
 pub use async_destroy::{DestroyedObjset, Remains, Taken};
+pub use diff::ChangedObjects;
 pub use dmu_sync::{EarlyBlock, EarlyWrite};
 pub use dnode::{Clonable, Dnode, DnodeSpec, FreePiece, SeekTo};
 pub use error::DmuError;

@@ -35,6 +35,7 @@ mod datasets;
 pub mod delegation;
 mod destroy;
 pub mod destruction;
+mod diff;
 mod embed;
 mod events;
 mod features;

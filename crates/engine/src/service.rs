@@ -336,6 +336,10 @@ impl Service for Engine {
         self.run(async move |holder| holder.send(&call, sink).await).await
     }
 
+    async fn dataset_diff(&self, call: DatasetDiff, sink: ByteSink) -> Done {
+        self.run(async move |holder| holder.diff(&call, sink).await).await
+    }
+
     async fn dataset_receive(&self, call: DatasetReceive, source: ByteSource) -> Done<Vec<ReceivedSnapshot>> {
         self.run(async move |holder| holder.receive(&call, source).await).await
     }

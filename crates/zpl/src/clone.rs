@@ -203,7 +203,7 @@ impl Zfs {
         let _lock = znode.lock.whole().await;
         znode.check_alive()?;
         let block_bytes = lr.block_bytes;
-        let is_whole = block_bytes > 0 && lr.offset % block_bytes == 0;
+        let is_whole = block_bytes > 0 && lr.offset.is_multiple_of(block_bytes);
         let end = lr.offset.checked_add(lr.length).filter(|&end| end <= FILE_BYTES_MAX);
         let end = end.ok_or(ZplError::TooBig)?;
         let is_other = |bp: &Blkptr| !bp.is_hole() && bp.lsize().get() != block_bytes;

@@ -33,6 +33,11 @@ impl DeleteQueue {
         QueueTurn { queue: self, _turn: self.changing.lock().await }
     }
 
+    /// Whether an object is in the queue.
+    pub async fn has(&self, object: ObjectId) -> Result<bool> {
+        Ok(self.zap.lookup_u64(int_name(object.get()).as_bytes()).await?.is_some())
+    }
+
     /// Everything in the queue.
     pub async fn all(&self) -> Result<Vec<ObjectId>> {
         let entries = self.zap.all().await?;

@@ -11,6 +11,7 @@ mod archives;
 mod calls;
 mod clones;
 mod ctldir;
+mod differences;
 mod exerciser;
 mod frozen;
 mod full_host;

@@ -40,10 +40,14 @@ const FILE_BYTES: usize = 300_000;
 /// The last change.
 const CLOSE: &str = "close";
 
+/// While there are permissions `zdb` takes what they lie in for lost (2.3.2).
+const DELEGATE: &str = "delegate permissions";
+const TAKE_BACK: &str = "take them back";
+
 type Change = (&'static str, fn(Arc<Pool>) -> BoxFuture<'static, Result<(), PoolError>>);
 
 /// All that is done to a pool before it is closed.
-const CHANGES: [Change; 28] = [
+const CHANGES: [Change; 34] = [
     ("create a file system", |pool| {
         Box::pin(async move {
             let props = vec![("recordsize".to_owned(), PropValue::Number(8192))];
@@ -59,6 +63,9 @@ const CHANGES: [Change; 28] = [
             write(&fs.zfs, b"large", 8 * FILE_BYTES).await;
             pool.set_prop("whirl/made/below", "atime", Some(PropValue::Number(0))).await
         })
+    }),
+    ("limit what is below", |pool| {
+        Box::pin(async move { pool.set_prop(POOL, "snapshot_limit", Some(PropValue::Number(9))).await })
     }),
     ("make snapshots", |pool| {
         Box::pin(
@@ -110,6 +117,13 @@ const CHANGES: [Change; 28] = [
     ("inherit it", |pool| {
         Box::pin(async move { pool.inherit_prop("whirl/made", "compression", Inherit::default()).await })
     }),
+    (DELEGATE, |pool| Box::pin(async move { pool.allow("whirl/made".to_owned(), permissions()).await })),
+    (TAKE_BACK, |pool| {
+        Box::pin(async move {
+            let all = permissions().into_keys().map(|key| (key, None)).collect();
+            pool.unallow("whirl/made".to_owned(), all).await
+        })
+    }),
     ("rename", |pool| Box::pin(async move { pool.rename_dataset("whirl/made", "whirl/moved").await })),
     ("destroy", |pool| Box::pin(async move { pool.destroy_filesystem("whirl/moved/below").await })),
     ("create a volume", |pool| {
@@ -150,6 +164,12 @@ const CHANGES: [Change; 28] = [
     }),
     ("make a checkpoint", |pool| Box::pin(async move { pool.make_checkpoint().await })),
 ];
+
+fn permissions() -> dsl::Permissions {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let of = [("ul$7", names(&["snapshot", "mount"])), ("s-$@set", names(&["create"]))];
+    of.map(|(key, granted)| (key.to_owned(), granted)).into()
+}
 
 fn texts<const N: usize>(names: [&str; N]) -> Vec<String> {
     names.map(str::to_owned).to_vec()
@@ -248,7 +268,8 @@ impl Life {
             tell(format!("seed {}, \"{}\", {name}, {}", self.seed, self.shape.name, image.story()));
             let sim = image.boot(self.seed);
             sim.stop_recording();
-            let with_zdb = self.images % ZDB_ONE_IN == ZDB_ONE_IN / 2;
+            let is_chosen = self.images % ZDB_ONE_IN == ZDB_ONE_IN / 2;
+            let with_zdb = is_chosen && ![DELEGATE, TAKE_BACK].contains(&name);
             // What may be destroyed is nothing that `zdb` opens.
             if with_zdb && name != CLOSE {
                 self.by_zdb(&sim);

@@ -17,6 +17,7 @@ const SYSTEM: ZfsOptions = ZfsOptions {
     read_only: false,
     dnode_slots: 1,
     log_xattrs: true,
+    clone_blocks: false,
     xattr: XattrPolicy::System,
     posix_acls: true,
     nfs4_acls: false,

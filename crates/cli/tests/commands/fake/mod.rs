@@ -273,6 +273,13 @@ impl Service for FakeService {
         self.send(&call, &mut sink).await
     }
 
+    async fn dataset_diff(&self, call: DatasetDiff, mut sink: ByteSink) -> Done {
+        use futures::AsyncWriteExt;
+        let line = format!("M\t/{}\n", call.dataset);
+        sink.write_all(line.as_bytes()).await.expect("somebody reads");
+        Ok(())
+    }
+
     async fn dataset_receive(&self, call: DatasetReceive, source: ByteSource) -> Done<Vec<ReceivedSnapshot>> {
         self.receive(&call, source).await
     }

@@ -1,0 +1,175 @@
+//! `zfs diff` of file systems with all kinds of changes, and of random ones against a plain model.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::mounted::{POOL, World};
+use crate::shell::sh;
+
+fn diff(world: &World, words: &str) -> BTreeSet<String> {
+    world.zfs_prints(&format!("diff {words}")).lines().map(str::to_owned).collect()
+}
+
+fn lines(root: &Path, wanted: &[&str]) -> BTreeSet<String> {
+    let root = root.to_str().expect("text");
+    wanted.iter().map(|line| line.replace("ROOT", root)).collect()
+}
+
+#[test]
+fn each_kind_of_change_is_told() {
+    let Some(world) = crate::world(&["setfattr"]) else { return };
+    let root = world.root();
+    sh(
+        "mkdir d d/sub; echo 1 > kept; echo 1 > changed; echo 1 > old; echo 1 > gone; echo 1 > linked; echo 1 > d/two
+         ln d/two again; ln -s kept link; mkfifo pipe; echo 1 > 'a b'; echo 1 > d/replaced; mkdir empty",
+        &root,
+    );
+    world.zfs(&format!("snapshot {POOL}@1"));
+    sh(
+        "echo 2 > changed; mv old new; rm gone; ln linked d/more; rm again; rm pipe; ln -s x link2; echo 2 >> 'a b'
+         chmod 600 kept; rmdir empty; mkdir d/fresh; mv d/sub d/sub2; echo 3 > d/fresh/$'\\xc3\\xa4\\\\'",
+        &root,
+    );
+    world.zfs(&format!("snapshot {POOL}@2"));
+    let told = diff(&world, &format!("-F {POOL}@1 {POOL}@2"));
+    let wanted = lines(
+        &root,
+        &[
+            "M\t/\tROOT/",
+            "M\t/\tROOT/d",
+            "M\tF\tROOT/changed",
+            "R\tF\tROOT/old -> ROOT/new",
+            "-\tF\tROOT/gone",
+            "M\tF\tROOT/linked\t(+1)",
+            "M\tF\tROOT/d/two\t(-1)",
+            "-\t|\tROOT/pipe",
+            "+\t@\tROOT/link2",
+            "M\tF\tROOT/a\\0040b",
+            "M\tF\tROOT/kept",
+            "-\t/\tROOT/empty",
+            "+\t/\tROOT/d/fresh",
+            "R\t/\tROOT/d/sub -> ROOT/d/sub2",
+            "+\tF\tROOT/d/fresh/\\0303\\0244\\0134",
+        ],
+    );
+    // Of a file with two names that lost one, either may be the one that its directory told.
+    let strip = |all: &BTreeSet<String>| -> BTreeSet<String> {
+        all.iter().filter(|line| !line.contains("(-1)")).cloned().collect()
+    };
+    assert_eq!(strip(&told), strip(&wanted));
+    assert_eq!(told.iter().filter(|line| line.ends_with("\t(-1)")).count(), 1, "{told:?}");
+    // The same by other words, and against what is there now.
+    assert_eq!(diff(&world, &format!("-F {POOL}@1 @2")), told);
+    assert_eq!(diff(&world, &format!("-F @1 {POOL}")), told);
+    assert_eq!(diff(&world, &format!("-F {POOL}@1")), told);
+    assert_eq!(world.zfs_prints("list -Ho name -t snapshot"), format!("{POOL}@1\n{POOL}@2\n"));
+    assert_eq!(diff(&world, &format!("{POOL}@2 {POOL}")), BTreeSet::new());
+    let raw = diff(&world, &format!("-Hh {POOL}@1 {POOL}@2"));
+    let root_text = root.to_str().expect("text");
+    assert!(raw.contains(&format!("R\t{root_text}/old\t{root_text}/new")), "{raw:?}");
+    assert!(raw.contains(&format!("+\t{root_text}/d/fresh/\u{e4}\\")), "{raw:?}");
+    let stat = fs::metadata(root.join("new")).expect("it is there");
+    let timed = diff(&world, &format!("-t {POOL}@1"));
+    let time = format!("{:>10}.{:09}\tR\t{root_text}/old -> ", stat.ctime(), stat.ctime_nsec());
+    assert!(timed.iter().any(|line| line.starts_with(&time)), "{time}: {timed:?}");
+    // Without a mount.
+    world.zfs(&format!("unmount {POOL}"));
+    assert_eq!(diff(&world, &format!("-F {POOL}@1 {POOL}@2")), told);
+    world.zfs(&format!("mount {POOL}"));
+    let refused = |words: &str| world.zfs_refuses(&format!("diff {words}")).expect("refused");
+    assert_eq!(
+        refused(&format!("{POOL}@2 {POOL}@1")),
+        "Unable to obtain diffs: \n   Not an earlier snapshot from the same fs\n"
+    );
+    assert_eq!(
+        refused(&format!("{POOL}@nope {POOL}@1")),
+        format!("cannot open '{POOL}@nope': dataset does not exist\n")
+    );
+    assert_eq!(
+        refused(POOL),
+        format!("Badly formed snapshot name {POOL}: missing '@' delimiter in snapshot name\n")
+    );
+    world.finish();
+}
+
+/// What is known of files by their numbers in a plain model.
+#[derive(Clone, Default)]
+struct Model {
+    paths: BTreeMap<u64, PathBuf>,
+    next: u64,
+}
+
+/// Of each number: where it is, and when it was changed.
+fn seen(top: &Path, model: &Model) -> BTreeMap<u64, (PathBuf, i64, i64)> {
+    let look = |(&number, path): (&u64, &PathBuf)| {
+        let stat = fs::symlink_metadata(top.join(path)).expect("it is there");
+        (number, (path.clone(), stat.ctime(), stat.ctime_nsec()))
+    };
+    model.paths.iter().map(look).collect()
+}
+
+#[test]
+fn random_changes_are_told_as_a_model_tells_them() {
+    let Some(world) = crate::world(&[]) else { return };
+    let root = world.root();
+    let root_text = root.to_str().expect("text").to_owned();
+    let mut dice = fastrand::Rng::with_seed(31);
+    let mut model = Model::default();
+    let mut states = Vec::new();
+    for dir in 0..4 {
+        fs::create_dir(root.join(format!("d{dir}"))).expect("made");
+    }
+    for round in 0..5 {
+        for _ in 0..60 {
+            let all: Vec<u64> = model.paths.keys().copied().collect();
+            let pick = (!all.is_empty()).then(|| all[dice.usize(..all.len())]);
+            match (dice.u8(..10), pick) {
+                (0..=4, _) | (_, None) => {
+                    model.next += 1;
+                    let path = PathBuf::from(format!("d{}/f{}", dice.u8(..4), model.next));
+                    fs::write(root.join(&path), "x").expect("written");
+                    model.paths.insert(model.next, path);
+                }
+                (5..=6, Some(number)) => {
+                    fs::write(root.join(&model.paths[&number]), "changed").expect("written");
+                }
+                (7, Some(number)) => {
+                    let to = PathBuf::from(format!("d{}/r{}", dice.u8(..4), dice.u32(..)));
+                    fs::rename(root.join(&model.paths[&number]), root.join(&to)).expect("moved");
+                    model.paths.insert(number, to);
+                }
+                (_, Some(number)) => {
+                    fs::remove_file(root.join(&model.paths[&number])).expect("removed");
+                    model.paths.remove(&number);
+                }
+            }
+        }
+        world.zfs(&format!("snapshot {POOL}@r{round}"));
+        states.push(seen(&root, &model));
+    }
+    for (first, last) in [(0, 1), (1, 3), (0, 4), (3, 4)] {
+        let (before, after) = (&states[first], &states[last]);
+        let mut wanted = BTreeSet::new();
+        let shown = |path: &Path| format!("{root_text}/{}", path.display());
+        for number in before.keys().chain(after.keys()) {
+            let line = match (before.get(number), after.get(number)) {
+                (Some((path, ..)), None) => format!("-\t{}", shown(path)),
+                (None, Some((path, ..))) => format!("+\t{}", shown(path)),
+                (Some(old), Some(new)) if old == new => continue,
+                (Some((old, ..)), Some((new, ..))) if old == new => format!("M\t{}", shown(new)),
+                (Some((old, ..)), Some((new, ..))) => format!("R\t{} -> {}", shown(old), shown(new)),
+                (None, None) => unreachable!("it is in one of them"),
+            };
+            wanted.insert(line);
+        }
+        let told = diff(&world, &format!("{POOL}@r{first} {POOL}@r{last}"));
+        let of_files: BTreeSet<String> = told
+            .into_iter()
+            .filter(|line| line.matches('/').count() > root_text.matches('/').count() + 1)
+            .collect();
+        assert_eq!(of_files, wanted, "@r{first} @r{last}");
+    }
+    world.finish();
+}
