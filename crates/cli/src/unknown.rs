@@ -7,7 +7,6 @@ const OF_ZPOOL: &[&str] = &["ddtprune", "prefetch", "resilver"];
 /// Commands of OpenZFS's `zfs` that there are not yet.
 const OF_ZFS: &[&str] = &[
     "change-key",
-    "diff",
     "load-key",
     "program",
     "redact",

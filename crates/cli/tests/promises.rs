@@ -49,10 +49,12 @@ fn features_and_properties_of_users_own_are_columns_of_the_list() {
 fn values_that_need_a_feature_are_refused_until_it_is_enabled() {
     let place = Place::with_files();
     place.ok("zpool create -m none -d tank W/d1");
-    let upgrade = "pool and or dataset must be upgraded to set this property or value\n";
-    for setting in ["recordsize=1M", "dnodesize=auto"] {
+    for (setting, reason) in [
+        ("recordsize=1M", "'recordsize' must be power of 2 from 512B to 128K"),
+        ("dnodesize=auto", "pool and or dataset must be upgraded to set this property or value"),
+    ] {
         let refused = place.run(&format!("zfs set {setting} tank"));
-        assert_eq!(refused.err, format!("cannot set property for 'tank': {upgrade}"), "{setting}");
+        assert_eq!(refused.err, format!("cannot set property for 'tank': {reason}\n"), "{setting}");
     }
     place.ok("zfs set recordsize=64K dnodesize=legacy tank");
     assert!(place.ok("zpool status tank").contains(
@@ -162,7 +164,7 @@ fn commands_that_are_to_come_are_not_taken_for_slips() {
     let told = place.run("zpool prefetch -t ddt p1");
     assert_eq!((told.code, told.out.as_str()), (1, ""));
     assert!(told.err.starts_with("'zpool prefetch' is not supported yet\n"), "{}", told.err);
-    assert!(place.run("zfs diff p1@a").err.starts_with("'zfs diff' is not supported yet\n"));
+    assert!(place.run("zfs rewrite a").err.starts_with("'zfs rewrite' is not supported yet\n"));
     let slip = place.run("zpool stauts");
     assert_eq!(slip.code, 2);
     assert!(
