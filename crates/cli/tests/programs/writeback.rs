@@ -171,7 +171,7 @@ fn what_the_kernel_keeps_is_there_after_a_sync_of_the_pool_and_a_kill() {
 }
 
 /// What [`start_writer`] writes.
-const WRITTEN: [u8; 100_000] = [b'w'; 100_000];
+static WRITTEN: [u8; 100_000] = [b'w'; 100_000];
 
 /// A program that has written to the file `open`, and has it open.
 fn start_writer(world: &World) -> Child {
