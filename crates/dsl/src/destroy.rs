@@ -24,6 +24,18 @@ impl Dsl {
     /// [`DslError::HasChildren`], [`DslError::HasSnapshots`], [`DslError::InUse`], and those of
     /// reading the MOS.
     pub async fn check_removable(&self, name: &DatasetName) -> Result<(), DslError> {
+        self.check_removable_but_for(name, None).await
+    }
+
+    /// The same where one child, if there is one, is to go first.
+    ///
+    /// # Errors
+    /// As [`Dsl::check_removable`].
+    pub async fn check_removable_but_for(
+        &self,
+        name: &DatasetName,
+        child: Option<&DatasetName>,
+    ) -> Result<(), DslError> {
         let in_use = |why| Err(DslError::InUse { name: name.name.clone(), why });
         let dataset = self.dataset(name.dataset).await?;
         if dataset.is_snapshot() {
@@ -32,7 +44,8 @@ impl Dsl {
         if name.dir == self.root {
             return in_use("it is the pool's root");
         }
-        if !self.child_dirs(name.dir).await?.is_empty() {
+        let stays = |dir: ObjectId| child.is_none_or(|child| child.dir != dir);
+        if self.child_dirs(name.dir).await?.into_iter().any(|(_, dir)| stays(dir)) {
             return Err(DslError::HasChildren { name: name.name.clone() });
         }
         if !self.snapshots(name).await?.is_empty() {

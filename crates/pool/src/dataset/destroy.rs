@@ -25,14 +25,15 @@ impl Pool {
     /// and is read.
     pub async fn destroy_filesystem(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
         let dataset = self.dsl.resolve(name).await?;
+        let half = self.dsl.receiving_below(&dataset).await?;
+        self.dsl.check_removable_but_for(&dataset, half.as_ref()).await?;
         // What was received for it in part is nobody's any more when it is gone.
-        if let Some(half) = self.dsl.receiving_below(&dataset).await? {
+        if let Some(half) = half {
             if self.datasets.read().contains_key(&half.objset()) {
                 return Err(PoolError::Busy { objset: half.objset() });
             }
             Box::pin(self.destroy_filesystem(&half.name)).await?;
         }
-        self.dsl.check_removable(&dataset).await?;
         // A log that waits for its replay has blocks that only it can give back. What came in by half
         // was never in use.
         if self.sealed(name).await? != Some(Sealed::HalfReceived) {

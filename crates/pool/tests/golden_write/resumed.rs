@@ -110,6 +110,10 @@ fn only_what_goes_on_where_a_part_ends_is_received_and_parts_are_given_up_when_a
     broke_off(world.receive_as(&incr[..incr.len() / 2], "tank/fs@2", kept));
     assert!(world.part_of("tank/fs").is_some());
     assert_eq!(refusal(world.receive(&incr, "tank/fs@2")), ReceiveRefusal::HasPart);
+    let destroyed = world.run(world.ours.destroy_filesystem("tank/fs"));
+    let has_snapshots = |error: &dsl::DslError| matches!(error, dsl::DslError::HasSnapshots { .. });
+    assert!(matches!(destroyed, Err(PoolError::Dsl(error)) if has_snapshots(&error)));
+    assert!(world.part_of("tank/fs").is_some(), "who cannot be destroyed keeps it");
     // Nothing has come of one that ends before its first record.
     broke_off(world.receive_as(&full[..700], "tank/none@1", kept));
     let abort = |name: &str| world.run(world.ours.abort_receive(name));
