@@ -49,23 +49,29 @@ impl Writers {
         }
     }
 
-    /// Returns once the kernel has handed over all that was changed before. Waits for other requests.
+    /// Returns once the kernel has handed over all that was changed before. Waits for other requests. `mount` is a
+    /// directory there, if one can be opened.
     ///
     /// # Errors
     /// The system's. One file that fails does not keep the others from being waited for.
-    pub fn wait_for_all(&self, mount: &File, notifier: &Notifier) -> io::Result<()> {
-        rustix::fs::syncfs(mount)?;
+    pub fn wait_for_all(&self, mount: Option<&File>, notifier: &Notifier) -> io::Result<()> {
+        if let Some(mount) = mount {
+            rustix::fs::syncfs(mount)?;
+        }
         // All is on its way. The kernel waits for none of it, unless it is asked for a file.
         let waited = self.all().into_iter().map(|(inode, generation)| {
-            match wait_for_pages(mount, inode, generation) {
+            let opened = mount.map(|mount| wait_for_pages(mount, inode, generation));
+            match opened {
                 // It was closed meanwhile, and handed over with that.
-                Err(error) if error.raw_os_error() == Some(libc::ESTALE) => Ok(()),
-                // Who is not root may not open files without their names. The kernel also waits for what it forgets.
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                Some(Err(error)) if error.raw_os_error() == Some(libc::ESTALE) => Ok(()),
+                // Who is not root may not open files without their names. The kernel also hands over what it forgets, and
+                // waits for that.
+                Some(Err(error)) if error.kind() != io::ErrorKind::PermissionDenied => Err(error),
+                Some(Ok(())) => Ok(()),
+                _ => {
                     notifier.forget_pages(inode);
                     Ok(())
                 }
-                waited => waited,
             }
         });
         waited.fold(Ok(()), io::Result::and)

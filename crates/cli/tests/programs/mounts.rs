@@ -102,6 +102,30 @@ fn after_umount_a_dataset_is_mounted_nowhere_and_its_data_are_stable() {
     world.finish();
 }
 
+/// Who goes by the path of the lower one meets the upper one.
+#[test]
+fn what_is_mounted_over_another_is_in_its_way() {
+    let Some(world) = crate::world(&[]) else { return };
+    let place = world.root().join("both");
+    let both = place.display();
+    for name in ["lower", "upper"] {
+        world.zfs(&format!("create -o mountpoint={both} {POOL}/{name}"));
+        fs::write(place.join(name), name).expect("written");
+    }
+    let mut file = File::create(place.join("open")).expect("a file of the upper one");
+    let refused = world.zfs_refuses(&format!("unmount {POOL}/lower")).expect("it is covered");
+    assert_eq!(refused, format!("cannot unmount '{both}': pool or dataset is busy\n"));
+    file.write_all(b"it is there still").expect("nobody has unmounted it");
+    world.zpool(&format!("sync {POOL}"));
+    drop(file);
+    world.zfs(&format!("unmount {POOL}/upper"));
+    assert_eq!(fs::read(place.join("lower")).expect("it is there"), b"lower");
+    world.zfs(&format!("unmount {POOL}/lower"));
+    world.zfs("mount -a");
+    assert_eq!(fs::read(place.join("upper")).expect("it is there"), b"upper");
+    world.finish();
+}
+
 #[test]
 fn a_mount_shows_what_it_is() {
     let Some(world) = crate::world(&["mount"]) else { return };

@@ -55,10 +55,22 @@ enum Way {
     Helper,
 }
 
+/// Where a mount is at its path, to which another file system may have come since. Whoever goes by the path meets the one
+/// on top. (test: `what_is_mounted_over_another_is_in_its_way`)
+enum Standing {
+    Top,
+    /// Something was mounted over it.
+    Covered,
+    /// It was taken away, and goes with the last file that is open there.
+    Gone,
+}
+
 /// A file system that the kernel shows; unmounted when dropped.
 pub struct FuseMount {
     path: PathBuf,
     way: Way,
+    /// As the kernel numbers it; none where it does not say what is mounted.
+    minor: Option<String>,
     ended: Arc<Ended>,
     common: Common,
     /// As long as it is mounted.
@@ -70,6 +82,25 @@ impl FuseMount {
         match self.way {
             Way::Kernel => Ok(unmount(&self.path, UnmountFlags::empty())?),
             Way::Helper => helper::unmount(&self.path, false),
+        }
+    }
+
+    fn standing(&self) -> Standing {
+        let Some(own) = &self.minor else { return Standing::Top };
+        match table::all_at(&self.path).iter().position(|line| line.minor == *own) {
+            Some(0) => Standing::Top,
+            Some(_) => Standing::Covered,
+            None => Standing::Gone,
+        }
+    }
+
+    /// Unmounts what its path leads to, by force if need be.
+    fn unmount_top(&self, force: bool) -> Result<(), MountError> {
+        let unmounted = self.try_unmount();
+        let unmounted = if force { unmounted.or_else(|_| hang_up(&self.path)) } else { unmounted };
+        match unmounted {
+            Err(_) if table::find(&self.path).is_some() => Err(MountError::Busy { path: self.path.clone() }),
+            _ => Ok(()),
         }
     }
 }
@@ -85,7 +116,7 @@ impl Mounted for FuseMount {
 
     fn ends_soon(&self) -> bool {
         self.has_ended()
-            || (self.is_ending() || table::find(&self.path).is_none()) && self.ended.wait(LAZY_WAIT)
+            || (self.is_ending() || matches!(self.standing(), Standing::Gone)) && self.ended.wait(LAZY_WAIT)
     }
 
     /// By force, whoever has files open loses them: a mount that only hides, and goes on until the last
@@ -98,10 +129,11 @@ impl Mounted for FuseMount {
         if self.has_ended() {
             return Ok(());
         }
-        let unmounted = self.try_unmount();
-        let unmounted = if force { unmounted.or_else(|_| hang_up(&self.path)) } else { unmounted };
-        if unmounted.is_err() && table::find(&self.path).is_some() {
-            return Err(MountError::Busy { path: self.path.clone() });
+        match (self.standing(), &self.minor) {
+            (Standing::Covered, _) if !force => return Err(MountError::Busy { path: self.path.clone() }),
+            (Standing::Covered | Standing::Gone, Some(own)) if force => abort_connection(own),
+            (Standing::Gone, _) => {}
+            _ => self.unmount_top(force)?,
         }
         // The kernel has hung up; the session ends by itself.
         if force {
@@ -114,8 +146,12 @@ impl Mounted for FuseMount {
 
     fn write_back(&self) -> BoxFuture<'_, io::Result<()>> {
         let (path, common) = (self.path.clone(), self.common.clone());
-        // What it waits for, the loops do.
-        Box::pin(call_elsewhere(move || common.writers.wait_for_all(&File::open(path)?, &common.notifier)))
+        // What it waits for, the loops do. Where the path leads elsewhere, the kernel is asked for one file after another.
+        let is_on_top = matches!(self.standing(), Standing::Top);
+        Box::pin(call_elsewhere(move || {
+            let mount = is_on_top.then(|| File::open(path)).transpose()?;
+            common.writers.wait_for_all(mount.as_ref(), &common.notifier)
+        }))
     }
 
     fn remount(&self, flags: MountFlags) -> Result<(), MountError> {
@@ -219,7 +255,8 @@ impl Fuse {
             let common = Common { notifier, agreed, syncs, writers: Arc::default() };
             let (server, ctldir) = make(common.clone());
             let ended = Session::start(Arc::clone(&self.env), device, server, agreed.rings)?;
-            Ok(FuseMount { path: path.to_owned(), way, ended, common, ctldir })
+            let minor = table::find(path).map(|line| line.minor);
+            Ok(FuseMount { path: path.to_owned(), way, minor, ended, common, ctldir })
         });
         match served {
             Ok(mount) => {
@@ -295,15 +332,15 @@ fn hang_up(path: &Path) -> io::Result<()> {
     // Root's way; with files open it still says "busy", but has hung up.
     let forced = unmount(path, UnmountFlags::FORCE);
     if forced.is_err() {
-        abort_connection(path);
+        if let Some(line) = table::find(path) {
+            abort_connection(&line.minor);
+        }
     }
     forced.or_else(|_| unmount(path, UnmountFlags::DETACH)).or_else(|_| helper::unmount(path, true))
 }
 
 /// A user's way to hang up, where the kernel shows its connections.
-fn abort_connection(path: &Path) {
-    if let Some(line) = table::find(path) {
-        let connection = format!("/sys/fs/fuse/connections/{}/abort", line.minor);
-        let _not_shown_or_gone = std::fs::write(connection, "1");
-    }
+fn abort_connection(minor: &str) {
+    let connection = format!("/sys/fs/fuse/connections/{minor}/abort");
+    let _not_shown_or_gone = std::fs::write(connection, "1");
 }

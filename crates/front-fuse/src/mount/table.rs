@@ -11,10 +11,15 @@ pub(super) struct MountLine {
     pub minor: String,
 }
 
-/// What is mounted at a path.
+/// What a path leads to, if something is mounted there.
 pub(super) fn find(path: &Path) -> Option<MountLine> {
+    all_at(path).into_iter().next()
+}
+
+/// All that is mounted at a path, the last first: it covers the others.
+pub(super) fn all_at(path: &Path) -> Vec<MountLine> {
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    table.lines().rev().filter_map(parse).find(|line| line.at == path)
+    table.lines().rev().filter_map(parse).filter(|line| line.at == path).collect()
 }
 
 fn parse(line: &str) -> Option<MountLine> {
