@@ -331,10 +331,10 @@ fn detach_stale(path: &Path) {
 fn hang_up(path: &Path) -> io::Result<()> {
     // Root's way; with files open it still says "busy", but has hung up.
     let forced = unmount(path, UnmountFlags::FORCE);
-    if forced.is_err() {
-        if let Some(line) = table::find(path) {
-            abort_connection(&line.minor);
-        }
+    if forced.is_err()
+        && let Some(line) = table::find(path)
+    {
+        abort_connection(&line.minor);
     }
     forced.or_else(|_| unmount(path, UnmountFlags::DETACH)).or_else(|_| helper::unmount(path, true))
 }
