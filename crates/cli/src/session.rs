@@ -4,7 +4,8 @@ use control::{Call, Client, ClientError, DaemonStatusCall, Failure, PoolNote, Ru
 use device::RealMachine;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// Why a command ends early.
@@ -147,22 +148,14 @@ impl Session {
         })
     }
 
-    /// Asks, and sends what `source` has behind that; `unreadable` makes a failure of what keeps it from being read.
-    pub fn pass_in<C: Call>(
-        &mut self,
-        call: &C,
-        source: &mut dyn Read,
-        unreadable: impl FnOnce(&io::Error) -> Failure,
-    ) -> Result<C::Answer, Stop> {
+    /// Asks, and has the daemon read from `source` what that is about.
+    pub fn pass_in<C: Call>(&mut self, call: &C, source: BorrowedFd<'_>) -> Result<C::Answer, Stop> {
         if self.shown_by::<C>().is_some() {
             return Err(call.denied().into());
         }
         self.look(&DaemonStatusCall {})?;
         self.paths.check().map_err(|error| failed(ClientError::Untrusted(error)))?;
-        let answer = self.client.call_with_bytes(call, source).map_err(|error| match error {
-            ClientError::Source(error) => Stop::Failed(unreadable(&error)),
-            error => failed(error),
-        })?;
+        let answer = self.client.call_with_source(call, source).map_err(failed)?;
         if let Some(subject) = call.subject() {
             self.note(engine::names::pool_of(subject));
         }

@@ -58,7 +58,7 @@ fn said(stream: &[u8]) -> Vec<(DrrBody, Vec<u8>)> {
         let (mut reader, mut said) = (stream::Reader::new(stream), Vec::new());
         while let Some(record) = reader.next_record().await.expect("a sound stream") {
             if !matches!(record.record.body, DrrBody::Begin(_) | DrrBody::End(_)) {
-                said.push((record.record.body, record.payload));
+                said.push((record.record.body, record.payload.to_vec()));
             }
         }
         said

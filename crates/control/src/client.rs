@@ -3,10 +3,11 @@
 //! Small on purpose: a command must start, ask and end within a few milliseconds, so it
 //! brings no runtime of its own.
 
-use crate::{Call, DaemonStatusCall, Failure, UnderWay, pool_of, transfer};
+use crate::{Call, DaemonStatusCall, Failure, UnderWay, handover, pool_of, transfer};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -38,9 +39,6 @@ pub enum ClientError {
     /// Somebody else could have put the socket there.
     #[error("cannot use the run-time directory: {0}; set SAWMILL_RUN to a directory of your own")]
     Untrusted(crate::UntrustedDir),
-    /// What was to be sent cannot be read.
-    #[error("cannot read what the sawmill daemon is to get")]
-    Source(#[source] io::Error),
     /// What came cannot be passed on.
     #[error("cannot write what the sawmill daemon sent")]
     Sink(#[source] io::Error),
@@ -113,28 +111,18 @@ impl Client {
         }
     }
 
-    /// Asks, and sends what `source` has behind that.
+    /// Asks, and has the daemon read from `source` what the request is about.
     ///
     /// # Errors
-    /// As [`Self::call`], and [`ClientError::Source`]: the daemon knows then that not all came.
-    pub fn call_with_bytes<C: Call>(
+    /// As [`Self::call`].
+    pub fn call_with_source<C: Call>(
         &self,
         call: &C,
-        source: &mut dyn Read,
+        source: BorrowedFd<'_>,
     ) -> Result<C::Answer, ClientError> {
-        let request = serde_json::to_vec(call).map_err(|e| ClientError::Garbled(e.to_string()))?;
+        let message = message(call, "HTTP/1.1")?;
         let mut stream = self.connect()?;
-        let head = format!(
-            "POST {} HTTP/1.1\r\nHost: sawmill\r\nContent-Type: application/octet-stream\r\n\
-             Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
-            C::PATH
-        );
-        stream.write_all(head.as_bytes()).map_err(ClientError::Lost)?;
-        // Who refuses hangs up without taking the rest, and has said why before.
-        match transfer::write_chunks(&request, source, &mut stream) {
-            Ok(()) | Err(ClientError::Lost(_)) => {}
-            Err(error) => return Err(error),
-        }
+        handover::write_with(&mut stream, &message, source).map_err(ClientError::Lost)?;
         match read_response(BufReader::new(stream))? {
             (200, answer) => parse(&answer),
             (_, failure) => Err(parse::<Failure>(&failure)?.into()),
@@ -148,16 +136,8 @@ impl Client {
 
     /// Connects, and asks.
     fn post<C: Call>(&self, call: &C, version: &str) -> Result<BufReader<UnixStream>, ClientError> {
-        let body = serde_json::to_vec(call).map_err(|e| ClientError::Garbled(e.to_string()))?;
+        let message = message(call, version)?;
         let mut stream = self.connect()?;
-        let head = format!(
-            "POST {} {version}\r\nHost: sawmill\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
-             Connection: close\r\n\r\n",
-            C::PATH,
-            body.len()
-        );
-        let mut message = head.into_bytes();
-        message.extend_from_slice(&body);
         stream.write_all(&message).map_err(ClientError::Lost)?;
         Ok(BufReader::new(stream))
     }
@@ -194,6 +174,18 @@ impl Client {
         });
         found
     }
+}
+
+/// A request.
+fn message<C: Call>(call: &C, version: &str) -> Result<Vec<u8>, ClientError> {
+    let body = serde_json::to_vec(call).map_err(|e| ClientError::Garbled(e.to_string()))?;
+    let head = format!(
+        "POST {} {version}\r\nHost: sawmill\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        C::PATH,
+        body.len()
+    );
+    Ok([head.into_bytes(), body].concat())
 }
 
 /// What JSON says.

@@ -5,7 +5,8 @@
 //!     ▲                                                               │
 //!     └────────── Answer, or Failure {stdout, stderr, exit} ◄─────────┘
 //! ```
-//! Streams of snapshots go the same way, in pieces before the answer or behind the request: see `transfer`.
+//! Streams of snapshots go the same way in pieces before the answer (`transfer`); those that come are read from a descriptor
+//! that the command hands over with its request (`handover`, `source`).
 //!
 //! A command is a thin front: it parses words, asks, and prints a tree. Every rule is the engine's, so
 //! that any client gets the same answer. The words of a refusal are
@@ -27,6 +28,7 @@ mod device;
 mod diff;
 mod events;
 mod failure;
+mod handover;
 mod inject;
 mod io;
 mod log_facts;
@@ -43,6 +45,7 @@ mod send;
 mod server;
 mod service;
 mod snapshot;
+mod source;
 mod state;
 mod sweep;
 mod transfer;
@@ -76,7 +79,8 @@ pub use send::*;
 pub use server::{ServeError, Server};
 pub use service::Service;
 pub use snapshot::*;
+pub use source::ByteSource;
 pub use state::{PoolHealth, VdevAux, VdevClass, VdevState};
 pub use sweep::*;
-pub use transfer::{ByteSink, ByteSource};
+pub use transfer::ByteSink;
 pub use vdev::{IoCounters, Layout, VdevInfo, VdevKind, VdevSpec, VdevStats};

@@ -9,6 +9,7 @@
 //!   (tests: `by_the_public_socket_everybody_may_look_and_nobody_may_change`,
 //!   `what_was_delegated_is_done_for_a_user_and_nothing_else`)
 
+use crate::handover::{Connection, Handed};
 use crate::service::Door;
 use crate::{Call, DaemonStop, Failure, FailureKind, Peer, Service, service};
 use axum::extract::connect_info::Connected;
@@ -20,7 +21,7 @@ use serde::de::DeserializeOwned;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio::net::{UnixListener, UnixStream, unix};
+use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Notify;
 
 /// Why the server cannot listen.
@@ -108,7 +109,7 @@ impl Server {
             tokio::spawn(async move { axum::serve(public, service).await });
         }
         let app = whole(&service, Door::Owner, self.shown).layer(axum::middleware::from_fn(watch));
-        axum::serve(self.listener, app)
+        axum::serve(self.listener, app.into_make_service_with_connect_info::<Caller>())
             .with_graceful_shutdown(async move { stop.notified().await })
             .await
             .map_err(ServeError::Serve)
@@ -143,14 +144,14 @@ struct OwnerOnly {
 }
 
 impl axum::serve::Listener for OwnerOnly {
-    type Io = UnixStream;
-    type Addr = unix::SocketAddr;
+    type Io = Connection;
+    type Addr = Caller;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
-            let (stream, address) = axum::serve::Listener::accept(&mut self.inner).await;
+            let (stream, _) = axum::serve::Listener::accept(&mut self.inner).await;
             match stream.peer_cred() {
-                Ok(peer) if peer.uid() == self.owner || peer.uid() == 0 => return (stream, address),
+                Ok(peer) if peer.uid() == self.owner || peer.uid() == 0 => return Caller::of(stream, None),
                 Ok(peer) => tracing::warn!(uid = peer.uid(), "turned a stranger away"),
                 Err(error) => tracing::warn!(%error, "cannot tell who connects"),
             }
@@ -158,7 +159,7 @@ impl axum::serve::Listener for OwnerOnly {
     }
 
     fn local_addr(&self) -> std::io::Result<Self::Addr> {
-        self.inner.local_addr()
+        Ok(Caller::default())
     }
 }
 
@@ -172,23 +173,41 @@ struct Everybody {
 }
 
 impl axum::serve::Listener for Everybody {
-    type Io = UnixStream;
+    type Io = Connection;
     type Addr = Caller;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         let (stream, _) = axum::serve::Listener::accept(&mut self.inner).await;
-        let caller = Caller(peer(&stream, self.groups));
-        (stream, caller)
+        let peer = peer(&stream, self.groups);
+        Caller::of(stream, peer)
     }
 
     fn local_addr(&self) -> std::io::Result<Self::Addr> {
-        Ok(Caller(None))
+        Ok(Caller::default())
     }
 }
 
-/// Who is at the other end of a connection, if that can be told.
-#[derive(Clone, Debug)]
-pub(crate) struct Caller(pub Option<Peer>);
+/// The other end of a connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Caller {
+    /// Who that is, where it matters and can be told.
+    pub peer: Option<Peer>,
+    pub handed: Handed,
+}
+
+impl Caller {
+    fn of(stream: UnixStream, peer: Option<Peer>) -> (Connection, Self) {
+        let connection = Connection::new(stream);
+        let handed = connection.handed();
+        (connection, Self { peer, handed })
+    }
+}
+
+impl Connected<IncomingStream<'_, OwnerOnly>> for Caller {
+    fn connect_info(stream: IncomingStream<'_, OwnerOnly>) -> Self {
+        stream.remote_addr().clone()
+    }
+}
 
 impl Connected<IncomingStream<'_, Everybody>> for Caller {
     fn connect_info(stream: IncomingStream<'_, Everybody>) -> Self {
@@ -221,7 +240,7 @@ pub(crate) fn answer<T: Serialize>(result: Result<T, Failure>) -> Response {
     }
 }
 
-fn refuse(status: StatusCode, line: &str) -> Response {
+pub(crate) fn refuse(status: StatusCode, line: &str) -> Response {
     json(status, &Failure::new(FailureKind::Invalid, line))
 }
 

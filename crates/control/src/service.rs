@@ -92,20 +92,21 @@ macro_rules! service {
         /// The routes of a service, one for each method; for other users than the daemon's own a
         /// request that they may not make is answered with its refusal.
         pub(crate) fn routes<S: Service>(service: &std::sync::Arc<S>, door: Door) -> axum::Router {
-            use crate::server::{Caller, answer, read};
+            use crate::server::{Caller, answer, read, refuse};
+            use crate::source::read_from;
             use crate::transfer;
+            use axum::http::StatusCode;
             axum::Router::new()
             $(
                 .route(<$call as Call>::PATH, axum::routing::post({
                     let service = std::sync::Arc::clone(service);
-                    move |peer: Option<axum::Extension<axum::extract::ConnectInfo<Caller>>>,
+                    move |axum::extract::ConnectInfo(caller): axum::extract::ConnectInfo<Caller>,
                           body: axum::body::Bytes| async move {
                         let mut call: $call = match read(&body) {
                             Ok(call) => call,
                             Err(refusal) => return *refusal,
                         };
-                        let peer = peer.and_then(|axum::Extension(info)| info.0.0);
-                        if let Err(refusal) = admit(&*service, door, peer, &mut call).await {
+                        if let Err(refusal) = admit(&*service, door, caller.peer, &mut call).await {
                             return answer::<$answer>(Err(refusal));
                         }
                         answer(service.$method(call).await)
@@ -140,15 +141,19 @@ macro_rules! service {
                 }))
                 .route(DatasetReceive::PATH, axum::routing::post({
                     let service = std::sync::Arc::clone(service);
-                    move |body: axum::body::Body| async move {
-                        let (call, source) = match transfer::split::<DatasetReceive>(body).await {
-                            Ok(both) => both,
+                    move |axum::extract::ConnectInfo(caller): axum::extract::ConnectInfo<Caller>,
+                          body: axum::body::Bytes| async move {
+                        let call: DatasetReceive = match read(&body) {
+                            Ok(call) => call,
                             Err(refusal) => return *refusal,
                         };
                         if door == Door::Public {
                             return answer::<Vec<ReceivedSnapshot>>(Err(call.denied()));
                         }
-                        answer(service.dataset_receive(call, source).await)
+                        let Some(given) = caller.handed.take() else {
+                            return refuse(StatusCode::BAD_REQUEST, "nothing came to be read from");
+                        };
+                        answer(service.dataset_receive(call, read_from(given)).await)
                     }
                 }))
         }

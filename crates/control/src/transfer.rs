@@ -1,13 +1,10 @@
-//! Bytes before an answer, and bytes behind a request: streams of snapshots, as long as they are.
+//! Bytes before an answer: streams of snapshots, as long as they are. Those that come with a request come by a descriptor:
+//! see `handover`.
 //!
 //! ```text
 //!  engine ─► ByteSink ─► pieces on their way (a few) ─► HTTP ─► client ─► standard output
 //!
 //!  ( length (u32, little-endian)  bytes )*   length 0   JSON: the answer, or the failure
-//!
-//!  standard input ─► client ─► HTTP, in chunks ─► ByteSource ─► engine
-//!
-//!  JSON: the request   newline   bytes
 //! ```
 //! Whoever does not read holds up whoever writes: what is on its way is bounded. An answer is there only if it was sent,
 //! so that what breaks off is never taken for the end.
@@ -15,7 +12,6 @@
 //! Invariants
 //! - A stream that was not written to its end is a failure, whatever it was that ended it.
 //!   (tests: `pieces_cut_off_anywhere_are_a_lost_daemon`, `what_fails_in_the_middle_is_told_behind_what_came`)
-//! - A command that dies in the middle of its bytes is told apart from their end: the source fails.
 
 use crate::client::parse;
 use crate::{ClientError, Failure};
@@ -23,8 +19,8 @@ use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures::channel::mpsc;
-use futures::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite};
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::io::AsyncWrite;
+use futures::stream::{self, StreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::future::Future;
@@ -123,45 +119,6 @@ pub(crate) fn read_pieces<T: DeserializeOwned>(
     }
 }
 
-/// The bytes behind a request.
-pub type ByteSource = Pin<Box<dyn AsyncRead + Send>>;
-
-/// A request, and the bytes behind it.
-pub(crate) async fn split<C: DeserializeOwned>(body: Body) -> Result<(C, ByteSource), Box<Response>> {
-    let mut source = body.into_data_stream().map_err(io::Error::other).into_async_read();
-    let mut line = Vec::new();
-    // What is cut off, or too long, is no JSON.
-    _ = (&mut source).take(ANSWER_MAX_BYTES).read_until(b'\n', &mut line).await;
-    Ok((crate::server::read(&line)?, Box::pin(source)))
-}
-
-/// Writes a request as JSON and what there is behind it, in HTTP's chunks.
-pub(crate) fn write_chunks(
-    request: &[u8],
-    source: &mut dyn Read,
-    sink: &mut dyn Write,
-) -> Result<(), ClientError> {
-    let mut chunk = |bytes: &[u8]| {
-        write!(sink, "{:x}\r\n", bytes.len())?;
-        sink.write_all(bytes)?;
-        sink.write_all(b"\r\n")
-    };
-    chunk(&[request, b"\n"].concat()).map_err(ClientError::Lost)?;
-    let mut buffer = vec![0; PIECE_MAX_BYTES];
-    loop {
-        let len = match source.read(&mut buffer) {
-            Ok(len) => len,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(ClientError::Source(error)),
-        };
-        // A chunk of no bytes is the last one.
-        chunk(&buffer[..len]).map_err(ClientError::Lost)?;
-        if len == 0 {
-            return Ok(());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,20 +164,6 @@ mod tests {
             let cut = read_pieces::<u64>(&whole[..end], &mut Vec::new());
             assert!(matches!(cut, Err(ClientError::Lost(_) | ClientError::Garbled(_))), "{end}: {cut:?}");
         }
-    }
-
-    #[test]
-    fn a_request_and_the_bytes_behind_it_are_told_apart() {
-        let mut wire = Vec::new();
-        write_chunks(b"7", &mut &b"some\nbytes"[..], &mut wire).expect("a Vec takes all");
-        assert_eq!(wire, b"2\r\n7\n\r\na\r\nsome\nbytes\r\n0\r\n\r\n");
-        block_on(async {
-            let (call, mut source) = split::<u64>(Body::from("7\nsome\nbytes")).await.expect("a request");
-            let mut bytes = Vec::new();
-            source.read_to_end(&mut bytes).await.expect("all there is");
-            assert_eq!((call, bytes.as_slice()), (7, &b"some\nbytes"[..]));
-            assert!(split::<u64>(Body::from("{\n")).await.is_err());
-        });
     }
 
     #[test]

@@ -17,7 +17,6 @@ use control::{
     ByteSource, DatasetKind, DatasetReceive, DatasetReceiveAbort, Failure, FailureKind, ReceiveNaming,
     ReceivedSnapshot,
 };
-use futures::io::BufReader;
 use ondisk::NvList;
 use ondisk::objset::ObjsetType;
 use ondisk::send::{DrrBegin, DrrBody, HeaderType, RECORD_BYTES, StreamFeatures, begin_flags};
@@ -26,10 +25,7 @@ use std::sync::Arc;
 use stream::{ReadError, ReceiveError, StreamRecord};
 use words::{bad_list, is_resumed, no_stream, prefix, refused};
 
-/// What is read of a stream at a time.
-const BUFFER_BYTES: usize = 256 << 10;
-
-type Reader = stream::Reader<BufReader<ByteSource>>;
+type Reader = stream::Reader<ByteSource>;
 
 /// What the streams of a package are parts of.
 #[derive(Default)]
@@ -47,8 +43,7 @@ impl Holder {
         source: ByteSource,
     ) -> Result<Vec<ReceivedSnapshot>, Failure> {
         let held = self.pool_of_target(&call.target)?;
-        let source = self.streams.source(source);
-        let mut reader = Reader::new(BufReader::with_capacity(BUFFER_BYTES, source));
+        let mut reader = Reader::new(self.streams.source(source));
         let mut received = Vec::new();
         let mut whole = Whole::default();
         while let Some(record) = reader.next_record().await.map_err(|error| no_stream(&error))? {

@@ -68,10 +68,17 @@ impl IoBuf {
     /// A copy cut or padded with zeros to `len` bytes.
     #[must_use]
     pub fn resized(&self, len: usize) -> Self {
+        let mut buf = self.grown(len);
+        buf[len.min(self.len)..].fill(0);
+        buf
+    }
+
+    /// A copy cut to `len` bytes, or with anything behind what there is, for those who write that before anybody reads it.
+    #[must_use]
+    pub fn grown(&self, len: usize) -> Self {
         let mut buf = Self::stale(len);
         let common = len.min(self.len);
         buf[..common].copy_from_slice(&self[..common]);
-        buf[common..].fill(0);
         buf
     }
 
@@ -86,6 +93,21 @@ impl Clone for IoBuf {
         Self::copy_of(self)
     }
 }
+
+impl Default for IoBuf {
+    /// No bytes.
+    fn default() -> Self {
+        Self::zeroed(0)
+    }
+}
+
+impl PartialEq for IoBuf {
+    fn eq(&self, other: &Self) -> bool {
+        self[..] == other[..]
+    }
+}
+
+impl Eq for IoBuf {}
 
 impl Drop for IoBuf {
     fn drop(&mut self) {

@@ -17,6 +17,7 @@
 //! - Memory is not taken for what has not arrived: a payload grows as its bytes come.
 //!   (test: `a_payload_that_does_not_come_takes_no_memory`)
 
+use env::IoBuf;
 use futures::io::{AsyncRead, AsyncReadExt};
 use ondisk::send::{CHECKSUM_AT, DrrBegin, DrrBody, DrrEnd, DrrRecord, DrrType, HeaderType, RECORD_BYTES};
 use ondisk::{ByteOrder, OndiskError};
@@ -24,7 +25,7 @@ use zerocopy::IntoBytes;
 
 use crate::sum::RunningSum;
 
-/// A payload grows by so much at a time.
+/// A payload is taken to be so long at first, and twice as long as what came of it each time that more comes.
 const STEP_BYTES: u64 = 1 << 20;
 
 /// Why a stream cannot be read on. Offsets are in bytes from its start.
@@ -77,8 +78,8 @@ pub struct StreamRecord {
     pub offset: u64,
     /// The record.
     pub record: DrrRecord,
-    /// Its payload, in the byte order of the stream.
-    pub payload: Vec<u8>,
+    /// Its payload, in the byte order of the stream, where a disk can take it from.
+    pub payload: IoBuf,
 }
 
 impl StreamRecord {
@@ -236,15 +237,14 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         Ok(())
     }
 
-    async fn payload(&mut self, offset: u64, record: &DrrRecord) -> Result<Vec<u8>, ReadError> {
+    async fn payload(&mut self, offset: u64, record: &DrrRecord) -> Result<IoBuf, ReadError> {
         let len = record.payload_bytes().map_err(|source| ReadError::BadRecord { offset, source })?;
-        let mut payload = Vec::new();
-        let mut left = len;
-        while left > 0 {
-            let (at, step) = (payload.len(), left.min(STEP_BYTES));
-            payload.resize(at + step as usize, 0);
-            self.fill(&mut payload[at..]).await?;
-            left -= step;
+        let mut payload = IoBuf::default();
+        while (payload.len() as u64) < len {
+            let came = payload.len();
+            let step = len.min((2 * came as u64).max(STEP_BYTES));
+            payload = payload.grown(step as usize);
+            self.fill(&mut payload[came..]).await?;
         }
         self.sum.update(&payload);
         Ok(payload)

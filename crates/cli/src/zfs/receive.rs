@@ -5,8 +5,9 @@ use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, usage};
 use control::{DatasetReceive, DatasetReceiveAbort, Failure, FailureKind, ReceiveNaming, ReceivedSnapshot};
-use engine::{nice, refusal};
+use engine::nice;
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 
 pub const COMMAND: Command = Command::new(
     Spec {
@@ -68,11 +69,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         skip_holds: args.has('h'),
         force_unmount: args.has('M'),
     };
-    let unreadable = |error: &io::Error| {
-        let line = format!("cannot receive: failed to read from stream: {}", refusal::words(error));
-        Failure::new(FailureKind::Other, line)
-    };
-    let received = session.pass_in(&call, &mut io::stdin().lock(), unreadable)?;
+    let received = session.pass_in(&call, io::stdin().as_fd())?;
     for warning in received.iter().flat_map(|one| &one.warnings) {
         eprintln!("{warning}");
     }

@@ -16,7 +16,7 @@ impl Receiver {
         &mut self,
         at: At,
         write: &DrrWrite,
-        payload: Vec<u8>,
+        payload: IoBuf,
     ) -> Result<(), ReceiveError> {
         let contents = match write.compression {
             0 => payload,
@@ -41,7 +41,7 @@ impl Receiver {
     }
 
     /// Writes what a record has, a block of the object or some, or a part of one.
-    async fn put(&mut self, at: At, offset: u64, contents: Vec<u8>) -> Result<(), ReceiveError> {
+    async fn put(&mut self, at: At, offset: u64, contents: IoBuf) -> Result<(), ReceiveError> {
         let dnode = self.held(at).await?;
         let len = contents.len() as u64;
         if len == 0 || offset.checked_add(len).is_none() {
@@ -50,10 +50,9 @@ impl Receiver {
         let plan = self.plan(at, Estimate { write_bytes: len, ..Estimate::default() }).await?;
         let block_bytes = u64::from(dnode.block_bytes());
         let written = if len == block_bytes && offset.is_multiple_of(block_bytes) {
-            let block = Arc::new(IoBuf::copy_of(&contents));
-            dnode.write_block(&plan, BlockId::new(offset / block_bytes), block).await
+            dnode.write_block(&plan, BlockId::new(offset / block_bytes), Arc::new(contents)).await
         } else {
-            dnode.write_shared(&plan, offset, &Arc::from(contents)).await
+            dnode.write_shared(&plan, offset, &Arc::from(&contents[..])).await
         };
         written.map_err(|error| at.of(error))?;
         self.apply_and_tell(at, offset, plan)
@@ -98,10 +97,11 @@ impl Receiver {
 }
 
 /// What a compressed block contains.
-fn unpacked(at: At, raw: u8, packed: &[u8], bytes: u64) -> Result<Vec<u8>, ReceiveError> {
+fn unpacked(at: At, raw: u8, packed: &[u8], bytes: u64) -> Result<IoBuf, ReceiveError> {
     if bytes > BLOCK_PAYLOAD_MAX_BYTES {
         return Err(at.bad("a block of such a size"));
     }
     let kind = CompressionKind::from_raw(raw).map_err(|_| at.bad("a compression that there is not"))?;
-    codec::decompress(kind, packed, bytes as usize).map_err(|_| at.bad("compressed data are damaged"))
+    let contents = codec::decompress(kind, packed, bytes as usize);
+    contents.map(|contents| IoBuf::copy_of(&contents)).map_err(|_| at.bad("compressed data are damaged"))
 }

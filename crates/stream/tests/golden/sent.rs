@@ -118,7 +118,7 @@ fn bodies(stream: &[u8]) -> Vec<(DrrBody, Vec<u8>)> {
     let records = records(stream).expect("a sound stream").into_iter();
     let between =
         records.filter(|record| !matches!(record.record.body.drr_type(), DrrType::Begin | DrrType::End));
-    between.map(|record| (record.record.body, record.payload)).collect()
+    between.map(|record| (record.record.body, record.payload.to_vec())).collect()
 }
 
 /// OpenZFS 2.3.2 packs the nvlist of its BEGIN in the machine's own form, where later versions pack it in XDR, as we
