@@ -8,7 +8,7 @@
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags,
+    SendFlags, sockopt,
 };
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -22,6 +22,9 @@ use tokio::net::UnixStream;
 
 /// Room for what comes with a message: one descriptor. The system closes others.
 const SPACE_BYTES: usize = rustix::cmsg_space!(ScmRights(1));
+
+/// What a socket holds of a stream that is sent: with less than some pieces of it the two ends wake each other for each.
+const SEND_BUFFER_BYTES: usize = 1 << 20;
 
 /// Writes all of `bytes`, and hands over a descriptor with the first of them.
 ///
@@ -71,6 +74,10 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub fn new(stream: UnixStream) -> Self {
+        // Root has what it asks for, others as much as the system lets them have.
+        if sockopt::set_socket_send_buffer_size_force(&stream, SEND_BUFFER_BYTES).is_err() {
+            _ = sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
+        }
         Self { stream, handed: Handed::default() }
     }
 
