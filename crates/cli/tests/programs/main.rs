@@ -8,6 +8,7 @@
 mod accounts;
 mod acls;
 mod archives;
+mod auto_snapshot;
 mod calls;
 mod clones;
 mod ctldir;
@@ -28,6 +29,7 @@ mod rings;
 mod sanoid;
 mod shell;
 mod sqlite;
+mod standby;
 mod unnamed;
 mod writeback;
 

@@ -27,10 +27,6 @@ const SUMS: &str = "SELECT (SELECT sum(abalance) FROM pgbench_accounts), \
 #[test]
 fn postgres_keeps_what_its_clients_saw_committed() {
     let Some(server) = Server::new() else { return };
-    server.start();
-    server.run("createdb", &["bench"]);
-    server.run("pgbench", &["-i", "-q", "-s", "2", "bench"]);
-    server.sql("CREATE TABLE committed(round int, client int, n int, PRIMARY KEY(round, client, n))");
     for round in 0..KILLS {
         let seen = server.write_until_killed(round);
         assert!(seen.iter().sum::<usize>() > 0, "nothing was committed");
@@ -46,50 +42,43 @@ fn postgres_keeps_what_its_clients_saw_committed() {
 #[test]
 fn a_clone_of_a_running_server_has_what_was_committed_before_its_snapshot() {
     let Some(mut server) = Server::new() else { return };
-    server.start();
-    server.run("createdb", &["bench"]);
-    server.run("pgbench", &["-i", "-q", "-s", "2", "bench"]);
-    server.sql("CREATE TABLE committed(round int, client int, n int, PRIMARY KEY(round, client, n))");
-    let mut clients = server.start_clients(0);
+    let clients = server.start_clients(0);
     std::thread::sleep(WRITE_TIME);
     let before = SystemTime::now();
-    server.world.zfs("snapshot tank@live");
+    server.world.zfs("snapshot tank/data@live");
     // The first server goes on, and what it writes is none of the clone's.
     std::thread::sleep(WRITE_TIME / 4);
-    shell::kill(&family(server.running.take().expect("it runs")));
-    clients.wait().expect("it is ours");
+    server.kill(clients);
     let seen = server.seen_until(0, before);
     assert!(seen.iter().sum::<usize>() > 0, "nothing was committed");
     let all = server.seen(0);
     assert!(all.iter().sum::<usize>() > seen.iter().sum(), "nothing was committed behind it");
-    server.world.zfs("clone tank@live tank/clone");
-    server.data = server.world.root().join("clone/data");
+    server.world.zfs("clone tank/data@live tank/clone");
+    server.data = server.world.root().join("clone");
     server.forget_killed();
     server.start();
-    let found = server.counted(0);
-    for (client, (found, seen)) in found.iter().zip(&seen).enumerate() {
-        assert!(found >= seen, "client {client}: {found} rows, {seen} seen committed before the snapshot");
-    }
-    assert!(found.iter().sum::<usize>() < all.iter().sum(), "the clone has what came later");
+    let found = server.has_at_least(0, &seen);
+    assert!(found < all.iter().sum(), "the clone has what came later");
     server.check_money();
     server.stop();
     server.world.zfs("destroy tank/clone");
-    server.world.zfs("destroy tank@live");
+    server.world.zfs("destroy tank/data@live");
     server.world.finish();
 }
 
 /// A server whose data lie on the mount; socket and logs of its clients do not.
-struct Server {
-    world: World,
+pub struct Server {
+    pub world: World,
     programs: PathBuf,
     beside: TempDir,
-    data: PathBuf,
+    pub data: PathBuf,
     /// The server's process while it runs.
     running: Cell<Option<Pid>>,
 }
 
 impl Server {
-    fn new() -> Option<Self> {
+    /// It runs, with tables for its clients. Its data lie in a file system of their own, `tank/data`.
+    pub fn new() -> Option<Self> {
         let Some(programs) = programs() else {
             Need::Postgres.is_missing("PostgreSQL is not installed");
             return None;
@@ -98,7 +87,7 @@ impl Server {
         let beside = TempDir::new().expect("a directory");
         let data = world.root().join("data");
         let server = Self { world, programs, beside, data, running: Cell::default() };
-        fs::create_dir(&server.data).expect("a directory");
+        server.world.zfs("create tank/data");
         let [uid, gid] = ["-u", "-g"].map(|which| {
             let id = sh(&format!("id {which} postgres"), Path::new("/"));
             id.trim().parse().expect("a number")
@@ -107,11 +96,15 @@ impl Server {
             chown(&dir, Some(uid), Some(gid)).expect("given away");
         }
         server.run("initdb", &["-A", "trust", "-D", &server.data.display().to_string()]);
+        server.start();
+        server.run("createdb", &["bench"]);
+        server.run("pgbench", &["-i", "-q", "-s", "2", "bench"]);
+        server.sql("CREATE TABLE committed(round int, client int, n int, PRIMARY KEY(round, client, n))");
         Some(server)
     }
 
     /// A killed server that nobody waited for still has its number: it counts as running.
-    fn forget_killed(&self) {
+    pub fn forget_killed(&self) {
         for lock in [self.data.join("postmaster.pid"), self.beside.path().join(".s.PGSQL.5432.lock")] {
             fs::remove_file(lock).expect("the killed server's");
         }
@@ -141,7 +134,7 @@ impl Server {
     }
 
     /// Comes back when it takes connections, after its own recovery.
-    fn start(&self) {
+    pub fn start(&self) {
         let options = format!("{OPTIONS} -k {}", self.beside.path().display());
         let log = self.beside.path().join("server.log");
         let mut command = self.command("pg_ctl");
@@ -153,25 +146,33 @@ impl Server {
         self.running.set(lock.lines().next().and_then(|line| Pid::from_raw(line.parse().ok()?)));
     }
 
-    fn stop(&self) {
+    pub fn stop(&self) {
         self.running.set(None);
         self.run("pg_ctl", &["stop", "-m", "fast", "-D", &self.data.display().to_string()]);
     }
 
     /// Gives how many transactions of the counting script each client saw committed.
     fn write_until_killed(&self, round: usize) -> Vec<usize> {
-        let mut clients = self.start_clients(round);
+        let clients = self.start_clients(round);
         std::thread::sleep(WRITE_TIME);
-        let server = family(self.running.take().expect("it runs"));
-        self.world.kill_daemon();
-        shell::kill(&server);
-        // They end when their server does, and write down what they saw.
-        clients.wait().expect("it is ours");
+        self.kill_with_daemon(clients);
         self.seen(round)
     }
 
+    /// `kill -9` of the daemon, and of the server that has lost its data.
+    pub fn kill_with_daemon(&self, clients: Child) {
+        let server = family(self.running.take().expect("it runs"));
+        self.world.kill_daemon();
+        end(&server, clients);
+    }
+
+    /// `kill -9` of the server.
+    pub fn kill(&self, clients: Child) {
+        end(&family(self.running.take().expect("it runs")), clients);
+    }
+
     /// Half of the transactions count, half move money.
-    fn start_clients(&self, round: usize) -> Child {
+    pub fn start_clients(&self, round: usize) -> Child {
         let script = self.beside.path().join("count.sql");
         let count = format!("\\set n :n + 1\nINSERT INTO committed VALUES ({round}, :client_id, :n);\n");
         fs::write(&script, count).expect("a script");
@@ -193,13 +194,13 @@ impl Server {
         self.beside.path().join(format!("seen-{round}")).display().to_string()
     }
 
-    fn seen(&self, round: usize) -> Vec<usize> {
+    pub fn seen(&self, round: usize) -> Vec<usize> {
         self.seen_until(round, SystemTime::now())
     }
 
     /// How many counting transactions each client saw committed until then. The log has a line for each: client,
     /// transaction, latency, script, and the time as seconds and microseconds.
-    fn seen_until(&self, round: usize, until: SystemTime) -> Vec<usize> {
+    pub fn seen_until(&self, round: usize, until: SystemTime) -> Vec<usize> {
         let until = until.duration_since(SystemTime::UNIX_EPOCH).expect("a time since 1970");
         let mut seen = vec![0; CLIENTS];
         for line in sh(&format!("cat {}*", self.log_prefix(round)), Path::new("/")).lines() {
@@ -234,7 +235,19 @@ impl Server {
         (0..CLIENTS).map(of_client).collect()
     }
 
-    fn check_money(&self) {
+    /// How many rows there are, of which none is missing that was seen committed before a snapshot.
+    pub fn has_at_least(&self, round: usize, seen: &[usize]) -> usize {
+        let found = self.counted(round);
+        for (client, (found, seen)) in found.iter().zip(seen).enumerate() {
+            assert!(
+                found >= seen,
+                "client {client}: {found} rows, {seen} seen committed before the snapshot"
+            );
+        }
+        found.iter().sum()
+    }
+
+    pub fn check_money(&self) {
         let sums = self.sql(SUMS);
         let sums: Vec<&str> = sums.trim().split('|').collect();
         assert!(sums.iter().all(|sum| *sum == sums[0]), "money was lost or made: {sums:?}");
@@ -247,6 +260,12 @@ impl Drop for Server {
             shell::kill(&family(pid));
         }
     }
+}
+
+/// Clients end when their server does, and write down what they saw.
+fn end(server: &[Pid], mut clients: Child) {
+    shell::kill(server);
+    clients.wait().expect("it is ours");
 }
 
 /// The newest installation's programs.

@@ -19,6 +19,8 @@ use crate::shell::sh;
 const ROUNDS: usize = 7;
 /// A stream is no faster, so that it is under way when somebody is killed.
 const BYTES_A_SECOND: usize = 12 << 20;
+/// How long after its start a stream is under way.
+pub const UNDER_WAY: Duration = Duration::from_millis(300);
 const FILE_BYTES: usize = 400_000;
 /// Files that are written over and over.
 const FILES: usize = 24;
@@ -42,19 +44,20 @@ fn write_on(dir: &Path, is_over: &AtomicBool) {
     }
 }
 
-struct Pair {
-    from: World,
-    to: World,
+/// `tank/data` of one daemon, which is sent to `tank/copy` of another one.
+pub struct Pair<'a> {
+    pub from: &'a World,
+    pub to: &'a World,
 }
 
-impl Pair {
+impl Pair<'_> {
     fn zfs(world: &World) -> String {
         let run = world.run_dir();
         format!("SAWMILL_RUN={} {}", run.display(), run.with_file_name("bin").join("zfs").display())
     }
 
     /// What is sent next: the rest of what broke off, or what is new since the last snapshot that the other has.
-    fn next(&self, wanted: usize) -> Option<String> {
+    pub fn next(&self, wanted: usize) -> Option<String> {
         let said = self.to.run("zfs", "get -Ho value receive_resume_token tank/copy");
         let token = String::from_utf8_lossy(&said.stdout).trim().to_owned();
         if token.starts_with("1-") {
@@ -70,24 +73,18 @@ impl Pair {
         }
     }
 
-    /// Sends something; one of both may be killed meanwhile.
-    fn send(&self, what: &str, killed: Option<&World>) {
+    /// Sends something; something else happens meanwhile, by which the stream may break off.
+    pub fn send(&self, what: &str, meanwhile: impl FnOnce()) {
         let script = format!(
             "{} send {what} | pv -q -L {BYTES_A_SECOND} | {} receive -s -u -F tank/copy",
-            Self::zfs(&self.from),
-            Self::zfs(&self.to)
+            Self::zfs(self.from),
+            Self::zfs(self.to)
         );
         let mut command = crate::mounted::bounded(Path::new("bash"));
         command.args(["-c", &script]).stderr(std::process::Stdio::null());
         let mut child = command.spawn().expect("bash runs");
-        if let Some(world) = killed {
-            std::thread::sleep(Duration::from_millis(300));
-            world.kill_daemon();
-        }
+        meanwhile();
         child.wait().expect("it ends");
-        if let Some(world) = killed {
-            world.restart();
-        }
     }
 
     fn root(world: &World, name: &str) -> PathBuf {
@@ -99,9 +96,9 @@ impl Pair {
 fn replicas_of_a_busy_file_system_outlive_kills_of_both_daemons() {
     let Some(from) = crate::world(&["pv", "bash"]) else { return };
     let Some(to) = crate::world(&["pv"]) else { return };
-    let pair = Pair { from, to };
+    let pair = Pair { from: &from, to: &to };
     pair.from.zfs("create -o compression=off tank/data");
-    let (data, is_over) = (Pair::root(&pair.from, "data"), AtomicBool::new(false));
+    let (data, is_over) = (Pair::root(pair.from, "data"), AtomicBool::new(false));
     let (mut resumed, mut kills) = (0, 0);
     std::thread::scope(|scope| {
         scope.spawn(|| write_on(&data, &is_over));
@@ -110,13 +107,18 @@ fn replicas_of_a_busy_file_system_outlive_kills_of_both_daemons() {
             pair.from.zfs(&format!("snapshot tank/data@{round}"));
             let mut killed = match round % 3 {
                 0 => None,
-                1 => Some(&pair.from),
-                _ => Some(&pair.to),
+                1 => Some(pair.from),
+                _ => Some(pair.to),
             };
             while let Some(what) = pair.next(round) {
                 resumed += usize::from(what.starts_with("-t"));
                 kills += usize::from(killed.is_some());
-                pair.send(&what, killed.take());
+                let killed = killed.take();
+                pair.send(&what, || {
+                    std::thread::sleep(UNDER_WAY);
+                    killed.into_iter().for_each(World::kill_daemon);
+                });
+                killed.into_iter().for_each(World::restart);
             }
         }
         is_over.store(true, Ordering::SeqCst);
@@ -124,22 +126,22 @@ fn replicas_of_a_busy_file_system_outlive_kills_of_both_daemons() {
     let last = rounds() + 1;
     pair.from.zfs(&format!("snapshot tank/data@{last}"));
     while let Some(what) = pair.next(last) {
-        pair.send(&what, None);
+        pair.send(&what, || {});
     }
     println!("{kills} kills, {resumed} streams gone on with");
     assert!(resumed > 0 && kills > 3, "{kills} kills, {resumed} streams gone on with");
     let guids = |world: &World, name: &str| {
         world.zfs_prints(&format!("get -Hpr -t snapshot -o name,value guid {name}")).replace(name, "")
     };
-    assert_eq!(guids(&pair.from, "tank/data"), guids(&pair.to, "tank/copy"));
+    assert_eq!(guids(pair.from, "tank/data"), guids(pair.to, "tank/copy"));
     // A daemon that was brought back has mounted it by itself.
     _ = pair.to.run("zfs", "mount tank/copy");
-    let copy = Pair::root(&pair.to, "copy");
+    let copy = Pair::root(pair.to, "copy");
     sh(&format!("diff -r {} {}", data.display(), copy.display()), Path::new("/"));
     for snapshot in [1, last / 2] {
         let at = |dir: &Path| dir.join(format!(".zfs/snapshot/{snapshot}"));
         sh(&format!("diff -r {} {}", at(&data).display(), at(&copy).display()), Path::new("/"));
     }
-    pair.from.finish();
-    pair.to.finish();
+    from.finish();
+    to.finish();
 }

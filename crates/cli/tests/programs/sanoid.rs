@@ -14,15 +14,19 @@ use crate::shell::{sh, until};
 const BACK: &str = "back";
 
 /// A world, and a directory of programs that scripts find first.
-struct Place {
-    world: World,
+pub struct Place {
+    pub world: World,
     /// Beside the disks' directory, which `zdb` searches.
     dir: tempfile::TempDir,
 }
 
 impl Place {
     fn new() -> Option<Self> {
-        let world = crate::world(&["sanoid", "syncoid", "pv", "mbuffer", "lzop", "ps"])?;
+        Self::with(&["sanoid", "syncoid", "pv", "mbuffer", "lzop", "ps"])
+    }
+
+    pub fn with(programs: &[&'static str]) -> Option<Self> {
+        let world = crate::world(programs)?;
         let place = Self { world, dir: tempfile::tempdir().expect("a directory") };
         fs::create_dir(place.path("back")).expect("a directory");
         fs::File::create(place.path("back/b")).and_then(|file| file.set_len(512 << 20)).expect("a file");
@@ -35,7 +39,7 @@ impl Place {
     }
 
     /// Puts a script where the world's own programs are.
-    fn program(&self, name: &str, script: &str) {
+    pub fn program(&self, name: &str, script: &str) {
         let bin = self.bin();
         fs::write(bin.join(name), script).expect("a script");
         fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).expect("permissions");
@@ -51,11 +55,11 @@ impl Place {
         format!("export PATH={}:$PATH SAWMILL_RUN={}; {line}", bin.display(), run.display())
     }
 
-    fn sh(&self, line: &str) -> String {
+    pub fn sh(&self, line: &str) -> String {
         sh(&self.line(line), &self.world.root())
     }
 
-    fn fails(&self, line: &str) -> String {
+    pub fn fails(&self, line: &str) -> String {
         self.sh(&format!("if {line} 2>&1; then exit 1; fi"))
     }
 
@@ -71,7 +75,7 @@ impl Place {
         }
     }
 
-    fn make_tree(&self) {
+    pub fn make_tree(&self) {
         ["src", "src/a", "src/a/deep"].iter().for_each(|name| self.world.zfs(&format!("create tank/{name}")));
         self.change(0);
     }
@@ -82,7 +86,7 @@ impl Place {
         sh(&format!("diff -r {} {}", root.display(), copy.display()), &self.world.root());
     }
 
-    fn finish(self) {
+    pub fn finish(self) {
         self.world.zpool(&format!("export {BACK}"));
         Zdb::new(&self.path("back"), BACK).check().unwrap_or_else(|damage| panic!("{damage}"));
         self.world.finish();
