@@ -67,7 +67,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     while let Some(directory) = directories.pop_front() {
         work.directory(session, &directory, &mut directories)?;
     }
-    Ok(work.failed.into())
+    Ok(work.failed)
 }
 
 /// The number that a text begins with, as strtoll(3) reads it with base 0; one below zero keeps its bits.
