@@ -134,9 +134,9 @@ async fn said(pool: &Arc<Pool>, name: &str, from: Option<&str>) -> Vec<(DrrBody,
             DrrBody::Begin(_) | DrrBody::End(_) => {}
             DrrBody::Write(write) => {
                 let plain = DrrWrite { checksum: 0, flags: 0, key: Default::default(), ..write };
-                said.push((DrrBody::Write(plain), record.payload));
+                said.push((DrrBody::Write(plain), record.payload.to_vec()));
             }
-            other => said.push((other, record.payload)),
+            other => said.push((other, record.payload.to_vec())),
         }
     }
     said

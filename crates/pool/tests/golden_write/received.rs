@@ -79,7 +79,7 @@ fn said(stream: &[u8]) -> Vec<(DrrBody, Vec<u8>)> {
         other => other,
     };
     let said = records(stream).into_iter().filter(is_said);
-    said.map(|record| (plain(record.record.body), record.payload)).collect()
+    said.map(|record| (plain(record.record.body), record.payload.to_vec())).collect()
 }
 
 /// Fails with the first record that says something else.
