@@ -14,6 +14,7 @@ mod owners;
 mod project;
 mod props;
 mod receive;
+mod redact;
 mod rename;
 mod rollback;
 mod select;
@@ -58,6 +59,7 @@ pub const PROGRAM: Program = Program {
         diff::COMMAND,
         send::COMMAND,
         receive::COMMAND,
+        redact::COMMAND,
         allow::ALLOW,
         allow::UNALLOW,
         wait::COMMAND,

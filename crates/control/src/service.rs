@@ -1,20 +1,20 @@
 //! What the daemon's engine must be able to do.
 
 use crate::{
-    Account, BookmarkCreate, BookmarkDestroy, ByteSink, ByteSource, Call, DaemonStatus, DaemonStatusCall,
-    DaemonStop, DatasetAccounts, DatasetAllow, DatasetClone, DatasetCreate, DatasetDeleting, DatasetDestroy,
-    DatasetDiff, DatasetInfo, DatasetInherit, DatasetList, DatasetLogs, DatasetMade, DatasetPermissions,
-    DatasetPromote, DatasetReceive, DatasetReceiveAbort, DatasetRename, DatasetRollback, DatasetSend,
-    DatasetSendSize, DatasetSendSkipped, DatasetSet, Delegated, Delegations, DeviceState, Events,
-    EventsClear, EventsPage, Failure, HeldSnapshot, ImportCandidate, ImportScan, Imported, InjectAction,
-    InjectAdd, InjectCancel, InjectHandler, InjectList, LabelClear, LogFacts, LogInfo, LogRecording,
-    LogUsers, Mount, MountInfo, Mounts, NameValue, Peer, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear,
-    PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolInitialize,
-    PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogRecord, PoolLogUsers, PoolMissing, PoolNote,
-    PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub,
-    PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps, ReceivedSnapshot, SendSize,
-    SnapshotCreate, SnapshotDestroy, SnapshotHold, SnapshotHolds, SnapshotRelease, SnapshotsGoing, SplitOff,
-    Unmount,
+    Account, BookmarkCreate, BookmarkDestroy, BookmarkRedact, ByteSink, ByteSource, Call, DaemonStatus,
+    DaemonStatusCall, DaemonStop, DatasetAccounts, DatasetAllow, DatasetClone, DatasetCreate,
+    DatasetDeleting, DatasetDestroy, DatasetDiff, DatasetInfo, DatasetInherit, DatasetList, DatasetLogs,
+    DatasetMade, DatasetPermissions, DatasetPromote, DatasetReceive, DatasetReceiveAbort, DatasetRename,
+    DatasetRollback, DatasetSend, DatasetSendSize, DatasetSendSkipped, DatasetSet, Delegated, Delegations,
+    DeviceState, Events, EventsClear, EventsPage, Failure, HeldSnapshot, ImportCandidate, ImportScan,
+    Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList, LabelClear, LogFacts,
+    LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue, Peer, PoolAdd, PoolAttach,
+    PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport,
+    PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogRecord, PoolLogUsers,
+    PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop,
+    PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps,
+    ReceivedSnapshot, SendSize, SnapshotCreate, SnapshotDestroy, SnapshotHold, SnapshotHolds,
+    SnapshotRelease, SnapshotsGoing, SplitOff, Unmount,
 };
 use std::future::Future;
 
@@ -42,7 +42,7 @@ pub(crate) async fn admit<S: Service, C: Call>(
     }
     match (call.delegated(), peer) {
         (Some(delegated), Some(peer)) => {
-            call.set_maker(peer.uid);
+            call.set_maker(&peer);
             let is_granted = service.check_delegated(peer, delegated).await?;
             if is_granted { Ok(()) } else { Err(call.denied()) }
         }
@@ -114,13 +114,15 @@ macro_rules! service {
             )*
                 .route(DatasetSend::PATH, axum::routing::post({
                     let service = std::sync::Arc::clone(service);
-                    move |body: axum::body::Bytes| async move {
-                        let call: DatasetSend = match read(&body) {
+                    move |peer: Option<axum::Extension<axum::extract::ConnectInfo<Caller>>>,
+                          body: axum::body::Bytes| async move {
+                        let mut call: DatasetSend = match read(&body) {
                             Ok(call) => call,
                             Err(refusal) => return *refusal,
                         };
-                        if door == Door::Public {
-                            return answer::<()>(Err(call.denied()));
+                        let peer = peer.and_then(|axum::Extension(info)| info.0.0);
+                        if let Err(refusal) = admit(&*service, door, peer, &mut call).await {
+                            return answer::<()>(Err(refusal));
                         }
                         transfer::answer(|sink| async move { service.dataset_send(call, sink).await })
                     }
@@ -140,13 +142,15 @@ macro_rules! service {
                 }))
                 .route(DatasetReceive::PATH, axum::routing::post({
                     let service = std::sync::Arc::clone(service);
-                    move |body: axum::body::Body| async move {
-                        let (call, source) = match transfer::split::<DatasetReceive>(body).await {
+                    move |peer: Option<axum::Extension<axum::extract::ConnectInfo<Caller>>>,
+                          body: axum::body::Body| async move {
+                        let (mut call, source) = match transfer::split::<DatasetReceive>(body).await {
                             Ok(both) => both,
                             Err(refusal) => return *refusal,
                         };
-                        if door == Door::Public {
-                            return answer::<Vec<ReceivedSnapshot>>(Err(call.denied()));
+                        let peer = peer.and_then(|axum::Extension(info)| info.0.0);
+                        if let Err(refusal) = admit(&*service, door, peer, &mut call).await {
+                            return answer::<Vec<ReceivedSnapshot>>(Err(refusal));
                         }
                         answer(service.dataset_receive(call, source).await)
                     }
@@ -282,6 +286,8 @@ service! {
     snapshot_holds(SnapshotHolds) -> Vec<HeldSnapshot>;
     /// Makes a bookmark.
     bookmark_create(BookmarkCreate) -> ();
+    /// Makes a redaction bookmark.
+    bookmark_redact(BookmarkRedact) -> ();
     /// Destroys a bookmark.
     bookmark_destroy(BookmarkDestroy) -> ();
     /// Mounts.
