@@ -101,7 +101,8 @@ impl Dsl {
     /// [`DslError::NoSuchDataset`], and those of reading the MOS.
     pub async fn is_before_snapshot(&self, earlier: &str, later: &str) -> Result<bool, DslError> {
         let earlier = self.resolve(earlier).await?.dataset;
-        let mut at = self.before(&*self.loaded_dataset(self.resolve(later).await?.dataset).await?).await?;
+        let later = self.loaded_dataset(self.resolve(later).await?.dataset).await?;
+        let mut at = self.before(&later).await?;
         while let Some(snapshot) = at {
             if snapshot.object() == earlier {
                 return Ok(true);

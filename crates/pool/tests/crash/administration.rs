@@ -47,7 +47,7 @@ const TAKE_BACK: &str = "take them back";
 type Change = (&'static str, fn(Arc<Pool>) -> BoxFuture<'static, Result<(), PoolError>>);
 
 /// All that is done to a pool before it is closed.
-const CHANGES: [Change; 36] = [
+const CHANGES: [Change; 34] = [
     ("create a file system", |pool| {
         Box::pin(async move {
             let props = vec![("recordsize".to_owned(), PropValue::Number(8192))];
@@ -80,11 +80,6 @@ const CHANGES: [Change; 36] = [
     ("make a bookmark", |pool| {
         Box::pin(async move { pool.bookmark("whirl/made@s".to_owned(), "whirl/made#b".to_owned()).await })
     }),
-    ("make a redaction bookmark", |pool| {
-        Box::pin(async move {
-            pool.redact("whirl/made@s".to_owned(), "whirl/made#r".to_owned(), Vec::new()).await
-        })
-    }),
     ("clone one", |pool| {
         Box::pin(async move {
             let (of, name) = ("whirl/made/below@s".to_owned(), "whirl/clone".to_owned());
@@ -112,9 +107,6 @@ const CHANGES: [Change; 36] = [
     }),
     ("release it", |pool| {
         Box::pin(async move { pool.release("tag".to_owned(), texts(["whirl/made@t"])).await })
-    }),
-    ("destroy the redaction bookmark", |pool| {
-        Box::pin(async move { pool.destroy_bookmark("whirl/made#r".to_owned()).await })
     }),
     ("destroy the bookmark", |pool| {
         Box::pin(async move { pool.destroy_bookmark("whirl/made#b".to_owned()).await })
