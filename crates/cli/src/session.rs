@@ -128,6 +128,17 @@ impl Session {
         (!C::FOUNDS && system.answers() && !has_own()).then_some(system)
     }
 
+    /// Whom bytes are asked of, or sent to: somebody lives there.
+    fn passes<C: Call>(&self, call: &C) -> Result<Client, Stop> {
+        match self.shown_by::<C>() {
+            Some(shows) if call.delegated().is_some() => return Ok(shows),
+            Some(_) => return Err(call.denied().into()),
+            None => self.look(&DaemonStatusCall {})?,
+        };
+        self.paths.check().map_err(|error| failed(ClientError::Untrusted(error)))?;
+        Ok(self.client.clone())
+    }
+
     /// Asks for bytes and writes them to standard output as they come; `watch` is told how many, `broken` makes a failure
     /// of what keeps them from being written.
     pub fn pass_on<C: Call>(
@@ -136,13 +147,9 @@ impl Session {
         watch: &mut dyn FnMut(usize),
         broken: impl FnOnce(&io::Error) -> Failure,
     ) -> Result<C::Answer, Stop> {
-        if self.shown_by::<C>().is_some() {
-            return Err(call.denied().into());
-        }
-        self.look(&DaemonStatusCall {})?;
-        self.paths.check().map_err(|error| failed(ClientError::Untrusted(error)))?;
+        let client = self.passes(call)?;
         let mut out = Watched { out: &mut *self.out, watch };
-        self.client.call_for_bytes(call, &mut out).map_err(|error| match error {
+        client.call_for_bytes(call, &mut out).map_err(|error| match error {
             ClientError::Sink(error) => Stop::Failed(broken(&error)),
             error => failed(error),
         })
@@ -150,12 +157,8 @@ impl Session {
 
     /// Asks, and has the daemon read from `source` what that is about.
     pub fn pass_in<C: Call>(&mut self, call: &C, source: BorrowedFd<'_>) -> Result<C::Answer, Stop> {
-        if self.shown_by::<C>().is_some() {
-            return Err(call.denied().into());
-        }
-        self.look(&DaemonStatusCall {})?;
-        self.paths.check().map_err(|error| failed(ClientError::Untrusted(error)))?;
-        let answer = self.client.call_with_source(call, source).map_err(failed)?;
+        let client = self.passes(call)?;
+        let answer = client.call_with_source(call, source).map_err(failed)?;
         if let Some(subject) = call.subject() {
             self.note(engine::names::pool_of(subject));
         }

@@ -6,7 +6,7 @@ use crate::program::Program;
 const OF_ZPOOL: &[&str] = &["ddtprune", "prefetch", "resilver"];
 /// Commands of OpenZFS's `zfs` that there are not yet.
 const OF_ZFS: &[&str] =
-    &["change-key", "load-key", "program", "redact", "share", "unload-key", "unshare", "unzone", "zone"];
+    &["change-key", "load-key", "program", "share", "unload-key", "unshare", "unzone", "zone"];
 /// Slips that are taken for a word that was meant.
 const SLIPS_MAX: usize = 2;
 

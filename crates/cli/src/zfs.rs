@@ -14,6 +14,7 @@ mod owners;
 mod project;
 mod props;
 mod receive;
+mod redact;
 mod rename;
 mod rewrite;
 mod rollback;
@@ -59,6 +60,7 @@ pub const PROGRAM: Program = Program {
         diff::COMMAND,
         send::COMMAND,
         receive::COMMAND,
+        redact::COMMAND,
         rewrite::COMMAND,
         allow::ALLOW,
         allow::UNALLOW,

@@ -260,3 +260,18 @@ fn permissions_of_openzfs_are_shown() {
     );
     place.ok("zpool export whirl");
 }
+
+/// A bookmark says of its snapshot what that says itself.
+#[test]
+fn what_was_written_since_bookmarks_of_openzfs_is_told() {
+    let place = Place::new();
+    let images = golden::path("g27-quotas");
+    place.ok(&format!("zpool import -N -o readonly=on -d {} whirl", images.display()));
+    let asked = |what: &str| place.ok(&format!("zfs get -Hpo value,source {what}"));
+    assert_eq!(asked("written#b whirl/fs"), asked("written@b whirl/fs"));
+    assert_eq!(asked("written@whirl/fs#b whirl/red"), asked("written whirl/red").replace("\t-", "\tlocal"));
+    assert_eq!(asked("written#b whirl/fs@a"), "-\t-\n", "it came later");
+    assert_eq!(asked("written#nope whirl/fs"), "-\t-\n");
+    assert_eq!(place.ok("zfs list -Ho written#b whirl/fs"), "0B\n");
+    place.ok("zpool export whirl");
+}

@@ -1,7 +1,11 @@
 //! Streams by the real commands and the real daemon: what OpenZFS sent of a golden pool is sent again, and received.
 #![forbid(unsafe_code)]
 
+#[path = "streams/healed.rs"]
+mod healed;
 mod place;
+#[path = "streams/redacted.rs"]
+mod redacted;
 
 use ondisk::send::DrrBody;
 use oracle::golden;

@@ -254,3 +254,155 @@ fn what_was_delegated_is_done_for_a_user_and_nothing_else() {
     place.ok("zpool export tank");
     zdb.check().unwrap_or_else(|damage| panic!("{damage}"));
 }
+
+/// Runs a script as the user, and what it writes to standard output goes nowhere.
+fn script_as_user(place: &Place, text: &str) -> Printed {
+    let directory = format!("{}/", place.directory.path().display());
+    std::fs::write(place.path("script"), text.replace("W/", &directory)).expect("written");
+    as_user(place, &[("SAWMILL_RUN", place.path("run"))], "sh -e W/script")
+}
+
+#[test]
+fn streams_are_sent_and_received_for_whom_that_was_delegated_to() {
+    let Some(place) = open_place() else { return };
+    std::fs::create_dir(place.path("home")).expect("made");
+    chown(place.path("home"), Some(NOBODY), Some(NOBODY)).expect("given");
+    for line in [
+        "zpool create -m none tank W/d1",
+        "zfs create -o compression=gzip -o org.example:by=root tank/a",
+        "zfs create tank/in",
+        "zfs create tank/other",
+        "zfs snapshot tank/a@1",
+        "zfs snapshot tank/a@2",
+        "zfs snapshot tank/other@1",
+    ] {
+        place.ok(line);
+    }
+    let may = |text: &str| {
+        let printed = script_as_user(&place, text);
+        assert_eq!((printed.code, printed.err.as_str()), (0, ""), "{text}");
+    };
+    let may_not = |text: &str, words: &str| {
+        let printed = script_as_user(&place, text);
+        assert_eq!((printed.code, printed.err.as_str()), (1, words), "{text}");
+    };
+    may_not("W/sawmill zfs send tank/a@1 > W/home/s", "warning: cannot send 'tank/a@1': permission denied\n");
+    may("W/sawmill zfs send -nP tank/a@1 > W/home/s");
+    // What is said of a dataset alone is not said of its snapshots, as with other permissions.
+    place.ok("zfs allow -lu 65534 send tank/a");
+    may_not("W/sawmill zfs send tank/a@1 > W/home/s", "warning: cannot send 'tank/a@1': permission denied\n");
+    place.ok("zfs allow -u 65534 send tank/a");
+    may("W/sawmill zfs send tank/a@1 > W/home/full");
+    may("W/sawmill zfs send -p tank/a@1 > W/home/props");
+    may("W/sawmill zfs send -i @1 tank/a@2 > W/home/more");
+    may("W/sawmill zfs send -I @1 tank/a@2 > W/home/more");
+    may_not(
+        "W/sawmill zfs send tank/other@1 > W/home/s",
+        "warning: cannot send 'tank/other@1': permission denied\n",
+    );
+    may_not(
+        "W/sawmill zfs send -R tank/other@1 > W/home/s",
+        "warning: cannot send 'tank/other@1': permission denied\n",
+    );
+
+    let new_denied = "cannot receive new filesystem stream: permission denied\n";
+    may_not("W/sawmill zfs receive -u tank/in/x < W/home/full", new_denied);
+    place.ok("zfs allow -u 65534 receive:append,mount tank/in");
+    may_not("W/sawmill zfs receive -u tank/in/x < W/home/full", new_denied);
+    place.ok("zfs allow -u 65534 create tank/in");
+    place.ok("zfs allow -c hold tank/in");
+    may_not("W/sawmill zfs receive -u tank/y < W/home/full", new_denied);
+    may_not("W/sawmill zfs receive -uF tank/in/x < W/home/full", new_denied);
+    may("W/sawmill zfs receive -u tank/in/x < W/home/full");
+    // Who makes a dataset gets what makers get.
+    assert!(place.ok("zfs allow tank/in/x").contains("user nobody hold"));
+    may("W/sawmill zfs receive tank/in/x < W/home/more");
+    assert_eq!(place.ok("zfs list -Ho name -t snapshot tank/in/x"), "tank/in/x@1\ntank/in/x@2\n");
+    // Properties that he may not set are left out, which he is told.
+    let printed = script_as_user(
+        &place,
+        "W/sawmill zfs receive -u -o atime=off -o checksum=sha256 tank/in/p < W/home/props",
+    );
+    assert_eq!(printed.code, 0);
+    let told: Vec<&str> = printed.err.lines().collect();
+    let of = |name: &str| format!("cannot receive {name} property on tank/in/p: permission denied");
+    for name in ["atime", "checksum", "compression", "org.example:by"] {
+        assert!(told.contains(&of(name).as_str()), "{told:?}");
+    }
+    let values = place.ok("zfs get -Ho value atime,checksum,compression,org.example:by tank/in/p");
+    assert_eq!(values, "on\non\non\n-\n");
+    place.ok("zfs allow -u 65534 receive,compression,userprop tank/in");
+    place.ok("zfs destroy -r tank/in/p");
+    let printed = script_as_user(&place, "W/sawmill zfs receive -uF tank/in/p < W/home/props");
+    assert_eq!((printed.code, printed.err.contains(&of("compression"))), (0, false));
+    assert_eq!(place.ok("zfs get -Ho value compression,org.example:by tank/in/p"), "gzip\nroot\n");
+    // What is new he may not mount.
+    place.ok("zfs set mountpoint=/nowhere tank/in");
+    may_not(
+        "W/sawmill zfs receive tank/in/m < W/home/full",
+        "cannot mount 'tank/in/m': Insufficient privileges\n",
+    );
+    assert_eq!(place.ok("zfs list -Ho name -t snapshot tank/in/m"), "tank/in/m@1\n");
+    // What came in part he may give up if he may destroy it.
+    may_not("head -c 20000 W/home/full | W/sawmill zfs receive -su tank/in/part 2>&1 > W/home/said", "");
+    may_not("W/sawmill zfs receive -A tank/in/part", "cannot destroy 'tank/in/part': permission denied\n");
+    place.ok("zfs allow -u 65534 destroy tank/in");
+    may("W/sawmill zfs receive -A tank/in/part");
+    // Limits hold him.
+    place.ok("zfs set snapshot_limit=5 tank/in");
+    assert_eq!(place.ok("zfs get -Ho value snapshot_count tank/in"), "4\n");
+    may("W/sawmill zfs receive -u tank/in/l < W/home/full");
+    may_not(
+        "W/sawmill zfs receive -u tank/in/l2 < W/home/full",
+        "cannot receive new filesystem stream: destination tank/in/l2 space quota exceeded.\n",
+    );
+    place.ok("zpool export tank");
+    oracle::zdb::Zdb::new(place.directory.path(), "tank")
+        .check_blocks()
+        .unwrap_or_else(|damage| panic!("{damage}"));
+}
+
+/// A package changes what is there only as far as who receives it might himself.
+#[test]
+fn packages_rename_and_destroy_only_what_their_receiver_may() {
+    let Some(place) = open_place() else { return };
+    std::fs::create_dir(place.path("home")).expect("made");
+    chown(place.path("home"), Some(NOBODY), Some(NOBODY)).expect("given");
+    for line in [
+        "zpool create -m none tank W/d1",
+        "zfs create tank/a",
+        "zfs create tank/a/kid",
+        "zfs snapshot -r tank/a@1",
+        "zpool create -m none q W/d2",
+        "zfs create q/in",
+        "zfs allow -u 65534 send tank",
+        "zfs allow -u 65534 receive,mount,create q",
+    ] {
+        place.ok(line);
+    }
+    let receive = |what: &str| {
+        let line = format!("W/sawmill zfs send {what} | W/sawmill zfs receive -uF q/in/a");
+        let printed = script_as_user(&place, &line);
+        assert_eq!(printed.code, 0, "{}", printed.err);
+    };
+    let there = || place.ok("zfs list -rHo name -t all q/in/a");
+    receive("-R tank/a@1");
+    assert_eq!(there(), "q/in/a\nq/in/a@1\nq/in/a/kid\nq/in/a/kid@1\n");
+    place.ok("zfs snapshot q/in/a@mine");
+    place.ok("zfs rename tank/a/kid tank/a/son");
+    place.ok("zfs snapshot -r tank/a@2");
+    place.ok("zfs rename -r tank/a@1 tank/a@one");
+    receive("-R -i @one tank/a@2");
+    let kept = there();
+    for name in ["q/in/a@1\n", "q/in/a/kid@1\n"] {
+        assert!(kept.contains(name), "{kept}");
+    }
+    place.ok("zfs allow -u 65534 rename,destroy q/in");
+    place.ok("zfs snapshot q/in/a@mine2");
+    place.ok("zfs snapshot -r tank/a@3");
+    receive("-R -i @2 tank/a@3");
+    assert!(!there().contains("mine2"), "{}", there());
+    assert!(there().contains("q/in/a/son@3\n"), "{}", there());
+    assert!(!there().contains("q/in/a@1\n"), "{}", there());
+    place.ok("zpool export q");
+}

@@ -4,7 +4,7 @@
 
 use crate::{
     DatasetInfo, DatasetMade, Delegated, EventsPage, EventsSeen, Failure, FailureKind, ImportCandidate,
-    MountInfo, PoolInfo, VdevSpec,
+    MountInfo, Peer, PoolInfo, VdevSpec,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub trait Call: Serialize + DeserializeOwned + Send + 'static {
     }
 
     /// Somebody else than the daemon's own user asks.
-    fn set_maker(&mut self, _uid: u32) {}
+    fn set_maker(&mut self, _peer: &Peer) {}
 
     /// The refusal for a user who may only look.
     fn denied(&self) -> Failure {
@@ -93,8 +93,8 @@ macro_rules! calls {
                     }
 
                     $(
-                        fn set_maker(&mut self, uid: u32) {
-                            self.$maker = Some(uid);
+                        fn set_maker(&mut self, peer: &$crate::Peer) {
+                            self.$maker = Some(peer.into());
                         }
                     )?
                 )?
@@ -392,6 +392,8 @@ calls! {
         name: String,
         /// Properties and values as typed.
         props: Vec<NameValue>,
+        /// Leave what is mounted where it is, whatever its mount point is from now on.
+        keep_mounted: bool,
     }
 
     /// Lets a dataset inherit a property again.
@@ -430,6 +432,10 @@ calls! {
         options: Vec<String>,
         /// Mount over a directory that is not empty.
         overlay: bool,
+        /// Of the dataset, and all below it, what is to be mounted by itself.
+        recursive: bool,
+        /// Also what was received redacted.
+        force: bool,
     }
 
     /// Unmounts file systems.

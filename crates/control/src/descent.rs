@@ -45,6 +45,16 @@ calls! {
         name: String,
     }
 
+    /// Makes a bookmark that tells what of a snapshot some of its clones have all changed.
+    change BookmarkRedact at "/v1/bookmark/redact" of snapshot to "redact" snapshot gives () {
+        /// Full name of the snapshot.
+        snapshot: String,
+        /// What follows the `#` in the bookmark's name.
+        bookmark: String,
+        /// Full names of snapshots of clones.
+        by: Vec<String>,
+    }
+
     /// Destroys a bookmark.
     change BookmarkDestroy at "/v1/bookmark/destroy" of name to "destroy bookmark" name may DestroyBookmark gives () {
         /// Full name.

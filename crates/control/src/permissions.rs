@@ -36,7 +36,8 @@ pub struct Delegations {
 }
 
 /// A user other than the daemon's own, who asks for something.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Peer {
     /// User.
     pub uid: u32,
@@ -44,10 +45,23 @@ pub struct Peer {
     pub gids: Vec<u32>,
 }
 
+impl From<&Peer> for u32 {
+    fn from(peer: &Peer) -> Self {
+        peer.uid
+    }
+}
+
+impl From<&Peer> for Peer {
+    fn from(peer: &Peer) -> Self {
+        peer.clone()
+    }
+}
+
 /// What other users than the daemon's own may ask for, if that was delegated to them.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each is the request of its name")]
 pub enum Delegated {
+    AbortReceive(DatasetReceiveAbort),
     Accounts(DatasetAccounts),
     Allow(DatasetAllow),
     Bookmark(BookmarkCreate),
@@ -59,9 +73,11 @@ pub enum Delegated {
     Hold(SnapshotHold),
     Inherit(DatasetInherit),
     Promote(DatasetPromote),
+    Receive(DatasetReceive),
     Release(SnapshotRelease),
     Rename(DatasetRename),
     RollBack(DatasetRollback),
+    Send(DatasetSend),
     Set(DatasetSet),
     Snapshot(SnapshotCreate),
 }

@@ -1,12 +1,12 @@
 //! Requests about streams of snapshots that come in.
 
 use crate::call::{Call, NameValue, calls};
-use crate::{Failure, FailureKind};
+use crate::{Failure, FailureKind, Peer};
 use serde::{Deserialize, Serialize};
 
 calls! {
     /// Receives a stream, whose bytes come behind the request; tells of each snapshot that it had.
-    change DatasetReceive at "/v1/dataset/receive" of target to "receive" target gives Vec<ReceivedSnapshot> {
+    change DatasetReceive at "/v1/dataset/receive" of target to "receive" target may Receive by maker gives Vec<ReceivedSnapshot> {
         /// Full name of a dataset, or of a snapshot.
         target: String,
         /// Which dataset below the target it is, by the name that it was sent with.
@@ -27,10 +27,14 @@ calls! {
         skip_holds: bool,
         /// What is in use is unmounted, too.
         force_unmount: bool,
+        /// What is damaged of the snapshot that is there is put right.
+        heal: bool,
+        /// Who receives, where that is not the daemon's own user.
+        maker: Option<Peer>,
     }
 
     /// Gives up what was received in part for a dataset, and kept.
-    change DatasetReceiveAbort at "/v1/dataset/receive/abort" of name to "destroy" name gives () {
+    change DatasetReceiveAbort at "/v1/dataset/receive/abort" of name to "destroy" name may AbortReceive gives () {
         /// Full name of the dataset.
         name: String,
     }

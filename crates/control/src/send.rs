@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 calls! {
     /// Writes a snapshot, or several, as a stream: its bytes come before the answer.
-    change DatasetSend at "/v1/dataset/send" to "send" snapshot gives () {
+    change DatasetSend at "/v1/dataset/send" to "send" snapshot may Send gives () {
         /// Full name of the last snapshot; none where there is a token.
         snapshot: String,
         /// What a receiver gave out to be gone on with: it says which snapshot, from where on.
@@ -35,16 +35,20 @@ calls! {
         skip_missing: bool,
         /// Datasets below that are left out.
         excluded: Vec<String>,
+        /// What follows the `#` in the name of the redaction bookmark whose blocks are left out.
+        redact: Option<String>,
+        /// Of the dataset what was received in part, and kept.
+        saved: bool,
     }
 
     /// The datasets below that a stream leaves out for they have not the snapshot.
-    change DatasetSendSkipped at "/v1/dataset/send/skipped" gives Vec<String> {
+    show DatasetSendSkipped at "/v1/dataset/send/skipped" gives Vec<String> {
         /// The stream.
         send: DatasetSend,
     }
 
     /// What a stream would have, snapshot by snapshot in the order of the stream.
-    change DatasetSendSize at "/v1/dataset/send/size" gives Vec<SendSize> {
+    show DatasetSendSize at "/v1/dataset/send/size" gives Vec<SendSize> {
         /// The stream.
         send: DatasetSend,
     }

@@ -1,20 +1,20 @@
 //! What the daemon's engine must be able to do.
 
 use crate::{
-    Account, BookmarkCreate, BookmarkDestroy, ByteSink, ByteSource, Call, DaemonStatus, DaemonStatusCall,
-    DaemonStop, DatasetAccounts, DatasetAllow, DatasetClone, DatasetCreate, DatasetDeleting, DatasetDestroy,
-    DatasetDiff, DatasetInfo, DatasetInherit, DatasetList, DatasetLogs, DatasetMade, DatasetPermissions,
-    DatasetPromote, DatasetReceive, DatasetReceiveAbort, DatasetRename, DatasetRollback, DatasetSend,
-    DatasetSendSize, DatasetSendSkipped, DatasetSet, Delegated, Delegations, DeviceState, Events,
-    EventsClear, EventsPage, Failure, HeldSnapshot, ImportCandidate, ImportScan, Imported, InjectAction,
-    InjectAdd, InjectCancel, InjectHandler, InjectList, LabelClear, LogFacts, LogInfo, LogRecording,
-    LogUsers, Mount, MountInfo, Mounts, NameValue, Peer, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear,
-    PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolInitialize,
-    PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogRecord, PoolLogUsers, PoolMissing, PoolNote,
-    PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub,
-    PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps, ReceivedSnapshot, SendSize,
-    SnapshotCreate, SnapshotDestroy, SnapshotHold, SnapshotHolds, SnapshotRelease, SnapshotsGoing, SplitOff,
-    Unmount,
+    Account, BookmarkCreate, BookmarkDestroy, BookmarkRedact, ByteSink, ByteSource, Call, DaemonStatus,
+    DaemonStatusCall, DaemonStop, DatasetAccounts, DatasetAllow, DatasetClone, DatasetCreate,
+    DatasetDeleting, DatasetDestroy, DatasetDiff, DatasetInfo, DatasetInherit, DatasetList, DatasetLogs,
+    DatasetMade, DatasetPermissions, DatasetPromote, DatasetReceive, DatasetReceiveAbort, DatasetRename,
+    DatasetRollback, DatasetSend, DatasetSendSize, DatasetSendSkipped, DatasetSet, Delegated, Delegations,
+    DeviceState, Events, EventsClear, EventsPage, Failure, HeldSnapshot, ImportCandidate, ImportScan,
+    Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList, LabelClear, LogFacts,
+    LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue, Peer, PoolAdd, PoolAttach,
+    PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport,
+    PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogRecord, PoolLogUsers,
+    PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop,
+    PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps,
+    ReceivedSnapshot, SendSize, SnapshotCreate, SnapshotDestroy, SnapshotHold, SnapshotHolds,
+    SnapshotRelease, SnapshotsGoing, SplitOff, Unmount,
 };
 use std::future::Future;
 
@@ -31,7 +31,7 @@ pub(crate) enum Door {
 ///
 /// # Errors
 /// Its refusal.
-pub(crate) async fn admit<S: Service, C: Call>(
+async fn admit<S: Service, C: Call>(
     service: &S,
     door: Door,
     peer: Option<Peer>,
@@ -42,11 +42,25 @@ pub(crate) async fn admit<S: Service, C: Call>(
     }
     match (call.delegated(), peer) {
         (Some(delegated), Some(peer)) => {
-            call.set_maker(peer.uid);
+            call.set_maker(&peer);
             let is_granted = service.check_delegated(peer, delegated).await?;
             if is_granted { Ok(()) } else { Err(call.denied()) }
         }
         _ => Err(call.denied()),
+    }
+}
+
+/// A request that is to be worked on, or the response that says why not.
+pub(crate) async fn admitted<S: Service, C: Call>(
+    service: &S,
+    door: Door,
+    peer: Option<Peer>,
+    body: &[u8],
+) -> Result<C, Box<axum::response::Response>> {
+    let mut call = server::read(body)?;
+    match admit(service, door, peer, &mut call).await {
+        Ok(()) => Ok(call),
+        Err(refusal) => Err(Box::new(server::answer::<()>(Err(refusal)))),
     }
 }
 
@@ -92,68 +106,59 @@ macro_rules! service {
         /// The routes of a service, one for each method; for other users than the daemon's own a
         /// request that they may not make is answered with its refusal.
         pub(crate) fn routes<S: Service>(service: &std::sync::Arc<S>, door: Door) -> axum::Router {
-            use crate::server::{Caller, answer, read, refuse};
+            use crate::server::{Caller, answer, refuse};
             use crate::source::read_from;
             use crate::transfer;
+            use axum::body::Bytes;
+            use axum::extract::ConnectInfo;
             use axum::http::StatusCode;
             axum::Router::new()
             $(
                 .route(<$call as Call>::PATH, axum::routing::post({
                     let service = std::sync::Arc::clone(service);
-                    move |axum::extract::ConnectInfo(caller): axum::extract::ConnectInfo<Caller>,
-                          body: axum::body::Bytes| async move {
-                        let mut call: $call = match read(&body) {
-                            Ok(call) => call,
-                            Err(refusal) => return *refusal,
-                        };
-                        if let Err(refusal) = admit(&*service, door, caller.peer, &mut call).await {
-                            return answer::<$answer>(Err(refusal));
+                    move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
+                        match admitted::<_, $call>(&*service, door, caller.peer, &body).await {
+                            Ok(call) => answer(service.$method(call).await),
+                            Err(refusal) => *refusal,
                         }
-                        answer(service.$method(call).await)
                     }
                 }))
             )*
                 .route(DatasetSend::PATH, axum::routing::post({
                     let service = std::sync::Arc::clone(service);
-                    move |body: axum::body::Bytes| async move {
-                        let call: DatasetSend = match read(&body) {
-                            Ok(call) => call,
-                            Err(refusal) => return *refusal,
-                        };
-                        if door == Door::Public {
-                            return answer::<()>(Err(call.denied()));
+                    move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
+                        match admitted::<_, DatasetSend>(&*service, door, caller.peer, &body).await {
+                            Ok(call) => {
+                                transfer::answer(|sink| async move { service.dataset_send(call, sink).await })
+                            }
+                            Err(refusal) => *refusal,
                         }
-                        transfer::answer(|sink| async move { service.dataset_send(call, sink).await })
                     }
                 }))
                 .route(DatasetDiff::PATH, axum::routing::post({
                     let service = std::sync::Arc::clone(service);
-                    move |body: axum::body::Bytes| async move {
-                        let call: DatasetDiff = match read(&body) {
-                            Ok(call) => call,
-                            Err(refusal) => return *refusal,
-                        };
-                        if door == Door::Public {
-                            return answer::<()>(Err(call.denied()));
+                    move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
+                        match admitted::<_, DatasetDiff>(&*service, door, caller.peer, &body).await {
+                            Ok(call) => {
+                                transfer::answer(|sink| async move { service.dataset_diff(call, sink).await })
+                            }
+                            Err(refusal) => *refusal,
                         }
-                        transfer::answer(|sink| async move { service.dataset_diff(call, sink).await })
                     }
                 }))
                 .route(DatasetReceive::PATH, axum::routing::post({
                     let service = std::sync::Arc::clone(service);
-                    move |axum::extract::ConnectInfo(caller): axum::extract::ConnectInfo<Caller>,
-                          body: axum::body::Bytes| async move {
-                        let call: DatasetReceive = match read(&body) {
-                            Ok(call) => call,
-                            Err(refusal) => return *refusal,
-                        };
-                        if door == Door::Public {
-                            return answer::<Vec<ReceivedSnapshot>>(Err(call.denied()));
+                    move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
+                        let call = admitted::<_, DatasetReceive>(&*service, door, caller.peer, &body).await;
+                        match (call, caller.handed.take()) {
+                            (Ok(call), Some(given)) => {
+                                answer(service.dataset_receive(call, read_from(given)).await)
+                            }
+                            (Ok(_), None) => {
+                                refuse(StatusCode::BAD_REQUEST, "nothing came to be read from")
+                            }
+                            (Err(refusal), _) => *refusal,
                         }
-                        let Some(given) = caller.handed.take() else {
-                            return refuse(StatusCode::BAD_REQUEST, "nothing came to be read from");
-                        };
-                        answer(service.dataset_receive(call, read_from(given)).await)
                     }
                 }))
         }
@@ -287,6 +292,8 @@ service! {
     snapshot_holds(SnapshotHolds) -> Vec<HeldSnapshot>;
     /// Makes a bookmark.
     bookmark_create(BookmarkCreate) -> ();
+    /// Makes a redaction bookmark.
+    bookmark_redact(BookmarkRedact) -> ();
     /// Destroys a bookmark.
     bookmark_destroy(BookmarkDestroy) -> ();
     /// Mounts.

@@ -18,7 +18,7 @@ use zerocopy::little_endian::U64;
 use crate::dataset::Dataset;
 use crate::features::{BOOKMARK_V2, BOOKMARK_WRITTEN, BOOKMARKS, REDACTION_BOOKMARKS, REDACTION_LIST_SPILL};
 use crate::names::NAME_BYTES_MAX;
-use crate::{DatasetName, Dsl, DslError, check_snapshot_name};
+use crate::{DatasetName, Dsl, DslError, RedactionList, check_snapshot_name};
 
 /// A bookmark that counts what was freed since its snapshot ([`BookmarkPhys::flags`]).
 const HAS_FREED: u64 = 1;
@@ -43,6 +43,14 @@ impl Bookmark {
     /// What it says was freed of its snapshot's blocks before the next one came, in bytes.
     pub(crate) fn freed_bytes(&self) -> u64 {
         self.phys.freed_before_next[0].get()
+    }
+
+    /// Its list of blocks that are left out of a redacted send, if it has one.
+    pub(crate) fn redaction_object(&self) -> Option<ObjectId> {
+        match self.phys.redaction_object.get() {
+            0 => None,
+            object => Some(ObjectId::new(object)),
+        }
     }
 
     /// What its snapshot referred to, in bytes.
@@ -74,8 +82,8 @@ pub struct BookmarkInfo {
     pub creation_secs: u64,
     /// What the snapshot referred to, where that was noted: bytes on disk, compressed, before compression.
     pub referenced: Option<[u64; 3]>,
-    /// Whether blocks were left out of it on purpose: it has a list of them.
-    pub is_redaction: bool,
+    /// Guids of snapshots by which blocks are left out of a redacted send: it has a list of them.
+    pub redact_snaps: Option<Vec<u64>>,
 }
 
 impl Dsl {
@@ -86,15 +94,22 @@ impl Dsl {
     pub async fn bookmarks(&self, of: &DatasetName) -> Result<Vec<BookmarkInfo>, DslError> {
         let head = self.loaded_dataset(of.dataset).await?;
         let marks = self.bookmark_list(&head).await?;
-        let info = |mark: Bookmark| BookmarkInfo {
-            name: format!("{}#{}", of.name, mark.name),
-            guid: mark.phys.guid.get(),
-            creation_txg: mark.made(),
-            creation_secs: mark.phys.creation_time.get(),
-            referenced: mark.counts().then(|| mark.phys.referenced.map(U64::get)),
-            is_redaction: mark.phys.redaction_object.get() != 0,
-        };
-        Ok(marks.into_iter().map(info).collect())
+        let mut infos = Vec::with_capacity(marks.len());
+        for mark in marks {
+            let redact_snaps = match mark.redaction_object() {
+                Some(object) => Some(self.redaction_snaps(object).await?.0),
+                None => None,
+            };
+            infos.push(BookmarkInfo {
+                name: format!("{}#{}", of.name, mark.name),
+                guid: mark.phys.guid.get(),
+                creation_txg: mark.made(),
+                creation_secs: mark.phys.creation_time.get(),
+                referenced: mark.counts().then(|| mark.phys.referenced.map(U64::get)),
+                redact_snaps,
+            });
+        }
+        Ok(infos)
     }
 
     /// Whether a bookmark of this name, `pool/fs#mark`, can be made from a snapshot of the same dataset or another
@@ -128,12 +143,49 @@ impl Dsl {
     /// # Errors
     /// Those of changing the MOS.
     pub async fn create_bookmark(&self, tx: &Tx, source: &str, name: &str) -> Result<(), DslError> {
+        let redacted_by = match source.contains('@') {
+            true => self.redact_snaps(&self.resolve(source).await?).await?,
+            false => None,
+        };
+        // What was left out of a redacted snapshot is not known: the list says only by what.
+        let list = match redacted_by {
+            Some(snaps) if self.feature_count(&REDACTION_BOOKMARKS).await?.is_some() => {
+                Some(self.create_redaction_list(tx, &snaps, &[]).await?)
+            }
+            _ => None,
+        };
+        self.put_bookmark(tx, source, name, list).await
+    }
+
+    /// Makes a bookmark with a list of blocks that a redacted send leaves out, as [`Dsl::check_bookmark`] approves of.
+    ///
+    /// # Errors
+    /// Those of changing the MOS.
+    pub async fn create_redaction_bookmark(
+        &self,
+        tx: &Tx,
+        snapshot: &str,
+        name: &str,
+        list: &RedactionList,
+    ) -> Result<(), DslError> {
+        let object = self.create_redaction_list(tx, &list.snaps, &list.blocks).await?;
+        self.put_bookmark(tx, snapshot, name, Some(object)).await
+    }
+
+    async fn put_bookmark(
+        &self,
+        tx: &Tx,
+        source: &str,
+        name: &str,
+        list: Option<ObjectId>,
+    ) -> Result<(), DslError> {
         let (of, mark) = split_bookmark(name)?;
         let head = self.loaded_dataset(self.resolve(of).await?.dataset).await?;
-        let phys = self.new_bookmark(source).await?;
+        let redaction_object = U64::new(list.map_or(0, ObjectId::get));
+        let phys = BookmarkPhys { redaction_object, ..self.new_bookmark(source).await? };
         let counts = phys.flags.get() & HAS_FREED != 0;
-        let is_long =
-            (counts || phys.ivset_guid.get() != 0) && self.feature_count(&BOOKMARK_V2).await?.is_some();
+        let is_long = (counts || list.is_some() || phys.ivset_guid.get() != 0)
+            && self.feature_count(&BOOKMARK_V2).await?.is_some();
         let words = if is_long { BOOKMARK_WORDS } else { BOOKMARK_WORDS_V1 };
         if is_long {
             self.count_feature(tx, &BOOKMARK_V2, 1).await?;

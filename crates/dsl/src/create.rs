@@ -254,7 +254,7 @@ impl Dsl {
     ) -> Result<(), DslError> {
         for name in self.dataset_fields(origin.dnode()).await? {
             if let Some(feature) = feature(&name).filter(|feature| feature.per_dataset) {
-                self.activate_feature(tx, object, feature).await?;
+                self.take_over_feature(tx, origin, object, feature).await?;
             }
         }
         Ok(())

@@ -14,6 +14,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use dmu::zap::ZapValue;
 use dmu::{SpaceDelta, Tx};
 use ondisk::dsl::{dataset_flags, dataset_names, used};
 use units::ObjectId;
@@ -122,12 +123,20 @@ impl Dsl {
 
     async fn exchange_features(&self, tx: &Tx, head: &Dataset, clone: &Dataset) -> Result<(), DslError> {
         let (of_head, of_clone) = (self.features_of(head).await?, self.features_of(clone).await?);
+        for feature in of_head.intersection(&of_clone).filter_map(|name| feature(name)) {
+            let said = self.said_of_feature(head.dnode(), feature).await?;
+            self.take_over_feature(tx, clone, head.object(), feature).await?;
+            if let Some(said) = said.filter(|said| *said != ZapValue::U64(vec![0])) {
+                let fields = self.zap(clone.object().get()).await?;
+                fields.update(tx, feature.guid.as_bytes(), &said).await?;
+            }
+        }
         for (from, to, more) in
             [(clone, head, of_clone.difference(&of_head)), (head, clone, of_head.difference(&of_clone))]
         {
             for name in more {
                 let Some(feature) = feature(name) else { continue };
-                self.activate_feature(tx, to.object(), feature).await?;
+                self.take_over_feature(tx, from, to.object(), feature).await?;
                 self.take_feature(tx, from, feature).await?;
             }
         }

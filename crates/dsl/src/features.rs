@@ -19,6 +19,7 @@ use dmu::{BlockKinds, Dnode, Tx};
 use ondisk::{ChecksumKind, CompressionKind, ObjectType};
 use units::ObjectId;
 
+use crate::dataset::Dataset;
 use crate::{DatasetName, Dsl, DslError};
 
 mod table;
@@ -215,14 +216,53 @@ impl Dsl {
         dataset: ObjectId,
         feature: &Feature,
     ) -> Result<(), DslError> {
+        self.activate_feature_saying(tx, dataset, feature, &ZapValue::U64(vec![0])).await
+    }
+
+    /// The same with what the dataset says of its use.
+    pub(crate) async fn activate_feature_saying(
+        &self,
+        tx: &Tx,
+        dataset: ObjectId,
+        feature: &Feature,
+        value: &ZapValue,
+    ) -> Result<(), DslError> {
         assert!(feature.per_dataset, "{} is not used by datasets", feature.guid);
         let dnode = self.mos.hold(dataset).await?;
         if self.dataset_fields(&dnode).await?.iter().any(|field| field == feature.guid) {
             return Ok(());
         }
         let zap = self.fields_of(tx, &dnode).await?;
-        zap.add_u64(tx, feature.guid.as_bytes(), 0).await?;
+        zap.add(tx, feature.guid.as_bytes(), value).await?;
         self.count_feature(tx, feature, 1).await
+    }
+
+    /// A dataset uses a feature that another one uses, and says the same of it.
+    pub(crate) async fn take_over_feature(
+        &self,
+        tx: &Tx,
+        from: &Dataset,
+        to: ObjectId,
+        feature: &Feature,
+    ) -> Result<(), DslError> {
+        let said = self.said_of_feature(from.dnode(), feature).await?.unwrap_or(ZapValue::U64(vec![0]));
+        match self.said_of_feature(&self.mos.hold(to).await?, feature).await? {
+            None => self.activate_feature_saying(tx, to, feature, &said).await,
+            Some(before) if before == said => Ok(()),
+            Some(_) => Ok(self.zap(to.get()).await?.update(tx, feature.guid.as_bytes(), &said).await?),
+        }
+    }
+
+    /// What a dataset says of a feature that it uses: of most nothing, a zero.
+    pub(crate) async fn said_of_feature(
+        &self,
+        dataset: &Arc<Dnode>,
+        feature: &Feature,
+    ) -> Result<Option<ZapValue>, DslError> {
+        if dataset.object_type() != ObjectType::OTN_ZAP_METADATA {
+            return Ok(None);
+        }
+        Ok(Zap::open(Arc::clone(dataset)).await?.lookup(feature.guid.as_bytes()).await?)
     }
 
     /// Whether a dataset uses a feature of datasets.

@@ -7,7 +7,9 @@
 use crate::gather::Gathering;
 use crate::package::{Member, Package};
 use crate::{Held, Holder, names};
-use control::{DatasetReceive, DatasetRename, Failure};
+use control::{
+    DatasetDestroy, DatasetPromote, DatasetReceive, DatasetRename, Delegated, Failure, SnapshotDestroy,
+};
 use dsl::DslError;
 
 /// What came of a pass.
@@ -69,8 +71,7 @@ impl Holder {
         for member in &local.members {
             let theirs = member.snaps.iter().find_map(|(_, guid)| package.owner_of(*guid));
             if member.origin.is_some() && theirs.is_some_and(|(theirs, _)| theirs.origin.is_none()) {
-                let promoted = held.pool.promote(member.name.clone()).await;
-                pass.note(promoted.map_err(|error| crate::refusal::pool("promote", &member.name, &error)));
+                pass.note(self.promote_for(held, call, &member.name).await);
                 // Snapshots are others' now.
                 pass.again = true;
                 return Ok(pass);
@@ -96,7 +97,10 @@ impl Holder {
                     force: call.force_unmount,
                     ..DatasetRename::default()
                 };
-                let renamed = self.rename_dataset(rename).await;
+                let renamed = match self.check_for_maker(call, Delegated::Rename(rename.clone())).await {
+                    Ok(()) => self.rename_dataset(rename).await,
+                    denied => denied,
+                };
                 let is_done = renamed.is_ok();
                 pass.note(renamed);
                 if is_done {
@@ -123,15 +127,44 @@ impl Holder {
                 None if call.force => pass.note(self.let_go_by_force(held, call, &name).await),
                 Some((_, theirs)) if theirs != snap => {
                     let new = format!("{}@{theirs}", member.name);
-                    let renamed = held.pool.rename_snapshots(vec![(name.clone(), new)]).await;
-                    pass.note(renamed.map_err(|error| crate::refusal::pool("rename", &name, &error)));
+                    pass.note(self.rename_for(held, call, name, new).await);
                 }
                 _ => {}
             }
         }
     }
 
+    async fn promote_for(&self, held: &Held, call: &DatasetReceive, name: &str) -> Result<(), Failure> {
+        let promote = DatasetPromote { name: name.to_owned() };
+        self.check_for_maker(call, Delegated::Promote(promote)).await?;
+        let promoted = held.pool.promote(name.to_owned()).await;
+        promoted.map_err(|error| crate::refusal::pool("promote", name, &error))
+    }
+
+    async fn rename_for(
+        &self,
+        held: &Held,
+        call: &DatasetReceive,
+        name: String,
+        new_name: String,
+    ) -> Result<(), Failure> {
+        let rename =
+            DatasetRename { name: name.clone(), new_name: new_name.clone(), ..DatasetRename::default() };
+        self.check_for_maker(call, Delegated::Rename(rename)).await?;
+        let renamed = held.pool.rename_snapshots(vec![(name.clone(), new_name)]).await;
+        renamed.map_err(|error| crate::refusal::pool("rename", &name, &error))
+    }
+
     async fn let_go_by_force(&self, held: &Held, call: &DatasetReceive, name: &str) -> Result<(), Failure> {
+        let going = match name.split_once('@') {
+            Some((head, snaps)) => Delegated::DestroySnapshots(SnapshotDestroy {
+                dataset: head.to_owned(),
+                snapshots: snaps.to_owned(),
+                ..SnapshotDestroy::default()
+            }),
+            None => Delegated::Destroy(DatasetDestroy { name: name.to_owned(), ..DatasetDestroy::default() }),
+        };
+        self.check_for_maker(call, going).await?;
         self.destroy_those(held, &[name.to_owned()], call.force || call.force_unmount).await
     }
 }

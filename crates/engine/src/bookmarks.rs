@@ -113,6 +113,8 @@ fn shown(mark: BookmarkInfo) -> DatasetInfo {
         .flat_map(|[referenced, _, logical]| [("referenced", referenced), ("logicalreferenced", logical)]);
     let facts = numbers.into_iter().chain(referenced).map(|(name, number)| (name, Value::Number(number)));
     let facts = facts.chain([("type", DatasetKind::Bookmark.word().into())]);
+    let redacted_by = mark.redact_snaps.as_deref().map(|snaps| ("redact_snaps", crate::redact::shown(snaps)));
+    let facts = facts.chain(redacted_by);
     let fact = |(name, value): (&str, Value)| (name.to_owned(), Prop { value, source: Source::None });
     DatasetInfo {
         name: mark.name,

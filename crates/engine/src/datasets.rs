@@ -164,6 +164,10 @@ impl Holder {
             let token = Value::Text(stream::token(&state));
             props.insert("receive_resume_token".to_owned(), Prop { value: token, source: Source::None });
         }
+        if let Some(snaps) = dsl.redact_snaps(&dataset).await.map_err(cannot)? {
+            let value = crate::redact::shown(&snaps);
+            props.insert(crate::redact::SNAPS.to_owned(), Prop { value, source: Source::None });
+        }
         let createtxg = facts.head.creation_txg.get();
         Ok(DatasetInfo { name: name.to_owned(), kind, createtxg, props })
     }
@@ -414,7 +418,10 @@ impl Holder {
         };
         self.resize(&held, &call.name, before).await?;
         for (name, value) in changes.props {
-            self.set_one(&held, &call.name, &name, Some(value)).await?;
+            self.set_one(&held, &call.name, &name, value).await?;
+            if !(call.keep_mounted && name == "mountpoint") {
+                self.follow(&held, &call.name, &name).await?;
+            }
         }
         self.resize(&held, &call.name, after).await?;
         self.set_quotas(&held, &call.name, &quotas).await
@@ -460,12 +467,11 @@ impl Holder {
         held: &Held,
         dataset: &str,
         property: &str,
-        value: Option<PropValue>,
+        value: PropValue,
     ) -> Result<(), Failure> {
         self.precede(dataset, property).await;
-        let set = held.pool.set_prop(dataset, property, value).await;
-        set.map_err(|e| refusal::pool("set property for", dataset, &e).exits(255))?;
-        self.follow(held, dataset, property).await
+        let set = held.pool.set_prop(dataset, property, Some(value)).await;
+        set.map_err(|e| refusal::pool("set property for", dataset, &e).exits(255))
     }
 }
 

@@ -94,27 +94,27 @@ fn is_key(key: &str) -> bool {
 }
 
 /// A permission that is needed somewhere.
-struct Needed {
-    dataset: String,
-    permission: String,
+pub(super) struct Needed {
+    pub dataset: String,
+    pub permission: String,
     /// What is said of those below the dataset counts, not what is said of it.
-    below: bool,
+    pub below: bool,
 }
 
 impl Needed {
-    fn on(dataset: &str, permission: &str) -> Self {
+    pub fn on(dataset: &str, permission: &str) -> Self {
         // Of a snapshot its dataset speaks as of what is below it.
         let below = dataset.contains('@');
         Self { dataset: names::head_of(dataset).to_owned(), permission: permission.to_owned(), below }
     }
 
-    fn each(dataset: &str, permissions: &[&str]) -> Vec<Self> {
+    pub fn each(dataset: &str, permissions: &[&str]) -> Vec<Self> {
         permissions.iter().map(|permission| Self::on(dataset, permission)).collect()
     }
 }
 
 /// The permission without which a property cannot be set.
-fn permission_of_prop(name: &str) -> String {
+pub(super) fn permission_of_prop(name: &str) -> String {
     match OwnerProp::parse(name) {
         Some(_) => name.split('@').next().unwrap_or_default().to_owned(),
         None if is_user_prop(name) => "userprop".to_owned(),
@@ -184,16 +184,29 @@ impl Holder {
         let asker = Asker { uid: peer.uid, gids: peer.gids };
         let needed = self.needed(&asker, &call).await?;
         let Some(needed) = needed else { return Ok(false) };
-        for Needed { dataset, permission, below } in needed {
-            if !self.has(&asker, &dataset, &permission, below).await? {
-                return Ok(false);
-            }
+        if !self.has_all(&asker, needed).await? {
+            return match call {
+                Delegated::Send(call) => {
+                    let snapshot = self.sent_snapshots(&call).await?.pop().unwrap_or(call.snapshot);
+                    Err(crate::send::refuse(FailureKind::Denied, &snapshot, "permission denied"))
+                }
+                _ => Ok(false),
+            };
         }
         self.check_counts(&asker, &call).await?;
         Ok(true)
     }
 
-    async fn has(
+    pub(super) async fn has_all(&self, asker: &Asker, needed: Vec<Needed>) -> Result<bool, Failure> {
+        for Needed { dataset, permission, below } in needed {
+            if !self.has(asker, &dataset, &permission, below).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) async fn has(
         &self,
         asker: &Asker,
         dataset: &str,
@@ -252,6 +265,20 @@ impl Holder {
                 all.flat_map(|name| Needed::each(name, &["mount", "destroy"])).collect()
             }
             D::Hold(call) => self.on_heads(&call.name, call.recursive, "hold").await?,
+            // Which dataset it is says the stream: see `receive::receiver`.
+            D::Receive(_) => Vec::new(),
+            D::AbortReceive(call) => {
+                let held = self.pool_of(&call.name)?;
+                let sealed =
+                    held.pool.sealed(&call.name).await.map_err(|e| refusal::pool("open", &call.name, &e))?;
+                let below = sealed.is_none();
+                let needed = Needed::each(&call.name, &["mount", "destroy"]).into_iter();
+                needed.map(|needed| Needed { below, ..needed }).collect()
+            }
+            D::Send(call) => {
+                let snapshots = self.sent_snapshots(call).await?;
+                snapshots.iter().map(|snapshot| Needed::on(snapshot, "send")).collect()
+            }
             D::Release(call) => self.on_heads(&call.name, call.recursive, "release").await?,
             D::Inherit(call) => {
                 self.refuse_moved_mounts(&call.property, &call.name)?;
@@ -326,7 +353,7 @@ impl Holder {
     }
 
     /// The dataset in which another would be made; `parents`: with those between them.
-    async fn parent_of_new(&self, name: &str, parents: bool) -> Result<Option<String>, Failure> {
+    pub(super) async fn parent_of_new(&self, name: &str, parents: bool) -> Result<Option<String>, Failure> {
         let Some(mut parent) = names::parent_of(name) else { return Ok(None) };
         let held = self.pool_of(name)?;
         while parents && held.pool.dsl().resolve(parent).await.is_err() {
@@ -348,7 +375,7 @@ impl Holder {
         Ok(())
     }
 
-    fn refuse_mounted_below(&self, root: &str) -> Result<(), Failure> {
+    pub(super) fn refuse_mounted_below(&self, root: &str) -> Result<(), Failure> {
         let mounted = self.mounts.list().into_iter().map(|mount| mount.dataset);
         let below: Vec<String> = mounted.filter(|name| names::is_within(name, root)).collect();
         self.refuse_mounted(below.iter())
@@ -415,7 +442,7 @@ impl Holder {
     }
 
     /// Whether so many more fit below a dataset, and below all above it up to `until`, which has them already.
-    async fn check_count(
+    pub(super) async fn check_count(
         &self,
         asker: &Asker,
         dataset: &str,

@@ -18,12 +18,14 @@ struct Asked {
     given: Given,
     /// `-O`.
     overlay: bool,
+    /// `-f`: what was received redacted, too.
+    force: bool,
 }
 
 impl Asked {
     /// With something else, as its properties say.
     fn along() -> Self {
-        Self { by_name: false, given: Given::default(), overlay: false }
+        Self { by_name: false, given: Given::default(), overlay: false, force: false }
     }
 
     fn read(call: &Mount, by_name: bool) -> Result<Self, Failure> {
@@ -31,22 +33,25 @@ impl Asked {
             let line = format!("mount option '{word}' is not supported");
             Failure::new(FailureKind::Unsupported, line)
         })?;
-        Ok(Self { by_name, given, overlay: call.overlay })
+        Ok(Self { by_name, given, overlay: call.overlay, force: call.force })
     }
 }
 
 impl Holder {
     pub(super) async fn mount(&self, dataset: &str, call: &Mount) -> Result<(), Failure> {
-        let asked = Asked::read(call, true)?;
+        let asked = Asked::read(call, !call.recursive)?;
         let held = self.pool_of(dataset)?;
-        self.mount_one(&held, dataset, asked).await
+        match call.recursive {
+            true => self.mount_each(&held, dataset, asked).await,
+            false => self.mount_one(&held, dataset, asked).await,
+        }
     }
 
     /// Mounts all of a pool that is to be mounted by itself, if the pool is open, with these options.
     pub(super) async fn mount_all_of(&self, pool: &str, call: &Mount) -> Result<(), Failure> {
         let asked = Asked::read(call, false)?;
         match self.pool(pool) {
-            Ok(held) => self.mount_each(&held, asked).await,
+            Ok(held) => self.mount_each(&held, pool, asked).await,
             Err(_) => Ok(()),
         }
     }
@@ -63,10 +68,11 @@ impl Holder {
     /// Mounts every file system of a pool that is to be mounted by itself, parents first.
     /// The first that fails is told; others are still mounted.
     pub(super) async fn mount_automatic(&self, held: &Held) -> Result<(), Failure> {
-        self.mount_each(held, Asked::along()).await
+        self.mount_each(held, &held.pool.name(), Asked::along()).await
     }
 
-    async fn mount_each(&self, held: &Held, asked: Asked) -> Result<(), Failure> {
+    /// The same of a dataset and all below it.
+    async fn mount_each(&self, held: &Held, root: &str, asked: Asked) -> Result<(), Failure> {
         if !self.mounts.has_front() {
             return Ok(());
         }
@@ -75,7 +81,7 @@ impl Holder {
             tracing::warn!(%error, "a log was not replayed");
         }
         let mut outcome = Ok(());
-        for dataset in self.dataset_names(held, &held.pool.name()).await? {
+        for dataset in self.dataset_names(held, root).await? {
             let is_sealed = held.pool.sealed(&dataset).await.is_ok_and(|sealed| sealed.is_some());
             if is_sealed || self.mounts.place_of(&dataset).is_some() {
                 continue;
@@ -98,7 +104,7 @@ impl Holder {
         dataset: &str,
         given: Given,
     ) -> Result<(), Failure> {
-        self.mount_one(held, dataset, Asked { by_name: true, given, overlay: true }).await
+        self.mount_one(held, dataset, Asked { by_name: true, given, overlay: true, force: true }).await
     }
 
     /// The same again at another place, after its mount point has changed.
@@ -141,6 +147,11 @@ impl Holder {
         Ok(())
     }
 
+    /// Whether its properties ask for a file system to be mounted along with something else.
+    pub(super) async fn is_to_be_mounted(&self, held: &Held, dataset: &str) -> Result<bool, Failure> {
+        Ok(place(&self.dataset_info(held, dataset).await?, Asked::along())?.is_some())
+    }
+
     async fn mount_one(&self, held: &Held, dataset: &str, asked: Asked) -> Result<(), Failure> {
         if !self.mounts.has_front() {
             return Ok(());
@@ -178,11 +189,16 @@ fn place(info: &DatasetInfo, asked: Asked) -> Result<Option<String>, Failure> {
         Some(Value::Text(path)) => path.as_str(),
         _ => "none",
     };
+    let is_redacted = info.props.contains_key(crate::redact::SNAPS) && !asked.force;
     match (asked.by_name, number(&info.props, "canmount"), path) {
+        (false, ..) if is_redacted => Ok(None),
         (false, 1, path) if path.starts_with('/') => Ok(Some(path.to_owned())),
         (false, ..) => Ok(None),
         (true, 0, _) => refuse("'canmount' property is set to 'off'"),
         (true, _, "legacy") => refuse("legacy mountpoint"),
+        (true, _, path) if is_redacted && path.starts_with('/') => {
+            refuse("Dataset is not complete, was created by receiving a redacted zfs send stream.")
+        }
         (true, _, path) if path.starts_with('/') => Ok(Some(path.to_owned())),
         (true, ..) => refuse("no mountpoint set"),
     }

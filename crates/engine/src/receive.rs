@@ -6,6 +6,7 @@
 //! A stream may come for hours: others change the pool meanwhile, and what they do to the dataset is found out at the end.
 
 mod carried;
+mod receiver;
 mod words;
 
 use crate::create::dataset_props;
@@ -24,6 +25,9 @@ use pool::{PoolError, ReceiveOrder, ReceiveRefusal};
 use std::sync::Arc;
 use stream::{ReadError, ReceiveError, StreamRecord};
 use words::{bad_list, is_resumed, no_stream, prefix, refused};
+
+/// Set by `-o`, it is no property, but the snapshot that the new dataset is to be a clone of.
+const ORIGIN: &str = "origin";
 
 type Reader = stream::Reader<ByteSource>;
 
@@ -75,7 +79,11 @@ impl Holder {
         let top = format!("{sendfs}@{}", package.tosnap);
         let top = destination(call, &top, Some(sendfs))
             .map_err(|reason| Failure::new(FailureKind::Invalid, format!("cannot receive: {reason}")))?;
-        self.align(held, call, package, names::head_of(&top)).await
+        match self.may_align(call, names::head_of(&top)).await? {
+            true => self.align(held, call, package, names::head_of(&top)).await,
+            // What comes will be refused.
+            false => Ok(()),
+        }
     }
 
     fn pool_of_target(&self, target: &str) -> Result<Arc<Held>, Failure> {
@@ -115,20 +123,55 @@ impl Holder {
         if is_incremental && (!is_top || call.naming != ReceiveNaming::Target) {
             snapshot = self.wherever_it_is(held, &begin, snapshot).await?;
         }
-        let is_known =
-            is_incremental && self.has_snapshot(held, names::head_of(&snapshot), begin.toguid.get()).await?;
+        let is_known = is_incremental
+            && !call.heal
+            && self.has_snapshot(held, names::head_of(&snapshot), begin.toguid.get()).await?;
         let mut warnings = Vec::new();
-        if call.dry_run || is_known {
+        if call.heal {
+            self.check_receiver(call, &begin, &snapshot).await?;
+            self.heal(held, call, &begin, &snapshot, reader).await?;
+        } else if call.dry_run || is_known {
             skip(reader).await.map_err(|error| no_stream(&error))?;
         } else {
-            let carried = Carried::of(whole, begin.toguid.get(), call, is_top);
-            let order = self.order_of(held, call, start, &snapshot, (&carried, is_top)).await?;
-            warnings = self.receive_order(held, call, order, carried, reader).await?;
+            self.check_receiver(call, &begin, &snapshot).await?;
+            let mut carried = Carried::of(whole, begin.toguid.get(), call, is_top);
+            let mut call = call.clone();
+            warnings = self.leave_out_denied(&mut call, &mut carried, &snapshot).await?;
+            let order = self.order_of(held, &call, start, &snapshot, (&carried, is_top)).await?;
+            warnings.extend(self.receive_order(held, &call, order, carried, reader).await?);
         }
         let millis = u64::try_from(self.env.now().saturating_sub(begun).as_millis()).unwrap_or(u64::MAX);
         let bytes = reader.offset().saturating_sub(first);
         tracing::info!(snapshot, bytes, millis, "received");
         Ok(ReceivedSnapshot { sent_as, snapshot, is_incremental, bytes, millis, is_known, warnings })
+    }
+
+    /// Puts right what is damaged of a snapshot.
+    async fn heal(
+        &self,
+        held: &Held,
+        call: &DatasetReceive,
+        begin: &DrrBegin,
+        snapshot: &str,
+        reader: &mut Reader,
+    ) -> Result<(), Failure> {
+        let cannot = |kind, reason: &str| Failure::new(kind, format!("{}: {reason}", prefix(begin)));
+        let Ok(dataset) = held.pool.dsl().resolve(snapshot).await else {
+            let reason = "corrective recv must specify an existing snapshot to heal";
+            return Err(cannot(FailureKind::NoSuchDataset, reason));
+        };
+        let there = held.pool.dsl().dataset(dataset.dataset).await;
+        let there = there.map_err(|error| crate::datasets::cannot_open(snapshot, error))?;
+        if there.guid != begin.toguid {
+            return Err(cannot(FailureKind::Invalid, &ReceiveRefusal::NotThatSnapshot.to_string()));
+        }
+        if call.dry_run {
+            return skip(reader).await.map_err(|error| no_stream(&error));
+        }
+        let healed = held.pool.heal_snapshot(begin, snapshot, reader).await;
+        let healed = healed.map_err(|error| refused(snapshot, begin, "", &error))?;
+        tracing::info!(snapshot, blocks = healed, "put right");
+        Ok(())
     }
 
     /// The name that a snapshot gets whose dataset has another name here than it would have: it is known by the snapshot that
@@ -180,13 +223,21 @@ impl Holder {
         let head = names::head_of(snapshot);
         let is_there = held.pool.dsl().resolve(head).await.is_ok();
         let is_clone = begin.flags.get() & begin_flags::CLONE != 0;
-        let origin = match !is_there && is_clone {
-            true => Some(
+        let asked = call.props.iter().find(|(name, _)| name == ORIGIN).map(|(_, origin)| origin.clone());
+        let origin = match (is_there, asked) {
+            (true, Some(_)) if !is_resumed(&begin) => {
+                return Err(refused(snapshot, &begin, "", &ReceiveRefusal::Exists.into()));
+            }
+            (false, Some(origin)) => {
+                self.dataset(held, &origin).await?;
+                Some(origin)
+            }
+            (false, None) if is_clone => Some(
                 self.snapshot_of_guid(held, begin.fromguid.get())
                     .await?
                     .ok_or_else(|| cannot(&format!("local origin for clone {snapshot} does not exist")))?,
             ),
-            false => None,
+            _ => None,
         };
         if !is_there && !is_resumed(&begin) {
             self.see_to_parent(held, call, head, &cannot).await?;
@@ -204,6 +255,7 @@ impl Holder {
             received_props,
             force,
             resumable,
+            maker: call.maker.as_ref().map_or(self.host().uid, |maker| maker.uid),
             list,
         })
     }
@@ -220,7 +272,8 @@ impl Holder {
             let def = dataset_prop(name);
             def.is_some_and(|def| def.access != crate::props::Access::Inherit && def.applies.to(kind))
         };
-        let props = call.props.iter().filter(|(name, _)| is_top || is_own(name)).cloned().collect::<Vec<_>>();
+        let props = call.props.iter().filter(|(name, _)| name != ORIGIN && (is_top || is_own(name)));
+        let props = props.cloned().collect::<Vec<_>>();
         dataset_props(&props, kind, Occasion::Later, cannot)
     }
 
@@ -240,7 +293,7 @@ impl Holder {
             return Err(cannot(&format!("destination '{parent}' does not exist")));
         }
         let _turn = self.turns.of(&held.pool.name(), "receive").await;
-        self.create_parents(held, parent, None).await
+        self.create_parents(held, parent, call.maker.as_ref().map(u32::from)).await
     }
 
     /// The snapshot that has a guid, wherever in the pool.
@@ -308,7 +361,10 @@ impl Holder {
         let warnings = self.take_over(held, &snapshot, head, carried).await;
         self.mount_those_again(held, &mounted).await?;
         if is_new && !call.no_mount {
-            self.mount_received(held, head).await?;
+            match call.maker {
+                Some(_) => self.refuse_mount(held, head).await?,
+                None => self.mount_received(held, head).await?,
+            }
         }
         Ok(warnings)
     }

@@ -106,6 +106,8 @@ pub fn kind_and_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::Split(_) | PoolError::VdevProp(_) => (K::Invalid, error.to_string()),
         PoolError::NeedsFeature { .. } => (K::Unsupported, error.to_string()),
         PoolError::Receive(refusal) => (receive_kind(*refusal), error.to_string()),
+        PoolError::Redact(_) => (K::Invalid, error.to_string()),
+        PoolError::Redaction(_) => (K::Other, whole()),
         PoolError::Stream(stream) => stream_reason(stream),
         PoolError::HalfReceived { .. } => (K::Busy, "dataset is being received".into()),
         PoolError::UnsupportedFeatures { .. } => (K::Unsupported, "unsupported version or feature".into()),
@@ -150,7 +152,9 @@ fn receive_kind(refusal: ReceiveRefusal) -> FailureKind {
         R::NoDestination | R::NoSource => FailureKind::NoSuchDataset,
         R::NotLatest | R::NoLargeBlocks => FailureKind::Invalid,
         R::ResumesExisting => FailureKind::Exists,
-        R::NothingToResume => FailureKind::Invalid,
+        R::NothingToResume | R::NotRedactedAlike | R::NotThatSnapshot | R::CannotReconstruct => {
+            FailureKind::Invalid
+        }
         R::Modified | R::Busy | R::HasPart => FailureKind::Busy,
     }
 }

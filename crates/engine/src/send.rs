@@ -14,8 +14,7 @@ use crate::{Held, Holder, names, refusal};
 use control::{ByteSink, DatasetSend, Failure, FailureKind, SendSize};
 use dmu::Objset;
 use dsl::features::{
-    EMBEDDED_DATA, Feature, LARGE_BLOCKS, LARGE_DNODE, LARGE_MICROZAP, LONGNAME, LZ4_COMPRESS,
-    REDACTED_DATASETS, ZSTD_COMPRESS,
+    EMBEDDED_DATA, Feature, LARGE_BLOCKS, LARGE_DNODE, LARGE_MICROZAP, LONGNAME, LZ4_COMPRESS, ZSTD_COMPRESS,
 };
 use dsl::{DatasetName, DslError};
 use ondisk::send::{ResumeState, StreamFeatures};
@@ -33,13 +32,16 @@ pub struct Part {
 }
 
 /// Where a stream goes.
-type Sink = Until<ByteSink>;
+pub(super) type Sink = Until<ByteSink>;
 
 impl Holder {
     pub(super) async fn send(&self, call: &DatasetSend, sink: ByteSink) -> Result<(), Failure> {
         let mut sink = self.streams.sink(sink);
         let call = &self.known(call).await?;
         let held = self.pool_of(&call.snapshot)?;
+        if call.saved {
+            return self.send_saved(&held, call, &mut sink).await;
+        }
         let list = self.package(&held, call).await?.map(|(package, _)| package.list());
         let parts = self.parts(&held, call).await?;
         if !call.all && list.is_none() {
@@ -56,6 +58,9 @@ impl Holder {
     pub(super) async fn send_size(&self, call: &DatasetSend) -> Result<Vec<SendSize>, Failure> {
         let call = &self.known(call).await?;
         let held = self.pool_of(&call.snapshot)?;
+        if call.saved {
+            return self.saved_size(&held, call).await;
+        }
         let mut sizes = Vec::new();
         for part in self.parts(&held, call).await? {
             let order = self.order(&held, call, &part).await?;
@@ -65,6 +70,16 @@ impl Holder {
             sizes.push(SendSize { snapshot: part.snapshot, from: part.from, bytes });
         }
         Ok(sizes)
+    }
+
+    /// The snapshots that a stream has, in its order.
+    pub(super) async fn sent_snapshots(&self, call: &DatasetSend) -> Result<Vec<String>, Failure> {
+        let call = &self.known(call).await?;
+        if call.saved {
+            return Ok(vec![call.snapshot.clone()]);
+        }
+        let held = self.pool_of(&call.snapshot)?;
+        Ok(self.parts(&held, call).await?.into_iter().map(|part| part.snapshot).collect())
     }
 
     /// What to send, where a token says it in other words.
@@ -105,7 +120,7 @@ impl Holder {
     }
 
     /// A snapshot of a guid, or a bookmark of the dataset that is sent.
-    async fn source_of_guid(
+    pub(super) async fn source_of_guid(
         &self,
         held: &Held,
         snapshot: &str,
@@ -116,7 +131,8 @@ impl Holder {
         }
         let head = names::head_of(snapshot);
         let marks = held.pool.bookmarks(head).await.map_err(|error| refusal::pool("open", head, &error))?;
-        Ok(marks.into_iter().find(|mark| mark.guid == guid && !mark.is_redaction).map(|mark| mark.name))
+        let is_whole = |mark: &pool::BookmarkInfo| mark.guid == guid && mark.redact_snaps.is_none();
+        Ok(marks.into_iter().find(is_whole).map(|mark| mark.name))
     }
 
     /// Datasets below that are left out for they have not the snapshot.
@@ -228,11 +244,13 @@ impl Holder {
             origin,
             form: Form { large_blocks, embedded, compressed },
             resume: resume_of(call)?,
+            redaction: self.redaction(held, call, part).await?,
+            cut_after: None,
         })
     }
 
     /// What the receiver has.
-    async fn origin(&self, held: &Held, snapshot: &str, from: &str) -> Result<Origin, Failure> {
+    pub(super) async fn origin(&self, held: &Held, snapshot: &str, from: &str) -> Result<Origin, Failure> {
         let is_of_clone = names::head_of(from) != names::head_of(snapshot);
         if !from.contains('#') {
             let dataset = self.dataset(held, from).await?.dataset;
@@ -245,16 +263,12 @@ impl Holder {
         let marks = marks.map_err(|error| refusal::pool("open", from, &error))?;
         let mark = marks.into_iter().find(|mark| mark.name == from);
         let mark = mark.ok_or_else(|| no_source(snapshot, from))?;
-        if mark.is_redaction {
-            let reason = "sending from a redaction bookmark is not supported yet";
-            return Err(refuse(FailureKind::Unsupported, snapshot, reason));
-        }
         Ok(Origin { guid: mark.guid, creation_txg: Txg::new(mark.creation_txg), is_of_clone })
     }
 }
 
 /// What of the format is in use, as far as streams depend on it.
-async fn features(held: &Held, dataset: &DatasetName) -> Result<Features, DslError> {
+pub(super) async fn features(held: &Held, dataset: &DatasetName) -> Result<Features, DslError> {
     let dsl = held.pool.dsl();
     let used = async |feature: &Feature| dsl.dataset_uses(dataset, feature).await;
     let active =
@@ -265,7 +279,6 @@ async fn features(held: &Held, dataset: &DatasetName) -> Result<Features, DslErr
         large_dnode: used(&LARGE_DNODE).await?,
         longname: used(&LONGNAME).await?,
         large_microzap: used(&LARGE_MICROZAP).await?,
-        redacted: used(&REDACTED_DATASETS).await?,
         embedded_data: active(&EMBEDDED_DATA).await?,
         lz4: active(&LZ4_COMPRESS).await?,
     })
@@ -317,11 +330,11 @@ fn bad_token(error: &TokenError) -> Failure {
 }
 
 /// `warning: cannot send 'SNAPSHOT': REASON`
-fn refuse(kind: FailureKind, snapshot: &str, reason: &str) -> Failure {
+pub(super) fn refuse(kind: FailureKind, snapshot: &str, reason: &str) -> Failure {
     Failure::new(kind, format!("warning: cannot send '{snapshot}': {reason}"))
 }
 
-fn no_source(snapshot: &str, from: &str) -> Failure {
+pub(super) fn no_source(snapshot: &str, from: &str) -> Failure {
     refuse(FailureKind::NoSuchDataset, snapshot, &format!("incremental source ({from}) does not exist"))
 }
 
@@ -330,7 +343,7 @@ fn broken(snapshot: &str) -> Failure {
     refuse(FailureKind::Other, snapshot, "Broken pipe")
 }
 
-fn cannot_send(snapshot: &str, error: &SendError) -> Failure {
+pub(super) fn cannot_send(snapshot: &str, error: &SendError) -> Failure {
     match error {
         SendError::Sink { .. } => broken(snapshot),
         SendError::LargeMicrozap { .. } => {
@@ -342,6 +355,7 @@ fn cannot_send(snapshot: &str, error: &SendError) -> Failure {
             refuse(FailureKind::Unsupported, snapshot, &format!("sending {what} is not supported yet"))
         }
         SendError::Block { .. }
+        | SendError::Object { .. }
         | SendError::Damaged { .. }
         | SendError::Master { .. }
         | SendError::MasterZap { .. } => refuse(FailureKind::Other, snapshot, &refusal::chain(error)),

@@ -380,6 +380,10 @@ impl Service for Engine {
         self.change("bookmark", call, async |holder, call| holder.create_bookmark(call).await).await
     }
 
+    async fn bookmark_redact(&self, call: BookmarkRedact) -> Done {
+        self.run(async move |holder| holder.redact(call).await).await
+    }
+
     async fn bookmark_destroy(&self, call: BookmarkDestroy) -> Done {
         self.change("destroy", call, async |holder, call| holder.destroy_bookmark(call).await).await
     }

@@ -13,6 +13,7 @@ mod bookmark;
 mod dataset;
 mod deadlist;
 mod dir;
+mod redaction;
 pub mod scan;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ pub use bookmark::{BOOKMARK_WORDS, BOOKMARK_WORDS_V1, BookmarkPhys};
 pub use dataset::{DSL_DATASET_BYTES, DslDatasetPhys, flags as dataset_flags, names as dataset_names};
 pub use deadlist::{DSL_DEADLIST_BYTES, DslDeadlistPhys};
 pub use dir::{DSL_DIR_BYTES, DslDirPhys, flags as dir_flags, names as dir_names, used};
+pub use redaction::{REDACT_BLOCK_BYTES, REDACTION_LIST_BYTES, RedactBlockPhys, RedactionListPhys};
 pub use scan::ScanPhys;
 
 /// A structure of words that lies in a ZAP's value; words it does not have stay zero, words too

@@ -17,6 +17,7 @@ pub(crate) mod open;
 pub(crate) mod permissions;
 pub(crate) mod props;
 pub(crate) mod readers;
+pub(crate) mod redact;
 pub(crate) mod rollback;
 pub(crate) mod set_prop;
 pub(crate) mod snapshots;

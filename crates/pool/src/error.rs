@@ -179,6 +179,12 @@ pub enum PoolError {
     /// A stream cannot be received on.
     #[error(transparent)]
     Stream(Arc<stream::ReceiveError>),
+    /// A snapshot is not redacted, though nothing is wrong with it.
+    #[error(transparent)]
+    Redact(#[from] crate::RedactRefusal),
+    /// What a snapshot has changed cannot be told.
+    #[error(transparent)]
+    Redaction(Arc<stream::SendError>),
     /// A dataset that is being received is nobody's to use before that is done.
     #[error("{name} is being received")]
     HalfReceived {
@@ -220,6 +226,12 @@ pub enum PoolError {
 impl From<stream::ReceiveError> for PoolError {
     fn from(error: stream::ReceiveError) -> Self {
         Self::Stream(Arc::new(error))
+    }
+}
+
+impl From<stream::SendError> for PoolError {
+    fn from(error: stream::SendError) -> Self {
+        Self::Redaction(Arc::new(error))
     }
 }
 

@@ -22,6 +22,7 @@
 //! - What is received is what was sent (test: `what_is_received_is_what_was_sent`).
 
 mod end;
+mod heal;
 mod leftover;
 mod place;
 mod props;
@@ -31,7 +32,7 @@ use std::sync::Arc;
 
 use dsl::{DatasetName, PropValue};
 use futures::io::AsyncRead;
-use ondisk::send::{DrrBegin, DrrBody, StreamFeatures};
+use ondisk::send::{DrrBegin, DrrBody, StreamFeatures, begin_names};
 use ondisk::{ByteOrder, NvList};
 use stream::{Reader, Receiver};
 
@@ -71,6 +72,16 @@ pub enum ReceiveRefusal {
     /// It has blocks in pieces that the dataset has whole.
     #[error("incremental send stream requires -L (--large-block), to match previous receive")]
     NoLargeBlocks,
+    /// Something was left out of the snapshot that the stream starts from which the stream does not make good, and does not
+    /// leave out itself.
+    #[error("invalid backup stream")]
+    NotRedactedAlike,
+    /// A snapshot is to be healed that is another one than the stream's.
+    #[error("local snapshot doesn't match the snapshot in the provided stream")]
+    NotThatSnapshot,
+    /// What came of a damaged block is not what it was, or not all of it.
+    #[error("corrective receive was not able to reconstruct the data needed for healing.")]
+    CannotReconstruct,
     /// The dataset has been changed since the snapshot that the stream starts from.
     #[error("destination has been modified since most recent snapshot")]
     Modified,
@@ -107,8 +118,23 @@ pub struct ReceiveOrder {
     pub force: bool,
     /// What came of a stream that breaks off is kept.
     pub resumable: bool,
+    /// Who gets what makers of datasets are granted where a new one is.
+    pub maker: u32,
     /// What came with the BEGIN.
     pub list: NvList,
+}
+
+impl ReceiveOrder {
+    /// Snapshots by which the stream is redacted.
+    fn redact_snaps(&self) -> Option<&[u64]> {
+        let snaps = self.list.get_u64_array(begin_names::REDACT_SNAPS);
+        snaps.filter(|_| self.begin.features().has(StreamFeatures::REDACTED))
+    }
+
+    /// Something is left out of it, or was out of what it starts from.
+    fn is_redacted(&self) -> bool {
+        self.redact_snaps().is_some() || self.list.contains(begin_names::REDACT_FROM_SNAPS)
+    }
 }
 
 /// A stream that has come to its end, all of it on its way to disk. It is not there before [`Self::finish`].
@@ -133,6 +159,9 @@ impl Pool {
         source: &mut Reader<R>,
     ) -> Result<Received, PoolError> {
         check_kind(order.begin.features())?;
+        // A note of how far it is does not say what was left out.
+        let resumable = order.resumable && !order.is_redacted();
+        let order = ReceiveOrder { resumable, ..order };
         if source.order() != ByteOrder::Little {
             return Err(unsupported("a stream of the other byte order"));
         }
@@ -146,7 +175,13 @@ impl Pool {
             receiver = receiver.telling(order.begin_offset, before_bytes, progress);
         }
         let mut received = Received { pool: Arc::clone(self), order, into, is_new, has_begun: is_resumed };
-        match take_all(&mut receiver, source, &mut received.has_begun).await {
+        let taken = take_all(&mut receiver, source, &mut received.has_begun).await;
+        let is_on_top = received.order.begin.fromguid.get() == 0 && received.order.origin.is_some();
+        let taken = match taken {
+            Ok(()) if is_on_top => receiver.free_beyond().await.map_err(PoolError::from),
+            taken => taken,
+        };
+        match taken {
             Ok(()) => Ok(received),
             Err(error) => {
                 drop(receiver);
@@ -181,11 +216,7 @@ fn unsupported(what: &'static str) -> PoolError {
 /// Whether streams of such a kind are received at all.
 fn check_kind(features: StreamFeatures) -> Result<(), PoolError> {
     use StreamFeatures as S;
-    let kinds = [
-        (S::DEDUP.with(S::DEDUPPROPS), "a deduplicated stream"),
-        (S::RAW, "a raw stream"),
-        (S::REDACTED, "a redacted stream"),
-    ];
+    let kinds = [(S::DEDUP.with(S::DEDUPPROPS), "a deduplicated stream"), (S::RAW, "a raw stream")];
     match kinds.into_iter().find(|(kind, _)| features.has_any(*kind)) {
         Some((_, what)) => Err(unsupported(what)),
         None if features.unknown() != S::NONE => Err(PoolError::Receive(ReceiveRefusal::UnknownFeature)),

@@ -1,7 +1,7 @@
 //! Makes records of what a walk finds.
 //!
 //! ```text
-//!  Object ─► OBJECT + bonus, FREE from its end on          Hole, Free ─► FREE, FREEOBJECTS, neighbours in one
+//!  Object ─► OBJECT + bonus, FREE from its end on          Hole, Free, Redacted ─► FREE, FREEOBJECTS, REDACT
 //!  Data   ─► WRITE_EMBEDDED, WRITE, or WRITEs of 128 KiB   Spill      ─► SPILL
 //! ```
 //! The last run of holes, or of free numbers, is kept until something else comes. The stream's features decide in which
@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use env::IoBuf;
 use ondisk::send::{
-    DrrBody, DrrEnd, DrrFree, DrrFreeobjects, DrrObject, DrrRecord, DrrSpill, DrrWrite, DrrWriteEmbedded,
-    StreamFeatures, TO_THE_END, record_flags,
+    DrrBody, DrrEnd, DrrFree, DrrFreeobjects, DrrObject, DrrRecord, DrrRedact, DrrSpill, DrrWrite,
+    DrrWriteEmbedded, StreamFeatures, TO_THE_END, record_flags,
 };
 use ondisk::{Blkptr, ByteOrder, ChecksumKind, CompressionKind, DnodeImage, ddt};
 use units::ObjectId;
@@ -127,6 +127,12 @@ impl<O: Output> Composer<O> {
         self.out.finish().await
     }
 
+    /// Ends a stream that has no end.
+    pub async fn cut(mut self) -> Result<crate::Summary, SendError> {
+        self.put_run().await?;
+        self.out.finish().await
+    }
+
     /// Tells of what was found next.
     pub async fn take(&mut self, piece: &Piece) -> Result<(), SendError> {
         let payload = piece.contents.payload();
@@ -136,6 +142,11 @@ impl<O: Output> Composer<O> {
             Found::Data(block) => self.data(block, payload).await,
             Found::Hole { object, block_bytes, first_block, end_block } => {
                 self.hole(*object, *block_bytes, *first_block, *end_block).await
+            }
+            Found::Redacted { object, block_bytes, first_block, end_block } => {
+                let bytes = |blocks: u64| blocks.saturating_mul(*block_bytes);
+                let (offset, length) = (bytes(*first_block), bytes(end_block.saturating_sub(*first_block)));
+                self.free(FreeRun::Redacted { object: object.get(), offset, length }).await
             }
             Found::Spill { block, is_old } => self.spill(block, *is_old, payload).await,
         }
@@ -152,6 +163,12 @@ impl<O: Output> Composer<O> {
         let body = match self.run.take() {
             None => return Ok(()),
             Some(FreeRun::Bytes { object, offset, length }) => DrrBody::Free(DrrFree {
+                object: object.into(),
+                offset: offset.into(),
+                length: length.into(),
+                toguid,
+            }),
+            Some(FreeRun::Redacted { object, offset, length }) => DrrBody::Redact(DrrRedact {
                 object: object.into(),
                 offset: offset.into(),
                 length: length.into(),

@@ -29,6 +29,17 @@ pub enum SendError {
         #[source]
         source: OndiskError,
     },
+    /// An object cannot be looked at.
+    #[error("objset {objset} object {object} cannot be sent")]
+    Object {
+        /// Whose objset.
+        objset: ObjsetId,
+        /// Which object.
+        object: ObjectId,
+        /// Why.
+        #[source]
+        source: Box<DmuError>,
+    },
     /// The version of the file system cannot be read.
     #[error("objset {objset}: the master node cannot be read")]
     Master {

@@ -9,6 +9,8 @@ pub(crate) enum FreeRun {
     Bytes { object: u64, offset: u64, length: u64 },
     /// Numbers without objects.
     Objects { first: u64, objects: u64 },
+    /// Bytes of an object that are left out on purpose.
+    Redacted { object: u64, offset: u64, length: u64 },
 }
 
 impl FreeRun {
@@ -24,6 +26,12 @@ impl FreeRun {
                     _ => TO_THE_END,
                 };
                 Some(Self::Bytes { object, offset, length })
+            }
+            (
+                Self::Redacted { object, offset, length },
+                Self::Redacted { object: next_object, offset: next_offset, length: more },
+            ) if object == next_object && offset.checked_add(length) == Some(next_offset) => {
+                Some(Self::Redacted { object, offset, length: length.saturating_add(more) })
             }
             (Self::Objects { first, objects }, Self::Objects { first: next_first, objects: more })
                 if first + objects == next_first =>

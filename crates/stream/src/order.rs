@@ -4,6 +4,8 @@ use ondisk::dsl::{DslDatasetPhys, dataset_flags};
 use ondisk::send::{StreamFeatures, begin_flags};
 use units::{ObjectId, Txg};
 
+use crate::Redaction;
+
 /// A stream to be written.
 #[derive(Clone, Debug)]
 pub struct SendOrder {
@@ -15,6 +17,11 @@ pub struct SendOrder {
     pub form: Form,
     /// Where a stream that was cut off is to go on.
     pub resume: Option<Resume>,
+    /// What is left out, and what was left out before.
+    pub redaction: Redaction,
+    /// It breaks off behind this object, and has no end: what was itself received in part leads no further, and is for its
+    /// receiver a part, too. `None`: it is whole.
+    pub cut_after: Option<ObjectId>,
 }
 
 /// The snapshot that is sent.
@@ -59,8 +66,6 @@ pub struct Features {
     pub longname: bool,
     /// By the dataset: `large_microzap`.
     pub large_microzap: bool,
-    /// By the dataset: `redacted_datasets`.
-    pub redacted: bool,
     /// Anywhere in the pool: `embedded_data`.
     pub embedded_data: bool,
     /// Anywhere in the pool: `lz4_compress`.
@@ -113,6 +118,7 @@ impl SendOrder {
             .with_if(features.has_any(S::EMBED_DATA.with(S::COMPRESSED)) && used.lz4, S::LZ4)
             .with_if(form.compressed && used.zstd, S::ZSTD)
             .with_if(self.resume.is_some(), S::RESUMING)
+            .with_if(self.redaction.snaps.is_some(), S::REDACTED)
             .with_if(used.large_dnode, S::LARGE_DNODE)
             .with_if(used.longname, S::LONGNAME)
             .with_if(used.large_microzap, S::LARGE_MICROZAP)

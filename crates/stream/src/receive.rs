@@ -97,6 +97,8 @@ pub struct Receiver {
     /// The object that records are about, so that it is not looked for with each.
     current: Option<Arc<Dnode>>,
     progress: Option<Progress>,
+    /// The highest number of an object that was told of.
+    last_object: u64,
     /// Bytes of the stream before what is read now: where the record ends that is being taken comes on top.
     before_bytes: u64,
     end_bytes: u64,
@@ -113,6 +115,7 @@ impl Receiver {
             tells_spills,
             current: None,
             progress: None,
+            last_object: 0,
             before_bytes: 0,
             end_bytes: 0,
         }
@@ -151,7 +154,10 @@ impl Receiver {
         };
         match record.body {
             DrrBody::Begin(_) | DrrBody::End(_) => Ok(()),
-            DrrBody::Object(object) => self.object(at(object.object.get())?, &object, &payload).await,
+            DrrBody::Object(object) => {
+                self.last_object = self.last_object.max(object.object.get());
+                self.object(at(object.object.get())?, &object, &payload).await
+            }
             DrrBody::Freeobjects(free) => {
                 self.free_objects(offset, free.first_object.get(), free.objects.get()).await
             }
@@ -165,8 +171,20 @@ impl Receiver {
             DrrBody::Spill(spill) => self.spill(at(spill.object.get())?, &spill, &payload).await,
             DrrBody::WriteByref(_) => unsupported("a deduplicated stream"),
             DrrBody::ObjectRange(_) => unsupported("a raw stream"),
-            DrrBody::Redact(_) => unsupported("a redacted stream"),
+            // What is left out is a hole here: what this dataset lacks is said of it as a whole.
+            DrrBody::Redact(redact) => {
+                self.free(at(redact.object.get())?, redact.offset.get(), redact.length.get()).await
+            }
         }
+    }
+
+    /// Frees what is behind the last object that was told of. A full stream, received on top of something else, tells only of
+    /// numbers that its sender's objset had room for.
+    ///
+    /// # Errors
+    /// See [`ReceiveError`].
+    pub async fn free_beyond(&mut self) -> Result<(), ReceiveError> {
+        self.free_objects(self.end_bytes, self.last_object.saturating_add(1), u64::MAX).await
     }
 
     /// The object that a record is about.

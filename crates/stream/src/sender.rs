@@ -15,6 +15,7 @@ use zio::{Keep, Zio};
 
 use crate::ahead::{Ahead, Pending};
 use crate::compose::{Composer, Contents, How, Piece};
+use crate::redact::Redacted;
 use crate::walk::{Found, FoundBlock, From, Walk};
 use crate::write::{Output, Tally, Writer};
 use crate::{SendError, SendOrder, Summary};
@@ -64,14 +65,22 @@ async fn run<O: Output>(
     let (begin, payload) = begin(objset, order, features);
     let mut composer =
         Composer::begin(out, begin, &payload, features, order.target.guid, end_of_objects).await?;
+    let walk = Redacted::new(walk, objset, &order.redaction);
     let found =
         stream::try_unfold(walk, |mut walk| async move { Ok(walk.next().await?.map(|found| (found, walk))) });
     let pending = found.map_ok(|found| pending(&zio, features, reading, found));
     let mut pieces = Ahead::new(Box::pin(pending));
     while let Some(piece) = pieces.next().await {
-        composer.take(&piece?).await?;
+        let piece = piece?;
+        if order.cut_after.is_some_and(|last| piece.found.object() > last.get()) {
+            break;
+        }
+        composer.take(&piece).await?;
     }
-    composer.end().await
+    match order.cut_after {
+        None => composer.end().await,
+        Some(_) => composer.cut().await,
+    }
 }
 
 /// Refuses what would come out wrong.
@@ -80,7 +89,6 @@ fn check(objset: &Objset, order: &SendOrder) -> Result<(), SendError> {
     let unsupported = |what| Err(SendError::Unsupported { objset: objset.id(), what });
     match () {
         () if objset.root().uses_crypt() => unsupported("an encrypted dataset"),
-        () if used.redacted => unsupported("a redacted dataset"),
         () if used.large_microzap && !(order.form.large_blocks && used.large_blocks) => {
             Err(SendError::LargeMicrozap { objset: objset.id() })
         }
@@ -124,10 +132,23 @@ fn begin(objset: &Objset, order: &SendOrder, features: StreamFeatures) -> (DrrRe
 
 /// The nvlist of a stream that has something to say beyond its BEGIN, padded to words of 64 bits.
 fn begin_payload(order: &SendOrder) -> Vec<u8> {
-    let Some(resume) = order.resume else { return Vec::new() };
     let mut list = NvList::default();
-    list.add_u64(begin_names::RESUME_OBJECT, resume.object.get());
-    list.add_u64(begin_names::RESUME_OFFSET, resume.offset);
+    let redaction = &order.redaction;
+    for (name, snaps) in [
+        (begin_names::REDACT_SNAPS, &redaction.snaps),
+        (begin_names::REDACT_FROM_SNAPS, &redaction.from_snaps),
+    ] {
+        if let Some(snaps) = snaps {
+            list.add_u64_array(name, snaps.clone());
+        }
+    }
+    if let Some(resume) = order.resume {
+        list.add_u64(begin_names::RESUME_OBJECT, resume.object.get());
+        list.add_u64(begin_names::RESUME_OFFSET, resume.offset);
+    }
+    if list.is_empty() {
+        return Vec::new();
+    }
     let mut payload = list.encode();
     payload.resize(payload.len().next_multiple_of(8), 0);
     payload

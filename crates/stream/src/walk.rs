@@ -53,6 +53,13 @@ pub(crate) enum Found {
         /// `None`: to the end of all numbers.
         end_block: Option<u64>,
     },
+    /// Blocks that are left out on purpose: the first, and the one behind the last.
+    Redacted {
+        object: ObjectId,
+        block_bytes: u64,
+        first_block: u64,
+        end_block: u64,
+    },
     Spill {
         block: FoundBlock,
         /// It is as the origin has it.
@@ -162,6 +169,8 @@ pub(crate) struct Walk {
     objset: ObjsetId,
     born_after: Txg,
     from: From,
+    /// Holes behind the ends of files are told of, too.
+    beyond_ends: bool,
     stack: Vec<Frame>,
 }
 
@@ -174,7 +183,7 @@ impl Walk {
         born_after: Txg,
         from: From,
     ) -> Result<(Self, u64), SendError> {
-        let mut walk = Self { zio, objset, born_after, from, stack: Vec::new() };
+        let mut walk = Self { zio, objset, born_after, from, beyond_ends: false, stack: Vec::new() };
         if root.is_hole() {
             return Ok((walk, 0));
         }
@@ -188,6 +197,12 @@ impl Walk {
             walk.push_pointers(Tree::of(ObjectId::META_DNODE, &image), &image);
         }
         Ok((walk, image.max_block_id.get()))
+    }
+
+    /// The same with holes behind the ends of files, for which a stream has no word.
+    pub fn with_holes_beyond_ends(mut self) -> Self {
+        self.beyond_ends = true;
+        self
     }
 
     /// What comes next; `None` at the end.
@@ -320,7 +335,7 @@ impl Walk {
             return Ok(None);
         }
         if bp.is_hole() {
-            return Ok(start.and_then(|start| hole(tree, start, end)));
+            return Ok(start.and_then(|start| hole(tree, start, end, self.beyond_ends)));
         }
         let bookmark = self.bookmark(tree.object, level, index);
         if level == 0 && index > tree.max_block {
@@ -364,14 +379,14 @@ impl Walk {
 }
 
 /// A hole, unless it is one that a stream has no word for: behind the end of a file there is nothing to free.
-fn hole(tree: &Tree, start: u64, end: Option<u64>) -> Option<Found> {
+fn hole(tree: &Tree, start: u64, end: Option<u64>, beyond_ends: bool) -> Option<Found> {
     if tree.is_of_dnodes() {
         let of_block = DNODES_PER_BLOCK as u64;
         let first = start.saturating_mul(of_block);
         let objects = end.unwrap_or(u64::MAX).saturating_mul(of_block).saturating_sub(first);
         return Some(Found::Free { first, objects });
     }
-    let is_behind = start > tree.max_block && !tree.object_type.is_metadata();
+    let is_behind = !beyond_ends && start > tree.max_block && !tree.object_type.is_metadata();
     let (object, block_bytes) = (tree.object, tree.block_bytes);
     (!is_behind).then_some(Found::Hole { object, block_bytes, first_block: start, end_block: end })
 }

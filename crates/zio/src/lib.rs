@@ -30,6 +30,7 @@ mod flights;
 mod gang;
 mod home;
 mod log;
+mod mend;
 mod pack;
 mod packers;
 mod pointer_forms;

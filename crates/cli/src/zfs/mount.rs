@@ -15,13 +15,15 @@ pub const MOUNT: Command = Command::new(
         flags: &[
             Flag::switch('a', "all that are to be mounted by themselves"),
             Flag::switch('f', "even if it is in use"),
+            Flag::switch('f', "also what was received redacted"),
             Flag::switch('j', "as JSON").or("json"),
             Flag::switch('l', "load keys first (there are none)"),
             Flag::switch('O', "over a directory that is not empty"),
+            Flag::switch('R', "and all below that are to be mounted by themselves"),
             Flag::switch('v', "tell how far it is"),
             Flag::value('o', "opts", "mount options"),
         ],
-        operands: "[-a | filesystem]",
+        operands: "[-a | -R filesystem | filesystem]",
     },
     mount,
 );
@@ -31,7 +33,11 @@ pub const UNMOUNT: Command = Command::new(
         name: "unmount",
         alias: Some("umount"),
         about: "unmounts file systems",
-        flags: &[Flag::switch('a', "all"), Flag::switch('f', "even if in use")],
+        flags: &[
+            Flag::switch('a', "all"),
+            Flag::switch('f', "even if in use"),
+            Flag::switch('u', "forget keys (there are none)"),
+        ],
         operands: "<-a | filesystem|mountpoint>",
     },
     unmount,
@@ -39,6 +45,7 @@ pub const UNMOUNT: Command = Command::new(
 
 fn mount(session: &mut Session, args: &Args) -> Outcome {
     let dataset = match (args.has('a'), args.operands.as_slice()) {
+        (false, []) if args.has('R') => return usage("missing filesystem argument"),
         (false, []) => return show(session, args),
         (true, []) => None,
         (false, [dataset]) => Some(dataset.clone()),
@@ -48,7 +55,8 @@ fn mount(session: &mut Session, args: &Args) -> Outcome {
         find(session, name)?;
     }
     let options = args.value('o').map(|o| o.split(',').map(str::to_owned).collect());
-    session.ask(&Mount { dataset, options: options.unwrap_or_default(), overlay: args.has('O') })?;
+    let (options, recursive) = (options.unwrap_or_default(), args.has('R') && dataset.is_some());
+    session.ask(&Mount { dataset, options, overlay: args.has('O'), recursive, force: args.has('f') })?;
     Ok(0)
 }
 

@@ -19,6 +19,7 @@ pub const COMMAND: Command = Command::new(
             Flag::switch('n', "receive nothing"),
             Flag::switch('s', "keep what came of a stream that breaks off"),
             Flag::switch('A', "give up what was kept of one"),
+            Flag::switch('c', "put right what is damaged of a snapshot that is there"),
             Flag::switch('u', "do not mount what is new"),
             Flag::switch('v', "tell what is received"),
             Flag::switch('d', "below the dataset, by all of the name it was sent with but the pool"),
@@ -52,6 +53,10 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         (false, true) => ReceiveNaming::Last,
         (false, false) => ReceiveNaming::Target,
     };
+    if args.has('c') && ['d', 'e', 'F', 's', 'u', 'h'].into_iter().any(|flag| args.has(flag)) {
+        let line = "cannot receive: corrective recv can not be used when combined with this flag";
+        return Err(Failure::new(FailureKind::Invalid, line).into());
+    }
     let props = assignments(args)?;
     if io::stdin().is_terminal() {
         let line = "Error: Backup stream can not be read from a terminal.";
@@ -68,13 +73,15 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         excluded_props: args.values('x').map(str::to_owned).collect(),
         skip_holds: args.has('h'),
         force_unmount: args.has('M'),
+        heal: args.has('c'),
+        maker: None,
     };
     let received = session.pass_in(&call, io::stdin().as_fd())?;
     for warning in received.iter().flat_map(|one| &one.warnings) {
         eprintln!("{warning}");
     }
     if args.has('v') {
-        for line in received.iter().flat_map(|one| told(one, call.dry_run)) {
+        for line in received.iter().flat_map(|one| told(one, &call)) {
             writeln!(session.out(), "{line}")?;
         }
     }
@@ -82,10 +89,11 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
 }
 
 /// What was received, in lines.
-fn told(one: &ReceivedSnapshot, dry_run: bool) -> Vec<String> {
+fn told(one: &ReceivedSnapshot, call: &DatasetReceive) -> Vec<String> {
+    let (dry_run, corrective) = (call.dry_run, if call.heal { "corrective " } else { "" });
     let kind = if one.is_incremental { "incremental" } else { "full" };
     let verb = if dry_run { "would receive" } else { "receiving" };
-    let first = format!("{verb} {kind} stream of {} into {}", one.sent_as, one.snapshot);
+    let first = format!("{verb} {corrective}{kind} stream of {} into {}", one.sent_as, one.snapshot);
     if dry_run {
         return vec![first];
     }
@@ -108,6 +116,7 @@ mod tests {
 
     #[test]
     fn what_was_received_is_told_as_openzfs_does() {
+        let call = |dry_run| DatasetReceive { dry_run, ..DatasetReceive::default() };
         let one = ReceivedSnapshot {
             sent_as: "tank/a@1".to_owned(),
             snapshot: "p/b@1".to_owned(),
@@ -117,15 +126,15 @@ mod tests {
             ..ReceivedSnapshot::default()
         };
         assert_eq!(
-            told(&one, false),
+            told(&one, &call(false)),
             [
                 "receiving incremental stream of tank/a@1 into p/b@1",
                 "received 3M stream in 1.50 seconds (2M/sec)"
             ]
         );
         let known = ReceivedSnapshot { is_known: true, ..one.clone() };
-        assert_eq!(told(&known, false)[1], "snap p/b@1 already exists; ignoring");
+        assert_eq!(told(&known, &call(false))[1], "snap p/b@1 already exists; ignoring");
         let full = ReceivedSnapshot { is_incremental: false, ..one };
-        assert_eq!(told(&full, true), ["would receive full stream of tank/a@1 into p/b@1"]);
+        assert_eq!(told(&full, &call(true)), ["would receive full stream of tank/a@1 into p/b@1"]);
     }
 }

@@ -21,6 +21,7 @@ pub const COMMAND: Command = Command::new(
             Flag::value('X', "dataset[,dataset]...", "with -R: leave out these").or("exclude").repeated(),
             Flag::switch('R', "all datasets below, too, with all snapshots and properties").or("replicate"),
             Flag::switch('P', "tell what is sent, for programs").or("parsable"),
+            Flag::switch('S', "what was received in part, and kept").or("saved"),
             Flag::switch('b', "with the properties that came with a stream").or("backup"),
             Flag::switch('c', "blocks as they are stored, compressed").or("compressed"),
             Flag::switch('e', "blocks that lie in their pointers so").or("embed"),
@@ -31,6 +32,7 @@ pub const COMMAND: Command = Command::new(
             Flag::switch('v', "tell what is sent, and how far it is").or("verbose"),
             Flag::switch('w', "blocks as they are stored").or("raw"),
             Flag::value('t', "receive_resume_token", "go on with a stream that broke off").or("resume"),
+            Flag::value('d', "bookmark", "without the blocks that a redaction bookmark lists").or("redact"),
             Flag::value('i', "snapshot|bookmark", "only what is new since then"),
             Flag::value('I', "snapshot", "the same, with all snapshots in between"),
         ],
@@ -44,7 +46,7 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 
 fn run(session: &mut Session, args: &Args) -> Outcome {
     let token = args.value('t');
-    if token.is_some() && ['i', 'I', 'R', 'p', 'b', 'h'].into_iter().any(|flag| args.has(flag)) {
+    if token.is_some() && ['i', 'I', 'R', 'p', 'b', 'h', 'S', 'd'].into_iter().any(|flag| args.has(flag)) {
         return usage("invalid flags combined with -t");
     }
     let snapshot = match (args.operands.as_slice(), token) {
@@ -55,6 +57,10 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     };
     if args.has('i') && args.has('I') {
         return usage("");
+    }
+    check_saved(args, snapshot)?;
+    if args.has('w') && args.has('d') {
+        return Err(Failure::new(FailureKind::Invalid, "Error: raw sends may not be redacted.").into());
     }
     if !args.has('n') && io::stdout().is_terminal() {
         let line = "Error: Stream can not be written to a terminal.";
@@ -71,6 +77,10 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     }
     let replicate = args.has('R');
     let all = args.has('I') || replicate && !args.has('i');
+    if (all || replicate) && args.has('d') {
+        let line = "Error: multiple snapshots cannot be sent redacted.";
+        return Err(Failure::new(FailureKind::Invalid, line).into());
+    }
     if (all || replicate) && !snapshot.contains('@') {
         let line = "Error: Unsupported flag with filesystem or bookmark.";
         return Err(Failure::new(FailureKind::Invalid, line).into());
@@ -93,6 +103,8 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         backup: args.has('b'),
         holds: args.has('h'),
         skip_missing: args.has('s'),
+        redact: args.value('d').map(|mark| mark.rsplit('#').next().unwrap_or_default().to_owned()),
+        saved: args.has('S'),
         excluded: args.values('X').flat_map(|list| list.split(',')).map(str::to_owned).collect(),
     };
     if call.skip_missing {
@@ -101,11 +113,29 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
             eprintln!("WARNING: skipping dataset {name} and its children: snapshot {tosnap} does not exist");
         }
     }
+    if call.redact.is_some() && !snapshot.contains('@') {
+        let line = format!("warning: cannot send '{snapshot}': cannot do a redacted send to a filesystem");
+        return Err(Failure::new(FailureKind::Invalid, line).into());
+    }
     match token {
         Some(token) => tell_token(session, args, token)?,
         None => drop(open(session, snapshot, Kinds::DATASETS)?),
     }
     send(session, args, &call)
+}
+
+/// What was received in part goes as it is.
+fn check_saved(args: &Args, dataset: &str) -> Result<(), Stop> {
+    if !args.has('S') {
+        return Ok(());
+    }
+    if ['i', 'I', 'R', 'p', 'b', 'h', 'L', 'e', 'c', 'w', 'd'].into_iter().any(|flag| args.has(flag)) {
+        return usage("incompatible flags combined with saved send flag");
+    }
+    if dataset.contains('@') {
+        return usage("saved send must specify the dataset with partially-received state");
+    }
+    Ok(())
 }
 
 /// The full name of what a stream starts from; without a dataset it is one of the same.

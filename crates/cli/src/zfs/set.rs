@@ -14,7 +14,7 @@ pub const SET: Command = Command::new(
         name: "set",
         alias: None,
         about: "sets properties of datasets",
-        flags: &[],
+        flags: &[Flag::switch('u', "leave what is mounted where it is")],
         operands: "<property=value> ... <filesystem|volume|snapshot> ...",
     },
     set,
@@ -51,7 +51,8 @@ fn set(session: &mut Session, args: &Args) -> Outcome {
         .map(|(name, value)| (owners::numbered(name), value.to_owned()))
         .collect();
     each(session, names, |session, name| {
-        session.ask(&DatasetSet { name: name.to_owned(), props: props.clone() })
+        let keep_mounted = args.has('u');
+        session.ask(&DatasetSet { name: name.to_owned(), props: props.clone(), keep_mounted })
     })
 }
 

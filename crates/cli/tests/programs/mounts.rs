@@ -543,3 +543,37 @@ fn what_was_looked_at_is_seen_again_without_asking_the_daemon() {
     assert_eq!(sh("ls 1 2 3", &root), "1:\nb\nc\n\n2:\na\nc\n\n3:\na\nb\nc\nd\n");
     world.finish();
 }
+
+/// Options of `zfs mount -a` are those of every mount that it makes.
+#[test]
+fn all_are_mounted_with_the_options_that_are_asked_for() {
+    let Some(world) = crate::world(&[]) else { return };
+    world.zfs("create tank/fs");
+    let file = world.root().join("fs/file");
+    fs::write(&file, "x").expect("written");
+    world.zfs("unmount -a");
+    assert!(!file.exists());
+    world.zfs("mount -a -o ro");
+    assert_eq!(fs::read(&file).expect("mounted"), b"x");
+    let refused = fs::write(&file, "y").expect_err("it is read only");
+    assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    world.zfs("unmount -a");
+    let refused = world.zfs_refuses("mount -a -o nonsense").expect("refused");
+    assert_eq!(refused, "mount option 'nonsense' is not supported\n");
+    // Below one that is named.
+    world.zfs("create -u tank/fs/below");
+    world.zfs("create -u tank/other");
+    world.zfs("unmount -a");
+    world.zfs("mount -R tank/fs");
+    let mounted = world.zfs_prints("mount");
+    let names: Vec<&str> = mounted.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["tank/fs", "tank/fs/below"]);
+    fs::write(&file, "y").expect("written");
+    // Only the property changes.
+    world.zfs("set -u mountpoint=/nowhere tank/fs");
+    assert_eq!(fs::read(&file).expect("mounted as before"), b"y");
+    assert_eq!(world.zfs_prints("get -Ho value mountpoint tank/fs"), "/nowhere\n");
+    world.zfs("inherit mountpoint tank/fs");
+    world.zfs("mount -a");
+    world.finish();
+}

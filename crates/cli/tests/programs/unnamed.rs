@@ -22,24 +22,3 @@ fn who_waits_for_removed_files_waits_until_they_are_closed() {
     world.zfs("wait tank/fs");
     world.finish();
 }
-
-/// Options of `zfs mount -a` are those of every mount that it makes.
-#[test]
-fn all_are_mounted_with_the_options_that_are_asked_for() {
-    let Some(world) = crate::world(&[]) else { return };
-    world.zfs("create tank/fs");
-    let file = world.root().join("fs/file");
-    fs::write(&file, "x").expect("written");
-    world.zfs("unmount -a");
-    assert!(!file.exists());
-    world.zfs("mount -a -o ro");
-    assert_eq!(fs::read(&file).expect("mounted"), b"x");
-    let refused = fs::write(&file, "y").expect_err("it is read only");
-    assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
-    world.zfs("unmount -a");
-    let refused = world.zfs_refuses("mount -a -o nonsense").expect("refused");
-    assert_eq!(refused, "mount option 'nonsense' is not supported\n");
-    world.zfs("mount -a");
-    fs::write(&file, "y").expect("written");
-    world.finish();
-}

@@ -278,7 +278,7 @@ pub static REDACTED_DATASETS: Feature = Feature::new(
     "com.delphix:redacted_datasets",
     "redacted_datasets",
     "Datasets may have been received redacted.",
-    Support::None,
+    Support::Full,
 )
 .per_dataset()
 .needs(&["com.delphix:extensible_dataset"]);

@@ -69,7 +69,7 @@ impl Dsl {
         gone += since.negated();
         self.drop_livelist(tx, head.dir()).await?;
         self.drop_remapped(tx, &head).await?;
-        self.drop_features(tx, &head, &snapshot).await?;
+        self.follow_features(tx, &head, &snapshot).await?;
         let abandoned = Abandoned { root: old.bp, born_after: Txg::new(to.creation_txg.get()) };
         let later = self.frees_later().await?;
         if later {
@@ -102,11 +102,14 @@ impl Dsl {
         head.change(tx, |phys| phys.deadlist = U64::new(new.object().get()))
     }
 
-    /// Features of datasets that the head uses and its snapshot did not.
-    async fn drop_features(&self, tx: &Tx, head: &Dataset, snapshot: &Dataset) -> Result<(), DslError> {
+    /// The head uses what its snapshot does, and says the same of it: what was received redacted is so again.
+    async fn follow_features(&self, tx: &Tx, head: &Dataset, snapshot: &Dataset) -> Result<(), DslError> {
         let (of_head, kept) = (self.features_of(head).await?, self.features_of(snapshot).await?);
         for feature in of_head.difference(&kept).filter_map(|name| feature(name)) {
             self.take_feature(tx, head, feature).await?;
+        }
+        for feature in kept.iter().filter_map(|name| feature(name)) {
+            self.take_over_feature(tx, snapshot, head.object(), feature).await?;
         }
         Ok(())
     }

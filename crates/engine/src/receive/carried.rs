@@ -22,8 +22,8 @@ pub(super) struct Carried {
     pub props: Option<Vec<(String, PropValue)>>,
     /// Those of them that are not to be in force.
     pub inherited: Vec<String>,
-    snap_props: Vec<(String, PropValue)>,
-    holds: Vec<String>,
+    pub snap_props: Vec<(String, PropValue)>,
+    pub holds: Vec<String>,
 }
 
 impl Carried {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use dmu::{Objset, Tx};
 use dsl::features::{
     EMBEDDED_DATA, Feature, LARGE_BLOCKS, LARGE_DNODE, LARGE_MICROZAP, LONGNAME, LZ4_COMPRESS, PROJECT_QUOTA,
-    USEROBJ_ACCOUNTING, ZSTD_COMPRESS,
+    REDACTED_DATASETS, USEROBJ_ACCOUNTING, ZSTD_COMPRESS,
 };
 use dsl::{DatasetName, DslError, RECEIVING};
 use ondisk::objset::ObjsetType;
-use ondisk::send::{ResumeState, StreamFeatures};
+use ondisk::send::{ResumeState, StreamFeatures, begin_flags, begin_names};
 use ondisk::zil::ZilHeader;
 use units::ObjectId;
 use zerocopy::FromZeros;
@@ -31,7 +31,8 @@ pub(super) struct Place {
 }
 
 /// What a stream may have, and the pool's feature that it takes then.
-const NEEDED: [(StreamFeatures, &Feature); 7] = [
+const NEEDED: [(StreamFeatures, &Feature); 8] = [
+    (StreamFeatures::REDACTED, &REDACTED_DATASETS),
     (StreamFeatures::LZ4, &LZ4_COMPRESS),
     (StreamFeatures::ZSTD, &ZSTD_COMPRESS),
     (StreamFeatures::EMBED_DATA, &EMBEDDED_DATA),
@@ -99,12 +100,24 @@ impl Pool {
         for (prop, value) in &order.props {
             self.dsl.check_prop(prop, value).await?;
         }
+        let redacted_by = order.redact_snaps();
+        if redacted_by.is_none() && features.has(StreamFeatures::REDACTED) {
+            return refuse(ReceiveRefusal::NotRedactedAlike);
+        }
         let Beginning { name, is_new, source } = self.beginning(order).await?;
+        if let Some(source) = &source {
+            self.check_redaction(order, source).await?;
+        }
         let into = match &source {
             Some(source) => self.dsl.clone_snapshot(tx, source, &name, birth(&self.env)).await?,
             None => self.dsl.create_dataset(tx, &name, birth(&self.env)).await?,
         };
         self.dsl.set_inconsistent(tx, into.dataset, true).await?;
+        // What it is a clone of may be redacted by others.
+        self.dsl.set_redacted(tx, into.dataset, redacted_by).await?;
+        if is_new {
+            self.dsl.grant_to_maker(tx, &into, order.maker).await?;
+        }
         for (prop, value) in &order.props {
             self.dsl.set_prop(tx, into.dir, prop, value).await?;
         }
@@ -132,7 +145,7 @@ impl Pool {
             Ok(found) => found,
             Err(DslError::NoSuchDataset { .. }) => {
                 let source = match &order.origin {
-                    Some(origin) => Some(self.dsl.resolve(origin).await?),
+                    Some(origin) => Some(self.origin_of(order, origin).await?),
                     None if from == 0 => None,
                     None => return refuse(ReceiveRefusal::NoDestination),
                 };
@@ -166,6 +179,37 @@ impl Pool {
             return refuse(ReceiveRefusal::NoLargeBlocks);
         }
         Ok(Beginning { name: format!("{head}/{RECEIVING}"), is_new: false, source })
+    }
+
+    /// Whether a stream makes good what was left out of the snapshot that it starts from, or leaves out as much.
+    async fn check_redaction(&self, order: &ReceiveOrder, source: &DatasetName) -> Result<(), PoolError> {
+        let Some(lacking) = self.dsl.redact_snaps(source).await? else { return Ok(()) };
+        if order.begin.fromguid.get() == 0 {
+            return Ok(());
+        }
+        let is_subset = |snaps: &[u64]| snaps.iter().all(|snap| lacking.contains(snap));
+        let from = order.list.get_u64_array(begin_names::REDACT_FROM_SNAPS);
+        let fits = match from.or(order.redact_snaps()) {
+            Some(snaps) => is_subset(snaps),
+            // One of those by which it was redacted has changed all that is lacking.
+            None => lacking.contains(&order.begin.toguid.get()),
+        };
+        if fits { Ok(()) } else { refuse(ReceiveRefusal::NotRedactedAlike) }
+    }
+
+    /// The snapshot that a new dataset is made a clone of. A full stream that tells what is not there, too, may be received on
+    /// any.
+    async fn origin_of(&self, order: &ReceiveOrder, origin: &str) -> Result<DatasetName, PoolError> {
+        let found = self.dsl.resolve(origin).await?;
+        if !found.is_snapshot() {
+            return refuse(ReceiveRefusal::NoSource);
+        }
+        let guid = self.dsl.dataset(found.dataset).await?.guid.get();
+        let fits = match order.begin.fromguid.get() {
+            0 => order.begin.flags.get() & begin_flags::FREERECORDS != 0,
+            from => from == guid,
+        };
+        if fits { Ok(found) } else { refuse(ReceiveRefusal::NoSource) }
     }
 
     /// What is received into on behalf of a head, or was: it itself, or the hidden one below it.

@@ -85,17 +85,27 @@ impl Pool {
         self.destroy_filesystem(&half.name).await
     }
 
+    /// What is kept of a stream that was received into a head in part: the dataset that has it, the head itself or a hidden
+    /// one below it, and what is known of the stream.
+    ///
+    /// # Errors
+    /// Those of reading the meta-objset.
+    pub async fn saved_part(
+        &self,
+        head: &DatasetName,
+    ) -> Result<Option<(DatasetName, ResumeState)>, PoolError> {
+        if let Some(state) = self.dsl.resume_state(head.dataset).await? {
+            return Ok(Some((head.clone(), state)));
+        }
+        let Some(below) = self.dsl.receiving_below(head).await? else { return Ok(None) };
+        Ok(self.dsl.resume_state(below.dataset).await?.map(|state| (below, state)))
+    }
+
     /// What was kept of a stream for a dataset, if anything was.
     ///
     /// # Errors
     /// Those of reading the MOS.
     pub async fn resume_state(&self, head: &DatasetName) -> Result<Option<ResumeState>, PoolError> {
-        if let Some(state) = self.dsl.resume_state(head.dataset).await? {
-            return Ok(Some(state));
-        }
-        match self.dsl.receiving_below(head).await? {
-            Some(below) => Ok(self.dsl.resume_state(below.dataset).await?),
-            None => Ok(None),
-        }
+        Ok(self.saved_part(head).await?.map(|(_, state)| state))
     }
 }

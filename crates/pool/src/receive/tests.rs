@@ -93,6 +93,7 @@ fn records_that_do_not_fit_are_refused() {
                 received_props: Vec::new(),
                 force: false,
                 resumable: false,
+                maker: 0,
                 list: NvList::new(),
             };
             let Place { into, is_new, open, .. } = pool.make_place(&order).await.expect("a place");

@@ -165,6 +165,7 @@ fn is_refusal(error: &PoolError) -> bool {
         | PoolError::Device(_)
         | PoolError::Split(_)
         | PoolError::Receive(_)
+        | PoolError::Redact(_)
         | PoolError::VdevProp(_)
         | PoolError::Removal(_) => true,
         _ => false,

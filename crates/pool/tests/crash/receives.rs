@@ -95,8 +95,14 @@ async fn sent(pool: &Arc<Pool>, name: &str, from: Option<&str>, resume: Option<R
         }
         None => None,
     };
-    let order =
-        SendOrder { target: Target::of(name, &phys(name).await, features), origin, form: FORM, resume };
+    let order = SendOrder {
+        target: Target::of(name, &phys(name).await, features),
+        origin,
+        form: FORM,
+        resume,
+        redaction: Default::default(),
+        cut_after: None,
+    };
     let objset = pool.frozen_objset(name).await.expect("readable").expect("has contents");
     let mut bytes = Vec::new();
     stream::send(&objset, &order, &mut bytes).await.expect("a sound pool");
@@ -120,6 +126,7 @@ async fn receive(pool: &Arc<Pool>, way: &Way, stream: &[u8]) -> Result<(), PoolE
         received_props: Vec::new(),
         force: false,
         resumable: true,
+        maker: 0,
         list,
     };
     pool.receive(order, &mut reader).await?.finish().await

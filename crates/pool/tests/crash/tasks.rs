@@ -249,6 +249,12 @@ fn snapshots_and_clones_that_cannot_be_changed_whole_are_as_they_were() {
             Change::new("release", |pool| {
                 Box::pin(async move { pool.release("tag".to_owned(), vec!["whirl/old@b".to_owned()]).await })
             }),
+            Change::new("redact", |pool| {
+                Box::pin(async move {
+                    let by = vec!["whirl/clone@c".to_owned()];
+                    pool.redact("whirl/old@a".to_owned(), "whirl/old#r".to_owned(), by).await
+                })
+            }),
             Change::new("bookmark", |pool| {
                 Box::pin(
                     async move { pool.bookmark("whirl/old@b".to_owned(), "whirl/old#b".to_owned()).await },

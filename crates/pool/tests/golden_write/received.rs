@@ -134,6 +134,7 @@ impl Receiving {
             received_props: Vec::new(),
             force: false,
             resumable: false,
+            maker: 0,
             list: NvList::new(),
         }
     }
@@ -228,7 +229,14 @@ impl Receiving {
                 }
                 None => None,
             };
-            let order = SendOrder { target: Target::of(name, &target, features), origin, form, resume };
+            let order = SendOrder {
+                target: Target::of(name, &target, features),
+                origin,
+                form,
+                resume,
+                redaction: Default::default(),
+                cut_after: None,
+            };
             let objset = pool.frozen_objset(name).await.expect("readable").expect("has contents");
             let mut stream = Vec::new();
             stream::send(&objset, &order, &mut stream).await.expect("a sound pool");

@@ -107,7 +107,14 @@ async fn send(pool: &Arc<Pool>, name: &str) {
     let target = stream::Target { name: name.to_owned(), guid, creation_time, ignores_case: false, features };
     for is_all in [false, true] {
         let form = stream::Form { large_blocks: is_all, embedded: is_all, compressed: is_all };
-        let order = stream::SendOrder { target: target.clone(), origin: None, form, resume: None };
+        let order = stream::SendOrder {
+            target: target.clone(),
+            origin: None,
+            form,
+            resume: None,
+            redaction: Default::default(),
+            cut_after: None,
+        };
         let mut room = vec![0; SENT_BYTES_MAX];
         let _ = stream::send(&objset, &order, futures::io::Cursor::new(&mut room[..])).await;
     }

@@ -34,7 +34,14 @@ fn reads_overlap() {
         let dataset = pool.dsl().resolve(name).await.expect("a snapshot").dataset;
         let phys = pool.dsl().dataset(dataset).await.expect("readable");
         let target = Target::of(name, &phys, Features::default());
-        let order = SendOrder { target, origin: None, form: Form::default(), resume: None };
+        let order = SendOrder {
+            target,
+            origin: None,
+            form: Form::default(),
+            resume: None,
+            redaction: Default::default(),
+            cut_after: None,
+        };
         let objset = pool.frozen_objset(name).await.expect("readable").expect("a volume");
         disk.set_delay(DELAY);
         let begun = sim.env().now();

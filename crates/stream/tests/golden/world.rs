@@ -7,8 +7,7 @@ use device::{Options, RealEnv};
 use dmu::Objset;
 use dsl::DatasetName;
 use dsl::features::{
-    EMBEDDED_DATA, LARGE_BLOCKS, LARGE_DNODE, LARGE_MICROZAP, LONGNAME, LZ4_COMPRESS, REDACTED_DATASETS,
-    ZSTD_COMPRESS,
+    EMBEDDED_DATA, LARGE_BLOCKS, LARGE_DNODE, LARGE_MICROZAP, LONGNAME, LZ4_COMPRESS, ZSTD_COMPRESS,
 };
 use env::Env;
 use futures::executor::block_on;
@@ -139,7 +138,6 @@ impl World {
             large_dnode: used(&LARGE_DNODE).await,
             longname: used(&LONGNAME).await,
             large_microzap: used(&LARGE_MICROZAP).await,
-            redacted: used(&REDACTED_DATASETS).await,
             embedded_data: active(&EMBEDDED_DATA).await,
             lz4: active(&LZ4_COMPRESS).await,
         }
@@ -153,7 +151,7 @@ impl World {
             Target::of(name, &phys, self.features(&dataset).await)
         });
         let origin = (origin != 0).then(|| self.origin(origin, is_of_clone));
-        SendOrder { target, origin, form, resume: None }
+        SendOrder { target, origin, form, resume: None, redaction: Default::default(), cut_after: None }
     }
 
     /// Whether one snapshot was taken before another.

@@ -537,6 +537,9 @@ impl Service for FakeService {
     async fn bookmark_create(&self, call: BookmarkCreate) -> Done {
         self.create_bookmark(&call)
     }
+    async fn bookmark_redact(&self, _: BookmarkRedact) -> Done {
+        Ok(())
+    }
     async fn bookmark_destroy(&self, call: BookmarkDestroy) -> Done {
         self.destroy_bookmark(&call)
     }

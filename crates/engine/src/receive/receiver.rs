@@ -1,0 +1,165 @@
+//! What of a stream is received for somebody else than the daemon's own user.
+//!
+//! ```text
+//!  snapshot of a stream ─► receive (without -F, receive:append will do), mount and create on its dataset,
+//!                          or on the one that a new one will be in
+//!  property, hold       ─► the permission of that, else it is left out, which is told
+//!  package              ─► what renames, promotes and destroys takes, else it is put off
+//! ```
+//! What is new is not mounted; what is mounted is unmounted for the moment in which it changes, and mounted again at the same
+//! place. (test: `streams_are_sent_and_received_for_whom_that_was_delegated_to`)
+
+use super::Carried;
+use super::words::prefix;
+use crate::delegation::{Needed, permission_of_prop};
+use crate::{Held, Holder, names};
+use control::{DatasetReceive, Delegated, Failure, FailureKind, Peer};
+use dsl::{Asker, Counted};
+use ondisk::send::DrrBegin;
+
+fn asker(peer: &Peer) -> Asker {
+    Asker { uid: peer.uid, gids: peer.gids.clone() }
+}
+
+impl Holder {
+    /// Whether who asks may have this snapshot received.
+    ///
+    /// # Errors
+    /// That he may not, or that there would be too many.
+    pub(super) async fn check_receiver(
+        &self,
+        call: &DatasetReceive,
+        begin: &DrrBegin,
+        snapshot: &str,
+    ) -> Result<(), Failure> {
+        let Some(maker) = call.maker.as_ref().map(asker) else { return Ok(()) };
+        let head = names::head_of(snapshot);
+        let denied = || {
+            let line = format!("{}: permission denied", prefix(begin));
+            Failure::new(FailureKind::Denied, line)
+        };
+        let is_there = self.is_there(head).await?;
+        let at = self.receives_at(call, &maker, head).await?.ok_or_else(denied)?;
+        if is_there && !call.heal && begin.fromguid.get() == 0 {
+            self.refuse_mounted_below(head)?;
+        }
+        let counted =
+            if is_there { &[Counted::Snapshots][..] } else { &[Counted::Filesystems, Counted::Snapshots] };
+        for what in counted {
+            let checked = self.check_count(&maker, &at, *what, 1, None, ("receive", head)).await;
+            checked.map_err(|failure| match failure.kind {
+                FailureKind::NoSpace => {
+                    let line = format!("{}: destination {head} space quota exceeded.", prefix(begin));
+                    Failure::new(FailureKind::NoSpace, line)
+                }
+                _ => failure,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The dataset whose permissions let somebody receive into a head: itself, or what it will be in. None: he may not.
+    async fn receives_at(
+        &self,
+        call: &DatasetReceive,
+        maker: &Asker,
+        head: &str,
+    ) -> Result<Option<String>, Failure> {
+        let at = match self.is_there(head).await? {
+            true => Some(head.to_owned()),
+            false => self.parent_of_new(head, true).await?,
+        };
+        let Some(at) = at else { return Ok(None) };
+        let receives = self.has(maker, &at, "receive", false).await?
+            || !call.force && self.has(maker, &at, "receive:append", false).await?;
+        let may = receives && self.has_all(maker, Needed::each(&at, &["mount", "create"])).await?;
+        Ok(may.then_some(at))
+    }
+
+    /// Whether what is there is made to follow a package: for who may receive at its top.
+    pub(super) async fn may_align(&self, call: &DatasetReceive, head: &str) -> Result<bool, Failure> {
+        match call.maker.as_ref().map(asker) {
+            Some(maker) => Ok(self.receives_at(call, &maker, head).await?.is_some()),
+            None => Ok(true),
+        }
+    }
+
+    async fn is_there(&self, head: &str) -> Result<bool, Failure> {
+        Ok(self.pool_of(head)?.pool.dsl().resolve(head).await.is_ok())
+    }
+
+    /// Leaves out of what is to be received with a snapshot what who asks may not have changed; tells of it.
+    pub(super) async fn leave_out_denied(
+        &self,
+        call: &mut DatasetReceive,
+        carried: &mut Carried,
+        snapshot: &str,
+    ) -> Result<Vec<String>, Failure> {
+        let Some(maker) = call.maker.as_ref().map(asker) else { return Ok(Vec::new()) };
+        let head = names::head_of(snapshot);
+        let is_there = self.is_there(head).await?;
+        let at = if is_there { Some(head.to_owned()) } else { self.parent_of_new(head, true).await? };
+        let at = at.unwrap_or_else(|| head.to_owned());
+        let is_mounted = self.refuse_mounted_below(head).is_err();
+        let mut denied = Vec::new();
+        let props = carried.props.iter().flatten().map(|(name, _)| name);
+        let asked: Vec<String> = call
+            .props
+            .iter()
+            .map(|(name, _)| name)
+            .filter(|name| *name != super::ORIGIN)
+            .chain(props)
+            .chain(&carried.inherited)
+            .cloned()
+            .collect();
+        for name in asked {
+            let permission = permission_of_prop(&name);
+            let moves = is_mounted && ["mountpoint", "canmount", "overlay"].contains(&permission.as_str());
+            if moves || !self.has(&maker, &at, &permission, !is_there).await? {
+                denied.push(name);
+            }
+        }
+        denied.sort();
+        denied.dedup();
+        let is_denied = |name: &String| denied.contains(name);
+        call.props.retain(|(name, _)| !is_denied(name));
+        carried.inherited.retain(|name| !is_denied(name));
+        if let Some(props) = &mut carried.props {
+            props.retain(|(name, _)| !is_denied(name));
+        }
+        let told = |name: &String| format!("cannot receive {name} property on {head}: permission denied");
+        let mut warnings: Vec<String> = denied.iter().map(told).collect();
+        if !carried.snap_props.is_empty() && !self.has(&maker, &at, "userprop", true).await? {
+            let names = carried.snap_props.drain(..).map(|(name, _)| name);
+            warnings.extend(
+                names.map(|name| format!("cannot receive {name} property on {snapshot}: permission denied")),
+            );
+        }
+        if !carried.holds.is_empty() && !self.has(&maker, &at, "hold", !is_there).await? {
+            carried.holds.clear();
+            warnings.push(format!("cannot hold snapshot '{snapshot}': permission denied"));
+        }
+        Ok(warnings)
+    }
+
+    /// Whether who asks may have something done that a package takes.
+    pub(crate) async fn check_for_maker(
+        &self,
+        call: &DatasetReceive,
+        what: Delegated,
+    ) -> Result<(), Failure> {
+        let Some(maker) = &call.maker else { return Ok(()) };
+        match self.check_delegated(maker.clone(), what).await? {
+            true => Ok(()),
+            false => Err(Failure::new(FailureKind::Denied, "permission denied")),
+        }
+    }
+
+    /// Tells somebody else than the daemon's own user that what he has received he cannot mount.
+    pub(super) async fn refuse_mount(&self, held: &Held, head: &str) -> Result<(), Failure> {
+        match self.is_to_be_mounted(held, head).await? {
+            true => Err(Failure::cannot(FailureKind::Denied, "mount", head, "Insufficient privileges")),
+            false => Ok(()),
+        }
+    }
+}
