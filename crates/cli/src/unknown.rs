@@ -5,18 +5,8 @@ use crate::program::Program;
 /// Commands of OpenZFS's `zpool` that there are not yet.
 const OF_ZPOOL: &[&str] = &["ddtprune", "prefetch", "resilver"];
 /// Commands of OpenZFS's `zfs` that there are not yet.
-const OF_ZFS: &[&str] = &[
-    "change-key",
-    "load-key",
-    "program",
-    "redact",
-    "rewrite",
-    "share",
-    "unload-key",
-    "unshare",
-    "unzone",
-    "zone",
-];
+const OF_ZFS: &[&str] =
+    &["change-key", "load-key", "program", "redact", "share", "unload-key", "unshare", "unzone", "zone"];
 /// Slips that are taken for a word that was meant.
 const SLIPS_MAX: usize = 2;
 

@@ -15,6 +15,7 @@ mod project;
 mod props;
 mod receive;
 mod rename;
+mod rewrite;
 mod rollback;
 mod select;
 mod send;
@@ -58,6 +59,7 @@ pub const PROGRAM: Program = Program {
         diff::COMMAND,
         send::COMMAND,
         receive::COMMAND,
+        rewrite::COMMAND,
         allow::ALLOW,
         allow::UNALLOW,
         wait::COMMAND,

@@ -12,6 +12,7 @@ mod loops;
 mod pages;
 mod peer;
 mod real;
+mod rewrite;
 mod sync;
 mod system;
 
@@ -25,6 +26,7 @@ pub use loops::{Loops, Serving, Source, spawn_here};
 pub use pages::wait_for_pages;
 pub use peer::peer_groups;
 pub use real::{Options, RealEnv};
+pub use rewrite::Rewrite;
 pub use system::RealMachine;
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ mod dmu_sync;
 mod long_free;
 mod modify;
 mod range;
+mod rewrite;
 mod sync;
 
 pub use clone::Clonable;

@@ -206,6 +206,8 @@ structures! {
     IoctlOut { result: i32, flags: u32, in_iovs: u32, out_iovs: u32 }
     /// The body of the answer to the ioctl `FS_IOC_FSGETXATTR`.
     Fsxattr { xflags: u32, extsize: u32, nextents: u32, projid: u32, cowextsize: u32, pad: [u8; 8] }
+    /// The body of OpenZFS's ioctl `ZFS_IOC_REWRITE`.
+    Rewrite { offset: u64, len: u64, flags: u64, arg: u64 }
     FallocateIn { fh: u64, offset: u64, length: u64, mode: u32, padding: u32 }
     LseekIn { fh: u64, offset: u64, whence: u32, padding: u32 }
     LseekOut { offset: u64 }

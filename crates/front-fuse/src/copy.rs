@@ -65,7 +65,7 @@ impl Files {
     ) -> Result<(), Errno> {
         let args: CopyFileRangeIn = request.take()?;
         let (source, target) = (request.object(), self.inodes.own(args.nodeid_out)?);
-        let how = WriteFlags { sync: args.fh_out == SYNC_HANDLE, ..WriteFlags::default() };
+        let how = WriteFlags { sync: args.fh_out & SYNC_HANDLE != 0, ..WriteFlags::default() };
         let since = how.sync.then(|| self.syncs.now());
         let block_bytes = u64::from(self.run(from.zfs.attributes(source)).await?.block_bytes);
         let wanted = args.len.min(SHARE_BYTES);

@@ -17,14 +17,17 @@ fn is_sync(flags: u32) -> bool {
     flags as i32 & (libc::O_DSYNC | libc::O_SYNC) != 0
 }
 
-/// The number of a handle whose writes must be stable; all others are 0. Copies come with the handle
-/// alone, without its flags.
+/// What a handle is, in bits of its number: copies and ioctls come with the number alone, without the flags.
+/// Writes must be stable.
 pub(crate) const SYNC_HANDLE: u64 = 1;
+/// It was opened for writing.
+pub(crate) const WRITING_HANDLE: u64 = 2;
 
 /// The answer to who opens a file, on a mount that keeps what is written or does not.
 pub(crate) fn open_out(flags: u32, writeback: bool) -> OpenOut {
-    let fh = if is_sync(flags) { SYNC_HANDLE } else { 0 };
-    OpenOut { fh, open_flags: open_flags(flags, writeback), padding: 0 }
+    let sync = if is_sync(flags) { SYNC_HANDLE } else { 0 };
+    let writing = if may_write(flags) { WRITING_HANDLE } else { 0 };
+    OpenOut { fh: sync | writing, open_flags: open_flags(flags, writeback), padding: 0 }
 }
 
 /// Writes of a synchronous handle come directly, so that each is one request; others go through

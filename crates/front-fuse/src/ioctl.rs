@@ -1,9 +1,10 @@
-//! The file flags of `lsattr` and `chattr`, and the projects of `zfs project`.
+//! The file flags of `lsattr` and `chattr`, the projects of `zfs project`, and what `zfs rewrite` asks for.
 
 use rustix::io::Errno;
 use zpl::{SetAttributes, flags};
 
-use crate::abi::{Fsxattr, IoctlIn, IoctlOut};
+use crate::abi::{Fsxattr, IoctlIn, IoctlOut, Rewrite};
+use crate::data::WRITING_HANDLE;
 use crate::files::Files;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -15,6 +16,10 @@ const SETFLAGS: [u32; 2] = [0x4008_6602, 0x4004_6602];
 /// sets either.
 const FSGETXATTR: u32 = 0x801c_581f;
 const FSSETXATTR: u32 = 0x401c_5820;
+/// `ZFS_IOC_REWRITE` of OpenZFS: blocks of a file are written anew.
+const REWRITE: u32 = 0x4020_8303;
+/// Its flags: blocks keep their times of birth, those shared with snapshots or by clones are left out.
+const REWRITE_FLAGS: u64 = 0x1 | 0x2 | 0x4;
 /// What is nobody's project.
 const NO_PROJECT: u32 = u32::MAX;
 
@@ -32,7 +37,8 @@ const XFLAGS: Names =
     [(0x8, flags::IMMUTABLE), (0x10, flags::APPENDONLY), (0x80, flags::NODUMP), (0x200, flags::PROJINHERIT)];
 
 impl Files {
-    /// The kernel has checked that the caller may set what he sets.
+    /// The kernel has checked that the caller may set what he sets. Of whether he may write to the file, which is what
+    /// `zfs rewrite` takes, the handle tells.
     pub async fn ioctl(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: IoctlIn = request.take()?;
         match args.cmd {
@@ -66,6 +72,16 @@ impl Files {
                 let project = (projid != now).then_some(projid);
                 let set = SetAttributes { set_flags, clear_flags, project, ..SetAttributes::default() };
                 self.set_flags(request, set, reply).await?;
+            }
+            REWRITE => {
+                let Rewrite { offset, len, flags, arg } = request.take()?;
+                match flags {
+                    _ if flags & !REWRITE_FLAGS != 0 || arg != 0 => return Err(Errno::INVAL),
+                    0 if args.fh & WRITING_HANDLE == 0 => return Err(Errno::BADF),
+                    0 => self.run(self.zfs.rewrite(request.object(), offset, len)).await?,
+                    _ => return Err(Errno::OPNOTSUPP),
+                }
+                reply.put(&IoctlOut::default());
             }
             _ => return Err(Errno::NOTTY),
         }

@@ -36,6 +36,7 @@ mod posix_acl;
 mod quota;
 mod rename;
 mod replay;
+mod rewrite;
 mod sa;
 mod setattr;
 mod time;

@@ -23,6 +23,7 @@ mod mounts;
 mod posix;
 mod postgres;
 mod replicas;
+mod rewrite;
 mod rings;
 mod sanoid;
 mod shell;

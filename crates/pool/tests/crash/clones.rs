@@ -1,4 +1,5 @@
-//! What a power cut leaves of files that share blocks, with their clones only in the log, or half on disk.
+//! What a power cut leaves of files that share blocks, with their clones only in the log, or half on disk, and some of them
+//! written anew.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,24 +32,29 @@ enum Step {
     /// Some bytes from that block on are others.
     Write(&'static str, u64, u8),
     Truncate(&'static str, u64),
+    /// Its blocks are written anew.
+    Rewrite(&'static str),
     Unlink(&'static str),
 }
 
-use Step::{Share, Truncate, Unlink, Write};
+use Step::{Rewrite, Share, Truncate, Unlink, Write};
 
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 17] = [
     Share("a", "b"),
+    Rewrite("b"),
     Unlink("a"),
     Share("b", "c"),
     Write("b", 1, 11),
     Share("c", "d"),
     Share("c", "e"),
+    Rewrite("c"),
     Unlink("c"),
     Truncate("d", BLOCK),
     Share("e", "d"),
     Write("e", 0, 12),
     Unlink("d"),
     Share("e", "f"),
+    Rewrite("f"),
     Unlink("e"),
     Truncate("f", 0),
 ];
@@ -67,6 +73,7 @@ fn change(files: &mut Files, step: Step) {
             files.get_mut(name).expect("is there")[at..at + WRITE_BYTES].fill(byte);
         }
         Truncate(name, size) => files.get_mut(name).expect("is there").truncate(size as usize),
+        Rewrite(_) => {}
         Unlink(name) => drop(files.remove(name)),
     }
 }
@@ -108,6 +115,10 @@ async fn carry_out(pool: &Pool, zfs: &Zfs, step: Step) {
             let attributes = SetAttributes { size: Some(size), ..Default::default() };
             zfs.set_attributes(file, attributes).await.expect("cut off");
             zfs.fsync(file, false).await.expect("stable");
+        }
+        Rewrite(name) => {
+            let file = object(zfs, name).await.expect("is there");
+            zfs.rewrite(file, 0, 0).await.expect("rewritten");
         }
         Unlink(name) => {
             zfs.unlink(zfs.root(), name.as_bytes()).await.expect("is there");

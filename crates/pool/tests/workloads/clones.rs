@@ -255,7 +255,7 @@ impl Histories {
     }
 
     async fn step(&mut self) {
-        match self.dice.below(40) {
+        match self.dice.below(42) {
             0..6 => self.create().await,
             6..10 => self.overwrite().await,
             10..26 => self.share().await,
@@ -264,6 +264,7 @@ impl Histories {
             32..34 => self.snapshot().await,
             34 => self.roll_back().await,
             35..37 => self.destroy_snapshot().await,
+            37..39 => self.rewrite().await,
             _ => self.pool.sync_now().await.unwrap(),
         }
     }
@@ -319,6 +320,13 @@ impl Histories {
             let bytes = bytes[offset as usize..(offset + shared) as usize].to_vec();
             put(self.files.get_mut(&target).unwrap(), at, &bytes);
         }
+    }
+
+    async fn rewrite(&mut self) {
+        let Some(name) = self.some_file() else { return };
+        let (zfs, offset, len) = (self.zfs().await, self.dice.below(30_000), self.dice.below(30_000));
+        let object = Self::object(&zfs, &name).await;
+        zfs.rewrite(object, offset, len).await.unwrap();
     }
 
     async fn truncate(&mut self) {

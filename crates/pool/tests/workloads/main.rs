@@ -21,6 +21,7 @@ mod quota;
 mod raidz;
 mod records;
 mod resting;
+mod rewrite;
 mod rounds;
 mod scrub;
 mod sizes;

@@ -1,0 +1,195 @@
+//! `zfs rewrite`: blocks of files on mounts are written anew. It asks no daemon but the file system itself, by an `ioctl`
+//! on each file, so that whoever may write to a file may do so.
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use device::Rewrite;
+use engine::refusal;
+
+use crate::args::{Args, Flag, Spec};
+use crate::program::Command;
+use crate::session::{Outcome, Session, usage};
+
+pub const COMMAND: Command = Command::new(
+    Spec {
+        name: "rewrite",
+        alias: None,
+        about: "writes blocks of files anew, as the properties of their file system are now",
+        flags: &[
+            Flag::switch(
+                'P',
+                "keep the blocks' times of birth; takes the feature physical_rewrite, which no pool here has",
+            ),
+            Flag::switch('r', "directories with all below them"),
+            Flag::switch('v', "tell which files were rewritten"),
+            Flag::switch('x', "stay in the file system that a directory is in"),
+            Flag::value('o', "offset", "from this byte on"),
+            Flag::value('l', "length", "as many bytes at most"),
+        ],
+        operands: "<directory|file ...>",
+    },
+    run,
+);
+
+/// Bytes that are asked for at a time, so that a command that is interrupted ends soon. A multiple of what a block can be.
+const PIECE_BYTES: u64 = 64 << 20;
+
+/// What is asked for.
+struct Work<'a> {
+    args: &'a Args,
+    offset: u64,
+    /// 0: all to the end.
+    len: u64,
+    /// The number of the last error, which is what the command exits with.
+    failed: u8,
+}
+
+/// A directory that is to be gone through, and the device of the one that was named.
+struct Below {
+    path: PathBuf,
+    device: u64,
+}
+
+fn run(session: &mut Session, args: &Args) -> Outcome {
+    if args.operands.is_empty() {
+        return usage("missing file or directory target(s)");
+    }
+    let number = |flag| args.value(flag).map_or(0, leading_number);
+    let mut work = Work { args, offset: number('o'), len: number('l'), failed: 0 };
+    let mut directories = VecDeque::new();
+    for target in &args.operands {
+        work.target(session, Path::new(target), &mut directories)?;
+    }
+    while let Some(directory) = directories.pop_front() {
+        work.directory(session, &directory, &mut directories)?;
+    }
+    Ok(work.failed)
+}
+
+/// The number that a text begins with, as strtoll(3) reads it with base 0; one below zero keeps its bits.
+fn leading_number(text: &str) -> u64 {
+    let text = text.trim_start();
+    let (is_negative, text) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (digits, radix) = match text.strip_prefix("0x").or(text.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None if text.starts_with('0') => (text, 8),
+        None => (text, 10),
+    };
+    let end = digits.find(|digit: char| !digit.is_digit(radix)).unwrap_or(digits.len());
+    let most = i64::MAX as u64;
+    let value = match &digits[..end] {
+        "" => 0,
+        digits => u64::from_str_radix(digits, radix).unwrap_or(most).min(most),
+    };
+    if is_negative { value.wrapping_neg() } else { value }
+}
+
+impl Work<'_> {
+    fn target(&mut self, session: &mut Session, path: &Path, found: &mut VecDeque<Below>) -> io::Result<()> {
+        match fs::symlink_metadata(path) {
+            Err(error) => self.fail("stat", path, &error),
+            Ok(of) if of.is_file() => self.file(session, path)?,
+            Ok(of) if of.is_dir() && self.args.has('r') => {
+                self.directory(session, &Below { path: path.to_owned(), device: of.dev() }, found)?;
+            }
+            Ok(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Rewrites the files of a directory; its directories are only found.
+    fn directory(
+        &mut self,
+        session: &mut Session,
+        directory: &Below,
+        found: &mut VecDeque<Below>,
+    ) -> io::Result<()> {
+        let entries = match fs::read_dir(&directory.path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => {
+                self.fail("opendir", &directory.path, &error);
+                return Ok(());
+            }
+        };
+        for entry in entries.filter_map(Result::ok) {
+            let (Ok(kind), path) = (entry.file_type(), entry.path()) else { continue };
+            if !(kind.is_file() || kind.is_dir()) || !self.is_wanted(&path, directory.device) {
+                continue;
+            }
+            if kind.is_dir() {
+                found.push_back(Below { path, device: directory.device });
+            } else {
+                self.file(session, &path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it lies on the device that is not to be left.
+    fn is_wanted(&mut self, path: &Path, device: u64) -> bool {
+        if !self.args.has('x') {
+            return true;
+        }
+        match fs::symlink_metadata(path) {
+            Ok(of) => of.dev() == device,
+            Err(error) => {
+                self.fail("stat", path, &error);
+                false
+            }
+        }
+    }
+
+    fn file(&mut self, session: &mut Session, path: &Path) -> io::Result<()> {
+        match OpenOptions::new().write(true).open(path) {
+            Err(error) => self.fail("open", path, &error),
+            Ok(file) => match self.rewrite(&file) {
+                Err(error) => self.fail("rewrite", path, &error),
+                Ok(()) if self.args.has('v') => writeln!(session.out(), "{}", path.display())?,
+                Ok(()) => {}
+            },
+        }
+        Ok(())
+    }
+
+    fn rewrite(&self, file: &File) -> io::Result<()> {
+        let flags = if self.args.has('P') { Rewrite::PHYSICAL } else { 0 };
+        let end = match self.len {
+            0 => u64::MAX,
+            len => self.offset.saturating_add(len),
+        };
+        let mut at = self.offset;
+        loop {
+            let next = (at - at % PIECE_BYTES).saturating_add(PIECE_BYTES).min(end);
+            Rewrite::new(at, next - at, flags).ask(file)?;
+            if next >= end.min(file.metadata()?.len()) {
+                return Ok(());
+            }
+            at = next;
+        }
+    }
+
+    fn fail(&mut self, what: &str, path: &Path, error: &io::Error) {
+        self.failed = error.raw_os_error().and_then(|number| u8::try_from(number).ok()).unwrap_or(1);
+        eprintln!("failed to {what} {}: {}", path.display(), refusal::words(error));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::leading_number;
+
+    #[test]
+    fn numbers_are_read_as_in_c() {
+        assert_eq!(["4096", "0x10", "010", " 12k", "x", ""].map(leading_number), [4096, 16, 8, 12, 0, 0]);
+        assert_eq!(leading_number("-1"), u64::MAX);
+        assert_eq!(leading_number("99999999999999999999"), i64::MAX as u64);
+    }
+}

@@ -1,0 +1,30 @@
+//! Writing blocks once more that stay as they are: somewhere else, with what the dataset's properties say now.
+
+use std::ops::Range;
+
+use futures::future::try_join_all;
+
+use super::{Dnode, Found};
+use crate::{DmuError, Step, Transaction};
+
+impl Dnode {
+    /// Has whole blocks written once more. Holes stay holes, and what is to be written anyway is left to the txg that has it;
+    /// a block that is shared since a txg that has not synced becomes one of the object's own.
+    ///
+    /// # Errors
+    /// When a block cannot be read.
+    pub async fn rewrite_blocks(&self, tx: &dyn Transaction, blocks: Range<u64>) -> Result<(), DmuError> {
+        let to_read = |&block: &u64| matches!(self.found(block), Found::OnDisk { .. } | Found::Shared(_));
+        self.look_ahead(&blocks);
+        let reads = blocks.filter(to_read).map(|block| async move {
+            self.check_above(block).await?;
+            Ok::<_, DmuError>((block, self.block_if_data(block).await?))
+        });
+        for (block, data) in try_join_all(reads).await? {
+            if let Some(data) = data {
+                tx.take(Step::put(self.me(), block, data));
+            }
+        }
+        Ok(())
+    }
+}
