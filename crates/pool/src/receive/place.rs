@@ -104,6 +104,9 @@ impl Pool {
             Some(source) => self.dsl.clone_snapshot(tx, source, &name, birth(&self.env)).await?,
             None => self.dsl.create_dataset(tx, &name, birth(&self.env)).await?,
         };
+        if is_new && source.is_some() {
+            self.dsl.begin_livelist(tx, &into).await?;
+        }
         self.dsl.set_inconsistent(tx, into.dataset, true).await?;
         for (prop, value) in &order.props {
             self.dsl.set_prop(tx, into.dir, prop, value).await?;
