@@ -1,5 +1,6 @@
 //! What the daemon's engine must be able to do.
 
+use crate::server;
 use crate::{
     Account, BookmarkCreate, BookmarkDestroy, BookmarkRedact, ByteSink, ByteSource, Call, DaemonStatus,
     DaemonStatusCall, DaemonStop, DatasetAccounts, DatasetAllow, DatasetClone, DatasetCreate,

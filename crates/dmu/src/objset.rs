@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use env::IoBuf;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -70,9 +71,15 @@ pub(crate) struct Shared {
     props: RwLock<ObjsetProps>,
     dirty: [Mutex<BTreeMap<ObjectId, Arc<Dnode>>>; TXG_SLOTS],
     counts: RwLock<Counts>,
+    tells_births: AtomicBool,
 }
 
 impl Shared {
+    /// Of a sync that has done nothing yet.
+    pub fn outcome(&self) -> Outcome {
+        Outcome { births: self.tells_births.load(Ordering::Acquire).then(Vec::new), ..Outcome::default() }
+    }
+
     /// What is accounted to owners.
     pub fn counts(&self) -> Counts {
         *self.counts.read()
@@ -141,6 +148,9 @@ pub struct SyncedObjset {
     pub cloned: Vec<Blkptr>,
     /// Kinds of the blocks it wrote.
     pub born: BlockKinds,
+    /// Blocks that it refers to since, those that lie in their pointers too; told where [`Objset::tell_births`] asked for
+    /// that. What was written over within the txg is not told again.
+    pub births: Option<Vec<Blkptr>>,
 }
 
 /// Where an objset lives.
@@ -207,6 +217,7 @@ impl Objset {
             props: RwLock::new(context.props),
             dirty: Default::default(),
             counts: RwLock::default(),
+            tells_births: AtomicBool::new(false),
         })
     }
 
@@ -283,6 +294,11 @@ impl Objset {
     /// Changes how it stores blocks written from now on.
     pub fn set_props(&self, props: ObjsetProps) {
         *self.shared.props.write() = props;
+    }
+
+    /// Whether syncs from the next one on tell of the blocks that are born ([`SyncedObjset::births`]).
+    pub fn tell_births(&self, tells: bool) {
+        self.shared.tells_births.store(tells, Ordering::Release);
     }
 
     /// Who is asked whether there is room.
@@ -590,7 +606,7 @@ impl Objset {
             return Ok(None);
         }
         let limit = self.shared.gate.in_flight();
-        let mut outcome = Outcome::default();
+        let mut outcome = self.shared.outcome();
         let mut bill = Bill::default();
         // Held until their dnodes are stored: who looked for one meanwhile would find the old one.
         let dirty = self.take_dirty(txg);
@@ -608,8 +624,8 @@ impl Objset {
         outcome.absorb(meta.outcome);
         let root = self.write_root(txg, &meta.image.expect("the meta-dnode stays"), &mut outcome).await?;
         self.forget(&freed);
-        let Outcome { delta, killed, unused, cloned, born } = outcome;
-        Ok(Some(SyncedObjset { root, delta, killed, unused, cloned, born }))
+        let Outcome { delta, killed, unused, cloned, born, births } = outcome;
+        Ok(Some(SyncedObjset { root, delta, killed, unused, cloned, born, births }))
     }
 
     fn take_dirty(&self, txg: Txg) -> BTreeMap<ObjectId, Arc<Dnode>> {

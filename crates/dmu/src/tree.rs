@@ -174,6 +174,8 @@ pub(crate) struct Outcome {
     pub cloned: Vec<Blkptr>,
     pub delta: SpaceDelta,
     pub born: BlockKinds,
+    /// Blocks that are referred to since, where somebody wants to know.
+    pub births: Option<Vec<Blkptr>>,
 }
 
 impl Outcome {
@@ -181,6 +183,9 @@ impl Outcome {
     pub fn bear(&mut self, zio: &Zio, new: &Blkptr) {
         self.delta.add(zio, new);
         self.born.note(new);
+        if let Some(births) = self.births.as_mut().filter(|_| !new.is_hole()) {
+            births.push(*new);
+        }
     }
 
     /// What another part of the same sync did.
@@ -190,14 +195,21 @@ impl Outcome {
         self.killed.extend(other.killed);
         self.unused.extend(other.unused);
         self.cloned.extend(other.cloned);
+        self.births = self.births.take().zip(other.births).map(|(mut births, others)| {
+            births.extend(others);
+            births
+        });
     }
 
     /// `new` stands where `old` stood.
     pub fn replace(&mut self, zio: &Zio, old: &Blkptr, new: &Blkptr) {
-        self.bear(zio, new);
         if same_place(old, new) {
+            // It was born in an earlier pass.
+            self.delta.add(zio, new);
+            self.born.note(new);
             self.delta.remove(zio, old);
         } else {
+            self.bear(zio, new);
             self.kill(zio, old);
         }
     }

@@ -8,6 +8,7 @@
 //! - A list gives back what was put in, each entry once (test: `a_bpobj_gives_back_what_it_took`).
 //! - An empty list has no bytes: asserted.
 
+mod listed;
 mod sublists;
 
 use std::sync::Arc;
@@ -48,8 +49,17 @@ impl Bpobj {
     /// # Errors
     /// Those of allocating an object.
     pub async fn create(mos: &Arc<Objset>, tx: &Tx, block_bytes: u32) -> Result<Self, DslError> {
+        Self::create_with(mos, tx, block_bytes, BPOBJ_BYTES_V2).await
+    }
+
+    async fn create_with(
+        mos: &Arc<Objset>,
+        tx: &Tx,
+        block_bytes: u32,
+        bonus_bytes: usize,
+    ) -> Result<Self, DslError> {
         let spec = DnodeSpec::new(ObjectType::BPOBJ, block_bytes)
-            .with_bonus(ObjectType::BPOBJ_HDR, BPOBJ_BYTES_V2 as u16);
+            .with_bonus(ObjectType::BPOBJ_HDR, bonus_bytes as u16);
         let dnode = mos.allocate(tx, &spec).await?;
         Self::of(mos, dnode)
     }
@@ -105,22 +115,7 @@ impl Bpobj {
     /// # Errors
     /// Those of reading and writing.
     pub async fn append(&self, tx: &Tx, bps: &[Blkptr]) -> Result<(), DslError> {
-        if bps.is_empty() {
-            return Ok(());
-        }
-        let mut bytes = Vec::with_capacity(bps.len() * BLKPTR_BYTES);
-        let mut space = SpaceDelta::default();
-        for bp in bps {
-            assert!(!bp.is_hole(), "a hole cannot be freed");
-            space.add(self.mos.zio(), bp);
-            bytes.extend_from_slice(&stored(bp));
-        }
-        let first = self.phys.lock().blkptrs.get();
-        self.dnode.write(tx, first * BLKPTR_BYTES as u64, &bytes).await?;
-        self.change(tx, |phys| {
-            add(&mut phys.blkptrs, bps.len() as i64)?;
-            count(phys, space, 1)
-        })
+        self.append_listed(tx, bps, false).await
     }
 
     /// Takes up to `limit` entries off the end; none: the list is empty.

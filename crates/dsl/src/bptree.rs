@@ -34,7 +34,9 @@ impl Dsl {
     /// # Errors
     /// Those of reading the MOS.
     pub async fn has_destroyed(&self) -> Result<bool, DslError> {
-        Ok(self.bptree().await?.is_some() || !self.free_list_is_empty().await?)
+        Ok(self.bptree().await?.is_some()
+            || self.has_deleted_clones().await?
+            || !self.free_list_is_empty().await?)
     }
 
     /// Whether destroyed datasets may be freed bit by bit.

@@ -55,7 +55,7 @@ impl Dsl {
     }
 
     /// Destroys a dataset that [`Dsl::check_removable`] approves of. Its blocks are freed later
-    /// ([`Dsl::next_destroyed`]); where the pool cannot put that off ([`Dsl::frees_later`]) they are the
+    /// ([`Dsl::take_from_deleted_clones`], [`Dsl::next_destroyed`]); where the pool cannot put that off ([`Dsl::frees_later`]) they are the
     /// caller's to free, in the same txg. A snapshot that it was a clone of and that only waited for that goes with it.
     /// `now` is the time since 1970.
     ///
@@ -66,7 +66,9 @@ impl Dsl {
         let dataset = self.loaded_dataset(name.dataset).await?;
         dataset.set_refreservation(tx, 0)?;
         dataset.dir().set_reservation(tx, 0)?;
-        if self.frees_later().await? && !dataset.phys().bp.is_hole() {
+        let frees_later = self.frees_later().await?;
+        let is_listed = frees_later && self.delete_by_livelist(tx, &dataset).await?;
+        if frees_later && !is_listed && !dataset.phys().bp.is_hole() {
             let (phys, dir) = (dataset.phys(), dataset.dir().phys());
             let space = SpaceDelta {
                 used: signed(dir.used_bytes),

@@ -48,6 +48,7 @@ pub use bookmark::BookmarkInfo;
 pub use bpobj::Bpobj;
 pub use counts::{COUNTED, CountLimit, Counted};
 pub use create::Birth;
+pub use dataset::livelist::SUBLIST_ENTRIES;
 pub use errlog::{BlockError, ErrorLog};
 pub use error::DslError;
 pub use exchange::RECEIVING;

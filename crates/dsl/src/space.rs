@@ -176,7 +176,8 @@ impl Dataset {
 
 impl Dsl {
     /// Takes over what a sync of a dataset's objset left: the new root, the space it took and
-    /// gave, the blocks it let go; gives those of them that nobody else has, to be freed.
+    /// gave, the blocks it let go, and those that it refers to since, where [`Dsl::has_livelist`] asks for that. Gives those
+    /// of the blocks let go that nobody else has, to be freed.
     ///
     /// # Errors
     /// [`DslError::Damaged`] when the sums on disk cannot have been right, and those of changing
@@ -188,11 +189,15 @@ impl Dsl {
         root: Blkptr,
         delta: SpaceDelta,
         killed: Vec<Blkptr>,
+        births: Option<Vec<Blkptr>>,
     ) -> Result<Vec<Blkptr>, DslError> {
         let head = self.loaded_dataset(dataset).await?;
-        self.drop_livelist(tx, head.dir()).await?;
+        let turnover = self.turnover(&head, births, &killed).await?;
         let (to_free, held) = self.hold_back(tx, &head, killed).await?;
         head.apply_sync(tx, root, delta, &held)?;
+        if let Some(turnover) = turnover {
+            self.keep_livelist(tx, &head, turnover).await?;
+        }
         Ok(to_free)
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use dmu::zap::{Zap, ZapSpec};
 use dmu::{Objset, Tx};
@@ -11,6 +12,7 @@ use parking_lot::Mutex;
 use units::ObjectId;
 
 use crate::dataset::deadlist::keys::KnownKeys;
+use crate::dataset::livelist::SUBLIST_ENTRIES;
 use crate::dataset::{self, Dataset};
 use crate::dir::{self, Dir};
 use crate::features::DIRECTORY;
@@ -32,6 +34,7 @@ pub struct Dsl {
     pub(crate) root: ObjectId,
     known: Known,
     pub(crate) known_keys: KnownKeys,
+    pub(crate) sublist_entries: AtomicU64,
     /// Blocks that nothing names by the places that they had on removed vdevs any more.
     pub(crate) obsolete: Mutex<Vec<Blkptr>>,
 }
@@ -63,6 +66,7 @@ impl Dsl {
             root,
             known: Known::default(),
             known_keys: KnownKeys::default(),
+            sublist_entries: AtomicU64::new(SUBLIST_ENTRIES),
             obsolete: Mutex::default(),
         }
     }

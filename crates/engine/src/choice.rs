@@ -79,10 +79,10 @@ mod tests {
     #[test]
     fn features_are_left_out_and_added_by_name() {
         let all = names(&Settings::default());
-        assert!(all.contains(&"sha512") && !all.contains(&"livelist"));
+        assert!(all.contains(&"sha512") && all.contains(&"livelist") && !all.contains(&"longname"));
         let with = |name: &str, on| Settings { features: vec![(name.to_owned(), on)], ..Settings::default() };
         assert!(!names(&with("sha512", false)).contains(&"sha512"));
-        assert!(names(&with("livelist", true)).contains(&"livelist"));
+        assert!(names(&with("longname", true)).contains(&"longname"));
         assert!(chosen(&with("draid", true), false).is_err());
         assert!(!names(&with("lz4_compress", false)).contains(&"lz4_compress"));
         assert_eq!(chosen(&Settings::default(), true), Ok(Vec::new()));

@@ -64,6 +64,7 @@ impl Pool {
         self.space.watch(dataset.objset(), self.dsl.head_room(dataset).await?, &props);
         objset.set_space_check(self.space.clone());
         objset.set_early_check(self.early.clone());
+        objset.tell_births(self.dsl.has_livelist(dataset).await?);
         let open = OpenDataset::new(dataset, objset, props, state);
         self.datasets.write().insert(dataset.objset(), Arc::clone(&open));
         Ok(open)

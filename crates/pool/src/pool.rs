@@ -61,6 +61,10 @@ pub struct Tuning {
     pub immediate_write_bytes: u64,
     /// A txg copies at most so many bytes from a vdev that is being removed: whole sectors.
     pub copy_bytes: u64,
+    /// A txg frees so many blocks of destroyed datasets, about (`zfs_async_block_max_blocks`).
+    pub freed_blocks: usize,
+    /// A sublist of a livelist has so many blocks before another is begun (`zfs_livelist_max_entries`).
+    pub livelist_entries: u64,
     /// Who runs this program.
     pub host: Host,
     /// A suspended pool tries again by itself so often.
@@ -88,6 +92,8 @@ impl Default for Tuning {
             log_share_percent: 20,
             immediate_write_bytes: journal::IMMEDIATE_WRITE_BYTES,
             copy_bytes: 64 << 20,
+            freed_blocks: 20_000,
+            livelist_entries: dsl::SUBLIST_ENTRIES,
             host: Host::default(),
             retry_after: Duration::from_secs(10),
             // A healthy device may take some seconds now and then, to spin up or to tidy up; the system gives
@@ -210,6 +216,7 @@ pub(crate) struct Parts {
 impl Pool {
     pub(crate) fn assemble(parts: Parts) -> Arc<Self> {
         MemoryParts::of(&parts.tuning).apply(&parts.zio, &parts.gate);
+        parts.dsl.set_sublist_entries(parts.tuning.livelist_entries);
         let pool = Arc::new_cyclic(|pool| Self {
             events: PoolEvents::new(Arc::clone(&parts.tuning.events), Weak::clone(pool)),
             opened_at: parts.env.now(),

@@ -78,7 +78,7 @@ impl Dnode {
         fill_of: &(dyn Fn(&[u8]) -> u64 + Sync),
     ) -> Result<SyncedDnode, DmuError> {
         let Taken { changes, unused, old, on_disk } = self.take_changes(txg);
-        let result = Mutex::new(Outcome { unused, ..Outcome::default() });
+        let result = Mutex::new(Outcome { unused, ..self.shared.outcome() });
         let sync = TreeSync {
             zio: &self.shared.zio,
             limit,

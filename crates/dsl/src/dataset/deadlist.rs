@@ -73,7 +73,7 @@ impl Dsl {
     }
 
     /// Keys of a deadlist and their lists, by key.
-    async fn deadlist_keys(&self, deadlist: ObjectId) -> Result<Keys, DslError> {
+    pub(crate) async fn deadlist_keys(&self, deadlist: ObjectId) -> Result<Keys, DslError> {
         if let Some(known) = self.known_keys.get(deadlist) {
             return Ok(known);
         }
@@ -222,6 +222,11 @@ impl Dsl {
         Ok(self.directory.lookup_u64(EMPTY_BPOBJ_ENTRY).await?.map(ObjectId::new))
     }
 
+    /// Whether a list is the one that empty lists share.
+    pub(crate) async fn is_shared_empty_bpobj(&self, list: ObjectId) -> Result<bool, DslError> {
+        Ok(self.empty_bpobj().await? == Some(list))
+    }
+
     /// So many lists more are to be the shared empty one; none where the pool does not have that.
     async fn share_empty_bpobj(&self, tx: &Tx, users: usize) -> Result<Option<ObjectId>, DslError> {
         if users == 0 || self.feature_count(&EMPTY_BPOBJ).await?.is_none() {
@@ -240,7 +245,7 @@ impl Dsl {
     }
 
     /// So many lists are no longer the shared empty one, which goes with its last user.
-    async fn release_empty_bpobj(&self, tx: &Tx, users: i64) -> Result<(), DslError> {
+    pub(crate) async fn release_empty_bpobj(&self, tx: &Tx, users: i64) -> Result<(), DslError> {
         let Some(shared) = self.empty_bpobj().await?.filter(|_| users > 0) else {
             return Ok(());
         };

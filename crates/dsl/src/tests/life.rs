@@ -10,8 +10,9 @@ use proptest::sample::Index;
 use units::{Asize, Lsize, ObjectId, Psize, Txg, VdevId, VdevOffset};
 
 use super::world::{NOW, World, birth};
-use crate::features::FILESYSTEM_LIMITS;
-use crate::{Birth, Counted, DatasetName, DslError, PoolSpace, PropValue};
+use crate::dataset::livelist::sublist::live;
+use crate::features::{FILESYSTEM_LIMITS, LIVELIST};
+use crate::{Birth, Bpobj, Counted, DatasetName, DslError, PoolSpace, PropValue};
 
 const POOL: PoolSpace = PoolSpace { usable_bytes: 1 << 40 };
 
@@ -194,9 +195,13 @@ impl Life {
     }
 
     async fn write(&mut self, head: &DatasetName, births: usize, kills: usize) {
+        let has = self.blocks(head.dataset.get());
+        self.overwrite(head, births, has.into_iter().step_by(3).take(kills).collect()).await;
+    }
+
+    async fn overwrite(&mut self, head: &DatasetName, births: usize, killed: Blocks) {
         let tx = self.world.tx();
         let has = self.has.entry(head.dataset).or_default();
-        let killed: Blocks = has.iter().copied().step_by(3).take(kills).collect();
         has.retain(|block| !killed.contains(block));
         let first = self.born.len() as u64;
         self.born.extend(std::iter::repeat_n(tx.txg().get(), births + 1));
@@ -207,7 +212,8 @@ impl Life {
         let (root, killed) = (bp(first, tx.txg().get()), self.bps(&killed));
         let mut delta = self.space(&self.bps(&new));
         delta += self.space(&killed).negated();
-        let freed = self.world.dsl.apply_sync(&tx, head.dataset, root, delta, killed).await.unwrap();
+        let births = Some(self.bps(&new));
+        let freed = self.world.dsl.apply_sync(&tx, head.dataset, root, delta, killed, births).await.unwrap();
         self.free(&freed);
         self.roots.insert(first, self.has[&head.dataset].clone());
     }
@@ -248,6 +254,7 @@ impl Life {
         let (tx, birth) = (self.world.tx(), self.birth());
         let name = format!("tank/c{}", self.made);
         let made = self.world.dsl.clone_snapshot(&tx, origin, &name, birth).await.unwrap();
+        self.world.dsl.begin_livelist(&tx, &made).await.unwrap();
         self.has.insert(made.dataset, self.has[&origin.dataset].clone());
     }
 
@@ -375,6 +382,14 @@ impl Life {
             }
             self.free(&listed);
         }
+        loop {
+            let of_clones = self.world.dsl.take_from_deleted_clones(&self.world.tx(), 2).await.unwrap();
+            if of_clones.is_empty() {
+                break;
+            }
+            self.free(&of_clones);
+            self.world.sync().await;
+        }
         while let Some(destroyed) = self.world.dsl.next_destroyed().await.unwrap() {
             let root =
                 if destroyed.root.is_hole() { None } else { self.roots.get(&block_of(&destroyed.root)) };
@@ -476,6 +491,23 @@ impl Life {
         let loaded = dsl.loaded_dataset(head.dataset).await.unwrap();
         let unused = loaded.refreservation().saturating_sub(loaded.phys().unique_bytes.get());
         assert_eq!(phys.used_breakdown[used::REFRESERVATION].get(), unused, "{} has reserved", head.name);
+        if let Some(list) = dsl.livelist(loaded.dir()).await.unwrap() {
+            let own: Blocks = has.iter().filter(is_own).copied().collect();
+            assert_eq!(self.listed(list).await, own.iter().copied().collect::<Vec<u64>>(), "{}", head.name);
+            let total = dsl.deadlist_total(list).await.unwrap();
+            assert_eq!(total.used as u64, sum(&own), "the livelist of {}", head.name);
+        }
+    }
+
+    /// What a livelist says is there.
+    async fn listed(&self, list: ObjectId) -> Vec<u64> {
+        let mut listed = Vec::new();
+        for (_, sublist) in self.world.dsl.deadlist_keys(list).await.unwrap().iter() {
+            let sublist = Bpobj::open(self.world.dsl.mos(), *sublist).await.unwrap();
+            listed.extend(live(&sublist).await.unwrap().iter().map(block_of));
+        }
+        listed.sort_unstable();
+        listed
     }
 
     /// Bookmarks know what their snapshots had that the next dataset in line has not.
@@ -537,4 +569,77 @@ proptest! {
             }
         });
     }
+}
+
+/// Head, snapshot and clone of it, the clone with a livelist.
+async fn with_clone(life: &mut Life) -> DatasetName {
+    let head = life.world.create("tank/a").await;
+    life.write(&head, 40, 0).await;
+    life.world.sync().await;
+    life.snapshot(&head).await;
+    life.world.sync().await;
+    let snapshots = life.snapshots().await;
+    life.clone_of(&snapshots[0]).await;
+    life.world.sync().await;
+    life.heads().await.into_iter().find(|head| head.name.starts_with("tank/c")).expect("the clone")
+}
+
+#[test]
+fn a_livelist_has_what_a_clone_has_of_its_own() {
+    let mut life = Life::new();
+    let env = std::sync::Arc::clone(&life.world.env);
+    env.block_on(async {
+        let clone = with_clone(&mut life).await;
+        let dir = life.world.dsl.loaded_dir(clone.dir).await.unwrap();
+        let list = life.world.dsl.livelist(&dir).await.unwrap().expect("it has one");
+        let first_own = life.born.len() as u64;
+        for round in 0..30 {
+            // What is new is written over soon, and a block of the origin's now and then.
+            let has = life.blocks(clone.dataset.get());
+            let own = has.range(first_own..).copied().step_by(2).take(3);
+            let killed = own.chain(has.iter().copied().take(usize::from(round % 10 == 0))).collect();
+            life.overwrite(&clone, 3, killed).await;
+            life.world.sync().await;
+            life.check().await;
+        }
+        let (mut entries, mut frees) = (0, 0);
+        let keys = life.world.dsl.deadlist_keys(list).await.unwrap();
+        for (_, sublist) in keys.iter() {
+            let (all, freed) = Bpobj::open(life.world.dsl.mos(), *sublist).await.unwrap().listed();
+            (entries, frees) = (entries + all, frees + freed);
+        }
+        assert!(keys.len() > 2 && frees > 0, "{} sublists, {frees} of {entries} entries freed", keys.len());
+        assert!(entries < 90 + 60, "{entries} entries: sublists were made one");
+    });
+}
+
+#[test]
+fn a_destroyed_clone_is_freed_by_its_livelist_and_leaves_nothing() {
+    let mut life = Life::new();
+    let env = std::sync::Arc::clone(&life.world.env);
+    env.block_on(async {
+        let clone = with_clone(&mut life).await;
+        for _ in 0..6 {
+            let has = life.blocks(clone.dataset.get());
+            let killed = has.iter().rev().copied().take(2).collect();
+            life.overwrite(&clone, 5, killed).await;
+            life.world.sync().await;
+        }
+        let own = sum(life.blocks(clone.dataset.get()).iter().filter(|block| **block > 40));
+        life.destroy_head(&clone).await;
+        life.world.sync().await;
+        let dsl = &life.world.dsl;
+        assert!(dsl.has_destroyed().await.unwrap() && dsl.next_destroyed().await.unwrap().is_none());
+        assert_eq!(dsl.freeing_bytes().await.unwrap(), own, "what is not freed yet is known");
+        // What is on disk amid that is as good as what is in memory.
+        let some = dsl.take_from_deleted_clones(&life.world.tx(), 3).await.unwrap();
+        assert_eq!(some.len(), 3);
+        life.free(&some);
+        life.world.dsl = life.world.reopened().await;
+        life.free_all().await;
+        life.check().await;
+        let dsl = &life.world.dsl;
+        assert!(!dsl.has_destroyed().await.unwrap());
+        assert_eq!(dsl.feature_count(&LIVELIST).await.unwrap(), Some(0));
+    });
 }

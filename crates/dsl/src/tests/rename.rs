@@ -9,7 +9,11 @@ const POOL: PoolSpace = PoolSpace { usable_bytes: 100_000 };
 
 async fn fill(world: &World, dataset: &DatasetName, used: i64) {
     let delta = SpaceDelta { used, compressed: used / 2, uncompressed: 2 * used };
-    world.dsl.apply_sync(&world.tx(), dataset.dataset, Blkptr::default(), delta, Vec::new()).await.unwrap();
+    world
+        .dsl
+        .apply_sync(&world.tx(), dataset.dataset, Blkptr::default(), delta, Vec::new(), None)
+        .await
+        .unwrap();
 }
 
 #[test]

@@ -33,7 +33,7 @@ async fn apply(world: &World, datasets: &[DatasetName], op: Op) {
             let delta = SpaceDelta { used, compressed: 0, uncompressed: 0 };
             world
                 .dsl
-                .apply_sync(&tx, datasets[dataset].dataset, Blkptr::default(), delta, Vec::new())
+                .apply_sync(&tx, datasets[dataset].dataset, Blkptr::default(), delta, Vec::new(), None)
                 .await
                 .unwrap();
         }
@@ -112,7 +112,7 @@ fn a_dataset_may_use_what_quotas_above_it_and_the_pool_leave() {
         dsl.set_quota(&tx, a.dir, 5000).await.unwrap();
         assert_eq!((free(&a).await, free(&b).await), (5000, 5000));
         let delta = SpaceDelta { used: 5000, ..SpaceDelta::default() };
-        dsl.apply_sync(&tx, b.dataset, Blkptr::default(), delta, Vec::new()).await.unwrap();
+        dsl.apply_sync(&tx, b.dataset, Blkptr::default(), delta, Vec::new(), None).await.unwrap();
         assert_eq!((free(&a).await, free(&b).await), (0, 0));
         dsl.set_quota(&tx, a.dir, 0).await.unwrap();
         dsl.set_reservation(&tx, a.dir, 9950).await.unwrap();

@@ -115,7 +115,7 @@ fn a_destroyed_dataset_leaves_nothing_in_the_mos() {
         world.dsl.activate_feature(&tx, doomed.dataset, &ZILSAXATTR).await.unwrap();
         let delta = dmu::SpaceDelta { used: 1 << 20, compressed: 1000, uncompressed: 2000 };
         let root = ondisk::Blkptr::default();
-        world.dsl.apply_sync(&tx, doomed.dataset, root, delta, Vec::new()).await.unwrap();
+        world.dsl.apply_sync(&tx, doomed.dataset, root, delta, Vec::new(), None).await.unwrap();
         drop(tx);
         assert!(world.objects().await.len() > before.len());
 
@@ -176,10 +176,10 @@ fn a_block_that_a_snapshot_has_goes_on_the_deadlist() {
         let (old, new) = (block(1), block(4));
         let tx = world.tx();
         let both = SpaceDelta { used: 2048, compressed: 2048, uncompressed: 8192 };
-        world.dsl.apply_sync(&tx, dataset.dataset, Blkptr::default(), both, vec![]).await.unwrap();
+        world.dsl.apply_sync(&tx, dataset.dataset, Blkptr::default(), both, vec![], None).await.unwrap();
         let killed = vec![old, new];
         let freed =
-            world.dsl.apply_sync(&tx, dataset.dataset, Blkptr::default(), both.negated(), killed).await;
+            world.dsl.apply_sync(&tx, dataset.dataset, Blkptr::default(), both.negated(), killed, None).await;
         assert_eq!(freed.unwrap(), [new]);
 
         let dsl = world.reopened().await;
@@ -227,7 +227,7 @@ fn destroyed_datasets_are_freed_in_order_and_leave_nothing() {
         for birth in [7, 9] {
             let dataset = world.create(&format!("tank/{birth}")).await;
             let root = block(birth);
-            world.dsl.apply_sync(&world.tx(), dataset.dataset, root, space, vec![]).await.unwrap();
+            world.dsl.apply_sync(&world.tx(), dataset.dataset, root, space, vec![], None).await.unwrap();
             world.dsl.remove_dataset(&world.tx(), &dataset, NOW).await.unwrap();
         }
         let freeing = async |dsl: &crate::Dsl| dsl.freeing_bytes().await.unwrap();

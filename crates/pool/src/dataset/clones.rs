@@ -60,6 +60,7 @@ impl Pool {
         self.check_new_props(name, props).await?;
         let origin = self.dsl.resolve(snapshot).await?;
         let made = self.dsl.clone_snapshot(tx, &origin, name, birth(&self.env)).await?;
+        self.dsl.begin_livelist(tx, &made).await?;
         for (prop, value) in props {
             self.dsl.set_prop(tx, made.dir, prop, value).await?;
         }

@@ -14,9 +14,6 @@ use units::{ObjectId, Txg};
 
 use crate::{Pool, PoolError, Sealed};
 
-/// Blocks freed by one txg, about.
-const FREED_AT_ONCE: usize = 20_000;
-
 impl Pool {
     /// Destroys a file system or volume, a clone or not, which must not be in use.
     ///
@@ -79,9 +76,13 @@ impl Pool {
             self.space.set_freeing(false);
             return Ok(());
         }
-        let listed = self.dsl.take_from_free_list(tx, FREED_AT_ONCE).await?;
+        let mut room = self.tuning.freed_blocks;
+        let listed = self.dsl.take_from_free_list(tx, room).await?;
         self.free_all(tx, &listed).await?;
-        let mut room = FREED_AT_ONCE - listed.len();
+        room -= listed.len();
+        let of_clones = self.dsl.take_from_deleted_clones(tx, room).await?;
+        self.free_all(tx, &of_clones).await?;
+        room -= of_clones.len();
         let mut stalled = false;
         while room > 0 && !stalled {
             let Some(destroyed) = self.dsl.next_destroyed().await? else { break };

@@ -71,7 +71,7 @@ impl Pool {
         objset: &Arc<Objset>,
         offset: u64,
         write: &DrrWrite,
-        payload: Vec<u8>,
+        payload: IoBuf,
     ) -> Result<bool, PoolError> {
         let object = ObjectId::new(write.object.get());
         let bad = |what| PoolError::from(ReceiveError::BadRecord { offset, object, what });
@@ -114,38 +114,38 @@ impl Pool {
         bp: &Blkptr,
         bookmark: &Bookmark,
         write: &DrrWrite,
-        payload: Vec<u8>,
+        payload: IoBuf,
     ) -> Result<Option<IoBuf>, PoolError> {
         let (lsize, psize) = (bp.lsize().get() as usize, bp.psize().get() as usize);
         let Ok(kind) = bp.compression() else { return Ok(None) };
         let sent = CompressionKind::from_raw(write.compression).unwrap_or(CompressionKind::Off);
-        let padded = |mut bytes: Vec<u8>| {
-            bytes.resize(psize, 0);
-            IoBuf::copy_of(&bytes)
+        let padded = |bytes: &[u8]| {
+            let mut stored = IoBuf::zeroed(psize);
+            stored[..bytes.len()].copy_from_slice(bytes);
+            stored
         };
         let mut level = None;
         let contents = if write.compression == 0 {
             payload
         } else {
             if sent == kind && payload.len() <= psize {
-                let stored = padded(payload.clone());
+                let stored = padded(&payload);
                 if self.zio.is_block(bp, bookmark, &stored)? {
                     return Ok(Some(stored));
                 }
             }
             level = codec::zstd_level(&payload).filter(|_| sent == CompressionKind::Zstd);
             match codec::decompress(sent, &payload, lsize) {
-                Ok(contents) => contents,
+                Ok(contents) => IoBuf::copy_of(&contents),
                 Err(_) => return Ok(None),
             }
         };
         if kind == CompressionKind::Off {
-            let stored = IoBuf::copy_of(&contents);
-            return Ok(self.zio.is_block(bp, bookmark, &stored)?.then_some(stored));
+            return Ok(self.zio.is_block(bp, bookmark, &contents)?.then_some(contents));
         }
         for how in ways(kind, level) {
             if let Some(packed) = codec::compress(how, &contents, psize) {
-                let stored = padded(packed);
+                let stored = padded(&packed);
                 if self.zio.is_block(bp, bookmark, &stored)? {
                     return Ok(Some(stored));
                 }

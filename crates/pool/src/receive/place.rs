@@ -112,6 +112,9 @@ impl Pool {
             Some(source) => self.dsl.clone_snapshot(tx, source, &name, birth(&self.env)).await?,
             None => self.dsl.create_dataset(tx, &name, birth(&self.env)).await?,
         };
+        if is_new && source.is_some() {
+            self.dsl.begin_livelist(tx, &into).await?;
+        }
         self.dsl.set_inconsistent(tx, into.dataset, true).await?;
         // What it is a clone of may be redacted by others.
         self.dsl.set_redacted(tx, into.dataset, redacted_by).await?;

@@ -63,8 +63,8 @@ fn changed(record: &StreamRecord, seed: &mut u64) -> Option<StreamRecord> {
     bytes[CHECKSUM_AT..].fill(0);
     let decoded = DrrRecord::decode(&bytes, ByteOrder::Little).ok()?;
     let len = usize::try_from(decoded.payload_bytes().ok()?).ok()?;
-    let mut payload = record.payload.clone();
-    payload.resize(len, 0x5a);
+    let mut payload = record.payload.grown(len);
+    payload[record.payload.len().min(len)..].fill(0x5a);
     Some(StreamRecord { record: decoded, payload, ..record.clone() })
 }
 

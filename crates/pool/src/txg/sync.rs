@@ -115,8 +115,8 @@ impl Pool {
                 self.dsl.note_received(tx, dataset.object(), point).await?;
             }
             let Some(synced) = synced else { continue };
-            let dmu::SyncedObjset { root, delta, killed, unused, born, .. } = synced;
-            for bp in self.dsl.apply_sync(tx, dataset.object(), root, delta, killed).await? {
+            let dmu::SyncedObjset { root, delta, killed, unused, born, births, .. } = synced;
+            for bp in self.dsl.apply_sync(tx, dataset.object(), root, delta, killed, births).await? {
                 self.free_block(tx, &bp).await?;
             }
             // Nobody but the log ever referred to these.

@@ -4,9 +4,11 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dsl::PropValue;
+use dsl::features::LIVELIST;
 use env::Env;
 use futures::future::{join, join_all};
-use pool::{Pool, PoolError};
+use pool::{Pool, PoolError, Tuning};
 use sim::{DiskModel, Sim};
 use units::ObjectId;
 use vdev::PoolState;
@@ -245,4 +247,109 @@ fn a_snapshot_that_is_read_stays() {
         pool.close(PoolState::Exported).await.expect("it closes");
     });
     space::judged_by_zdb(&SINGLE, &sim);
+}
+
+/// A clone writes over few of the records of its origin, so that its livelist stays; a txg frees one of its blocks.
+const RECORD: u64 = 4096;
+const RECORDS: u64 = 300;
+
+fn sparing() -> Tuning {
+    Tuning { freed_blocks: 1, livelist_entries: 8, ..brisk() }
+}
+
+/// What the clone's file has after so many changes.
+fn cloned_bytes(changes: u64) -> Vec<u8> {
+    let mut bytes = vec![0; (RECORDS * RECORD) as usize];
+    fastrand::Rng::with_seed(5).fill(&mut bytes);
+    for change in 0..changes {
+        let at = (change % 4 * RECORD) as usize;
+        bytes[at..at + 100].fill(change as u8);
+    }
+    bytes
+}
+
+async fn change(zfs: &Zfs, file: ObjectId, change: u64) {
+    let at = change % 4 * RECORD;
+    zfs.write(file, at, &[change as u8; 100], WriteFlags::default()).await.expect("written");
+}
+
+const CHANGES: u64 = 14;
+
+/// A clone that is written to in many txgs and then destroyed, with `whirl/fs@a` its origin.
+async fn live_and_die(sim: &Sim, pool: &Arc<Pool>) {
+    let props = || vec![("recordsize".to_owned(), PropValue::Number(RECORD))];
+    pool.create_filesystem("whirl/fs", props()).await.expect("made");
+    let fs = pool.filesystem("whirl/fs").await.expect("it opens");
+    let file = file(&fs.zfs, 0).await;
+    fs.zfs.write(file, 0, &cloned_bytes(0), WriteFlags::default()).await.expect("written");
+    pool.snapshot(one("whirl/fs@a"), Vec::new()).await.expect("made");
+    sim.start_recording();
+    pool.clone_snapshot("whirl/fs@a".into(), "whirl/c".into(), props()).await.expect("made");
+    sim.mark("cloned");
+    let clone = pool.filesystem("whirl/c").await.expect("it opens");
+    for number in 0..CHANGES {
+        change(&clone.zfs, file, number).await;
+        pool.sync_now().await.expect("txgs turn");
+    }
+    sim.mark("changed");
+    assert_eq!(pool.dsl().feature_count(&LIVELIST).await.expect("it reads"), Some(1));
+    drop((fs, clone));
+    pool.destroy_filesystem("whirl/c").await.expect("nobody has it");
+    sim.mark("destroyed");
+    while pool.dsl().has_destroyed().await.expect("it reads") {
+        pool.sync_now().await.expect("txgs turn");
+    }
+    for turn in 0..3 {
+        pool.set_comment(Some(format!("{turn}"))).await.expect("txgs turn");
+    }
+}
+
+#[test]
+fn a_power_cut_leaves_a_clone_whole_or_its_livelist_to_be_freed() {
+    let _tell = Tell;
+    for (shape, seed) in [(&STRIPE, 91_300), (&RAIDZ, 91_301)] {
+        let sim = world(shape, seed);
+        run(&sim, async {
+            let pool = shape.create(&sim, sparing()).await;
+            live_and_die(&sim, &pool).await;
+        });
+        let (mut lived, mut half, mut gone) = (0, 0, 0);
+        each_image(&sim, seed, |image, sim, with_zdb| {
+            if with_zdb {
+                space::judged_by_zdb(shape, &sim);
+            }
+            run(&sim, async {
+                let pool = shape.import(&sim, sparing(), false).await.expect("every crash state imports");
+                let waits = pool.dsl().freeing_bytes().await.expect("it reads") > 0;
+                drop(pool.filesystem("whirl/fs").await.expect("its log is whole"));
+                if let Ok(clone) = pool.filesystem("whirl/c").await {
+                    assert!(!image.is_after("destroyed"), "it was destroyed");
+                    lived += 1;
+                    let file = clone.zfs.lookup(clone.zfs.root(), b"w0").await.expect("it is there").object;
+                    let mut bytes = vec![0; (RECORDS * RECORD) as usize];
+                    assert_eq!(clone.zfs.read(file, 0, &mut bytes).await.expect("it reads"), bytes.len());
+                    let state = (0..=CHANGES).find(|changes| cloned_bytes(*changes) == bytes);
+                    assert!(state.is_some(), "a state that there was");
+                    // It goes on from here, and goes.
+                    change(&clone.zfs, file, 3).await;
+                    pool.sync_now().await.expect("txgs turn");
+                    drop(clone);
+                    pool.destroy_filesystem("whirl/c").await.expect("nobody has it");
+                } else {
+                    assert!(!image.is_after("cloned") || image.is_after("changed"), "it was there");
+                    *(if waits { &mut half } else { &mut gone }) += 1;
+                }
+                space::check(&pool).await;
+                assert_eq!(pool.dsl().feature_count(&LIVELIST).await.expect("it reads"), Some(0));
+                pool.close(PoolState::Exported).await.expect("it closes");
+            });
+            if with_zdb {
+                space::judged_by_zdb(shape, &sim);
+            }
+        });
+        assert!(
+            lived > 0 && half > 0 && gone > 0,
+            "{lived} lived, {half} were being freed, {gone} were gone"
+        );
+    }
 }

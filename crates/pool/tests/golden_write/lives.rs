@@ -178,3 +178,49 @@ fn quotas_that_openzfs_set_are_heeded() {
     world.export(&pool);
     world.check_blocks("filled");
 }
+
+/// Which file systems have livelists.
+async fn listed(pool: &Pool) -> Vec<String> {
+    let mut listed = Vec::new();
+    for head in heads(pool).await {
+        if pool.dsl().has_livelist(&head).await.unwrap() {
+            listed.push(head.name);
+        }
+    }
+    listed
+}
+
+#[test]
+fn livelists_of_openzfs_go_on_and_free_their_clones() {
+    let world = World::copy_of("g10-snapshots-clones");
+    let pool = world.import();
+    let clones = world.run(async {
+        let clones = listed(&pool).await;
+        for name in &clones {
+            // Volumes keep theirs as they are.
+            let Ok(fs) = pool.filesystem(name).await else { continue };
+            let made = fs.zfs.create(fs.zfs.root(), b"little", NewNode::File, 0o644, Cred::default()).await;
+            fs.zfs.write(made.unwrap().object, 0, &[7; 600], WriteFlags::default()).await.unwrap();
+            pool.sync_now().await.unwrap();
+            fs.zfs.unlink(fs.zfs.root(), b"little").await.unwrap();
+            pool.sync_now().await.unwrap();
+        }
+        assert!(!clones.is_empty() && listed(&pool).await == clones, "{clones:?}");
+        clones
+    });
+    world.export(&pool);
+    world.check("written to");
+    let pool = world.import();
+    world.run(async {
+        let mut count = 0;
+        for name in &clones {
+            count += usize::from(done(pool.destroy_filesystem(name).await));
+        }
+        assert!(count > 0, "none of {clones:?} could be destroyed");
+        while pool.dsl().has_destroyed().await.unwrap() {
+            pool.sync_now().await.unwrap();
+        }
+    });
+    world.export(&pool);
+    world.check("destroyed");
+}

@@ -15,6 +15,7 @@ mod freeing;
 mod gangs;
 mod grub;
 mod layouts;
+mod livelists;
 mod lives;
 mod logs;
 mod quota;

@@ -54,12 +54,13 @@ pub struct World {
     env: Arc<RealEnv>,
     dir: TempDir,
     layout: Layout,
+    tuning: Tuning,
 }
 
 impl World {
     pub fn new(layout: Layout) -> Self {
         oracle::told::to_the_test();
-        let world = Self { env: RealEnv::new(Options::default()), dir: temp_dir(), layout };
+        let world = Self { env: RealEnv::new(Options::default()), dir: temp_dir(), layout, tuning: tuning() };
         for path in world.paths() {
             std::fs::File::create(path).unwrap().set_len(layout.device_mib << 20).unwrap();
         }
@@ -69,13 +70,25 @@ impl World {
         world
     }
 
+    /// Livelists get another sublist after so many blocks.
+    pub fn with_livelists(mut self, entries: u64) -> Self {
+        self.tuning.livelist_entries = entries;
+        self
+    }
+
+    /// A txg frees so many blocks of what was destroyed.
+    pub fn freeing(mut self, blocks: usize) -> Self {
+        self.tuning.freed_blocks = blocks;
+        self
+    }
+
     /// A copy of the files as they are: what a power cut would leave here and now.
     pub fn copy(&self) -> Self {
         let dir = temp_dir();
         let mut command = Command::new("cp");
         command.arg("--sparse=always").args(self.paths()).arg(dir.path());
         assert!(command.status().unwrap().success(), "files can be copied");
-        Self { env: Arc::clone(&self.env), dir, layout: self.layout }
+        Self { env: Arc::clone(&self.env), dir, layout: self.layout, tuning: self.tuning.clone() }
     }
 
     pub fn dir(&self) -> &Path {
@@ -110,7 +123,7 @@ impl World {
             comment: None,
             force: false,
         };
-        self.run(Pool::create(self.env(), spec, tuning())).unwrap()
+        self.run(Pool::create(self.env(), spec, self.tuning.clone())).unwrap()
     }
 
     pub fn import(&self) -> Arc<Pool> {
@@ -119,7 +132,7 @@ impl World {
 
     pub fn try_import(&self) -> Result<Arc<Pool>, PoolError> {
         let spec = ImportSpec { paths: self.paths(), name: Some(POOL.into()), ..ImportSpec::default() };
-        self.run(Pool::import(self.env(), &spec, tuning()))
+        self.run(Pool::import(self.env(), &spec, self.tuning.clone()))
     }
 
     /// What `zdb` says of a device's labels and uberblocks.
