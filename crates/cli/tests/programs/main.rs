@@ -25,6 +25,7 @@ mod posix;
 mod postgres;
 mod replicas;
 mod rings;
+mod rollbacks;
 mod sanoid;
 mod shell;
 mod sqlite;
