@@ -26,6 +26,7 @@ mod postgres;
 mod replicas;
 mod rewrite;
 mod rings;
+mod rollbacks;
 mod sanoid;
 mod shell;
 mod sqlite;

@@ -1,45 +1,22 @@
 //! The power is cut while a pool is made, administered and exported: at each flush, in several ways.
-//!
-//! ```text
-//!   state 0 ── change 1 ──► state 1 ── change 2 ──► state 2 ── … ──► exported
-//!               │  recorded: images, before the mark of change 1 and after it
-//!               ▼
-//!          before the mark of change 1: state 0 or state 1        after it: state 1
-//! ```
-//! The changes are made to one pool, one after another, and each is recorded by itself. What a state is, `outlook`
-//! says: an image that is neither of two states has half a change.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use dsl::PropValue;
 use env::BoxFuture;
-use pool::{ImportSpec, Inherit, Pool, PoolError, PoolSpec, VolumeSpec};
-use sim::{CrashImage, CrashPlan, DiskModel, Recording, Sim};
+use pool::{Inherit, Pool, PoolError, PoolSpec, VolumeSpec};
+use sim::{CrashImage, Sim};
 use vdev::PoolState;
-use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
+use crate::cuts::{CLOSE, Cuts, FILE_BYTES, contents, write};
 use crate::ground::quiet;
-use crate::outlook::{bring_up, end_scrub, label_state, look};
 use crate::shape::{LOG, MIRROR, POOL, Shape};
 use crate::space;
 use crate::story::{Tell, run, tell};
 
-/// One in so many images is judged by `zdb`, before the import and after it.
-const ZDB_ONE_IN: usize = 60;
-/// Of a change that writes all labels anew there are hundreds: so many are imported.
-const IMAGES_MAX: usize = 50;
 /// Of the images of a pool that is made, one in so many.
 const MADE_ONE_IN: usize = 3;
-/// A change is one txg or two, of few cuts: more of what each can leave than usual.
-const SUBSETS: usize = 6;
-const TEARS: usize = 3;
-const FILE_BYTES: usize = 300_000;
-
-/// The last change.
-const CLOSE: &str = "close";
-
 /// While there are permissions `zdb` takes what they lie in for lost (2.3.2).
 const DELEGATE: &str = "delegate permissions";
 const TAKE_BACK: &str = "take them back";
@@ -175,158 +152,27 @@ fn texts<const N: usize>(names: [&str; N]) -> Vec<String> {
     names.map(str::to_owned).to_vec()
 }
 
-async fn write(zfs: &Zfs, name: &[u8], len: usize) {
-    let made = zfs.create(zfs.root(), name, NewNode::File, 0o644, Cred::default()).await;
-    let flags = WriteFlags { sync: true, ..WriteFlags::default() };
-    zfs.write(made.expect("created").object, 0, &contents(len), flags).await.expect("written");
-}
-
-fn contents(len: usize) -> Vec<u8> {
-    let mut noise = vec![0; len];
-    fastrand::Rng::with_seed(len as u64).fill(&mut noise);
-    noise
-}
-
-/// What was promised before any of it is there.
-async fn check_file(pool: &Arc<Pool>) {
-    let fs = pool.filesystem(POOL).await.expect("its log is whole");
-    let file = fs.zfs.lookup(fs.zfs.root(), b"kept").await.expect("it was promised").object;
-    let mut found = vec![0; FILE_BYTES];
-    assert_eq!(fs.zfs.read(file, 0, &mut found).await.expect("it reads"), FILE_BYTES);
-    assert!(found == contents(FILE_BYTES), "what it holds");
-}
-
-/// A pool with the changes so far, and what was seen of them.
-struct Life {
-    shape: &'static Shape,
-    seed: u64,
-    sim: Sim,
-    images: usize,
-    cuts: BTreeSet<(&'static str, usize)>,
-    judged_by_zdb: usize,
-}
-
-impl Life {
-    fn new(shape: &'static Shape, seed: u64) -> Self {
-        let sim = Sim::seed(seed);
-        shape.add_disks(&sim, DiskModel::ssd());
-        sim.stop_recording();
-        Self { shape, seed, sim, images: 0, cuts: BTreeSet::new(), judged_by_zdb: 0 }
+/// Makes all the changes to a pool that is new, and closes it in the end.
+fn live(cuts: &mut Cuts, end: PoolState) {
+    let (pool, mut before) = cuts.make();
+    for (name, change) in CHANGES {
+        cuts.with_zdb = ![DELEGATE, TAKE_BACK].contains(&name);
+        let (done, recording) = cuts.record(name, change(Arc::clone(&pool)));
+        done.expect("nothing is in its way");
+        before = cuts.judge(name, &recording, before);
     }
-
-    /// What the pool is in, brought up after a power cut.
-    async fn state(&self, sim: &Sim) -> Vec<String> {
-        let label = label_state(sim, self.shape).await;
-        let how = ImportSpec { destroyed: label == Some(PoolState::Destroyed), ..ImportSpec::default() };
-        let pool = self.shape.import_as(sim, quiet(), how).await.expect("every crash state imports");
-        let mut seen = look(&pool).await;
-        seen.push(format!("{label:?}"));
-        check_file(&pool).await;
-        while pool.facts().await.freeing_bytes != Some(0) {
-            pool.sync_now().await.expect("txgs turn");
-        }
-        end_scrub(sim, &pool).await;
-        if seen[0].contains("checkpoint: true") {
-            pool.discard_checkpoint().await.expect("there is one");
-            pool.wait_discarded().await.expect("txgs turn");
-        }
-        for dataset in pool.dsl().list(POOL).await.expect("it lists") {
-            bring_up(&pool, &dataset.name).await;
-            pool.close_filesystem(&dataset.name).await.expect("it closes");
-        }
-        space::check(&pool).await;
-        pool.close(PoolState::Exported).await.expect("it closes");
-        seen
-    }
-
-    /// Does something, marks that it is done, and says what the disks did meanwhile.
-    fn record(&self, name: &str, act: impl Future<Output = Result<(), PoolError>>) -> Recording {
-        run(&self.sim, async {
-            self.sim.start_recording();
-            act.await.expect("nothing is in its way");
-            self.sim.mark(name);
-            let recording = self.sim.recording();
-            self.sim.stop_recording();
-            recording
-        })
-    }
-
-    /// The state in which a power cut at the end of the recording leaves the pool.
-    fn state_after(&self, recording: &Recording) -> Vec<String> {
-        let sim = recording.crash_images().last().expect("there is a cut at the end").boot(self.seed);
-        sim.stop_recording();
-        run(&sim, self.state(&sim))
-    }
-
-    /// Each image is in one of the two states, and in the second when that was promised; both are seen.
-    fn judge(&mut self, name: &'static str, recording: &Recording, states: [&[String]; 2]) {
-        assert_ne!(states[0], states[1], "{name}: nothing has changed");
-        let mut seen = [0; 2];
-        let plan = CrashPlan { subsets: SUBSETS, tears: TEARS, ..CrashPlan::new(self.seed) };
-        let step = recording.crash_images_by(plan).count().div_ceil(IMAGES_MAX);
-        for image in recording.crash_images_by(plan).step_by(step) {
-            tell(format!("seed {}, \"{}\", {name}, {}", self.seed, self.shape.name, image.story()));
-            let sim = image.boot(self.seed);
-            sim.stop_recording();
-            let is_chosen = self.images % ZDB_ONE_IN == ZDB_ONE_IN / 2;
-            let with_zdb = is_chosen && ![DELEGATE, TAKE_BACK].contains(&name);
-            // What may be destroyed is nothing that `zdb` opens.
-            if with_zdb && name != CLOSE {
-                self.by_zdb(&sim);
-            }
-            let state = run(&sim, self.state(&sim));
-            let which = usize::from(state == states[1]);
-            assert_eq!(state, states[which], "neither what was nor what is to be: {:?}", states[1]);
-            assert!(which == 1 || !image.is_after(name), "it was done");
-            if with_zdb {
-                self.by_zdb(&sim);
-            }
-            seen[which] += 1;
-            self.note(name, &image);
-        }
-        println!("\"{}\", {name}: {seen:?}", self.shape.name);
-        assert!(seen[0] > 2 && seen[1] > 0, "{name}: {seen:?}, both were seen");
-    }
-
-    fn note(&mut self, name: &'static str, image: &CrashImage) {
-        self.images += 1;
-        self.cuts.insert((name, image.position().0));
-    }
-
-    fn by_zdb(&mut self, sim: &Sim) {
-        space::judged_by_zdb(self.shape, sim);
-        self.judged_by_zdb += 1;
-    }
-
-    /// Makes all the changes to a pool that is new, and closes it in the end.
-    fn live(&mut self, end: PoolState) {
-        let pool = run(&self.sim, async {
-            let pool = self.shape.create(&self.sim, quiet()).await;
-            let fs = pool.filesystem(POOL).await.expect("it opens");
-            write(&fs.zfs, b"kept", FILE_BYTES).await;
-            pool
-        });
-        let mut before = self.state_after(&self.record("make", pool.sync_now()));
-        for (name, change) in CHANGES {
-            tell(format!("seed {}, \"{}\", {name}", self.seed, self.shape.name));
-            let recording = self.record(name, change(Arc::clone(&pool)));
-            let after = self.state_after(&recording);
-            self.judge(name, &recording, [&before, &after]);
-            before = after;
-        }
-        let recording = self.record(CLOSE, pool.close(end));
-        let after = self.state_after(&recording);
-        assert_eq!(after.last(), Some(&format!("{:?}", Some(end))));
-        self.judge(CLOSE, &recording, [&before, &after]);
-    }
+    let (closed, recording) = cuts.record(CLOSE, pool.close(end));
+    closed.expect("nothing is in its way");
+    let after = cuts.judge(CLOSE, &recording, before);
+    assert_eq!(after.last(), Some(&format!("{:?}", Some(end))));
 }
 
 #[test]
 fn a_power_cut_amid_administration_leaves_what_was_or_what_is_to_be() {
     let _tell = Tell;
     for (shape, seed, end) in [(&LOG, 60_000, PoolState::Exported), (&MIRROR, 60_001, PoolState::Destroyed)] {
-        let mut life = Life::new(shape, seed);
-        life.live(end);
+        let mut life = Cuts::new(shape, seed);
+        live(&mut life, end);
         let (images, cuts, judged) = (life.images, life.cuts.len(), life.judged_by_zdb);
         println!("\"{}\": {images} images of {cuts} cuts, {judged} times judged by zdb", shape.name);
         assert!(cuts > 60 && images > 250, "{images} images of {cuts} cuts");
@@ -358,9 +204,10 @@ async fn is_made(shape: &Shape, sim: &Sim, image: &CrashImage) -> bool {
 fn a_power_cut_while_a_pool_is_made_leaves_it_whole_or_none() {
     let _tell = Tell;
     for (shape, seed) in [(&LOG, 60_100), (&MIRROR, 60_101)] {
-        let life = Life::new(shape, seed);
-        let recording =
+        let life = Cuts::new(shape, seed);
+        let (made, recording) =
             life.record("made", async { shape.create(&life.sim, quiet()).await.sync_now().await });
+        made.expect("nothing is in its way");
         let mut seen = [0; 2];
         for image in recording.crash_images().step_by(MADE_ONE_IN) {
             tell(format!("seed {seed}, \"{}\", {}", shape.name, image.story()));

@@ -13,12 +13,11 @@ use std::sync::Arc;
 
 use env::FaultOp;
 use futures::future::join;
-use ondisk::NvList;
 use ondisk::send::{DrrBody, DrrWrite};
 use pool::{Pool, PoolError, ReceiveOrder, ReceiveRefusal, Sealed};
 use sim::{CrashImage, DiskModel, Sim};
-use stream::{Form, Origin, Reader, Resume, SendOrder, Target};
-use units::{ObjectId, Txg};
+use stream::{Reader, Resume};
+use units::ObjectId;
 use vdev::PoolState;
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
@@ -26,6 +25,7 @@ use crate::ground::quiet;
 use crate::shape::{MIRROR, SINGLE, Shape};
 use crate::space;
 use crate::story::{Tell, drawn, run, tell};
+use crate::streams::{WHOLE_FORM, receive, sent};
 
 /// Images of a stream that are imported.
 const IMAGES: usize = 60;
@@ -33,7 +33,6 @@ const IMAGES: usize = 60;
 const ZDB_ONE_IN: usize = 20;
 /// Reads that fail in a row: more than copies of any block.
 const READS: u64 = 12;
-const FORM: Form = Form { large_blocks: true, embedded: true, compressed: true };
 
 /// A stream, and what is made of it.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +47,11 @@ const FULL: Way = Way { name: "whirl/from@1", from: None, head: "whirl/new", sna
 const FIRST: Way = Way { head: "whirl/old", snapshot: "whirl/old@1", ..FULL };
 const SECOND: Way =
     Way { name: "whirl/from@2", from: Some("whirl/from@1"), head: "whirl/old", snapshot: "whirl/old@2" };
+
+/// What comes of a stream that breaks off is kept.
+fn kept(order: &mut ReceiveOrder) {
+    order.resumable = true;
+}
 
 async fn write(zfs: &Zfs, name: &str, len: usize, seed: u64) {
     let made = match zfs.lookup(zfs.root(), name.as_bytes()).await {
@@ -77,64 +81,13 @@ async fn prepare(pool: &Arc<Pool>) {
     fs.zfs.unlink(fs.zfs.root(), b"f5").await.expect("there");
     pool.snapshot(vec!["whirl/from@2".into()], Vec::new()).await.expect("made");
     drop(fs);
-    receive(pool, &FIRST, &sent(pool, FIRST.name, None, None).await).await.expect("whole");
-}
-
-/// A snapshot as a stream, or what is left of that.
-async fn sent(pool: &Arc<Pool>, name: &str, from: Option<&str>, resume: Option<Resume>) -> Vec<u8> {
-    let phys = async |name: &str| {
-        let dataset = pool.dsl().resolve(name).await.expect("there").dataset;
-        pool.dsl().dataset(dataset).await.expect("readable")
-    };
-    let features = stream::Features { embedded_data: true, lz4: true, ..stream::Features::default() };
-    let origin = match from {
-        Some(from) => {
-            let origin = phys(from).await;
-            let creation_txg = Txg::new(origin.creation_txg.get());
-            Some(Origin { guid: origin.guid.get(), creation_txg, is_of_clone: false })
-        }
-        None => None,
-    };
-    let order = SendOrder {
-        target: Target::of(name, &phys(name).await, features),
-        origin,
-        form: FORM,
-        resume,
-        redaction: Default::default(),
-        cut_after: None,
-    };
-    let objset = pool.frozen_objset(name).await.expect("readable").expect("has contents");
-    let mut bytes = Vec::new();
-    stream::send(&objset, &order, &mut bytes).await.expect("a sound pool");
-    bytes
-}
-
-async fn receive(pool: &Arc<Pool>, way: &Way, stream: &[u8]) -> Result<(), PoolError> {
-    let mut reader = Reader::new(stream);
-    let first = reader.next_record().await.expect("a sound BEGIN").expect("a record");
-    let DrrBody::Begin(begin) = first.record.body else { panic!("no BEGIN") };
-    let list = match first.payload.is_empty() {
-        true => NvList::new(),
-        false => NvList::decode(&first.payload).expect("a list"),
-    };
-    let order = ReceiveOrder {
-        begin,
-        begin_offset: 0,
-        snapshot: way.snapshot.to_owned(),
-        origin: None,
-        props: Vec::new(),
-        received_props: Vec::new(),
-        force: false,
-        resumable: true,
-        maker: 0,
-        list,
-    };
-    pool.receive(order, &mut reader).await?.finish().await
+    let stream = sent(pool, FIRST.name, None, WHOLE_FORM, None).await;
+    receive(pool, &stream, FIRST.snapshot, kept).await.expect("whole");
 }
 
 /// What a snapshot says when it is sent, but for its name and how its blocks are stored.
 async fn said(pool: &Arc<Pool>, name: &str, from: Option<&str>) -> Vec<(DrrBody, Vec<u8>)> {
-    let stream = sent(pool, name, from, None).await;
+    let stream = sent(pool, name, from, WHOLE_FORM, None).await;
     let (mut reader, mut said) = (Reader::new(stream.as_slice()), Vec::new());
     while let Some(record) = reader.next_record().await.expect("a sound stream") {
         match record.record.body {
@@ -184,12 +137,12 @@ async fn go_on(pool: &Arc<Pool>, way: &Way) -> Left {
         _ if left == Left::All => {}
         Some(state) => {
             let point = Resume { object: ObjectId::new(state.point.object), offset: state.point.offset };
-            let rest = sent(pool, way.name, way.from, Some(point)).await;
-            receive(pool, way, &rest).await.expect("the rest");
+            let rest = sent(pool, way.name, way.from, WHOLE_FORM, Some(point)).await;
+            receive(pool, &rest, way.snapshot, kept).await.expect("the rest");
         }
         None => {
-            let whole = sent(pool, way.name, way.from, None).await;
-            receive(pool, way, &whole).await.expect("all of it");
+            let whole = sent(pool, way.name, way.from, WHOLE_FORM, None).await;
+            receive(pool, &whole, way.snapshot, kept).await.expect("all of it");
         }
     }
     let before = way.from.map(|_| FIRST.snapshot);
@@ -227,7 +180,7 @@ fn power_cuts(shape: &'static Shape, seed: u64, way: Way) {
     run(&sim, async {
         let pool = shape.create(&sim, quiet()).await;
         prepare(&pool).await;
-        let stream = sent(&pool, way.name, way.from, None).await;
+        let stream = sent(&pool, way.name, way.from, WHOLE_FORM, None).await;
         pool.sync_now().await.expect("txgs turn");
         sim.start_recording();
         let is_over = Cell::new(false);
@@ -237,7 +190,7 @@ fn power_cuts(shape: &'static Shape, seed: u64, way: Way) {
             }
         };
         let receiving = async {
-            receive(&pool, &way, &stream).await.expect("nothing is in its way");
+            receive(&pool, &stream, way.snapshot, kept).await.expect("nothing is in its way");
             sim.mark("received");
             is_over.set(true);
         };
@@ -282,7 +235,7 @@ fn a_receive_whose_reads_fail_leaves_what_can_be_gone_on_with() {
     let stream = run(&sim, async {
         let pool = SINGLE.create(&sim, quiet()).await;
         prepare(&pool).await;
-        let stream = sent(&pool, SECOND.name, SECOND.from, None).await;
+        let stream = sent(&pool, SECOND.name, SECOND.from, WHOLE_FORM, None).await;
         pool.close(PoolState::Exported).await.expect("it closes");
         stream
     });
@@ -298,7 +251,7 @@ fn a_receive_whose_reads_fail_leaves_what_can_be_gone_on_with() {
             let disk = sim.disk("/a");
             let before = disk.faults().seen(FaultOp::Read);
             disk.faults().fail_range(FaultOp::Read, nth, READS);
-            let done = receive(&pool, &SECOND, &stream).await;
+            let done = receive(&pool, &stream, SECOND.snapshot, kept).await;
             disk.faults().heal();
             let met = disk.faults().seen(FaultOp::Read) - before >= nth;
             let refused = matches!(done, Err(PoolError::Receive(ReceiveRefusal::Modified)));

@@ -260,6 +260,33 @@ fn snapshots_and_clones_that_cannot_be_changed_whole_are_as_they_were() {
                     async move { pool.bookmark("whirl/old@b".to_owned(), "whirl/old#b".to_owned()).await },
                 )
             }),
+            Change {
+                before: Some(|pool| {
+                    Box::pin(async move {
+                        pool.bookmark("whirl/old@b".to_owned(), "whirl/old#b".to_owned()).await
+                    })
+                }),
+                ..Change::new("destroy a bookmark", |pool| {
+                    Box::pin(async move { pool.destroy_bookmark("whirl/old#b".to_owned()).await })
+                })
+            },
+            Change::new("destroy a range once nothing keeps it", |pool| {
+                Box::pin(async move {
+                    let all = ["whirl/old@a", "whirl/old@b"].map(str::to_owned).to_vec();
+                    pool.destroy_snapshots(all, true).await
+                })
+            }),
+            Change::new("limit", |pool| {
+                Box::pin(
+                    async move { pool.set_prop(POOL, "snapshot_limit", Some(PropValue::Number(9))).await },
+                )
+            }),
+            Change::new("allow", |pool| {
+                Box::pin(async move {
+                    let names = ["snapshot", "mount"].map(str::to_owned).into();
+                    pool.allow("whirl/old".to_owned(), [("ul$7".to_owned(), names)].into()).await
+                })
+            }),
         ],
     );
 }

@@ -7,7 +7,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use dmu::{Objset, Place, Reach};
 use pool::{Pool, VolumeSpec};
+use units::{ObjectId, ObjsetId, Txg};
 use vdev::PoolState;
 
 use crate::checkpoints::{each_image, world};
@@ -18,6 +20,8 @@ use crate::space;
 use crate::story::{Tell, run};
 
 const NAME: &str = "whirl/v";
+/// The object that holds a volume's blocks.
+const DATA: ObjectId = ObjectId::new(1);
 const BLOCK: usize = 4096;
 const BLOCKS_MAX: u64 = 48;
 const STEPS: usize = 70;
@@ -52,6 +56,19 @@ async fn steps_of(pool: &Arc<Pool>) -> Vec<BTreeSet<u64>> {
         step
     };
     bytes.chunks(BLOCK).map(|block| block.chunks(WORD).enumerate().map(step).collect()).collect()
+}
+
+/// What a smaller size has cut off is not there any more.
+async fn check_end(pool: &Arc<Pool>) {
+    let blocks = pool.open_volume(NAME).await.expect("it is open").size_bytes() / BLOCK as u64;
+    pool.sync_now().await.expect("txgs turn");
+    let object = pool.dsl().resolve(NAME).await.expect("it is there").dataset;
+    let root = pool.dsl().dataset(object).await.expect("it reads").bp;
+    let all = Reach { from: Place::START, born_after: Txg::ZERO, limit: usize::MAX };
+    let seen = Objset::visit(pool.zio(), ObjsetId::new(object.get()), &root, all).await;
+    for (bookmark, _) in seen.blocks.iter().filter(|(of, _)| of.object == DATA && of.level.get() == 0) {
+        assert!(bookmark.block.get() < blocks, "{bookmark:?} is past the end of {blocks} blocks");
+    }
 }
 
 /// Does something to the volume; says whether it, and all before it, is promised then.
@@ -138,6 +155,7 @@ fn record(shape: &Shape, seed: u64) {
                 assert!(is_one, "after step {from} was promised block {block} is of steps {steps:?}");
             }
             seen.insert(found);
+            check_end(&pool).await;
             space::check(&pool).await;
             pool.close(PoolState::Exported).await.expect("it closes");
         });

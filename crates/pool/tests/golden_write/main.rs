@@ -8,16 +8,19 @@ mod nested;
 mod received;
 mod removal;
 mod resumed;
+#[path = "../streams/mod.rs"]
+mod streams;
 mod world;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use dmu::zap::Zap;
 use dmu::{Estimate, Objset, Place, Reach};
 use ondisk::ObjectType;
-use pool::{DedupFacts, PoolError, SharedSpace};
+use pool::{DedupFacts, Pool, PoolError, SharedSpace};
 use units::{ObjectId, Txg, VdevId};
-use zpl::{Cred, FileKind, NewNode, SetAttributes, WriteFlags, Zfs};
+use zpl::{Cred, FileKind, FilePlace, NewNode, SetAttributes, WriteFlags, Zfs};
 
 use crate::contents::File;
 use crate::world::World;
@@ -232,19 +235,7 @@ fn deduplicated_blocks_go_with_their_last_reference() {
     let mut freed = Vec::new();
     for tree in ["/1/", "/2/", "/3/"] {
         let pool = world.import();
-        let zfs = world.zfs(&pool, "whirl/dedup");
-        let files = world.contents(&pool, "whirl/dedup");
-        let mut gone = 0;
-        for path in files.iter().filter(|(path, file)| path.starts_with(tree) && file.kind == FileKind::File)
-        {
-            world.run(async {
-                let (dir, name) = contents::place(&zfs, path.0).await;
-                zfs.unlink(dir, name.as_bytes()).await.unwrap();
-            });
-            gone += 1;
-        }
-        assert!(gone > 3, "{tree}: {gone} files");
-        drop(zfs);
+        remove_files(&world, &pool, tree);
         world.export(&pool);
         drop(pool);
         world.check(tree);
@@ -254,6 +245,106 @@ fn deduplicated_blocks_go_with_their_last_reference() {
         freed.push(before.saturating_sub(now));
     }
     assert!(freed[2] > freed[1] + (400 << 10), "only with the last one: {freed:?}");
+}
+
+/// Files of the deduplicated tree below a directory, with what they hold.
+fn files_below(world: &World, pool: &Arc<Pool>, dir: &str) -> Vec<(String, File)> {
+    let all = world.contents(pool, "whirl/dedup").into_iter();
+    let found: Vec<_> =
+        all.filter(|(path, file)| path.starts_with(dir) && file.kind == FileKind::File).collect();
+    assert!(found.len() > 3, "{dir}: {} files", found.len());
+    found
+}
+
+fn remove_files(world: &World, pool: &Arc<Pool>, dir: &str) {
+    let zfs = world.zfs(pool, "whirl/dedup");
+    for (path, _) in files_below(world, pool, dir) {
+        world.run(async {
+            let (dir, name) = contents::place(&zfs, &path).await;
+            zfs.unlink(dir, name.as_bytes()).await.unwrap();
+        });
+    }
+}
+
+/// A clone is one reference more in the table of deduplicated blocks, as if it had been written; the other table, of
+/// blocks that were cloned, has none of it.
+#[test]
+fn files_with_deduplicated_blocks_are_cloned() {
+    let world = World::copy_of("g20-special-vdev");
+    let pool = world.import();
+    let before = pool.room().allocated;
+    let originals = files_below(&world, &pool, "/1/");
+    // In the same file system, and in one that deduplicates nothing itself; that has blocks of a snapshot only, for it
+    // would store them elsewhere.
+    world.run(pool.snapshot(vec!["whirl/dedup@s".to_owned()], Vec::new())).unwrap();
+    let kept = world.run(pool.snapshot_filesystem("whirl/dedup@s")).unwrap();
+    let mut shared = 0;
+    for (of, from) in
+        [("whirl/dedup", world.zfs(&pool, "whirl/dedup")), ("whirl/small", Arc::clone(&kept.zfs))]
+    {
+        let to = world.zfs(&pool, of);
+        world.run(async {
+            let dir = to.create(to.root(), b"clones", NewNode::Directory, 0o755, Cred::default()).await;
+            let dir = dir.unwrap().object;
+            for (path, file) in &originals {
+                let name = path.replace('/', " ");
+                let made = to.create(dir, name.as_bytes(), NewNode::File, 0o644, Cred::default());
+                let target = (made.await.unwrap().object, 0);
+                let source = FilePlace { zfs: &from, object: file.object, offset: 0 };
+                shared += to.clone_range(source, target, u64::MAX, WriteFlags::default()).await.unwrap();
+            }
+            pool.sync_now().await.unwrap();
+        });
+    }
+    drop(kept);
+    world.run(pool.destroy_snapshots(vec!["whirl/dedup@s".to_owned()], false)).unwrap();
+    assert!(shared > 1600 << 10, "{shared} bytes were shared");
+    assert_eq!(world.run(pool.facts()).cloned, Some(SharedSpace::default()));
+    let grown = pool.room().allocated.saturating_sub(before);
+    assert!(grown < shared / 2, "{grown} more are allocated, {shared} are shared");
+    world.export(&pool);
+    drop(pool);
+    world.check("cloned");
+    let (facts, _) = agrees_on_tables(&world);
+    // Half of all that is deduplicated is in the other tree.
+    assert_eq!(facts.blocks.ratio_hundredths(), 400, "{facts:?}");
+
+    let held = |files: Vec<(String, File)>| -> Vec<_> {
+        let mut held: Vec<_> = files.into_iter().map(|(_, file)| (file.size, file.hash)).collect();
+        held.sort_unstable();
+        held
+    };
+    let clones = |pool: &Arc<Pool>, of: &str| -> Vec<_> {
+        let all = world.contents(pool, of).into_iter();
+        held(all.filter(|(path, file)| path.starts_with("/clones/") && file.kind == FileKind::File).collect())
+    };
+    let pool = world.import();
+    ["/1/", "/2/", "/3/"].iter().for_each(|tree| remove_files(&world, &pool, tree));
+    world.export(&pool);
+    drop(pool);
+    world.check("only clones are left");
+    world.read_only(|pool| {
+        let expected = held(originals);
+        assert_eq!(clones(pool, "whirl/dedup"), expected);
+        assert_eq!(clones(pool, "whirl/small"), expected);
+        assert!(has_table(&world, pool));
+    });
+    let pool = world.import();
+    for of in ["whirl/dedup", "whirl/small"] {
+        let zfs = world.zfs(&pool, of);
+        world.run(async {
+            let dir = zfs.lookup(zfs.root(), b"clones").await.unwrap().object;
+            for entry in zfs.list(dir, 0, 1 << 20).await.unwrap() {
+                if entry.kind == Some(FileKind::File) {
+                    zfs.unlink(dir, &entry.name).await.unwrap();
+                }
+            }
+        });
+    }
+    world.export(&pool);
+    drop(pool);
+    world.check("without clones");
+    assert!(!world.read_only(|pool| has_table(&world, pool)));
 }
 
 /// What a pool tells of its tables when it is only read, and when it is not, is what `zdb` finds; which

@@ -13,18 +13,17 @@ use std::time::Duration;
 use device::{Options, RealEnv};
 use env::Env;
 use futures::executor::block_on;
-use ondisk::NvList;
-use ondisk::send::{DrrBegin, DrrBody, HeaderType};
+use ondisk::send::{DrrBody, HeaderType};
 use oracle::golden;
 use oracle::zdb::Zdb;
 use pool::{ImportSpec, Pool, PoolError, PoolSpec, ReceiveOrder, ReceiveRefusal, Sealed, Tuning};
-use stream::{Features, Form, Origin, Reader, Resume, SendOrder, StreamRecord, Target};
+use stream::{Form, Reader, Resume, StreamRecord};
 use tempfile::TempDir;
-use units::Txg;
 use vdev::{Bias, NewVdev, PoolState};
 use zpl::{Cred, NewNode, WriteFlags};
 
 use crate::contents::{File, contents};
+use crate::streams;
 
 const GOLDEN: &str = "g30-streams";
 const POOL_BYTES: u64 = 512 << 20;
@@ -124,21 +123,6 @@ impl Receiving {
         self.env.block_on(future)
     }
 
-    fn order(&self, begin: DrrBegin, snapshot: &str) -> ReceiveOrder {
-        ReceiveOrder {
-            begin,
-            begin_offset: 0,
-            snapshot: snapshot.to_owned(),
-            origin: None,
-            props: Vec::new(),
-            received_props: Vec::new(),
-            force: false,
-            resumable: false,
-            maker: 0,
-            list: NvList::new(),
-        }
-    }
-
     /// Receives a stream of one snapshot.
     pub fn receive_as(
         &self,
@@ -146,17 +130,7 @@ impl Receiving {
         snapshot: &str,
         change: impl FnOnce(&mut ReceiveOrder),
     ) -> Result<(), PoolError> {
-        self.run(async {
-            let mut reader = Reader::new(stream);
-            let first = reader.next_record().await.expect("a sound BEGIN").expect("a record");
-            let DrrBody::Begin(begin) = first.record.body else { panic!("no BEGIN") };
-            let mut order = self.order(begin, snapshot);
-            if !first.payload.is_empty() {
-                order.list = NvList::decode(&first.payload).expect("a list");
-            }
-            change(&mut order);
-            self.ours.receive(order, &mut reader).await?.finish().await
-        })
+        self.run(streams::receive(&self.ours, stream, snapshot, change))
     }
 
     pub fn receive(&self, stream: &[u8], snapshot: &str) -> Result<(), PoolError> {
@@ -205,43 +179,7 @@ impl Receiving {
         form: Form,
         resume: Option<Resume>,
     ) -> Vec<u8> {
-        self.run(async {
-            let phys = async |name: &str| {
-                let dataset = pool.dsl().resolve(name).await.expect("there");
-                let used =
-                    async |feature| pool.dsl().dataset_uses(&dataset, feature).await.expect("readable");
-                let features = Features {
-                    large_blocks: used(&dsl::features::LARGE_BLOCKS).await,
-                    zstd: used(&dsl::features::ZSTD_COMPRESS).await,
-                    large_dnode: used(&dsl::features::LARGE_DNODE).await,
-                    embedded_data: true,
-                    lz4: true,
-                    ..Features::default()
-                };
-                (pool.dsl().dataset(dataset.dataset).await.expect("readable"), features)
-            };
-            let (target, features) = phys(name).await;
-            let origin = match from {
-                Some(from) => {
-                    let origin = phys(from).await.0;
-                    let creation_txg = Txg::new(origin.creation_txg.get());
-                    Some(Origin { guid: origin.guid.get(), creation_txg, is_of_clone: false })
-                }
-                None => None,
-            };
-            let order = SendOrder {
-                target: Target::of(name, &target, features),
-                origin,
-                form,
-                resume,
-                redaction: Default::default(),
-                cut_after: None,
-            };
-            let objset = pool.frozen_objset(name).await.expect("readable").expect("has contents");
-            let mut stream = Vec::new();
-            stream::send(&objset, &order, &mut stream).await.expect("a sound pool");
-            stream
-        })
+        self.run(streams::sent(pool, name, from, form, resume))
     }
 
     pub fn names(&self) -> Vec<String> {
@@ -381,7 +319,7 @@ fn what_a_crash_leaves_goes_with_the_next_import() {
             let first = reader.next_record().await.expect("sound").expect("a record");
             let DrrBody::Begin(begin) = first.record.body else { panic!("no BEGIN") };
             // Neither finished nor given up.
-            drop(world.ours.receive(world.order(begin, snapshot), &mut reader).await.expect("received"));
+            drop(world.ours.receive(streams::order(begin, snapshot), &mut reader).await.expect("received"));
         });
     }
     let sealed = |name: &str| world.run(world.ours.sealed(name)).expect("there");

@@ -104,6 +104,10 @@ fn only_what_goes_on_where_a_part_ends_is_received_and_parts_are_given_up_when_a
     assert_eq!(refusal(world.receive(&rest, "tank/fs@1")), ReceiveRefusal::ResumesExisting);
     broke_off(world.receive_as(&full[..300_000], "tank/part@1", kept));
     assert_eq!(refusal(world.receive(&rest, "tank/part@1")), nothing, "it goes on somewhere else");
+    let part = world.part_of("tank/part").expect("it was kept").point;
+    let further = ResumePoint { offset: part.offset + (128 << 10), ..part };
+    let gap = world.rest("whirl/fs@1", None, Form::default(), further);
+    assert_eq!(refusal(world.receive(&gap, "tank/part@1")), nothing, "it goes on further in the same object");
     assert_eq!(refusal(world.receive(&full, "tank/part@1")), ReceiveRefusal::Exists);
     let force = |order: &mut ReceiveOrder| order.force = true;
     assert_eq!(refusal(world.receive_as(&full, "tank/part@1", force)), ReceiveRefusal::HasPart);

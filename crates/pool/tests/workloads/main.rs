@@ -28,6 +28,8 @@ mod scrub;
 mod sizes;
 mod space_maps;
 mod split;
+#[path = "../streams/mod.rs"]
+mod streams;
 mod tree;
 mod trim;
 mod volumes;

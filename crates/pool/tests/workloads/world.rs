@@ -29,6 +29,8 @@ pub struct Layout {
     pub logs: &'static [Devices],
     /// For metadata and small blocks.
     pub special: &'static [Devices],
+    /// For tables of deduplicated blocks.
+    pub dedup: &'static [Devices],
     pub ashift: u8,
     pub device_mib: u64,
     pub special_mib: u64,
@@ -38,7 +40,7 @@ pub struct Layout {
 
 impl Layout {
     pub const fn new(data: &'static [Devices], logs: &'static [Devices], ashift: u8) -> Self {
-        Self { data, logs, special: &[], ashift, device_mib: 1024, special_mib: 1024, parity: 0 }
+        Self { data, logs, special: &[], dedup: &[], ashift, device_mib: 1024, special_mib: 1024, parity: 0 }
     }
 }
 
@@ -101,7 +103,8 @@ impl World {
 
     fn paths(&self) -> Vec<PathBuf> {
         let layout = &self.layout;
-        let names = layout.data.iter().chain(layout.logs).chain(layout.special).copied().flatten();
+        let names =
+            [layout.data, layout.logs, layout.special, layout.dedup].into_iter().flatten().copied().flatten();
         names.map(|name| self.path(name)).collect()
     }
 
@@ -116,9 +119,10 @@ impl World {
         let data = self.layout.data.iter().map(|devices| vdev(devices, Bias::None));
         let logs = self.layout.logs.iter().map(|devices| vdev(devices, Bias::Log));
         let special = self.layout.special.iter().map(|devices| vdev(devices, Bias::Special));
+        let dedup = self.layout.dedup.iter().map(|devices| vdev(devices, Bias::Dedup));
         let spec = PoolSpec {
             name: POOL.into(),
-            vdevs: data.chain(logs).chain(special).collect(),
+            vdevs: data.chain(logs).chain(special).chain(dedup).collect(),
             root_props: vec![],
             comment: None,
             force: false,
