@@ -164,7 +164,7 @@ fn commands_that_are_to_come_are_not_taken_for_slips() {
     let told = place.run("zpool prefetch -t ddt p1");
     assert_eq!((told.code, told.out.as_str()), (1, ""));
     assert!(told.err.starts_with("'zpool prefetch' is not supported yet\n"), "{}", told.err);
-    assert!(place.run("zfs rewrite a").err.starts_with("'zfs rewrite' is not supported yet\n"));
+    assert!(place.run("zfs load-key a").err.starts_with("'zfs load-key' is not supported yet\n"));
     let slip = place.run("zpool stauts");
     assert_eq!(slip.code, 2);
     assert!(
