@@ -13,11 +13,25 @@ use crate::shell::{sh, until};
 /// Another pool in the same world.
 const BACK: &str = "back";
 
+/// `syncoid` names snapshots by the second, and what it makes in a second that has one already fails.
+const SYNCOID: &str = "sleep 1.05; syncoid";
+
 /// A world, and a directory of programs that scripts find first.
 pub struct Place {
     pub world: World,
     /// Beside the disks' directory, which `zdb` searches.
     dir: tempfile::TempDir,
+    /// Held while it lives.
+    _turn: Option<fs::File>,
+}
+
+/// `sanoid` and `syncoid` leave datasets alone that are sent or received by any process of the machine, by their names: so
+/// one test that uses them runs at a time.
+fn turn() -> fs::File {
+    let path = std::env::temp_dir().join("sawmill-test-of-sanoid.lock");
+    let lock = fs::OpenOptions::new().create(true).append(true).open(path).expect("a file");
+    lock.lock().expect("held");
+    lock
 }
 
 impl Place {
@@ -25,9 +39,15 @@ impl Place {
         Self::with(&["sanoid", "syncoid", "pv", "mbuffer", "lzop", "ps"])
     }
 
+    /// The same, with the machine to itself as far as `sanoid` looks.
+    fn alone() -> Option<Self> {
+        let turn = Some(turn());
+        Some(Self { _turn: turn, ..Self::new()? })
+    }
+
     pub fn with(programs: &[&'static str]) -> Option<Self> {
         let world = crate::world(programs)?;
-        let place = Self { world, dir: tempfile::tempdir().expect("a directory") };
+        let place = Self { world, dir: tempfile::tempdir().expect("a directory"), _turn: None };
         fs::create_dir(place.path("back")).expect("a directory");
         fs::File::create(place.path("back/b")).and_then(|file| file.set_len(512 << 20)).expect("a file");
         place.world.zpool(&format!("create -m none {BACK} {}", place.path("back/b").display()));
@@ -95,7 +115,7 @@ impl Place {
 
 #[test]
 fn sanoid_takes_and_prunes_snapshots() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Place::alone() else { return };
     place.make_tree();
     let conf = |hourly: usize| {
         let conf = format!(
@@ -133,10 +153,10 @@ fn sanoid_takes_and_prunes_snapshots() {
 
 #[test]
 fn syncoid_replicates_a_tree_and_goes_on_with_what_was_interrupted() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Place::alone() else { return };
     place.make_tree();
     let copy = place.path("copy");
-    let sync = format!("syncoid --no-privilege-elevation --recursive tank/src {BACK}/dst 2>&1");
+    let sync = format!("{SYNCOID} --no-privilege-elevation --recursive tank/src {BACK}/dst 2>&1");
     place.world.zfs(&format!("set mountpoint={} {BACK}", copy.display()));
     for turn in 1..4 {
         place.sh(&sync);
@@ -168,7 +188,7 @@ fn syncoid_replicates_a_tree_and_goes_on_with_what_was_interrupted() {
 
 #[test]
 fn syncoid_replicates_from_daemon_to_daemon_over_ssh() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Place::alone() else { return };
     let Some(other) = Place::new() else { return };
     place.make_tree();
     // Options, a host, and a line for its shell, where the other daemon is.
@@ -181,7 +201,7 @@ fn syncoid_replicates_from_daemon_to_daemon_over_ssh() {
         ),
     );
     for turn in 1..4 {
-        let said = place.sh("syncoid --recursive tank/src root@there:tank/dst 2>&1");
+        let said = place.sh(&format!("{SYNCOID} --recursive tank/src root@there:tank/dst 2>&1"));
         assert!(!said.contains("WARN"), "{said}");
         place.assert_same(&other.world.root().join("dst"));
         place.change(turn);
