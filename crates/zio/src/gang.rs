@@ -11,6 +11,8 @@
 //! data at least: who loses it cannot even free the members.
 //!
 //! Invariants
+//! - A later pass of a sync writes over a gang of an earlier one: were it to take new places each time, the sync would not end.
+//!   (tests: `a_gang_is_written_over_in_its_own_txg`, `a_sync_whose_own_blocks_are_gangs_ends` in `pool`)
 //! - A gang that cannot be had whole leaves nothing allocated.
 //!   (test: `a_gang_that_finds_no_room_takes_nothing`)
 //! - Members are smaller than their gang, so that a hostile one ends.
@@ -21,7 +23,7 @@ use std::sync::Arc;
 use env::{BoxFuture, IoBuf};
 use ondisk::gang::GANG_BLKPTRS;
 use ondisk::{Blkptr, BlkptrParts, Dva, GangHeaderPhys, ObjectType};
-use units::{Asize, Lsize, Psize};
+use units::{Asize, Lsize, Psize, Txg};
 use zerocopy::IntoBytes;
 
 use crate::embedded::{GANG_HEADER_BYTES, verify_gang_header};
@@ -126,29 +128,29 @@ impl Zio {
                 }
                 let share = units::round_up(rest.div_ceil(GANG_BLKPTRS - slot) as u64, unit) as usize;
                 let part = Arc::new(IoBuf::copy_of(&bytes[at..at + share.min(rest)]));
-                *member = self.place_member(job, &part).await?;
+                *member = self.member(job, &part, self.place(job, &part).await?)?;
                 at += part.len();
             }
             assert!(at == bytes.len(), "parts of a gang cover it");
             let mut dvas = self.place_header(job, &members).await?;
             one_more(&self.counters.gang_blocks);
             for (copy, dva) in dvas.iter_mut().enumerate().filter(|(_, dva)| dva.is_valid()) {
-                let of_members: u64 = members.iter().map(|member| member.dva(copy).asize.get()).sum();
-                *dva = Dva { gang: true, asize: Asize::new(dva.asize.get() + of_members), ..*dva };
+                let asize = dva.asize.get() + of_members(&members, copy);
+                *dva = Dva { gang: true, asize: Asize::new(asize), ..*dva };
             }
             Ok(dvas)
         })
     }
 
-    async fn place_member(&self, job: &Placing<'_>, part: &Arc<IoBuf>) -> Result<Blkptr, ZioError> {
+    /// What a gang's header says of some of its bytes that lie there.
+    fn member(&self, job: &Placing<'_>, part: &[u8], dvas: [Dva; 3]) -> Result<Blkptr, ZioError> {
         let size = part.len() as u64;
-        let checksum = self.checksum(job.checksum, part, job.bookmark)?;
         let parts = BlkptrParts {
-            dvas: self.place(job, part).await?,
+            dvas,
             lsize: Lsize::new(size),
             psize: Psize::new(size),
             checksum_kind: job.checksum,
-            checksum,
+            checksum: self.checksum(job.checksum, part, job.bookmark)?,
             object_type: ObjectType::NONE,
             birth: job.txg,
             physical_birth: job.txg,
@@ -157,18 +159,87 @@ impl Zio {
         Ok(parts.to_blkptr())
     }
 
-    /// The header's checksum is seeded with its first place, so it is sealed anew for each try.
     async fn place_header(
         &self,
         job: &Placing<'_>,
         members: &[Blkptr; GANG_BLKPTRS],
     ) -> Result<[Dva; 3], ZioError> {
-        let sealed = |dvas: &[Dva; 3]| {
-            let verifier = [dvas[0].vdev.get().into(), dvas[0].offset.get(), job.txg.get(), 0];
-            let mut header = IoBuf::copy_of(GangHeaderPhys::new(*members, verifier).as_bytes());
-            vdev::label::seal_part(&mut header, verifier);
-            Arc::new(header)
-        };
+        let sealed = |dvas: &[Dva; 3]| sealed_header(job.txg, members, dvas);
         self.place_and_write(job, GANG_HEADER_BYTES as u64, job.header_copies(), &sealed).await
     }
+
+    /// Writes as many other bytes over the places of a gang of this txg: over its members, and then over the header, which
+    /// has their checksums. `None` where the gang is made otherwise, or a vdev fails: it is to be replaced, and as its
+    /// header names the same places all the time, it can be freed then.
+    pub(crate) fn rewrite_gang<'a>(
+        &'a self,
+        job: &'a Placing<'a>,
+        old: Blkptr,
+        bytes: &'a [u8],
+        depth: usize,
+    ) -> BoxFuture<'a, Option<()>> {
+        Box::pin(async move {
+            let depth = depth.checked_sub(1)?;
+            if old.dvas().count() != job.header_copies() {
+                return None;
+            }
+            let gang = self.read_gang_header(&old, job.bookmark).await.ok()?;
+            let (mut members, mut rest) = ([Blkptr::HOLE; GANG_BLKPTRS], bytes);
+            for (member, old) in members.iter_mut().zip(gang.members) {
+                let (part, behind) = rest.split_at_checked(usize::try_from(old.psize().get()).ok()?)?;
+                *member = self.rewrite_member(job, old, part, depth).await?;
+                rest = behind;
+            }
+            let dvas = header_places(&old, &members)?;
+            let header = sealed_header(job.txg, &members, &dvas);
+            (rest.is_empty() && self.write_copies(&dvas, &header).await.is_empty()).then_some(())
+        })
+    }
+
+    async fn rewrite_member(
+        &self,
+        job: &Placing<'_>,
+        old: Blkptr,
+        part: &[u8],
+        depth: usize,
+    ) -> Option<Blkptr> {
+        let dvas = places_of(&old);
+        if old.is_gang() {
+            self.rewrite_gang(job, old, part, depth).await?;
+        } else {
+            let bytes = Arc::new(IoBuf::copy_of(part));
+            let is_written =
+                old.dvas().count() == job.copies && self.write_copies(&dvas, &bytes).await.is_empty();
+            is_written.then_some(())?;
+        }
+        self.member(job, part, dvas).ok()
+    }
+}
+
+/// A block's DVAs, those that there are not too.
+pub(crate) fn places_of(bp: &Blkptr) -> [Dva; 3] {
+    [0, 1, 2].map(|copy| bp.dva(copy))
+}
+
+/// The copies of a gang's header, without what the members take.
+fn header_places(bp: &Blkptr, members: &[Blkptr]) -> Option<[Dva; 3]> {
+    let mut dvas = places_of(bp);
+    for (copy, dva) in dvas.iter_mut().enumerate().filter(|(_, dva)| dva.is_valid()) {
+        let asize = dva.asize.get().checked_sub(of_members(members, copy))?;
+        *dva = Dva { gang: false, asize: Asize::new(asize), ..*dva };
+    }
+    Some(dvas)
+}
+
+/// What members take in their DVAs of one place.
+fn of_members(members: &[Blkptr], copy: usize) -> u64 {
+    members.iter().map(|member| member.dva(copy).asize.get()).sum()
+}
+
+/// A gang's header. Its checksum is seeded with its first place, so it is sealed anew for each that is tried.
+fn sealed_header(txg: Txg, members: &[Blkptr; GANG_BLKPTRS], dvas: &[Dva; 3]) -> Arc<IoBuf> {
+    let verifier = [dvas[0].vdev.get().into(), dvas[0].offset.get(), txg.get(), 0];
+    let mut header = IoBuf::copy_of(GangHeaderPhys::new(*members, verifier).as_bytes());
+    vdev::label::seal_part(&mut header, verifier);
+    Arc::new(header)
 }

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use units::{Lsize, Psize, SECTOR_BYTES, Txg, VdevId};
 use vdev::{VdevError, VdevState};
 
+use crate::gang::{DEPTH_MAX, places_of};
 use crate::home::home;
 use crate::pack::{PackJob, Packed, Ready};
 use crate::stats::one_more;
@@ -29,7 +30,7 @@ pub(crate) struct Placing<'a> {
     /// Where the block should go; a gang all together.
     home: Class,
     /// Copies of the data.
-    copies: usize,
+    pub(crate) copies: usize,
     /// What was taken so far, headers and members of gangs included: all of it goes back when the
     /// block cannot be had whole.
     taken: Mutex<Vec<Dva>>,
@@ -82,12 +83,10 @@ impl Zio {
             Ready::Packed(packed, checksum) => (packed, checksum),
         };
         let mut parts = parts_of(txg, data.len(), policy, &packed, checksum);
-        parts.dvas = match self.rewrite(txg, policy, &packed).await {
+        let placing = Placing::new(self, txg, bookmark, policy, parts.psize);
+        parts.dvas = match self.rewrite(&placing, policy, &packed).await {
             Some(dvas) => dvas,
-            None => {
-                let job = Placing::new(self, txg, bookmark, policy, parts.psize);
-                self.place_however_long(&job, &packed.bytes).await?
-            }
+            None => self.place_however_long(&placing, &packed.bytes).await?,
         };
         let bp = parts.to_blkptr();
         let is_packed = packed.compression != CompressionKind::Off;
@@ -138,19 +137,23 @@ impl Zio {
 
     /// Writes over the places of an earlier pass, when the new bytes take as much room. Nothing
     /// stable refers to them yet.
-    async fn rewrite(&self, txg: Txg, policy: &WritePolicy, packed: &Packed) -> Option<[Dva; 3]> {
-        let old = policy.rewrite.as_ref()?;
+    async fn rewrite(&self, job: &Placing<'_>, policy: &WritePolicy, packed: &Packed) -> Option<[Dva; 3]> {
+        let (old, txg) = (policy.rewrite?, job.txg);
         assert!(old.birth() == txg, "a block of txg {} cannot be rewritten in txg {txg}", old.birth());
-        let fits = !old.is_embedded()
-            && !old.is_gang()
-            && old.psize().get() == packed.bytes.len() as u64
-            && old.dvas().count() == usize::from(policy.copies);
-        if !fits {
+        if old.is_embedded() || old.psize().get() != packed.bytes.len() as u64 {
             return None;
         }
-        self.unstable.keep_replaced(old);
-        self.cache.forget(old);
-        let dvas = [old.dva(0), old.dva(1), old.dva(2)];
+        let dvas = places_of(&old);
+        if old.is_gang() {
+            // Of a file's block nobody has kept what the gang's members hold.
+            (!policy.is_file_data()).then_some(())?;
+            self.cache.forget(&old);
+            self.rewrite_gang(job, old, &packed.bytes, DEPTH_MAX).await?;
+            return Some(dvas);
+        }
+        (old.dvas().count() == job.copies).then_some(())?;
+        self.unstable.keep_replaced(&old);
+        self.cache.forget(&old);
         let failed = self.write_copies(&dvas, &packed.bytes).await;
         failed.is_empty().then_some(dvas)
     }
@@ -274,7 +277,7 @@ impl Zio {
     }
 
     /// Writes the same bytes to all these places at once; says which vdevs failed.
-    async fn write_copies(&self, dvas: &[Dva; 3], bytes: &Arc<IoBuf>) -> Vec<(VdevId, VdevError)> {
+    pub(crate) async fn write_copies(&self, dvas: &[Dva; 3], bytes: &Arc<IoBuf>) -> Vec<(VdevId, VdevError)> {
         let copy = |dva: Dva| async move {
             let result = self.write_unstable(dva, bytes).await;
             result.err().map(|error| (dva.vdev, error))

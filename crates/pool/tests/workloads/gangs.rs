@@ -59,3 +59,19 @@ fn a_pool_of_gangs_stays_whole() {
 fn a_mirror_of_gangs_beside_a_log_stays_whole() {
     ganged(Layout::new(&[&["a", "b"], &["c"]], &[&["l"]], 12), 2);
 }
+
+/// Each block of the meta-objset that a sync writes more than once would take new places each time, and each change of space
+/// is a change of the meta-objset.
+#[test]
+fn a_sync_whose_own_blocks_are_gangs_ends() {
+    let world = World::new(Layout::new(&[&["a"]], &[], 9));
+    let pool = world.create();
+    pool.zio().set_longest_run(512);
+    for number in 0..40 {
+        world.create_filesystem(&pool, &format!("whirl/fs{number}"), &[]);
+        world.run(pool.snapshot(vec![format!("whirl/fs{number}@s")], Vec::new())).unwrap();
+    }
+    world.export(&pool);
+    let listing = world.zdb().check_blocks().unwrap();
+    assert!(listing.contains("ganged count:"), "{listing}");
+}

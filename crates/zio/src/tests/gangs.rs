@@ -130,6 +130,52 @@ fn a_gang_goes_elsewhere_when_a_vdev_fails() {
 }
 
 #[test]
+fn a_gang_is_written_over_in_its_own_txg() {
+    for copies in [1, 2, 3] {
+        let (_, zio) = World::pool(&["a", "b", "c"]);
+        zio.set_longest_run(4096);
+        zio.set_cache_limit(0);
+        let policy = WritePolicy { object_type: ObjectType::DNODE, ..policy(copies) };
+        let (data, newer) = (noise(64 << 10, 1), noise(64 << 10, 2));
+        let old = write(&zio, FIRST, &data, &policy).expect("room");
+        let before = allocated(&zio);
+        let new =
+            write(&zio, FIRST, &newer, &WritePolicy { rewrite: Some(old), ..policy }).expect("in place");
+        assert!(new.is_gang() && new.dvas().eq(old.dvas()), "{new:?}");
+        assert_eq!(allocated(&zio), before);
+        assert_eq!(block_on(zio.read(&old, &NAME)).expect("in memory")[..], data[..]);
+        zio.forget_unstable();
+        assert_eq!(read(&zio, &new).expect("on the disks")[..], newer[..]);
+        assert_eq!(block_on(zio.scrub(&new, &NAME)).expect("whole").bad_copies, 0);
+        // Of another length it goes elsewhere.
+        let policy = WritePolicy { rewrite: Some(new), ..policy };
+        let longer = write(&zio, FIRST, &noise(96 << 10, 3), &policy).expect("room");
+        assert_ne!(longer.dva(0), new.dva(0));
+        block_on(zio.free(FIRST, &new)).expect("the caller frees what was replaced");
+        block_on(zio.free(FIRST, &longer)).expect("all of it");
+        assert_eq!(allocated(&zio), 0);
+    }
+}
+
+#[test]
+fn a_gang_that_cannot_be_written_over_goes_elsewhere_and_can_be_freed() {
+    for nth in 1..30 {
+        let (world, zio) = World::pool(&["a", "b"]);
+        zio.set_longest_run(4096);
+        let policy = WritePolicy { object_type: ObjectType::DNODE, ..policy(1) };
+        let old = write(&zio, FIRST, &noise(64 << 10, 1), &policy).expect("room");
+        world.faults("a").fail_nth(FaultOp::Write, nth);
+        let data = noise(64 << 10, 2);
+        let new = write(&zio, FIRST, &data, &WritePolicy { rewrite: Some(old), ..policy }).expect("room");
+        assert_eq!(read(&zio, &new).expect("written")[..], data[..], "failure {nth}");
+        if new.dva(0) != old.dva(0) {
+            block_on(zio.free(FIRST, &old)).expect("its places are known");
+        }
+        assert_eq!(new.asize_total().get(), allocated(&zio), "failure {nth}");
+    }
+}
+
+#[test]
 fn a_gang_is_claimed_with_all_its_members() {
     let (_, zio) = World::pool(&["a"]);
     zio.set_longest_run(4096);
