@@ -173,7 +173,11 @@ fn a_daemon_that_is_told_to_stop_ends_streams_and_keeps_what_was_to_be_kept() {
     let mut child = receiving.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     let mut stdin = child.stdin.take().expect("piped");
     stdin.write_all(&full[..2_000_000]).expect("taken");
-    // It waits for more, and is not waited for.
+    // What is written has been read, and not necessarily received.
+    while place.run("zfs list p/fs").code != 0 {
+        assert!(child.try_wait().expect("a child").is_none(), "it waits for more");
+    }
+    // It is not waited for.
     place.ok("daemon stop");
     drop(stdin);
     assert!(!child.wait_with_output().expect("it ends").status.success());

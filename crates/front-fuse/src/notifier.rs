@@ -2,20 +2,21 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use rustix::io::writev;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::abi::{NOTIFY_INVAL_INODE, NotifyInvalInodeOut, OutHeader};
 
-/// Speaks to the kernel through a session's device.
+/// Speaks to the kernel through a session's device, as long as the session lives: the device goes with it, whoever still
+/// has one of these.
 #[derive(Clone)]
-pub(crate) struct Notifier(Arc<OwnedFd>);
+pub(crate) struct Notifier(Weak<OwnedFd>);
 
 impl Notifier {
-    pub fn new(device: Arc<OwnedFd>) -> Self {
-        Self(device)
+    pub fn new(device: &Arc<OwnedFd>) -> Self {
+        Self(Arc::downgrade(device))
     }
 
     /// The kernel is to ask for the attributes of `inode` again before it uses them.
@@ -39,7 +40,8 @@ impl Notifier {
         // What answers no request has no number.
         let header = OutHeader { len, error: code, unique: 0 };
         let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(body.as_bytes())];
-        writev(&self.0, &parts)?;
+        let device = self.0.upgrade().ok_or(io::ErrorKind::NotConnected)?;
+        writev(&device, &parts)?;
         Ok(())
     }
 }

@@ -65,6 +65,14 @@ impl Zio {
         bp.dvas().fold(0, |sum, dva| sum.saturating_add(charge(dva).get()))
     }
 
+    /// Whether somebody may name a block by other places than this pointer does, because its vdev was removed. Who counts
+    /// references by the place cannot count those.
+    #[must_use]
+    pub fn may_have_two_names(&self, bp: &Blkptr) -> bool {
+        let run = |dva: Dva| Run { vdev: dva.vdev, offset: dva.offset, len: dva.asize.get() };
+        bp.dvas().any(|dva| self.vdevs.may_have_two_names(run(dva)))
+    }
+
     /// Looks at or changes the pool's space. Nothing that waits may happen in `look`.
     pub fn with_allocator<R>(&self, look: impl FnOnce(&mut Allocator) -> R) -> R {
         look(&mut self.allocator.lock())

@@ -14,8 +14,7 @@ pub const MOUNT: Command = Command::new(
         about: "mounts file systems, or shows what is mounted",
         flags: &[
             Flag::switch('a', "all that are to be mounted by themselves"),
-            Flag::switch('f', "even if it is in use"),
-            Flag::switch('f', "also what was received redacted"),
+            Flag::switch('f', "also what was received redacted, and what is in use"),
             Flag::switch('j', "as JSON").or("json"),
             Flag::switch('l', "load keys first (there are none)"),
             Flag::switch('O', "over a directory that is not empty"),

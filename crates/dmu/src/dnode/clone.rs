@@ -8,6 +8,11 @@
 //! replays the record finds it where it says. A block cloned in the open txg is such a block, and may be
 //! cloned again.
 //!
+//! A block of a vdev that was removed is not cloned, nor one that was copied from there: where OpenZFS has changed the
+//! place in some pointers, a head may have it under one name and a snapshot under the other. References are counted by
+//! the name, so that who lets go of the other would free what a clone still has.
+//! (test: `what_openzfs_wrote_to_a_vdev_that_was_removed_is_cloned_unless_it_was_moved`)
+//!
 //! Whoever clones keeps others from changing the source from before he reads its pointers until the clone is
 //! made: so a txg that lets go of a block is never older than the one that clones it, and the pool counts
 //! references up before it counts any down.
@@ -33,7 +38,7 @@ pub enum Clonable {
     Block(Blkptr),
     /// Something that no stable txg has yet.
     Dirty,
-    /// What is no file's data.
+    /// What is no file's data, or is called by more than one name.
     Never,
 }
 
@@ -57,7 +62,8 @@ impl Dnode {
             return Ok(Clonable::Dirty);
         }
         let is_data = bp.level().get() == 0 && !bp.object_type().is_metadata();
-        Ok(if is_data { Clonable::Block(bp) } else { Clonable::Never })
+        let has_one_name = !self.shared.zio.may_have_two_names(&bp);
+        Ok(if is_data && has_one_name { Clonable::Block(bp) } else { Clonable::Never })
     }
 
     /// Has blocks from `first` on be those that the pointers name, or holes. Those of data have this object's

@@ -250,7 +250,7 @@ impl Fuse {
         let device = Arc::new(device);
         let wishes = Wishes { posix_acls, rings: self.rings, writeback: options.writeback };
         let served = shake_hands(&device, wishes).and_then(|agreed| {
-            let notifier = Notifier::new(Arc::clone(&device));
+            let notifier = Notifier::new(&device);
             let syncs = Arc::new(Syncs::new(Arc::clone(&self.env)));
             let common = Common { notifier, agreed, syncs, writers: Arc::default() };
             let (server, ctldir) = make(common.clone());

@@ -139,7 +139,7 @@ impl Kernel {
         let device = Arc::new(device);
         let zfs = Arc::new(fs.zfs.asked_by(Asker::Kernel));
         let common = Common {
-            notifier: Notifier::new(Arc::clone(&device)),
+            notifier: Notifier::new(&device),
             agreed: Agreed::default(),
             syncs: Arc::new(Syncs::new(Arc::clone(&env))),
             writers: Arc::default(),

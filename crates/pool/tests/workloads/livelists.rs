@@ -62,6 +62,14 @@ async fn change(zfs: &Zfs, dice: &mut Dice, round: u64) {
     }
 }
 
+/// Until what was destroyed is freed: no txg syncs by itself after that.
+async fn settle(pool: &Pool) {
+    while pool.dsl().has_destroyed().await.unwrap() {
+        pool.sync_now().await.unwrap();
+    }
+    pool.sync_now().await.unwrap();
+}
+
 async fn live(pool: &Arc<Pool>, name: &str, seed: u64) {
     let mut dice = Dice::new(seed);
     for round in 0..ROUNDS {
@@ -87,6 +95,7 @@ fn a_livelist_is_what_its_clone_has_written_and_frees_it() {
         });
         world.run(live(&pool, "whirl/c", seed));
         assert_eq!(world.run(livelists(&pool)), 1);
+        world.run(settle(&pool));
         let crashed = world.copy().check_aside("amid its life");
         world.export(&pool);
         world.check("at the end of its life");
@@ -105,9 +114,7 @@ fn a_livelist_is_what_its_clone_has_written_and_frees_it() {
         world.run(async {
             let left = pool.dsl().freeing_bytes().await.unwrap();
             assert!(left > 0, "some of it waits for the next import");
-            while pool.dsl().has_destroyed().await.unwrap() {
-                pool.sync_now().await.unwrap();
-            }
+            settle(&pool).await;
             for _ in 0..4 {
                 pool.sync_now().await.unwrap();
             }

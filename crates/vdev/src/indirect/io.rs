@@ -45,6 +45,15 @@ impl VdevTree {
         self.tops().into_iter().filter(|top| top.is_removed()).collect()
     }
 
+    /// Whether what is at a place may be called by another, too: it was copied from or to there when a vdev was removed.
+    /// Of space that was freed and used again since, it also says so.
+    #[must_use]
+    pub fn may_have_two_names(&self, run: Run) -> bool {
+        self.removed_tops().iter().any(|top| {
+            top.id() == run.vdev || top.removed().is_some_and(|removed| removed.was_copied_to(run))
+        })
+    }
+
     /// Vdevs that a write to this one may have gone to.
     #[must_use]
     pub fn behind(&self, vdev: VdevId) -> Vec<VdevId> {

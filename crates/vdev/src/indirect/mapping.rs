@@ -1,5 +1,6 @@
 //! Where a removed vdev's space was copied to.
 
+use ondisk::Dva;
 use ondisk::indirect::{ENTRY_BYTES, Entry};
 use units::VdevOffset;
 
@@ -58,6 +59,17 @@ impl Mapping {
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// Its runs as they are where they were copied to, in order.
+    pub(super) fn targets(&self) -> Vec<Run> {
+        let target = |entry: &Entry| {
+            let Dva { vdev, offset, asize, .. } = entry.target;
+            Run { vdev, offset, len: asize.get() }
+        };
+        let mut targets: Vec<Run> = self.entries.iter().map(target).collect();
+        targets.sort_unstable();
+        targets
     }
 
     /// Where `len` bytes were copied to, in order. `None` unless all of them were.

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use units::{Guid, ObjectId, VdevId};
 
-use super::Mapping;
+use super::{Mapping, Run};
 
 /// What the configuration says of a removed vdev.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +28,13 @@ pub struct RemovedConfig {
 pub struct Removed {
     config: RemovedConfig,
     mapping: OnceLock<Mapping>,
+    /// The mapping the other way round, once somebody asks.
+    targets: OnceLock<Vec<Run>>,
 }
 
 impl Removed {
     pub(crate) const fn new(config: RemovedConfig) -> Self {
-        Self { config, mapping: OnceLock::new() }
+        Self { config, mapping: OnceLock::new(), targets: OnceLock::new() }
     }
 
     /// What the configuration says of it.
@@ -53,5 +55,15 @@ impl Removed {
     /// When it has one.
     pub fn set_mapping(&self, mapping: Mapping) {
         assert!(self.mapping.set(mapping).is_ok(), "a removed vdev's mapping is read once");
+    }
+
+    /// Whether something of this vdev was copied to a place in this run.
+    pub(super) fn was_copied_to(&self, run: Run) -> bool {
+        let Some(mapping) = self.mapping() else { return false };
+        let targets = self.targets.get_or_init(|| mapping.targets());
+        let end = (run.vdev, run.offset.get().saturating_add(run.len));
+        let before = targets.partition_point(|target| (target.vdev, target.offset.get()) < end);
+        let last = before.checked_sub(1).map(|last| targets[last]);
+        last.is_some_and(|last| last.vdev == run.vdev && last.offset.get() + last.len > run.offset.get())
     }
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use ondisk::Dva;
 use ondisk::indirect::Entry;
-use units::{Asize, VdevId, VdevOffset};
+use units::{Asize, Guid, ObjectId, VdevId, VdevOffset};
 
 use super::*;
 
@@ -95,4 +95,31 @@ fn a_mapping_out_of_order_or_beyond_its_vdev_is_damage() {
     assert!(!is_whole(&[entry(0x800, 0xa00, 0, 0)]), "beyond the end");
     assert!(!is_whole(&[entry(u64::MAX - 0x1ff, 0x400, 0, 0)]), "beyond 64 bits");
     assert!(!is_whole(&[entry(0, 0, 0, 0)]), "of no length");
+}
+
+#[test]
+fn what_was_copied_is_known_by_where_it_is_too() {
+    let removed = Removed::new(RemovedConfig {
+        guid: Guid::new(1),
+        mapping: ObjectId::new(1),
+        births: ObjectId::new(2),
+        previous: None,
+        whole_disk: None,
+        non_allocating: None,
+    });
+    assert!(!removed.was_copied_to(run(0, 0, 1 << 40)), "nothing is known of it yet");
+    let entries = vec![entry(0x2000, 0x2000, 2, 0x91000), entry(0x4000, 0x2800, 0, 0x6000)];
+    removed.set_mapping(Mapping::new(entries, 1 << 40).expect("in order"));
+    for (vdev, offset, len, copied) in [
+        (0, 0x5fff, 1, false),
+        (0, 0x5fff, 2, true),
+        (0, 0x87ff, 1, true),
+        (0, 0x8800, 0x100000, false),
+        (1, 0x6000, 0x2000, false),
+        (2, 0x90000, 0x1000, false),
+        (2, 0x90000, 0x4000, true),
+        (2, 0x93000, 0x1000, false),
+    ] {
+        assert_eq!(removed.was_copied_to(run(vdev, offset, len)), copied, "{vdev}:{offset:x}:{len:x}");
+    }
 }
