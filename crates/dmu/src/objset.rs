@@ -72,6 +72,7 @@ pub(crate) struct Shared {
     dirty: [Mutex<BTreeMap<ObjectId, Arc<Dnode>>>; TXG_SLOTS],
     counts: RwLock<Counts>,
     tells_births: AtomicBool,
+    keeps_no_data: AtomicBool,
 }
 
 impl Shared {
@@ -95,7 +96,11 @@ impl Shared {
     }
 
     pub fn props(&self) -> ObjsetProps {
-        *self.props.read()
+        let mut props = *self.props.read();
+        if self.keeps_no_data.load(Ordering::Relaxed) {
+            props.data.keep = Keep::No;
+        }
+        props
     }
 }
 
@@ -218,6 +223,7 @@ impl Objset {
             dirty: Default::default(),
             counts: RwLock::default(),
             tells_births: AtomicBool::new(false),
+            keeps_no_data: AtomicBool::new(false),
         })
     }
 
@@ -294,6 +300,12 @@ impl Objset {
     /// Changes how it stores blocks written from now on.
     pub fn set_props(&self, props: ObjsetProps) {
         *self.shared.props.write() = props;
+    }
+
+    /// Data that is read or written from now on does not stay in the cache, whatever properties say: much of it comes once,
+    /// and nobody reads it here.
+    pub fn keep_no_data(&self) {
+        self.shared.keeps_no_data.store(true, Ordering::Relaxed);
     }
 
     /// Whether syncs from the next one on tell of the blocks that are born ([`SyncedObjset::births`]).

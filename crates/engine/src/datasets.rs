@@ -15,10 +15,14 @@ use control::{
 };
 use dmu::Objset;
 use dsl::{COUNTED, DatasetName, DslError, PoolSpace, PropValue, Property};
+use futures::{StreamExt, TryStreamExt};
 use ondisk::dsl::{DslDatasetPhys, DslDirPhys, dataset_flags, used};
 use ondisk::objset::ObjsetType;
 use pool::{Inherit, PoolError};
 use std::sync::Arc;
+
+/// Datasets that are read at the same time when many are listed: each waits for the disk a few times.
+const LISTED_AT_ONCE: usize = 32;
 
 impl Holder {
     pub(super) async fn list_datasets(&self, call: DatasetList) -> Result<Vec<DatasetInfo>, Failure> {
@@ -35,19 +39,35 @@ impl Holder {
                 continue;
             }
             let reaches = |levels: usize| call.depth.is_none_or(|depth| levels <= depth as usize);
-            for name in self.names_with_snapshots(&held, &root).await? {
-                if !reaches(below(&name)) {
-                    continue;
-                }
-                let mut info = self.dataset_info(&held, &name).await?;
-                self.put_written_since(&held, &call.written_since, &mut info).await?;
-                all.push(info);
-                if call.bookmarks && !name.contains('@') && reaches(below(&name) + 1) {
-                    all.extend(self.bookmark_infos(&held, &name).await?);
-                }
+            let mut names = self.names_with_snapshots(&held, &root).await?;
+            names.retain(|name| reaches(below(name)));
+            let one = |name: String| {
+                let with_bookmarks = call.bookmarks && !name.contains('@') && reaches(below(&name) + 1);
+                self.listed(&held, name, &call.written_since, with_bookmarks)
+            };
+            let mut infos = futures::stream::iter(names.into_iter().map(one)).buffered(LISTED_AT_ONCE);
+            while let Some(infos) = infos.try_next().await? {
+                all.extend(infos);
             }
         }
         Ok(all)
+    }
+
+    /// A dataset as it is listed, with its bookmarks behind it.
+    async fn listed(
+        &self,
+        held: &Held,
+        name: String,
+        written_since: &[String],
+        with_bookmarks: bool,
+    ) -> Result<Vec<DatasetInfo>, Failure> {
+        let mut info = self.dataset_info(held, &name).await?;
+        self.put_written_since(held, written_since, &mut info).await?;
+        let mut listed = vec![info];
+        if with_bookmarks {
+            listed.extend(self.bookmark_infos(held, &name).await?);
+        }
+        Ok(listed)
     }
 
     /// A dataset and all below it, parents first, in order of their names.
@@ -64,11 +84,13 @@ impl Holder {
         }
         let mut names = Vec::new();
         for head in dsl.list(root).await.map_err(|e| cannot_open(root, e))? {
-            let mut snapshots = Vec::new();
-            for snapshot in dsl.snapshots(&head).await.map_err(|e| cannot_open(&head.name, e))? {
+            let found = dsl.snapshots(&head).await.map_err(|e| cannot_open(&head.name, e))?;
+            let one = |snapshot: DatasetName| async move {
                 let phys = dsl.dataset(snapshot.dataset).await.map_err(|e| cannot_open(&snapshot.name, e))?;
-                snapshots.push((phys.creation_txg.get(), snapshot.name));
-            }
+                Ok::<_, Failure>((phys.creation_txg.get(), snapshot.name))
+            };
+            let read = futures::stream::iter(found.into_iter().map(one)).buffer_unordered(LISTED_AT_ONCE);
+            let mut snapshots: Vec<_> = read.try_collect().await?;
             snapshots.sort();
             names.push(head.name);
             names.extend(snapshots.into_iter().map(|(_, name)| name));

@@ -37,6 +37,9 @@ pub struct Zdb {
 /// Longer than this and it hangs.
 const TIME_LIMIT_SECS: &str = "100";
 
+/// Every block is read and accounted for. `-y` goes through all that space maps and their logs say in turn: nothing is
+/// allocated or freed twice, and what is on the list of a clone that is being destroyed was not freed before.
+const SPACE: &str = "-bccy";
 /// Lines shown before and after one that tells of damage.
 const CONTEXT_LINES: usize = 30;
 /// What `zdb` says of an object of numbers before their words.
@@ -98,12 +101,12 @@ impl Zdb {
         Self { dir: dir.to_owned(), pool: pool.to_owned() }
     }
 
-    /// Reads every block with its checksum and accounts for every allocated sector.
+    /// Reads every block with its checksum and accounts for every allocated sector, and for every change of space.
     ///
     /// # Errors
-    /// When a block is bad, a sector leaked, or `zdb` stopped.
+    /// When a block is bad, a sector leaked, something was allocated or freed twice, or `zdb` stopped.
     pub fn check_blocks(&self) -> Result<String, ZdbError> {
-        self.run(&["-bcc"], &[])
+        self.run(&[SPACE], &[])
     }
 
     /// Shows every object.
@@ -119,7 +122,7 @@ impl Zdb {
     /// # Errors
     /// When either finds damage.
     pub fn check(&self) -> Result<(), ZdbError> {
-        self.run(&["-bcc", "-dddd"], &[]).map(drop)
+        self.run(&[SPACE, "-dddd"], &[]).map(drop)
     }
 
     /// As [`Self::check`], and every file and directory has a name where it says that it has one: for pools in which no
@@ -128,7 +131,7 @@ impl Zdb {
     /// # Errors
     /// When there is damage, or an object that nobody has.
     pub fn check_owned(&self) -> Result<(), ZdbError> {
-        let said = self.run(&["-bcc", "-ddddd"], &[])?;
+        let said = self.run(&[SPACE, "-ddddd"], &[])?;
         let lines: Vec<&str> = said.lines().collect();
         match lines.iter().position(|line| line.contains(NO_PATH)) {
             None => Ok(()),
@@ -147,7 +150,7 @@ impl Zdb {
     /// # Errors
     /// When there is damage.
     pub fn check_closely(&self) -> Result<BTreeMap<String, usize>, ZdbError> {
-        self.run(&["-bcc", "-ddddd", "-iiii"], &[]).map(|said| log_records(&said))
+        self.run(&[SPACE, "-ddddd", "-iiii"], &[]).map(|said| log_records(&said))
     }
 
     /// How many records of each kind the intent logs of all datasets hold.

@@ -295,7 +295,10 @@ impl Pool {
         if let Some(live) = open.live() {
             live.close().await?;
         }
-        self.gate.wait_synced(self.gate.open_txg()).await?;
+        // Nobody changes it any more: what was changed is in the open txg, or in one before.
+        let txg = self.gate.open_txg();
+        let last = if open.objset.is_dirty(txg) { txg } else { txg.prev() };
+        self.gate.wait_synced(last).await?;
         open.set_idle();
         Ok(())
     }

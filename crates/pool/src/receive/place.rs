@@ -301,6 +301,8 @@ impl Pool {
                 }
             }
         }
+        // A stream must not drive out what is read.
+        objset.keep_no_data();
         // What a snapshot's header of a log names is not this dataset's; and what is empty gets a root.
         objset.set_zil_header(tx.txg(), ZilHeader::new_zeroed());
         self.adopt(into, objset, props, State::Idle).await

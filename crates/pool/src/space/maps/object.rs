@@ -214,6 +214,7 @@ pub(super) async fn rewrite(tx: &Tx, dnode: &Dnode, runs: &[Run], two_words: boo
     set_header(tx, dnode, phys)
 }
 
+/// Appends runs, and says of which txg they are: `zdb -y` goes by that. Of which pass of the sync nobody asks.
 async fn write_runs(
     tx: &Tx,
     dnode: &Dnode,
@@ -222,6 +223,9 @@ async fn write_runs(
     runs: &[Run],
 ) -> Result<u64, PoolError> {
     let mut encoder = Encoder::new(start, u64::from(dnode.block_bytes()), two_words);
+    if let Some(first) = runs.first() {
+        encoder.debug(first.map_type, 1, tx.txg());
+    }
     runs.iter().for_each(|run| encoder.run(run));
     let bytes = encoder.finish();
     dnode.write(tx, start, &bytes).await?;
