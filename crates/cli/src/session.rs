@@ -168,7 +168,11 @@ impl Session {
     /// Notes the command in a pool's history, once. What was done is done, noted or not.
     pub fn note(&self, pool: &str) {
         if self.noted.borrow_mut().insert(pool.to_owned()) {
-            _ = self.ask_running(&PoolNote { pool: pool.to_owned(), said: self.said() });
+            let note = PoolNote { pool: pool.to_owned(), said: self.said(), maker: None };
+            _ = match self.shown_by::<PoolNote>() {
+                Some(shows) => shows.call(&note),
+                None => self.ask_running(&note),
+            };
         }
     }
 

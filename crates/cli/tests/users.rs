@@ -220,6 +220,16 @@ fn what_was_delegated_is_done_for_a_user_and_nothing_else() {
     assert_eq!(may("zfs get -Ho value userused@65534,userused@0 tank/a"), "0B\n-\n");
     may_not("zfs userspace tank/a", "cannot get used/quota for 'tank/a': permission denied");
 
+    // What he has done is in the history, by his name, and nothing that he has not done.
+    let history = place.ok("zpool history -l tank");
+    for line in ["zfs hold mine tank/other@s", "zfs rename tank/a/c tank/a/d"] {
+        assert!(
+            history.lines().any(|noted| noted.contains(&format!("{line} [user 65534 (nobody)"))),
+            "{history}"
+        );
+    }
+    assert!(!history.contains("atime=off"), "{history}");
+
     // Limits hold those who may not change them.
     place.ok("zfs set snapshot_limit=3 filesystem_limit=3 tank/a");
     assert_eq!(place.ok("zfs get -Ho value filesystem_count,snapshot_count tank/a"), "2\n2\n");

@@ -266,11 +266,13 @@ calls! {
     }
 
     /// Notes in a pool's history what was done to it.
-    change PoolNote at "/v1/pool/note" gives () {
+    change PoolNote at "/v1/pool/note" may Note by maker gives () {
         /// Pool.
         pool: String,
         /// What.
         said: Said,
+        /// Who, if it is somebody else than the daemon's own user.
+        maker: Option<u32>,
     }
 
     /// What was done to a pool, oldest first: nvlists in XDR, as the format names their pairs.

@@ -72,6 +72,7 @@ pub enum Delegated {
     DestroySnapshots(SnapshotDestroy),
     Hold(SnapshotHold),
     Inherit(DatasetInherit),
+    Note(PoolNote),
     Promote(DatasetPromote),
     Receive(DatasetReceive),
     Release(SnapshotRelease),

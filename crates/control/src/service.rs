@@ -17,6 +17,7 @@ use crate::{
     ReceivedSnapshot, SendSize, SnapshotCreate, SnapshotDestroy, SnapshotHold, SnapshotHolds,
     SnapshotRelease, SnapshotsGoing, SplitOff, Unmount,
 };
+use serde::Serialize;
 use std::future::Future;
 
 /// By which socket a request comes.
@@ -51,18 +52,47 @@ async fn admit<S: Service, C: Call>(
     }
 }
 
+/// What somebody else than the daemon's own user has changed, once it is done.
+pub(crate) struct Deed {
+    uid: u32,
+    /// A pool, or a dataset of one.
+    subject: String,
+}
+
+impl Deed {
+    fn of<C: Call>(door: Door, peer: Option<&Peer>, call: &C) -> Option<Self> {
+        let peer = peer.filter(|_| door == Door::Public)?;
+        Some(Self { uid: peer.uid, subject: call.subject()?.to_owned() })
+    }
+}
+
 /// A request that is to be worked on, or the response that says why not.
 pub(crate) async fn admitted<S: Service, C: Call>(
     service: &S,
     door: Door,
     peer: Option<Peer>,
     body: &[u8],
-) -> Result<C, Box<axum::response::Response>> {
+) -> Result<(C, Option<Deed>), Box<axum::response::Response>> {
     let mut call = server::read(body)?;
-    match admit(service, door, peer, &mut call).await {
-        Ok(()) => Ok(call),
+    match admit(service, door, peer.clone(), &mut call).await {
+        Ok(()) => {
+            let deed = Deed::of(door, peer.as_ref(), &call);
+            Ok((call, deed))
+        }
         Err(refusal) => Err(Box::new(server::answer::<()>(Err(refusal)))),
     }
+}
+
+/// The answer to what was worked on. If it is done, its command may be noted.
+fn answered<S: Service, T: Serialize>(
+    service: &S,
+    deed: Option<Deed>,
+    outcome: Result<T, Failure>,
+) -> axum::response::Response {
+    if let (Some(deed), Ok(_)) = (deed, &outcome) {
+        service.let_note(deed.uid, &deed.subject);
+    }
+    server::answer(outcome)
 }
 
 macro_rules! service {
@@ -81,6 +111,10 @@ macro_rules! service {
                 peer: Peer,
                 call: Delegated,
             ) -> impl Future<Output = Result<bool, Failure>> + Send;
+
+            /// Somebody else than the daemon's own user has changed a pool, or a dataset of one: its history may be told how,
+            /// once.
+            fn let_note(&self, uid: u32, subject: &str);
 
             /// Writes snapshots as a stream. What it cannot write to any more nobody reads.
             fn dataset_send(
@@ -107,7 +141,7 @@ macro_rules! service {
         /// The routes of a service, one for each method; for other users than the daemon's own a
         /// request that they may not make is answered with its refusal.
         pub(crate) fn routes<S: Service>(service: &std::sync::Arc<S>, door: Door) -> axum::Router {
-            use crate::server::{Caller, answer, refuse};
+            use crate::server::{Caller, refuse};
             use crate::source::read_from;
             use crate::transfer;
             use axum::body::Bytes;
@@ -119,7 +153,7 @@ macro_rules! service {
                     let service = std::sync::Arc::clone(service);
                     move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
                         match admitted::<_, $call>(&*service, door, caller.peer, &body).await {
-                            Ok(call) => answer(service.$method(call).await),
+                            Ok((call, deed)) => answered(&*service, deed, service.$method(call).await),
                             Err(refusal) => *refusal,
                         }
                     }
@@ -129,7 +163,7 @@ macro_rules! service {
                     let service = std::sync::Arc::clone(service);
                     move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
                         match admitted::<_, DatasetSend>(&*service, door, caller.peer, &body).await {
-                            Ok(call) => {
+                            Ok((call, _)) => {
                                 transfer::answer(|sink| async move { service.dataset_send(call, sink).await })
                             }
                             Err(refusal) => *refusal,
@@ -140,7 +174,7 @@ macro_rules! service {
                     let service = std::sync::Arc::clone(service);
                     move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
                         match admitted::<_, DatasetDiff>(&*service, door, caller.peer, &body).await {
-                            Ok(call) => {
+                            Ok((call, _)) => {
                                 transfer::answer(|sink| async move { service.dataset_diff(call, sink).await })
                             }
                             Err(refusal) => *refusal,
@@ -152,8 +186,9 @@ macro_rules! service {
                     move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
                         let call = admitted::<_, DatasetReceive>(&*service, door, caller.peer, &body).await;
                         match (call, caller.handed.take()) {
-                            (Ok(call), Some(given)) => {
-                                answer(service.dataset_receive(call, read_from(given)).await)
+                            (Ok((call, deed)), Some(given)) => {
+                                let received = service.dataset_receive(call, read_from(given)).await;
+                                answered(&*service, deed, received)
                             }
                             (Ok(_), None) => {
                                 refuse(StatusCode::BAD_REQUEST, "nothing came to be read from")

@@ -279,6 +279,7 @@ impl Holder {
                 let snapshots = self.sent_snapshots(call).await?;
                 snapshots.iter().map(|snapshot| Needed::on(snapshot, "send")).collect()
             }
+            D::Note(call) => return Ok(self.notable.take(asker.uid, &call.pool).then(Vec::new)),
             D::Release(call) => self.on_heads(&call.name, call.recursive, "release").await?,
             D::Inherit(call) => {
                 self.refuse_moved_mounts(&call.property, &call.name)?;

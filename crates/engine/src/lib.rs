@@ -61,6 +61,7 @@ mod mounting;
 mod mounts;
 pub mod names;
 pub mod nice;
+mod notable;
 mod obstacle;
 mod package;
 mod presence;
@@ -108,6 +109,7 @@ use held::Held;
 use inject::Handlers;
 use memory::Budget;
 use mounts::MountTable;
+use notable::Notable;
 use parking_lot::{Mutex, RwLock};
 use pool::{Host, Tuning};
 use restore::Absent;
@@ -168,6 +170,8 @@ struct Holder {
     handlers: Mutex<Handlers>,
     /// Who may change which pool.
     turns: Turns,
+    /// What histories may be told of others.
+    notable: Notable,
     /// Streams that are sent and received.
     streams: Streams,
     /// Held while devices are taken: for new pools, for new vdevs, to be wiped.
@@ -191,6 +195,7 @@ impl Engine {
             handlers: Mutex::default(),
             started: env.now(),
             turns: Turns::new(Arc::clone(&env)),
+            notable: Notable::default(),
             streams: Streams::default(),
             env,
             machine,

@@ -296,6 +296,10 @@ impl Service for Engine {
         self.run(async move |holder| holder.check_delegated(peer, call).await).await
     }
 
+    fn let_note(&self, uid: u32, subject: &str) {
+        self.0.notable.add(uid, crate::names::pool_of(subject));
+    }
+
     async fn dataset_logs(&self, call: DatasetLogs) -> Done<Vec<LogInfo>> {
         self.run(async move |holder| holder.dataset_logs(&call)).await
     }
@@ -461,7 +465,8 @@ impl Holder {
 
     fn note(&self, call: &PoolNote) -> Done {
         let held = self.pool(&call.pool)?;
-        let noted = held.pool.log_history(&call.said.command, call.said.uid);
+        let who = call.maker.map_or(call.said.uid, u64::from);
+        let noted = held.pool.log_history(&call.said.command, who);
         noted.map_err(|e| refusal::pool("note in", &call.pool, &e))
     }
 

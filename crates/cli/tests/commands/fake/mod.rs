@@ -269,6 +269,8 @@ impl FakeService {
 }
 
 impl Service for FakeService {
+    fn let_note(&self, _: u32, _: &str) {}
+
     async fn dataset_send(&self, call: DatasetSend, mut sink: ByteSink) -> Done {
         self.send(&call, &mut sink).await
     }
