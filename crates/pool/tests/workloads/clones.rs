@@ -6,9 +6,10 @@ use std::sync::Arc;
 use dsl::features::BLOCK_CLONING;
 use pool::{Pool, SharedSpace};
 use units::ObjectId;
-use zpl::{Cred, FilePlace, NewNode, SetAttributes, WriteFlags, Zfs};
+use zpl::{FilePlace, SetAttributes, WriteFlags, Zfs};
 
 use crate::dice::Dice;
+use crate::file::{make, noise};
 use crate::layouts::seeds;
 use crate::world::{Layout, World};
 
@@ -17,18 +18,6 @@ const STRIPE: Layout = Layout::new(&[&["a"], &["b"]], &[], 12);
 const RAIDZ: Layout = Layout { parity: 1, ..Layout::new(&[&["a", "b", "c"]], &[&["l"]], 9) };
 const RECORD: u64 = 128 << 10;
 const BLOCKS: u64 = 24;
-
-fn noise(seed: u64, len: u64) -> Vec<u8> {
-    let mut bytes = vec![0; len as usize];
-    fastrand::Rng::with_seed(seed).fill(&mut bytes);
-    bytes
-}
-
-async fn make(zfs: &Zfs, name: &str, data: &[u8]) -> ObjectId {
-    let made = zfs.create(zfs.root(), name.as_bytes(), NewNode::File, 0o644, Cred::default()).await.unwrap();
-    zfs.write(made.object, 0, data, WriteFlags::default()).await.unwrap();
-    made.object
-}
 
 async fn contents(zfs: &Zfs, file: ObjectId) -> Vec<u8> {
     let mut data = vec![0; zfs.attributes(file).await.unwrap().size as usize];

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use dsl::features::LIVELIST;
 use pool::Pool;
-use units::ObjectId;
-use zpl::{Cred, FilePlace, NewNode, WriteFlags, Zfs};
+use zpl::{FilePlace, WriteFlags, Zfs};
 
 use crate::dice::Dice;
+use crate::file::{make, noise};
 use crate::world::{Layout, World};
 
 const ONE: Layout = Layout::new(&[&["a"]], &[], 9);
@@ -15,18 +15,6 @@ const RAIDZ: Layout = Layout { parity: 1, ..Layout::new(&[&["a", "b", "c"]], &[&
 const RECORD: u64 = 4096;
 const RECORDS: u64 = 2000;
 const ROUNDS: u64 = 8;
-
-fn noise(seed: u64, len: u64) -> Vec<u8> {
-    let mut bytes = vec![0; len as usize];
-    fastrand::Rng::with_seed(seed).fill(&mut bytes);
-    bytes
-}
-
-async fn make(zfs: &Zfs, name: &str, data: &[u8]) -> ObjectId {
-    let made = zfs.create(zfs.root(), name.as_bytes(), NewNode::File, 0o644, Cred::default()).await.unwrap();
-    zfs.write(made.object, 0, data, WriteFlags::default()).await.unwrap();
-    made.object
-}
 
 /// A pool with a file system of one large file, a snapshot, and a clone of that.
 fn start(world: &World) -> Arc<Pool> {

@@ -10,6 +10,7 @@ mod damage;
 mod dice;
 mod directories;
 mod evacuations;
+mod file;
 mod fill;
 mod freeing;
 mod gangs;
