@@ -26,7 +26,7 @@ impl Zio {
     /// Writes a block's bytes, which [`Self::is_block`] knows, over all its copies.
     ///
     /// # Errors
-    /// [`ZioError::Checksum`] when they are not that block's; [`ZioError::Read`] when a copy cannot be written.
+    /// [`ZioError::Checksum`] when they are not that block's; [`ZioError::Write`], in the txg that it was written in, when a copy cannot be.
     pub async fn mend(&self, bp: &Blkptr, bookmark: &Bookmark, stored: IoBuf) -> Result<(), ZioError> {
         if !self.is_block(bp, bookmark, &stored)? {
             return Err(ZioError::Checksum { bookmark: *bookmark });
@@ -36,7 +36,8 @@ impl Zio {
             let at = Address::of(&dva, bp.physical_birth());
             let slices = vec![BufSlice::from(Arc::clone(&stored))];
             let written = self.vdevs.write(at, slices, Durability::Cached).await;
-            written.map_err(|source| ZioError::Read { bookmark: *bookmark, source })?;
+            let failed = |source| ZioError::Write { bookmark: *bookmark, txg: bp.physical_birth(), source };
+            written.map_err(failed)?;
             self.note_unflushed(dva.vdev);
             one_more(&self.counters.repaired_copies);
         }
