@@ -5,6 +5,7 @@
 
 mod classes;
 mod clones;
+mod closing;
 mod codecs;
 mod damage;
 mod dice;

@@ -165,6 +165,28 @@ fn a_bad_copy_is_repaired_from_another() {
 }
 
 #[test]
+fn what_is_not_the_damaged_block_is_not_written_over_it() {
+    let (world, zio) = World::pool(&["a b"]);
+    let data = noise(8192, 2);
+    let bp = write(&zio, &data, &plain()).expect("room");
+    zio.forget_unstable();
+    for path in ["a", "b"] {
+        world.spoil(path, bp.dva(0));
+    }
+    let spoilt = world.bytes("a", bp.dva(0), 8192);
+    for other in [noise(8192, 3)[..].to_vec(), data[..4096].to_vec(), [&data[..], &data[..]].concat()] {
+        let mended = block_on(zio.mend(&bp, &NAME, IoBuf::copy_of(&other)));
+        assert!(matches!(mended, Err(ZioError::Checksum { .. })), "{mended:?}");
+        assert_eq!(world.bytes("a", bp.dva(0), 8192)[..], spoilt[..]);
+    }
+    block_on(zio.mend(&bp, &NAME, IoBuf::copy_of(&data))).expect("it is the block");
+    for path in ["a", "b"] {
+        assert_eq!(world.bytes(path, bp.dva(0), 8192)[..], data[..]);
+    }
+    assert_eq!(zio.take_unflushed(), [bp.dva(0).vdev].into());
+}
+
+#[test]
 fn a_scrub_repairs_mirrors_and_names_what_is_lost() {
     let (world, zio) = World::pool(&["a b"]);
     let data = noise(8192, 2);
