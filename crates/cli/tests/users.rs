@@ -144,9 +144,21 @@ fn without_a_session_a_user_gets_a_directory_nobody_else_can_prepare() {
     std::fs::remove_dir_all(&run).expect("removed");
 }
 
+/// Would have the history of `tank` tell of what was not done, by root.
+const FORGE: &str = r#"
+import socket, sys
+body = b'{"pool": "tank", "said": {"command": "zfs destroy tank/a", "uid": 0}}'
+asked = socket.socket(socket.AF_UNIX)
+asked.connect(sys.argv[1])
+head = "POST /v1/pool/note HTTP/1.0\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+asked.sendall((head % len(body)).encode() + body)
+print(b"".join(iter(lambda: asked.recv(4096), b"")).decode())
+"#;
+
 #[test]
 fn what_was_delegated_is_done_for_a_user_and_nothing_else() {
     let Some(place) = open_place() else { return };
+    std::fs::write(place.path("forge.py"), FORGE).expect("written");
     for line in [
         "zpool create -m none tank W/d1",
         "zfs create tank/a",
@@ -229,6 +241,9 @@ fn what_was_delegated_is_done_for_a_user_and_nothing_else() {
         );
     }
     assert!(!history.contains("atime=off"), "{history}");
+    let forged = as_user(&place, &run, "python3 W/forge.py W/run/look");
+    assert!(forged.out.contains("permission denied"), "{}{}", forged.out, forged.err);
+    assert_eq!(place.ok("zpool history -l tank"), history);
 
     // Limits hold those who may not change them.
     place.ok("zfs set snapshot_limit=3 filesystem_limit=3 tank/a");
