@@ -26,7 +26,8 @@ impl Zio {
     /// Writes a block's bytes, which [`Self::is_block`] knows, over all its copies.
     ///
     /// # Errors
-    /// [`ZioError::Checksum`] when they are not that block's; [`ZioError::Write`], in the txg that it was written in, when a copy cannot be.
+    /// [`ZioError::Checksum`] when they are not that block's; [`ZioError::Write`], in the txg that it was written in, when a
+    /// copy cannot be.
     pub async fn mend(&self, bp: &Blkptr, bookmark: &Bookmark, stored: IoBuf) -> Result<(), ZioError> {
         if !self.is_block(bp, bookmark, &stored)? {
             return Err(ZioError::Checksum { bookmark: *bookmark });

@@ -301,7 +301,7 @@ impl Pool {
                 }
             }
         }
-        // A stream must not drive out what is read.
+        // A stream must not drive out what is read. (test: `what_is_received_stays_out_of_the_cache`)
         objset.keep_no_data();
         // What a snapshot's header of a log names is not this dataset's; and what is empty gets a root.
         objset.set_zil_header(tx.txg(), ZilHeader::new_zeroed());

@@ -22,6 +22,7 @@ mod lives;
 mod logs;
 mod quota;
 mod raidz;
+mod receives;
 mod records;
 mod resting;
 mod rewrite;
