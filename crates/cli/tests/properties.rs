@@ -313,6 +313,13 @@ fn rows(table: &str) -> Vec<String> {
         if FLEETING.contains(&words[1]) {
             words.drain(2..);
         }
+        let token = words[2..].first().copied().filter(|_| words[1] == "receive_resume_token");
+        if let Some([version, _, bytes, _]) =
+            token.map(|token| token.split('-').collect::<Vec<_>>()).as_deref()
+        {
+            // What is in it was packed by another zlib, and has another checksum so.
+            return format!("{} {} {version}-{bytes}", words[0], words[1]);
+        }
         words.join(" ")
     })
     .collect()
@@ -321,16 +328,10 @@ fn rows(table: &str) -> Vec<String> {
 #[test]
 fn all_properties_of_golden_pools_are_what_openzfs_showed() {
     let place = Place::new();
-    for name in [
-        "g02-single-default",
-        "g08-compress",
-        "g10-snapshots-clones",
-        "g12-zvol",
-        "g18-v28",
-        "g20-special-vdev",
-    ] {
-        let images = golden::path(name);
-        let info = golden::text(name, "info.txt");
+    let mut seen = 0;
+    for name in golden::all_names() {
+        let images = golden::path(&name);
+        let info = golden::text(&name, "info.txt");
         let (_, theirs) = info.split_once("## zfs get -r all\n").expect("it was asked");
         place.ok(&format!(
             "zpool import -f -N -o readonly=on -o cachefile=none -d {} whirl",
@@ -347,6 +348,8 @@ fn all_properties_of_golden_pools_are_what_openzfs_showed() {
         let differs = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs);
         assert_eq!(differs, None, "{name}: ours, theirs");
         assert_eq!(ours.len(), theirs.len(), "{name}");
+        seen += ours.len();
         place.ok("zpool export whirl");
     }
+    assert!(seen > 7_000, "{seen} properties");
 }

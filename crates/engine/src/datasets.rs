@@ -21,6 +21,9 @@ use ondisk::objset::ObjsetType;
 use pool::{Inherit, PoolError};
 use std::sync::Arc;
 
+/// What a file system's own objset says of it: nothing while it is being received for the first time.
+const FORMAT: [&str; 4] = [VERSION, "utf8only", "normalization", "casesensitivity"];
+
 /// Datasets that are read at the same time when many are listed: each waits for the disk a few times.
 const LISTED_AT_ONCE: usize = 32;
 
@@ -98,10 +101,9 @@ impl Holder {
         Ok(names)
     }
 
-    /// What a dataset is, and what its objset says of itself. What is encrypted cannot be told apart,
-    /// and passes for a file system.
+    /// What a dataset is, and what its objset says of itself.
     pub(super) async fn nature_of(&self, held: &Held, name: &str) -> Nature {
-        let objset = held.pool.frozen_objset(name).await.ok().flatten();
+        let objset = held.pool.frame(name).await.ok().flatten();
         let is_volume = objset.as_ref().is_some_and(|objset| objset.kind() == ObjsetType::Zvol);
         let volume = if is_volume { held.pool.volume(name).await.ok() } else { None };
         let format = match &objset {
@@ -185,6 +187,9 @@ impl Holder {
         {
             let token = Value::Text(stream::token(&state));
             props.insert("receive_resume_token".to_owned(), Prop { value: token, source: Source::None });
+        }
+        if let Some(encryption) = dsl.encryption(dataset.dir, &held.pool.name()).await.map_err(cannot)? {
+            crate::encryption::put(encryption, &mut props);
         }
         if let Some(snaps) = dsl.redact_snaps(&dataset).await.map_err(cannot)? {
             let value = crate::redact::shown(&snaps);
@@ -575,12 +580,8 @@ impl Nature {
 
 async fn format_of(objset: &Arc<Objset>) -> Vec<(&'static str, u64)> {
     let Ok(settled) = zpl::Zfs::settled(objset).await else { return Vec::new() };
-    vec![
-        (VERSION, settled.version),
-        ("utf8only", settled.utf8_only),
-        ("normalization", settled.normalization),
-        ("casesensitivity", settled.case_sensitivity),
-    ]
+    let values = [settled.version, settled.utf8_only, settled.normalization, settled.case_sensitivity];
+    FORMAT.into_iter().zip(values).collect()
 }
 
 /// What is so, as against what was set.
@@ -617,7 +618,12 @@ impl Facts {
         if self.nature.kind == DatasetKind::Filesystem {
             numbers.push(("mounted", u64::from(self.mounted)));
         }
-        numbers.extend(self.nature.format.iter().copied());
+        match head.flags.get() & dataset_flags::INCONSISTENT {
+            0 => numbers.extend(self.nature.format.iter().copied()),
+            _ => props.extend(
+                FORMAT.map(|name| (name.to_owned(), Prop { value: Value::Absent, source: Source::None })),
+            ),
+        }
         if let Some((size, block)) = self.nature.volume {
             numbers.push(("volsize", size));
             if self.nature.kind == DatasetKind::Volume {

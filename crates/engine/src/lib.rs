@@ -37,6 +37,7 @@ mod destroy;
 pub mod destruction;
 mod diff;
 mod embed;
+mod encryption;
 mod events;
 mod features;
 pub mod foreign;

@@ -10,6 +10,7 @@
 //! A dataset is a head that changes or a snapshot that does not. Names lie in the parents' ZAPs.
 
 mod bookmark;
+pub mod crypto_key;
 mod dataset;
 mod deadlist;
 mod dir;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use codec::Salt;
 use env::{IoBuf, impatient};
-use ondisk::{Blkptr, ByteOrder, ChecksumKind, CompressionKind, OndiskError, swap::swap_block};
+use ondisk::{Blkptr, ByteOrder, ChecksumKind, CompressionKind, ObjectType, OndiskError, swap::swap_block};
 use vdev::{Address, VdevError};
 
 use crate::cache::Found;
@@ -27,13 +27,27 @@ pub(crate) struct Check {
     order: ByteOrder,
     salt: Option<Salt>,
     words: [u64; 4],
+    /// Of an encrypted dataset: the last two words are its MAC.
+    has_mac: bool,
 }
 
 impl Check {
     /// Whether these are the bytes.
     pub(crate) fn holds(&self, bytes: &[u8]) -> bool {
-        matches!(self.kind, ChecksumKind::Off | ChecksumKind::Noparity)
-            || codec::checksum_of(self.order, self.kind, bytes, self.salt.as_ref()) == Ok(self.words)
+        if matches!(self.kind, ChecksumKind::Off | ChecksumKind::Noparity) {
+            return true;
+        }
+        let words = codec::checksum_of(self.order, self.kind, bytes, self.salt.as_ref());
+        match (words, self.has_mac) {
+            (Ok(words), false) => words == self.words,
+            (Ok(words), true) => self.halved(words) == self.words[..2],
+            (Err(_), _) => false,
+        }
+    }
+
+    /// What is left of a checksum beside a MAC. Weak ones are folded, for their bits are not equally good (`zio_checksum.c`).
+    fn halved(&self, [a, b, c, d]: [u64; 4]) -> [u64; 2] {
+        if self.kind.is_dedup_grade() { [a, b] } else { [a ^ c, b ^ d] }
     }
 }
 
@@ -43,7 +57,7 @@ impl Zio {
     /// # Errors
     /// [`ZioError::Hole`] for holes; [`ZioError::Checksum`] and [`ZioError::Read`] when no copy
     /// will do; [`ZioError::BadBlkptr`], [`ZioError::Decompress`] and [`ZioError::Unsupported`]
-    /// for what was written wrongly, or newer than this code.
+    /// for what was written wrongly, or newer than this code. Of encrypted dnodes the bonuses stay encrypted.
     pub async fn read(&self, bp: &Blkptr, bookmark: &Bookmark) -> Result<Arc<IoBuf>, ZioError> {
         self.read_as(bp, bookmark, Keep::Yes).await
     }
@@ -71,7 +85,7 @@ impl Zio {
         if let Some(cached) = self.cached(bp, bookmark)? {
             return Ok(cached);
         }
-        if bp.is_encrypted() {
+        if bp.is_encrypted() && bp.object_type() != ObjectType::DNODE {
             return Err(ZioError::Unsupported { bookmark: *bookmark, what: "encryption" });
         }
         if let Some(kept) = self.unstable.find(bp) {
@@ -226,7 +240,8 @@ impl Zio {
         let salt = *self.salt.lock();
         codec::checksum(kind, &[], salt.as_ref())
             .map_err(|source| ZioError::UnknownChecksum { bookmark: *bookmark, source })?;
-        Ok(Check { kind, order: bp.byte_order(), salt, words: bp.checksum() })
+        let has_mac = bp.uses_crypt() && bp.object_type() != ObjectType::OBJSET;
+        Ok(Check { kind, order: bp.byte_order(), salt, words: bp.checksum(), has_mac })
     }
 
     /// The first of a block's copies that satisfies `verify`; waits for vdevs that are out, where there

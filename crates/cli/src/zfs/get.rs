@@ -154,8 +154,9 @@ fn rows_of(dataset: &DatasetInfo, wanted: &str, style: Style) -> Vec<Row> {
 fn all_rows(dataset: &DatasetInfo, style: Style) -> Vec<Row> {
     let told = |def: &&engine::props::PropDef| {
         let (value, _) = get::lookup(&dataset.props, def);
-        let is_always_there = def.access != Access::ReadOnly && !def.default.is_empty();
-        def.is_of(dataset) && (is_always_there || value != Value::Absent)
+        let has_default = def.access != Access::ReadOnly && !def.default.is_empty();
+        let is_default = has_default && !dataset.props.contains_key(def.name);
+        def.is_of(dataset) && (is_default || value != Value::Absent)
     };
     let known = DATASET_PROPS.iter().filter(told);
     let known = known.map(|def| get::row(&dataset.name, def, &dataset.props, style));

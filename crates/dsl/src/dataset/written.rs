@@ -170,7 +170,7 @@ impl Dsl {
     }
 
     /// The full name of a dir: who is whose child is told by the parents.
-    async fn dir_name(&self, dir: ObjectId, pool: &str) -> Result<String, DslError> {
+    pub(crate) async fn dir_name(&self, dir: ObjectId, pool: &str) -> Result<String, DslError> {
         let (mut components, mut at) = (Vec::new(), dir);
         while at != self.root {
             let parent = ObjectId::new(self.dir(at).await?.parent.get());

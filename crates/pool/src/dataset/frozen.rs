@@ -33,6 +33,16 @@ impl Pool {
         self.open_frozen(&dataset).await
     }
 
+    /// The same of any dataset, for what it says of itself without a key: of one that is encrypted neither what is
+    /// in files nor what is in the bonuses of its objects can be made sense of.
+    ///
+    /// # Errors
+    /// [`dsl::DslError::NoSuchDataset`]; when it cannot be read.
+    pub async fn frame(self: &Arc<Self>, name: &str) -> Result<Option<Arc<Objset>>, PoolError> {
+        let dataset = self.dsl.resolve(name).await?;
+        self.open_any_frozen(&dataset).await
+    }
+
     /// Why a dataset cannot be used as a file system though nothing is wrong with it.
     ///
     /// # Errors
@@ -52,6 +62,13 @@ impl Pool {
         dataset: &DatasetName,
     ) -> Result<Option<Arc<Objset>>, PoolError> {
         self.check_readable(dataset).await?;
+        self.open_any_frozen(dataset).await
+    }
+
+    async fn open_any_frozen(
+        self: &Arc<Self>,
+        dataset: &DatasetName,
+    ) -> Result<Option<Arc<Objset>>, PoolError> {
         let root = self.dsl.dataset(dataset.dataset).await?.bp;
         if root.is_hole() {
             return Ok(None);
