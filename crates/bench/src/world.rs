@@ -67,6 +67,7 @@ pub(crate) async fn create(
         bias: vdev::Bias::log(is_log),
         create_txg: 4,
         parity: 0,
+        ..NewVdev::default()
     };
     let mut vdevs: Vec<NewVdev> = shape.main.iter().map(|path| vdev(vec![path.clone()], false)).collect();
     if shape.log_mirror {

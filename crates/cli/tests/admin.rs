@@ -305,7 +305,7 @@ fn features_are_chosen_by_name_and_by_file() {
     assert_eq!(told("feature@sha512,feature@bookmarks,feature@edonr"), "disabled\nenabled\nenabled\n");
     place.ok("zpool set feature@sha512=enabled tank");
     assert_eq!(told("feature@sha512"), "enabled\n");
-    assert_eq!(place.run("zpool set feature@draid=enabled tank").code, 1);
+    assert_eq!(place.run("zpool set feature@encryption=enabled tank").code, 1);
     let refused = place.run("zpool create -m none -o compatibility=no-such-file other W/d2");
     assert_eq!(refused.err, "cannot create 'other': could not read/parse feature file(s): no-such-file \n");
     place.ok("zpool export tank");

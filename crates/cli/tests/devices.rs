@@ -459,3 +459,49 @@ fn cache_devices_are_used_and_taken_out_and_go_at_any_time() {
     place.ok("zpool destroy other");
     judged(&place);
 }
+
+#[test]
+fn a_draid_is_made_and_its_devices_are_replaced() {
+    let place = Place::with_files();
+    ["d3", "d4", "d5", "n1"].iter().for_each(|name| place.file(name, 96));
+    let planned = place.ok("zpool create -n -m none tank draid:2d W/d1 W/d2 W/d3 W/d4 W/d5");
+    assert!(planned.contains("\n\t  draid1:2d:5c:0s\n\t    W/d1\n"), "{planned}");
+    let refused_without = place.run("zpool create -d -m none tank draid W/d1 W/d2 W/d3");
+    assert_eq!(refused_without.code, 1, "{}", refused_without.out);
+    place.ok("zpool create -m none tank draid:2d W/d1 W/d2 W/d3 W/d4 W/d5");
+    let all = |d2: &str| {
+        ["draid1:2d:5c:0s-0", "W/d1", d2, "W/d3", "W/d4", "W/d5"]
+            .map(|name| format!("{name} ONLINE"))
+            .to_vec()
+    };
+    assert_eq!(shape(&place), all("W/d2"));
+    assert_eq!(place.ok("zpool get -Ho value feature@draid tank"), "active\n");
+    place.ok("zfs create -o mountpoint=none -o recordsize=512 tank/small");
+    refused(
+        &place,
+        &[(
+            "zpool attach tank W/d1 W/n1",
+            255,
+            "cannot attach W/n1 to W/d1: can only attach to mirrors and top-level disks\n",
+        )],
+    );
+    assert_eq!(place.run("zpool remove tank draid1:2d:5c:0s-0").code, 1);
+    place.ok("zpool replace -w tank W/d2 W/n1");
+    assert_eq!(shape(&place), all("W/n1"));
+    place.ok("zpool offline tank W/d1");
+    place.ok("zfs create -o mountpoint=none tank/later");
+    place.ok("zpool online tank W/d1");
+    place.ok("zpool wait -t resilver tank");
+    place.ok("zpool scrub -w tank");
+    let said = judged(&place);
+    for line in ["type: 'draid'", "nparity: 1", "draid_ndata: 2", "draid_nspares: 0", "draid_ngroups: 5"] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    assert!(said.contains("org.openzfs:draid") && !said.contains("DTL"), "{said}");
+    place.ok("zpool import -d W/ tank");
+    let five: Vec<String> = (6..11).map(|number| format!("d{number}")).collect();
+    five.iter().for_each(|name| place.file(name, 96));
+    place.ok("zpool add tank draid:2d W/d6 W/d7 W/d8 W/d9 W/d10");
+    place.ok("zpool scrub -w tank");
+    judged(&place);
+}

@@ -12,22 +12,28 @@ use place::Place;
 
 /// What can be read only is imported only so, and the feature is named.
 #[test]
-fn a_feature_of_vdevs_that_is_only_read_is_named() {
+fn a_feature_that_is_only_read_is_named() {
     let place = Place::new();
-    let images = golden::path("g26-draid");
-    // The words behind it are the pool's own.
-    let feature = "org.openzfs:draid (";
-    let listed = place.ok(&format!("zpool import -d {}", images.display()));
-    assert!(listed.contains(feature) && listed.contains("read-only"), "{listed}");
-    assert!(listed.contains("draid1:2d:6c:1s-0") && !listed.contains("corrupt"), "{listed}");
+    let images = golden::path("g19-encrypted");
     let refused = place.run(&format!("zpool import -f -d {} whirl", images.display()));
     assert_eq!(refused.code, 1, "{}", refused.out);
-    assert!(
-        refused.out.contains(feature) || refused.err.contains(feature),
-        "{} {}",
-        refused.out,
-        refused.err
-    );
+    let said = refused.out + &refused.err;
+    assert!(said.contains("com.datto:encryption (") && said.contains("only required for writing"), "{said}");
+    place.ok(&format!("zpool import -f -N -o readonly=on -d {} whirl", images.display()));
+    place.ok("zpool export whirl");
+}
+
+#[test]
+fn a_draid_of_openzfs_is_listed_and_imported_for_writing() {
+    let place = Place::new();
+    let images = golden::copy("g26-draid", place.directory.path());
+    let listed = place.ok(&format!("zpool import -d {}", images.display()));
+    assert!(listed.contains("draid1:2d:6c:1s-0") && !listed.contains("read-only"), "{listed}");
+    place.ok(&format!("zpool import -f -N -d {} whirl", images.display()));
+    place.ok("zfs create whirl/new");
+    place.ok("zpool export whirl");
+    let zdb = oracle::zdb::Zdb::new(&images, "whirl");
+    zdb.check().unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// The rows of a table of vdevs, without the width of its columns and the directory of its images.

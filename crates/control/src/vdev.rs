@@ -250,4 +250,11 @@ pub enum Layout {
         /// How many devices may fail.
         parity: u8,
     },
+    /// Groups with parity, dealt out over all devices.
+    Draid {
+        /// How many devices may fail, 1 to 3.
+        parity: u8,
+        /// Columns of data in each group.
+        data: u8,
+    },
 }

@@ -22,7 +22,7 @@ use crate::create::Birth;
 use crate::dataset::deadlist::BPOBJ_BLOCK_BYTES;
 use crate::features::{
     ALLOCATION_CLASSES, ASYNC_DESTROY, BLAKE3, BLOCK_CLONING, BOOKMARK_V2, BOOKMARK_WRITTEN, BOOKMARKS,
-    DEVICE_REMOVAL, DIRECTORY, EDONR, EMBEDDED_DATA, EMPTY_BPOBJ, ENABLED_TXG, EXTENSIBLE_DATASET,
+    DEVICE_REMOVAL, DIRECTORY, DRAID, EDONR, EMBEDDED_DATA, EMPTY_BPOBJ, ENABLED_TXG, EXTENSIBLE_DATASET,
     FILESYSTEM_LIMITS, Feature, HOLE_BIRTH, LARGE_BLOCKS, LARGE_DNODE, LIVELIST, LOG_SPACEMAP, LZ4_COMPRESS,
     OBSOLETE_COUNTS, PROJECT_QUOTA, REDACTED_DATASETS, REDACTION_BOOKMARKS, SHA512, SKEIN,
     SPACEMAP_HISTOGRAM, SPACEMAP_V2, USEROBJ_ACCOUNTING, ZILSAXATTR, ZPOOL_CHECKPOINT, ZSTD_COMPRESS,
@@ -42,7 +42,7 @@ const ORIGIN_TXG: u64 = 1;
 /// The features that new pools have: just those that are supported whole and of use. The first
 /// notes when the others were enabled. `vdev_zaps_v2` is not among them: GRUB refuses pools that have it,
 /// and it says nothing that we need.
-pub static NEW_POOL_FEATURES: [&Feature; 32] = [
+pub static NEW_POOL_FEATURES: [&Feature; 33] = [
     &ENABLED_TXG,
     &ASYNC_DESTROY,
     &EMPTY_BPOBJ,
@@ -75,6 +75,7 @@ pub static NEW_POOL_FEATURES: [&Feature; 32] = [
     &OBSOLETE_COUNTS,
     &BLOCK_CLONING,
     &LIVELIST,
+    &DRAID,
 ];
 
 impl Dsl {

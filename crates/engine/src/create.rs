@@ -42,9 +42,14 @@ fn new_vdev(spec: &VdevSpec, ashift: Option<Ashift>) -> NewVdev {
         bias: bias_of(spec.class),
         create_txg: units::TXG_INITIAL.get(),
         parity: match spec.layout {
-            Layout::Raidz { parity } => parity,
+            Layout::Raidz { parity } | Layout::Draid { parity, .. } => parity,
             Layout::Single | Layout::Mirror => 0,
         },
+        data: match spec.layout {
+            Layout::Draid { data, .. } => data,
+            Layout::Single | Layout::Mirror | Layout::Raidz { .. } => 0,
+        },
+        ..NewVdev::default()
     }
 }
 

@@ -3,13 +3,15 @@
 //! ```text
 //! spec  = group*                   keywords may come in any order
 //! group = DEV                      a top-level vdev of its own
-//!       | mirror DEV DEV+          | raidz[1-3] DEV+
+//!       | mirror DEV DEV+          | raidz[1-3] DEV+        | draid[1-3][:Nd][:Nc][:Ns] DEV+
 //!       | log | special | dedup    turn the groups after them into that class
 //!       | cache DEV+ | spare DEV+
 //! ```
 //!
 //! What needs no pool and no device is refused here. Whether a device is free, large
 //! enough and fits the pool is for [`crate::admit`], on the daemon's side.
+
+mod draid;
 
 use control::{Failure, FailureKind, VdevClass};
 pub use control::{Layout, VdevSpec};
@@ -20,7 +22,7 @@ enum Keyword {
     Group(Layout),
     Class(VdevClass),
     List(VdevClass),
-    Draid,
+    Draid { parity: u8 },
 }
 
 fn keyword(word: &str) -> Option<Keyword> {
@@ -34,9 +36,7 @@ fn keyword(word: &str) -> Option<Keyword> {
         "dedup" => Keyword::Class(VdevClass::Dedup),
         "cache" => Keyword::List(VdevClass::Cache),
         "spare" => Keyword::List(VdevClass::Spare),
-        "draid" | "draid1" | "draid2" | "draid3" => Keyword::Draid,
-        _ if word.starts_with("draid") && word.contains(':') => Keyword::Draid,
-        _ => return None,
+        _ => return draid::parity(word).map(|parity| Keyword::Draid { parity }),
     })
 }
 
@@ -92,10 +92,15 @@ pub fn parse(
                 check_count(word, devices.len(), least_devices(layout))?;
                 specs.push(VdevSpec { class, layout, devices });
             }
-            Some(Keyword::Draid) if class == VdevClass::Log => {
+            Some(Keyword::Draid { .. }) if class == VdevClass::Log => {
                 return Err(refuse("unsupported 'log' device: draid".into()));
             }
-            Some(Keyword::Draid) => return Err(refuse(format!("{word} is not supported"))),
+            Some(Keyword::Draid { parity }) => {
+                let devices = take_devices(&mut rest, &mut resolve)?;
+                check_count(word, devices.len(), usize::from(parity) + 1)?;
+                let layout = draid::layout(word, parity, devices.len())?;
+                specs.push(VdevSpec { class, layout, devices });
+            }
         }
     }
     if specs.is_empty() {
@@ -129,7 +134,7 @@ fn least_devices(layout: Layout) -> usize {
     match layout {
         Layout::Single => 1,
         Layout::Mirror => 2,
-        Layout::Raidz { parity } => usize::from(parity) + 1,
+        Layout::Raidz { parity } | Layout::Draid { parity, .. } => usize::from(parity) + 1,
     }
 }
 
@@ -137,7 +142,7 @@ fn check_count(word: &str, count: usize, least: usize) -> Result<(), Failure> {
     if count < least {
         return Err(refuse(format!("{word} requires at least {least} devices")));
     }
-    if count > GROUP_MAX_DEVICES && word.starts_with("raidz") {
+    if count > GROUP_MAX_DEVICES && (word.starts_with("raidz") || word.starts_with("draid")) {
         return Err(refuse(format!("{word} supports no more than {GROUP_MAX_DEVICES} devices")));
     }
     Ok(())

@@ -66,8 +66,14 @@ pub struct Metaslab {
 }
 
 impl Metaslab {
-    /// All free, and no space map yet.
-    pub(crate) fn new(vdev: VdevId, id: MetaslabId, ashift: Ashift, bounds: Segment) -> Self {
+    /// All free, and no space map yet. Every place in it is a multiple of `unit_bytes`.
+    pub(crate) fn new(
+        vdev: VdevId,
+        id: MetaslabId,
+        ashift: Ashift,
+        bounds: Segment,
+        unit_bytes: u64,
+    ) -> Self {
         Self {
             vdev,
             id,
@@ -84,7 +90,7 @@ impl Metaslab {
             recorded: false,
             touched: false,
             leave_below_bytes: 0,
-            placement: Placement::default(),
+            placement: Placement::new(unit_bytes),
         }
     }
 

@@ -25,13 +25,15 @@ const LOOK_AHEAD_RUNS: usize = 8;
 const START_ROOM_BLOCKS: u64 = 8;
 /// … and shares a run with another stream only if each then has this much.
 const SHARED_ROOM_BYTES: u64 = 1 << 20;
-/// A stream that starts amid a run starts on a multiple of this: of any sector size.
+/// A stream that starts amid a run starts on a multiple of this, of any sector size, or of whole rows of a draid that come
+/// close to it.
 const START_ALIGN_BYTES: u64 = 64 << 10;
 
 /// The streams of one metaslab.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Placement {
     cursors: [Option<u64>; STREAMS],
+    start_align_bytes: u64,
 }
 
 /// How blocks are divided into streams.
@@ -44,6 +46,12 @@ pub(crate) enum Streams {
 }
 
 impl Placement {
+    /// For a vdev on which every place is a multiple of `unit_bytes`.
+    pub(crate) fn new(unit_bytes: u64) -> Self {
+        let start_align_bytes = (START_ALIGN_BYTES / unit_bytes * unit_bytes).max(unit_bytes);
+        Self { cursors: [None; STREAMS], start_align_bytes }
+    }
+
     /// Picks `len` free bytes of a metaslab of `capacity` bytes, and moves the stream behind them.
     pub(crate) fn find(
         &mut self,
@@ -95,7 +103,8 @@ impl Placement {
         if start == run.start && self.others_in(run, stream).all(|other| other != start) {
             return (room >= len * START_ROOM_BLOCKS).then_some(start);
         }
-        let middle = (start + room / 2) & !(START_ALIGN_BYTES - 1);
+        let middle = start + room / 2;
+        let middle = middle - middle % self.start_align_bytes;
         let shared_enough = room / 2 >= SHARED_ROOM_BYTES.max(len * START_ROOM_BLOCKS);
         (shared_enough && middle >= start && run.end - middle >= len).then_some(middle)
     }

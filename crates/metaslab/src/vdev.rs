@@ -157,7 +157,8 @@ impl Vdev {
     fn add_metaslabs(&mut self) {
         for index in self.metaslabs.len() as u64..self.config.metaslabs() {
             let (id, bounds) = (MetaslabId::new(index as u32), self.config.metaslab_bounds(index));
-            let metaslab = Metaslab::new(self.config.id, id, self.config.ashift, bounds);
+            let unit_bytes = self.config.spread.unit_bytes(self.config.ashift);
+            let metaslab = Metaslab::new(self.config.id, id, self.config.ashift, bounds, unit_bytes);
             self.figures += metaslab.figures();
             self.metaslabs.push(metaslab);
         }

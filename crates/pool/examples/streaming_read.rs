@@ -35,6 +35,7 @@ async fn run(env: &Arc<dyn Env>, device: &Path, mib: u64) {
         bias: vdev::Bias::None,
         parity: 0,
         create_txg: 4,
+        ..NewVdev::default()
     };
     let root_props = vec![("compression".to_owned(), PropValue::Number(2))];
     let spec = PoolSpec { name: "whirl".into(), vdevs: vec![vdev], root_props, comment: None, force: true };

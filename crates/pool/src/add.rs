@@ -20,11 +20,10 @@ use std::sync::Arc;
 
 use dmu::Tx;
 use dsl::PropValue;
-use dsl::features::ALLOCATION_CLASSES;
 use units::Ashift;
 use vdev::{NewVdev, Top, init_labels};
 
-use crate::create::{check_classes, check_unused};
+use crate::create::{check_features, check_unused};
 use crate::{Pool, PoolError, config};
 
 /// The property that says which sectors new vdevs are to have; 0: their devices'.
@@ -47,7 +46,8 @@ impl Pool {
     pub async fn add(self: &Arc<Self>, vdevs: Vec<NewVdev>, force: bool) -> Result<(), PoolError> {
         self.check_writable()?;
         check_unused(&self.env, vdevs.iter().flat_map(|vdev| &vdev.paths), force).await?;
-        check_classes(&vdevs, self.dsl.feature_count(&ALLOCATION_CLASSES).await?.is_some())?;
+        let enabled = self.dsl.features().await?;
+        check_features(&vdevs, |feature| enabled.contains_key(feature.guid))?;
         let ashift = self.ashift().await?;
         let create_txg = self.gate.open_txg();
         let with_defaults =
@@ -115,8 +115,10 @@ impl Pool {
         self.vdevs.mark_all_changed();
         config::make_vdev_zaps(&self.dsl, tx, &self.vdevs).await?;
         for top in tops {
-            config::store_bias(&self.dsl, tx, top).await?;
+            config::note_kind(&self.dsl, tx, top).await?;
         }
+        let needed_to_read = self.dsl.label_features().await?;
+        self.config.lock().set_features(&needed_to_read);
         let config = self.config.lock().clone();
         config::store(&self.dsl, tx, &config, &self.vdevs).await
     }

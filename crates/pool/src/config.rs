@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use dmu::zap::{Zap, ZapSpec, ZapValue, int_name};
 use ondisk::{NvList, ObjectType};
 use units::{Guid, ObjectId, Txg};
-use vdev::{Bias, Leaf, PoolConfig, PoolState, SplitNote, Top, VdevTree};
+use vdev::{Bias, Leaf, NodeKind, PoolConfig, PoolState, SplitNote, Top, VdevTree};
 
 use dmu::{Dnode, DnodeSpec, Tx};
 use dsl::Dsl;
-use dsl::features::{ALLOCATION_CLASSES, EMBEDDED_DATA, HOLE_BIRTH, LZ4_COMPRESS, VDEV_ZAPS_V2};
+use dsl::features::{ALLOCATION_CLASSES, DRAID, EMBEDDED_DATA, HOLE_BIRTH, LZ4_COMPRESS, VDEV_ZAPS_V2};
 use ondisk::mos::vdev_zap::ALLOCATION_BIAS;
 use zio::PointerForms;
 
@@ -250,8 +250,11 @@ pub(crate) async fn forget_other_zaps(dsl: &Dsl, tx: &Tx, vdevs: &VdevTree) -> R
     Ok(())
 }
 
-/// Notes in a new vdev's ZAP what it is for, and that the pool has such a vdev.
-pub(crate) async fn store_bias(dsl: &Dsl, tx: &Tx, top: &Top) -> Result<(), PoolError> {
+/// Notes that the pool has such a vdev, and in its ZAP what it is for.
+pub(crate) async fn note_kind(dsl: &Dsl, tx: &Tx, top: &Top) -> Result<(), PoolError> {
+    if let NodeKind::Draid(_) = top.kind() {
+        dsl.count_feature(tx, &DRAID, 1).await?;
+    }
     let bias = top.config().bias;
     let Some(name) = bias.name() else { return Ok(()) };
     let zap = Zap::hold(dsl.mos(), ObjectId::new(top.config().top_zap)).await?;

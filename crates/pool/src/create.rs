@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dmu::{Objset, ObjsetContext, ObjsetProps, Tx, TxgGate};
-use dsl::features::ALLOCATION_CLASSES;
-use dsl::{Birth, Bpobj, Dsl, PropValue};
+use dsl::features::{ALLOCATION_CLASSES, DRAID};
+use dsl::{Birth, Bpobj, Dsl, Feature, PropValue};
 use env::{Env, OpenMode};
 use ondisk::objset::ObjsetType;
 use units::{ObjsetId, TXG_INITIAL};
@@ -60,7 +60,7 @@ impl Pool {
         for (name, value) in &spec.root_props {
             dsl::check_new_prop(name, value, features)?;
         }
-        check_classes(&spec.vdevs, features.contains(&&ALLOCATION_CLASSES))?;
+        check_features(&spec.vdevs, |feature| features.contains(&feature))?;
         check_unused(&env, spec.vdevs.iter().flat_map(|vdev| &vdev.paths), spec.force).await?;
         let vdevs = Arc::new(VdevTree::create(Arc::clone(&env), &spec.vdevs).await?);
         let mut config = Config::new(&spec.name, &tuning.host);
@@ -90,7 +90,7 @@ impl Pool {
         }
         config::make_vdev_zaps(&dsl, &tx, &vdevs).await?;
         for top in vdevs.tops() {
-            config::store_bias(&dsl, &tx, &top).await?;
+            config::note_kind(&dsl, &tx, &top).await?;
         }
         config.set_features(&dsl.label_features().await?);
         config::store(&dsl, &tx, &config, &vdevs).await?;
@@ -129,10 +129,16 @@ impl Pool {
     }
 }
 
-/// Special vdevs need their feature.
-pub(crate) fn check_classes(vdevs: &[NewVdev], enabled: bool) -> Result<(), PoolError> {
-    let wanted = vdevs.iter().any(|vdev| matches!(vdev.bias, Bias::Special | Bias::Dedup));
-    if wanted && !enabled { Err(PoolError::NeedsFeature { name: ALLOCATION_CLASSES.name }) } else { Ok(()) }
+/// Special vdevs and draids need their features.
+pub(crate) fn check_features(
+    vdevs: &[NewVdev],
+    is_enabled: impl Fn(&'static Feature) -> bool,
+) -> Result<(), PoolError> {
+    let is_special = |vdev: &NewVdev| matches!(vdev.bias, Bias::Special | Bias::Dedup);
+    let needs: [(&'static Feature, fn(&NewVdev) -> bool); 2] =
+        [(&ALLOCATION_CLASSES, is_special), (&DRAID, |vdev| vdev.data > 0)];
+    let missing = needs.into_iter().find(|(feature, needs)| vdevs.iter().any(needs) && !is_enabled(feature));
+    missing.map_or(Ok(()), |(feature, _)| Err(PoolError::NeedsFeature { name: feature.name }))
 }
 
 /// Gives a new vdev its metaslabs, and from then on blocks may go there.

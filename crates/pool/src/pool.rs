@@ -463,7 +463,9 @@ impl Pool {
                 break;
             }
             if let Err(error) = in_class(IoClass::Async, self.sync(quiet)).await {
-                tracing::error!(%txg, %error, "pool stopped");
+                // With all that it comes from, down to the device.
+                let error: &(dyn std::error::Error + 'static) = &error;
+                tracing::error!(%txg, error, "pool stopped");
                 self.gate.fail(txg);
                 break;
             }

@@ -1,6 +1,7 @@
 //! A draid: groups of children with parity, dealt out over more children than a group has, with room for spares.
 //!
-//! How space is dealt out is in [`map`], which child has which part of it in [`permutation`]. Draids are read only.
+//! How space is dealt out is in [`map`], which child has which part of it in [`permutation`]. Room for spares is
+//! left free, as the configuration says, but no spare is put to work there.
 
 use units::Spread;
 
@@ -47,6 +48,13 @@ impl Shape {
             groups: small(groups)?,
         };
         comes_out_even.then_some(shape)
+    }
+
+    /// Of a new draid without spares, with as few groups in a slice as come out even with its rows; `None` for one
+    /// that cannot be.
+    #[must_use]
+    pub fn of_new(children: u64, data: u64, parity: u64) -> Option<Self> {
+        (1..=CHILDREN_MAX).find_map(|groups| Self::new(children, data, parity, 0, groups))
     }
 
     /// Children.
@@ -107,6 +115,14 @@ impl Shape {
     /// How much data so much of a group holds.
     const fn data_in(&self, group_bytes: u64) -> u64 {
         group_bytes / self.width() as u64 * self.data() as u64
+    }
+
+    /// How much a draid can allocate whose smallest child has so much room: whole groups.
+    #[must_use]
+    pub const fn asize(&self, of_child: u64) -> u64 {
+        let rows = of_child.saturating_sub(RESERVE_BYTES) / ROW_BYTES;
+        let all = rows.saturating_mul(ROW_BYTES).saturating_mul(self.parts() as u64);
+        all / self.group_bytes() * self.group_bytes()
     }
 
     /// How much of each child a draid needs that can allocate so much.

@@ -69,7 +69,7 @@ impl Top {
         let parts = encode(&layout, &in_one_piece(slices));
         let taken = self.taken(bytes, born);
         let _writing = self.ledger.places.write(offset.get()..offset.get() + taken).await;
-        let jobs = layout.columns.iter().zip(parts).filter(|(column, _)| column.len > 0);
+        let jobs = layout.columns.iter().zip(parts).filter(|(column, _)| column.taken() > 0);
         let jobs = jobs.flat_map(|(column, part)| {
             self.copies_of(column.child).iter().map(move |leaf| (leaf, column, part.clone()))
         });
@@ -108,7 +108,7 @@ impl Top {
         let mut leaves: Vec<_> =
             self.copies_of(column.child).iter().filter(|leaf| leaf.is_usable()).collect();
         leaves.sort_by_key(|leaf| leaf.is_stale());
-        leaves.truncate(if column.len == 0 { 0 } else { leaves.len() });
+        leaves.truncate(if column.taken() == 0 { 0 } else { leaves.len() });
         leaves
     }
 
@@ -118,7 +118,7 @@ impl Top {
     }
 
     fn place(&self, column: &Column) -> Result<LeafOffset, VdevError> {
-        block_on_leaf(self.id.id, column.offset, column.len as u64, self.asize_of_leaf())
+        block_on_leaf(self.id.id, column.offset, column.taken() as u64, self.asize_of_leaf())
     }
 
     /// The block from its data columns, and as much parity as data columns are on children that
@@ -128,7 +128,7 @@ impl Top {
         for stripe in layout.stripes() {
             asked.extend(self.just_enough(stripe, layout.parity)?);
         }
-        let stripes = self.held(layout, &asked).await;
+        let stripes = self.held(layout, &asked, |column| column.len).await;
         stripes.without(&[]).filter(|block| ask.holds(block))
     }
 
@@ -156,7 +156,7 @@ impl Top {
         let (columns, taken) = (&layout.columns, self.taken(ask.whole as u64, ask.born));
         let claim = self.ledger.places.claim(ask.offset.get()..ask.offset.get() + taken);
         let copies: Vec<_> = columns.iter().map(|column| self.usable_copies(column)).collect();
-        let mut stripes = self.held(layout, &copies).await;
+        let mut stripes = self.held(layout, &copies, Column::taken).await;
         let is_stale =
             |index: &usize| stripes.chosen(*index).is_some_and(|copy: usize| copies[*index][copy].is_stale());
         let stale = (0..columns.len()).filter(is_stale).map(|index| columns[index].child);
@@ -172,7 +172,7 @@ impl Top {
         for (index, copy) in &judgement.wrong {
             let (leaf, column) = (copies[*index][*copy], &columns[*index]);
             if !leaf.is_stale() {
-                leaf.blame(self.place(column)?, column.len as u64);
+                leaf.blame(self.place(column)?, column.taken() as u64);
             }
         }
         let mut bad: Vec<_> = judgement.wrong.iter().chain(&judgement.silent).copied().collect();
@@ -197,10 +197,15 @@ impl Top {
         Ok((asked, bad.len()))
     }
 
-    /// What the leaves in `asked` say, of which there are some for each column.
-    async fn held<'a>(&self, layout: &'a Layout, asked: &[Vec<&Arc<Leaf>>]) -> Stripes<'a> {
+    /// What the leaves in `asked` say, of which there are some for each column, and of which so many bytes are of interest.
+    async fn held<'a>(
+        &self,
+        layout: &'a Layout,
+        asked: &[Vec<&Arc<Leaf>>],
+        bytes: fn(&Column) -> usize,
+    ) -> Stripes<'a> {
         let wanted = layout.columns.iter().zip(asked).flat_map(|(column, leaves)| {
-            leaves.iter().map(move |leaf| async move { leaf.read(self.place(column)?, column.len).await })
+            leaves.iter().map(move |leaf| async move { leaf.read(self.place(column)?, bytes(column)).await })
         });
         let mut reads = join_all(wanted).await.into_iter().map(|read| match read {
             Ok(buf) => Held::Bytes(buf),

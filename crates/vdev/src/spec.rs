@@ -12,15 +12,17 @@ use crate::node::GroupConfig;
 use crate::open::open_once_free;
 use crate::size::{DEVICE_MIN_BYTES, leaf_ashift, leaf_asize, metaslab_shift};
 use crate::top::{TopConfig, TopId};
-use crate::{Bias, Leaf, LeafKind, Node, NodeKind, Top, VdevError, VdevTree};
+use crate::{Bias, Leaf, LeafKind, Node, NodeKind, Shape, Top, VdevError, VdevTree};
 
 /// A top-level vdev to be made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewVdev {
-    /// One path makes a leaf; several make a mirror, or with parity a raidz.
+    /// One path makes a leaf; several make a mirror, with parity a raidz, and with columns of data a draid.
     pub paths: Vec<PathBuf>,
-    /// How many devices of a raidz may be lost: 1 to 3; 0 for anything else.
+    /// How many devices of a raidz or draid may be lost: 1 to 3; 0 for anything else.
     pub parity: u8,
+    /// Data columns of each group of a draid; 0 for anything else.
+    pub data: u8,
     /// Sector size; `None` for that of the devices.
     pub ashift: Option<Ashift>,
     /// What it is for.
@@ -51,10 +53,17 @@ impl NewVdev {
             ([], _) => return Err(VdevError::BadConfig { what: "a vdev needs a device".into() }),
             ([only], 0) => (NodeKind::Leaf, only.guid()),
             (_, 0) => (NodeKind::Mirror, draw_guid(env)),
+            (leaves, parity) if self.data > 0 => (draid(leaves.len(), self.data, parity)?, draw_guid(env)),
             (leaves, parity) => (raidz(leaves.len(), parity)?, draw_guid(env)),
         };
-        if let NodeKind::Raidz { .. } = kind {
-            asize *= leaves.len() as u64;
+        match kind {
+            NodeKind::Raidz { .. } => asize *= leaves.len() as u64,
+            NodeKind::Draid(shape) => asize = shape.asize(asize),
+            _ => {}
+        }
+        // OpenZFS opens no vdev that is smaller than the smallest device.
+        if let Some(leaf) = leaves.first().filter(|_| asize < leaf_asize(DEVICE_MIN_BYTES)) {
+            return Err(VdevError::TooSmall { path: leaf.config().path, size_bytes: leaf.psize() });
         }
         let config = TopConfig {
             metaslab_shift: metaslab_shift(asize).into(),
@@ -177,6 +186,17 @@ pub(crate) fn raidz(children: usize, parity: u8) -> Result<NodeKind, VdevError> 
         Some(_) => Ok(NodeKind::Raidz { parity }),
         None => Err(VdevError::BadConfig { what: format!("{children} devices with parity {parity}") }),
     }
+}
+
+/// A draid of so many children, in groups of so many columns of data.
+///
+/// # Errors
+/// [`VdevError::BadConfig`] for one that cannot be.
+fn draid(children: usize, data: u8, parity: u8) -> Result<NodeKind, VdevError> {
+    let shape = Shape::of_new(children as u64, data.into(), parity.into());
+    shape.map(NodeKind::Draid).ok_or_else(|| VdevError::BadConfig {
+        what: format!("{children} devices in groups of {data} with parity {parity}"),
+    })
 }
 
 /// A guid that is not zero, which means "none".

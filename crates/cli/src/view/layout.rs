@@ -55,6 +55,7 @@ fn push_new(rows: &mut String, spec: &VdevSpec) {
         Layout::Single => None,
         Layout::Mirror => Some("mirror".to_owned()),
         Layout::Raidz { parity } => Some(format!("raidz{parity}")),
+        Layout::Draid { parity, data } => Some(format!("draid{parity}:{data}d:{}c:0s", spec.devices.len())),
     };
     let depth = if group.is_some() { 4 } else { 2 };
     if let Some(group) = group {

@@ -37,6 +37,7 @@ impl World {
             bias: vdev::Bias::None,
             create_txg: 4,
             parity: 0,
+            ..NewVdev::default()
         };
         let dynamic: Arc<dyn Env> = env.clone();
         let tree = Arc::new(env.block_on(VdevTree::create(dynamic, &[vdev])).unwrap());

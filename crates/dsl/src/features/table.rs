@@ -371,7 +371,7 @@ pub static ZSTD_COMPRESS: Feature = Feature::new(
 .needs(&["com.delphix:extensible_dataset"]);
 /// Vdevs may be of type dRAID.
 pub static DRAID: Feature =
-    Feature::new("org.openzfs:draid", "draid", "Vdevs may be of type dRAID.", Support::Read).in_label();
+    Feature::new("org.openzfs:draid", "draid", "Vdevs may be of type dRAID.", Support::Full).in_label();
 /// dRAID vdevs may have failure domains.
 pub static DRAID_FAILURE_DOMAINS: Feature = Feature::new(
     "com.seagate:draid_failure_domains",

@@ -21,7 +21,7 @@ impl Redundancy {
         match spec.layout {
             Layout::Single => Self::Single(leaf_word(spec.devices.first(), facts)),
             Layout::Mirror => Self::Mirror(spec.devices.len() as u64),
-            Layout::Raidz { parity } => Self::Raidz(u64::from(parity)),
+            Layout::Raidz { parity } | Layout::Draid { parity, .. } => Self::Raidz(u64::from(parity)),
         }
     }
 
@@ -96,6 +96,7 @@ fn check_group(spec: &VdevSpec, facts: &Facts) -> Result<(), String> {
         Layout::Single => return Ok(()),
         Layout::Mirror => "mirror",
         Layout::Raidz { .. } => "raidz",
+        Layout::Draid { .. } => "draid",
     };
     let leaves: Vec<_> = spec.devices.iter().filter_map(|d| facts.get(d)).collect();
     let blocks = leaves.iter().filter(|l| l.is_block_device).count();

@@ -126,6 +126,7 @@ impl Kernel {
             bias: Bias::log(false),
             create_txg: 4,
             parity: 0,
+            ..NewVdev::default()
         };
         let root_props = vec![("mountpoint".to_owned(), PropValue::Text("none".into()))];
         let spec =

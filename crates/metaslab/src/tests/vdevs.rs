@@ -132,6 +132,37 @@ fn a_raidz_pays_for_its_parity() {
     assert_eq!(space.one(10, 128 * KIB).asize.get(), 512 * 513);
 }
 
+/// Wherever a stream starts or goes on, and whatever holes there are.
+#[test]
+fn every_block_of_a_draid_begins_with_a_row() {
+    for (data, parity, ashift) in [(3, 2, 9), (2, 1, 12), (8, 3, 12)] {
+        let (spread, ashift) = (Spread::draid(data, parity).unwrap(), Ashift::new(ashift));
+        let row = spread.unit_bytes(ashift);
+        let mut space = Allocator::new();
+        space.add_vdev(VdevConfig { ashift, spread, ..vdev(0, Class::Normal, 64 * MIB, 24) }).unwrap();
+        let (mut blocks, mut seed) = (Vec::new(), 1_u64);
+        for at in 10..40 {
+            for bytes in (0..200_u64).map(|n| [512, 4 * KIB, 11 * 512, 20 * KIB, 128 * KIB][(n % 5) as usize])
+            {
+                let Ok(block) = space.try_one(at, bytes) else { break };
+                assert_eq!(
+                    (block.offset.get() % row, block.asize.get() % row),
+                    (0, 0),
+                    "{block:?}, rows of {row}"
+                );
+                blocks.push(block);
+            }
+            for _ in 0..blocks.len() / 2 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let gone = blocks.swap_remove((seed >> 33) as usize % blocks.len());
+                space.free(txg(at), &gone);
+            }
+            space.finish(at);
+        }
+        assert!(blocks.len() > 100, "{} blocks are left", blocks.len());
+    }
+}
+
 #[test]
 fn a_grown_vdev_has_more_metaslabs() {
     let mut space = normal(1, 100 * KIB, 16);

@@ -18,6 +18,7 @@ async fn pool(sim: &Sim) -> Arc<Pool> {
         bias: vdev::Bias::None,
         create_txg: 4,
         parity: 0,
+        ..NewVdev::default()
     };
     let spec = PoolSpec {
         name: "tank".into(),

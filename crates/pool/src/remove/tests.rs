@@ -9,7 +9,14 @@ use crate::{Pool, PoolError, PoolSpec, RemovalRefusal, Tuning};
 const LOG: VdevId = VdevId::new(1);
 
 fn vdev(path: &str, is_log: bool) -> NewVdev {
-    NewVdev { paths: vec![path.into()], ashift: None, bias: Bias::log(is_log), create_txg: 4, parity: 0 }
+    NewVdev {
+        paths: vec![path.into()],
+        ashift: None,
+        bias: Bias::log(is_log),
+        create_txg: 4,
+        parity: 0,
+        ..NewVdev::default()
+    }
 }
 
 async fn pool(sim: &Sim) -> Arc<Pool> {

@@ -10,7 +10,7 @@ use vdev::PoolState;
 use zpl::{Cred, FilePlace, NewNode, SetAttributes, WriteFlags, Zfs};
 
 use crate::checkpoints::{each_image, world};
-use crate::shape::{LOG, MIRROR, POOL, RAIDZ, STRIPE, Shape, brisk};
+use crate::shape::{DRAID, LOG, MIRROR, POOL, RAIDZ, STRIPE, Shape, brisk};
 use crate::space;
 use crate::story::{Tell, run};
 
@@ -229,4 +229,5 @@ fn a_power_cut_leaves_clones_whole_on_mirrors_and_raidz() {
     let _tell = Tell;
     cut(&MIRROR, 92_002);
     cut(&RAIDZ, 92_003);
+    cut(&DRAID, 92_004);
 }

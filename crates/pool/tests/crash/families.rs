@@ -11,7 +11,7 @@ use zpl::{Cred, FilePlace, NewNode, QuotaFor, QuotaOf, WriteFlags};
 
 use crate::cuts::Cuts;
 use crate::dice::Dice;
-use crate::shape::{MIRRORED_LOG, POOL, RAIDZ, STRIPE, Shape};
+use crate::shape::{DRAID, MIRRORED_LOG, POOL, RAIDZ, STRIPE, Shape};
 use crate::story::{Tell, run, tell};
 
 /// So many are tried of each history; what cannot be done changes nothing.
@@ -192,4 +192,9 @@ fn a_power_cut_amid_a_history_of_datasets_on_a_raidz_leaves_what_was_or_what_is_
 #[test]
 fn a_power_cut_amid_a_history_of_datasets_on_mirrors_leaves_what_was_or_what_is_to_be() {
     lives(&MIRRORED_LOG, 61_002);
+}
+
+#[test]
+fn a_power_cut_amid_a_history_of_datasets_on_a_draid_leaves_what_was_or_what_is_to_be() {
+    lives(&DRAID, 61_003);
 }

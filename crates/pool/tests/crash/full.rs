@@ -334,6 +334,7 @@ impl InMemory {
             bias: vdev::Bias::log(is_log),
             create_txg: 4,
             parity: 0,
+            ..NewVdev::default()
         };
         let vdevs = vec![vdev("ram:a", false), vdev("ram:l", true)];
         let spec = PoolSpec { name: POOL.into(), vdevs, root_props: vec![], comment: None, force: false };

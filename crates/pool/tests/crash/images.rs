@@ -13,7 +13,7 @@ use crate::dice::Dice;
 use crate::earlier;
 use crate::model::Model;
 use crate::promise::Promise;
-use crate::shape::{LOG, MIRROR, MIRRORED_LOG, POOL, RAIDZ, SINGLE, STRIPE, Shape, TWO_LOGS, brisk};
+use crate::shape::{DRAID, LOG, MIRROR, MIRRORED_LOG, POOL, RAIDZ, SINGLE, STRIPE, Shape, TWO_LOGS, brisk};
 use crate::space;
 use crate::story::{Tell, number, run, tell};
 
@@ -230,6 +230,11 @@ fn nothing_acknowledged_is_lost_by_a_crash_of_a_mirror() {
 #[test]
 fn nothing_acknowledged_is_lost_by_a_crash_of_a_raidz() {
     crash(&RAIDZ, 8000, 3);
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_crash_of_a_draid() {
+    crash(&DRAID, 8100, 3);
 }
 
 #[test]

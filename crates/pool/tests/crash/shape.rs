@@ -17,51 +17,68 @@ pub struct Shape {
     pub name: &'static str,
     /// Of the data vdevs.
     parity: u8,
+    /// Columns of data in the groups of a draid; 0 for anything else.
+    data: u8,
     vdevs: &'static [(&'static [&'static str], bool)],
 }
 
-pub const SINGLE: Shape = Shape { name: "single", parity: 0, vdevs: &[(&["/a"], false)] };
-pub const STRIPE: Shape = Shape { name: "stripe", parity: 0, vdevs: &[(&["/a"], false), (&["/b"], false)] };
-pub const MIRROR: Shape = Shape { name: "mirror", parity: 0, vdevs: &[(&["/a", "/b"], false)] };
-pub const RAIDZ: Shape = Shape { name: "raidz1", parity: 1, vdevs: &[(&["/a", "/b", "/c"], false)] };
-pub const LOG: Shape = Shape { name: "single, log", parity: 0, vdevs: &[(&["/a"], false), (&["/l"], true)] };
+pub const SINGLE: Shape = Shape { name: "single", parity: 0, data: 0, vdevs: &[(&["/a"], false)] };
+pub const STRIPE: Shape =
+    Shape { name: "stripe", parity: 0, data: 0, vdevs: &[(&["/a"], false), (&["/b"], false)] };
+pub const MIRROR: Shape = Shape { name: "mirror", parity: 0, data: 0, vdevs: &[(&["/a", "/b"], false)] };
+pub const RAIDZ: Shape = Shape { name: "raidz1", parity: 1, data: 0, vdevs: &[(&["/a", "/b", "/c"], false)] };
+pub const DRAID: Shape =
+    Shape { name: "draid1", parity: 1, data: 2, vdevs: &[(&["/a", "/b", "/c", "/d", "/e", "/f"], false)] };
+pub const LOG: Shape =
+    Shape { name: "single, log", parity: 0, data: 0, vdevs: &[(&["/a"], false), (&["/l"], true)] };
 pub const TWO_LOGS: Shape = Shape {
     name: "mirror, two logs",
     parity: 0,
+    data: 0,
     vdevs: &[(&["/a", "/b"], false), (&["/l"], true), (&["/m"], true)],
 };
 pub const MIRRORED_LOG: Shape = Shape {
     name: "mirror, mirrored log",
     parity: 0,
+    data: 0,
     vdevs: &[(&["/a", "/b"], false), (&["/l", "/m"], true)],
 };
 pub const SINGLE_TWO_LOGS: Shape = Shape {
     name: "single, two logs",
     parity: 0,
+    data: 0,
     vdevs: &[(&["/a"], false), (&["/l"], true), (&["/m"], true)],
 };
-pub const SINGLE_MIRRORED_LOG: Shape =
-    Shape { name: "single, mirrored log", parity: 0, vdevs: &[(&["/a"], false), (&["/l", "/m"], true)] };
+pub const SINGLE_MIRRORED_LOG: Shape = Shape {
+    name: "single, mirrored log",
+    parity: 0,
+    data: 0,
+    vdevs: &[(&["/a"], false), (&["/l", "/m"], true)],
+};
 
 pub const STRIPE_OF_THREE: Shape = Shape {
     name: "stripe of three",
     parity: 0,
+    data: 0,
     vdevs: &[(&["/a"], false), (&["/b"], false), (&["/c"], false)],
 };
 pub const THREE_MIRRORS: Shape = Shape {
     name: "three mirrors",
     parity: 0,
+    data: 0,
     vdevs: &[(&["/a", "/d"], false), (&["/b", "/e"], false), (&["/c", "/f"], false)],
 };
 pub const STRIPE_AND_LOG: Shape = Shape {
     name: "stripe of three, log",
     parity: 0,
+    data: 0,
     vdevs: &[(&["/a"], false), (&["/b"], false), (&["/c"], false), (&["/l"], true)],
 };
 
 pub const MIRRORS_AND_LOG: Shape = Shape {
     name: "two mirrors, log",
     parity: 0,
+    data: 0,
     vdevs: &[(&["/a", "/b"], false), (&["/l"], true), (&["/c", "/d"], false)],
 };
 
@@ -69,6 +86,7 @@ pub const MIRRORS_AND_LOG: Shape = Shape {
 pub const GROWN: Shape = Shape {
     name: "single, mirror, log",
     parity: 0,
+    data: 0,
     vdevs: &[(&["/a"], false), (&["/b", "/c"], false), (&["/l"], true)],
 };
 
@@ -86,6 +104,7 @@ impl Shape {
             bias: vdev::Bias::log(is_log),
             create_txg: 4,
             parity: if is_log { 0 } else { self.parity },
+            data: if is_log { 0 } else { self.data },
         };
         self.vdevs.iter().skip(known).map(new).collect()
     }

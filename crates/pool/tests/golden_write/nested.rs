@@ -192,3 +192,28 @@ fn a_spare_whose_device_is_detached_is_a_device_of_the_pool() {
     std::fs::remove_file(world.images().join("a.img")).unwrap();
     assert!(before > 0 && files() == before, "{before} files before");
 }
+
+#[test]
+fn a_draid_is_worked_on_and_keeps_its_spare_in_the_list() {
+    let world = World::copy_of("g26-draid");
+    world.check("before");
+    let before = world.read_only(|pool| pool.spares());
+    assert_eq!(before.len(), 1);
+    let config = configuration(&world);
+    lived_in("g26-draid", &world, |pool| {
+        assert!(pool.vdevs().leaves().iter().all(|leaf| leaf.state().0 == VdevState::Online));
+        assert_eq!(pool.spares(), before);
+    });
+    assert_eq!(world.read_only(|pool| pool.spares()), before);
+    let said = configuration(&world);
+    let of_draid = |line: &&str| line.starts_with("draid_") || line.starts_with("type: 'draid'");
+    assert_eq!(config.lines().filter(of_draid).count(), 4);
+    assert!(config.lines().filter(of_draid).eq(said.lines().filter(of_draid)), "{said}");
+    // Any device may go: what was written has its parity.
+    for image in ["a.img", "f.img"] {
+        let aside = world.images().join(image).with_extension("aside");
+        std::fs::rename(world.images().join(image), &aside).unwrap();
+        world.read_only(|pool| assert!(world.contents(pool, "whirl/fs").len() > 20));
+        std::fs::rename(&aside, world.images().join(image)).unwrap();
+    }
+}

@@ -107,7 +107,14 @@ impl Receiving {
         };
         let dynamic: Arc<dyn Env> = env.clone();
         let theirs = env.block_on(Pool::import(Arc::clone(&dynamic), &spec, Tuning::default()));
-        let vdev = NewVdev { paths: vec![file], ashift: None, bias: Bias::None, create_txg: 4, parity: 0 };
+        let vdev = NewVdev {
+            paths: vec![file],
+            ashift: None,
+            bias: Bias::None,
+            create_txg: 4,
+            parity: 0,
+            ..NewVdev::default()
+        };
         let spec = PoolSpec {
             name: "tank".into(),
             vdevs: vec![vdev],

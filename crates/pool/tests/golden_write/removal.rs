@@ -66,6 +66,7 @@ fn a_data_vdev_is_removed_from_a_pool_with_a_removed_one() {
         bias: vdev::Bias::None,
         create_txg: 0,
         parity: 0,
+        ..vdev::NewVdev::default()
     };
     world.run(pool.add(vec![spec], false)).unwrap();
     world.run(pool.evacuate(VdevId::new(0))).unwrap();

@@ -48,6 +48,7 @@ async fn make(sim: &Sim, paths: &[&str], longest_run: u64) -> Arc<Pool> {
         bias: Bias::None,
         create_txg: 4,
         parity: 0,
+        ..NewVdev::default()
     };
     let spec = PoolSpec {
         name: POOL.into(),

@@ -32,6 +32,7 @@ async fn create(sim: &Sim) -> Arc<Pool> {
         bias: vdev::Bias::log(false),
         create_txg: 4,
         parity: 0,
+        ..NewVdev::default()
     };
     let spec = PoolSpec {
         name: POOL.into(),

@@ -21,7 +21,7 @@ async fn begin(sim: &Sim, logs: usize) -> (Arc<Pool>, Arc<Filesystem>, ObjectId)
     let vdevs = paths.map(PathBuf::from).map(|path| {
         sim.add_disk(path.clone(), DiskSpec::new(64 << 20, DiskModel::nvram()));
         let bias = Bias::log(path.as_os_str() != "/a");
-        NewVdev { paths: vec![path], ashift: None, bias, create_txg: 4, parity: 0 }
+        NewVdev { paths: vec![path], ashift: None, bias, create_txg: 4, parity: 0, ..NewVdev::default() }
     });
     let (name, vdevs) = (POOL.to_owned(), vdevs.collect());
     let spec = PoolSpec { name, vdevs, root_props: Vec::new(), comment: None, force: false };

@@ -40,6 +40,7 @@ impl World {
             bias: vdev::Bias::log(false),
             create_txg: 4,
             parity: 0,
+            ..NewVdev::default()
         };
         let spec = PoolSpec {
             name: NAME.into(),

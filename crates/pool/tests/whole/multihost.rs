@@ -39,8 +39,14 @@ async fn on<T: Send + 'static>(host: &SimHost, work: impl Future<Output = T> + S
 }
 
 async fn create_with(host: &SimHost, tuning: Tuning) -> Arc<Pool> {
-    let mirror =
-        NewVdev { paths: paths(), ashift: None, bias: vdev::Bias::log(false), create_txg: 4, parity: 0 };
+    let mirror = NewVdev {
+        paths: paths(),
+        ashift: None,
+        bias: vdev::Bias::log(false),
+        create_txg: 4,
+        parity: 0,
+        ..NewVdev::default()
+    };
     let spec = PoolSpec {
         name: POOL.into(),
         vdevs: vec![mirror],

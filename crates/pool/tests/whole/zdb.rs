@@ -27,6 +27,7 @@ fn vdev(paths: &[&PathBuf], is_log: bool) -> NewVdev {
         bias: vdev::Bias::log(is_log),
         create_txg: 4,
         parity: 0,
+        ..NewVdev::default()
     }
 }
 

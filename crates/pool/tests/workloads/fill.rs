@@ -124,6 +124,12 @@ fn a_full_raidz3_with_a_log_can_be_emptied_and_filled_again() {
     fill_and_empty(Layout { device_mib: 64, parity: 3, ..devices });
 }
 
+#[test]
+fn a_full_draid_can_be_emptied_and_filled_again() {
+    let devices = Layout::new(&[&["a", "b", "c", "d", "e"]], &[], 12);
+    fill_and_empty(Layout { device_mib: 64, parity: 1, columns: 3, ..devices });
+}
+
 /// A block of 512 bytes takes four sectors of 4 KiB, thrice: 96 times its size.
 #[test]
 fn a_raidz3_is_not_overrun_by_small_records_with_copies() {

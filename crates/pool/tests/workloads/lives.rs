@@ -243,6 +243,18 @@ fn datasets_of_a_raidz_live_as_their_model_does() {
 }
 
 #[test]
+fn datasets_of_a_draid_live_as_their_model_does() {
+    let draid = |parity, columns, devices, ashift| Layout {
+        parity,
+        columns,
+        device_mib: 512,
+        ..Layout::new(devices, &[], ashift)
+    };
+    seeds(41).for_each(|seed| live(draid(1, 2, &[&["a", "b", "c", "d", "e"]], 9), seed));
+    seeds(42).for_each(|seed| live(draid(2, 3, &[&["a", "b", "c", "d", "e"]], 12), seed));
+}
+
+#[test]
 fn datasets_of_a_pool_with_devices_for_all_there_is_live_as_their_model_does() {
     let classes = Layout {
         special: &[&["s", "t"]],

@@ -17,6 +17,14 @@ use crate::world::{Layout, World};
 const STEPS: usize = 80;
 const RAIDZ1: Layout =
     Layout { parity: 1, device_mib: 256, ..Layout::new(&[&["a", "b", "c", "d"]], &[], 12) };
+const DRAID1: Layout =
+    Layout { parity: 1, columns: 2, device_mib: 256, ..Layout::new(&[&["a", "b", "c", "d", "e"]], &[], 12) };
+const DRAID2: Layout = Layout {
+    parity: 2,
+    columns: 3,
+    device_mib: 256,
+    ..Layout::new(&[&["a", "b", "c", "d", "e", "f"]], &[], 9)
+};
 const RAIDZ2: Layout =
     Layout { parity: 2, device_mib: 256, ..Layout::new(&[&["a", "b", "c", "d", "e"]], &[], 9) };
 
@@ -176,6 +184,16 @@ fn a_raidz2_works_without_two_devices_and_takes_them_back() {
 }
 
 #[test]
+fn a_draid1_works_without_a_device_and_takes_it_back() {
+    a_returned_device_is_resilvered_and_holds_all(DRAID1, &["b"], &["d"]);
+}
+
+#[test]
+fn a_draid2_works_without_two_devices_and_takes_them_back() {
+    a_returned_device_is_resilvered_and_holds_all(DRAID2, &["a", "d"], &["b", "f"]);
+}
+
+#[test]
 fn a_mirror_works_without_a_device_and_takes_it_back() {
     let mirror = Layout { device_mib: 256, ..Layout::new(&[&["a", "b"]], &[], 12) };
     a_returned_device_is_resilvered_and_holds_all(mirror, &["a"], &["b"]);
@@ -229,7 +247,12 @@ fn blocks_without_checksums_are_resilvered_too() {
 
 #[test]
 fn noise_on_as_many_devices_as_parity_is_read_through_and_repaired() {
-    for (layout, noisy, later) in [(RAIDZ1, &["a"][..], &["d"][..]), (RAIDZ2, &["b", "c"], &["a", "e"])] {
+    for (layout, noisy, later) in [
+        (RAIDZ1, &["a"][..], &["d"][..]),
+        (RAIDZ2, &["b", "c"], &["a", "e"]),
+        (DRAID1, &["c"], &["e"]),
+        (DRAID2, &["b", "f"], &["a", "c"]),
+    ] {
         let mut life = Life::new(layout, 32);
         noisy.iter().for_each(|name| life.ruin(name));
         let pool = life.import(VdevState::Online);

@@ -59,7 +59,14 @@ fn freed_room_goes_back(count: usize, parity: u8) {
     let paths = devices(dir.path(), count);
     let real = RealEnv::new(Options::default());
     let env: Arc<dyn Env> = Arc::clone(&real) as Arc<dyn Env>;
-    let vdev = NewVdev { paths: paths.clone(), parity, ashift: None, bias: vdev::Bias::None, create_txg: 4 };
+    let vdev = NewVdev {
+        paths: paths.clone(),
+        parity,
+        ashift: None,
+        bias: vdev::Bias::None,
+        create_txg: 4,
+        ..NewVdev::default()
+    };
     // Uncompressed (2), so that it takes the room that is looked for.
     let root_props = vec![
         ("mountpoint".to_owned(), PropValue::Text("none".into())),

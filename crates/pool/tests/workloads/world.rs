@@ -36,11 +36,14 @@ pub struct Layout {
     pub special_mib: u64,
     /// Of the data vdevs.
     pub parity: u8,
+    /// Columns of data in the groups of a draid; 0 for anything else.
+    pub columns: u8,
 }
 
 impl Layout {
     pub const fn new(data: &'static [Devices], logs: &'static [Devices], ashift: u8) -> Self {
-        Self { data, logs, special: &[], dedup: &[], ashift, device_mib: 1024, special_mib: 1024, parity: 0 }
+        let (device_mib, special_mib) = (1024, 1024);
+        Self { data, logs, special: &[], dedup: &[], ashift, device_mib, special_mib, parity: 0, columns: 0 }
     }
 }
 
@@ -115,6 +118,7 @@ impl World {
             bias,
             create_txg: 4,
             parity: if bias == Bias::None { self.layout.parity } else { 0 },
+            data: if bias == Bias::None { self.layout.columns } else { 0 },
         };
         let data = self.layout.data.iter().map(|devices| vdev(devices, Bias::None));
         let logs = self.layout.logs.iter().map(|devices| vdev(devices, Bias::Log));

@@ -8,7 +8,8 @@
 //! ```
 //! The space of a draid is its groups, one after another: as many children's 16 MiB as a stripe has columns. In a group
 //! blocks lie as in a raidz of that many children, but always take whole rows of sectors; sectors that nothing is
-//! left for are zeros, and count for parity (they are columns of no length here, or end early). A group that begins at the end of a row goes on in the next. A block that
+//! left for are zeros that are written and kept so ([`Column::pad`]): whoever rebuilds a child row by row, without knowing
+//! of blocks, computes it from the others. A group that begins at the end of a row goes on in the next. A block that
 //! begins at the end of a group goes on in the next, as a second stripe.
 //!
 //! Invariants
@@ -66,7 +67,9 @@ impl Part {
         let column = |index: usize| {
             let (child, offset) = self.place(shape, permutations, ashift, index);
             let len = dealt.of(index as u64) << shift;
-            let column = Column { child, offset, len: in_memory(len), at: in_memory(at) };
+            let pad = (dealt.of(0) << shift) - len;
+            let column =
+                Column { child, offset, len: in_memory(len), pad: in_memory(pad), at: in_memory(at) };
             at += if index < shape.parity() { 0 } else { len };
             column
         };

@@ -22,6 +22,7 @@ fn tree(vdevs: [&[&str]; 2]) -> (Arc<World>, VdevTree) {
         bias: Bias::None,
         create_txg: 4,
         parity: 0,
+        ..NewVdev::default()
     };
     let specs: Vec<_> = vdevs.iter().map(spec).collect();
     let tree = block_on(VdevTree::create(world.env(), &specs)).expect("devices");

@@ -83,6 +83,7 @@ impl VdevTree {
 fn needed(top: &Top) -> usize {
     match top.kind() {
         NodeKind::Raidz { parity } => (usize::from(parity) + 1).min(top.leaves().len()),
+        NodeKind::Draid(shape) => (shape.parity() + 1).min(top.leaves().len()),
         _ => 1,
     }
 }

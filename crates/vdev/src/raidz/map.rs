@@ -44,8 +44,17 @@ pub(crate) struct Column {
     pub(crate) offset: VdevOffset,
     /// How many bytes.
     pub(crate) len: usize,
+    /// So many zeros behind them are part of the stripe.
+    pub(crate) pad: usize,
     /// Where they belong in the block, if they are data.
     pub(crate) at: usize,
+}
+
+impl Column {
+    /// What it takes on its child.
+    pub(crate) fn taken(&self) -> usize {
+        self.len + self.pad
+    }
 }
 
 /// Where a block lies: stripes, one after another, each with its parity first.
@@ -131,6 +140,7 @@ pub(crate) fn layout(
             child: usize::try_from(sector % children as u64).expect("a raidz has at most 255 children"),
             offset: VdevOffset::new(sector / children as u64 * ashift.sector_bytes()),
             len: usize::try_from(sectors << shift).expect("a part of a block that is in memory"),
+            pad: 0,
             at: usize::try_from((begin + row) << shift).expect("within a block that is in memory"),
         }
     };

@@ -69,12 +69,13 @@ impl<'a> Stripes<'a> {
         Self { layout, held, chosen }
     }
 
-    /// What the copy of a column says that is believed.
+    /// What the copy of a column says that is believed; what is behind it is known.
     fn bytes(&self, column: usize) -> Option<&[u8]> {
-        if self.layout.columns[column].len == 0 {
+        let len = self.layout.columns[column].len;
+        if len == 0 {
             return Some(&[]);
         }
-        self.held[column].get(self.chosen[column]).and_then(Held::bytes)
+        self.held[column].get(self.chosen[column]).and_then(Held::bytes).map(|bytes| &bytes[..len])
     }
 
     /// Which copy of a column is believed; `None` when there is none.
@@ -258,8 +259,19 @@ fn encode_stripe(columns: &[Column], parity: usize, block: &BufSlice) -> Vec<Buf
     let held: Vec<&[u8]> = data.iter().map(|column| &block.bytes()[range(column)]).collect();
     let mut sums: Vec<IoBuf> = sums.iter().map(|column| IoBuf::zeroed(column.len)).collect();
     generate(&mut sums.iter_mut().map(|sum| &mut sum[..]).collect::<Vec<_>>(), &held);
-    let data = data.iter().map(|column| block.part(range(column)));
+    let data = data.iter().map(|column| with_pad(block.part(range(column)), column.pad));
     sums.into_iter().map(BufSlice::from).chain(data).collect()
+}
+
+/// The bytes of a column and the zeros behind them.
+fn with_pad(bytes: BufSlice, pad: usize) -> BufSlice {
+    if pad == 0 {
+        return bytes;
+    }
+    let len = bytes.bytes().len();
+    let mut whole = IoBuf::zeroed(len + pad);
+    whole[..len].copy_from_slice(bytes.bytes());
+    BufSlice::from(whole)
 }
 
 /// Calls `attempt` with every set of `size` of the first `from`, until one gives something.

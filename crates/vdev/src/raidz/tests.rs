@@ -105,7 +105,7 @@ fn a_block_is_dealt_out_as_the_theory_draws_it() {
     let at = |children| layout(spread, children, Ashift::new(9), VdevOffset::new(12 << 9), 7 << 9);
     let column = |(child, row, sectors, at): (usize, u64, usize, usize)| {
         let offset = VdevOffset::new(row << 9);
-        Column { child, offset, len: sectors << 9, at: at << 9 }
+        Column { child, offset, len: sectors << 9, pad: 0, at: at << 9 }
     };
     let one = [(2, 2, 2, 0), (3, 2, 2, 0), (4, 2, 2, 2), (0, 3, 2, 4), (1, 3, 1, 6)];
     assert_eq!(at(5), Layout { columns: one.map(column).to_vec(), width: 5, parity: 1 });

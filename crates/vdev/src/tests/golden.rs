@@ -153,6 +153,7 @@ fn zdb_reads_our_labels_and_uberblocks() {
         bias: crate::Bias::None,
         create_txg: 4,
         parity: 0,
+        ..NewVdev::default()
     };
     assert!(matches!(block_on(tree.add(&other)), Err(VdevError::Open { .. })), "in use");
     for path in &paths {

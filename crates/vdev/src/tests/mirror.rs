@@ -18,6 +18,7 @@ fn mirror() -> (Arc<World>, VdevTree) {
         bias: crate::Bias::None,
         create_txg: 4,
         parity: 0,
+        ..NewVdev::default()
     };
     let tree = block_on(VdevTree::create(world.env(), &[spec])).expect("two devices");
     (world, tree)
@@ -208,6 +209,7 @@ fn short_blocks_fill_whole_sectors_and_ends_are_guarded() {
         bias: crate::Bias::None,
         create_txg: 4,
         parity: 0,
+        ..NewVdev::default()
     };
     let tree = block_on(VdevTree::create(world.env(), &[spec])).expect("a device");
     let slices = vec![BufSlice::from(IoBuf::copy_of(&[5; 512])), BufSlice::from(IoBuf::copy_of(&[6; 512]))];

@@ -14,7 +14,14 @@ const PROBED: usize = 4096;
 
 fn tree(world: &std::sync::Arc<World>, paths: &[&str]) -> VdevTree {
     let paths = paths.iter().map(Into::into).collect();
-    let spec = NewVdev { paths, ashift: None, bias: crate::Bias::Log, create_txg: 4, parity: 0 };
+    let spec = NewVdev {
+        paths,
+        ashift: None,
+        bias: crate::Bias::Log,
+        create_txg: 4,
+        parity: 0,
+        ..NewVdev::default()
+    };
     block_on(VdevTree::create(world.env(), &[spec])).expect("devices that work")
 }
 

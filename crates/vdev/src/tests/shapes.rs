@@ -10,7 +10,10 @@ use ondisk::{Dva, NvList};
 use units::{Ashift, Asize, Guid, ObjectId, Txg, VdevId, VdevOffset};
 
 use super::world::World;
+use crate::draid::map::layout;
+use crate::draid::permutation::Permutations;
 use crate::node::GroupConfig;
+use crate::raidz::map::Column;
 use crate::top::TopId;
 use crate::*;
 
@@ -122,6 +125,84 @@ fn a_block_on_a_draid_is_read_and_repaired_whichever_children_are_lost() {
             case.is_redundant(parity as u32, &format!("{shape:?}, {sectors} sectors at {offset:#x}"));
         }
     }
+}
+
+/// What is on the devices where a block's columns are, with the zeros behind them.
+fn columns_on_disk(case: &Case, shape: &Shape) -> Vec<Vec<u8>> {
+    let permutations = Permutations::of(shape.children()).expect("possible");
+    let top = &case.tree.tops()[0];
+    let found = layout(shape, &permutations, top.ashift(), case.at.offset, case.block.len() as u64)
+        .expect("a row begins there");
+    let leaves = case.tree.leaves();
+    let read = |column: &Column| {
+        let device = leaves[column.child].device().expect("open");
+        let at = column.offset.on_leaf().expect("in range");
+        block_on(device.read(at, column.taken())).expect("in range").to_vec()
+    };
+    found.columns.iter().map(read).collect()
+}
+
+/// Whoever rebuilds a device of a draid row by row, as OpenZFS can, knows of no blocks: each row has to come out even.
+#[test]
+fn rows_of_a_draid_come_out_even_behind_the_end_of_a_block() {
+    let shape = Shape::new(6, 4, 1, 0, 6).expect("possible");
+    let kind = NodeKind::Draid(shape);
+    let is_even = |case: &Case, what: &str| {
+        let columns = columns_on_disk(case, &shape);
+        assert!(columns.iter().all(|column| column.len() == columns[0].len()), "{what}");
+        for at in 0..columns[0].len() {
+            assert_eq!(columns.iter().fold(0, |sum, column| sum ^ column[at]), 0, "{what}: byte {at}");
+        }
+    };
+    for sectors in [1, 3, 4, 6, 13] {
+        let tree = reshaped(6, 1, kind, &[]);
+        let noise = || vec![BufSlice::from(IoBuf::copy_of(&vec![0x5a; 2 << 20]))];
+        let place = VdevOffset::new(0).on_leaf().expect("there");
+        for leaf in tree.leaves() {
+            block_on(leaf.device().expect("open").write(place, noise(), Durability::Cached))
+                .expect("in range");
+        }
+        let case = Case::new(tree, 0, 5, sectors);
+        is_even(&case, "written over noise");
+        for leaf in case.tree.leaves() {
+            let is_right = |bytes: &[u8]| bytes == case.block;
+            case.tree.offline(leaf.guid()).expect("the others do");
+            let slices = vec![BufSlice::from(IoBuf::copy_of(&case.block))];
+            block_on(case.tree.write(case.at, slices, Durability::Cached)).expect("the others do");
+            block_on(leaf.device().expect("open").write(place, noise(), Durability::Cached))
+                .expect("in range");
+            leaf.set_state(VdevState::Online, VdevAux::None);
+            block_on(case.tree.scrub(case.at, case.block.len(), &is_right)).expect("the others are right");
+            case.tree.resilvered(leaf.guid(), Txg::new(u64::MAX)).expect("it is there");
+            is_even(&case, "brought up to date");
+        }
+    }
+}
+
+#[test]
+fn a_new_draid_has_the_size_that_openzfs_gives_it() {
+    let golden = Shape::new(6, 2, 1, 1, 5).expect("possible");
+    assert_eq!(golden.asize(leaf_asize(128 << 20)), 402_653_184, "as in g26-draid");
+    let world = World::with(&PATHS, 128 << 20);
+    let create = |count: usize, data, parity| {
+        let paths = PATHS[..count].iter().map(Into::into).collect();
+        let spec = NewVdev { paths, parity, data, ..NewVdev::default() };
+        block_on(VdevTree::create(world.env(), &[spec]))
+            .map(|tree| (tree.tops()[0].kind(), tree.tops()[0].config().asize))
+    };
+    let shape = Shape::new(6, 3, 1, 0, 3).expect("possible");
+    assert_eq!(create(6, 3, 1).expect("six"), (NodeKind::Draid(shape), 7 * (4 * 16 << 20)));
+    for (count, data, parity) in [(3, 3, 1), (6, 2, 4), (1, 1, 1)] {
+        assert!(
+            matches!(create(count, data, parity), Err(VdevError::BadConfig { .. })),
+            "{count} {data} {parity}"
+        );
+    }
+    let world = World::with(&PATHS, 64 << 20);
+    let paths = PATHS[..3].iter().map(Into::into).collect();
+    let spec = NewVdev { paths, parity: 1, data: 2, ..NewVdev::default() };
+    let made = block_on(VdevTree::create(world.env(), &[spec]));
+    assert!(matches!(made, Err(VdevError::TooSmall { .. })), "a group of three rows is no 64 MiB");
 }
 
 /// A mirror, a leaf, and a removed vdev of which a run is on each, then one of another removed vdev.

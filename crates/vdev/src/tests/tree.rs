@@ -31,7 +31,14 @@ pub(crate) fn pool_config() -> PoolConfig {
 
 pub(crate) fn spec(paths: &[&str], is_log: bool) -> NewVdev {
     let paths = paths.iter().map(PathBuf::from).collect();
-    NewVdev { paths, ashift: None, bias: crate::Bias::log(is_log), create_txg: 4, parity: 0 }
+    NewVdev {
+        paths,
+        ashift: None,
+        bias: crate::Bias::log(is_log),
+        create_txg: 4,
+        parity: 0,
+        ..NewVdev::default()
+    }
 }
 
 /// Mirror of a and b, log c, with the labels and uberblock of txg 4.

@@ -16,6 +16,10 @@ const LOG_LINES: usize = 20;
 /// A process that is killed may be starting the next, and takes its time to end on a busy machine.
 const ROUNDS: usize = 250;
 const ROUND: Duration = Duration::from_millis(20);
+/// How long a process without an environment is waited for to get one, if it is no older than that.
+const EXEC_ROUNDS: usize = 200;
+const EXEC_ROUND: Duration = Duration::from_millis(1);
+const YOUNG_SECS: u64 = 5;
 
 /// Processes and mounts of one test.
 #[derive(Default)]
@@ -34,10 +38,44 @@ pub fn left_in(dir: &Path) -> Leftovers {
 fn processes_of(dir: &Path) -> Vec<u32> {
     let variable = format!("TMPDIR={}", dir.display());
     let is_of_it = |pid: &u32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let environment = environment_of(*pid);
         environment.split(|&byte| byte == 0).any(|entry| entry == variable.as_bytes())
     };
     names_in(Path::new("/proc")).filter_map(|name| name.parse().ok()).filter(is_of_it).collect()
+}
+
+/// While a process turns into another program it has none for a moment: that is waited for.
+fn environment_of(pid: u32) -> Vec<u8> {
+    let read = || fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    for _ in 0..EXEC_ROUNDS {
+        let environment = read();
+        if !environment.is_empty() || !may_be_in_exec(pid) {
+            return environment;
+        }
+        thread::sleep(EXEC_ROUND);
+    }
+    read()
+}
+
+/// Whether it is a process that began a moment ago, and neither a thread of the kernel nor a zombie.
+fn may_be_in_exec(pid: u32) -> bool {
+    /// Of the kernel's flags of a process: it is one of its own threads (`PF_KTHREAD`).
+    const KERNEL_THREAD: u64 = 0x20_0000;
+    /// On Linux, whatever the kernel counts in.
+    const TICKS_PER_SEC: u64 = 100;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // After the name in parentheses, which may have anything in it: the state is field 3, flags 9, the start 22.
+    let fields: Vec<&str> =
+        stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().collect();
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    let uptime = fs::read_to_string("/proc/uptime").unwrap_or_default();
+    let now = uptime.split('.').next().and_then(|secs| secs.parse::<u64>().ok());
+    match (fields.first(), number(9), number(22), now) {
+        (Some(&state), Some(flags), Some(start), Some(now)) => {
+            state != "Z" && flags & KERNEL_THREAD == 0 && start / TICKS_PER_SEC + YOUNG_SECS >= now
+        }
+        _ => false,
+    }
 }
 
 /// The last mounted first.

@@ -43,6 +43,7 @@ impl World {
                 bias: vdev::Bias::log(spec.starts_with("log:")),
                 create_txg: 4,
                 parity: 0,
+                ..NewVdev::default()
             })
             .collect();
         let paths = specs.iter().flat_map(|spec| spec.paths.clone());

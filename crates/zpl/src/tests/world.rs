@@ -160,6 +160,7 @@ impl World {
             bias: vdev::Bias::None,
             create_txg: Txg::new(4).get(),
             parity: 0,
+            ..NewVdev::default()
         };
         let tree = VdevTree::create(env.clone(), &[spec]).await.expect("a disk");
         let zio = Arc::new(Zio::new(Arc::new(tree), CACHE_BYTES));

@@ -16,6 +16,7 @@ async fn pool(sim: &Sim) -> std::sync::Arc<Pool> {
         bias: vdev::Bias::log(false),
         create_txg: 4,
         parity: 0,
+        ..NewVdev::default()
     };
     let spec = PoolSpec {
         name: "tank".into(),

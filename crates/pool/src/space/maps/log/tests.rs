@@ -24,6 +24,7 @@ async fn pool_without_logs(sim: &Sim) -> Arc<Pool> {
         bias: Bias::log(false),
         create_txg: 4,
         parity: 0,
+        ..NewVdev::default()
     }];
     let spec = PoolSpec { name: "whirl".into(), vdevs, root_props: vec![], comment: None, force: false };
     let features: Vec<_> =
