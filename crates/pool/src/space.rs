@@ -10,6 +10,7 @@ pub(crate) mod expand;
 pub(crate) mod free;
 pub(crate) mod maps;
 pub(crate) mod removed;
+pub(crate) mod task_room;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -177,6 +178,12 @@ impl SpaceGuard {
     pub fn must_not_free(&self) -> bool {
         let free = self.open_figures().free.get();
         self.has_checkpoint.load(Ordering::Acquire) && free < self.room().slop / DESTROY_RESERVE
+    }
+
+    /// Whether the meta-objset may grow by so much: half of what is kept back is for who frees.
+    pub fn has_task_room(&self, coming_bytes: u64) -> bool {
+        let kept = self.room().slop / FREEING_RESERVE;
+        self.open_figures().free.get() >= kept.saturating_add(self.inflight()).saturating_add(coming_bytes)
     }
 
     fn inflight(&self) -> u64 {

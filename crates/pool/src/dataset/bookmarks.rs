@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dsl::BookmarkInfo;
 
+use crate::space::task_room::DATASET_BYTES;
 use crate::{Pool, PoolError};
 
 impl Pool {
@@ -15,6 +16,7 @@ impl Pool {
     pub async fn bookmark(self: &Arc<Self>, source: String, name: String) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
             pool.dsl.check_bookmark(&source, &name).await?;
+            pool.check_task_room(&name, DATASET_BYTES)?;
             pool.dsl.create_bookmark(&tx, &source, &name).await?;
             let (of, mark) = name.split_once('#').unwrap_or((&name, ""));
             let of = pool.dsl.resolve(of).await?;

@@ -10,6 +10,7 @@ use zerocopy::FromZeros;
 use crate::create::birth;
 use crate::dataset::open::State;
 use crate::dataset::snapshots::came_too_early;
+use crate::space::task_room::DATASET_BYTES;
 use crate::{Pool, PoolError};
 
 impl Pool {
@@ -58,6 +59,7 @@ impl Pool {
         maker: u32,
     ) -> Result<(), PoolError> {
         self.check_new_props(name, props).await?;
+        self.check_task_room(name, DATASET_BYTES)?;
         let origin = self.dsl.resolve(snapshot).await?;
         let made = self.dsl.clone_snapshot(tx, &origin, name, birth(&self.env)).await?;
         self.dsl.begin_livelist(tx, &made).await?;

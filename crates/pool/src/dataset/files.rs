@@ -18,6 +18,7 @@ use crate::dataset::kind::{Dataset, Terms};
 use crate::dataset::open::{OpenDataset, State};
 use crate::dataset::props::{Allowed, OLD_RECORD_MAX_BYTES, RECORD_MAX_BYTES};
 use crate::space::SpaceGuard;
+use crate::space::task_room::DATASET_BYTES;
 use crate::{Pool, PoolError};
 
 /// A file system, ready for use.
@@ -160,6 +161,7 @@ impl Pool {
         maker: u32,
     ) -> Result<DatasetName, PoolError> {
         self.check_new_props(name, props).await?;
+        self.check_task_room(name, DATASET_BYTES)?;
         let made = self.dsl.create_dataset(tx, name, birth(&self.env)).await?;
         for (prop, value) in props {
             self.dsl.set_prop(tx, made.dir, prop, value).await?;

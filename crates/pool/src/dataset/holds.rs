@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::space::task_room::DATASET_BYTES;
 use crate::{Pool, PoolError};
 
 impl Pool {
@@ -15,6 +16,7 @@ impl Pool {
             for name in &names {
                 let snapshot = pool.dsl.resolve(name).await?;
                 pool.dsl.check_hold(&snapshot, &tag).await?;
+                pool.check_task_room(name, DATASET_BYTES)?;
                 found.push(snapshot);
             }
             for snapshot in found {

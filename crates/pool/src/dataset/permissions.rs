@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dsl::Permissions;
 
+use crate::space::task_room::DATASET_BYTES;
 use crate::{Pool, PoolError};
 
 impl Pool {
@@ -15,6 +16,7 @@ impl Pool {
     pub async fn allow(self: &Arc<Self>, name: String, granted: Permissions) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
             let dataset = pool.dsl.resolve(&name).await?;
+            pool.check_task_room(&name, DATASET_BYTES)?;
             pool.dsl.allow(&tx, dataset.dir, &granted).await?;
             for (key, names) in &granted {
                 for permission in names {

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use dmu::Objset;
 use dsl::features::REDACTION_BOOKMARKS;
 use dsl::{DslError, REDACT_SNAPS_MAX, RedactionList};
+use ondisk::dsl::REDACT_BLOCK_BYTES;
 use units::Txg;
 
+use crate::space::task_room::{COPIES, DATASET_BYTES};
 use crate::{Pool, PoolError};
 
 /// Why there is no redaction bookmark, though nothing is wrong.
@@ -63,6 +65,8 @@ impl Pool {
         let list = RedactionList { snaps, is_complete: true, blocks };
         self.in_sync(move |pool, tx| async move {
             pool.dsl.check_bookmark(&snapshot, &name).await?;
+            let listed = (list.blocks.len() * REDACT_BLOCK_BYTES) as u64;
+            pool.check_task_room(&name, DATASET_BYTES + COPIES * listed)?;
             pool.dsl.create_redaction_bookmark(&tx, &snapshot, &name, &list).await?;
             let (of, mark) = name.split_once('#').unwrap_or((&name, ""));
             let of = pool.dsl.resolve(of).await?;

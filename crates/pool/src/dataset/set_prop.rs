@@ -5,6 +5,7 @@ use std::sync::Arc;
 use dmu::Tx;
 use dsl::{DatasetName, PropValue};
 
+use crate::space::task_room::DATASET_BYTES;
 use crate::{Pool, PoolError};
 
 /// How a property is taken back.
@@ -35,6 +36,10 @@ impl Pool {
         let (name, prop) = (name.to_owned(), prop.to_owned());
         self.in_sync(move |pool, tx| async move {
             let dataset = pool.dsl.resolve(&name).await?;
+            // Those of users can be any number; the others may be what makes room.
+            if prop.contains(':') {
+                pool.check_task_room(&name, DATASET_BYTES)?;
+            }
             if dataset.is_snapshot() {
                 pool.dsl.set_snapshot_prop(&tx, dataset.dataset, &prop, &value).await?;
             } else {

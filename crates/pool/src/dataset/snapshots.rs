@@ -66,11 +66,13 @@ impl Pool {
         for (prop, value) in props {
             self.dsl.check_prop(prop, value).await?;
         }
-        let mut of = Vec::with_capacity(names.len());
+        let (mut of, mut coming_bytes) = (Vec::with_capacity(names.len()), 0_u64);
         for name in names {
             let (head, snapshot) = parts(name)?;
             let head = self.dsl.resolve(head).await?;
             self.dsl.check_snapshot(tx, &head, snapshot, &self.space.pool_space()).await?;
+            coming_bytes = coming_bytes.saturating_add(self.snapshot_bytes(&head).await?);
+            self.check_task_room(&head.name, coming_bytes)?;
             of.push((head, snapshot));
         }
         for (head, snapshot) in of {

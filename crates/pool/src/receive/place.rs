@@ -18,6 +18,7 @@ use super::{ReceiveOrder, ReceiveRefusal, unsupported};
 use crate::create::birth;
 use crate::dataset::open::{OpenDataset, State};
 use crate::dataset::snapshots::{came_too_early, parts};
+use crate::space::task_room::DATASET_BYTES;
 use crate::{Pool, PoolError, Sealed};
 
 /// See the module.
@@ -105,6 +106,7 @@ impl Pool {
             return refuse(ReceiveRefusal::NotRedactedAlike);
         }
         let Beginning { name, is_new, source } = self.beginning(order).await?;
+        self.check_task_room(&name, DATASET_BYTES)?;
         if let Some(source) = &source {
             self.check_redaction(order, source).await?;
         }

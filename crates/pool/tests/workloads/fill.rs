@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use pool::Pool;
+use dsl::{DslError, PropValue};
+use pool::{Pool, PoolError};
 use units::ObjectId;
 use zpl::{Cred, NewNode, SetAttributes, WriteFlags, Zfs, ZplError};
 
@@ -93,6 +94,82 @@ fn fill_and_empty(layout: Layout) {
     world.export(&pool);
     world.check("filled again");
     full.wait();
+}
+
+/// Makes something over and over, each with another number, until there is no room; says how often it was made.
+async fn make_all(what: &str, mut make: impl AsyncFnMut(usize) -> Result<(), PoolError>) -> usize {
+    for number in 0..20_000 {
+        match make(number).await {
+            Ok(()) => {}
+            Err(PoolError::Dsl(DslError::NoSpace { .. })) => return number,
+            Err(other) => panic!("{what} {number}: {other:?}"),
+        }
+    }
+    panic!("it is never full of {what}");
+}
+
+/// Each snapshot's list of what died since has a line for each older one: they fill the pool, whatever datasets hold.
+#[test]
+fn a_pool_full_of_snapshots_can_be_emptied() {
+    let world = World::new(Layout { device_mib: 64, ..Layout::new(&[&["a"]], &[], 12) });
+    let pool = world.create();
+    let zfs = world.zfs(&pool, "whirl");
+    let start = allocated(&world, &pool);
+    world.run(async {
+        let file =
+            zfs.create(zfs.root(), b"file", NewNode::File, 0o644, Cred::default()).await.unwrap().object;
+        let snapshots = make_all("snapshots", async |number| {
+            match zfs.write(file, 0, &number.to_le_bytes(), WriteFlags::default()).await {
+                // Writers have to leave more than snapshots.
+                Ok(_) | Err(ZplError::NoSpace) => {}
+                Err(other) => panic!("file {number}: {other:?}"),
+            }
+            pool.snapshot(vec![format!("whirl@s{number}")], Vec::new()).await
+        });
+        let snapshots = snapshots.await;
+        assert!(snapshots > 100, "only {snapshots} snapshots fit");
+        let of = || "whirl@s0".to_owned();
+        let name = |kind: &str, number| format!("whirl{kind}{number}");
+        let made = async |number| pool.create_filesystem(&name("/fs", number), Vec::new()).await;
+        let filesystems = make_all("file systems", made).await;
+        let made = async |number| pool.clone_snapshot(of(), name("/clone", number), Vec::new()).await;
+        let clones = make_all("clones", made).await;
+        let bookmarks =
+            make_all("bookmarks", async |number| pool.bookmark(of(), name("#mark", number)).await).await;
+        let holds = make_all("holds", async |number| pool.hold(format!("t{number}"), vec![of()]).await).await;
+        let props = make_all("properties", async |number| {
+            let text = Some(PropValue::Text("text".repeat(200)));
+            pool.set_prop("whirl", &format!("org.example:p{number}"), text).await
+        });
+        let props = props.await;
+        assert!(pool.suspended().is_none());
+        // What limits, and what frees, is still done.
+        pool.set_prop("whirl", "quota", Some(PropValue::Number(1 << 30))).await.unwrap();
+        for number in 0..props {
+            pool.set_prop("whirl", &format!("org.example:p{number}"), None).await.unwrap();
+        }
+        for number in 0..holds {
+            pool.release(format!("t{number}"), vec![of()]).await.unwrap();
+        }
+        for number in 0..bookmarks {
+            pool.destroy_bookmark(name("#mark", number)).await.unwrap();
+        }
+        for (kind, count) in [("/clone", clones), ("/fs", filesystems)] {
+            for number in 0..count {
+                pool.destroy_filesystem(&name(kind, number)).await.unwrap();
+            }
+        }
+        let names = (0..snapshots).map(|number| name("@s", number)).collect();
+        pool.destroy_snapshots(names, false).await.unwrap();
+        zfs.unlink(zfs.root(), b"file").await.unwrap();
+        pool.snapshot(vec!["whirl@again".into()], Vec::new()).await.unwrap();
+        pool.destroy_snapshots(vec!["whirl@again".into()], false).await.unwrap();
+    });
+    let end = allocated(&world, &pool);
+    assert!(end <= start + KEPT_BYTES_MAX, "{start} bytes at first, {end} when emptied");
+    drop(zfs);
+    world.export(&pool);
+    world.check("full of snapshots, and emptied");
 }
 
 #[test]
