@@ -49,7 +49,6 @@ fn new_vdev(spec: &VdevSpec, ashift: Option<Ashift>) -> NewVdev {
             Layout::Draid { data, .. } => data,
             Layout::Single | Layout::Mirror | Layout::Raidz { .. } => 0,
         },
-        ..NewVdev::default()
     }
 }
 

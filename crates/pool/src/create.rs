@@ -135,10 +135,15 @@ pub(crate) fn check_features(
     is_enabled: impl Fn(&'static Feature) -> bool,
 ) -> Result<(), PoolError> {
     let is_special = |vdev: &NewVdev| matches!(vdev.bias, Bias::Special | Bias::Dedup);
-    let needs: [(&'static Feature, fn(&NewVdev) -> bool); 2] =
-        [(&ALLOCATION_CLASSES, is_special), (&DRAID, |vdev| vdev.data > 0)];
-    let missing = needs.into_iter().find(|(feature, needs)| vdevs.iter().any(needs) && !is_enabled(feature));
-    missing.map_or(Ok(()), |(feature, _)| Err(PoolError::NeedsFeature { name: feature.name }))
+    for (feature, is_needed) in [
+        (&ALLOCATION_CLASSES, vdevs.iter().any(is_special)),
+        (&DRAID, vdevs.iter().any(|vdev| vdev.data > 0)),
+    ] {
+        if is_needed && !is_enabled(feature) {
+            return Err(PoolError::NeedsFeature { name: feature.name });
+        }
+    }
+    Ok(())
 }
 
 /// Gives a new vdev its metaslabs, and from then on blocks may go there.

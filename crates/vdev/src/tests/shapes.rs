@@ -191,7 +191,7 @@ fn a_new_draid_has_the_size_that_openzfs_gives_it() {
             .map(|tree| (tree.tops()[0].kind(), tree.tops()[0].config().asize))
     };
     let shape = Shape::new(6, 3, 1, 0, 3).expect("possible");
-    assert_eq!(create(6, 3, 1).expect("six"), (NodeKind::Draid(shape), 7 * (4 * 16 << 20)));
+    assert_eq!(create(6, 3, 1).expect("six"), (NodeKind::Draid(shape), 7 * 4 * (16 << 20)));
     for (count, data, parity) in [(3, 3, 1), (6, 2, 4), (1, 1, 1)] {
         assert!(
             matches!(create(count, data, parity), Err(VdevError::BadConfig { .. })),
