@@ -83,7 +83,7 @@ mod tests {
         let with = |name: &str, on| Settings { features: vec![(name.to_owned(), on)], ..Settings::default() };
         assert!(!names(&with("sha512", false)).contains(&"sha512"));
         assert!(names(&with("longname", true)).contains(&"longname"));
-        assert!(chosen(&with("draid", true), false).is_err());
+        assert!(chosen(&with("encryption", true), false).is_err());
         assert!(!names(&with("lz4_compress", false)).contains(&"lz4_compress"));
         assert_eq!(chosen(&Settings::default(), true), Ok(Vec::new()));
         let legacy = Settings { compatibility: Some("legacy".into()), ..Settings::default() };

@@ -7,6 +7,7 @@ use std::io;
 
 use device::wait_for_pages;
 use parking_lot::Mutex;
+use rustix::io::Errno;
 
 use crate::notifier::Notifier;
 
@@ -55,9 +56,9 @@ impl Writers {
     /// # Errors
     /// The system's. One file that fails does not keep the others from being waited for.
     pub fn wait_for_all(&self, mount: Option<&File>, notifier: &Notifier) -> io::Result<()> {
-        if let Some(mount) = mount {
-            rustix::fs::syncfs(mount)?;
-        }
+        // What the kernel tells may be of a file that was removed since: the others are waited for all the same.
+        let asked = mount.map_or(Ok(()), rustix::fs::syncfs);
+        let asked = if asked == Err(Errno::STALE) { Ok(()) } else { asked.map_err(io::Error::from) };
         // All is on its way. The kernel waits for none of it, unless it is asked for a file.
         let waited = self.all().into_iter().map(|(inode, generation)| {
             let opened = mount.map(|mount| wait_for_pages(mount, inode, generation));
@@ -74,7 +75,7 @@ impl Writers {
                 }
             }
         });
-        waited.fold(Ok(()), io::Result::and)
+        waited.fold(asked, io::Result::and)
     }
 
     /// Their inodes, and the generations by which the kernel knows them.
