@@ -17,6 +17,9 @@ use crate::dice::Dice;
 use crate::world::{Layout, World};
 
 const MIRROR: Layout = Layout { device_mib: 128, ..Layout::new(&[&["a", "b"]], &[], 12) };
+/// For scrubs that are still under way when somebody on a busy machine comes to look.
+const LARGE: Layout = Layout { device_mib: 512, ..MIRROR };
+const LARGE_FILES: u64 = 160;
 const SINGLE: Layout = Layout { device_mib: 128, ..Layout::new(&[&["a"]], &[], 9) };
 
 async fn write(zfs: &Zfs, name: &str, data: &[u8]) -> ObjectId {
@@ -245,11 +248,11 @@ fn a_block_that_was_freed_is_no_error() {
 
 #[test]
 fn a_scrub_that_was_left_goes_on_after_import_and_a_paused_one_waits() {
-    let world = World::new(MIRROR);
+    let world = World::new(LARGE);
     let pool = world.create();
     let zfs = world.zfs(&pool, "whirl");
     world.run(async {
-        for i in 0..40 {
+        for i in 0..LARGE_FILES {
             write(&zfs, &format!("file {i}"), &noise(i, 1 << 20)).await;
         }
         pool.sync_now().await.unwrap();
@@ -292,7 +295,7 @@ fn big(world: &World, pool: &Arc<Pool>) -> u64 {
     world.create_filesystem(pool, "whirl/big", &[]);
     world.run(async {
         let open = pool.filesystem("whirl/big").await.unwrap();
-        for i in 0..40 {
+        for i in 0..LARGE_FILES {
             write(&open.zfs, &format!("file {i}"), &noise(i, 1 << 20)).await;
         }
         pool.sync_now().await.unwrap();
@@ -332,7 +335,7 @@ fn is_between(scan: &ScanPhys) -> bool {
 
 #[test]
 fn a_scrub_left_between_two_datasets_goes_on_after_import() {
-    let world = World::new(MIRROR);
+    let world = World::new(LARGE);
     let pool = world.create();
     (0..40).for_each(|i| world.create_filesystem(&pool, &format!("whirl/fs{i}"), &[]));
     let big = big(&world, &pool);
