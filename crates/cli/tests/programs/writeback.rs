@@ -208,6 +208,9 @@ fn look_into_snapshots(world: &World) {
         kill_child(&mut writer);
         fs::remove_file(world.root().join("open")).expect("removed");
     }
+    // The second is asked for when the kernel had just failed to hand over what the first one's file had left.
+    let log = fs::read_to_string(world.run_dir().join("daemon.log")).expect("a daemon writes one");
+    assert!(!log.contains("what the kernel keeps may not be written"), "{log}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`], [`dsl::DslError::Exists`], [`dsl::DslError::BadName`],
-    /// [`dsl::DslError::NotOfDataset`], [`dsl::DslError::BookmarksDisabled`].
+    /// [`dsl::DslError::NotOfDataset`], [`dsl::DslError::BookmarksDisabled`], [`dsl::DslError::NoSpace`].
     pub async fn bookmark(self: &Arc<Self>, source: String, name: String) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
             pool.dsl.check_bookmark(&source, &name).await?;

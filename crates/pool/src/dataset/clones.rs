@@ -17,7 +17,8 @@ impl Pool {
     /// Makes a file system or volume called `name` that begins with what a snapshot has.
     ///
     /// # Errors
-    /// [`dsl::DslError::Exists`]; [`dsl::DslError::NoSuchDataset`] of the snapshot or the parent.
+    /// [`dsl::DslError::Exists`]; [`dsl::DslError::NoSuchDataset`] of the snapshot or the parent;
+    /// [`dsl::DslError::NoSpace`].
     pub async fn clone_snapshot(
         self: &Arc<Self>,
         snapshot: String,

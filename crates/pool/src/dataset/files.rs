@@ -124,7 +124,8 @@ impl Pool {
     /// Makes a file system called `name` with these properties, and waits until it is stable.
     ///
     /// # Errors
-    /// [`dsl::DslError::Exists`]; [`dsl::DslError::NoSuchDataset`] when its parent is missing.
+    /// [`dsl::DslError::Exists`]; [`dsl::DslError::NoSuchDataset`] when its parent is missing;
+    /// [`dsl::DslError::NoSpace`].
     pub async fn create_filesystem(
         self: &Arc<Self>,
         name: &str,

@@ -9,7 +9,8 @@ impl Pool {
     /// Holds snapshots under a tag, so that they cannot be destroyed: all of them or none.
     ///
     /// # Errors
-    /// [`dsl::DslError::NoSuchDataset`], [`dsl::DslError::TagExists`], [`dsl::DslError::BadName`] of the tag.
+    /// [`dsl::DslError::NoSuchDataset`], [`dsl::DslError::TagExists`], [`dsl::DslError::BadName`] of the tag,
+    /// [`dsl::DslError::NoSpace`].
     pub async fn hold(self: &Arc<Self>, tag: String, names: Vec<String>) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
             let mut found = Vec::with_capacity(names.len());

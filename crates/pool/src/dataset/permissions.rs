@@ -12,7 +12,7 @@ impl Pool {
     /// Grants permissions on a file system or volume.
     ///
     /// # Errors
-    /// [`dsl::DslError::NoSuchDataset`]; when it cannot be made stable.
+    /// [`dsl::DslError::NoSuchDataset`], [`dsl::DslError::NoSpace`]; when it cannot be made stable.
     pub async fn allow(self: &Arc<Self>, name: String, granted: Permissions) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
             let dataset = pool.dsl.resolve(&name).await?;

@@ -23,7 +23,7 @@ impl Pool {
     ///
     /// # Errors
     /// When the dataset does not exist, or the value makes no sense, or a limit or reservation
-    /// does not fit what is used already.
+    /// does not fit what is used already; [`dsl::DslError::NoSpace`] for a property of users.
     pub async fn set_prop(
         self: &Arc<Self>,
         name: &str,

@@ -49,7 +49,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`dsl::DslError::Exists`]; [`dsl::DslError::NoSuchDataset`] when its parent is missing;
-    /// [`dsl::DslError::NoSpace`] when there is no room for what is to be reserved; [`zvol::ZvolError::Size`].
+    /// [`dsl::DslError::NoSpace`] when there is no room for it, or for what is to be reserved; [`zvol::ZvolError::Size`].
     pub async fn create_volume(
         self: &Arc<Self>,
         name: &str,
