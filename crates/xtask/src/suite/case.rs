@@ -12,6 +12,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::leftovers::{Leftovers, left_in};
 use super::limits;
+use super::stat::{Stat, TICKS_PER_SEC};
 
 /// How long a process that was killed may take to end: the kernel lets it finish what it is in the middle of.
 const DYING: Duration = Duration::from_secs(20);
@@ -165,11 +166,9 @@ fn has_ended_within(child: &Child, limit: Duration) -> io::Result<bool> {
 
 /// Of a child that was not waited for.
 fn busy_time(child: &Child) -> Duration {
-    /// On Linux, whatever the kernel counts in.
-    const TICKS_PER_SEC: u64 = 100;
-    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
-    // After the name in parentheses, which may have anything in it, comes field 3. Of interest are 14 to 17.
-    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
-    let ticks: u64 = fields.skip(11).take(4).filter_map(|word| word.parse::<u64>().ok()).sum();
+    /// Its own and of those that it has waited for, each in user and in system.
+    const TIMES: std::ops::RangeInclusive<usize> = 14..=17;
+    let stat = Stat::of(child.id());
+    let ticks: u64 = TIMES.filter_map(|field| stat.number(field)).sum();
     Duration::from_millis(ticks * 1000 / TICKS_PER_SEC)
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::stat::{Stat, TICKS_PER_SEC};
+
 /// Threads of a process that are told of.
 const THREADS_MAX: usize = 40;
 /// Lines of a daemon's log that are told.
@@ -61,21 +63,15 @@ fn environment_of(pid: u32) -> Vec<u8> {
 fn may_be_in_exec(pid: u32) -> bool {
     /// Of the kernel's flags of a process: it is one of its own threads (`PF_KTHREAD`).
     const KERNEL_THREAD: u64 = 0x20_0000;
-    /// On Linux, whatever the kernel counts in.
-    const TICKS_PER_SEC: u64 = 100;
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // After the name in parentheses, which may have anything in it: the state is field 3, flags 9, the start 22.
-    let fields: Vec<&str> =
-        stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().collect();
-    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    const FLAGS: usize = 9;
+    const START: usize = 22;
+    let stat = Stat::of(pid);
     let uptime = fs::read_to_string("/proc/uptime").unwrap_or_default();
     let now = uptime.split('.').next().and_then(|secs| secs.parse::<u64>().ok());
-    match (fields.first(), number(9), number(22), now) {
-        (Some(&state), Some(flags), Some(start), Some(now)) => {
-            state != "Z" && flags & KERNEL_THREAD == 0 && start / TICKS_PER_SEC + YOUNG_SECS >= now
-        }
-        _ => false,
-    }
+    let (Some(flags), Some(start), Some(now)) = (stat.number(FLAGS), stat.number(START), now) else {
+        return false;
+    };
+    !stat.is_zombie() && flags & KERNEL_THREAD == 0 && start / TICKS_PER_SEC + YOUNG_SECS >= now
 }
 
 /// The last mounted first.

@@ -26,6 +26,7 @@ mod leftovers;
 mod limits;
 mod programs;
 mod report;
+mod stat;
 #[cfg(test)]
 mod tests;
 
