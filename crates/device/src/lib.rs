@@ -22,7 +22,7 @@ pub use exec::helpers::call_elsewhere;
 pub use file::{FileDevice, held_by};
 pub use fsxattr::{Fsxattr, XFLAG_PROJINHERIT};
 pub use host::{Variable, host_id, host_name, state_dir, user_and_group};
-pub use loops::{Loops, Serving, Source, spawn_here};
+pub use loops::{LoopWatch, Loops, Serving, Source, spawn_here};
 pub use pages::wait_for_pages;
 pub use peer::peer_groups;
 pub use real::{Options, RealEnv};

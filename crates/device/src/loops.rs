@@ -17,10 +17,10 @@ use std::sync::{Arc, Once};
 
 use env::BoxFuture;
 
+use crate::exec::processors;
 use crate::exec::watch::Watch;
 use crate::exec::watched::WatchedFile;
 use crate::exec::worker::{self, Worker};
-use crate::exec::{local, processors};
 
 /// At least: one may be away in a system call, one stays.
 const LOOPS_MIN: usize = 2;
@@ -57,10 +57,23 @@ impl Loops {
     /// their program runs on, so that neither has to be woken on another. Only the first call does anything.
     pub fn bind(&self) {
         self.bound.call_once(|| {
-            for (worker, &processor) in self.loops.iter().zip(&self.processors) {
-                worker.spawn("bind", Box::pin(async move { processors::bind(processor) }));
-            }
+            let mut processors = self.processors.iter();
+            self.spawn_own("bind", || {
+                let processor = processors.next().copied();
+                Box::pin(async move { processor.into_iter().for_each(processors::bind) })
+            });
         });
+    }
+
+    /// Gives each loop, in order, a task that is about its thread.
+    pub(crate) fn spawn_own(&self, name: &'static str, mut task: impl FnMut() -> BoxFuture<'static, ()>) {
+        self.loops.iter().for_each(|worker| worker.spawn_own(name, task()));
+    }
+
+    /// How many loops make a system call and look at nothing else.
+    #[cfg(test)]
+    pub(crate) fn away(&self) -> usize {
+        self.loops.iter().filter(|worker| worker.is_away()).count()
     }
 
     /// Gives a task to the loop whose processor that is, once they are bound, or to any one where none is.
@@ -71,10 +84,15 @@ impl Loops {
 
     /// Gives each loop a task that takes requests. Who is woken for a lone event is the loop that waits longest
     /// for a file, so each call begins with another.
-    pub fn spawn_each(&self, name: &'static str, mut taker: impl FnMut() -> BoxFuture<'static, ()>) {
+    ///
+    /// A taker may begin on another loop, because its own makes a system call: so it watches its file by the
+    /// [`LoopWatch`] that it is given.
+    /// (test: `every_loop_watches_a_file_that_comes_while_one_is_away`)
+    pub fn spawn_each(&self, name: &'static str, mut taker: impl FnMut(LoopWatch) -> BoxFuture<'static, ()>) {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         for n in 0..self.loops.len() {
-            self.loops[(first + n) % self.loops.len()].spawn(name, taker());
+            let worker = &self.loops[(first + n) % self.loops.len()];
+            worker.spawn(name, taker(LoopWatch(worker.watch())));
         }
     }
 }
@@ -103,7 +121,22 @@ pub fn spawn_here(name: &'static str, task: BoxFuture<'static, ()>) {
     worker::spawn_here(name, task);
 }
 
-/// A file that tasks of this loop wait for.
+/// What one loop watches files with.
+pub struct LoopWatch(Arc<Watch>);
+
+impl LoopWatch {
+    /// Watches `fd` from the loop; other loops may watch it, too.
+    ///
+    /// # Errors
+    /// The system's: no memory, too many watches, a file that cannot be waited for.
+    pub fn source(&self, fd: Arc<OwnedFd>) -> io::Result<Source> {
+        let file = Arc::new(WatchedFile::new());
+        let key = self.0.add(&fd, &file)?;
+        Ok(Source { fd, file, watch: Arc::clone(&self.0), key })
+    }
+}
+
+/// A file that tasks of a loop wait for.
 pub struct Source {
     fd: Arc<OwnedFd>,
     file: Arc<WatchedFile>,
@@ -112,20 +145,6 @@ pub struct Source {
 }
 
 impl Source {
-    /// Watches `fd` from this loop; others may watch it too.
-    ///
-    /// # Errors
-    /// The system's: no memory, too many watches, a file that cannot be waited for.
-    ///
-    /// # Panics
-    /// Elsewhere than in a task of a loop.
-    pub fn new(fd: Arc<OwnedFd>) -> io::Result<Self> {
-        let watch = local::watch().expect("a loop watches files");
-        let file = Arc::new(WatchedFile::new());
-        let key = watch.add(&fd, &file)?;
-        Ok(Self { fd, file, watch, key })
-    }
-
     /// Ready when something may have come since it was ready last: who reads until there is nothing more
     /// misses nothing.
     pub async fn readable(&self) {

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_lock::{Semaphore, SemaphoreGuardArc};
-use device::{Commands, RealEnv, Source, spawn_here};
+use device::{Commands, LoopWatch, RealEnv, spawn_here};
 use env::{Env, let_others_first};
 use event_listener::Event;
 use futures::FutureExt;
@@ -105,7 +105,7 @@ impl<S: Server> Session<S> {
         let commands = has_rings.then(|| Commands::new(Arc::clone(&device)));
         let (told, hung_up) = (Arc::clone(&ended), Event::new());
         let session = Arc::new(Self { env, device, server, large, ended: told, commands, hung_up });
-        loops.spawn_each("fuse", || Box::pin(Guest(Some(Arc::clone(&session))).take()));
+        loops.spawn_each("fuse", |watch| Box::pin(Guest(Some(Arc::clone(&session))).take(watch)));
         let guest = || Guest(Some(Arc::clone(&session)));
         let spawned = if has_rings { queues::spawn(guest, &loops) } else { Ok(()) };
         drop(Guest(Some(session)));
@@ -177,10 +177,10 @@ impl<S: Server> Guest<S> {
         Self(Some(Arc::clone(self.session())))
     }
 
-    /// Takes requests until the kernel hangs up.
-    async fn take(self) {
+    /// Takes requests until the kernel hangs up; the loop of `watch` hears of them.
+    async fn take(self, watch: LoopWatch) {
         let session = self.session();
-        let source = match Source::new(Arc::clone(&session.device)) {
+        let source = match watch.source(Arc::clone(&session.device)) {
             Ok(source) => source,
             // The kernel hangs up when the other takers fail as well.
             Err(error) => return tracing::error!(%error, "a loop cannot watch a mount"),

@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use super::company::Company;
 use super::local::{self, Inside, Lone};
 use super::parker::Parker;
+use super::watch::Watch;
 use env::BoxFuture;
 
 /// Tasks run before the worker looks at its ring again.
@@ -34,6 +35,8 @@ struct Shared {
     aborts_on_panic: bool,
     /// A loop's.
     company: Option<Arc<Company<Self>>>,
+    /// What a loop waits for files with.
+    watch: Option<Arc<Watch>>,
     /// It makes a system call for a request, and looks at nothing else until that ends.
     is_away: AtomicBool,
     /// Requests under way.
@@ -48,10 +51,21 @@ thread_local! {
 struct Task {
     id: u64,
     name: &'static str,
-    is_request: bool,
+    kind: TaskKind,
     future: Mutex<Option<BoxFuture<'static, ()>>>,
     is_queued: AtomicBool,
     worker: Arc<Shared>,
+}
+
+/// What a task is to the worker that it was given to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TaskKind {
+    /// Any work.
+    Plain,
+    /// A request that was taken there.
+    Request,
+    /// Something about the thread itself: the task waits until that thread is back.
+    Own,
 }
 
 impl Wake for Task {
@@ -63,17 +77,17 @@ impl Wake for Task {
 }
 
 impl Shared {
-    fn spawn(self: &Arc<Self>, name: &'static str, future: BoxFuture<'static, ()>, is_request: bool) {
+    fn spawn(self: &Arc<Self>, name: &'static str, future: BoxFuture<'static, ()>, kind: TaskKind) {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let task = Arc::new(Task {
             id: SERIAL.fetch_add(1, Ordering::Relaxed),
             name,
-            is_request,
+            kind,
             future: Mutex::new(Some(future)),
             is_queued: AtomicBool::new(false),
             worker: Arc::clone(self),
         });
-        self.requests.fetch_add(usize::from(is_request), Ordering::Relaxed);
+        self.requests.fetch_add(usize::from(kind == TaskKind::Request), Ordering::Relaxed);
         self.tasks.lock().insert(task.id, Arc::clone(&task));
         task.wake();
     }
@@ -99,19 +113,26 @@ impl Shared {
         }
     }
 
-    /// Lets another loop do what this one has to do, unless it is back.
+    /// Lets another loop do what this one has to do, except for [`TaskKind::Own`], unless it is back.
     fn pass_on(self: &Arc<Self>) {
         let is_there = |other: &Self| !other.is_away.load(Ordering::SeqCst);
         let company = self.company.as_ref().expect("only loops are away");
         while !is_there(self) {
             // One of them is always there, but maybe not the same for as long as this looks.
             if let Some(other) = company.find(is_there) {
-                let tasks = std::mem::take(&mut *self.ready.lock());
-                tasks.into_iter().for_each(|task| other.take(task));
+                self.take_for_others().into_iter().for_each(|task| other.take(task));
                 return;
             }
         }
         self.parker.notify();
+    }
+
+    /// Takes the ready tasks that another loop may run out of the queue.
+    fn take_for_others(&self) -> VecDeque<Arc<Task>> {
+        let mut ready = self.ready.lock();
+        let (own, others) = ready.drain(..).partition(|task| task.kind == TaskKind::Own);
+        *ready = own;
+        others
     }
 
     /// Makes the system call that the only request wants, if that is all there is to do here.
@@ -134,7 +155,7 @@ impl Shared {
 /// On other threads.
 pub(crate) fn spawn_here(name: &'static str, future: BoxFuture<'static, ()>) {
     let here = HERE.with_borrow(Clone::clone).expect("a task of a loop");
-    here.spawn(name, future, true);
+    here.spawn(name, future, TaskKind::Request);
 }
 
 /// While it lives, the worker that made it serves one request more.
@@ -197,6 +218,7 @@ impl Worker {
                 ready: Mutex::default(),
                 tasks: Mutex::default(),
                 parker: Arc::clone(inside.parker()),
+                watch: local::watch(),
                 stops: AtomicBool::new(ready.is_err()),
                 aborts_on_panic,
                 company,
@@ -217,7 +239,27 @@ impl Worker {
 
     /// Runs `future` to its end.
     pub(crate) fn spawn(&self, name: &'static str, future: BoxFuture<'static, ()>) {
-        self.shared.spawn(name, future, false);
+        self.shared.spawn(name, future, TaskKind::Plain);
+    }
+
+    /// Runs `future` to its end on the thread of this worker, and on no other.
+    /// (test: `what_is_about_a_thread_waits_until_that_thread_is_back`)
+    pub(crate) fn spawn_own(&self, name: &'static str, future: BoxFuture<'static, ()>) {
+        self.shared.spawn(name, future, TaskKind::Own);
+    }
+
+    /// What this worker waits for files with.
+    ///
+    /// # Panics
+    /// If the worker is no loop.
+    pub(crate) fn watch(&self) -> Arc<Watch> {
+        self.shared.watch.clone().expect("a loop watches files")
+    }
+
+    /// True while the worker makes a system call for a request and looks at nothing else.
+    #[cfg(test)]
+    pub(crate) fn is_away(&self) -> bool {
+        self.shared.is_away.load(Ordering::SeqCst)
     }
 
     /// How many tasks have not ended.
@@ -279,7 +321,7 @@ fn run_task(task: &Arc<Task>) {
         let future = slot.take();
         drop(slot);
         worker.tasks.lock().remove(&task.id);
-        worker.requests.fetch_sub(usize::from(task.is_request), Ordering::Relaxed);
+        worker.requests.fetch_sub(usize::from(task.kind == TaskKind::Request), Ordering::Relaxed);
         drop(future);
     }
 }

@@ -1,7 +1,7 @@
 //! Loops take what comes by files, and work on all of it at once.
 
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::files::file_on_disk;
 use super::{at, env, filled, plain_env};
 use crate::exec::helpers;
 use crate::exec::parker::signal;
-use crate::{Command, Commands, RealEnv, Source, spawn_here};
+use crate::{Command, Commands, LoopWatch, RealEnv, spawn_here};
 use env::{BoxFuture, Device, Durability, Env, OpenMode};
 
 /// Until something that nothing holds up has happened, on a busy machine.
@@ -37,9 +37,9 @@ impl Desk {
         let file = Arc::new(eventfd(0, flags).expect("an event counter"));
         let ((wanted, wishes), (tell, done)) = (channel(), channel());
         let wishes = Arc::new(Mutex::new(wishes));
-        let taker = || {
+        let taker = |watch| {
             let (file, wishes, tell) = (Arc::clone(&file), Arc::clone(&wishes), tell.clone());
-            Box::pin(take(file, wishes, tell)) as BoxFuture<'static, ()>
+            Box::pin(take(watch, file, wishes, tell)) as BoxFuture<'static, ()>
         };
         env.loops().expect("loops").spawn_each("desk", taker);
         Self { file, wanted, done }
@@ -55,8 +55,8 @@ impl Desk {
     }
 }
 
-async fn take(file: Arc<OwnedFd>, wishes: Arc<Mutex<Receiver<Work>>>, tell: Sender<()>) {
-    let source = Source::new(Arc::clone(&file)).expect("a file that can be waited for");
+async fn take(watch: LoopWatch, file: Arc<OwnedFd>, wishes: Arc<Mutex<Receiver<Work>>>, tell: Sender<()>) {
+    let source = watch.source(Arc::clone(&file)).expect("a file that can be waited for");
     loop {
         if rustix::io::read(&file, &mut [0_u8; 8]).is_err() {
             source.readable().await;
@@ -146,6 +146,63 @@ fn a_loop_always_watches_though_devices_hang() {
         drop(held);
         desks.iter().for_each(|desk| desk.wait_for(1));
     }
+}
+
+#[test]
+fn every_loop_watches_a_file_that_comes_while_one_is_away() {
+    let Some(below) = Below::mount() else { return };
+    let env = env();
+    let loops = env.loops().expect("loops");
+    let device = env.block_on(env.open(&below.path(), OpenMode::ReadWrite)).expect("opened");
+    let desk = Desk::new(&env);
+    let held = below.hold();
+    desk.ask(&write(&device));
+    while loops.away() == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let file = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).expect("a counter"));
+    let (sender, watched) = channel();
+    loops.spawn_each("watch", |watch| {
+        let (file, sender) = (Arc::clone(&file), sender.clone());
+        // The source is kept until all loops have theirs.
+        Box::pin(async move { sender.send(watch.source(file)).expect("the test waits") })
+    });
+    let sources: Vec<_> =
+        (0..loops.count()).map(|_| watched.recv_timeout(PATIENCE).expect("begun in time")).collect();
+    assert!(
+        sources.iter().all(Result::is_ok),
+        "a loop cannot watch: {:?}",
+        sources.iter().find_map(|it| it.as_ref().err())
+    );
+    drop(held);
+    desk.wait_for(1);
+}
+
+#[test]
+fn what_is_about_a_thread_waits_until_that_thread_is_back() {
+    let Some(below) = Below::mount() else { return };
+    let env = env();
+    let loops = env.loops().expect("loops");
+    let device = env.block_on(env.open(&below.path(), OpenMode::ReadWrite)).expect("opened");
+    let desk = Desk::new(&env);
+    let held = below.hold();
+    desk.ask(&write(&device));
+    while loops.away() == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let (sender, threads) = channel();
+    loops.spawn_own("who", || {
+        let sender = sender.clone();
+        Box::pin(async move { sender.send(std::thread::current().id()).expect("the test waits") })
+    });
+    let next = || threads.recv_timeout(PATIENCE).expect("a loop runs what is its own");
+    let mut ran: Vec<_> = (1..loops.count()).map(|_| next()).collect();
+    // Another loop would run the task at once.
+    assert_eq!(threads.recv_timeout(Duration::from_millis(50)), Err(RecvTimeoutError::Timeout));
+    drop(held);
+    ran.push(next());
+    assert!((1..ran.len()).all(|at| !ran[..at].contains(&ran[at])), "a thread each: {ran:?}");
+    desk.wait_for(1);
 }
 
 #[test]
