@@ -13,6 +13,8 @@
 //!                              for SECONDS (3600) by each transport side by side; needs root, /dev/fuse
 //!  memory [MIB [PERCENT]]      a daemon in a control group of MIB (256): PERCENT (100) of 2 GB written and
 //!                              read, 100,000 files, a scrub; needs root, /dev/fuse
+//!  storm [SECONDS [SEED]]      eight programs run commands and file calls at once on a slow disk, the daemon killed
+//!                              beneath them, for SECONDS (600); needs root, /dev/fuse
 //!  screens [DIRECTORY]         pictures of the daemon's page over pools that are made up, large and small, light and
 //!                              dark, in DIRECTORY (target/screens); needs chromium
 //! ```
@@ -22,7 +24,7 @@ mod suite;
 
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: xtask test [WORD...]\n       xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask loops [SECONDS]\n       xtask fsx [SECONDS]\n       xtask memory [MIB [PERCENT]]\n       xtask screens [DIRECTORY]";
+const USAGE: &str = "usage: xtask test [WORD...]\n       xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask loops [SECONDS]\n       xtask fsx [SECONDS]\n       xtask memory [MIB [PERCENT]]\n       xtask storm [SECONDS [SEED]]\n       xtask screens [DIRECTORY]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -51,6 +53,9 @@ fn main() -> ExitCode {
         (Some(&"memory"), Some([])) => memory(256, 100),
         (Some(&"memory"), Some(&[mib])) => memory(mib, 100),
         (Some(&"memory"), Some(&[mib, percent])) => memory(mib, percent),
+        (Some(&"storm"), Some([])) => storm(600, 1),
+        (Some(&"storm"), Some(&[seconds])) => storm(seconds, 1),
+        (Some(&"storm"), Some(&[seconds, seed])) => storm(seconds, seed),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -128,6 +133,15 @@ fn memory(mib: u32, percent: u32) -> ExitCode {
     let passed = lane("sawmill-cli", "memory", "in_little_memory", |cargo| {
         cargo.env("SAWMILL_MEMORY_MIB", mib.to_string());
         cargo.env("SAWMILL_MEMORY_SCALE", percent.to_string()).env("CI", "true");
+    });
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Commands, file calls and kills side by side, for so long.
+fn storm(seconds: u32, seed: u32) -> ExitCode {
+    let passed = lane("sawmill-cli", "storm", "a_storm", |cargo| {
+        cargo.env("SAWMILL_STORM_SECONDS", seconds.to_string());
+        cargo.env("SAWMILL_STORM_SEED", seed.to_string()).env("CI", "true");
     });
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
