@@ -262,6 +262,5 @@ fn aux_of(aux: vdev::VdevAux) -> VdevAux {
         vdev::VdevAux::IoFailure => VdevAux::IoFailure,
         vdev::VdevAux::External => VdevAux::External,
         vdev::VdevAux::SplitPool => VdevAux::SplitPool,
-        vdev::VdevAux::Elsewhere => VdevAux::Elsewhere,
     }
 }

@@ -8,7 +8,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod absences;
 mod add;
 mod attach;
 mod auxiliary;
@@ -45,7 +44,6 @@ mod sweeps;
 mod txg;
 mod vdev_props;
 
-pub use absences::AbsenceWatch;
 pub use attach::DeviceRefusal;
 pub use auxiliary::Auxiliary;
 pub use checkpoint::{CheckpointRefusal, CheckpointReport};
@@ -78,7 +76,6 @@ pub use shared::SharedSpace;
 pub use space::Room;
 pub use split::SplitRefusal;
 pub use sweep;
-pub use vdev::OtherCopy;
 pub use vdev_props::VdevPropRefusal;
 pub use zil::{ActiveRecording, BatchTrace, CommitTrace, IoTrace, Recording, WaitedFor};
 pub use zio::FailMode;

@@ -17,10 +17,9 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use ondisk::UberblockPhys;
 use parking_lot::{Mutex, RwLock};
 use units::{Guid, ObjsetId, Txg, VdevId};
-use vdev::{Leaf, LeafWatch, OtherCopy, PoolState, VdevTree};
+use vdev::{Leaf, LeafWatch, PoolState, VdevTree};
 use zio::Zio;
 
-use crate::absences::Absences;
 use crate::auxiliary::Auxiliaries;
 use crate::checkpoint::Checkpoint;
 use crate::config::{self, Config};
@@ -150,7 +149,6 @@ pub struct Pool {
     pub(crate) read_only: bool,
     pub(crate) opened_at: Duration,
     pub(crate) replay_watch: Option<Arc<dyn zil::ReplayWatch>>,
-    others: Vec<OtherCopy>,
     /// The txg that it was opened at, and when that was made (seconds since 1970).
     pub(crate) opened_txg: Txg,
     opened_secs: u64,
@@ -184,12 +182,8 @@ pub struct Pool {
     /// Devices that were given up because they did not answer.
     pub(crate) given_up: Mutex<GivenUp>,
     pub(crate) events: Arc<PoolEvents>,
-    /// Who records which devices lack something.
-    pub(crate) absences: Absences,
     /// One of them is being tried again.
     pub(crate) taking_back: AtomicBool,
-    /// Vdevs may have larger devices than before: one was taken out, or is back.
-    pub(crate) may_grow: AtomicBool,
     stopping: AtomicBool,
     /// No txg turns any more.
     has_stopped: AtomicBool,
@@ -216,8 +210,6 @@ pub(crate) struct Parts {
     pub opened_at: (Txg, u64),
     /// The uberblock that it was opened at; none of a new pool.
     pub uberblock: Option<UberblockPhys>,
-    /// Devices that were passed over when it was opened.
-    pub others: Vec<OtherCopy>,
     pub replay_watch: Option<Arc<dyn zil::ReplayWatch>>,
 }
 
@@ -270,7 +262,6 @@ impl Pool {
             tuning: parts.tuning,
             read_only: parts.read_only,
             replay_watch: parts.replay_watch,
-            others: parts.others,
             scrubs: Scrubs::default(),
             sweeps: Sweeps::default(),
             errors: Errors::default(),
@@ -287,11 +278,9 @@ impl Pool {
             auxiliaries: Mutex::default(),
             standing_in: AtomicBool::new(false),
             given_up: Mutex::default(),
-            absences: Absences::default(),
             taking_back: AtomicBool::new(false),
-            may_grow: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
-            has_stopped: AtomicBool::new(true),
+            has_stopped: AtomicBool::new(parts.read_only),
             stopped: Event::new(),
         });
         pool.vdevs.watch(Arc::clone(&pool.events) as Arc<dyn LeafWatch>);
@@ -389,12 +378,6 @@ impl Pool {
         self.opened_txg
     }
 
-    /// Devices that were passed over when it was opened, because others are newer copies of the same leaves.
-    #[must_use]
-    pub fn other_copies(&self) -> &[OtherCopy] {
-        &self.others
-    }
-
     /// Its version: 5000, or a number of before there were features.
     #[must_use]
     pub fn version(&self) -> u64 {
@@ -452,7 +435,6 @@ impl Pool {
 
     /// Starts the turning of transaction groups.
     pub(crate) fn start(self: &Arc<Self>) {
-        self.has_stopped.store(false, Ordering::Release);
         self.gate.put_in_use();
         let (pool, turning) = (Arc::clone(self), Arc::clone(self).turn());
         let task = async move {
@@ -487,8 +469,6 @@ impl Pool {
                 self.gate.fail(txg);
                 break;
             }
-            self.look_for_absences();
-            self.grow_if_wanted();
             self.replace_failed();
             self.resilver_after_checkpoint();
         }

@@ -260,9 +260,7 @@ impl Pool {
         let Some(SplitNote::Leaving(guids)) = self.config.lock().split() else { return Ok(()) };
         let going: Vec<_> = guids.iter().filter_map(|guid| self.vdevs.leaf(*guid).ok()).collect();
         let is_elsewhere = |leaf: &Arc<Leaf>| {
-            let (state, aux) = leaf.state();
-            state == VdevState::Unavail
-                && matches!(aux, VdevAux::SplitPool | VdevAux::BadLabel | VdevAux::Elsewhere)
+            matches!(leaf.state(), (VdevState::Unavail, VdevAux::SplitPool | VdevAux::BadLabel))
         };
         if !going.iter().any(is_elsewhere) {
             return self.forget_split_if_back(&going).await;

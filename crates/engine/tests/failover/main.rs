@@ -12,7 +12,6 @@
 
 mod alone;
 mod clients;
-mod copies;
 mod front;
 mod hosts;
 mod node;

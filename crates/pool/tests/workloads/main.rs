@@ -24,7 +24,6 @@ mod quota;
 mod raidz;
 mod receives;
 mod records;
-mod reimport;
 mod resting;
 mod rewrite;
 mod rounds;
