@@ -275,6 +275,17 @@ impl Dsl {
         Ok(())
     }
 
+    /// A list that was taken off a deadlist; none if it is lost, and what is on it with it.
+    pub(crate) async fn open_or_leave(&self, list: ObjectId) -> Result<Option<Bpobj>, DslError> {
+        match impatient(Bpobj::open(&self.mos, list)).await {
+            Err(error) if can_lose(&error) => {
+                tracing::error!(%error, "a damaged list is left behind: what is on it is never freed");
+                Ok(None)
+            }
+            list => Ok(Some(list?)),
+        }
+    }
+
     /// Frees a deadlist and its lists; blocks on them stay as they are.
     pub(crate) async fn discard_deadlist(&self, tx: &Tx, deadlist: ObjectId) -> Result<(), DslError> {
         if self.is_old_deadlist(deadlist).await? {
@@ -282,14 +293,18 @@ impl Dsl {
         }
         let shared = self.empty_bpobj().await?;
         let mut let_go = 0;
-        for (_, list) in self.deadlist_keys(deadlist).await?.iter() {
+        let keys = match impatient(self.deadlist_keys(deadlist)).await {
+            Err(error) if can_lose(&error) => {
+                tracing::error!(%error, "the lists of a damaged deadlist are left behind");
+                Keys::default()
+            }
+            keys => keys?,
+        };
+        for (_, list) in keys.iter() {
             if Some(*list) == shared {
                 let_go += 1;
-                continue;
-            }
-            match impatient(Bpobj::open(&self.mos, *list)).await {
-                Err(error) if can_lose(&error) => tracing::error!(%error, "a damaged list is left behind"),
-                list => list?.discard(tx).await?,
+            } else if let Some(list) = self.open_or_leave(*list).await? {
+                list.discard(tx).await?;
             }
         }
         self.known_keys.forget(deadlist);
