@@ -1,6 +1,5 @@
 //! A device that fails when told to: for tests of everything above, in either world.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -48,8 +47,6 @@ struct Plan {
     is_gone: bool,
     /// Requests until it goes, if that is on order: the last of these fails already.
     goes_in: Option<u64>,
-    /// Bytes that no operation of that kind reaches.
-    bad_places: Vec<(FaultOp, Range<u64>)>,
 }
 
 impl Plan {
@@ -92,11 +89,6 @@ impl Faults {
         rule.fails = Some((rule.seen.saturating_add(nth), count));
     }
 
-    /// Lets every operation of this kind fail that touches these bytes.
-    pub fn spoil(&self, op: FaultOp, place: Range<u64>) {
-        self.0.lock().bad_places.push((op, place));
-    }
-
     /// Takes the device away: everything fails with [`DeviceError::Gone`].
     pub fn disappear(&self) {
         self.0.lock().is_gone = true;
@@ -118,7 +110,6 @@ impl Faults {
     pub fn heal(&self) {
         let mut plan = self.0.lock();
         (plan.is_gone, plan.goes_in) = (false, None);
-        plan.bad_places.clear();
         for op in [FaultOp::Read, FaultOp::Write, FaultOp::Flush, FaultOp::Discard] {
             plan.rule(op).fails = None;
         }
@@ -136,10 +127,7 @@ impl Faults {
     /// [`DeviceError::Io`] or [`DeviceError::Gone`], as ordered.
     pub fn check(&self, op: FaultOp, offset: LeafOffset, len: u64) -> Result<(), DeviceError> {
         let mut plan = self.0.lock();
-        let (start, end) = (offset.get(), offset.get().saturating_add(len));
-        let is_bad =
-            |(of, place): &(FaultOp, Range<u64>)| *of == op && place.start < end && start < place.end;
-        let fails = plan.rule(op).next_fails() || plan.bad_places.iter().any(is_bad);
+        let fails = plan.rule(op).next_fails();
         plan.goes_in = plan.goes_in.map(|left| left.saturating_sub(1));
         plan.is_gone |= plan.goes_in == Some(0);
         if plan.is_gone {

@@ -192,19 +192,6 @@ impl Vdev {
         self.on(id.index(), |metaslab| metaslab.load(entries))
     }
 
-    /// Takes a metaslab out of use whose space map is lost.
-    pub(crate) fn seal(&mut self, id: MetaslabId) -> Result<(), SpaceError> {
-        if id.index() >= self.metaslabs.len() {
-            return Err(SpaceError::NoSuchMetaslab { vdev: self.config.id, metaslab: id });
-        }
-        self.on(id.index(), Metaslab::seal)
-    }
-
-    /// Whether a metaslab is out of use.
-    pub(crate) fn has_sealed(&self) -> bool {
-        self.metaslabs.iter().any(Metaslab::is_sealed)
-    }
-
     /// Allocates one copy of `len` bytes, apart from `others`: copies on this same vdev.
     pub(crate) fn allocate(&mut self, txg: Txg, len: Asize, others: &[Segment]) -> Option<Segment> {
         let index = self.choose(len.get(), others)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dmu::{Objset, ObjsetContext, ObjsetProps, Tx, TxgGate};
 use dsl::features::{ALLOCATION_CLASSES, DRAID};
-use dsl::{Birth, Dsl, Feature, PropValue};
+use dsl::{Birth, Bpobj, Dsl, Feature, PropValue};
 use env::{Env, OpenMode};
 use ondisk::objset::ObjsetType;
 use units::{ObjsetId, TXG_INITIAL};
@@ -20,7 +20,6 @@ use crate::memory::MemoryParts;
 use crate::pool::Parts;
 use crate::shared::brt::Brt;
 use crate::shared::ddt::Ddt;
-use crate::space::deferred::Deferred;
 use crate::space::maps::SpaceMaps;
 use crate::{Pool, PoolError, Tuning};
 
@@ -99,7 +98,7 @@ impl Pool {
         for (name, value) in &spec.root_props {
             dsl.set_prop(&tx, root.dir, name, value).await?;
         }
-        let deferred = Deferred::load(&dsl).await?;
+        let deferred = Bpobj::open(dsl.mos(), dsl.directory_object("sync_bplist").await?).await?;
         let env_now = env.wall_clock().as_secs();
         let pool = Self::assemble(Parts {
             env,
@@ -115,7 +114,6 @@ impl Pool {
             checkpoint: Checkpoint::default(),
             evacuation: Evacuation::default(),
             returned_to: None,
-            rewound_to: None,
             tuning,
             read_only: false,
             opened_at: (TXG_INITIAL.prev(), env_now),

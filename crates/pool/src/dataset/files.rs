@@ -51,20 +51,12 @@ impl Dataset for Zfs {
 
     fn get_ready(&self) -> BoxFuture<'_, Result<(), PoolError>> {
         Box::pin(async {
-            self.find_leftovers().await;
+            self.purge().await?;
             if let Some(log) = self.log() {
                 // The first commit finds a chain whose header is already on its way.
                 log.prime().await;
             }
             Ok(())
-        })
-    }
-
-    fn tidy_up(self: Arc<Self>) -> BoxFuture<'static, ()> {
-        Box::pin(async move {
-            if let Err(error) = self.purge().await {
-                tracing::warn!(%error, "objects without a name are freed at the next mount");
-            }
         })
     }
 
@@ -74,7 +66,6 @@ impl Dataset for Zfs {
 
     fn close(&self) -> BoxFuture<'_, Result<(), PoolError>> {
         Box::pin(async {
-            self.stop_purge().await;
             self.store_atimes().await?;
             match self.log() {
                 Some(log) => Ok(log.close().await?),
