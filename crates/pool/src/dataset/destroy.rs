@@ -90,7 +90,7 @@ impl Pool {
                 Ok(taken) => {
                     let space = self.free_all(tx, &taken.blocks).await?;
                     self.dsl.note_freed(tx, space, taken.next).await?;
-                    room = room.saturating_sub(taken.blocks.len().max(1));
+                    room = room.saturating_sub(taken.work().max(1));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a destroyed dataset cannot be freed");
