@@ -184,11 +184,7 @@ impl Dsl {
         name: &str,
         value: &PropValue,
     ) -> Result<(), DslError> {
-        self.check_prop(name, value).await?;
-        if crate::props::prop(name).is_some() {
-            let why = "this property can not be modified for snapshots";
-            return Err(DslError::BadProperty { property: name.to_owned(), why });
-        }
+        self.check_snapshot_prop(name, value).await?;
         let snapshot = self.loaded_dataset(snapshot).await?;
         let props = match snapshot.phys().props.get() {
             0 => {
@@ -221,6 +217,21 @@ impl Dataset {
 }
 
 /// A snapshot's numbers: those that its head has now.
+    /// Whether a snapshot's property may be set so.
+    ///
+    /// # Errors
+    /// As [`Dsl::check_prop`]; [`DslError::BadProperty`] for one of the format's.
+    pub async fn check_snapshot_prop(&self, name: &str, value: &PropValue) -> Result<(), DslError> {
+        self.check_prop(name, value).await?;
+        match crate::props::prop(name) {
+            Some(_) => {
+                let why = "this property can not be modified for snapshots";
+                Err(DslError::BadProperty { property: name.to_owned(), why })
+            }
+            None => Ok(()),
+        }
+    }
+
 fn snapshot_phys(head: &Dataset, birth: Birth, tx: &Tx) -> DslDatasetPhys {
     let from = head.phys();
     DslDatasetPhys {

@@ -444,8 +444,9 @@ impl Holder {
             false => (None, changes.size_bytes),
         };
         self.resize(&held, &call.name, before).await?;
-        for (name, value) in changes.props {
-            self.set_one(&held, &call.name, &name, value).await?;
+        let names: Vec<String> = changes.props.iter().map(|(name, _)| name.clone()).collect();
+        self.set_all(&held, &call.name, changes.props).await?;
+        for name in names {
             if !(call.keep_mounted && name == "mountpoint") {
                 self.follow(&held, &call.name, &name).await?;
             }
@@ -489,15 +490,20 @@ impl Holder {
         }
     }
 
-    async fn set_one(
+    /// Sets all of these properties, or none.
+    async fn set_all(
         &self,
         held: &Held,
         dataset: &str,
-        property: &str,
-        value: PropValue,
+        props: Vec<(String, PropValue)>,
     ) -> Result<(), Failure> {
-        self.precede(dataset, property).await;
-        let set = held.pool.set_prop(dataset, property, Some(value)).await;
+        if props.is_empty() {
+            return Ok(());
+        }
+        for (property, _) in &props {
+            self.precede(dataset, property).await;
+        }
+        let set = held.pool.set_props(dataset, props).await;
         set.map_err(|e| refusal::pool("set property for", dataset, &e).exits(255))
     }
 }

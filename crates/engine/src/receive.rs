@@ -352,11 +352,9 @@ impl Holder {
             self.mount_those_again(held, &mounted).await?;
             return Err(failure);
         }
-        if !is_new {
-            for (prop, value) in props {
-                let set = held.pool.set_prop(head, &prop, Some(value)).await;
-                set.map_err(|error| refusal::pool("set property for", head, &error))?;
-            }
+        if !is_new && !props.is_empty() {
+            let set = held.pool.set_props(head, props).await;
+            set.map_err(|error| refusal::pool("set property for", head, &error))?;
         }
         let warnings = self.take_over(held, &snapshot, head, carried).await;
         self.mount_those_again(held, &mounted).await?;
