@@ -431,6 +431,7 @@ impl Holder {
             }
             _ => return Ok(()),
         };
+            D::Promote(call) => return self.check_promoted_count(asker, &call.name).await,
         let name = match call {
             D::Create(call) => &call.name,
             D::Clone(call) => &call.name,
@@ -444,6 +445,17 @@ impl Holder {
 
     /// Whether so many more fit below a dataset, and below all above it up to `until`, which has them already.
     pub(super) async fn check_count(
+    /// The snapshots up to the origin become the clone's.
+    async fn check_promoted_count(&self, asker: &Asker, clone: &str) -> Result<(), Failure> {
+        let held = self.pool_of(clone)?;
+        let lineage = self.lineage(&held).await?;
+        let Some(origin) = lineage.origin_of(clone) else { return Ok(()) };
+        let from = names::head_of(&origin.name);
+        let moving = lineage.snapshots_of(from).iter().filter(|other| other.createtxg <= origin.createtxg);
+        let (more, shared) = (moving.count() as u64, shared_ancestor(from, clone));
+        self.check_count(asker, clone, Counted::Snapshots, more, Some(shared), ("promote", clone)).await
+    }
+
         &self,
         asker: &Asker,
         dataset: &str,
