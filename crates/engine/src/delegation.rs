@@ -136,6 +136,7 @@ impl Holder {
     pub(super) async fn permissions(&self, call: &DatasetPermissions) -> Result<Vec<Delegations>, Failure> {
         let held = self.pool_of(&call.name)?;
         let dataset = self.dataset(&held, &call.name).await?;
+        let _view = held.pool.view().await;
         let levels = held.pool.dsl().permissions(&dataset).await.map_err(|e| cannot_open(&call.name, e))?;
         let said = levels.into_iter().filter(|(_, granted)| !granted.is_empty());
         Ok(said.map(|(dataset, granted)| Delegations { dataset, granted }).collect())
@@ -218,6 +219,7 @@ impl Holder {
             return Ok(false);
         }
         let found = self.dataset(&held, dataset).await?;
+        let _view = held.pool.view().await;
         let levels = held.pool.dsl().permissions(&found).await.map_err(|e| cannot_open(dataset, e))?;
         let levels: Vec<_> = levels.into_iter().map(|(_, said)| said).collect();
         Ok(is_granted(&levels, asker, permission, below))
@@ -429,9 +431,9 @@ impl Holder {
                 }
                 return Ok(());
             }
+            D::Promote(call) => return self.check_promoted_count(asker, &call.name).await,
             _ => return Ok(()),
         };
-            D::Promote(call) => return self.check_promoted_count(asker, &call.name).await,
         let name = match call {
             D::Create(call) => &call.name,
             D::Clone(call) => &call.name,
@@ -443,8 +445,6 @@ impl Holder {
         }
     }
 
-    /// Whether so many more fit below a dataset, and below all above it up to `until`, which has them already.
-    pub(super) async fn check_count(
     /// The snapshots up to the origin become the clone's.
     async fn check_promoted_count(&self, asker: &Asker, clone: &str) -> Result<(), Failure> {
         let held = self.pool_of(clone)?;
@@ -456,6 +456,8 @@ impl Holder {
         self.check_count(asker, clone, Counted::Snapshots, more, Some(shared), ("promote", clone)).await
     }
 
+    /// Whether so many more fit below a dataset, and below all above it up to `until`, which has them already.
+    pub(super) async fn check_count(
         &self,
         asker: &Asker,
         dataset: &str,

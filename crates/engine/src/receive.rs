@@ -301,6 +301,7 @@ impl Holder {
         let dsl = held.pool.dsl();
         let name = held.pool.name();
         let cannot = |error| crate::datasets::cannot_open(&name, error);
+        let _view = held.pool.view().await;
         for head in dsl.list(&name).await.map_err(cannot)? {
             for snapshot in dsl.snapshots(&head).await.map_err(cannot)? {
                 if dsl.dataset(snapshot.dataset).await.map_err(cannot)?.guid.get() == guid {

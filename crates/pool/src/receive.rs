@@ -15,12 +15,15 @@
 //! it is, written with each txg, and a stream that goes on from there is received into the same.
 //!
 //! Invariants
+//! - While a stream is being received, its dataset is neither destroyed, renamed, rolled back nor promoted, and what is
+//!   received in part gets no snapshot (test: `a_receive_keeps_its_dataset_busy`).
 //! - A stream that is damaged, cut, or does not fit leaves nothing behind.
 //!   (test: `a_stream_that_breaks_off_leaves_nothing`)
 //! - What is kept of one is what its note says, whatever ended it (tests: `a_stream_that_breaks_off_is_gone_on_with`, the
 //!   crash lane `receives`).
 //! - What is received is what was sent (test: `what_is_received_is_what_was_sent`).
 
+mod busy;
 mod end;
 mod heal;
 mod leftover;
