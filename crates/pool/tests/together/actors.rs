@@ -626,7 +626,7 @@ fn histories(shape: &'static Shape, first: u64) {
     assert!(all.amid_sync > each * STEPS / 2, "changes begin while an older txg is syncing: {all:?}");
     assert!(all.written_amid_sync > each * STEPS / 2, "and so do steps of writers: {all:?}");
     assert!(all.beside_change > each * STEPS / 2, "readers run beside changes: {all:?}");
-    assert!(all.shared > each * 3, "files share blocks: {all:?}");
+    assert!(all.shared >= each * 2, "files share blocks: {all:?}");
 }
 
 #[test]
