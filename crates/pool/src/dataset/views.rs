@@ -12,10 +12,17 @@
 //! - No task of a sync runs while somebody has a [`DatasetView`].
 //!   (test: `who_reads_without_a_turn_sees_datasets_before_a_change_or_after_it`)
 //! - Who has a view only reads. A holder that waited for a txg, or for a second view, could wait for ever.
+//! - Nobody waits for a task that itself waits for devices: of a suspended pool, what can be read is shown as it is.
+
+use std::time::Duration;
 
 use async_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use futures::future::{Either, select};
 
 use crate::Pool;
+
+/// Who waits for a task looks so often whether the pool has been suspended.
+const SUSPENDED_LOOK: Duration = Duration::from_millis(100);
 
 /// The views that there are, and the task that waits for their end.
 #[derive(Default)]
@@ -30,12 +37,23 @@ impl DatasetViews {
 
 /// What is read of datasets while this is held belongs to one state.
 pub struct DatasetView<'a> {
-    _no_task_runs: RwLockReadGuard<'a, ()>,
+    /// None while the pool is suspended in a task.
+    _no_task_runs: Option<RwLockReadGuard<'a, ()>>,
 }
 
 impl Pool {
     /// Begins a view of the datasets. Tasks of the sync wait for its end, so a view has to be short.
     pub async fn view(&self) -> DatasetView<'_> {
-        DatasetView { _no_task_runs: self.views.0.read().await }
+        if let Some(guard) = self.views.0.try_read() {
+            return DatasetView { _no_task_runs: Some(guard) };
+        }
+        let mut waiting = Box::pin(self.views.0.read());
+        loop {
+            match select(&mut waiting, self.env.sleep(SUSPENDED_LOOK)).await {
+                Either::Left((guard, _)) => return DatasetView { _no_task_runs: Some(guard) },
+                Either::Right(_) if self.suspended().is_some() => return DatasetView { _no_task_runs: None },
+                Either::Right(_) => {}
+            }
+        }
     }
 }
