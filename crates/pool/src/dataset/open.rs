@@ -5,13 +5,13 @@
 //!     ▲         │ it stops
 //!     └─────────┘ what is left waits for the next try
 //!
-//!  Receiving ─ the stream has ended, or is given up ─► (not open any more)
+//!  Receiving ─ the stream has ended, or is given up ─► (not open any more)   (a receive that is dropped: as Idle)
 //! ```
 //! Txgs see the objset and the log alone ([`OpenDataset::sync_log`], [`OpenDataset::synced`]): those are the same
 //! whatever the dataset is.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use dmu::{BlockKinds, Objset};
 use dsl::DatasetName;
@@ -48,8 +48,8 @@ pub(crate) enum State {
     Claimed(IntentLog<Claimed>),
     /// No log to replay.
     Idle,
-    /// A stream is being received into it: nobody but the receive closes it.
-    Receiving,
+    /// A stream is being received into it, as long as the receive has what this refers to: nobody else closes it.
+    Receiving(Weak<()>),
     /// Brought up.
     Live(Arc<dyn Dataset>),
 }
@@ -134,7 +134,7 @@ impl OpenDataset {
 
     /// Whether a stream is being received into it.
     pub fn is_receiving(&self) -> bool {
-        matches!(*self.state.lock(), State::Receiving)
+        matches!(&*self.state.lock(), State::Receiving(receive) if receive.strong_count() > 0)
     }
 
     /// Whether its log was claimed and is not replayed yet.
@@ -146,7 +146,7 @@ impl OpenDataset {
     pub fn claimed_header(&self) -> Option<ZilHeader> {
         match &*self.state.lock() {
             State::Claimed(log) => Some(log.header()),
-            State::Idle | State::Receiving | State::Live(_) => None,
+            State::Idle | State::Receiving(_) | State::Live(_) => None,
         }
     }
 
@@ -167,7 +167,7 @@ impl OpenDataset {
     pub fn live(&self) -> Option<Arc<dyn Dataset>> {
         match &*self.state.lock() {
             State::Live(dataset) => Some(Arc::clone(dataset)),
-            State::Claimed(_) | State::Idle | State::Receiving => None,
+            State::Claimed(_) | State::Idle | State::Receiving(_) => None,
         }
     }
 

@@ -27,6 +27,8 @@ pub(super) struct Place {
     /// It is the dataset itself, rather than one on its behalf.
     pub is_new: bool,
     pub open: Arc<OpenDataset>,
+    /// The dataset is busy as long as somebody has this.
+    pub receiving: Arc<()>,
     /// Bytes of the stream that were received before.
     pub before_bytes: u64,
 }
@@ -136,8 +138,8 @@ impl Pool {
             self.dsl.begin_resumable(tx, into.dataset, &state).await?;
         }
         self.note_event(tx, "receive", Some(&into), " ").await?;
-        let open = self.open_place(tx, &into, source.is_none().then_some(kind)).await?;
-        Ok(Place { into, is_new, open, before_bytes: 0 })
+        let (open, receiving) = self.open_place(tx, &into, source.is_none().then_some(kind)).await?;
+        Ok(Place { into, is_new, open, receiving, before_bytes: 0 })
     }
 
     /// Whether what is to be set on a dataset can be, before anything of the stream is taken: quotas must have room for what
@@ -289,13 +291,14 @@ impl Pool {
         if trees[0] == trees[1] { Ok(()) } else { refuse(ReceiveRefusal::Modified) }
     }
 
-    /// The objset of a new place takes part in txgs from now on. `kind`: it is empty so far.
+    /// The objset of a new place takes part in txgs from now on, and is busy as long as somebody has what comes with it.
+    /// `kind`: it is empty so far.
     pub(super) async fn open_place(
         self: &Arc<Self>,
         tx: &Tx,
         into: &DatasetName,
         kind: Option<ObjsetType>,
-    ) -> Result<Arc<OpenDataset>, PoolError> {
+    ) -> Result<(Arc<OpenDataset>, Arc<()>), PoolError> {
         let props = self.effective_props(into).await?;
         let context = self.objset_context(into, &props);
         let objset = match kind {
@@ -316,6 +319,8 @@ impl Pool {
         objset.keep_no_data();
         // What a snapshot's header of a log names is not this dataset's; and what is empty gets a root.
         objset.set_zil_header(tx.txg(), ZilHeader::new_zeroed());
-        self.adopt(into, objset, props, State::Receiving).await
+        let receiving = Arc::new(());
+        let state = State::Receiving(Arc::downgrade(&receiving));
+        Ok((self.adopt(into, objset, props, state).await?, receiving))
     }
 }

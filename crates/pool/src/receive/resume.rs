@@ -43,8 +43,8 @@ impl Pool {
             self.dsl.set_prop(tx, into.dir, prop, value).await?;
         }
         self.note_event(tx, "resume receive", Some(&into), " ").await?;
-        let open = self.open_place(tx, &into, None).await?;
-        Ok(Place { into, is_new, open, before_bytes: state.point.bytes })
+        let (open, receiving) = self.open_place(tx, &into, None).await?;
+        Ok(Place { into, is_new, open, receiving, before_bytes: state.point.bytes })
     }
 
     /// What was kept, if it ends where the stream goes on.
