@@ -1,6 +1,8 @@
 //! Streams by the real commands and the real daemon: what OpenZFS sent of a golden pool is sent again, and received.
 #![forbid(unsafe_code)]
 
+#[path = "streams/busy.rs"]
+mod busy;
 #[path = "streams/healed.rs"]
 mod healed;
 mod place;

@@ -156,6 +156,37 @@ print(b"".join(iter(lambda: asked.recv(4096), b"")).decode())
 "#;
 
 #[test]
+fn a_promotion_heeds_the_limit_of_snapshots() {
+    let Some(place) = open_place() else { return };
+    for line in [
+        "zpool create -m none tank W/d1",
+        "zfs create tank/from",
+        "zfs create tank/to",
+        "zfs snapshot tank/from@1",
+        "zfs snapshot tank/from@2",
+        "zfs snapshot tank/from@3",
+        "zfs clone tank/from@2 tank/to/clone",
+        "zfs allow -u 65534 promote,mount tank",
+        "zfs set snapshot_limit=1 tank/to",
+    ] {
+        place.ok(line);
+    }
+    let run = [("SAWMILL_RUN", place.path("run"))];
+    let promoted = || {
+        let printed = as_user(&place, &run, "W/sawmill zfs promote tank/to/clone");
+        (printed.code, printed.err)
+    };
+    // Two snapshots would become the clone's.
+    assert_eq!(promoted(), (1, "cannot promote 'tank/to/clone': out of space\n".to_owned()));
+    assert_eq!(place.ok("zfs get -Ho value snapshot_count tank/to"), "0\n");
+    // Where both count already, nothing more is there.
+    place.ok("zfs set snapshot_limit=3 tank");
+    place.ok("zfs set snapshot_limit=2 tank/to");
+    assert_eq!(promoted(), (0, String::new()));
+    assert_eq!(place.ok("zfs get -Ho value snapshot_count tank/to"), "2\n");
+}
+
+#[test]
 fn what_was_delegated_is_done_for_a_user_and_nothing_else() {
     let Some(place) = open_place() else { return };
     std::fs::write(place.path("forge.py"), FORGE).expect("written");

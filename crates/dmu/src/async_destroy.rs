@@ -55,8 +55,18 @@ pub struct DestroyedObjset {
 pub struct Taken {
     /// Blocks that are the caller's to free, those that lie in their pointers too.
     pub blocks: Vec<Blkptr>,
+    /// Objects that are done with, whether they had blocks or not.
+    pub objects: usize,
     /// Where to go on; none: that was all.
     pub next: Option<Remains>,
+}
+
+impl Taken {
+    /// How much work it was: reading an object that has no blocks takes time, too.
+    #[must_use]
+    pub fn work(&self) -> usize {
+        self.blocks.len() + self.objects
+    }
 }
 
 /// A block's place in the order: object, last block below it, height.
@@ -77,8 +87,9 @@ impl Turn {
 }
 
 impl Objset {
-    /// Gives the next blocks of a destroyed objset, at least `limit` of them unless there are fewer; it stops
-    /// only before data blocks.
+    /// Gives the next blocks of a destroyed objset: blocks and objects together are at least `limit`, unless there are fewer.
+    /// It stops before data blocks and before blocks of dnodes, so there are few more than `limit`: indirect blocks, and the
+    /// objects of one block of dnodes.
     ///
     /// # Errors
     /// When a block that leads to others cannot be read: what it leads to cannot be given.
@@ -166,9 +177,9 @@ impl Freeing<'_> {
                 return Ok(false);
             }
         }
-        let spill = image.spill.filter(|bp| self.is_wanted(bp));
-        if let Some(spill) = spill.filter(|_| Turn(object.get(), SPILL, 0) >= self.from) {
-            self.taken.blocks.push(spill);
+        if Turn(object.get(), SPILL, 0) >= self.from {
+            self.taken.blocks.extend(image.spill.filter(|bp| self.is_wanted(bp)));
+            self.taken.objects += 1;
         }
         Ok(true)
     }
@@ -193,7 +204,11 @@ impl Freeing<'_> {
                 if !self.dnodes(tree, index, &bp).await? {
                     return Ok(false);
                 }
-            } else if self.taken.blocks.len() >= self.limit {
+                if self.taken.work() >= self.limit {
+                    self.taken.next = Some(Remains { object: 0, block: index });
+                    return Ok(false);
+                }
+            } else if self.taken.work() >= self.limit {
                 self.taken.next = Some(Remains { object: tree.name.object.get(), block: index });
                 return Ok(false);
             }

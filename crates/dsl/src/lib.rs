@@ -34,6 +34,7 @@ mod exchange;
 pub mod features;
 mod format;
 mod history;
+mod known;
 mod names;
 mod permissions;
 mod promote;

@@ -44,10 +44,30 @@ impl Dsl {
     /// Says whether a head can get a snapshot of this name in `tx`.
     ///
     /// # Errors
+    /// [`DslError::InUse`] of what is received in part: such a snapshot would keep the rest of the stream out for ever; and
+    /// as [`Self::check_received_snapshot`].
+    pub async fn check_snapshot(
+        &self,
+        tx: &Tx,
+        of: &DatasetName,
+        snapshot: &str,
+        pool: &PoolSpace,
+    ) -> Result<(), DslError> {
+        self.check_received_snapshot(tx, of, snapshot, pool).await?;
+        if self.dataset(of.dataset).await?.flags.get() & dataset_flags::INCONSISTENT != 0 {
+            let name = format!("{}@{snapshot}", of.name);
+            return Err(DslError::InUse { name, why: "it is being received" });
+        }
+        Ok(())
+    }
+
+    /// The same of the snapshot that a receive ends with.
+    ///
+    /// # Errors
     /// [`DslError::BadName`], [`DslError::Exists`]; [`DslError::NoSpace`] when what is set aside for the head alone
     /// would have to be set aside once more; [`DslError::TryAgain`] when its last snapshot is of the same txg; those
     /// of reading the MOS.
-    pub async fn check_snapshot(
+    pub async fn check_received_snapshot(
         &self,
         tx: &Tx,
         of: &DatasetName,
@@ -184,11 +204,7 @@ impl Dsl {
         name: &str,
         value: &PropValue,
     ) -> Result<(), DslError> {
-        self.check_prop(name, value).await?;
-        if crate::props::prop(name).is_some() {
-            let why = "this property can not be modified for snapshots";
-            return Err(DslError::BadProperty { property: name.to_owned(), why });
-        }
+        self.check_snapshot_prop(name, value).await?;
         let snapshot = self.loaded_dataset(snapshot).await?;
         let props = match snapshot.phys().props.get() {
             0 => {
@@ -199,6 +215,21 @@ impl Dsl {
             props => props,
         };
         Ok(self.zap(props).await?.update(tx, name.as_bytes(), &value.stored()).await?)
+    }
+
+    /// Whether a snapshot's property may be set so.
+    ///
+    /// # Errors
+    /// As [`Dsl::check_prop`]; [`DslError::BadProperty`] for one of the format's.
+    pub async fn check_snapshot_prop(&self, name: &str, value: &PropValue) -> Result<(), DslError> {
+        self.check_prop(name, value).await?;
+        match crate::props::prop(name) {
+            Some(_) => {
+                let why = "this property can not be modified for snapshots";
+                Err(DslError::BadProperty { property: name.to_owned(), why })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Takes a property of a snapshot back.

@@ -1,6 +1,6 @@
 //! The pool's datasets: opening them, finding them by name, listing them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -16,6 +16,7 @@ use crate::dataset::livelist::SUBLIST_ENTRIES;
 use crate::dataset::{self, Dataset};
 use crate::dir::{self, Dir};
 use crate::features::DIRECTORY;
+use crate::known::Known;
 use crate::names::split;
 use crate::{DatasetName, DslError};
 
@@ -37,13 +38,6 @@ pub struct Dsl {
     pub(crate) sublist_entries: AtomicU64,
     /// Blocks that nothing names by the places that they had on removed vdevs any more.
     pub(crate) obsolete: Mutex<Vec<Blkptr>>,
-}
-
-/// Dirs and datasets in memory: one of each, so that there is one copy of its numbers.
-#[derive(Default)]
-struct Known {
-    dirs: Mutex<BTreeMap<ObjectId, Arc<Dir>>>,
-    datasets: Mutex<BTreeMap<ObjectId, Arc<Dataset>>>,
 }
 
 impl Dsl {
@@ -269,11 +263,20 @@ impl Dsl {
 
     /// A dir, with its ancestors.
     pub(crate) async fn loaded_dir(&self, object: ObjectId) -> Result<Arc<Dir>, DslError> {
+        loop {
+            if let Some(dir) = self.load_dir(object, self.known.dirs.forgotten()).await? {
+                return Ok(dir);
+            }
+        }
+    }
+
+    /// None: something was forgotten since `forgotten` was asked for.
+    async fn load_dir(&self, object: ObjectId, forgotten: u64) -> Result<Option<Arc<Dir>>, DslError> {
         let mut unknown = Vec::new();
         let mut at = object;
         let mut parent = loop {
-            if let Some(known) = self.known.dirs.lock().get(&at) {
-                break Some(Arc::clone(known));
+            if let Some(known) = self.known.dirs.get(at) {
+                break Some(known);
             }
             if unknown.len() > DEPTH_MAX {
                 return Err(DslError::damaged(at, "dirs nested too deeply, or below themselves"));
@@ -287,18 +290,27 @@ impl Dsl {
             at = ObjectId::new(above);
         };
         while let Some(dnode) = unknown.pop() {
-            let dir = Arc::new(Dir::load(dnode, parent)?);
-            // Somebody else may have come first.
-            let mut dirs = self.known.dirs.lock();
-            parent = Some(Arc::clone(dirs.entry(dir.object()).or_insert(dir)));
+            let dir = Dir::load(dnode, parent)?;
+            let Some(kept) = self.known.dirs.keep(dir.object(), dir, forgotten) else { return Ok(None) };
+            parent = Some(kept);
         }
-        parent.ok_or(DslError::damaged(object, "dir without an object"))
+        parent.map(Some).ok_or(DslError::damaged(object, "dir without an object"))
     }
 
     pub(crate) async fn loaded_dataset(&self, object: ObjectId) -> Result<Arc<Dataset>, DslError> {
-        if let Some(known) = self.known.datasets.lock().get(&object) {
-            return Ok(Arc::clone(known));
+        loop {
+            let forgotten = self.known.datasets.forgotten();
+            if let Some(known) = self.known.datasets.get(object) {
+                return Ok(known);
+            }
+            let loaded = self.load_dataset(object).await?;
+            if let Some(kept) = self.known.datasets.keep(object, loaded, forgotten) {
+                return Ok(kept);
+            }
         }
+    }
+
+    async fn load_dataset(&self, object: ObjectId) -> Result<Dataset, DslError> {
         let dnode = self.mos.hold(object).await?;
         let dir = self.loaded_dir(ObjectId::new(dataset::decode(&dnode)?.dir.get())).await?;
         let dataset = Dataset::load(dnode, dir)?;
@@ -306,18 +318,17 @@ impl Dsl {
             let (refquota, refreservation) = self.limits(&dataset).await?;
             dataset.set_limits(refquota, refreservation);
         }
-        let mut datasets = self.known.datasets.lock();
-        Ok(Arc::clone(datasets.entry(object).or_insert(Arc::new(dataset))))
+        Ok(dataset)
     }
 
     /// Forgets a dataset that was destroyed, or lies in another dir now.
     pub(crate) fn forget_dataset(&self, dataset: ObjectId) {
-        self.known.datasets.lock().remove(&dataset);
+        self.known.datasets.forget(dataset);
     }
 
     /// Forgets what has been destroyed: its numbers may be given to others.
     pub(crate) fn forget(&self, dir: ObjectId, dataset: ObjectId) {
-        self.known.dirs.lock().remove(&dir);
+        self.known.dirs.forget(dir);
         self.forget_dataset(dataset);
     }
 }

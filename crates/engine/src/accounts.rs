@@ -6,15 +6,16 @@ use crate::{Held, Holder, refusal};
 use control::{
     Account, DatasetAccounts, DatasetDeleting, DatasetKind, Failure, FailureKind, NameValue, Owner, Used,
 };
-use pool::{Filesystem, PoolError};
+use pool::{Filesystem, KeptOpen, PoolError};
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::Arc;
 use zpl::{QuotaFor, QuotaKind, QuotaOf, Zfs, ZplError};
 
 impl Holder {
     pub(super) async fn accounts(&self, call: &DatasetAccounts) -> Result<Vec<Account>, Failure> {
         let held = self.pool_of(&call.name)?;
-        let fs = self.files_of(&held, &call.name).await?;
+        let fs = self.kept_open(&held, &call.name).await?;
         let mut all = Vec::new();
         for owner in &call.of {
             let found = match call.id {
@@ -32,25 +33,19 @@ impl Holder {
         if self.mounts.place_of(&call.name).is_none() {
             return Ok(0);
         }
-        let fs = self.files_of(&held, &call.name).await?;
+        let fs = self.kept_open(&held, &call.name).await?;
         let unnamed = fs.zfs.count_unnamed().await;
         Ok(unnamed.map_err(|error| refused("wait for", &call.name, error))? as u64)
     }
 
-    /// The files of a file system or of a snapshot of one.
-    async fn files_of(&self, held: &Held, name: &str) -> Result<Arc<Filesystem>, Failure> {
+    /// The files of a file system or of a snapshot of one, which stay while they are read. Others may destroy, rename or
+    /// roll the file system back before that or after it.
+    async fn kept_open(&self, held: &Held, name: &str) -> Result<ReadFiles, Failure> {
         let found = match name.contains('@') {
-            true => held.pool.snapshot_filesystem(name).await,
-            false => held.pool.filesystem(name).await,
+            true => held.pool.snapshot_filesystem(name).await.map(ReadFiles::OfSnapshot),
+            false => held.pool.keep_open(name).await.map(ReadFiles::OfHead),
         };
-        found.map_err(|error| match error {
-            PoolError::Dsl(error) => cannot_open(name, error),
-            PoolError::NotFilesystem { .. } => {
-                let line = "operation is only applicable to filesystems and their snapshots";
-                Failure::new(FailureKind::Invalid, line)
-            }
-            error => refusal::pool("open", name, &error),
-        })
+        found.map_err(|error| cannot_use(name, error))
     }
 
     /// Sets quotas of users, groups and projects.
@@ -66,13 +61,41 @@ impl Holder {
         if quotas.is_empty() {
             return Ok(());
         }
-        let fs = self.files_of(held, name).await?;
+        let fs = held.pool.filesystem(name).await.map_err(|error| cannot_use(name, error))?;
         for (kind, id, limit) in quotas {
             let set = fs.zfs.set_quota(*kind, *id, *limit).await;
             set.map_err(|error| refused("set property for", name, error).exits(255))?;
         }
         let synced = held.pool.sync_now().await;
         synced.map_err(|e| refusal::pool("set property for", name, &e).exits(255))
+    }
+}
+
+/// Files that are only read.
+enum ReadFiles {
+    OfHead(KeptOpen),
+    OfSnapshot(Arc<Filesystem>),
+}
+
+impl Deref for ReadFiles {
+    type Target = Filesystem;
+
+    fn deref(&self) -> &Filesystem {
+        match self {
+            Self::OfHead(fs) => fs,
+            Self::OfSnapshot(fs) => fs,
+        }
+    }
+}
+
+fn cannot_use(name: &str, error: PoolError) -> Failure {
+    match error {
+        PoolError::Dsl(error) => cannot_open(name, error),
+        PoolError::NotFilesystem { .. } => {
+            let line = "operation is only applicable to filesystems and their snapshots";
+            Failure::new(FailureKind::Invalid, line)
+        }
+        error => refusal::pool("open", name, &error),
     }
 }
 

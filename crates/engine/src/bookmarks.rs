@@ -60,6 +60,7 @@ impl Holder {
     }
 
     async fn told_bookmarks(&self, held: &Held, head: &str) -> Result<Vec<BookmarkInfo>, Failure> {
+        let _view = held.pool.view().await;
         held.pool.bookmarks(head).await.map_err(|e| refusal::pool("open", head, &e))
     }
 }

@@ -18,7 +18,7 @@ use dsl::{COUNTED, DatasetName, DslError, PoolSpace, PropValue, Property};
 use futures::{StreamExt, TryStreamExt};
 use ondisk::dsl::{DslDatasetPhys, DslDirPhys, dataset_flags, used};
 use ondisk::objset::ObjsetType;
-use pool::{Inherit, PoolError};
+use pool::{DatasetView, Inherit, Pool, PoolError};
 use std::sync::Arc;
 
 /// What a file system's own objset says of it: nothing while it is being received for the first time.
@@ -46,7 +46,17 @@ impl Holder {
             names.retain(|name| reaches(below(name)));
             let one = |name: String| {
                 let with_bookmarks = call.bookmarks && !name.contains('@') && reaches(below(&name) + 1);
-                self.listed(&held, name, &call.written_since, with_bookmarks)
+                let is_root = call.root.as_ref() == Some(&name);
+                let listed = self.listed(&held, name, &call.written_since, with_bookmarks);
+                async move {
+                    match listed.await {
+                        // It was destroyed or renamed since it was found.
+                        Err(failure) if failure.kind == FailureKind::NoSuchDataset && !is_root => {
+                            Ok(Vec::new())
+                        }
+                        listed => listed,
+                    }
+                }
             };
             let mut infos = futures::stream::iter(names.into_iter().map(one)).buffered(LISTED_AT_ONCE);
             while let Some(infos) = infos.try_next().await? {
@@ -75,6 +85,7 @@ impl Holder {
 
     /// A dataset and all below it, parents first, in order of their names.
     pub(super) async fn dataset_names(&self, held: &Held, root: &str) -> Result<Vec<String>, Failure> {
+        let _view = held.pool.view().await;
         let found = held.pool.dsl().list(root).await.map_err(|e| cannot_open(root, e))?;
         Ok(found.into_iter().map(|dataset| dataset.name).collect())
     }
@@ -86,6 +97,7 @@ impl Holder {
             return Ok(vec![self.dataset(held, root).await?.name]);
         }
         let mut names = Vec::new();
+        let _view = held.pool.view().await;
         for head in dsl.list(root).await.map_err(|e| cannot_open(root, e))? {
             let found = dsl.snapshots(&head).await.map_err(|e| cannot_open(&head.name, e))?;
             let one = |snapshot: DatasetName| async move {
@@ -103,9 +115,17 @@ impl Holder {
 
     /// What a dataset is, and what its objset says of itself.
     pub(super) async fn nature_of(&self, held: &Held, name: &str) -> Nature {
-        let objset = held.pool.frame(name).await.ok().flatten();
+        Self::nature_in(held, name, &held.pool.view().await).await
+    }
+
+    /// The same for somebody who has a view already.
+    async fn nature_in(held: &Held, name: &str, view: &DatasetView<'_>) -> Nature {
+        let objset = held.pool.frame(name, view).await.ok().flatten();
         let is_volume = objset.as_ref().is_some_and(|objset| objset.kind() == ObjsetType::Zvol);
-        let volume = if is_volume { held.pool.volume(name).await.ok() } else { None };
+        let volume = match &objset {
+            Some(objset) if is_volume => Pool::volume_sizes(objset).await.ok(),
+            _ => None,
+        };
         let format = match &objset {
             Some(objset) if !is_volume => format_of(objset).await,
             _ => Vec::new(),
@@ -115,7 +135,6 @@ impl Holder {
             (false, true) => DatasetKind::Volume,
             (false, false) => DatasetKind::Filesystem,
         };
-        let volume = volume.map(|volume| (volume.size_bytes(), u64::from(volume.block_bytes())));
         Nature { kind, volume, format }
     }
 
@@ -126,8 +145,9 @@ impl Holder {
     pub(super) async fn dataset_info(&self, held: &Held, name: &str) -> Result<DatasetInfo, Failure> {
         let cannot = |e| cannot_open(name, e);
         let dsl = held.pool.dsl();
+        let view = held.pool.view().await;
         let dataset = self.dataset(held, name).await?;
-        let nature = self.nature_of(held, name).await;
+        let nature = Self::nature_in(held, name, &view).await;
         let kind = nature.kind;
         let facts = Facts {
             nature,
@@ -207,6 +227,7 @@ impl Holder {
         info: &mut DatasetInfo,
     ) -> Result<(), Failure> {
         let dsl = held.pool.dsl();
+        let _view = held.pool.view().await;
         let cannot = |name: &str, e| cannot_open(name, e);
         for property in properties {
             let Some(since) = written_since(property) else { continue };
@@ -379,9 +400,16 @@ impl Holder {
     ) -> Result<(), Failure> {
         let is_snapshot = |name: &String| name.contains('@');
         self.refuse_held(held, going).await?;
+        let heads: Vec<String> = going.iter().filter(|name| !is_snapshot(name)).cloned().collect();
+        self.refuse_receiving(held, "destroy", &heads).await?;
         let places = self.automatic_places(held, |dataset| going.iter().any(|name| name == dataset)).await;
         self.mounts.unmount_each(going, force)?;
         self.mounts.forget(&places);
+        for head in &heads {
+            // What is kept of a stream goes with its dataset, and before the snapshot that it is a clone of.
+            let gone = held.pool.destroy_part_below(head).await;
+            gone.map_err(|e| refusal::pool("destroy", head, &e))?;
+        }
         for those in going.chunk_by(|a, b| is_snapshot(a) && is_snapshot(b)) {
             match those {
                 [head] if !is_snapshot(head) => self.destroy_head(held, head).await?,
@@ -393,6 +421,21 @@ impl Holder {
             }
         }
         Ok(())
+    }
+
+    /// Refuses when a stream is being received into one of these datasets.
+    pub(super) async fn refuse_receiving(
+        &self,
+        held: &Held,
+        verb: &str,
+        heads: &[String],
+    ) -> Result<(), Failure> {
+        let receiving =
+            held.pool.find_receiving(heads).await.map_err(|e| refusal::pool(verb, &heads[0], &e))?;
+        match receiving {
+            Some(name) => Err(Failure::cannot(FailureKind::Busy, verb, &name, "dataset is busy")),
+            None => Ok(()),
+        }
     }
 
     async fn destroy_head(&self, held: &Held, name: &str) -> Result<(), Failure> {
@@ -444,8 +487,9 @@ impl Holder {
             false => (None, changes.size_bytes),
         };
         self.resize(&held, &call.name, before).await?;
-        for (name, value) in changes.props {
-            self.set_one(&held, &call.name, &name, value).await?;
+        let names: Vec<String> = changes.props.iter().map(|(name, _)| name.clone()).collect();
+        self.set_all(&held, &call.name, changes.props).await?;
+        for name in names {
             if !(call.keep_mounted && name == "mountpoint") {
                 self.follow(&held, &call.name, &name).await?;
             }
@@ -489,15 +533,20 @@ impl Holder {
         }
     }
 
-    async fn set_one(
+    /// Sets all of these properties, or none.
+    async fn set_all(
         &self,
         held: &Held,
         dataset: &str,
-        property: &str,
-        value: PropValue,
+        props: Vec<(String, PropValue)>,
     ) -> Result<(), Failure> {
-        self.precede(dataset, property).await;
-        let set = held.pool.set_prop(dataset, property, Some(value)).await;
+        if props.is_empty() {
+            return Ok(());
+        }
+        for (property, _) in &props {
+            self.precede(dataset, property).await;
+        }
+        let set = held.pool.set_props(dataset, props).await;
         set.map_err(|e| refusal::pool("set property for", dataset, &e).exits(255))
     }
 }

@@ -136,6 +136,7 @@ impl Holder {
     pub(super) async fn permissions(&self, call: &DatasetPermissions) -> Result<Vec<Delegations>, Failure> {
         let held = self.pool_of(&call.name)?;
         let dataset = self.dataset(&held, &call.name).await?;
+        let _view = held.pool.view().await;
         let levels = held.pool.dsl().permissions(&dataset).await.map_err(|e| cannot_open(&call.name, e))?;
         let said = levels.into_iter().filter(|(_, granted)| !granted.is_empty());
         Ok(said.map(|(dataset, granted)| Delegations { dataset, granted }).collect())
@@ -218,6 +219,7 @@ impl Holder {
             return Ok(false);
         }
         let found = self.dataset(&held, dataset).await?;
+        let _view = held.pool.view().await;
         let levels = held.pool.dsl().permissions(&found).await.map_err(|e| cannot_open(dataset, e))?;
         let levels: Vec<_> = levels.into_iter().map(|(_, said)| said).collect();
         Ok(is_granted(&levels, asker, permission, below))
@@ -429,6 +431,7 @@ impl Holder {
                 }
                 return Ok(());
             }
+            D::Promote(call) => return self.check_promoted_count(asker, &call.name).await,
             _ => return Ok(()),
         };
         let name = match call {
@@ -440,6 +443,17 @@ impl Holder {
             Some(dataset) => self.check_count(asker, &dataset, what, more, until, ("create", name)).await,
             None => Ok(()),
         }
+    }
+
+    /// The snapshots up to the origin become the clone's.
+    async fn check_promoted_count(&self, asker: &Asker, clone: &str) -> Result<(), Failure> {
+        let held = self.pool_of(clone)?;
+        let lineage = self.lineage(&held).await?;
+        let Some(origin) = lineage.origin_of(clone) else { return Ok(()) };
+        let from = names::head_of(&origin.name);
+        let moving = lineage.snapshots_of(from).iter().filter(|other| other.createtxg <= origin.createtxg);
+        let (more, shared) = (moving.count() as u64, shared_ancestor(from, clone));
+        self.check_count(asker, clone, Counted::Snapshots, more, Some(shared), ("promote", clone)).await
     }
 
     /// Whether so many more fit below a dataset, and below all above it up to `until`, which has them already.

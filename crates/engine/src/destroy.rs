@@ -2,7 +2,7 @@
 
 use crate::props::Source;
 use crate::{Held, Holder, refusal};
-use control::{Failure, Said};
+use control::{Failure, FailureKind, Said};
 use pool::PoolError;
 use std::path::PathBuf;
 use vdev::PoolState;
@@ -26,6 +26,11 @@ impl Holder {
                 return Err(refusal::pool(verb, name, &PoolError::Suspended { txg }));
             }
             return self.give_up(&held).await;
+        }
+        // Found out after the file systems were unmounted, they would stay so.
+        let heads = self.dataset_names(&held, name).await.unwrap_or_default();
+        if held.pool.find_receiving(&heads).await.is_ok_and(|receiving| receiving.is_some()) {
+            return Err(Failure::cannot(FailureKind::Busy, verb, name, "pool is busy"));
         }
         let places = self.automatic_places(&held, |dataset| crate::names::is_within(dataset, name)).await;
         self.mounts.unmount_below(name, force)?;

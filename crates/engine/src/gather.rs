@@ -49,6 +49,8 @@ struct Snap {
 impl Holder {
     pub(crate) async fn gather(&self, held: &Held, root: &str, how: &Gathering) -> Result<Gathered, Failure> {
         let mut gathered = Gathered::default();
+        // The whole tree as of one moment.
+        let _view = held.pool.view().await;
         // Those below come right behind the one that they are below.
         let mut todo = vec![(self.dataset(held, root).await?, 0, 0)];
         while let Some((dataset, parent_from, tosnap_txg)) = todo.pop() {

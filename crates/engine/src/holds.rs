@@ -48,6 +48,7 @@ impl Holder {
 
     /// What holds a snapshot.
     pub(super) async fn holds_on(&self, held: &Held, snapshot: &str) -> Result<Vec<HoldInfo>, Failure> {
+        let _view = held.pool.view().await;
         let holds = held.pool.holds(snapshot).await.map_err(|e| refusal::pool("open", snapshot, &e))?;
         Ok(holds.into_iter().map(|(tag, since_secs)| HoldInfo { tag, since_secs }).collect())
     }

@@ -301,6 +301,7 @@ impl Holder {
         let dsl = held.pool.dsl();
         let name = held.pool.name();
         let cannot = |error| crate::datasets::cannot_open(&name, error);
+        let _view = held.pool.view().await;
         for head in dsl.list(&name).await.map_err(cannot)? {
             for snapshot in dsl.snapshots(&head).await.map_err(cannot)? {
                 if dsl.dataset(snapshot.dataset).await.map_err(cannot)?.guid.get() == guid {
@@ -352,11 +353,9 @@ impl Holder {
             self.mount_those_again(held, &mounted).await?;
             return Err(failure);
         }
-        if !is_new {
-            for (prop, value) in props {
-                let set = held.pool.set_prop(head, &prop, Some(value)).await;
-                set.map_err(|error| refusal::pool("set property for", head, &error))?;
-            }
+        if !is_new && !props.is_empty() {
+            let set = held.pool.set_props(head, props).await;
+            set.map_err(|error| refusal::pool("set property for", head, &error))?;
         }
         let warnings = self.take_over(held, &snapshot, head, carried).await;
         self.mount_those_again(held, &mounted).await?;

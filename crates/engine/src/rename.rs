@@ -21,6 +21,8 @@ impl Holder {
             self.create_parents(&held, parent, None).await?;
         }
         self.check_parent(&held, "create", new).await?;
+        let below = self.dataset_names(&held, name).await?;
+        self.refuse_receiving(&held, "rename", &below).await?;
         let mounted = if call.keep_mounted { Vec::new() } else { self.mounted_below(name) };
         if !mounted.is_empty() {
             self.mounts.unmount_below(name, call.force)?;

@@ -19,6 +19,7 @@ impl Holder {
         let lineage = self.lineage(&held).await?;
         let marks = self.bookmarks_of(&held, head).await?;
         let plan = plan(&lineage, &marks, &call)?;
+        self.refuse_receiving(&held, "rollback", &[head.to_owned()]).await?;
         let mounted = self.mounted_under(head);
         let datasets: Vec<String> = mounted.iter().map(|(dataset, _)| dataset.clone()).collect();
         // What is in use is found out before anything is destroyed.

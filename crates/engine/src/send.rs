@@ -63,8 +63,7 @@ impl Holder {
         }
         let mut sizes = Vec::new();
         for part in self.parts(&held, call).await? {
-            let order = self.order(&held, call, &part).await?;
-            let objset = self.objset(&held, &part.snapshot).await?;
+            let (objset, order) = self.opened(&held, call, &part).await?;
             let size = stream::size_of(&objset, &order).await;
             let bytes = size.map_err(|error| cannot_send(&part.snapshot, &error))?.stream_bytes();
             sizes.push(SendSize { snapshot: part.snapshot, from: part.from, bytes });
@@ -210,8 +209,7 @@ impl Holder {
         sink: &mut Sink,
     ) -> Result<(), Failure> {
         for part in parts {
-            let order = self.order(held, call, part).await?;
-            let objset = self.objset(held, &part.snapshot).await?;
+            let (objset, order) = self.opened(held, call, part).await?;
             let sent = stream::send(&objset, &order, &mut *sink).await;
             let sent = sent.map_err(|error| cannot_send(&part.snapshot, &error))?;
             tracing::info!(snapshot = part.snapshot, bytes = sent.stream_bytes(), "sent");
@@ -219,25 +217,48 @@ impl Holder {
         Ok(())
     }
 
-    /// A snapshot's objset: as long as somebody has it, the snapshot stays.
-    async fn objset(&self, held: &Held, snapshot: &str) -> Result<Arc<Objset>, Failure> {
-        let opened = held.pool.frozen_objset(snapshot).await.map_err(|error| {
-            let (kind, reason) = refusal::kind_and_reason(&error);
-            refuse(kind, snapshot, &reason)
-        })?;
-        opened.ok_or_else(|| refuse(FailureKind::Invalid, snapshot, "nothing was ever in it"))
+    /// What is sent, and how. First the snapshot is opened, which keeps it, and then everything is read of the snapshot
+    /// that was opened: somebody may destroy a snapshot and make another one of the same name at any time.
+    async fn opened(
+        &self,
+        held: &Held,
+        call: &DatasetSend,
+        part: &Part,
+    ) -> Result<(Arc<Objset>, SendOrder), Failure> {
+        let dataset = self.dataset(held, &part.snapshot).await?;
+        let objset = self.objset(held, &dataset).await?;
+        let order = self.order(held, call, part, &dataset).await?;
+        Ok((objset, order))
     }
 
-    async fn order(&self, held: &Held, call: &DatasetSend, part: &Part) -> Result<SendOrder, Failure> {
+    /// A snapshot's objset: as long as somebody has it, the snapshot stays.
+    async fn objset(&self, held: &Held, snapshot: &DatasetName) -> Result<Arc<Objset>, Failure> {
+        let name = snapshot.name.as_str();
+        let opened = held.pool.open_frozen(snapshot).await.map_err(|error| {
+            let (kind, reason) = refusal::kind_and_reason(&error);
+            refuse(kind, name, &reason)
+        })?;
+        opened.ok_or_else(|| refuse(FailureKind::Invalid, name, "nothing was ever in it"))
+    }
+
+    async fn order(
+        &self,
+        held: &Held,
+        call: &DatasetSend,
+        part: &Part,
+        dataset: &DatasetName,
+    ) -> Result<SendOrder, Failure> {
         let cannot = |error: DslError| refuse(FailureKind::Other, &part.snapshot, &refusal::chain(&error));
         let dsl = held.pool.dsl();
-        let dataset = self.dataset(held, &part.snapshot).await?;
         let phys = dsl.dataset(dataset.dataset).await.map_err(cannot)?;
-        let features = features(held, &dataset).await.map_err(cannot)?;
+        let features = features(held, dataset).await.map_err(cannot)?;
         let origin = match &part.from {
             Some(from) => Some(self.origin(held, &part.snapshot, from).await?),
             None => None,
         };
+        if origin.as_ref().is_some_and(|origin| origin.creation_txg.get() >= phys.creation_txg.get()) {
+            return Err(not_earlier(&part.snapshot));
+        }
         let (large_blocks, embedded, compressed) = (call.large_blocks, call.embedded, call.compressed);
         Ok(SendOrder {
             target: Target::of(&part.snapshot, &phys, features),
@@ -305,7 +326,7 @@ pub fn plan(lineage: &Lineage, marks: &[Snapshot], call: &DatasetSend) -> Result
     let head = names::head_of(name);
     let is_history = lineage.is_history_of(head, names::head_of(from), source.createtxg);
     if !is_history || source.createtxg >= snapshot.createtxg {
-        return Err(refuse(FailureKind::Invalid, name, "not an earlier snapshot from the same fs"));
+        return Err(not_earlier(name));
     }
     let is_between = |other: &&Snapshot| (source.createtxg..snapshot.createtxg).contains(&other.createtxg);
     let between = lineage.snapshots_of(head).iter().filter(|other| call.all && is_between(other));
@@ -332,6 +353,10 @@ fn bad_token(error: &TokenError) -> Failure {
 /// `warning: cannot send 'SNAPSHOT': REASON`
 pub(super) fn refuse(kind: FailureKind, snapshot: &str, reason: &str) -> Failure {
     Failure::new(kind, format!("warning: cannot send '{snapshot}': {reason}"))
+}
+
+fn not_earlier(snapshot: &str) -> Failure {
+    refuse(FailureKind::Invalid, snapshot, "not an earlier snapshot from the same fs")
 }
 
 pub(super) fn no_source(snapshot: &str, from: &str) -> Failure {

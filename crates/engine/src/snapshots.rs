@@ -42,12 +42,12 @@ impl Holder {
         held.pool.snapshot(names, props).await.map_err(|e| refusal::create_snapshots(&e))
     }
 
-    /// Snapshots to be made, and those of the same name of all datasets below.
+    /// Snapshots to be made, and those of the same name of all datasets below that were not received in part only.
     async fn with_those_below(&self, held: &Held, names: &[String]) -> Result<Vec<String>, Failure> {
         let mut all = Vec::new();
         for name in names {
             let root = names::head_of(name);
-            let heads = self.dataset_names(held, root).await?;
+            let heads = held.pool.whole_datasets(root).await.map_err(|e| refusal::pool("open", root, &e))?;
             all.extend(heads.iter().map(|head| format!("{head}{}", &name[root.len()..])));
         }
         Ok(all)
@@ -117,6 +117,7 @@ impl Holder {
     pub(super) async fn lineage(&self, held: &Held) -> Result<Lineage, Failure> {
         let (dsl, pool) = (held.pool.dsl(), held.pool.name());
         let cannot = |e| cannot_open(&pool, e);
+        let _view = held.pool.view().await;
         let (mut lineage, mut heads, mut by_object) = (Lineage::default(), Vec::new(), BTreeMap::new());
         for head in dsl.list(&pool).await.map_err(cannot)? {
             for snapshot in dsl.snapshots(&head).await.map_err(cannot)? {

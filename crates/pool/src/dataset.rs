@@ -21,9 +21,12 @@ pub(crate) mod redact;
 pub(crate) mod rollback;
 pub(crate) mod set_prop;
 pub(crate) mod snapshots;
+pub(crate) mod views;
+pub(crate) mod visits;
 pub(crate) mod volume;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use dmu::{Objset, ObjsetContext};
 use dsl::DatasetName;
@@ -155,6 +158,7 @@ impl Pool {
     pub(crate) async fn bring_up(self: &Arc<Self>, open: &Arc<OpenDataset>) -> Result<bool, PoolError> {
         // Replay may take long: only those wait who want this one.
         let _one_at_a_time = open.loading.lock().await;
+        self.check_open()?;
         if !self.has_open(open) {
             return Ok(false);
         }
@@ -218,6 +222,8 @@ impl Pool {
     /// The dataset called `name`, its objset in memory.
     pub(crate) async fn look_up(self: &Arc<Self>, name: &str) -> Result<Arc<OpenDataset>, PoolError> {
         let _nobody_renames_it = self.loading.read().await;
+        self.check_open()?;
+        let _view = self.view().await;
         let dataset = self.dsl.resolve(name).await?;
         if dataset.is_snapshot() {
             return Err(PoolError::ReadOnly);
@@ -228,7 +234,13 @@ impl Pool {
         self.open_dataset(&dataset).await
     }
 
-    fn has_open(&self, open: &Arc<OpenDataset>) -> bool {
+    /// # Errors
+    /// [`PoolError::NoSuchPool`] when the pool is being closed, or has been.
+    fn check_open(&self) -> Result<(), PoolError> {
+        if self.closing.load(Ordering::Acquire) { Err(PoolError::NoSuchPool) } else { Ok(()) }
+    }
+
+    pub(crate) fn has_open(&self, open: &Arc<OpenDataset>) -> bool {
         let datasets = self.datasets.read();
         datasets.get(&open.objset.id()).is_some_and(|found| Arc::ptr_eq(found, open))
     }
@@ -306,15 +318,19 @@ impl Pool {
     /// Closes the file system called `name`, if it is open.
     ///
     /// # Errors
-    /// When it does not exist, or cannot be made stable.
+    /// When it does not exist, or cannot be made stable; [`PoolError::Busy`] while a stream is being received into it.
     pub async fn close_filesystem(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
         let dataset = self.dsl.resolve(name).await?;
         let open = self.datasets.read().get(&dataset.objset()).cloned();
         if let Some(open) = open {
             // Who brings it up does so to the end first, and others are not kept from their datasets by that.
             let _nobody_brings_it_up = open.loading.lock().await;
+            let _nobody_visits_it = open.visits.write().await;
             if !self.has_open(&open) {
                 return Ok(());
+            }
+            if open.is_receiving() {
+                return Err(PoolError::Busy { objset: dataset.objset() });
             }
             self.unload(&open).await?;
             self.datasets.write().remove(&dataset.objset());
@@ -327,12 +343,15 @@ impl Pool {
     /// Renames a dataset and all below it; open ones go on under their new names.
     ///
     /// # Errors
-    /// As [`dsl::Dsl::rename_dataset`].
+    /// As [`dsl::Dsl::rename_dataset`]; [`PoolError::Busy`] while a stream is being received into one of them.
     pub async fn rename_dataset(self: &Arc<Self>, name: &str, new_name: &str) -> Result<(), PoolError> {
         let _nobody_opens_it = self.loading.write().await;
         let (name, new_name) = (name.to_owned(), new_name.to_owned());
         self.in_sync(move |pool, tx| async move {
             let old = pool.dsl.resolve(&name).await?;
+            for below in pool.dsl.list(&name).await? {
+                pool.check_not_receiving(&below).await?;
+            }
             pool.dsl.rename_dataset(&tx, &name, &new_name, &pool.space.pool_space()).await?;
             pool.note_event(&tx, "rename", Some(&old), &format!("-> {new_name}")).await?;
             for dataset in pool.dsl.list(&new_name).await? {

@@ -54,6 +54,8 @@ pub use dataset::frozen::Sealed;
 pub use dataset::props::DatasetProps;
 pub use dataset::redact::RedactRefusal;
 pub use dataset::set_prop::Inherit;
+pub use dataset::views::DatasetView;
+pub use dataset::visits::KeptOpen;
 pub use dsl::BookmarkInfo;
 pub use errlog::DamagedObject;
 pub use error::{MissingFeature, PoolError};

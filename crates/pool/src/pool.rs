@@ -25,6 +25,7 @@ use crate::checkpoint::Checkpoint;
 use crate::config::{self, Config};
 use crate::dataset::open::OpenDataset;
 use crate::dataset::readers::Readers;
+use crate::dataset::views::DatasetViews;
 use crate::deadman::GivenUp;
 use crate::errlog::Errors;
 use crate::evacuate::Evacuation;
@@ -162,6 +163,10 @@ pub struct Pool {
     pub(crate) opening: async_lock::Mutex<()>,
     /// Who reads snapshots.
     pub(crate) readers: Readers,
+    /// Who reads datasets while others change them.
+    pub(crate) views: DatasetViews,
+    /// The pool is being closed: no dataset is opened any more.
+    pub(crate) closing: AtomicBool,
     /// Freed room is discarded.
     pub(crate) autotrim: AtomicBool,
     /// The next txg has blocks of destroyed datasets to free.
@@ -268,6 +273,8 @@ impl Pool {
             loading: async_lock::RwLock::new(()),
             opening: async_lock::Mutex::new(()),
             readers: Readers::default(),
+            views: DatasetViews::default(),
+            closing: AtomicBool::new(false),
             autotrim: AtomicBool::new(false),
             has_destroyed: AtomicBool::new(false),
             attended: AtomicU64::new(0),
@@ -497,13 +504,19 @@ impl Pool {
     /// exported, or destroyed. Nothing can be done with the pool afterwards.
     ///
     /// # Errors
-    /// When it cannot be made stable; the pool stays open then.
+    /// When it cannot be made stable; the pool stays open then. [`PoolError::Busy`] while a stream is being received.
     pub async fn close(self: &Arc<Self>, state: PoolState) -> Result<(), PoolError> {
         if self.read_only {
             self.close_devices().await;
             self.tell_closed(state);
             return Ok(());
         }
+        if let Some(open) = self.open_datasets().iter().find(|open| open.is_receiving()) {
+            return Err(PoolError::Busy { objset: open.objset.id() });
+        }
+        // Nobody opens a dataset any more: one that was opened after the others were closed would write after the last txg.
+        let _nobody_opens_one = self.loading.write().await;
+        self.closing.store(true, Ordering::Release);
         self.halt_evacuation().await;
         let closed = match self.leave_scrub().await {
             Ok(()) => {
@@ -513,6 +526,7 @@ impl Pool {
             Err(error) => Err(error),
         };
         if closed.is_err() {
+            self.closing.store(false, Ordering::Release);
             self.walk_on_all();
             self.resume_evacuation();
         }
@@ -528,7 +542,11 @@ impl Pool {
     async fn store_closed(self: &Arc<Self>, state: PoolState) -> Result<(), PoolError> {
         // Side by side: closing a log takes some txgs, and they are the same for all.
         let unloaded = stream::iter(self.open_datasets())
-            .map(|dataset| async move { self.unload(&dataset).await })
+            .map(|dataset| async move {
+                // Who brings it up does so to the end first.
+                let _nobody_brings_it_up = dataset.loading.lock().await;
+                self.unload(&dataset).await
+            })
             .buffer_unordered(CLOSED_AT_ONCE);
         unloaded.try_collect::<()>().await?;
         self.space_maps.flush_all_next();
@@ -554,6 +572,7 @@ impl Pool {
             self.leave_scrub().await?;
             self.leave_sweeps().await;
             self.sync_now().await?;
+            self.closing.store(true, Ordering::Release);
             self.stop().await;
             self.multihost.end().await;
         }

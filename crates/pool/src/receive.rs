@@ -15,12 +15,15 @@
 //! it is, written with each txg, and a stream that goes on from there is received into the same.
 //!
 //! Invariants
+//! - While a stream is being received, its dataset is neither destroyed, renamed, rolled back nor promoted, and what is
+//!   received in part gets no snapshot (test: `a_receive_keeps_its_dataset_busy`).
 //! - A stream that is damaged, cut, or does not fit leaves nothing behind.
 //!   (test: `a_stream_that_breaks_off_leaves_nothing`)
 //! - What is kept of one is what its note says, whatever ended it (tests: `a_stream_that_breaks_off_is_gone_on_with`, the
 //!   crash lane `receives`).
 //! - What is received is what was sent (test: `what_is_received_is_what_was_sent`).
 
+mod busy;
 mod end;
 mod heal;
 mod leftover;
@@ -145,6 +148,8 @@ pub struct Received {
     is_new: bool,
     /// Something came that is worth keeping.
     has_begun: bool,
+    /// Keeps the dataset busy.
+    _receiving: Arc<()>,
 }
 
 impl Pool {
@@ -168,13 +173,20 @@ impl Pool {
         let is_resumed = order.begin.features().has(StreamFeatures::RESUMING);
         let place =
             if is_resumed { self.place_of_part(&order).await? } else { self.make_place(&order).await? };
-        let Place { into, is_new, open, before_bytes } = place;
+        let Place { into, is_new, open, receiving, before_bytes } = place;
         let mut receiver = Receiver::new(Arc::clone(&open.objset), &order.begin);
         if order.resumable || is_resumed {
             let progress: stream::Progress = Arc::new(move |txg, point| open.note_received(txg, point));
             receiver = receiver.telling(order.begin_offset, before_bytes, progress);
         }
-        let mut received = Received { pool: Arc::clone(self), order, into, is_new, has_begun: is_resumed };
+        let mut received = Received {
+            pool: Arc::clone(self),
+            order,
+            into,
+            is_new,
+            has_begun: is_resumed,
+            _receiving: receiving,
+        };
         let taken = take_all(&mut receiver, source, &mut received.has_begun).await;
         let is_on_top = received.order.begin.fromguid.get() == 0 && received.order.origin.is_some();
         let taken = match taken {

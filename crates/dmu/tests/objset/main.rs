@@ -328,6 +328,41 @@ fn an_objset_is_taken_apart_in_any_steps() {
     });
 }
 
+/// As many files of a directory tree are: empty, or with all that they have in their dnodes.
+#[test]
+fn objects_without_blocks_are_taken_apart_in_steps_too() {
+    const OBJECTS: u64 = 32 * 40;
+    const LIMIT: usize = 4;
+    let world = World::new();
+    world.env.block_on(async {
+        let tx = world.gate.forming();
+        for object in 1..OBJECTS {
+            world.objset.allocate_at(&tx, ObjectId::new(object), &file(512)).await.unwrap();
+        }
+        drop(tx);
+        world.sync().await;
+        let mut all: Vec<_> = world.objset.all_blocks().await.unwrap();
+        let mut destroyed =
+            dmu::DestroyedObjset { root: world.objset.root(), born_after: Txg::ZERO, from: None };
+        let (mut taken, mut steps) = (Vec::new(), 0);
+        loop {
+            let step = Objset::take_apart(&world.zio, &destroyed, LIMIT).await.unwrap();
+            // The objects of one block of dnodes, and at the end what is above the last block.
+            assert!(step.work() <= LIMIT + 32 + 8, "{} blocks and objects in one step", step.work());
+            taken.extend(step.blocks);
+            steps += 1;
+            destroyed.from = step.next;
+            if step.next.is_none() {
+                break;
+            }
+        }
+        let key = |bp: &ondisk::Blkptr| (bp.dva(0).offset, bp.birth());
+        (taken.sort_by_key(key), all.sort_by_key(key));
+        assert!(taken == all, "{} of {} blocks", taken.len(), all.len());
+        assert!(steps >= 40, "{steps} steps");
+    });
+}
+
 type Change = for<'a> fn(&'a World, &'a Tx, &'a Dnode) -> BoxFuture<'a, ()>;
 
 /// Every way to change an objset that holds a file of three blocks.

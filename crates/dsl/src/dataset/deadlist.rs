@@ -74,11 +74,12 @@ impl Dsl {
 
     /// Keys of a deadlist and their lists, by key.
     pub(crate) async fn deadlist_keys(&self, deadlist: ObjectId) -> Result<Keys, DslError> {
-        if let Some(known) = self.known_keys.get(deadlist) {
-            return Ok(known);
-        }
+        let before = match self.known_keys.get(deadlist) {
+            Ok(known) => return Ok(known),
+            Err(before) => before,
+        };
         let keys = read_keys(&self.zap(deadlist.get()).await?).await?;
-        Ok(self.known_keys.put(deadlist, keys))
+        Ok(self.known_keys.put_read(before, deadlist, keys))
     }
 
     /// A deadlist that goes on where another was: its keys below `until`, with empty lists.
@@ -271,8 +272,8 @@ impl Dsl {
                 Bpobj::open(&self.mos, *list).await?.discard(tx).await?;
             }
         }
-        self.known_keys.forget(deadlist);
         self.mos.free_object(tx, deadlist).await?;
+        self.known_keys.forget(deadlist);
         self.release_empty_bpobj(tx, let_go).await
     }
 }

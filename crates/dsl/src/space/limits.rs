@@ -1,10 +1,31 @@
 //! Whether quotas and reservations may be set so: not below what is used, not beyond what is free.
 
 use crate::space::available::{PoolSpace, below};
-use crate::{DatasetName, Dsl, DslError};
+use crate::{DatasetName, Dsl, DslError, PropValue};
 
 const TOO_SMALL: &str = "size is less than current used or reserved space";
 const TOO_LARGE: &str = "size is greater than available space";
+
+/// LimitsBefore that are set before others, by one command.
+#[derive(Default)]
+struct LimitsBefore {
+    quota: Option<u64>,
+    refquota: Option<u64>,
+    reservation: Option<u64>,
+    refreservation: Option<u64>,
+}
+
+impl LimitsBefore {
+    fn note(&mut self, prop: &str, bytes: Option<u64>) {
+        match prop {
+            "quota" => self.quota = bytes,
+            "refquota" => self.refquota = bytes,
+            "reservation" => self.reservation = bytes,
+            "refreservation" => self.refreservation = bytes,
+            _ => {}
+        }
+    }
+}
 
 impl Dsl {
     /// Whether `quota`, `refquota`, `reservation` or `refreservation` of a head may be set to
@@ -19,12 +40,41 @@ impl Dsl {
         bytes: Option<u64>,
         pool: &PoolSpace,
     ) -> Result<(), DslError> {
+        self.check_limit_after(dataset, (prop, bytes), &LimitsBefore::default(), pool).await
+    }
+
+    /// The same of several properties that are set together, in this order: a quota and a reservation that fit each other
+    /// fit, whatever the old ones were.
+    ///
+    /// # Errors
+    /// As [`Self::check_limit`].
+    pub async fn check_limits(
+        &self,
+        dataset: &DatasetName,
+        props: &[(String, PropValue)],
+        pool: &PoolSpace,
+    ) -> Result<(), DslError> {
+        let mut before = LimitsBefore::default();
+        for (prop, value) in props {
+            self.check_limit_after(dataset, (prop, value.number()), &before, pool).await?;
+            before.note(prop, value.number());
+        }
+        Ok(())
+    }
+
+    async fn check_limit_after(
+        &self,
+        dataset: &DatasetName,
+        (prop, bytes): (&str, Option<u64>),
+        before: &LimitsBefore,
+        pool: &PoolSpace,
+    ) -> Result<(), DslError> {
         let Some(bytes) = bytes.filter(|&bytes| bytes > 0) else { return Ok(()) };
         let refusal = match prop {
-            "quota" => self.quota_refusal(dataset, bytes).await?,
-            "refquota" => self.refquota_refusal(dataset, bytes).await?,
-            "reservation" => self.reservation_refusal(dataset, bytes, pool).await?,
-            "refreservation" => self.refreservation_refusal(dataset, bytes, pool).await?,
+            "quota" => self.quota_refusal(dataset, bytes, before).await?,
+            "refquota" => self.refquota_refusal(dataset, bytes, before).await?,
+            "reservation" => self.reservation_refusal(dataset, bytes, before, pool).await?,
+            "refreservation" => self.refreservation_refusal(dataset, bytes, before, pool).await?,
             _ => None,
         };
         match refusal {
@@ -55,9 +105,10 @@ impl Dsl {
         &self,
         dataset: &DatasetName,
         bytes: u64,
+        before: &LimitsBefore,
     ) -> Result<Option<&'static str>, DslError> {
         let dir = self.dir(dataset.dir).await?;
-        let taken = dir.used_bytes.get().max(dir.reserved.get());
+        let taken = dir.used_bytes.get().max(before.reservation.unwrap_or(dir.reserved.get()));
         Ok((bytes < taken).then_some(TOO_SMALL))
     }
 
@@ -65,9 +116,11 @@ impl Dsl {
         &self,
         dataset: &DatasetName,
         bytes: u64,
+        before: &LimitsBefore,
     ) -> Result<Option<&'static str>, DslError> {
         let head = self.loaded_dataset(dataset.dataset).await?;
-        let taken = head.phys().referenced_bytes.get().max(head.refreservation());
+        let reserved = before.refreservation.unwrap_or(head.refreservation());
+        let taken = head.phys().referenced_bytes.get().max(reserved);
         Ok((bytes < taken).then_some(TOO_SMALL))
     }
 
@@ -75,11 +128,12 @@ impl Dsl {
         &self,
         dataset: &DatasetName,
         bytes: u64,
+        before: &LimitsBefore,
         pool: &PoolSpace,
     ) -> Result<Option<&'static str>, DslError> {
         let dir = self.loaded_dir(dataset.dir).await?;
         let phys = dir.phys();
-        let (used, quota) = (phys.used_bytes.get(), phys.quota.get());
+        let (used, quota) = (phys.used_bytes.get(), before.quota.unwrap_or(phys.quota.get()));
         let available = match dir.parent() {
             Some(parent) => below(&parent, pool, &|_| 0),
             None => pool.usable_bytes.saturating_sub(used),
@@ -92,12 +146,14 @@ impl Dsl {
         &self,
         dataset: &DatasetName,
         bytes: u64,
+        before: &LimitsBefore,
         pool: &PoolSpace,
     ) -> Result<Option<&'static str>, DslError> {
         let head = self.loaded_dataset(dataset.dataset).await?;
         let unique = head.phys().unique_bytes.get();
         let more = unique.max(bytes).saturating_sub(unique.max(head.refreservation()));
-        let beyond = head.refquota() > 0 && bytes > head.refquota();
+        let refquota = before.refquota.unwrap_or(head.refquota());
+        let beyond = refquota > 0 && bytes > refquota;
         Ok((more > 0 && (more > below(head.dir(), pool, &|_| 0) || beyond)).then_some(TOO_LARGE))
     }
 }

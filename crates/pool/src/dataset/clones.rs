@@ -92,10 +92,11 @@ impl Pool {
     ///
     /// # Errors
     /// [`dsl::DslError::NotClone`]; [`dsl::DslError::Exists`] when both have snapshots of the same name;
-    /// [`dsl::DslError::NoSpace`].
+    /// [`dsl::DslError::NoSpace`]; [`PoolError::Busy`] while a stream is being received into the clone.
     pub async fn promote(self: &Arc<Self>, name: String) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
             let clone = pool.dsl.resolve(&name).await?;
+            pool.check_not_receiving(&clone).await?;
             pool.dsl.check_promote(&clone, &pool.space.pool_space()).await?;
             pool.dsl.promote(&tx, &clone, pool.env.wall_clock()).await?;
             pool.note_event(&tx, "promote", Some(&clone), " ").await

@@ -12,6 +12,7 @@ use dsl::DatasetName;
 use ondisk::Blkptr;
 use units::{ObjectId, Txg};
 
+use crate::dataset::readers::KeptOut;
 use crate::{Pool, PoolError, Sealed};
 
 impl Pool {
@@ -19,16 +20,14 @@ impl Pool {
     ///
     /// # Errors
     /// [`dsl::DslError::HasChildren`], [`dsl::DslError::HasSnapshots`]; [`PoolError::Busy`] when its origin would go with it
-    /// and is read.
+    /// and is read, and while a stream is being received into it.
     pub async fn destroy_filesystem(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
         let dataset = self.dsl.resolve(name).await?;
+        self.check_not_receiving(&dataset).await?;
         let half = self.dsl.receiving_below(&dataset).await?;
         self.dsl.check_removable_but_for(&dataset, half.as_ref()).await?;
         // What was received for it in part is nobody's any more when it is gone.
         if let Some(half) = half {
-            if self.datasets.read().contains_key(&half.objset()) {
-                return Err(PoolError::Busy { objset: half.objset() });
-            }
             Box::pin(self.destroy_filesystem(&half.name)).await?;
         }
         // A log that waits for its replay has blocks that only it can give back. What came in by half
@@ -37,11 +36,17 @@ impl Pool {
             self.check_readable(&dataset).await?;
             self.replay_log_of(name).await?;
         }
+        // Who looks the dataset up meanwhile finds it when the task has refused to destroy it, and else does not find it.
+        let _nobody_opens_it = self.loading.write().await;
         self.close_filesystem(name).await?;
-        let name = name.to_owned();
+        let going = dataset;
         self.in_sync(move |pool, tx| async move {
-            let dataset = pool.dsl.resolve(&name).await?;
+            let dataset = pool.dsl.resolve(&going.name).await?;
+            if dataset != going || pool.datasets.read().contains_key(&dataset.objset()) {
+                return Err(PoolError::Busy { objset: dataset.objset() });
+            }
             pool.dsl.check_removable(&dataset).await?;
+            let _nobody_reads_it = pool.readers.keep_out(dataset.objset())?;
             pool.remove_head(&tx, &dataset).await?;
             pool.note_event(&tx, "destroy", Some(&dataset), "").await
         })
@@ -50,8 +55,24 @@ impl Pool {
 
     /// Destroys a file system or volume that nobody uses and that can be.
     pub(crate) async fn remove_head(&self, tx: &Tx, dataset: &DatasetName) -> Result<(), PoolError> {
+        let _nobody_opens_it = self.keep_out_of_origin(dataset).await?;
+        self.remove_head_alone(tx, dataset).await
+    }
+
+    /// Keeps readers out of the snapshot that a head began from, if that snapshot goes with the head.
+    ///
+    /// # Errors
+    /// [`PoolError::Busy`] when somebody reads the snapshot; when it cannot be looked at.
+    pub(crate) async fn keep_out_of_origin(
+        &self,
+        dataset: &DatasetName,
+    ) -> Result<Option<KeptOut<'_>>, PoolError> {
         let origin = ObjectId::new(self.dsl.dir(dataset.dir).await?.origin.get());
-        let _nobody_opens_it = self.keep_out_of_deferred(origin).await?;
+        self.keep_out_of_deferred(origin).await
+    }
+
+    /// Destroys a head as [`Self::remove_head`] does, for somebody who keeps readers out of its origin.
+    pub(crate) async fn remove_head_alone(&self, tx: &Tx, dataset: &DatasetName) -> Result<(), PoolError> {
         let phys = self.dsl.dataset(dataset.dataset).await?;
         if !phys.bp.is_hole() && !self.dsl.frees_later().await? {
             self.free_tree(tx, phys.bp, Txg::new(phys.prev_snapshot_txg.get())).await?;
@@ -90,7 +111,7 @@ impl Pool {
                 Ok(taken) => {
                     let space = self.free_all(tx, &taken.blocks).await?;
                     self.dsl.note_freed(tx, space, taken.next).await?;
-                    room = room.saturating_sub(taken.blocks.len().max(1));
+                    room = room.saturating_sub(taken.work().max(1));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a destroyed dataset cannot be freed");

@@ -33,7 +33,7 @@ pub struct Filesystem {
 
 impl Filesystem {
     /// The files of an open dataset that has been brought up, if it has files.
-    fn of(open: &OpenDataset) -> Option<Arc<Self>> {
+    pub(crate) fn of(open: &OpenDataset) -> Option<Arc<Self>> {
         let live: Arc<dyn Any + Send + Sync> = open.live()?;
         let zfs = live.downcast::<Zfs>().ok()?;
         Some(Arc::new(Self { name: open.name().name, zfs, log: open.log() }))
@@ -281,7 +281,8 @@ impl Pool {
         dataset: &DatasetName,
     ) -> Result<Arc<Filesystem>, PoolError> {
         let name = dataset.name.as_str();
-        let objset = self.open_frozen(dataset).await?;
+        let view = self.view().await;
+        let objset = self.open_in(dataset, &view).await?;
         let objset = objset.ok_or_else(|| PoolError::NotFilesystem { name: name.to_owned() })?;
         check_filesystem(&objset, name)?;
         let phys = self.dsl.dataset(dataset.dataset).await?;
@@ -290,13 +291,12 @@ impl Pool {
             available_bytes: 0,
             objects: objset.root().fill(),
         };
+        let props = self.effective_props(dataset).await?;
+        drop(view);
         let zfs = Zfs::open(ZfsParts {
             env: Arc::clone(&self.env),
             os: objset,
-            options: options(&Terms {
-                read_only: true,
-                ..self.terms(&self.effective_props(dataset).await?, Allowed::default())
-            }),
+            options: options(&Terms { read_only: true, ..self.terms(&props, Allowed::default()) }),
             space: Arc::new(FrozenSpace(space)),
         });
         Ok(Arc::new(Filesystem { name: name.to_owned(), zfs: zfs.await?, log: None }))

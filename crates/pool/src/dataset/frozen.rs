@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use dmu::Objset;
-use dsl::DatasetName;
 use dsl::features::ENCRYPTION;
+use dsl::{DatasetName, DslError};
 use ondisk::dsl::dataset_flags;
 use ondisk::objset::ObjsetType;
 
-use crate::{Pool, PoolError};
+use crate::{DatasetView, Pool, PoolError};
 
 /// Why a dataset cannot be used as a file system though nothing is wrong with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +34,18 @@ impl Pool {
     }
 
     /// The same of any dataset, for what it says of itself without a key: of one that is encrypted neither what is
-    /// in files nor what is in the bonuses of its objects can be made sense of.
+    /// in files nor what is in the bonuses of its objects can be made sense of. The objset is of use as long as the view
+    /// is held: the view keeps a snapshot from being destroyed, and makes nobody who destroys it later find it busy.
     ///
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`]; when it cannot be read.
-    pub async fn frame(self: &Arc<Self>, name: &str) -> Result<Option<Arc<Objset>>, PoolError> {
+    pub async fn frame(
+        self: &Arc<Self>,
+        name: &str,
+        _view: &DatasetView<'_>,
+    ) -> Result<Option<Arc<Objset>>, PoolError> {
         let dataset = self.dsl.resolve(name).await?;
-        self.open_any_frozen(&dataset).await
+        self.open_root(&dataset).await
     }
 
     /// Why a dataset cannot be used as a file system though nothing is wrong with it.
@@ -57,28 +62,42 @@ impl Pool {
         }
     }
 
-    pub(crate) async fn open_frozen(
+    /// The same of a dataset that was found. The dataset is neither destroyed nor rolled back while somebody has its objset.
+    ///
+    /// # Errors
+    /// [`PoolError::Encrypted`]; [`dsl::DslError::NoSuchDataset`] when a snapshot has been destroyed or renamed since it was
+    /// found; when the dataset cannot be read.
+    pub async fn open_frozen(
         self: &Arc<Self>,
         dataset: &DatasetName,
     ) -> Result<Option<Arc<Objset>>, PoolError> {
-        self.check_readable(dataset).await?;
-        self.open_any_frozen(dataset).await
+        self.open_in(dataset, &self.view().await).await
     }
 
-    async fn open_any_frozen(
+    /// The same for somebody who has a view.
+    pub(crate) async fn open_in(
         self: &Arc<Self>,
         dataset: &DatasetName,
+        _view: &DatasetView<'_>,
     ) -> Result<Option<Arc<Objset>>, PoolError> {
+        if self.dsl.resolve(&dataset.name).await? != *dataset {
+            return Err(DslError::NoSuchDataset { name: dataset.name.clone() }.into());
+        }
+        self.check_readable(dataset).await?;
+        let objset = self.open_root(dataset).await?;
+        if let Some(objset) = &objset {
+            self.note_reader(dataset, objset).await?;
+        }
+        Ok(objset)
+    }
+
+    async fn open_root(self: &Arc<Self>, dataset: &DatasetName) -> Result<Option<Arc<Objset>>, PoolError> {
         let root = self.dsl.dataset(dataset.dataset).await?.bp;
         if root.is_hole() {
             return Ok(None);
         }
         let props = self.effective_props(dataset).await?;
-        let objset = Objset::open(self.objset_context(dataset, &props), root).await?;
-        if dataset.is_snapshot() {
-            self.note_reader(dataset, &objset).await?;
-        }
-        Ok(Some(objset))
+        Ok(Some(Objset::open(self.objset_context(dataset, &props), root).await?))
     }
 
     /// # Errors

@@ -4,12 +4,14 @@
 //!  Claimed ─ replay ─► Live ─ unload ─► Idle        Idle ─ bring up ─► Live
 //!     ▲         │ it stops
 //!     └─────────┘ what is left waits for the next try
+//!
+//!  Receiving ─ the stream has ended, or is given up ─► (not open any more)   (a receive that is dropped: as Idle)
 //! ```
 //! Txgs see the objset and the log alone ([`OpenDataset::sync_log`], [`OpenDataset::synced`]): those are the same
 //! whatever the dataset is.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use dmu::{BlockKinds, Objset};
 use dsl::DatasetName;
@@ -37,6 +39,8 @@ pub(crate) struct OpenDataset {
     received: Mutex<BTreeMap<Txg, ResumePoint>>,
     /// Held by who brings it up: others who want what is in it wait here.
     pub loading: async_lock::Mutex<()>,
+    /// Held by those who read what is in it without a turn: it is not closed before they have ended.
+    pub visits: Arc<async_lock::RwLock<()>>,
 }
 
 pub(crate) enum State {
@@ -44,6 +48,8 @@ pub(crate) enum State {
     Claimed(IntentLog<Claimed>),
     /// No log to replay.
     Idle,
+    /// A stream is being received into it, as long as the receive has what this refers to: nobody else closes it.
+    Receiving(Weak<()>),
     /// Brought up.
     Live(Arc<dyn Dataset>),
 }
@@ -59,6 +65,7 @@ impl OpenDataset {
             log: Mutex::default(),
             received: Mutex::default(),
             loading: async_lock::Mutex::new(()),
+            visits: Arc::default(),
         })
     }
 
@@ -125,6 +132,11 @@ impl OpenDataset {
         }
     }
 
+    /// Whether a stream is being received into it.
+    pub fn is_receiving(&self) -> bool {
+        matches!(&*self.state.lock(), State::Receiving(receive) if receive.strong_count() > 0)
+    }
+
     /// Whether its log was claimed and is not replayed yet.
     pub fn is_claimed(&self) -> bool {
         matches!(*self.state.lock(), State::Claimed(_))
@@ -134,7 +146,7 @@ impl OpenDataset {
     pub fn claimed_header(&self) -> Option<ZilHeader> {
         match &*self.state.lock() {
             State::Claimed(log) => Some(log.header()),
-            State::Idle | State::Live(_) => None,
+            State::Idle | State::Receiving(_) | State::Live(_) => None,
         }
     }
 
@@ -155,7 +167,7 @@ impl OpenDataset {
     pub fn live(&self) -> Option<Arc<dyn Dataset>> {
         match &*self.state.lock() {
             State::Live(dataset) => Some(Arc::clone(dataset)),
-            State::Claimed(_) | State::Idle => None,
+            State::Claimed(_) | State::Idle | State::Receiving(_) => None,
         }
     }
 

@@ -1,4 +1,5 @@
-//! Who reads snapshots: a snapshot that somebody reads stays, and one that goes is not opened any more.
+//! Who reads snapshots, and heads as their last txg left them: what somebody reads stays, and what goes is not opened any
+//! more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -11,7 +12,7 @@ use units::{ObjectId, ObjsetId};
 
 use crate::{Pool, PoolError};
 
-/// Objsets of snapshots that were opened and may be in use.
+/// Objsets that were opened for reading only and may be in use.
 #[derive(Default)]
 pub(crate) struct Readers(Mutex<State>);
 
@@ -63,7 +64,7 @@ impl Readers {
     }
 }
 
-/// A snapshot that nobody comes to read.
+/// A dataset that nobody comes to read.
 pub(crate) struct KeptOut<'a> {
     readers: &'a Readers,
     objset: ObjsetId,
@@ -93,17 +94,17 @@ impl Pool {
         is_deferred.then(|| self.readers.keep_out(ObjsetId::new(snapshot.get()))).transpose()
     }
 
-    /// Notes that somebody reads a snapshot's objset.
+    /// Notes that somebody reads the objset of a snapshot or a head.
     ///
     /// # Errors
     /// [`DslError::NoSuchDataset`] when it has been destroyed since it was found, or is about to be.
     pub(crate) async fn note_reader(
         &self,
-        snapshot: &DatasetName,
+        dataset: &DatasetName,
         objset: &Arc<Objset>,
     ) -> Result<(), PoolError> {
-        let is_there = self.readers.add(objset) && self.dsl.resolve(&snapshot.name).await? == *snapshot;
-        let gone = || DslError::NoSuchDataset { name: snapshot.name.clone() }.into();
+        let is_there = self.readers.add(objset) && self.dsl.resolve(&dataset.name).await? == *dataset;
+        let gone = || DslError::NoSuchDataset { name: dataset.name.clone() }.into();
         if is_there { Ok(()) } else { Err(gone()) }
     }
 }

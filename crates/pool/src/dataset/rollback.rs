@@ -12,10 +12,12 @@ impl Pool {
     /// `snapshot`. What is open of it is closed.
     ///
     /// # Errors
-    /// [`dsl::DslError::NoSuchDataset`], [`dsl::DslError::NotLatest`], [`dsl::DslError::NoSpace`].
+    /// [`dsl::DslError::NoSuchDataset`], [`dsl::DslError::NotLatest`], [`dsl::DslError::NoSpace`]; [`PoolError::Busy`] while
+    /// a stream is being received into it.
     pub async fn rollback(self: &Arc<Self>, name: String, snapshot: String) -> Result<(), PoolError> {
         // A log that was claimed has blocks that only it can give back.
         self.replay_log_of(&name).await?;
+        self.check_not_receiving(&self.dsl.resolve(&name).await?).await?;
         let _nobody_opens_it = self.loading.write().await;
         self.close_filesystem(&name).await?;
         loop {
@@ -33,7 +35,9 @@ impl Pool {
         if self.datasets.read().contains_key(&head.objset()) {
             return Err(PoolError::Busy { objset: head.objset() });
         }
+        self.check_not_receiving(&head).await?;
         self.dsl.check_rollback(tx, &head, &to).await?;
+        let _nobody_reads_it = self.readers.keep_out(head.objset())?;
         if let Some(abandoned) = self.dsl.roll_back(tx, &head).await? {
             self.free_tree(tx, abandoned.root, abandoned.born_after).await?;
         }

@@ -33,27 +33,61 @@ impl Pool {
         let Some(value) = value else {
             return self.inherit_prop(name, prop, Inherit::default()).await;
         };
-        let (name, prop) = (name.to_owned(), prop.to_owned());
+        self.set_props(name, vec![(prop.to_owned(), value)]).await
+    }
+
+    /// Sets several properties of a dataset, all of them or none, and has every open dataset heed them.
+    ///
+    /// # Errors
+    /// As [`Self::set_prop`], of the first that cannot be set.
+    pub async fn set_props(
+        self: &Arc<Self>,
+        name: &str,
+        props: Vec<(String, PropValue)>,
+    ) -> Result<(), PoolError> {
+        let name = name.to_owned();
         self.in_sync(move |pool, tx| async move {
             let dataset = pool.dsl.resolve(&name).await?;
-            // Those of users can be any number; the others may be what makes room.
-            if prop.contains(':') {
-                pool.check_task_room(&name, DATASET_BYTES)?;
+            pool.check_props(&dataset, &props).await?;
+            for (prop, value) in &props {
+                if dataset.is_snapshot() {
+                    pool.dsl.set_snapshot_prop(&tx, dataset.dataset, prop, value).await?;
+                } else {
+                    pool.dsl.set_prop(&tx, dataset.dir, prop, value).await?;
+                }
+                let shown = match value {
+                    PropValue::Number(number) => number.to_string(),
+                    PropValue::Text(text) => text.clone(),
+                };
+                pool.note_event(&tx, "set", Some(&dataset), &format!("{prop}={shown}")).await?;
             }
-            if dataset.is_snapshot() {
-                pool.dsl.set_snapshot_prop(&tx, dataset.dataset, &prop, &value).await?;
-            } else {
-                pool.dsl.check_limit(&dataset, &prop, value.number(), &pool.space.pool_space()).await?;
-                pool.dsl.set_prop(&tx, dataset.dir, &prop, &value).await?;
-            }
-            let shown = match &value {
-                PropValue::Number(number) => number.to_string(),
-                PropValue::Text(text) => text.clone(),
-            };
-            pool.note_event(&tx, "set", Some(&dataset), &format!("{prop}={shown}")).await?;
             pool.refresh_props().await
         })
         .await
+    }
+
+    /// Whether properties of a dataset may be set so, all of them.
+    pub(crate) async fn check_props(
+        &self,
+        dataset: &DatasetName,
+        props: &[(String, PropValue)],
+    ) -> Result<(), PoolError> {
+        // Those of users can be any number; the others may be what makes room.
+        let of_users = props.iter().filter(|(prop, _)| prop.contains(':')).count() as u64;
+        if of_users > 0 {
+            self.check_task_room(&dataset.name, of_users * DATASET_BYTES)?;
+        }
+        for (prop, value) in props {
+            if dataset.is_snapshot() {
+                self.dsl.check_snapshot_prop(prop, value).await?;
+            } else {
+                self.dsl.check_prop(prop, value).await?;
+            }
+        }
+        if !dataset.is_snapshot() {
+            self.dsl.check_limits(dataset, props, &self.space.pool_space()).await?;
+        }
+        Ok(())
     }
 
     /// Takes a property of a dataset back, so that it is inherited, or the default.

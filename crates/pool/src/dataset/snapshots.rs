@@ -38,8 +38,7 @@ impl Pool {
         }
         loop {
             let (names, props) = (names.clone(), props.clone());
-            let made =
-                self.in_sync_of_all(|pool, tx| async move { pool.make_snapshots(&tx, &names, &props).await });
+            let made = self.in_sync(|pool, tx| async move { pool.make_snapshots(&tx, &names, &props).await });
             let made = made.await;
             if !came_too_early(&made) {
                 return made;

@@ -122,6 +122,15 @@ impl Pool {
         let objset = objset.ok_or_else(|| PoolError::NotVolume { name: name.to_owned() })?;
         Ok(Volume::open(&objset).await?)
     }
+
+    /// Size and size of blocks of the volume in an objset that [`Pool::frame`] found, in bytes.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub async fn volume_sizes(objset: &Arc<Objset>) -> Result<(u64, u64), PoolError> {
+        let volume = Volume::open(objset).await?;
+        Ok((volume.size_bytes(), u64::from(volume.block_bytes())))
+    }
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ impl Received {
         }
         loop {
             let (order, into, is_new) = (self.order.clone(), self.into.clone(), self.is_new);
-            let done = self.pool.in_sync_of_all(move |pool, tx| async move {
+            let done = self.pool.in_sync(move |pool, tx| async move {
                 let ending = Ending { pool: &pool, order: &order, into: &into };
                 if is_new { ending.of_new(&tx).await } else { ending.of_existing(&tx).await }
             });
@@ -61,24 +61,34 @@ impl Received {
         if self.order.resumable && self.has_begun {
             return self.keep().await;
         }
-        let gone = self.pool.destroy_filesystem(&self.into.name).await;
+        let gone = self.destroy().await;
         if let Err(error) = gone {
             let dataset = self.into.name;
             tracing::warn!(dataset, %error, "what was received by half stays until the next import");
         }
     }
 
+    async fn destroy(&self) -> Result<(), PoolError> {
+        self.leave().await?;
+        self.pool.destroy_filesystem(&self.into.name).await
+    }
+
     /// Leaves what was received as it is, for a stream that goes on with it.
     async fn keep(self) {
-        let into = self.into.clone();
-        let kept = self.pool.in_sync_of_all(|pool, _| async move {
-            pool.leave_place(&into);
-            Ok(())
-        });
-        if let Err(error) = kept.await {
+        if let Err(error) = self.leave().await {
             let dataset = self.into.name;
             tracing::warn!(dataset, %error, "what was received by half can be gone on with after the next import");
         }
+    }
+
+    /// Writes all that was received, and takes it out of the txgs.
+    async fn leave(&self) -> Result<(), PoolError> {
+        let into = self.into.clone();
+        let left = self.pool.in_sync(|pool, _| async move {
+            pool.leave_place(&into);
+            Ok(())
+        });
+        left.await
     }
 }
 
@@ -97,7 +107,7 @@ impl Ending<'_> {
         if dsl.resolve(&self.into.name).await? != *self.into {
             return Err(PoolError::Receive(ReceiveRefusal::Modified));
         }
-        dsl.check_snapshot(tx, self.into, snapshot, &self.pool.space.pool_space()).await?;
+        dsl.check_received_snapshot(tx, self.into, snapshot, &self.pool.space.pool_space()).await?;
         self.pool.leave_place(self.into);
         dsl.set_inconsistent(tx, self.into.dataset, false).await?;
         dsl.end_resumable(tx, self.into.dataset).await?;
@@ -115,6 +125,8 @@ impl Ending<'_> {
             return Err(PoolError::Receive(ReceiveRefusal::Modified));
         }
         let newer = self.newer(&head).await?;
+        // Refused after the exchange, what was received would be there and reported as failed.
+        let _nobody_opens_origin = pool.keep_out_of_origin(self.into).await?;
         let mut keep_out = Vec::new();
         for going in &newer {
             dsl.check_snapshot_removable(going, false).await?;
@@ -129,7 +141,7 @@ impl Ending<'_> {
         }
         dsl.exchange(tx, &head, self.into).await?;
         self.make_snapshot(tx, &head).await?;
-        pool.remove_head(tx, self.into).await?;
+        pool.remove_head_alone(tx, self.into).await?;
         pool.use_without_log(tx, &head).await
     }
 

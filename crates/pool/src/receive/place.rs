@@ -27,6 +27,8 @@ pub(super) struct Place {
     /// It is the dataset itself, rather than one on its behalf.
     pub is_new: bool,
     pub open: Arc<OpenDataset>,
+    /// The dataset is busy as long as somebody has this.
+    pub receiving: Arc<()>,
     /// Bytes of the stream that were received before.
     pub before_bytes: u64,
 }
@@ -98,15 +100,13 @@ impl Pool {
             Ok(kind @ (ObjsetType::Zfs | ObjsetType::Zvol)) => kind,
             _ => return Err(unsupported("a stream of neither files nor a volume")),
         };
-        for (prop, value) in &order.props {
-            self.dsl.check_prop(prop, value).await?;
-        }
         let redacted_by = order.redact_snaps();
         if redacted_by.is_none() && features.has(StreamFeatures::REDACTED) {
             return refuse(ReceiveRefusal::NotRedactedAlike);
         }
         let Beginning { name, is_new, source } = self.beginning(order).await?;
         self.check_task_room(&name, DATASET_BYTES)?;
+        self.check_order_props(order, is_new).await?;
         if let Some(source) = &source {
             self.check_redaction(order, source).await?;
         }
@@ -123,7 +123,7 @@ impl Pool {
         if is_new {
             self.dsl.grant_to_maker(tx, &into, order.maker).await?;
         }
-        for (prop, value) in &order.props {
+        for (prop, value) in order.props.iter().filter(|(prop, _)| is_new || !is_limit(prop)) {
             self.dsl.set_prop(tx, into.dir, prop, value).await?;
         }
         // How blocks are stored is to be known now. What cannot be, and limits, are seen to in the end.
@@ -138,8 +138,19 @@ impl Pool {
             self.dsl.begin_resumable(tx, into.dataset, &state).await?;
         }
         self.note_event(tx, "receive", Some(&into), " ").await?;
-        let open = self.open_place(tx, &into, source.is_none().then_some(kind)).await?;
-        Ok(Place { into, is_new, open, before_bytes: 0 })
+        let (open, receiving) = self.open_place(tx, &into, source.is_none().then_some(kind)).await?;
+        Ok(Place { into, is_new, open, receiving, before_bytes: 0 })
+    }
+
+    /// Whether what is to be set on a dataset can be, before anything of the stream is taken: quotas must have room for what
+    /// is there, and reservations must fit in what is free.
+    async fn check_order_props(&self, order: &ReceiveOrder, is_new: bool) -> Result<(), PoolError> {
+        let (head, _) = parts(&order.snapshot)?;
+        if is_new {
+            return self.check_new_props(head, &order.props).await;
+        }
+        let head = self.dsl.resolve(head).await?;
+        self.check_props(&head, &order.props).await
     }
 
     /// What is to be made, if the stream can be received.
@@ -280,13 +291,14 @@ impl Pool {
         if trees[0] == trees[1] { Ok(()) } else { refuse(ReceiveRefusal::Modified) }
     }
 
-    /// The objset of a new place takes part in txgs from now on. `kind`: it is empty so far.
+    /// The objset of a new place takes part in txgs from now on, and is busy as long as somebody has what comes with it.
+    /// `kind`: it is empty so far.
     pub(super) async fn open_place(
         self: &Arc<Self>,
         tx: &Tx,
         into: &DatasetName,
         kind: Option<ObjsetType>,
-    ) -> Result<Arc<OpenDataset>, PoolError> {
+    ) -> Result<(Arc<OpenDataset>, Arc<()>), PoolError> {
         let props = self.effective_props(into).await?;
         let context = self.objset_context(into, &props);
         let objset = match kind {
@@ -307,6 +319,8 @@ impl Pool {
         objset.keep_no_data();
         // What a snapshot's header of a log names is not this dataset's; and what is empty gets a root.
         objset.set_zil_header(tx.txg(), ZilHeader::new_zeroed());
-        self.adopt(into, objset, props, State::Idle).await
+        let receiving = Arc::new(());
+        let state = State::Receiving(Arc::downgrade(&receiving));
+        Ok((self.adopt(into, objset, props, state).await?, receiving))
     }
 }

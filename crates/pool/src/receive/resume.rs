@@ -38,13 +38,13 @@ impl Pool {
         if self.datasets.read().contains_key(&into.objset()) {
             return refuse(ReceiveRefusal::Busy);
         }
+        self.check_props(&head, &order.props).await?;
         for (prop, value) in order.props.iter().filter(|_| is_new) {
-            self.dsl.check_prop(prop, value).await?;
             self.dsl.set_prop(tx, into.dir, prop, value).await?;
         }
         self.note_event(tx, "resume receive", Some(&into), " ").await?;
-        let open = self.open_place(tx, &into, None).await?;
-        Ok(Place { into, is_new, open, before_bytes: state.point.bytes })
+        let (open, receiving) = self.open_place(tx, &into, None).await?;
+        Ok(Place { into, is_new, open, receiving, before_bytes: state.point.bytes })
     }
 
     /// What was kept, if it ends where the stream goes on.

@@ -97,7 +97,7 @@ fn records_that_do_not_fit_are_refused() {
                 maker: 0,
                 list: NvList::new(),
             };
-            let Place { into, is_new, open, .. } = pool.make_place(&order).await.expect("a place");
+            let Place { into, is_new, open, receiving, .. } = pool.make_place(&order).await.expect("a place");
             let mut receiver = Receiver::new(Arc::clone(&open.objset), &order.begin);
             let mut fails = false;
             for record in &all[1..all.len() - 1] {
@@ -112,7 +112,14 @@ fn records_that_do_not_fit_are_refused() {
             }
             refused += usize::from(fails);
             drop(receiver);
-            let received = Received { pool: Arc::clone(&pool), order, into, is_new, has_begun: true };
+            let received = Received {
+                pool: Arc::clone(&pool),
+                order,
+                into,
+                is_new,
+                has_begun: true,
+                _receiving: receiving,
+            };
             pool.sync_now().await.expect("what was taken can be written");
             received.give_up().await;
             assert!(pool.dsl().resolve("tank/new").await.is_err(), "nothing is left");

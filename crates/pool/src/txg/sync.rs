@@ -88,6 +88,7 @@ impl Pool {
     async fn run_tasks(self: &Arc<Self>, tasks: &TaskQueue, tx: &Tx) {
         for task in tasks.take(tx.txg()) {
             let tx = tx.again();
+            let _nobody_views = self.views.keep_out().await;
             tx.footprint().patient_once_there(task(Arc::clone(self), tx)).await;
         }
     }

@@ -7,12 +7,31 @@
 //! block of the meta-objset is damaged, ends the pool's txgs before they make half of it stable. The next import
 //! finds the pool as it was.
 //! (test: `a_task_that_cannot_be_done_whole_is_not_done`)
+//!
+//! # Order
+//!
+//! ```text
+//!  txg 7, syncing:  datasets ─► tasks asked for while 7 was open ─► frees ─► …
+//!  txg 8, open:     a clone joins ─► its log record is stable ─► a destroy is asked for: it runs in the sync of 8
+//! ```
+//! A task runs in the sync of the txg that was open when somebody asked for the task, or in a later one, and tasks run
+//! in the order in which they were asked for. Within one sync, tasks come after the datasets' changes, and so after
+//! [`Pool::count_clones`]. Three rules follow:
+//! - A task that frees blocks (a destroy, a release, a rollback, the end of a receive) runs after every reference to
+//!   these blocks that existed when somebody asked for the task is counted. A clone by `copy_file_range` is such a
+//!   reference, and it is counted by the sync of the txg that it joined.
+//!   (test: `a_clone_outlives_what_it_was_taken_from_though_an_older_txg_is_syncing`)
+//! - A log record that was stable before the task was asked for belongs to a txg no younger than the task's. After a
+//!   crash, either the task is not done and the replay finds what the record names, or the record's txg is stable, too.
+//!   (test: `a_logged_clone_is_replayed_whole_though_what_it_was_taken_from_is_being_destroyed`)
+//! - What was changed before the task was asked for is part of what the task sees, a snapshot for example.
+//!   (test: `a_snapshot_has_what_was_acknowledged_before_it`)
 
 use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
 
-use dmu::Tx;
+use dmu::{Tx, TxgGate};
 use dsl::DslError;
 use env::BoxFuture;
 use futures::channel::oneshot;
@@ -38,22 +57,28 @@ impl TaskQueue {
         self.0.lock().is_empty()
     }
 
-    fn add(&self, since: Txg, task: Task) {
-        self.0.lock().push_back(Waiting { since, task });
+    /// Adds a task that runs in the sync of the txg that is open now, or in a later one. See the module for the reason.
+    fn add(&self, gate: &TxgGate, task: Task) {
+        let mut waiting = self.0.lock();
+        // Read under the lock, so that no task has to run before one that was added earlier.
+        let since = gate.open_txg();
+        assert!(
+            waiting.back().is_none_or(|last| last.since <= since),
+            "tasks are in the order of their txgs"
+        );
+        waiting.push_back(Waiting { since, task });
     }
 
     /// Takes those that may run in the sync of `txg`, in the order in which they came.
     pub fn take(&self, txg: Txg) -> Vec<Task> {
         let mut waiting = self.0.lock();
-        let (ready, later) = waiting.drain(..).partition(|waiting| waiting.since <= txg);
-        *waiting = later;
-        let ready: VecDeque<Waiting> = ready;
-        ready.into_iter().map(|waiting| waiting.task).collect()
+        let ready = waiting.partition_point(|waiting| waiting.since <= txg);
+        waiting.drain(..ready).map(|waiting| waiting.task).collect()
     }
 }
 
 impl Pool {
-    /// Runs `work` in the sync of the next txg. Nobody waits for it: that it failed is only told.
+    /// Runs `work` as [`Self::in_sync`] does. Nobody waits for the result: a failure is only logged.
     pub(crate) fn in_next_sync<F, W>(self: &Arc<Self>, what: &'static str, work: W) -> Result<(), PoolError>
     where
         F: Future<Output = Result<(), PoolError>> + Send + 'static,
@@ -67,29 +92,19 @@ impl Pool {
                 }
             })
         });
-        self.tasks.add(Txg::ZERO, task);
+        self.tasks.add(&self.gate, task);
         Ok(())
     }
 
-    /// Runs `work` in the sync of the next txg, and returns when that is stable.
+    /// Runs `work` in the sync of the txg that is open now, or of a later one, and returns when that txg is stable. See the
+    /// module for what this order guarantees.
     pub(crate) async fn in_sync<T, F, W>(self: &Arc<Self>, work: W) -> Result<T, PoolError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, PoolError>> + Send + 'static,
         W: FnOnce(Arc<Pool>, Tx) -> F + Send + 'static,
     {
-        self.in_sync_by(&self.tasks, Txg::ZERO, work).await
-    }
-
-    /// The same in the sync of the txg that is open now, or a later one: all that has been changed so far is written
-    /// before.
-    pub(crate) async fn in_sync_of_all<T, F, W>(self: &Arc<Self>, work: W) -> Result<T, PoolError>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, PoolError>> + Send + 'static,
-        W: FnOnce(Arc<Pool>, Tx) -> F + Send + 'static,
-    {
-        self.in_sync_by(&self.tasks, self.gate.open_txg(), work).await
+        self.in_sync_by(&self.tasks, work).await
     }
 
     /// The same before anything else in that sync: nothing has been freed in its txg.
@@ -99,10 +114,10 @@ impl Pool {
         F: Future<Output = Result<T, PoolError>> + Send + 'static,
         W: FnOnce(Arc<Pool>, Tx) -> F + Send + 'static,
     {
-        self.in_sync_by(&self.early_tasks, Txg::ZERO, work).await
+        self.in_sync_by(&self.early_tasks, work).await
     }
 
-    async fn in_sync_by<T, F, W>(&self, queue: &TaskQueue, since: Txg, work: W) -> Result<T, PoolError>
+    async fn in_sync_by<T, F, W>(&self, queue: &TaskQueue, work: W) -> Result<T, PoolError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, PoolError>> + Send + 'static,
@@ -127,8 +142,8 @@ impl Pool {
                 let _nobody_waits = sender.send((txg, result));
             })
         });
-        queue.add(since, task);
-        // Whatever txg is open now syncs after this; the task runs in it or in an earlier one.
+        queue.add(&self.gate, task);
+        // The task runs in the txg that is open now, or in the one that was open just before.
         self.gate.wait_synced(self.gate.open_txg()).await?;
         let lost = PoolError::Suspended { txg: self.gate.synced_txg().next() };
         let (txg, result) = receiver.await.map_err(|_| lost)?;

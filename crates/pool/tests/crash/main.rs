@@ -72,5 +72,6 @@ mod streams;
 mod suspended;
 mod sweeps;
 mod tasks;
+mod unowned;
 mod volumes;
 mod writers;

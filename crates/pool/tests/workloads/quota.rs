@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dsl::PropValue;
-use pool::Pool;
+use pool::{Pool, PoolError};
 use zpl::{Cred, NewNode, WriteFlags, Zfs, ZplError};
 
 use crate::dice::Dice;
@@ -107,4 +107,45 @@ fn what_is_reserved_is_there_when_the_rest_is_full() {
 #[test]
 fn what_is_reserved_without_snapshots_is_there_when_the_rest_is_full() {
     a_reservation_is_kept("refreservation");
+}
+
+/// Numbers of properties that are set on the root file system, by name.
+async fn set_on_root(pool: &Arc<Pool>, names: &[&str]) -> Vec<Option<u64>> {
+    let root = pool.dsl().resolve("whirl").await.unwrap();
+    let set = pool.dsl().props(&root).await.unwrap();
+    let number = |name: &&str| set.iter().find(|prop| prop.name == *name)?.value.number();
+    names.iter().map(number).collect()
+}
+
+#[test]
+fn properties_are_set_together_or_not_at_all() {
+    const NAMES: [&str; 4] = ["copies", "quota", "reservation", "atime"];
+    let (world, pool) = new_pool();
+    let numbers = |list: &[(&str, u64)]| {
+        list.iter().map(|&(name, number)| (name.to_owned(), PropValue::Number(number))).collect::<Vec<_>>()
+    };
+    world.run(async {
+        let before = set_on_root(&pool, &NAMES).await;
+        for refused in [
+            numbers(&[("copies", 2), ("quota", 1), ("atime", 0)]),
+            numbers(&[("copies", 2), ("reservation", 1 << 50)]),
+            numbers(&[("quota", 64 << 20), ("reservation", 65 << 20)]),
+            numbers(&[("copies", 2), ("atime", 0), ("unheard-of", 1)]),
+        ] {
+            let done = pool.set_props("whirl", refused.clone()).await;
+            assert!(matches!(done, Err(PoolError::Dsl(_))), "{refused:?}: {done:?}");
+            assert_eq!(set_on_root(&pool, &NAMES).await, before, "{refused:?}");
+        }
+        let synced = pool.txgs().synced_txg().get();
+        pool.set_props("whirl", numbers(&[("copies", 2), ("quota", 16 << 20), ("atime", 0)])).await.unwrap();
+        assert_eq!(pool.txgs().synced_txg().get(), synced + 1, "one txg for all of them");
+        let reserved = numbers(&[("reservation", 32 << 20)]);
+        assert!(pool.set_props("whirl", reserved).await.is_err(), "more than the quota");
+        // The new quota decides whether the new reservation fits.
+        pool.set_props("whirl", numbers(&[("quota", 64 << 20), ("reservation", 32 << 20)])).await.unwrap();
+        let numbers = [Some(2), Some(64 << 20), Some(32 << 20), Some(0)];
+        assert_eq!(set_on_root(&pool, &NAMES).await, numbers);
+    });
+    world.export(&pool);
+    world.check("set");
 }

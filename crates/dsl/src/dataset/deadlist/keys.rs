@@ -14,23 +14,52 @@ const KEPT_MAX: usize = 1 << 20;
 pub(crate) type Keys = Arc<Vec<(u64, ObjectId)>>;
 
 /// Keys of the deadlists that were looked at, as of the newest change.
+///
+/// A sync changes a list's keys on disk first, and then here. Readers beside the sync read the keys of a list that is not
+/// known here and want to keep them: what they have read is kept only if nothing was changed here meanwhile
+/// ([`Self::put_read`]). (test: `keys_that_were_read_beside_a_change_are_not_kept`)
 #[derive(Default)]
-pub(crate) struct KnownKeys(Mutex<BTreeMap<ObjectId, Keys>>);
+pub(crate) struct KnownKeys(Mutex<KnownState>);
 
-impl KnownKeys {
-    pub fn get(&self, deadlist: ObjectId) -> Option<Keys> {
-        self.0.lock().get(&deadlist).cloned()
-    }
+#[derive(Default)]
+struct KnownState {
+    of: BTreeMap<ObjectId, Keys>,
+    /// Changes so far.
+    changes: u64,
+}
 
-    /// From now on a deadlist's keys are known.
-    pub fn put(&self, deadlist: ObjectId, keys: Vec<(u64, ObjectId)>) -> Keys {
-        let mut known = self.0.lock();
-        if known.values().map(|keys| keys.len()).sum::<usize>() + keys.len() > KEPT_MAX {
-            known.clear();
+impl KnownState {
+    fn insert(&mut self, deadlist: ObjectId, keys: Vec<(u64, ObjectId)>) -> Keys {
+        if self.of.values().map(|keys| keys.len()).sum::<usize>() + keys.len() > KEPT_MAX {
+            self.of.clear();
         }
         let keys = Arc::new(keys);
-        known.insert(deadlist, Arc::clone(&keys));
+        self.of.insert(deadlist, Arc::clone(&keys));
         keys
+    }
+}
+
+/// The moment before a deadlist's keys are read.
+#[derive(Clone, Copy)]
+pub(crate) struct BeforeRead(u64);
+
+impl KnownKeys {
+    pub fn get(&self, deadlist: ObjectId) -> Result<Keys, BeforeRead> {
+        let known = self.0.lock();
+        known.of.get(&deadlist).cloned().ok_or(BeforeRead(known.changes))
+    }
+
+    /// These keys of a deadlist were read; they are kept unless something was changed since `before`.
+    pub fn put_read(&self, before: BeforeRead, deadlist: ObjectId, keys: Vec<(u64, ObjectId)>) -> Keys {
+        let mut known = self.0.lock();
+        if known.changes == before.0 { known.insert(deadlist, keys) } else { Arc::new(keys) }
+    }
+
+    /// A new deadlist has these keys.
+    pub fn put(&self, deadlist: ObjectId, keys: Vec<(u64, ObjectId)>) {
+        let mut known = self.0.lock();
+        known.changes += 1;
+        known.insert(deadlist, keys);
     }
 
     /// A key has this list.
@@ -52,12 +81,39 @@ impl KnownKeys {
 
     /// A deadlist is gone: its number may be another object's.
     pub fn forget(&self, deadlist: ObjectId) {
-        self.0.lock().remove(&deadlist);
+        let mut known = self.0.lock();
+        known.changes += 1;
+        known.of.remove(&deadlist);
     }
 
     fn change(&self, deadlist: ObjectId, edit: impl FnOnce(&mut Vec<(u64, ObjectId)>)) {
-        if let Some(keys) = self.0.lock().get_mut(&deadlist) {
+        let mut known = self.0.lock();
+        known.changes += 1;
+        if let Some(keys) = known.of.get_mut(&deadlist) {
             edit(Arc::make_mut(keys));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_were_read_beside_a_change_are_not_kept() {
+        let known = KnownKeys::default();
+        let (list, key) = (ObjectId::new(7), |object| vec![(0_u64, ObjectId::new(object))]);
+        let before = known.get(list).map(drop).expect_err("nothing is known yet");
+        known.set(list, 0, ObjectId::new(2));
+        assert_eq!(*known.put_read(before, list, key(1)), key(1), "the reader has what was read");
+        let before = known.get(list).map(drop).expect_err("what may be old is not kept");
+        known.put_read(before, list, key(2));
+        assert_eq!(known.get(list).map(|keys| keys.to_vec()).ok(), Some(key(2)));
+
+        known.forget(list);
+        let before = known.get(list).map(drop).expect_err("it is forgotten");
+        known.forget(list);
+        known.put_read(before, list, key(2));
+        assert!(known.get(list).is_err(), "what was dropped is not put back");
     }
 }

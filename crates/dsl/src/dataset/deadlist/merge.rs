@@ -87,8 +87,9 @@ impl Dsl {
             self.count_in_deadlist(tx, into, list.space()).await?;
             self.add_list(tx, into, keys_into[key].0, list).await?;
         }
+        self.mos.free_object(tx, from).await?;
         self.known_keys.forget(from);
-        Ok(self.mos.free_object(tx, from).await?)
+        Ok(())
     }
 
     /// Gives up a key: what is listed under it goes under the one before. Nothing happens where it is not.

@@ -1,0 +1,48 @@
+//! Visits: reading in a file system that somebody may destroy, roll back or rename meanwhile.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use async_lock::RwLockReadGuardArc;
+
+use crate::dataset::files::Filesystem;
+use crate::dataset::frozen::check_filesystem;
+use crate::{Pool, PoolError};
+
+/// A file system that is not closed, and so neither destroyed nor rolled back, while somebody has this. A visitor reads, and
+/// waits for no txg.
+pub struct KeptOpen {
+    fs: Arc<Filesystem>,
+    _stays: RwLockReadGuardArc<()>,
+}
+
+impl Deref for KeptOpen {
+    type Target = Filesystem;
+
+    fn deref(&self) -> &Filesystem {
+        &self.fs
+    }
+}
+
+impl Pool {
+    /// Keeps the file system called `name` open, as [`Pool::filesystem`] finds it.
+    ///
+    /// # Errors
+    /// As [`Pool::filesystem`].
+    pub async fn keep_open(self: &Arc<Self>, name: &str) -> Result<KeptOpen, PoolError> {
+        loop {
+            let open = self.look_up(name).await?;
+            check_filesystem(&open.objset, name)?;
+            if !self.bring_up(&open).await? {
+                continue;
+            }
+            let stays = open.visits.read_arc().await;
+            // Closed meanwhile, and whatever has the name now is another: once more.
+            if self.has_open(&open)
+                && let Some(fs) = Filesystem::of(&open)
+            {
+                return Ok(KeptOpen { fs, _stays: stays });
+            }
+        }
+    }
+}
