@@ -12,7 +12,7 @@
 
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use env::{
     Bounds, BoxFuture, BufSlice, Device, DeviceError, Durability, Env, InQueue, IoBuf, Meter, QueueSnapshot,
     QueueStats, Queued,
 };
+use ondisk::label::LABELS;
 use parking_lot::Mutex;
 use units::{Ashift, Guid, LABEL_END_BYTES, LABEL_START_BYTES, LeafOffset, Txg, VdevId, VdevOffset};
 
@@ -132,6 +133,8 @@ pub struct Leaf {
     /// Of its device, whichever leaf had that before.
     stability: Mutex<Stability>,
     unanswered: Unanswered,
+    /// A bit for each label whose last write failed.
+    bad_labels: AtomicU8,
     stats: VdevStats,
     watch: OnceLock<Arc<dyn LeafWatch>>,
     injections: Injections,
@@ -173,6 +176,7 @@ impl Leaf {
             }),
             stability: Mutex::default(),
             unanswered: Unanswered::default(),
+            bad_labels: AtomicU8::new(0),
             stats: VdevStats::default(),
             watch: OnceLock::new(),
             injections: Injections::default(),
@@ -355,6 +359,20 @@ impl Leaf {
     pub fn device(&self) -> Option<Arc<dyn Device>> {
         let device = self.device.lock().clone();
         device.map(|queued| queued as Arc<dyn Device>)
+    }
+
+    /// Notes whether a label could be written.
+    pub(crate) fn note_label(&self, label: usize, is_written: bool) {
+        let bit = 1_u8 << (label % LABELS);
+        match is_written {
+            true => self.bad_labels.fetch_and(!bit, Relaxed),
+            false => self.bad_labels.fetch_or(bit, Relaxed),
+        };
+    }
+
+    /// Whether the last write to a label did not fail.
+    pub(crate) fn may_write_label(&self, label: usize) -> bool {
+        self.bad_labels.load(Relaxed) & (1 << (label % LABELS)) == 0
     }
 
     /// Its requests that the device has not answered.
