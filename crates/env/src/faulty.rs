@@ -1,5 +1,6 @@
 //! A device that fails when told to: for tests of everything above, in either world.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -23,6 +24,19 @@ pub enum FaultOp {
     Discard,
 }
 
+impl FaultOp {
+    /// Its name in errors.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Flush => "flush",
+            Self::Discard => "discard",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Rule {
     /// Operations seen so far.
@@ -44,6 +58,8 @@ struct Plan {
     write: Rule,
     flush: Rule,
     discard: Rule,
+    /// Bytes of which operations of a kind always fail.
+    bad: Vec<(FaultOp, Range<u64>)>,
     is_gone: bool,
     /// Requests until it goes, if that is on order: the last of these fails already.
     goes_in: Option<u64>,
@@ -57,6 +73,11 @@ impl Plan {
             FaultOp::Flush => &mut self.flush,
             FaultOp::Discard => &mut self.discard,
         }
+    }
+
+    fn is_bad(&self, op: FaultOp, offset: LeafOffset, len: u64) -> bool {
+        let end = offset.get().saturating_add(len);
+        self.bad.iter().any(|(of, bytes)| *of == op && bytes.start < end && offset.get() < bytes.end)
     }
 }
 
@@ -89,6 +110,11 @@ impl Faults {
         rule.fails = Some((rule.seen.saturating_add(nth), count));
     }
 
+    /// Lets all operations of this kind fail from now on that touch one of these bytes, as a bad stretch of a medium does.
+    pub fn fail_within(&self, op: FaultOp, bytes: Range<u64>) {
+        self.0.lock().bad.push((op, bytes));
+    }
+
     /// Takes the device away: everything fails with [`DeviceError::Gone`].
     pub fn disappear(&self) {
         self.0.lock().is_gone = true;
@@ -110,6 +136,7 @@ impl Faults {
     pub fn heal(&self) {
         let mut plan = self.0.lock();
         (plan.is_gone, plan.goes_in) = (false, None);
+        plan.bad.clear();
         for op in [FaultOp::Read, FaultOp::Write, FaultOp::Flush, FaultOp::Discard] {
             plan.rule(op).fails = None;
         }
@@ -127,19 +154,13 @@ impl Faults {
     /// [`DeviceError::Io`] or [`DeviceError::Gone`], as ordered.
     pub fn check(&self, op: FaultOp, offset: LeafOffset, len: u64) -> Result<(), DeviceError> {
         let mut plan = self.0.lock();
-        let fails = plan.rule(op).next_fails();
+        let fails = plan.rule(op).next_fails() || plan.is_bad(op, offset, len);
         plan.goes_in = plan.goes_in.map(|left| left.saturating_sub(1));
         plan.is_gone |= plan.goes_in == Some(0);
         if plan.is_gone {
             return Err(DeviceError::Gone);
         }
-        let name = match op {
-            FaultOp::Read => "read",
-            FaultOp::Write => "write",
-            FaultOp::Flush => "flush",
-            FaultOp::Discard => "discard",
-        };
-        if fails { Err(DeviceError::Io { op: name, offset, len, errno: EIO }) } else { Ok(()) }
+        if fails { Err(DeviceError::Io { op: op.name(), offset, len, errno: EIO }) } else { Ok(()) }
     }
 }
 

@@ -131,8 +131,9 @@ impl Pool {
         self.call_back(leaf);
         {
             let _one_at_a_time = self.reopening.lock().await;
-            if let Err(error) = self.vdevs.reopen(leaf.guid(), None, || self.gate.open_txg()).await {
-                tracing::warn!(guid = leaf.guid().get(), %error, "not brought back");
+            match self.vdevs.reopen(leaf.guid(), None, || self.gate.open_txg()).await {
+                Ok(()) => leaf.stats().clear_errors(),
+                Err(error) => tracing::warn!(guid = leaf.guid().get(), %error, "not brought back"),
             }
         }
         leaf.set_away_for_now(false);

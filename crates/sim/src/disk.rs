@@ -20,6 +20,10 @@ use crate::quirks::{Mischief, Quirks, Slowness, Twisted};
 use crate::rng::Rng;
 use crate::world::World;
 
+mod losses;
+
+use losses::Losses;
+
 /// What kind of disk to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSpec {
@@ -51,7 +55,10 @@ struct Inner {
     content: Pages,
     mechanics: Mechanics,
     rng: Rng,
+    /// A stream of its own: a world without losses draws the same numbers as ever.
+    rng_of_losses: Rng,
     quirks: Quirks,
+    losses: Losses,
     serial: u64,
     /// What is to be done when requests that hang are answered.
     hung: Vec<Box<dyn FnOnce() + Send>>,
@@ -91,7 +98,9 @@ impl SimDisk {
             content,
             mechanics: Mechanics::new(spec.model, spec.size_bytes),
             rng: Rng::new(world.seed(), 1000 + id as u64),
+            rng_of_losses: Rng::new(world.seed(), 2000 + id as u64),
             quirks: Quirks::default(),
+            losses: Losses::default(),
             serial: 0,
             hung: Vec::new(),
         };
@@ -196,6 +205,10 @@ impl Drive {
     /// anyone still waits.
     fn run<T: Send + 'static>(self: &Arc<Self>, job: Job, ending: Ending<T>) -> Receipt<T> {
         let world = self.world.upgrade().expect("a disk is used while its world lives");
+        let is_reset = self.inner.lock().losses.next_request();
+        if is_reset {
+            self.reset();
+        }
         let done_at = {
             let mut inner = self.inner.lock();
             let inner = &mut *inner;
@@ -239,10 +252,12 @@ impl Drive {
     fn read(self: &Arc<Self>, offset: LeafOffset, len: usize) -> Result<Receipt<IoBuf>, DeviceError> {
         self.info().check_range("read", offset, len as u64)?;
         let fault = self.faults.check(FaultOp::Read, offset, len as u64);
+        let doom = self.doom(false);
         let job = Job::Read { offset: offset.get(), len: len as u64 };
         let ending = move |drive: &Self| {
             fault?;
             drive.check_gone()?;
+            drive.meet(doom, FaultOp::Read)?;
             let mut buf = IoBuf::zeroed(len);
             drive.inner.lock().content.read(offset.get(), &mut buf);
             Ok(buf)
@@ -261,10 +276,13 @@ impl Drive {
         self.check_gone()?;
         let fault = self.faults.check(FaultOp::Write, offset, len);
         let stable = durability == Durability::Stable;
-        let (write, twisted) = self.begin_write(offset.get(), data, &fault, stable);
+        let doom = self.doom(stable);
+        let fails = fault.is_err() || doom.fails;
+        let (write, twisted) = self.begin_write(offset.get(), data, fails, stable);
         let job = Job::Write { offset: offset.get(), len, stable };
         let ending = move |drive: &Self| {
-            let result = fault.and_then(|()| drive.check_gone());
+            let met = drive.meet(doom, FaultOp::Write);
+            let result = fault.and_then(|()| drive.check_gone()).and(met);
             drive.end_write(write, twisted, stable && result.is_ok());
             result
         };
@@ -272,19 +290,13 @@ impl Drive {
     }
 
     /// Notes the write, and what really becomes of it.
-    fn begin_write(
-        &self,
-        offset: u64,
-        data: Vec<u8>,
-        fault: &Result<(), DeviceError>,
-        stable: bool,
-    ) -> (u64, Twisted) {
+    fn begin_write(&self, offset: u64, data: Vec<u8>, fails: bool, stable: bool) -> (u64, Twisted) {
         let write = self.next_serial();
         let sector = u64::from(self.spec.logical_sector_bytes);
         let twisted = {
             let mut inner = self.inner.lock();
             let inner = &mut *inner;
-            inner.quirks.twist(offset, data, fault.is_err(), sector, self.spec.size_bytes, &mut inner.rng)
+            inner.quirks.twist(offset, data, fails, sector, self.spec.size_bytes, &mut inner.rng)
         };
         let (offset, data) = (twisted.offset, Arc::clone(&twisted.data));
         self.log.add(Event::WriteBegun { disk: self.id, write, offset, data, stable });
@@ -306,8 +318,10 @@ impl Drive {
         let fault = self.faults.check(FaultOp::Flush, LeafOffset::new(0), 0);
         let flush = self.next_serial();
         self.log.add(Event::FlushBegun { disk: self.id, flush });
+        let doom = self.doom(true);
         let ending = move |drive: &Self| {
-            let result = fault.and_then(|()| drive.check_gone());
+            let met = drive.meet(doom, FaultOp::Flush);
+            let result = fault.and_then(|()| drive.check_gone()).and(met);
             let lies = drive.inner.lock().quirks.lies;
             let event = match (&result, lies) {
                 (Err(_), _) => FlushResult::Failed,
@@ -328,9 +342,10 @@ impl Drive {
         let leftover = if fault.is_ok() { self.inner.lock().leftover(len as usize) } else { [].into() };
         let (twisted, data) = (Twisted { offset: offset.get(), data: Arc::clone(&leftover) }, leftover);
         self.log.add(Event::DiscardBegun { disk: self.id, write, offset: offset.get(), data });
+        let doom = self.doom(false);
         let ending = move |drive: &Self| {
             drive.end_write(write, twisted, false);
-            fault.and_then(|()| drive.check_gone())
+            fault.and_then(|()| drive.check_gone()).and(drive.meet(doom, FaultOp::Discard))
         };
         Ok(self.run(Job::Discard, Box::new(ending)))
     }

@@ -57,6 +57,11 @@ pub(crate) enum Event {
         offset: u64,
         data: Arc<[u8]>,
     },
+    /// The disk forgot these writes, which were done and not stable; see [`crate::SimDisk::lose_cache_at`].
+    CacheLost {
+        disk: DiskId,
+        writes: Arc<[u64]>,
+    },
     Marked(Mark),
 }
 
@@ -81,6 +86,7 @@ impl Event {
             | Self::DiscardBegun { .. }
             | Self::FlushBegun { .. }
             | Self::Rotted { .. }
+            | Self::CacheLost { .. }
             | Self::Marked(_) => false,
         }
     }
@@ -105,6 +111,10 @@ impl Event {
             Self::DiscardBegun { disk, write, offset, data } => {
                 digest.add_all(&[7, *disk as u64, *write, *offset]);
                 digest.add_bytes(data);
+            }
+            Self::CacheLost { disk, writes } => {
+                digest.add_all(&[8, *disk as u64]);
+                digest.add_all(writes);
             }
             Self::Marked(mark) => {
                 digest.add_all(&[6, mark.at.as_nanos() as u64]);

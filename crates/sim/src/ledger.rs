@@ -23,7 +23,7 @@ pub(crate) struct AtRisk {
     pub(crate) data: Arc<[u8]>,
     /// What no later durable write hides, in bytes from the start of the disk.
     visible: Vec<Range<u64>>,
-    /// A flush that should have saved it failed: no later one does.
+    /// A flush that should have saved it failed, or the cache was lost in part: no later flush saves it.
     is_forsaken: bool,
 }
 
@@ -111,6 +111,32 @@ impl DiskLedger {
             }
         }
         pages
+    }
+
+    /// What reads find: writes that are done, stable or not.
+    pub(crate) fn content(&self) -> Pages {
+        let mut pages = self.durable.clone();
+        for (_, write) in self.at_risk.range(..(IN_FLIGHT, 0)) {
+            write.put(&mut pages, write.all());
+        }
+        pages
+    }
+
+    /// The numbers of the writes that are done and not stable.
+    pub(crate) fn cached(&self) -> Vec<u64> {
+        self.at_risk.range(..(IN_FLIGHT, 0)).map(|((_, write), _)| *write).collect()
+    }
+
+    /// Forgets these of the writes that are done and not stable. No flush makes the others stable.
+    fn lose(&mut self, writes: &[u64]) {
+        let cached: Vec<Place> = self.at_risk.range(..(IN_FLIGHT, 0)).map(|(place, _)| *place).collect();
+        for place in cached {
+            if writes.contains(&place.1) {
+                self.remove(place);
+            } else if let Some(left) = self.at_risk.get_mut(&place) {
+                left.is_forsaken = true;
+            }
+        }
     }
 
     fn insert(&mut self, place: Place, write: AtRisk) {
@@ -232,6 +258,7 @@ impl Ledger {
             }
             Event::FlushEnded { disk, flush, result } => self.disks[*disk].end_flush(*flush, *result),
             Event::Rotted { disk, offset, data } => self.disks[*disk].rot(*offset, data),
+            Event::CacheLost { disk, writes } => self.disks[*disk].lose(writes),
             Event::Marked(_) => {}
         }
     }

@@ -97,6 +97,16 @@ impl Log {
         }
     }
 
+    /// The writes of that disk that are done and not stable.
+    pub(crate) fn cached(&self, disk: DiskId) -> Vec<u64> {
+        self.0.lock().ledger.disk(disk).cached()
+    }
+
+    /// What reads of that disk find.
+    pub(crate) fn content(&self, disk: DiskId) -> Pages {
+        self.0.lock().ledger.disk(disk).content()
+    }
+
     /// How many writes of that disk a power cut now could take back.
     pub(crate) fn at_risk(&self, disk: DiskId) -> usize {
         self.0.lock().ledger.disk(disk).at_risk().len()

@@ -1,19 +1,18 @@
 //! A leaf: one device of the pool, its identity, health and counters.
 //!
-//! All I/O of a pool passes here, so here it is timed, retried once, and counted. Offsets are
-//! those of the device ([`LeafOffset`]); blocks cross over with [`VdevOffset::on_leaf`].
+//! All I/O of a pool passes here, so here it is timed, retried once unless it is to make something stable
+//! ([`crate::stability`]), and counted. Offsets are those of the device ([`LeafOffset`]); blocks cross over with [`VdevOffset::on_leaf`].
 //!
 //! Invariants
 //! - A leaf whose write or flush failed while a sibling has the data serves no read until it is
 //!   reopened, and after that serves last. (tests: `a_child_that_fails_a_flush_serves_no_more_reads`,
 //!   `a_reopened_child_is_read_last_until_it_is_whole`)
-//! - After a failed flush no other succeeds until the leaf is reopened, whoever asked for either:
-//!   the failed one may have taken the other's writes with it, and the system tells only one.
-//!   (test: `a_flush_that_failed_for_a_label_fails_for_a_commit_too`)
+//! - After a failed flush or stable write no flush succeeds until the leaf is reopened, whoever asked for either:
+//!   see [`crate::stability`].
 
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -21,12 +20,14 @@ use env::{
     Bounds, BoxFuture, BufSlice, Device, DeviceError, Durability, Env, InQueue, IoBuf, Meter, QueueSnapshot,
     QueueStats, Queued,
 };
+use ondisk::label::LABELS;
 use parking_lot::Mutex;
 use units::{Ashift, Guid, LABEL_END_BYTES, LABEL_START_BYTES, LeafOffset, Txg, VdevId, VdevOffset};
 
 use crate::deadman::Unanswered;
 use crate::fence::{Fence, Fenced, Post};
 use crate::inject::{Injection, Injections};
+use crate::stability::Stability;
 use crate::{
     Dtl, IoKind, LeafEvent, LeafLabels, LeafWatch, Request, VdevAux, VdevError, VdevState, VdevStats,
 };
@@ -95,8 +96,6 @@ struct Health {
     /// It failed a write that others have, and stays in use because they lack older ones: a txg is to be
     /// added to its DTL.
     owes: bool,
-    /// A flush has failed since it was opened.
-    flush_failed: bool,
     /// The last state that its watch was told of.
     told: VdevState,
 }
@@ -131,7 +130,11 @@ pub struct Leaf {
     /// What its device's queue counts, whichever queue that is.
     queue_stats: Mutex<Arc<QueueStats>>,
     health: Mutex<Health>,
+    /// Of its device, whichever leaf had that before.
+    stability: Mutex<Stability>,
     unanswered: Unanswered,
+    /// A bit for each label whose last write failed.
+    bad_labels: AtomicU8,
     stats: VdevStats,
     watch: OnceLock<Arc<dyn LeafWatch>>,
     injections: Injections,
@@ -169,10 +172,11 @@ impl Leaf {
                 unrecorded: false,
                 misses: 0,
                 owes: false,
-                flush_failed: false,
                 told: VdevState::Closed,
             }),
+            stability: Mutex::default(),
             unanswered: Unanswered::default(),
+            bad_labels: AtomicU8::new(0),
             stats: VdevStats::default(),
             watch: OnceLock::new(),
             injections: Injections::default(),
@@ -289,21 +293,25 @@ impl Leaf {
         self.health.lock().stale
     }
 
-    /// Whether a flush has failed since it was opened: it can be written to, but nothing can be
+    /// Whether a flush or a stable write has failed since it was opened: it can be written to, but nothing can be
     /// made stable there but by stable writes.
     #[must_use]
     pub fn is_suspect(&self) -> bool {
-        self.health.lock().flush_failed
+        self.stability().has_failed()
     }
 
-    /// Whether it is out of use because of what it did, or a flush has failed: it has to be opened anew
-    /// before it can be relied on. Not so one that is offline; one that the administrator declared faulted
+    fn stability(&self) -> Stability {
+        self.stability.lock().clone()
+    }
+
+    /// Whether it is out of use because of what it did, or a flush or stable write has failed: it has to be opened
+    /// anew before it can be relied on. Not so one that is offline; one that the administrator declared faulted
     /// ([`crate::VdevAux::External`]) is back when that is cleared.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        let health = self.health.lock();
-        let is_out = matches!(health.state, VdevState::Closed | VdevState::Unavail | VdevState::Faulted);
-        is_out || (health.flush_failed && health.state.is_usable())
+        let (state, _) = self.state();
+        let is_out = matches!(state, VdevState::Closed | VdevState::Unavail | VdevState::Faulted);
+        is_out || (self.is_suspect() && state.is_usable())
     }
 
     /// The same, and nobody has declared it faulted: it may be tried again without being asked to.
@@ -353,6 +361,20 @@ impl Leaf {
         device.map(|queued| queued as Arc<dyn Device>)
     }
 
+    /// Notes whether a label could be written.
+    pub(crate) fn note_label(&self, label: usize, is_written: bool) {
+        let bit = 1_u8 << (label % LABELS);
+        match is_written {
+            true => self.bad_labels.fetch_and(!bit, Relaxed),
+            false => self.bad_labels.fetch_or(bit, Relaxed),
+        };
+    }
+
+    /// Whether the last write to a label did not fail.
+    pub(crate) fn may_write_label(&self, label: usize) -> bool {
+        self.bad_labels.load(Relaxed) & (1 << (label % LABELS)) == 0
+    }
+
     /// Its requests that the device has not answered.
     pub(crate) fn unanswered(&self) -> &Unanswered {
         &self.unanswered
@@ -361,7 +383,7 @@ impl Leaf {
     /// Ends all requests that its device has not answered, and lets go of the device, whose lock ends with
     /// the last of them.
     pub(crate) fn give_up(&self) {
-        *self.device.lock() = None;
+        self.let_go();
         self.unanswered.give_up();
     }
 
@@ -390,7 +412,7 @@ impl Leaf {
         // Behind the queue: what counts is when the device is told.
         let device = Arc::new(Fenced { device, post: self.post(), env: Arc::clone(&self.env) });
         *self.device.lock() = Some(Arc::new(Queued::new(device, Bounds::default(), self.meter())));
-        self.health.lock().flush_failed = false;
+        self.stability().begin_anew();
         self.set_state(VdevState::Online, VdevAux::None);
     }
 
@@ -401,6 +423,7 @@ impl Leaf {
             self.former_guid.store(other.guid().get(), Relaxed);
         }
         *self.post.lock() = other.post();
+        *self.stability.lock() = other.stability();
         *self.queue_stats.lock() = Arc::clone(&other.queue_stats.lock());
         self.config.lock().path = other.path();
         *self.device.lock() = Some(device);
@@ -428,14 +451,19 @@ impl Leaf {
 
     /// Lets go of the device; its lock ends with the last I/O.
     pub fn close(&self) {
-        *self.device.lock() = None;
+        self.let_go();
         self.set_state(VdevState::Closed, VdevAux::None);
     }
 
     /// Lets go of the device for the reason that is given; its lock ends with the last I/O.
     pub fn take_out_of_use(&self, state: VdevState, aux: VdevAux) {
-        *self.device.lock() = None;
+        self.let_go();
         self.set_state(state, aux);
+    }
+
+    fn let_go(&self) {
+        *self.device.lock() = None;
+        self.stability().let_go();
     }
 
     /// Says whether the configuration is silent about its being out of use.
@@ -593,10 +621,10 @@ impl Leaf {
     }
 
     /// Writes slices one after another from a device offset. The caller decides what a
-    /// failure means for the leaf's health.
+    /// failure means for the leaf's health. A stable write is never retried, and counts as a failed flush if it fails.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// [`VdevError::LeafUnavailable`], or [`VdevError::Leaf`], of a cached write after one retry.
     pub async fn write(
         &self,
         offset: LeafOffset,
@@ -607,11 +635,19 @@ impl Leaf {
         let _in_flight = self.stats.begin();
         let len = slices.iter().map(|slice| slice.bytes().len() as u64).sum();
         let request = Request { kind: IoKind::Write, offset, len };
-        let once = |slices| device.write(offset, slices, durability);
-        let mut result = self.timed(request, once(slices.clone())).await;
-        if result.as_ref().is_err_and(is_transient) {
-            result = self.timed(request, once(slices)).await;
-        }
+        let result = match durability {
+            Durability::Stable => {
+                let io = device.write(offset, slices, durability);
+                self.timed(request, self.stability().write(io)).await
+            }
+            Durability::Cached => {
+                let once = |slices| device.write(offset, slices, durability);
+                match self.timed(request, once(slices.clone())).await {
+                    Err(error) if is_transient(&error) => self.timed(request, once(slices)).await,
+                    result => result,
+                }
+            }
+        };
         result.map_err(|source| self.failed(request, source))
     }
 
@@ -624,12 +660,7 @@ impl Leaf {
         let device = self.usable_device()?;
         let _in_flight = self.stats.begin();
         let request = Request { kind: IoKind::Flush, offset: LeafOffset::new(0), len: 0 };
-        let result = self.timed(request, device.flush()).await;
-        let result = {
-            let mut health = self.health.lock();
-            health.flush_failed |= result.is_err();
-            if health.flush_failed { result.and(Err(FLUSH_LOST)) } else { result }
-        };
+        let result = self.timed(request, self.stability().flush(device.flush())).await;
         result.map_err(|source| self.failed(request, source))
     }
 
@@ -729,9 +760,6 @@ impl Leaf {
 pub(crate) fn data_of(psize: u64) -> Range<u64> {
     LABEL_START_BYTES..psize.saturating_sub(LABEL_END_BYTES)
 }
-
-/// What a flush ends with when an earlier one has failed: `EIO`.
-const FLUSH_LOST: DeviceError = DeviceError::Io { op: "flush", offset: LeafOffset::new(0), len: 0, errno: 5 };
 
 /// Whether a second try may do better.
 fn is_transient(error: &DeviceError) -> bool {

@@ -44,6 +44,7 @@ mod share;
 mod size;
 mod spec;
 mod split;
+mod stability;
 mod standing;
 mod state;
 mod stats;

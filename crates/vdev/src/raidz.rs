@@ -162,7 +162,7 @@ impl Top {
         let stale = (0..columns.len()).filter(is_stale).map(|index| columns[index].child);
         let stale: Vec<_> = stale.collect();
         let mut asked = Asked { good: None, doubtful: None, wrong: Vec::new(), error: self.no_replica() };
-        let Some(block) = stripes.search(&stale, |block| ask.holds(block)) else {
+        let Some(block) = stripes.search(&stale, |block| ask.holds(block)).await else {
             asked.doubtful = stripes.without(&[]);
             asked.error = stripes.take_error().unwrap_or(asked.error);
             return Ok((asked, 0));

@@ -497,7 +497,8 @@ impl VdevTree {
 
     /// Opens a leaf's device anew, at `path` or where it was, and puts it back in use. A leaf
     /// that had missed writes is read last until [`Self::resilvered`]. The same holds for one that was in
-    /// use until now, for it misses what is written in between. `open` tells the txg that is open.
+    /// use until now, for it misses what is written in between. `open` tells the txg that is open. Its error
+    /// counters stay: a pool opens devices anew by itself, and nobody would hear of the errors.
     ///
     /// # Errors
     /// When it cannot be opened, or its labels are those of something else.
@@ -521,7 +522,6 @@ impl VdevTree {
             true => leaf.add_to_dtl(since..=open()),
             false => leaf.set_stale(false),
         }
-        leaf.stats().clear_errors();
         top.mark_changed();
         Ok(())
     }

@@ -55,7 +55,7 @@ impl Flight {
     pub(crate) fn answer(mut self, answer: i32) -> Answered {
         match self.op.advance(answer) {
             Progress::More => Answered::Again(self),
-            Progress::NotBegun => Answered::Refused(self),
+            Progress::NotBegun(_) => Answered::Refused(self),
             Progress::Ended(result) => Answered::Landed(self.land(result)),
         }
     }

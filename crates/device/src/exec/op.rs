@@ -3,6 +3,7 @@
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use io_uring::{opcode, squeue, types};
 use rustix::fs::FallocateFlags;
@@ -16,6 +17,11 @@ use env::{BufSlice, IoBuf};
 const CALL_MAX_BYTES: usize = 0x7fff_f000;
 /// The most parts one gathering write takes (`IOV_MAX`).
 pub(crate) const GATHER_MAX: usize = 1024;
+
+/// How often a plain system call is made again for which the kernel lacks memory, and how long after the first time. After
+/// each further one it is twice as long: a quarter of a second in all.
+const REFUSALS_MAX: u32 = 8;
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
 /// What is asked for.
 pub(crate) enum Work {
@@ -74,8 +80,9 @@ pub(crate) struct Op {
 pub(crate) enum Progress {
     /// Not finished: ask again for the rest.
     More,
-    /// Not even begun, for want of a thread of the kernel's own: another must do it.
-    NotBegun,
+    /// Not even begun, because the kernel lacks memory or a thread of its own just now. Plain system calls may do it, now
+    /// or a little later.
+    NotBegun(Errno),
     /// Finished.
     Ended(Result<(), Errno>),
 }
@@ -158,10 +165,12 @@ impl Op {
 
     fn advance_by(&mut self, answer: Result<usize, Errno>) -> Progress {
         match answer {
-            Err(Errno::INTR | Errno::AGAIN) => Progress::More,
+            Err(Errno::INTR) => Progress::More,
             // Nobody here cancels requests. The kernel does when a request would wait, and it gets no
             // thread to let wait: it is at the limit of threads, or short of memory.
-            Err(Errno::CANCELED) => Progress::NotBegun,
+            Err(errno @ Errno::CANCELED) => Progress::NotBegun(errno),
+            Err(Errno::AGAIN) if matches!(self.work, Work::Command(_)) => Progress::More,
+            Err(errno @ (Errno::AGAIN | Errno::NOMEM)) if !self.makes_stable() => Progress::NotBegun(errno),
             Err(errno) => Progress::Ended(Err(errno)),
             Ok(bytes) => {
                 self.done += bytes;
@@ -178,14 +187,26 @@ impl Op {
         }
     }
 
-    /// Does it all with plain system calls on the calling thread.
+    /// Whether it is a flush, or has one in it. Such a call is made once, whatever it answers: its bytes may have been
+    /// written, and the answer be the only report that earlier ones were lost.
+    fn makes_stable(&self) -> bool {
+        matches!(self.work, Work::Flush | Work::Write { stable: true, .. })
+    }
+
+    /// Does it all with plain system calls on the calling thread. A call for which the kernel lacks memory is made again
+    /// after a while, ever longer, and a few times only.
     pub(crate) fn run_to_end(&mut self) -> Result<(), Errno> {
+        let mut refusals = 0;
         loop {
             let answer = self.call();
             match self.advance_by(answer) {
-                Progress::More => {}
+                Progress::More => refusals = 0,
                 Progress::Ended(result) => return result,
-                Progress::NotBegun => return Err(Errno::CANCELED),
+                Progress::NotBegun(errno) if refusals == REFUSALS_MAX => return Err(errno),
+                Progress::NotBegun(_) => {
+                    std::thread::sleep(FIRST_PAUSE * (1 << refusals));
+                    refusals += 1;
+                }
             }
         }
     }

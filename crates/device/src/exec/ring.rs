@@ -15,6 +15,11 @@ use super::helpers;
 
 /// Submissions a ring takes at once; more wait in its backlog.
 const ENTRIES: u32 = 128;
+/// After so many calls in a row for which the kernel lacked memory, requests that are not submitted go another way.
+const REFUSALS_MAX: u32 = 3;
+/// How long a thread waits after the first of them, and how often that doubles: up to 13 ms.
+const FIRST_PAUSE: Duration = Duration::from_micros(100);
+const PAUSE_DOUBLINGS: u32 = 7;
 /// Marks completions of the poll on the thread's event counter.
 const BELL: u64 = u64::MAX;
 
@@ -75,6 +80,8 @@ pub(crate) struct Ring<S: Submission = squeue::Entry> {
     backlog: VecDeque<Flight>,
     eventfd: Arc<OwnedFd>,
     bell_is_armed: bool,
+    /// Calls in a row for which the kernel lacked memory.
+    refusals: u32,
 }
 
 impl<S: Submission> Ring<S> {
@@ -86,6 +93,7 @@ impl<S: Submission> Ring<S> {
             backlog: VecDeque::new(),
             eventfd,
             bell_is_armed: false,
+            refusals: 0,
         })
     }
 
@@ -115,7 +123,7 @@ impl<S: Submission> Ring<S> {
         if self.collect(wakers) && self.backlog.is_empty() {
             return;
         }
-        while self.fill() {
+        while self.fill(wakers) {
             self.enter(0, None);
             self.collect(wakers);
         }
@@ -130,9 +138,14 @@ impl<S: Submission> Ring<S> {
     }
 
     /// Moves the backlog into the submission queue; whether some of it did not fit. One
-    /// place is left for the bell.
-    fn fill(&mut self) -> bool {
+    /// place is left for the bell. While the kernel lacks memory for submissions, plain system calls do what is not
+    /// in the queue yet.
+    fn fill(&mut self, wakers: &mut Vec<Waker>) -> bool {
         while let Some(flight) = self.backlog.pop_front() {
+            if self.refusals >= REFUSALS_MAX && !flight.is_command() {
+                wakers.extend(helpers::take(flight));
+                continue;
+            }
             let queue = self.uring.submission();
             if queue.len() + 1 >= queue.capacity() {
                 drop(queue);
@@ -189,10 +202,31 @@ impl<S: Submission> Ring<S> {
         if let Some(span) = &span {
             args = args.timespec(span);
         }
-        match self.uring.submitter().submit_with_args(want, &args) {
-            Ok(_) => {}
-            Err(error) if is_passing(&error) => {}
-            Err(error) => panic!("io_uring_enter: {error}"),
+        match self.submit(want, &args) {
+            Ok(_) => self.refusals = 0,
+            Err(error) => match Refusal::of(&error) {
+                Some(Refusal::Passing) => {}
+                // What is in the queue stays there. Whoever calls comes back, and is not to turn in circles.
+                Some(Refusal::Shortage) => {
+                    std::thread::sleep(FIRST_PAUSE * (1 << self.refusals.min(PAUSE_DOUBLINGS)));
+                    self.refusals += 1;
+                }
+                None => panic!("io_uring_enter: {error}"),
+            },
+        }
+    }
+
+    #[cfg(not(test))]
+    fn submit(&self, want: usize, args: &types::SubmitArgs<'_, '_>) -> io::Result<usize> {
+        self.uring.submitter().submit_with_args(want, args)
+    }
+
+    /// The same; a test may have it refused.
+    #[cfg(test)]
+    fn submit(&self, want: usize, args: &types::SubmitArgs<'_, '_>) -> io::Result<usize> {
+        match ordered::take() {
+            Some(errno) => Err(io::Error::from_raw_os_error(errno)),
+            None => self.uring.submitter().submit_with_args(want, args),
         }
     }
 
@@ -216,13 +250,50 @@ impl<S: Submission> Ring<S> {
     }
 }
 
-/// Passing states: a signal, the timeout, or queues to be emptied first.
-fn is_passing(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    matches!(
-        error.raw_os_error().map(Errno::from_raw_os_error),
-        Some(Errno::INTR | Errno::TIME | Errno::BUSY | Errno::AGAIN)
-    )
+/// Why the kernel did not take what was submitted, if that is no mistake of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    /// A signal, the timeout, or queues to be emptied first.
+    Passing,
+    /// It lacks memory.
+    Shortage,
+}
+
+impl Refusal {
+    fn of(error: &io::Error) -> Option<Self> {
+        use rustix::io::Errno;
+        match Errno::from_raw_os_error(error.raw_os_error()?) {
+            Errno::INTR | Errno::TIME | Errno::BUSY => Some(Self::Passing),
+            Errno::AGAIN | Errno::NOMEM | Errno::NOBUFS => Some(Self::Shortage),
+            _ => None,
+        }
+    }
+}
+
+/// Refusals that a test has ordered for the rings of its thread.
+#[cfg(test)]
+pub(crate) mod ordered {
+    use std::cell::Cell;
+
+    thread_local! {
+        static REFUSALS: Cell<(u32, i32)> = const { Cell::new((0, 0)) };
+    }
+
+    /// So many of the next calls end with this error number.
+    pub(crate) fn refuse(count: u32, errno: i32) {
+        REFUSALS.set((count, errno));
+    }
+
+    pub(super) fn take() -> Option<i32> {
+        let (left, errno) = REFUSALS.get();
+        REFUSALS.set((left.saturating_sub(1), errno));
+        (left > 0).then_some(errno)
+    }
+
+    /// How many are still on order.
+    pub(crate) fn left() -> u32 {
+        REFUSALS.get().0
+    }
 }
 
 /// Ends the process if dropped: a panic passed by.

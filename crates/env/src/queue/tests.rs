@@ -29,7 +29,7 @@ struct Held {
     ram: RamDevice,
     calls: Arc<Mutex<Vec<Call>>>,
     holds: Arc<Mutex<VecDeque<oneshot::Sender<()>>>>,
-    /// Reads that touch this byte fail.
+    /// Reads and writes that touch this byte fail.
     bad: Option<u64>,
 }
 
@@ -43,6 +43,11 @@ impl Held {
         let (sender, receiver) = oneshot::channel();
         self.holds.lock().push_back(sender);
         Box::pin(async move { receiver.await.expect("answered") })
+    }
+
+    fn check(&self, op: &'static str, offset: LeafOffset, len: u64) -> Result<(), DeviceError> {
+        let is_bad = self.bad.is_some_and(|bad| (offset.get()..offset.get() + len).contains(&bad));
+        if is_bad { Err(DeviceError::Io { op, offset, len, errno: 5 }) } else { Ok(()) }
     }
 
     /// Lets the oldest go.
@@ -70,10 +75,7 @@ impl Device for Held {
         let held = self.clone();
         Box::pin(async move {
             held.hold(('r', offset.get(), len as u64)).await;
-            let range = offset.get()..offset.get() + len as u64;
-            if held.bad.is_some_and(|bad| range.contains(&bad)) {
-                return Err(DeviceError::Io { op: "read", offset, len: len as u64, errno: 5 });
-            }
+            held.check("read", offset, len as u64)?;
             held.ram.read(offset, len).await
         })
     }
@@ -89,6 +91,7 @@ impl Device for Held {
             let len = slices.iter().map(|slice| slice.bytes().len() as u64).sum();
             let op = if durability == Durability::Stable { 's' } else { 'w' };
             held.hold((op, offset.get(), len)).await;
+            held.check("write", offset, len)?;
             held.ram.write(offset, slices, durability).await
         })
     }
@@ -393,6 +396,43 @@ fn a_merged_read_that_fails_is_an_error_only_for_the_bad_part() {
     let answers = read_all(&mut world, &[(4096, 4096), (8192, 4096), (12288, 4096)]);
     let outcomes: Vec<bool> = answers.iter().map(Result::is_ok).collect();
     assert_eq!(outcomes, [true, false, true]);
+}
+
+/// The second of three neighbours is bad; what the device is asked for, and how each ends.
+fn write_merged_with_bad(durability: Durability) -> (Vec<Call>, Vec<bool>) {
+    let mut world = World::with_bad(bounds(1, 0, 1), Some(8192 + 100));
+    world.small(IoClass::Sync, far(60));
+    let outcomes: Rc<RefCell<Vec<bool>>> = Rc::default();
+    for n in [1, 2, 3] {
+        let io = world.queued.write(LeafOffset::new(n * 4096), vec![IoBuf::zeroed(4096).into()], durability);
+        let outcomes = Rc::clone(&outcomes);
+        let task = async move {
+            let outcome = io.await.is_ok();
+            outcomes.borrow_mut().push(outcome);
+        };
+        world.spawner().spawn_local(in_class(IoClass::Sync, task)).expect("spawned");
+    }
+    world.pool.run_until_stalled();
+    world.held.take_calls();
+    while world.held.in_flight() > 0 {
+        world.answer();
+    }
+    let outcomes = outcomes.borrow().clone();
+    (world.held.take_calls(), outcomes)
+}
+
+#[test]
+fn a_merged_cached_write_that_fails_is_an_error_only_for_the_bad_part() {
+    let (calls, outcomes) = write_merged_with_bad(Durability::Cached);
+    assert_eq!(calls.len(), 1 + 3, "together, and then each by itself: {calls:?}");
+    assert_eq!(outcomes.iter().filter(|is_ok| **is_ok).count(), 2, "{outcomes:?}");
+}
+
+#[test]
+fn a_merged_stable_write_that_fails_fails_for_all_and_is_not_asked_for_again() {
+    let (calls, outcomes) = write_merged_with_bad(Durability::Stable);
+    assert_eq!(calls, [('s', 4096, 3 * 4096)]);
+    assert_eq!(outcomes, [false; 3]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::class::IoClass;
 use super::lanes::{Job, Request};
 use super::queued::{Inner, Place};
 use crate::sync::Mutex;
-use crate::{BoxFuture, DeviceError, IoBuf, Shared};
+use crate::{BoxFuture, DeviceError, Durability, IoBuf, Shared};
 
 /// The answer to a group: its bytes if it was a read, empty otherwise.
 type Answer<T> = Result<T, DeviceError>;
@@ -110,15 +110,16 @@ impl Ticket {
         }
     }
 
-    /// Writes.
+    /// Writes. A merged write that fails is asked for once more by itself: the fault may be a neighbour's. A stable one is
+    /// not, because the one that failed may have taken earlier writes with it, and a second try would hide that.
     pub async fn write(mut self) -> Result<(), DeviceError> {
         let io = match self.turn().await {
             Group::Alone(io) => return io.await.map(drop),
             Group::Merged { io, .. } => io,
         };
         match (io.await, std::mem::replace(&mut self.request.job, Job::Read(0))) {
-            (Err(_), Job::Write(slices, durability)) => {
-                self.queue.device.write(self.request.offset, slices, durability).await
+            (Err(_), Job::Write(slices, Durability::Cached)) => {
+                self.queue.device.write(self.request.offset, slices, Durability::Cached).await
             }
             (answer, _) => answer.map(drop),
         }

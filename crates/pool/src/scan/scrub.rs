@@ -179,6 +179,7 @@ impl Pool {
     /// cannot be made stable.
     pub async fn reopen(self: &Arc<Self>, leaf: Guid, path: Option<&Path>) -> Result<(), PoolError> {
         self.vdevs.reopen(leaf, path, || self.gate.open_txg()).await?;
+        self.vdevs.leaf(leaf)?.stats().clear_errors();
         self.resilver().await
     }
 

@@ -24,6 +24,7 @@
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dmu::{TxgGate, WhileSuspended};
 use dsl::PropValue;
@@ -109,9 +110,14 @@ impl Pool {
     async fn keep_trying(self: Arc<Self>) {
         while self.suspension().until_suspended().await {
             let mut is_any_back = false;
+            // A device that has lost its cache and works may be given its writes again at once.
+            let has_lost = |leaf: &Arc<Leaf>| leaf.is_suspect() && self.is_needed(leaf);
+            let mut is_at_once = self.vdevs.leaves().iter().any(has_lost);
             while self.suspension().is_suspended() && !self.suspension().is_given_up() {
                 let resumed = self.suspension().until_resumed();
-                select(self.env.sleep(self.tuning.retry_after), Box::pin(resumed)).await;
+                let span =
+                    if std::mem::take(&mut is_at_once) { Duration::ZERO } else { self.tuning.retry_after };
+                select(self.env.sleep(span), Box::pin(resumed)).await;
                 if self.suspension().is_suspended() {
                     is_any_back |= !self.try_again(&|leaf| self.is_needed(leaf)).await.is_empty();
                     self.suspension().until_settled().await;

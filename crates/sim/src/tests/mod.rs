@@ -5,6 +5,7 @@ mod discards;
 mod disks;
 mod histories;
 mod hosts;
+mod losses;
 mod pages;
 mod promises;
 mod running;

@@ -11,7 +11,7 @@ use ondisk::UberblockPhys;
 use ondisk::label::{LABELS, MMP_SLOTS, uberblock_slots};
 use units::{Ashift, LeafOffset};
 
-use crate::label::sync::{labelled_leaves, uberblock_part};
+use crate::label::sync::{labelled_leaves, parts_in_all_labels, uberblock_part, write_parts};
 use crate::whole_disk::vdev_in_time;
 use crate::{Leaf, LeafLabels, NodeKind, PoolConfig, PoolState, Top, VdevError, VdevTree};
 
@@ -33,11 +33,15 @@ impl VdevTree {
     }
 
     /// Writes a heartbeat into one label of a leaf, with the bytes of `uberblock`, which no later txg's has replaced.
+    /// It is that label, or the next one that the leaf could write lately: a heartbeat is a stable write, and one that fails
+    /// casts doubt on all that the leaf has in its cache.
     ///
     /// # Errors
     /// Those of the device; its health stays as it is.
     pub async fn beat(&self, leaf: &Leaf, label: usize, uberblock: &UberblockPhys) -> Result<(), VdevError> {
         let ashift = self.top(leaf.vdev())?.ashift();
+        let in_turn = (0..LABELS).map(|n| (label + n) % LABELS);
+        let label = in_turn.into_iter().find(|label| leaf.may_write_label(*label)).unwrap_or(label);
         let (at, slice) = part(leaf, ashift, label, uberblock).ok_or_else(|| {
             let (vdev, guid, path) = (leaf.vdev(), leaf.guid(), leaf.path());
             VdevError::LeafUnavailable { vdev, guid, path, state: leaf.state().0 }
@@ -45,7 +49,7 @@ impl VdevTree {
         leaf.write(at, vec![slice], Durability::Stable).await
     }
 
-    /// Writes a heartbeat into the first label of every leaf of the data vdevs, so that whoever has the pool open, or is
+    /// Writes a heartbeat into the labels of every leaf of the data vdevs, so that whoever has the pool open, or is
     /// about to, sees it, though this host and that one may not reach the same leaves.
     ///
     /// # Errors
@@ -55,7 +59,10 @@ impl VdevTree {
         for top in tops {
             // Not those whose labels are old on purpose: the newest uberblock would say that they miss nothing.
             let leaves = labelled_leaves(&top, PoolState::Active);
-            let results = join_all(leaves.iter().map(|leaf| self.beat(leaf, 0, uberblock))).await;
+            let slot = heartbeat_slot(top.ashift());
+            let parts = |leaf| slot.map(|slot| parts_in_all_labels(leaf, top.ashift(), slot, uberblock));
+            let writes = leaves.iter().map(|leaf| write_parts(leaf, parts(leaf).unwrap_or_default()));
+            let results = join_all(writes).await;
             if leaves.len() < needed(&top) || results.iter().any(Result::is_err) {
                 return Err(VdevError::UberblockLost { txg: uberblock.txg() });
             }
@@ -94,6 +101,10 @@ fn part(
     label: usize,
     uberblock: &UberblockPhys,
 ) -> Option<(LeafOffset, BufSlice)> {
-    let slot = uberblock_slots(ashift).checked_sub(MMP_SLOTS)?;
-    uberblock_part(leaf, ashift, label % LABELS, slot, uberblock)
+    uberblock_part(leaf, ashift, label % LABELS, heartbeat_slot(ashift)?, uberblock)
+}
+
+/// The slot of the ring that heartbeats have.
+fn heartbeat_slot(ashift: Ashift) -> Option<u64> {
+    uberblock_slots(ashift).checked_sub(MMP_SLOTS)
 }

@@ -102,7 +102,8 @@ impl VdevTree {
             let config = sync.pool.label(self, top, leaf);
             let mut parts = Vec::new();
             for label in half.labels() {
-                parts.extend(config_part(leaf, label, &config)?);
+                let part = config_part(leaf, label, &config)?;
+                parts.extend(part.map(|(at, slice)| Part { label, at, slice }));
             }
             jobs.push(write_parts(leaf, parts));
         }
@@ -134,11 +135,25 @@ async fn write_uberblocks(sync: &LabelSync<'_>, tops: &[Arc<Top>]) -> Result<(),
     if is_stable { Ok(()) } else { Err(VdevError::UberblockLost { txg: sync.uberblock.txg() }) }
 }
 
-fn uberblock_parts(sync: &LabelSync<'_>, top: &Top, leaf: &Leaf) -> Vec<(LeafOffset, BufSlice)> {
+fn uberblock_parts(sync: &LabelSync<'_>, top: &Top, leaf: &Leaf) -> Vec<Part> {
     let ashift: Ashift = top.ashift();
     let slot = UberblockPhys::slot_of(sync.uberblock.txg(), ashift, sync.multihost);
     let slot = slot.expect("a vdev's ashift is in range");
-    (0..LABELS).filter_map(|label| uberblock_part(leaf, ashift, label, slot, sync.uberblock)).collect()
+    parts_in_all_labels(leaf, ashift, slot, sync.uberblock)
+}
+
+/// An uberblock as it lies in a slot of each label of a leaf.
+pub(super) fn parts_in_all_labels(
+    leaf: &Leaf,
+    ashift: Ashift,
+    slot: u64,
+    uberblock: &UberblockPhys,
+) -> Vec<Part> {
+    let part = |label| {
+        let (at, slice) = uberblock_part(leaf, ashift, label, slot, uberblock)?;
+        Some(Part { label, at, slice })
+    };
+    (0..LABELS).filter_map(part).collect()
 }
 
 /// An uberblock as it lies in a slot of a label, and where that is on the leaf.
@@ -167,14 +182,32 @@ pub(super) fn labelled_leaves(top: &Top, state: PoolState) -> Vec<Arc<Leaf>> {
     leaves.cloned().collect()
 }
 
-/// Writes parts of one leaf at once, then flushes it.
-async fn write_parts(leaf: &Leaf, parts: Vec<(LeafOffset, BufSlice)>) -> Result<(), VdevError> {
-    if parts.is_empty() {
-        let (vdev, guid, path) = (leaf.vdev(), leaf.guid(), leaf.path());
-        return Err(VdevError::LeafUnavailable { vdev, guid, path, state: leaf.state().0 });
+/// A part of a label, and where it goes.
+pub(super) struct Part {
+    label: usize,
+    at: LeafOffset,
+    slice: BufSlice,
+}
+
+/// Writes the same part of several labels of one leaf at once, then flushes the leaf. One that was written is enough:
+/// whoever reads a leaf takes the best of its labels. A label whose write fails stays as it was, or does not verify.
+pub(super) async fn write_parts(leaf: &Leaf, parts: Vec<Part>) -> Result<(), VdevError> {
+    let writes = parts.into_iter().map(|Part { label, at, slice }| async move {
+        let result = leaf.write(at, vec![slice], Durability::Cached).await;
+        leaf.note_label(label, result.is_ok());
+        result
+    });
+    let results = join_all(writes).await;
+    let is_any_written = results.iter().any(Result::is_ok);
+    match results.into_iter().find_map(Result::err) {
+        Some(error) if !is_any_written => return Err(error),
+        Some(error) => tracing::warn!(guid = leaf.guid().get(), %error, "one label of several not written"),
+        None if !is_any_written => {
+            let (vdev, guid, path) = (leaf.vdev(), leaf.guid(), leaf.path());
+            return Err(VdevError::LeafUnavailable { vdev, guid, path, state: leaf.state().0 });
+        }
+        None => {}
     }
-    let writes = parts.into_iter().map(|(at, slice)| leaf.write(at, vec![slice], Durability::Cached));
-    join_all(writes).await.into_iter().collect::<Result<(), _>>()?;
     leaf.flush().await
 }
 

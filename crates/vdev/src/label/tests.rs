@@ -2,12 +2,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use env::{BufSlice, Device, Durability, IoBuf, RamDevice};
+use env::{BufSlice, Device, Durability, FaultOp, IoBuf, RamDevice};
 use futures::executor::block_on;
+use ondisk::label::LABELS;
 use ondisk::{NvList, UberblockPhys};
-use units::Txg;
+use units::{LABEL_BYTES, Txg};
 
-use crate::tests::tree::{made, sync};
+use crate::tests::tree::{made, pool_config, spec, sync};
 use crate::tests::world::{Event, World};
 use crate::*;
 
@@ -191,16 +192,48 @@ fn losses(count: usize) -> Vec<u64> {
 
 #[test]
 fn every_crash_leaves_an_uberblock_and_a_label_that_fits() {
+    let images = crash_everywhere(&[]);
+    assert!(images > 100, "{images} images");
+}
+
+/// Labels of `a`, `b` and `c` that cannot be written, one in each half left.
+const BAD: [&[(&str, usize)]; 6] = [
+    &[("a", 0)],
+    &[("a", 3)],
+    &[("a", 2), ("a", 3), ("b", 0), ("b", 1)],
+    &[("a", 0), ("a", 1), ("b", 0), ("b", 1), ("c", 0), ("c", 1)],
+    &[("a", 0), ("a", 3), ("b", 1), ("b", 2)],
+    &[("c", 1), ("c", 2)],
+];
+
+#[test]
+fn every_crash_with_labels_that_cannot_be_written_leaves_an_uberblock_and_a_label_that_fits() {
+    for bad in BAD {
+        let images = crash_everywhere(bad);
+        assert!(images > 100, "{bad:?}: {images} images");
+    }
+}
+
+/// Lets writes to a label fail.
+fn spoil_label(world: &World, path: &str, label: usize) {
+    let start = ondisk::label::label_offset(SIZE, label).expect("a label").get();
+    world.faults(path).fail_within(FaultOp::Write, start..start + LABEL_BYTES);
+}
+
+/// Txgs with and without changes of configuration, the power cut at every moment. The number of images.
+fn crash_everywhere(bad: &[(&str, usize)]) -> usize {
     let world = World::with(&["a", "b", "c"], SIZE);
     let tree = made(&world);
+    bad.iter().for_each(|(path, label)| spoil_label(&world, path, *label));
     let mut promised = vec![(world.record().len(), 4)];
     for (txg, dirty) in [(5, true), (6, false), (7, true)] {
         if dirty {
             tree.mark_all_changed();
         }
-        sync(&tree, txg).expect("healthy devices");
+        sync(&tree, txg).expect("a label of each half can be written");
         promised.push((world.record().len(), txg));
     }
+    assert_eq!(tree.state().0, VdevState::Online, "nobody is out of use for a label");
     let record = world.record();
     let mut images = 0;
     for cut in promised[0].0..=record.len() {
@@ -215,5 +248,58 @@ fn every_crash_leaves_an_uberblock_and_a_label_that_fits() {
             images += 1;
         }
     }
-    assert!(images > 100, "{images} images");
+    images
+}
+
+/// Every set of labels that cannot be written, on a vdev of one leaf.
+#[test]
+fn one_label_of_each_half_is_enough_and_none_is_not() {
+    for bad in 0..1_usize << LABELS {
+        let world = World::with(&["a"], SIZE);
+        let tree = block_on(VdevTree::create(world.env(), &[spec(&["a"], false)])).expect("a device");
+        block_on(init_labels(&tree, &tree.tops()[0], &pool_config())).expect("labels");
+        let is_bad = |label: usize| bad >> label & 1 == 1;
+        (0..LABELS).filter(|label| is_bad(*label)).for_each(|label| spoil_label(&world, "a", label));
+        tree.mark_all_changed();
+        let synced = sync(&tree, 5);
+        let (even, odd) = (!(is_bad(0) && is_bad(2)), !(is_bad(1) && is_bad(3)));
+        assert_eq!(synced.is_ok(), even && odd, "labels {bad:04b}: {synced:?}");
+        let ram: Arc<dyn Device> = Arc::new(world.ram("a"));
+        let labels = block_on(LeafLabels::read(&ram));
+        let newest = labels.uberblock(None).map(UberblockPhys::txg);
+        assert_eq!(newest == Some(Txg::new(5)), even, "labels {bad:04b}: an uberblock before its labels");
+        assert!(synced.is_err() || tree.leaves()[0].state().0 == VdevState::Online);
+        world.faults("a").heal();
+        sync(&tree, 5).expect("the same once more");
+    }
+}
+
+#[test]
+fn one_slot_of_four_is_enough_for_an_uberblock_and_none_is_not() {
+    for bad in 0..1_usize << LABELS {
+        let world = World::with(&["a", "b", "c"], SIZE);
+        let tree = made(&world);
+        for label in (0..LABELS).filter(|label| bad >> label & 1 == 1) {
+            ["a", "b"].into_iter().for_each(|path| spoil_label(&world, path, label));
+        }
+        let synced = sync(&tree, 5);
+        assert_eq!(synced.is_ok(), bad != 0b1111, "labels {bad:04b}: {synced:?}");
+        if bad == 0b1111 {
+            assert!(matches!(synced, Err(VdevError::UberblockLost { .. })), "{synced:?}");
+        }
+    }
+}
+
+#[test]
+fn heartbeats_go_to_labels_that_can_be_written() {
+    let world = World::with(&["a", "b", "c"], SIZE);
+    let tree = made(&world);
+    spoil_label(&world, "a", 0);
+    sync(&tree, 5).expect("three labels are left");
+    let leaf = tree.leaves()[0].clone();
+    block_on(tree.beat(&leaf, 0, &ub(5, 1_700_000_100, 1))).expect("the next label can be written");
+    block_on(tree.beat_everywhere(&ub(5, 1_700_000_200, 2))).expect("one label is enough");
+    assert!(!leaf.is_suspect() && tree.state().0 == VdevState::Online);
+    let newest = block_on(tree.newest()).expect("an uberblock").uberblock;
+    assert_eq!(newest.timestamp.get(), 1_700_000_200);
 }

@@ -11,6 +11,13 @@
 //! column. One is believed at a time, the best first; the others come into play where they differ.
 //! A block of several stripes ([`Layout`]) is doubted child by child: whoever is left out of one is left out of all.
 //!
+//! The number of attempts has OpenZFS's bound and no other: every set of up to `parity` children is left out once
+//! ([`attempts_max`]), and each set of copies begins anew. A wide raidz3 has 120,000 sets, which take a minute of CPU
+//! time. So the search goes in slices, and lets the other tasks of its thread go first after each; whoever no
+//! longer waits for the block ends it.
+//! (tests: `a_lost_block_of_a_wide_raidz_takes_as_many_attempts_as_there_are_sets`,
+//! `a_long_search_lets_others_go_first`)
+//!
 //! Only the checksum of the whole block tells right from wrong, so a column that is wrong and does
 //! not say so is found by leaving out each in turn. Once the block is right, so is every column
 //! that can be computed from it; those that were read and differ are to blame.
@@ -51,6 +58,9 @@ impl Held {
 /// Most sets of copies that are tried: more than two devices that are replaced at a time give, and few
 /// enough for a block that is lost for good.
 const CHOICES_MAX: usize = 64;
+
+/// Bytes of blocks that are put together in one slice of a search: about a millisecond's work.
+const SLICE_BYTES: usize = 256 << 10;
 
 /// The columns of a block and what was found in them.
 pub(super) struct Stripes<'a> {
@@ -113,11 +123,16 @@ impl<'a> Stripes<'a> {
 
     /// The first block that `is_right`: with the best copy of each column, leaving out the children in `first`, then
     /// nobody, then ever more; then with other copies.
-    pub(super) fn search(&mut self, first: &[usize], is_right: impl Fn(&[u8]) -> bool) -> Option<IoBuf> {
+    pub(super) async fn search(
+        &mut self,
+        first: &[usize],
+        is_right: impl Fn(&[u8]) -> bool,
+    ) -> Option<IoBuf> {
         let alternatives = self.alternatives();
         let mut at = vec![0; alternatives.len()];
+        let mut pace = Pace::default();
         for _ in 0..CHOICES_MAX {
-            if let Some(block) = self.search_chosen(first, &is_right) {
+            if let Some(block) = self.search_chosen(first, &is_right, &mut pace).await {
                 return Some(block);
             }
             if !self.choose_next(&alternatives, &mut at) {
@@ -185,22 +200,30 @@ impl<'a> Stripes<'a> {
         })
     }
 
-    fn search_chosen(&self, first: &[usize], is_right: &impl Fn(&[u8]) -> bool) -> Option<IoBuf> {
-        let mut tried = BTreeSet::new();
-        let mut attempt = |doubted: &[usize]| {
-            // Which parity is left out does not matter where none of it is used.
-            if !tried.insert(self.essential(doubted)?) {
-                return None;
-            }
-            self.without(doubted).filter(|block| is_right(block))
-        };
-        if let Some(block) = attempt(first) {
-            return Some(block);
-        }
+    async fn search_chosen(
+        &self,
+        first: &[usize],
+        is_right: &impl Fn(&[u8]) -> bool,
+        pace: &mut Pace,
+    ) -> Option<IoBuf> {
         let there: BTreeSet<usize> = self.there().map(|(_, column)| column.child).collect();
         let there: Vec<usize> = there.into_iter().collect();
         let at_most = self.layout.parity.min(PARITIES_MAX);
-        (0..=at_most).find_map(|size| choose(&there, size, &mut Vec::new(), &mut attempt))
+        let sets = (0..=at_most).flat_map(|size| Sets::new(&there, size));
+        let mut tried = BTreeSet::new();
+        for doubted in [first.to_vec()].into_iter().chain(sets) {
+            // Which parity is left out does not matter where none of it is used.
+            let Some(essential) = self.essential(&doubted) else { continue };
+            if !tried.insert(essential) {
+                continue;
+            }
+            let Some(block) = self.without(&doubted) else { continue };
+            if is_right(&block) {
+                return Some(block);
+            }
+            pace.worked(block.len()).await;
+        }
+        None
     }
 
     /// The columns that somebody says something of.
@@ -209,14 +232,18 @@ impl<'a> Stripes<'a> {
     }
 
     /// What makes one attempt differ from another: the data columns left out, and the parity used. `None` when
-    /// there is too little.
-    fn essential(&self, doubted: &[usize]) -> Option<Vec<usize>> {
+    /// there is too little. Of a block of several stripes it is the children left out.
+    fn essential(&self, doubted: &[usize]) -> Option<Vec<u16>> {
+        let short = |at: usize| u16::try_from(at).unwrap_or(u16::MAX);
         let mut essential = Vec::new();
         for start in (0..self.held.len()).step_by(self.layout.width) {
             let (lost, known) = self.used(start, doubted)?;
-            essential.extend(lost.into_iter().chain(known));
+            essential.extend(lost.into_iter().chain(known).map(short));
         }
-        Some(essential)
+        match self.held.len() > self.layout.width {
+            true => Some(doubted.iter().copied().map(short).collect()),
+            false => Some(essential),
+        }
     }
 
     /// Copies of columns that do not hold what the right block puts there: those that say something
@@ -274,23 +301,132 @@ fn with_pad(bytes: BufSlice, pad: usize) -> BufSlice {
     BufSlice::from(whole)
 }
 
-/// Calls `attempt` with every set of `size` of the first `from`, until one gives something.
-fn choose<T>(
-    from: &[usize],
-    size: usize,
-    chosen: &mut Vec<usize>,
-    attempt: &mut impl FnMut(&[usize]) -> Option<T>,
-) -> Option<T> {
-    if size == 0 {
-        return attempt(chosen);
-    }
-    for (at, index) in from.iter().enumerate() {
-        chosen.push(*index);
-        let found = choose(&from[at + 1..], size - 1, chosen, attempt);
-        chosen.pop();
-        if found.is_some() {
-            return found;
+/// How much of a search was done since others of the thread could go first.
+#[derive(Default)]
+struct Pace {
+    bytes: usize,
+}
+
+impl Pace {
+    async fn worked(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        if self.bytes >= SLICE_BYTES {
+            self.bytes = 0;
+            env::let_others_first().await;
         }
     }
-    None
+}
+
+/// Every set of so many of some children, one after another.
+struct Sets<'a> {
+    from: &'a [usize],
+    /// The next one, as ascending places in `from`; none when there are no more.
+    next: Option<Vec<usize>>,
+}
+
+impl<'a> Sets<'a> {
+    fn new(from: &'a [usize], size: usize) -> Self {
+        Self { from, next: (size <= from.len()).then(|| (0..size).collect()) }
+    }
+}
+
+impl Iterator for Sets<'_> {
+    type Item = Vec<usize>;
+
+    fn next(&mut self) -> Option<Vec<usize>> {
+        let mut places = self.next.take()?;
+        let set = places.iter().map(|at| self.from[*at]).collect();
+        let (size, count) = (places.len(), self.from.len());
+        // The last place that can go on; those behind it follow it closely.
+        if let Some(turn) = (0..size).rev().find(|turn| places[*turn] < count - size + turn) {
+            places[turn] += 1;
+            for behind in turn + 1..size {
+                places[behind] = places[behind - 1] + 1;
+            }
+            self.next = Some(places);
+        }
+        Some(set)
+    }
+}
+
+/// How many attempts one set of copies of a block takes that is lost for good, at most.
+#[cfg(test)]
+fn attempts_max(children: usize, parity: usize) -> u64 {
+    let sets = |size: usize| (0..size).fold(1, |sets, at| sets * (children - at) as u64 / (at as u64 + 1));
+    (0..=parity).map(sets).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    use futures::executor::block_on;
+    use futures::{FutureExt, poll};
+    use units::{Ashift, Spread, VdevOffset};
+
+    use super::*;
+    use crate::raidz::map::layout;
+
+    /// A block of one sector on each data child, all of it read.
+    fn read(children: usize, parity: u8) -> (Layout, Vec<Vec<Held>>) {
+        let spread = Spread::raidz(children, parity).expect("possible");
+        let bytes = (children - usize::from(parity)) as u64 * 512;
+        let layout = layout(spread, children, Ashift::new(9), VdevOffset::new(0), bytes);
+        let held = layout.columns.iter().map(|column| vec![Held::Bytes(IoBuf::zeroed(column.len))]).collect();
+        (layout, held)
+    }
+
+    /// Counts attempts, none of which is right.
+    fn wrong(attempts: &AtomicU64) -> impl Fn(&[u8]) -> bool {
+        |_| {
+            attempts.fetch_add(1, Relaxed);
+            false
+        }
+    }
+
+    #[test]
+    fn a_lost_block_of_a_wide_raidz_takes_as_many_attempts_as_there_are_sets() {
+        for (children, parity) in [(4, 1), (12, 2), (20, 3), (40, 2)] {
+            let (layout, held) = read(children, parity);
+            let attempts = AtomicU64::new(0);
+            assert!(block_on(Stripes::new(&layout, held).search(&[], wrong(&attempts))).is_none());
+            let (attempts, parity) = (attempts.into_inner(), usize::from(parity));
+            assert!(attempts <= attempts_max(children, parity), "{attempts} of {children} children");
+            // All sets of data children are among them.
+            assert!(attempts >= attempts_max(children - parity, parity), "{attempts} of {children} children");
+        }
+        assert_eq!(attempts_max(90, 3), 1 + 90 + 4005 + 117_480, "what OpenZFS tries, and not more");
+    }
+
+    #[test]
+    fn a_long_search_lets_others_go_first() {
+        let (layout, held) = read(20, 3);
+        let per_slice = SLICE_BYTES.div_ceil(layout.data_bytes()) as u64;
+        let (attempts, mut turns) = (AtomicU64::new(0), 0);
+        let mut stripes = Stripes::new(&layout, held);
+        block_on(async {
+            let mut search = Box::pin(stripes.search(&[], wrong(&attempts)));
+            while poll!(&mut search).is_pending() {
+                turns += 1;
+                assert_eq!(attempts.load(Relaxed), turns * per_slice);
+            }
+        });
+        assert_eq!(turns, attempts.load(Relaxed) / per_slice);
+        assert!(turns > 10, "{turns} slices");
+        // Who does not wait any more ends it.
+        attempts.store(0, Relaxed);
+        assert!(stripes.search(&[], wrong(&attempts)).now_or_never().is_none());
+        assert_eq!(attempts.load(Relaxed), per_slice);
+    }
+
+    #[test]
+    fn each_set_comes_once() {
+        let from = [3, 5, 7, 9, 11];
+        for (size, count) in [1, 5, 10, 10, 5, 1, 0].into_iter().enumerate() {
+            let sets: Vec<_> = Sets::new(&from, size).collect();
+            let distinct: BTreeSet<_> = sets.iter().cloned().collect();
+            assert_eq!((sets.len(), distinct.len()), (count, count));
+            assert!(sets.iter().all(|set| set.is_sorted_by(|a, b| a < b)));
+        }
+    }
 }

@@ -118,6 +118,40 @@ fn one_failed_write_is_retried_before_anyone_is_blamed() {
 }
 
 #[test]
+fn a_stable_write_that_fails_is_not_tried_again_and_no_flush_counts_after_it() {
+    let world = World::with(&["a"], SIZE);
+    let spec = NewVdev { paths: vec!["a".into()], create_txg: 4, ..NewVdev::default() };
+    let tree = block_on(VdevTree::create(world.env(), &[spec])).expect("a device");
+    let (leaf, place) = (tree.leaves()[0].clone(), LeafOffset::new(8 << 20));
+    let slices = || vec![BufSlice::from(IoBuf::copy_of(&[2; 4096]))];
+    block_on(leaf.write(place, slices(), Durability::Cached)).expect("in the cache");
+    let asked = world.faults("a").seen(FaultOp::Write);
+    world.faults("a").fail_nth(FaultOp::Write, 1);
+    block_on(leaf.write(place, slices(), Durability::Stable))
+        .expect_err("it may have taken the cache with it");
+    assert_eq!(world.faults("a").seen(FaultOp::Write), asked + 1, "a second try would hide that");
+    assert_eq!(leaf.stats().snapshot().write_errors, 1, "the first error counts");
+    assert!(leaf.is_suspect() && leaf.has_failed());
+    for _ in 0..2 {
+        block_on(leaf.flush()).expect_err("what was in the cache may be gone");
+    }
+    let stable = block_on(leaf.write(place, slices(), Durability::Stable));
+    stable.expect("a stable write vouches for nothing but itself");
+    assert!(leaf.is_suspect(), "and makes good nothing else");
+}
+
+#[test]
+fn a_child_that_fails_a_stable_write_is_out_and_the_other_goes_on() {
+    let (world, tree) = mirror();
+    world.faults("b").fail_nth(FaultOp::Write, 1);
+    let slices = vec![BufSlice::from(IoBuf::copy_of(&[2; 4096]))];
+    block_on(tree.write(Address::now(VdevId::new(0), PLACE), slices, Durability::Stable)).expect("a has it");
+    assert_eq!(tree.leaves()[1].state(), (VdevState::Faulted, VdevAux::IoFailure));
+    assert_eq!(tree.leaves()[1].stats().snapshot().write_errors, 1);
+    block_on(tree.flush([VdevId::new(0)])).expect("a is stable");
+}
+
+#[test]
 fn a_write_that_one_child_missed_is_never_read_from_it() {
     let (world, tree) = mirror();
     write(&tree, 1).expect("both");
