@@ -188,7 +188,21 @@ impl Allocator {
         Ok(dvas)
     }
 
-    /// One copy: on a vdev that has none of this block yet, or else on one that has.
+    /// A write to this place failed, though its vdev is in use. Its metaslab is the last choice from now on, until
+    /// [`Self::forget_shunned`]. Unknown places are ignored.
+    pub fn shun(&mut self, dva: &Dva) {
+        if let Some(vdev) = self.vdevs.get_mut(&dva.vdev) {
+            // A place that is in no metaslab cannot be chosen anyway.
+            _ = vdev.shun(dva);
+        }
+    }
+
+    /// Places where writes failed are as good as others again.
+    pub fn forget_shunned(&mut self) {
+        self.vdevs.values_mut().for_each(Vdev::forget_shunned);
+    }
+
+    /// One copy: outside of metaslabs where writes failed, if that can be had.
     fn allocate_copy(
         &mut self,
         class: Class,
@@ -197,6 +211,21 @@ impl Allocator {
         hint: Hint<'_>,
         earlier: &[Dva],
     ) -> Option<Dva> {
+        self.allocate_copy_by(class, psize, txg, hint, (earlier, false)).or_else(|| {
+            let has_shunned = self.vdevs.values().any(Vdev::has_shunned);
+            has_shunned.then(|| self.allocate_copy_by(class, psize, txg, hint, (earlier, true)))?
+        })
+    }
+
+    /// One copy: on a vdev that has none of this block yet, or else on one that has.
+    fn allocate_copy_by(
+        &mut self,
+        class: Class,
+        psize: Psize,
+        txg: Txg,
+        hint: Hint<'_>,
+        (earlier, last_choice): (&[Dva], bool),
+    ) -> Option<Dva> {
         let turns = self.rotor(class).vdevs().len();
         let preferred = hint.prefer.filter(|_| earlier.is_empty());
         for share_vdev in [false, true] {
@@ -204,14 +233,14 @@ impl Allocator {
                 earlier.iter().any(|dva| dva.vdev == id) == share_vdev && !hint.avoid.contains(&id)
             };
             if let Some(id) = preferred.filter(|&id| may_use(id))
-                && let Some(dva) = self.allocate_on(id, class, psize, txg, earlier)
+                && let Some(dva) = self.allocate_on(id, class, psize, txg, (earlier, last_choice))
             {
                 return Some(dva);
             }
             for ahead in 0..turns {
                 let id = self.rotor(class).turn(earlier.len() + ahead);
                 if may_use(id)
-                    && let Some(dva) = self.allocate_on(id, class, psize, txg, earlier)
+                    && let Some(dva) = self.allocate_on(id, class, psize, txg, (earlier, last_choice))
                 {
                     if earlier.is_empty() {
                         self.charge(class, id, dva.asize);
@@ -229,7 +258,7 @@ impl Allocator {
         class: Class,
         psize: Psize,
         txg: Txg,
-        earlier: &[Dva],
+        (earlier, last_choice): (&[Dva], bool),
     ) -> Option<Dva> {
         let vdev = self.vdevs.get_mut(&id).filter(|vdev| vdev.allocating && vdev.config().class == class)?;
         let asize = vdev.config().allocated(psize);
@@ -239,7 +268,7 @@ impl Allocator {
             others[shared] = Segment::new(dva.offset.get(), dva.asize.get())?;
             shared += 1;
         }
-        let segment = vdev.allocate(txg, asize, &others[..shared])?;
+        let segment = vdev.allocate(txg, asize, &others[..shared], last_choice)?;
         Some(Dva { vdev: id, offset: VdevOffset::new(segment.start), asize, gang: false })
     }
 

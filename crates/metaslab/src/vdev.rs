@@ -5,6 +5,9 @@
 //! not fit, or its longest run has shrunk to a quarter of what it was; then the metaslab with the
 //! longest runs takes over, the earlier on the vdev the better: on a disk that is the faster end.
 //! (tests: `a_vdev_fills_one_metaslab_after_the_other`, `copies_within_one_vdev_lie_far_apart`)
+//!
+//! A metaslab in which a write failed is shunned: it is used only when nothing else has room.
+//! (test: `a_metaslab_where_a_write_failed_is_the_last_choice`)
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -102,6 +105,8 @@ pub(crate) struct Vdev {
     changed: BTreeMap<Txg, BTreeSet<MetaslabId>>,
     /// Metaslabs where something rests.
     resting: BTreeSet<MetaslabId>,
+    /// Metaslabs, by index, in which a write has failed.
+    shunned: BTreeSet<usize>,
 }
 
 impl Vdev {
@@ -115,6 +120,7 @@ impl Vdev {
             figures: SpaceFigures::default(),
             changed: BTreeMap::new(),
             resting: BTreeSet::new(),
+            shunned: BTreeSet::new(),
         };
         vdev.add_metaslabs();
         Ok(vdev)
@@ -192,9 +198,31 @@ impl Vdev {
         self.on(id.index(), |metaslab| metaslab.load(entries))
     }
 
-    /// Allocates one copy of `len` bytes, apart from `others`: copies on this same vdev.
-    pub(crate) fn allocate(&mut self, txg: Txg, len: Asize, others: &[Segment]) -> Option<Segment> {
-        let index = self.choose(len.get(), others)?;
+    /// A write to this place failed: its metaslab is no choice from now on but the last.
+    pub(crate) fn shun(&mut self, dva: &Dva) -> Result<(), SpaceError> {
+        let (index, _) = self.locate(dva)?;
+        self.shunned.insert(index);
+        Ok(())
+    }
+
+    pub(crate) fn forget_shunned(&mut self) {
+        self.shunned.clear();
+    }
+
+    pub(crate) fn has_shunned(&self) -> bool {
+        !self.shunned.is_empty()
+    }
+
+    /// Allocates one copy of `len` bytes, apart from `others`: copies on this same vdev. In shunned metaslabs only if it
+    /// is the `last_choice`.
+    pub(crate) fn allocate(
+        &mut self,
+        txg: Txg,
+        len: Asize,
+        others: &[Segment],
+        last_choice: bool,
+    ) -> Option<Segment> {
+        let index = self.choose(len.get(), others, last_choice)?;
         let streams = match self.config.class {
             Class::Normal | Class::Special | Class::Dedup => Streams::BySize,
             Class::Log => Streams::One,
@@ -310,34 +338,37 @@ impl Vdev {
     }
 
     /// The metaslab for the next copy of `len` bytes: as far from the others as can be had.
-    fn choose(&mut self, len: u64, others: &[Segment]) -> Option<usize> {
+    fn choose(&mut self, len: u64, others: &[Segment], last_choice: bool) -> Option<usize> {
         let far = self.config.asize.get() / COPIES_APART_FRACTION;
-        [far, 0].into_iter().find_map(|apart| self.choose_apart(len, others, apart)).or_else(|| {
+        let apart = |apart| self.choose_apart(len, others, apart, last_choice);
+        [far, 0].into_iter().find_map(apart).or_else(|| {
             // The same metaslab as another copy, if need be.
-            if others.is_empty() { None } else { self.choose_apart(len, &[], 0) }
+            if others.is_empty() { None } else { self.choose_apart(len, &[], 0, last_choice) }
         })
     }
 
     /// The active metaslab if it will do, or else the best one, which becomes active.
-    fn choose_apart(&mut self, len: u64, others: &[Segment], apart: u64) -> Option<usize> {
+    fn choose_apart(&mut self, len: u64, others: &[Segment], apart: u64, last_choice: bool) -> Option<usize> {
         let turn = others.len();
-        let will_do = |metaslab: &Metaslab| {
+        let will_do = |index: usize, metaslab: &Metaslab| {
             let bounds = metaslab.bounds();
-            metaslab.longest_free_run().get() >= len
+            let is_shunned = !last_choice && self.shunned.contains(&index);
+            !is_shunned
+                && metaslab.longest_free_run().get() >= len
                 && others
                     .iter()
                     .all(|other| bounds.end + apart <= other.start || other.end + apart <= bounds.start)
         };
         if let Some(index) = self.active[turn] {
             let metaslab = &self.metaslabs[index];
-            if will_do(metaslab) && metaslab.longest_free_run().get() >= metaslab.leave_below_bytes {
+            if will_do(index, metaslab) && metaslab.longest_free_run().get() >= metaslab.leave_below_bytes {
                 return Some(index);
             }
         }
         let best = |spared: &dyn Fn(usize) -> bool| {
             let candidates = self.metaslabs.iter().enumerate();
             candidates
-                .filter(|&(index, metaslab)| will_do(metaslab) && !spared(index))
+                .filter(|&(index, metaslab)| will_do(index, metaslab) && !spared(index))
                 .max_by_key(|&(index, metaslab)| {
                     (metaslab.longest_free_run().get().ilog2(), std::cmp::Reverse(index))
                 })

@@ -121,7 +121,10 @@ impl Zio {
             self.note_unflushed(place.vdev);
         }
         let (bookmark, txg) = (block.bookmark, block.bp.birth());
-        result.map_err(|source| ZioError::Write { bookmark, txg, source })
+        result.map_err(|source| {
+            self.note_failed_write(place, &source);
+            ZioError::Write { bookmark, txg, source }
+        })
     }
 
     /// Keeps in the cache what a placed block holds, now that it is somebody's.

@@ -88,7 +88,10 @@ impl Zio {
         if durability == Durability::Cached {
             self.note_unflushed(dva.vdev);
         }
-        result.map_err(|source| ZioError::Log { dva, source })
+        result.map_err(|source| {
+            self.note_failed_write(dva, &source);
+            ZioError::Log { dva, source }
+        })
     }
 
     /// The bytes of a log block as they lie on disk. When some copy has the right checksum inside,

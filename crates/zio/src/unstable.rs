@@ -161,8 +161,9 @@ impl Zio {
         let slices = vec![BufSlice::from(Arc::clone(bytes))];
         let result = self.vdevs.write(Address::now(dva.vdev, dva.offset), slices, Durability::Cached).await;
         self.note_unflushed(dva.vdev);
-        if result.is_ok() {
-            self.unstable.note((dva.vdev, dva.offset), written);
+        match &result {
+            Ok(()) => self.unstable.note((dva.vdev, dva.offset), written),
+            Err(error) => self.note_failed_write(dva, error),
         }
         result
     }

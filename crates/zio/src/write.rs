@@ -19,8 +19,8 @@ use crate::stats::one_more;
 use crate::suspension::is_of_devices;
 use crate::{Bookmark, WritePolicy, Zio, ZioError};
 
-/// Sets of vdevs tried before a write is given up.
-const ATTEMPTS: usize = 4;
+/// Sets of places tried before a write waits for devices that work.
+const ATTEMPTS: usize = 16;
 
 /// A block on its way to places of its own.
 pub(crate) struct Placing<'a> {
@@ -221,8 +221,9 @@ impl Zio {
         })
     }
 
-    /// Allocates room in `copies` places and writes there what `contents` says for them; as often
-    /// elsewhere as vdevs fail.
+    /// Allocates room in `copies` places and writes there what `contents` says for them. When that fails, the block goes
+    /// elsewhere at once: to other vdevs, or if there is no room to other places of the same ones. No try is given a place
+    /// that has failed before.
     pub(crate) async fn place_and_write(
         &self,
         job: &Placing<'_>,
@@ -230,13 +231,16 @@ impl Zio {
         copies: usize,
         contents: &(dyn Fn(&[Dva; 3]) -> Arc<IoBuf> + Sync),
     ) -> Result<[Dva; 3], ZioError> {
+        let mut failed_places = FailedPlaces { zio: self, txg: job.txg, dvas: Vec::new() };
         let mut avoid = self.vdevs.unusable();
         let mut last: Option<VdevError> = None;
         for _ in 0..ATTEMPTS {
-            let dvas = match self.allocate(job, Psize::new(bytes), copies, &avoid) {
-                Ok(dvas) => dvas,
-                Err(source) => return Err(no_room(job.bookmark, job.txg, last, source)),
-            };
+            let elsewhere = self.allocate(job, Psize::new(bytes), copies, &avoid);
+            let dvas = elsewhere.or_else(|_| {
+                avoid = self.vdevs.unusable();
+                self.allocate(job, Psize::new(bytes), copies, &avoid)
+            });
+            let dvas = dvas.map_err(|source| no_room(job.bookmark, job.txg, last.take(), source))?;
             let failed = self.write_copies(&dvas, &contents(&dvas)).await;
             let valid = dvas.iter().filter(|dva| dva.is_valid());
             if failed.is_empty() {
@@ -244,11 +248,7 @@ impl Zio {
                 return Ok(dvas);
             }
             one_more(&self.counters.moved_writes);
-            let mut allocator = self.allocator.lock();
-            for dva in valid {
-                self.unstable.forget(dva);
-                allocator.unalloc(job.txg, dva);
-            }
+            failed_places.dvas.extend(valid);
             for (vdev, error) in failed {
                 avoid.insert(vdev);
                 last = Some(error);
@@ -256,6 +256,18 @@ impl Zio {
         }
         let source = last.expect("every attempt failed");
         Err(ZioError::Write { bookmark: *job.bookmark, txg: job.txg, source })
+    }
+
+    /// Notes that a place could not be written, if that is the place's fault and not the vdev's: later blocks go elsewhere.
+    pub(crate) fn note_failed_write(&self, dva: Dva, error: &VdevError) {
+        if !error.is_absence() && !self.vdevs.unusable().contains(&dva.vdev) {
+            self.allocator.lock().shun(&dva);
+        }
+    }
+
+    /// Places that could not be written may be used like others again: devices are said to work.
+    pub fn forget_failed_writes(&self) {
+        self.allocator.lock().forget_shunned();
     }
 
     pub(crate) fn allocate(
@@ -284,6 +296,23 @@ impl Zio {
         };
         let valid = dvas.iter().filter(|dva| dva.is_valid()).copied();
         join_all(valid.map(copy)).await.into_iter().flatten().collect()
+    }
+}
+
+/// Places that did not take a block. They stay allocated until it has a place.
+struct FailedPlaces<'a> {
+    zio: &'a Zio,
+    txg: Txg,
+    dvas: Vec<Dva>,
+}
+
+impl Drop for FailedPlaces<'_> {
+    fn drop(&mut self) {
+        let mut allocator = self.zio.allocator.lock();
+        for dva in &self.dvas {
+            self.zio.unstable.forget(dva);
+            allocator.unalloc(self.txg, dva);
+        }
     }
 }
 

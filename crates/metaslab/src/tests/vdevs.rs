@@ -210,3 +210,35 @@ fn impossible_vdevs_are_refused() {
     space.add_vdev(good).unwrap();
     assert_eq!(space.add_vdev(good), Err(VdevConfigError::Exists(VdevId::new(0))));
 }
+
+#[test]
+fn a_metaslab_where_a_write_failed_is_the_last_choice() {
+    for copies in [1, 2] {
+        let mut space = normal(1, 4 * MIB, 20);
+        let bad = space.one(4, 64 * KIB);
+        space.shun(&bad);
+        let is_there = |dva: &Dva| dva.offset.get() / MIB == bad.offset.get() / MIB;
+        let mut next = || {
+            let dvas = space.allocate(Class::Normal, Psize::new(64 * KIB), copies, txg(4), Hint::default());
+            dvas.ok().map(|dvas| dvas[..copies].iter().filter(|dva| is_there(dva)).count())
+        };
+        let elsewhere = (3 * MIB / (64 * KIB)) as usize / copies;
+        for block in 0..elsewhere {
+            assert_eq!(next(), Some(0), "block {block} of {elsewhere}");
+        }
+        assert_eq!(next(), Some(copies), "when all else is full");
+        space.forget_shunned();
+        space.finish(4);
+    }
+}
+
+#[test]
+fn another_vdev_comes_before_a_metaslab_where_a_write_failed() {
+    let mut space = normal(2, MIB, 20);
+    let bad = space.one(4, 64 * KIB);
+    space.shun(&bad);
+    for _ in 0..MIB / (64 * KIB) {
+        assert_ne!(space.one(4, 64 * KIB).vdev, bad.vdev);
+    }
+    assert_eq!(space.one(4, 64 * KIB).vdev, bad.vdev, "the other one is full");
+}

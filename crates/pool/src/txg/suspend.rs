@@ -186,6 +186,7 @@ impl Pool {
             self.reopen_failed(&|_| true).await;
             self.take_up_again().await?;
         }
+        self.zio.forget_failed_writes();
         let mut forgiven = BTreeSet::new();
         for leaf in self.vdevs.leaves().into_iter().filter(|leaf| is_meant(leaf)) {
             let has_failed = leaf.has_failed();

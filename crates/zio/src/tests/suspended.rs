@@ -72,6 +72,50 @@ fn a_write_waits_until_its_vdev_is_back() {
     assert!(!zio.suspension().is_suspended());
 }
 
+/// Where the first metaslab of a disk of 64 MiB begins, and where it ends.
+const FIRST_METASLAB: std::ops::Range<u64> = 4 << 20..20 << 20;
+
+#[test]
+fn a_block_goes_elsewhere_at_once_when_its_place_takes_no_writes() {
+    let (world, zio) = World::pool(&["a"]);
+    let count = Count::default();
+    zio.suspension().engage(Box::new(count.clone()));
+    world.faults("a").fail_within(FaultOp::Write, FIRST_METASLAB);
+    let asked = world.faults("a").seen(FaultOp::Write);
+    for byte in 1..=20 {
+        let bp = write(&zio, byte).now_or_never().expect("nothing waits").expect("there are other places");
+        let on_disk = bp.dva(0).offset.get() + FIRST_METASLAB.start;
+        assert!(!FIRST_METASLAB.contains(&on_disk), "block {byte} is said to be at {on_disk:#x}");
+        let data = block_on(zio.read(&bp, &Bookmark::default())).expect("it is there");
+        assert!(data.iter().all(|&read| read == byte));
+    }
+    let tries = world.faults("a").seen(FaultOp::Write) - asked;
+    assert_eq!(
+        tries,
+        20 + 2,
+        "the bad place is tried and tried again once, and its metaslab left alone then"
+    );
+    assert_eq!(count.get(), [0, 0]);
+    // Of nothing but bad places a few are tried, and then the pool is suspended.
+    world.faults("a").fail_all(FaultOp::Write);
+    let mut waiting = Box::pin(write(&zio, 1));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    assert_eq!(count.get(), [1, 0]);
+}
+
+#[test]
+fn bad_places_are_passed_by_where_there_is_no_other_metaslab() {
+    let (world, zio) = World::pool(&["a"]);
+    for metaslab in 0..3 {
+        let start = FIRST_METASLAB.start + metaslab * (16 << 20);
+        world.faults("a").fail_within(FaultOp::Write, start..start + (32 << 10));
+    }
+    for byte in 1..=5 {
+        let written = write(&zio, byte).now_or_never().expect("nothing waits");
+        written.expect("there are good places behind the bad ones");
+    }
+}
+
 #[test]
 fn what_waits_fails_when_the_pool_is_given_up() {
     let (_world, zio, count) = failing();
