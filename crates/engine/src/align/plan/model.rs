@@ -230,7 +230,7 @@ impl Replica<'_> {
                 None if stream.is_of_clone && from.is_none_or(|from| self.tree.owner(from).is_none()) => {
                     return Err(format!("local origin for clone {head} does not exist"));
                 }
-                None => _ = self.tree.0.push(Set { name: head.clone(), snaps: Vec::new(), origin: from }),
+                None => self.tree.0.push(Set { name: head.clone(), snaps: Vec::new(), origin: from }),
                 Some(set) if from.is_none() && set.snaps.is_empty() && set.origin.is_none() => {}
                 Some(_) => return Err(format!("destination {head} has snapshots")),
             }
