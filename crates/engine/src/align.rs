@@ -105,15 +105,29 @@ impl Holder {
             if !alignment.has_root() {
                 break;
             }
-            let is_new = |step: &AlignStep| failed.iter().all(|(other, _)| other != step);
-            let Some(step) = alignment.steps().into_iter().find(is_new) else { break };
-            match self.take_step(held, call, &step).await {
-                Ok(()) => {
-                    failed.clear();
-                    local = self.local_tree(held, package, &names.root).await?;
+            let mut is_done = false;
+            for step in alignment.steps() {
+                if failed.iter().any(|(other, _)| *other == step) {
+                    continue;
                 }
-                Err(failure) => failed.push((step, failure)),
+                if is_done && !step.leaves_others() {
+                    break;
+                }
+                match self.take_step(held, call, &step).await {
+                    Err(failure) => failed.push((step, failure)),
+                    Ok(()) => {
+                        is_done = true;
+                        if !step.leaves_others() {
+                            break;
+                        }
+                    }
+                }
             }
+            if !is_done {
+                break;
+            }
+            failed.clear();
+            local = self.local_tree(held, package, &names.root).await?;
         }
         Ok(failed.into_iter().map(|(_, failure)| failure).collect())
     }

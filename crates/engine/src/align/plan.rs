@@ -27,6 +27,13 @@ pub enum AlignStep {
     Destroy(String),
 }
 
+impl AlignStep {
+    /// Names of other datasets, and what is a clone of what, are the same afterwards: the steps planned beside it still hold.
+    pub fn leaves_others(&self) -> bool {
+        matches!(self, Self::DestroySnapshots(_) | Self::RenameSnapshot(..) | Self::Destroy(_))
+    }
+}
+
 /// A tree, and what it is to follow.
 pub struct Alignment<'a> {
     /// Datasets here: the topmost first.

@@ -170,15 +170,29 @@ impl Replica<'_> {
     fn align(&mut self) {
         let mut failed: Vec<AlignStep> = Vec::new();
         for _ in 0..1000 {
-            let is_new = |step: &AlignStep| !failed.contains(step);
-            let next = self.with(|alignment| {
-                alignment.has_root().then(|| alignment.steps().into_iter().find(is_new)).flatten()
-            });
-            let Some(step) = next else { return };
-            match self.take(&step) {
-                true => failed.clear(),
-                false => failed.push(step),
+            let steps = self.with(|alignment| alignment.has_root().then(|| alignment.steps()));
+            let mut is_done = false;
+            for step in steps.unwrap_or_default() {
+                if failed.contains(&step) {
+                    continue;
+                }
+                if is_done && !step.leaves_others() {
+                    break;
+                }
+                match self.take(&step) {
+                    false => failed.push(step),
+                    true => {
+                        is_done = true;
+                        if !step.leaves_others() {
+                            break;
+                        }
+                    }
+                }
             }
+            if !is_done {
+                return;
+            }
+            failed.clear();
         }
         panic!("it does not settle: {:?}", self.tree);
     }
