@@ -8,6 +8,8 @@ mod healed;
 mod place;
 #[path = "streams/redacted.rs"]
 mod redacted;
+#[path = "streams/trees.rs"]
+mod trees;
 
 use ondisk::send::DrrBody;
 use oracle::golden;

@@ -14,13 +14,13 @@
 //!   (tests: `pieces_cut_off_anywhere_are_a_lost_daemon`, `what_fails_in_the_middle_is_told_behind_what_came`)
 
 use crate::client::parse;
-use crate::{ClientError, Failure};
+use crate::{ByteSource, ClientError, Failure};
 use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures::channel::mpsc;
 use futures::io::AsyncWrite;
-use futures::stream::{self, StreamExt};
+use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::future::Future;
@@ -41,6 +41,15 @@ const ANSWER_MAX_BYTES: u64 = 4 << 20;
 #[derive(Debug)]
 pub struct ByteSink {
     pieces: mpsc::Sender<Bytes>,
+}
+
+impl ByteSink {
+    /// A sink, and a source of what is written to it, for callers in the same process.
+    #[must_use]
+    pub fn pipe() -> (Self, ByteSource) {
+        let (pieces, written) = mpsc::channel(PIECES_AHEAD);
+        (Self { pieces }, Box::pin(written.map(Ok::<_, io::Error>).into_async_read()))
+    }
 }
 
 fn gone(_: mpsc::SendError) -> io::Error {

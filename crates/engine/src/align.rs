@@ -1,136 +1,201 @@
-//! Before an incremental package is received: what has been renamed or promoted at the sender's is so here, too, and what
-//! it has not any more goes, by force.
+//! Before and after a package is received: what has been renamed or promoted at the sender is so here, too, and what
+//! the sender has not any more goes, by force.
 //!
-//! Both sides know a dataset by the guids of its snapshots. A rename may have to wait for another one, and a dataset for
-//! those below it, so it is gone through the tree again as long as that helps.
+//! Both sides know a dataset by the guids of its snapshots ([`plan`]). A step may have to wait for another one, so one that
+//! cannot be done is put off until the tree is another. What is not as it is at the sender's in the end is a failure that says
+//! where. (test: `a_tree_is_the_sender_s_after_every_package`)
+
+mod plan;
 
 use crate::gather::Gathering;
 use crate::package::{Member, Package};
+use crate::receive::destination;
 use crate::{Held, Holder, names};
 use control::{
-    DatasetDestroy, DatasetPromote, DatasetReceive, DatasetRename, Delegated, Failure, SnapshotDestroy,
+    DatasetDestroy, DatasetPromote, DatasetReceive, DatasetRename, Delegated, Failure, FailureKind,
+    SnapshotDestroy,
 };
-use dsl::DslError;
+use plan::{AlignStep, Alignment};
+use std::collections::BTreeSet;
 
-/// What came of a pass.
-#[derive(Clone, Copy, Debug, Default)]
-struct Pass {
-    /// Something is not as it should be yet.
-    again: bool,
-    /// Something has been done.
-    progress: bool,
+/// Steps for each dataset and snapshot, after which a tree that does not settle is given up.
+const STEPS_EACH: usize = 4;
+
+/// What a tree here is to follow.
+pub(crate) struct Followed<'a> {
+    pub package: &'a Package,
+    /// Full name of the topmost dataset at the sender's.
+    pub sendfs: &'a str,
+    /// Guids of the snapshots of which streams came.
+    pub came: &'a BTreeSet<u64>,
 }
 
-impl Pass {
-    fn note(&mut self, done: Result<(), Failure>) {
-        match done {
-            Ok(()) => self.progress = true,
-            Err(failure) => {
-                tracing::info!(reason = failure.stderr.join(" "), "put off while a package is received");
-                self.again = true;
-            }
-        }
+/// Names here of the datasets of a package.
+struct Names {
+    /// Of the topmost.
+    root: String,
+    wanted: Vec<String>,
+}
+
+impl Followed<'_> {
+    fn names(&self, call: &DatasetReceive) -> Result<Names, Failure> {
+        let here = |name: &str| {
+            let snapshot = destination(call, &format!("{name}@{}", self.package.tosnap), Some(self.sendfs));
+            let snapshot = snapshot
+                .map_err(|reason| Failure::new(FailureKind::Invalid, format!("cannot receive: {reason}")))?;
+            Ok(names::head_of(&snapshot).to_owned())
+        };
+        let wanted = self.package.members.iter().map(|member| here(&member.name));
+        Ok(Names { root: here(self.sendfs)?, wanted: wanted.collect::<Result<_, _>>()? })
     }
 }
 
 impl Holder {
-    /// Has the tree at `root` follow what a package says of the sender's.
+    /// Has the tree follow what a package says of the sender's, before its streams come.
     pub(crate) async fn align(
         &self,
         held: &Held,
         call: &DatasetReceive,
-        package: &Package,
-        root: &str,
+        followed: &Followed<'_>,
     ) -> Result<(), Failure> {
-        let _turn = self.turns.of(&held.pool.name(), "receive").await;
-        loop {
-            if let Err(DslError::NoSuchDataset { .. }) = held.pool.dsl().resolve(root).await {
-                return Ok(());
-            }
-            let pass = self.align_once(held, call, package, root).await?;
-            if !pass.again || !pass.progress {
-                return Ok(());
-            }
+        let names = followed.names(call)?;
+        for put_off in self.align_below(held, call, followed.package, &names).await? {
+            tracing::info!(reason = put_off.stderr.join(" "), "put off while a package is received");
         }
+        Ok(())
     }
 
-    async fn align_once(
+    /// The same when they have come.
+    ///
+    /// # Errors
+    /// What is not as it is at the sender's.
+    pub(crate) async fn align_at_last(
+        &self,
+        held: &Held,
+        call: &DatasetReceive,
+        followed: &Followed<'_>,
+    ) -> Result<(), Failure> {
+        let names = followed.names(call)?;
+        let put_off = self.align_below(held, call, followed.package, &names).await?;
+        let local = self.local_tree(held, followed.package, &names.root).await?;
+        let told = alignment(&local, followed.package, &names, call).differences(followed.came);
+        if told.is_empty() {
+            return Ok(());
+        }
+        let line = format!("cannot receive: '{}' is not as it is at the sender's:", names.root);
+        let failure = Failure::new(FailureKind::Other, line);
+        let failure = told.into_iter().fold(failure, Failure::and);
+        Err(put_off.into_iter().flat_map(|failure| failure.stderr).fold(failure, Failure::and))
+    }
+
+    /// Does what can be done; gives why the rest cannot.
+    async fn align_below(
         &self,
         held: &Held,
         call: &DatasetReceive,
         package: &Package,
-        root: &str,
-    ) -> Result<Pass, Failure> {
-        let how = Gathering { fromsnap: package.fromsnap.clone(), recursive: true, ..Gathering::default() };
-        let local = Package {
-            recursive: true,
-            members: self.gather(held, root, &how).await?.members,
-            ..Package::default()
-        };
-        let mut pass = Pass::default();
-        for member in &local.members {
-            let theirs = member.snaps.iter().find_map(|(_, guid)| package.owner_of(*guid));
-            if member.origin.is_some() && theirs.is_some_and(|(theirs, _)| theirs.origin.is_none()) {
-                pass.note(self.promote_for(held, call, &member.name).await);
-                // Snapshots are others' now.
-                pass.again = true;
-                return Ok(pass);
+        names: &Names,
+    ) -> Result<Vec<Failure>, Failure> {
+        let _turn = self.turns.of(&held.pool.name(), "receive").await;
+        let mut failed: Vec<(AlignStep, Failure)> = Vec::new();
+        let mut local = self.local_tree(held, package, &names.root).await?;
+        let count = local.iter().map(|member| 1 + member.snaps.len()).sum::<usize>();
+        for _ in 0..=STEPS_EACH * (count + package.members.len()) {
+            let alignment = alignment(&local, package, names, call);
+            if !alignment.has_root() {
+                break;
             }
-        }
-        for member in &local.members {
-            self.align_snapshots(held, call, package, member, &mut pass).await;
-            // Older snapshots may be those of what it is a clone of there.
-            let theirs = member.snaps.iter().rev().find_map(|(_, guid)| package.owner_of(*guid));
-            let Some((theirs, _)) = theirs else {
-                if call.force && member.name != held.pool.name() {
-                    pass.note(self.let_go_by_force(held, call, &member.name).await);
+            let mut is_done = false;
+            for step in alignment.steps() {
+                if failed.iter().any(|(other, _)| *other == step) {
+                    continue;
                 }
-                continue;
-            };
-            let has_from = member.snaps.iter().any(|(_, guid)| {
-                package.owner_of(*guid).is_some_and(|(_, snap)| Some(snap) == package.fromsnap.as_deref())
-            });
-            if let Some(name) = new_name(call, &local, member, theirs, root).filter(|_| has_from) {
+                if is_done && !step.leaves_others() {
+                    break;
+                }
+                match self.take_step(held, call, &step).await {
+                    Err(failure) => failed.push((step, failure)),
+                    Ok(()) => {
+                        is_done = true;
+                        if !step.leaves_others() {
+                            break;
+                        }
+                    }
+                }
+            }
+            if !is_done {
+                break;
+            }
+            failed.clear();
+            local = self.local_tree(held, package, &names.root).await?;
+        }
+        Ok(failed.into_iter().map(|(_, failure)| failure).collect())
+    }
+
+    /// What there is at and below a dataset; nothing where it is not there.
+    async fn local_tree(&self, held: &Held, package: &Package, root: &str) -> Result<Vec<Member>, Failure> {
+        if held.pool.dsl().resolve(root).await.is_err() {
+            return Ok(Vec::new());
+        }
+        let how = Gathering { fromsnap: package.fromsnap.clone(), recursive: true, ..Gathering::default() };
+        Ok(self.gather(held, root, &how).await?.members)
+    }
+
+    async fn take_step(&self, held: &Held, call: &DatasetReceive, step: &AlignStep) -> Result<(), Failure> {
+        tracing::debug!(?step, "a tree follows a package");
+        match step {
+            AlignStep::Promote(name) => self.promote_for(held, call, name).await,
+            AlignStep::DestroySnapshots(names) => self.let_go_of_each(held, call, names).await,
+            AlignStep::RenameSnapshot(name, new) => self.rename_for(held, call, name, new).await,
+            AlignStep::Rename(name, new) => {
                 let rename = DatasetRename {
-                    name: member.name.clone(),
-                    new_name: name,
+                    name: name.clone(),
+                    new_name: new.clone(),
                     force: call.force_unmount,
                     ..DatasetRename::default()
                 };
-                let renamed = match self.check_for_maker(call, Delegated::Rename(rename.clone())).await {
-                    Ok(()) => self.rename_dataset(rename).await,
-                    denied => denied,
-                };
-                let is_done = renamed.is_ok();
-                pass.note(renamed);
-                if is_done {
-                    // Names below it are others now.
-                    pass.again = true;
-                    return Ok(pass);
-                }
+                self.check_for_maker(call, Delegated::Rename(rename.clone())).await?;
+                self.rename_dataset(rename).await
             }
+            AlignStep::Destroy(name) => self.let_go_by_force(held, call, name).await,
         }
-        Ok(pass)
     }
 
-    async fn align_snapshots(
+    /// Destroys snapshots as far as that can be; fails only where none can be.
+    async fn let_go_of_each(
         &self,
         held: &Held,
         call: &DatasetReceive,
-        package: &Package,
-        member: &Member,
-        pass: &mut Pass,
-    ) {
-        for (snap, guid) in &member.snaps {
-            let name = format!("{}@{snap}", member.name);
-            match package.owner_of(*guid) {
-                None if call.force => pass.note(self.let_go_by_force(held, call, &name).await),
-                Some((_, theirs)) if theirs != snap => {
-                    let new = format!("{}@{theirs}", member.name);
-                    pass.note(self.rename_for(held, call, name, new).await);
-                }
-                _ => {}
+        names: &[String],
+    ) -> Result<(), Failure> {
+        let (mut is_done, mut failures) = (false, Vec::new());
+        for name in names {
+            match self.let_go_by_force(held, call, name).await {
+                Ok(()) => is_done = true,
+                Err(failure) => failures.push(failure),
             }
+        }
+        match crate::destruction::together(failures) {
+            Some(failure) if !is_done => Err(failure),
+            _ => Ok(()),
+        }
+    }
+
+    /// A new dataset is to come by a name that another one may have: that one makes room. What there is of the new one
+    /// moves there.
+    pub(crate) async fn make_room(
+        &self,
+        held: &Held,
+        call: &DatasetReceive,
+        followed: &Followed<'_>,
+        (head, sent_head, origin): (&str, &str, u64),
+    ) -> Result<(), Failure> {
+        let names = followed.names(call)?;
+        let _turn = self.turns.of(&held.pool.name(), "receive").await;
+        let local = self.local_tree(held, followed.package, &names.root).await?;
+        match alignment(&local, followed.package, &names, call).step_before(head, sent_head, origin) {
+            Some(step) => self.take_step(held, call, &step).await,
+            None => Ok(()),
         }
     }
 
@@ -145,14 +210,17 @@ impl Holder {
         &self,
         held: &Held,
         call: &DatasetReceive,
-        name: String,
-        new_name: String,
+        name: &str,
+        new_name: &str,
     ) -> Result<(), Failure> {
-        let rename =
-            DatasetRename { name: name.clone(), new_name: new_name.clone(), ..DatasetRename::default() };
+        let rename = DatasetRename {
+            name: name.to_owned(),
+            new_name: new_name.to_owned(),
+            ..DatasetRename::default()
+        };
         self.check_for_maker(call, Delegated::Rename(rename)).await?;
-        let renamed = held.pool.rename_snapshots(vec![(name.clone(), new_name)]).await;
-        renamed.map_err(|error| crate::refusal::pool("rename", &name, &error))
+        let renamed = held.pool.rename_snapshots(vec![(name.to_owned(), new_name.to_owned())]).await;
+        renamed.map_err(|error| crate::refusal::pool("rename", name, &error))
     }
 
     async fn let_go_by_force(&self, held: &Held, call: &DatasetReceive, name: &str) -> Result<(), Failure> {
@@ -169,53 +237,13 @@ impl Holder {
     }
 }
 
-/// What a dataset is to be called here, if not as it is: below the dataset that is above it at the sender's, by the last
-/// part of its name there. That the topmost goes by another name is what was asked for.
-fn new_name(
+fn alignment<'a>(
+    local: &'a [Member],
+    theirs: &'a Package,
+    names: &'a Names,
     call: &DatasetReceive,
-    local: &Package,
-    member: &Member,
-    theirs: &Member,
-    root: &str,
-) -> Option<String> {
-    if member.name == root && call.naming == control::ReceiveNaming::Target {
-        return None;
-    }
-    let (above, their_above) = (member.parent_from, theirs.parent_from);
-    let last = |name: &str| name.rsplit_once('/').map(|(_, last)| last.to_owned());
-    let is_moved = above != 0 && their_above != 0 && above != their_above;
-    let (ours, theirs) = (last(&member.name)?, last(&theirs.name)?);
-    if !is_moved && ours == theirs {
-        return None;
-    }
-    let parent = match local.owner_of(their_above) {
-        Some((parent, _)) => parent.name.as_str(),
-        None if is_moved => return None,
-        None => names::parent_of(&member.name)?,
-    };
-    Some(format!("{parent}/{theirs}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn member(name: &str, parent_from: u64, guid: u64) -> Member {
-        Member { name: name.into(), parent_from, snaps: vec![("s".into(), guid)], ..Member::default() }
-    }
-
-    #[test]
-    fn datasets_follow_the_names_and_places_that_they_have_at_the_sender() {
-        let local = Package {
-            members: vec![member("q/to", 0, 1), member("q/to/a", 1, 2), member("q/to/b", 1, 3)],
-            ..Package::default()
-        };
-        let call = DatasetReceive::default();
-        let new = |at: usize, theirs: Member| new_name(&call, &local, &local.members[at], &theirs, "q/to");
-        assert_eq!(new(0, member("p/from", 0, 1)), None, "it was asked for so");
-        assert_eq!(new(1, member("p/from/a", 1, 2)), None);
-        assert_eq!(new(1, member("p/from/z", 1, 2)), Some("q/to/z".into()));
-        assert_eq!(new(1, member("p/from/b/a", 3, 2)), Some("q/to/b/a".into()));
-        assert_eq!(new(1, member("p/from/new/a", 9, 2)), None, "what it is below comes yet");
-    }
+) -> Alignment<'a> {
+    // A full package finds nothing that it could be told to follow but what came with it.
+    let force = call.force && theirs.fromsnap.is_some();
+    Alignment { local, theirs, wanted: &names.wanted, root: &names.root, force }
 }

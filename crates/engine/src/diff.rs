@@ -32,6 +32,10 @@ impl Holder {
         };
         held.pool.snapshot(vec![now.clone()], Vec::new()).await.map_err(cannot)?;
         let compared = self.compare(&held, &form, &now, &mut sink).await;
+        let names = [now];
+        // Whoever looks for files in all snapshots has found this one, too.
+        let _nobody_opens_it = self.let_go_of(&held, &names).await;
+        let [now] = names;
         let gone = held.pool.destroy_snapshots(vec![now.clone()], false).await;
         gone.map_err(|error| refusal::pool("destroy", &now, &error))?;
         compared

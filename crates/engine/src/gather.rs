@@ -1,13 +1,13 @@
 //! What a package says of a tree of datasets: gathered where it is sent, and where it is received to compare the two.
 
-use crate::package::{Member, Package};
+use crate::names;
+use crate::package::Member;
 use crate::props::{Access, dataset_prop, is_user_prop};
 use crate::{Held, Holder, refusal};
 use control::{Failure, FailureKind};
 use dsl::{DatasetName, DslError, PropValue, Property};
 use ondisk::NvList;
 use pool::Sealed;
-use std::collections::BTreeMap;
 
 /// What of it is to be told.
 #[derive(Clone, Debug, Default)]
@@ -25,15 +25,20 @@ pub(crate) struct Gathering {
     pub holds: bool,
     /// A dataset without the snapshot is left out with all below it.
     pub skip_missing: bool,
+    /// Datasets of which, and below which, nothing is sent.
     pub excluded: Vec<String>,
+}
+
+impl Gathering {
+    fn excludes(&self, dataset: &str) -> bool {
+        self.excluded.iter().any(|root| names::is_within(dataset, root))
+    }
 }
 
 /// What was gathered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gathered {
     pub members: Vec<Member>,
-    /// Full names of the snapshots that they are clones of, by guid.
-    pub origins: BTreeMap<u64, String>,
     /// Datasets that were left out for they have not the snapshot.
     pub skipped: Vec<String>,
 }
@@ -54,27 +59,29 @@ impl Holder {
         // Those below come right behind the one that they are below.
         let mut todo = vec![(self.dataset(held, root).await?, 0, 0)];
         while let Some((dataset, parent_from, tosnap_txg)) = todo.pop() {
-            if how.excluded.contains(&dataset.name) {
-                continue;
-            }
+            let is_left_out = how.excludes(&dataset.name);
             let cannot = |error: DslError| refusal::pool("open", &dataset.name, &error.into());
             let snaps = self.snaps_of(held, &dataset).await.map_err(cannot)?;
-            let Some(tosnap_txg) =
-                to_txg(held, root, &dataset, &snaps, how, tosnap_txg, &mut gathered).await?
-            else {
-                continue;
+            let to = match is_left_out {
+                true => Some(named(&snaps, how.tosnap.as_ref()).map_or(tosnap_txg, |snap| snap.txg)),
+                false => to_txg(held, root, &dataset, &snaps, how, tosnap_txg, &mut gathered).await?,
             };
-            if held.pool.sealed(&dataset.name).await.is_ok_and(|sealed| sealed == Some(Sealed::Encrypted)) {
+            let Some(tosnap_txg) = to else { continue };
+            if !is_left_out && how.recursive && how.tosnap.is_some() {
+                check_earlier(&dataset.name, named(&snaps, how.fromsnap.as_ref()), how, tosnap_txg)?;
+            }
+            let is_encrypted =
+                held.pool.sealed(&dataset.name).await.is_ok_and(|sealed| sealed == Some(Sealed::Encrypted));
+            if is_encrypted && !is_left_out {
                 let reason = "sending an encrypted dataset is not supported yet";
                 let line = format!("warning: cannot send '{}': {reason}", dataset.name);
                 return Err(Failure::new(FailureKind::Unsupported, line));
             }
             let (mut member, from) =
                 self.member(held, &dataset, &snaps, how, parent_from, tosnap_txg).await.map_err(cannot)?;
-            if let Some((guid, name)) = origin_of(held, &dataset).await.map_err(cannot)? {
-                member.origin = Some(guid);
-                gathered.origins.insert(guid, name);
-            }
+            let origin = origin_of(held, &dataset).await.map_err(cannot)?;
+            (member.origin, member.origin_name) = origin.unzip();
+            member.is_left_out = is_left_out;
             gathered.members.push(member);
             if how.recursive {
                 let below = held.pool.dsl().children_as_stored(&dataset).await.map_err(cannot)?;
@@ -123,8 +130,7 @@ impl Holder {
             snap_holds: how.holds.then(Vec::new),
             ..Member::default()
         };
-        let from_txg =
-            snaps.iter().find(|snap| Some(&snap.name) == how.fromsnap.as_ref()).map(|snap| snap.txg);
+        let from_txg = named(snaps, how.fromsnap.as_ref()).map(|snap| snap.txg);
         let (mut from, mut is_after) = (0, how.fromsnap.is_none() || how.recursive);
         for snap in snaps {
             let is_from = Some(&snap.name) == how.fromsnap.as_ref();
@@ -159,6 +165,19 @@ impl Holder {
     }
 }
 
+fn named<'a>(snaps: &'a [Snap], name: Option<&String>) -> Option<&'a Snap> {
+    snaps.iter().find(|snap| Some(&snap.name) == name)
+}
+
+/// Checks that what the receiver has of a dataset comes before what is sent last.
+fn check_earlier(dataset: &str, from: Option<&Snap>, how: &Gathering, to_txg: u64) -> Result<(), Failure> {
+    let Some(from) = from.filter(|from| from.txg >= to_txg) else { return Ok(()) };
+    let to = how.tosnap.as_deref().unwrap_or_default();
+    let line = format!("WARNING: could not send {dataset}@{to}:");
+    let reason = format!("incremental source ({dataset}@{}) is not earlier than it", from.name);
+    Err(Failure::new(FailureKind::Invalid, line).and(reason))
+}
+
 /// The txg of the snapshot that is sent last of a dataset: zero where it is not said which; `None` when the dataset is
 /// left out.
 ///
@@ -174,7 +193,7 @@ async fn to_txg(
     gathered: &mut Gathered,
 ) -> Result<Option<u64>, Failure> {
     let Some(to) = &how.tosnap else { return Ok(Some(0)) };
-    if let Some(snap) = snaps.iter().find(|snap| snap.name == *to) {
+    if let Some(snap) = named(snaps, Some(to)) {
         return Ok(Some(snap.txg));
     }
     let name = &dataset.name;
@@ -219,37 +238,4 @@ async fn origin_of(held: &Held, dataset: &DatasetName) -> Result<Option<(u64, St
         }
         None => Ok(None),
     }
-}
-
-/// What of a package a dataset's streams are, in order: each snapshot with what the receiver has by then. `origin`: the
-/// snapshot that it is a clone of; `all`: those in between, too.
-pub(crate) fn streams_of(
-    package: &Package,
-    member: &Member,
-    origin: Option<&str>,
-    all: bool,
-) -> Vec<(String, Option<String>)> {
-    let full = |snap: &str| format!("{}@{snap}", member.name);
-    let is_origin_of_a_clone = |guid: u64| package.members.iter().any(|other| other.origin == Some(guid));
-    let from = package.fromsnap.as_ref().filter(|from| member.snaps.iter().any(|(snap, _)| snap == *from));
-    let mut before = match from {
-        Some(from) => Some(full(from)),
-        None => origin.map(str::to_owned),
-    };
-    let mut streams = Vec::new();
-    let mut is_after = from.is_none();
-    for (snap, guid) in &member.snaps {
-        if !is_after {
-            is_after = Some(snap) == from;
-            continue;
-        }
-        let is_to = *snap == package.tosnap;
-        if all || is_to || is_origin_of_a_clone(*guid) {
-            streams.push((full(snap), before.replace(full(snap))));
-        }
-        if is_to {
-            break;
-        }
-    }
-    streams
 }

@@ -23,6 +23,7 @@ pub mod admit;
 mod align;
 mod attach;
 pub mod bookmarks;
+mod by_guid;
 mod cache;
 mod cachefile;
 mod candidates;

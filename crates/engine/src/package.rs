@@ -11,6 +11,10 @@
 //! Datasets go by the guids of their snapshots: what they are called is another matter at the receiver's.
 //! Source: `libzfs_sendrecv.c` (`send_data_t`).
 
+mod streams;
+
+pub use streams::PackageStream;
+
 use ondisk::{NvList, NvValue, OndiskError};
 
 /// Names in the list.
@@ -63,6 +67,10 @@ pub struct Member {
     pub snap_props: Vec<(String, NvList)>,
     /// Who holds them since when, where that is told.
     pub snap_holds: Option<Vec<(String, NvList)>>,
+    /// Full name of the snapshot that it is a clone of, where it was looked at here. The list has the guid only.
+    pub origin_name: Option<String>,
+    /// No stream of it follows. The list does not say so: a receiver takes what is not in the list for destroyed.
+    pub is_left_out: bool,
 }
 
 impl Package {
@@ -107,33 +115,16 @@ impl Package {
 
     /// The dataset that has a snapshot of this guid, and what follows the `@` in that one's name.
     pub fn owner_of(&self, guid: u64) -> Option<(&Member, &str)> {
-        self.members.iter().find_map(|member| {
-            let found = member.snaps.iter().find(|(_, snap)| *snap == guid);
-            found.map(|(name, _)| (member, name.as_str()))
-        })
-    }
-
-    /// Datasets in the order in which they are sent: after the one above them, and after the one they are clones of.
-    pub fn in_order(&self) -> Vec<&Member> {
-        let mut sent: Vec<&Member> = Vec::new();
-        loop {
-            let before = sent.len();
-            for member in &self.members {
-                let is_sent = |of: &Member| sent.iter().any(|one| std::ptr::eq(*one, of));
-                let waits = |guid: u64| self.owner_of(guid).is_some_and(|(owner, _)| !is_sent(owner));
-                let above = Some(member.parent_from).filter(|&guid| guid != 0);
-                if !is_sent(member) && !above.into_iter().chain(member.origin).any(waits) {
-                    sent.push(member);
-                }
-            }
-            if sent.len() == before {
-                return sent;
-            }
-        }
+        self.members.iter().find_map(|member| Some((member, member.name_of(guid)?)))
     }
 }
 
 impl Member {
+    /// What follows the `@` in the name of its snapshot of this guid.
+    pub fn name_of(&self, guid: u64) -> Option<&str> {
+        self.snaps.iter().find(|(_, snap)| *snap == guid).map(|(name, _)| name.as_str())
+    }
+
     /// What is set on a snapshot of it.
     pub fn props_of(&self, snap: &str) -> Option<&NvList> {
         self.snap_props.iter().find(|(name, _)| name == snap).map(|(_, props)| props)
@@ -192,6 +183,7 @@ impl Member {
             snaps: snaps.collect(),
             snap_props: by_name(names::SNAP_PROPS).unwrap_or_default(),
             snap_holds: by_name(names::SNAP_HOLDS),
+            ..Self::default()
         })
     }
 }
@@ -206,18 +198,12 @@ mod tests {
     }
 
     #[test]
-    fn datasets_are_sent_after_those_above_them_and_those_they_are_clones_of() {
-        let members = vec![
-            member("p", 0, None, 1),
-            member("p/a", 1, Some(4), 2),
-            member("p/a/below", 2, None, 3),
-            member("p/z", 1, None, 4),
-        ];
+    fn a_snapshot_has_an_owner() {
+        let members = vec![member("p", 0, None, 1), member("p/z", 1, None, 4)];
         let package = Package { tosnap: "s".into(), recursive: true, members, ..Package::default() };
-        let names: Vec<&str> = package.in_order().iter().map(|member| member.name.as_str()).collect();
-        assert_eq!(names, ["p", "p/z", "p/a", "p/a/below"]);
         let (owner, snap) = package.owner_of(4).expect("there");
         assert_eq!((owner.name.as_str(), snap), ("p/z", "s"));
+        assert!(package.owner_of(9).is_none());
     }
 
     #[test]

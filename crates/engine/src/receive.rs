@@ -9,6 +9,7 @@ mod carried;
 mod receiver;
 mod words;
 
+use crate::align::Followed;
 use crate::create::dataset_props;
 use crate::package::Package;
 use crate::props::{Occasion, dataset_prop};
@@ -21,13 +22,20 @@ use control::{
 use ondisk::NvList;
 use ondisk::objset::ObjsetType;
 use ondisk::send::{DrrBegin, DrrBody, HeaderType, RECORD_BYTES, StreamFeatures, begin_flags};
-use pool::{PoolError, ReceiveOrder, ReceiveRefusal};
+use pool::{PoolError, ReceiveOrder, ReceiveRefusal, Received};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 use stream::{ReadError, ReceiveError, StreamRecord};
 use words::{bad_list, is_resumed, no_stream, prefix, refused};
 
 /// Set by `-o`, it is no property, but the snapshot that the new dataset is to be a clone of.
 const ORIGIN: &str = "origin";
+
+/// What came of a stream whose command died is kept within a sync or two: so long another one waits for that.
+const KEEPING_MAX: Duration = Duration::from_secs(10);
+/// How often it is looked at.
+const KEEPING_LOOK: Duration = Duration::from_millis(20);
 
 type Reader = stream::Reader<ByteSource>;
 
@@ -38,6 +46,23 @@ struct Whole {
     /// Full name of the topmost dataset at the sender's.
     sendfs: Option<String>,
     has_holds: bool,
+    /// Guids of the snapshots of which streams came.
+    came: BTreeSet<u64>,
+}
+
+impl Whole {
+    /// What a tree here is to follow: a package of one.
+    fn followed(&self) -> Option<Followed<'_>> {
+        let package = self.package.as_ref().filter(|package| package.recursive)?;
+        Some(Followed { package, sendfs: self.sendfs.as_deref()?, came: &self.came })
+    }
+}
+
+/// When a tree is made to follow a package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    Before,
+    After,
 }
 
 impl Holder {
@@ -47,6 +72,9 @@ impl Holder {
         source: ByteSource,
     ) -> Result<Vec<ReceivedSnapshot>, Failure> {
         let held = self.pool_of_target(&call.target)?;
+        if call.naming != ReceiveNaming::Target && !call.target.contains('@') {
+            held.pool.dsl().resolve(&call.target).await.map_err(|_| no_target(&call.target))?;
+        }
         let mut reader = Reader::new(self.streams.source(source));
         let mut received = Vec::new();
         let mut whole = Whole::default();
@@ -55,7 +83,7 @@ impl Holder {
             let DrrBody::Begin(begin) = record.body else { continue };
             if begin.header_type() == Ok(HeaderType::Compound) {
                 whole = begin_package(call, &begin, &payload)?;
-                self.align_with(&held, call, &whole).await?;
+                self.align_with(&held, call, &whole, Moment::Before).await?;
             } else {
                 let list = match payload.is_empty() {
                     true => NvList::new(),
@@ -63,26 +91,34 @@ impl Holder {
                 };
                 let start = Start { begin, offset, list };
                 received.push(self.receive_one(&held, call, &whole, start, &mut reader).await?);
+                whole.came.insert(begin.toguid.get());
             }
         }
         // Datasets that came may be those that others belong below.
-        self.align_with(&held, call, &whole).await?;
+        self.align_with(&held, call, &whole, Moment::After).await?;
         Ok(received)
     }
 
-    /// Has what is there follow an incremental package.
-    async fn align_with(&self, held: &Held, call: &DatasetReceive, whole: &Whole) -> Result<(), Failure> {
-        let (Some(package), Some(sendfs)) = (&whole.package, &whole.sendfs) else { return Ok(()) };
-        if !package.recursive || package.fromsnap.is_none() || call.dry_run {
-            return Ok(());
-        }
-        let top = format!("{sendfs}@{}", package.tosnap);
-        let top = destination(call, &top, Some(sendfs))
+    /// Has what is there follow a package. Before the streams of a full one nothing is known of what is there.
+    async fn align_with(
+        &self,
+        held: &Held,
+        call: &DatasetReceive,
+        whole: &Whole,
+        moment: Moment,
+    ) -> Result<(), Failure> {
+        let Some(followed) = whole.followed().filter(|_| !call.dry_run) else { return Ok(()) };
+        let top = format!("{}@{}", followed.sendfs, followed.package.tosnap);
+        let top = destination(call, &top, Some(followed.sendfs))
             .map_err(|reason| Failure::new(FailureKind::Invalid, format!("cannot receive: {reason}")))?;
-        match self.may_align(call, names::head_of(&top)).await? {
-            true => self.align(held, call, package, names::head_of(&top)).await,
+        let may = self.may_align(call, names::head_of(&top)).await?;
+        match moment {
+            Moment::Before if may && followed.package.fromsnap.is_some() => {
+                self.align(held, call, &followed).await
+            }
+            Moment::After if may => self.align_at_last(held, call, &followed).await,
             // What comes will be refused.
-            false => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -94,8 +130,7 @@ impl Holder {
         };
         let refuse = |kind, reason: &str| Failure::new(kind, format!("cannot receive: {reason}"));
         checked.map_err(|error| refuse(FailureKind::Invalid, &error.to_string()))?;
-        let no_such = || refuse(FailureKind::NoSuchPool, &format!("specified fs ({head}) does not exist"));
-        self.pool_of(head).map_err(|_| no_such())
+        self.pool_of(head).map_err(|_| no_target(head))
     }
 
     /// Receives a snapshot, whose BEGIN was read.
@@ -123,7 +158,17 @@ impl Holder {
         if is_incremental && (!is_top || call.naming != ReceiveNaming::Target) {
             snapshot = self.wherever_it_is(held, &begin, snapshot).await?;
         }
-        let is_known = is_incremental
+        let is_new = wants_new(call, &begin);
+        if let Some(followed) = whole.followed().filter(|_| is_new && !call.dry_run) {
+            snapshot = self.below_its_parent(held, &followed, sent_head, snapshot).await?;
+            let head = names::head_of(&snapshot);
+            let is_there = held.pool.dsl().resolve(head).await.is_ok();
+            if call.force && (is_there || followed.package.fromsnap.is_some()) {
+                self.make_room(held, call, &followed, (head, sent_head, begin.fromguid.get())).await?;
+            }
+        }
+        // A package may be received again, as far as it came. By itself a stream of something new wants its place empty.
+        let is_known = (whole.followed().is_some() || !is_new)
             && !call.heal
             && self.has_snapshot(held, names::head_of(&snapshot), begin.toguid.get()).await?;
         let mut warnings = Vec::new();
@@ -134,10 +179,15 @@ impl Holder {
             skip(reader).await.map_err(|error| no_stream(&error))?;
         } else {
             self.check_receiver(call, &begin, &snapshot).await?;
-            let mut carried = Carried::of(whole, begin.toguid.get(), call, is_top);
+            let head = names::head_of(&snapshot);
+            // A clone's stream continues what took over its origin.
+            let continues = whole.followed().is_some()
+                && begin.fromguid.get() != 0
+                && self.has_snapshot(held, head, begin.fromguid.get()).await?;
+            let mut carried = Carried::of(whole, sent_head, begin.toguid.get(), call, is_top);
             let mut call = call.clone();
             warnings = self.leave_out_denied(&mut call, &mut carried, &snapshot).await?;
-            let order = self.order_of(held, &call, start, &snapshot, (&carried, is_top)).await?;
+            let order = self.order_of(held, &call, start, &snapshot, (&carried, is_top, continues)).await?;
             warnings.extend(self.receive_order(held, &call, order, carried, reader).await?);
         }
         let millis = u64::try_from(self.env.now().saturating_sub(begun).as_millis()).unwrap_or(u64::MAX);
@@ -187,8 +237,29 @@ impl Holder {
         if is_clone || is_resumed(begin) || held.pool.dsl().resolve(head).await.is_ok() {
             return Ok(snapshot);
         }
-        match self.snapshot_of_guid(held, begin.fromguid.get()).await? {
+        match self.snapshot_near(held, head, begin.fromguid.get()).await? {
             Some(from) => Ok(format!("{}@{last}", names::head_of(&from))),
+            None => Ok(snapshot),
+        }
+    }
+
+    /// The name that a new dataset gets that belongs below a dataset of another name here: that one is known by its
+    /// snapshots, and moves later, with what is below it.
+    async fn below_its_parent(
+        &self,
+        held: &Held,
+        followed: &Followed<'_>,
+        sent_head: &str,
+        snapshot: String,
+    ) -> Result<String, Failure> {
+        let (head, snap) = snapshot.split_once('@').unwrap_or((&snapshot, ""));
+        let Some((parent, last)) = head.rsplit_once('/') else { return Ok(snapshot) };
+        if held.pool.dsl().resolve(parent).await.is_ok() {
+            return Ok(snapshot);
+        }
+        let member = followed.package.members.iter().find(|member| member.name == sent_head);
+        match self.snapshot_near(held, parent, member.map_or(0, |member| member.parent_from)).await? {
+            Some(found) => Ok(format!("{}/{last}@{snap}", names::head_of(&found))),
             None => Ok(snapshot),
         }
     }
@@ -211,7 +282,7 @@ impl Holder {
         call: &DatasetReceive,
         start: Start,
         snapshot: &str,
-        (carried, is_top): (&Carried, bool),
+        (carried, is_top, continues): (&Carried, bool, bool),
     ) -> Result<ReceiveOrder, Failure> {
         let Start { begin, offset: begin_offset, list } = start;
         let prefix = prefix(&begin);
@@ -225,15 +296,15 @@ impl Holder {
         let is_clone = begin.flags.get() & begin_flags::CLONE != 0;
         let asked = call.props.iter().find(|(name, _)| name == ORIGIN).map(|(_, origin)| origin.clone());
         let origin = match (is_there, asked) {
-            (true, Some(_)) if !is_resumed(&begin) => {
-                return Err(refused(snapshot, &begin, "", &ReceiveRefusal::Exists.into()));
+            (true, asked) if !is_resumed(&begin) && !continues && (is_clone || asked.is_some()) => {
+                return Err(self.exists(held, call, &begin, snapshot).await);
             }
             (false, Some(origin)) => {
                 self.dataset(held, &origin).await?;
                 Some(origin)
             }
             (false, None) if is_clone => Some(
-                self.snapshot_of_guid(held, begin.fromguid.get())
+                self.snapshot_near(held, head, begin.fromguid.get())
                     .await?
                     .ok_or_else(|| cannot(&format!("local origin for clone {snapshot} does not exist")))?,
             ),
@@ -258,6 +329,18 @@ impl Holder {
             maker: call.maker.as_ref().map_or(self.host().uid, |maker| maker.uid),
             list,
         })
+    }
+
+    /// A clone is to be made where something is, which not even force takes for one.
+    async fn exists(&self, held: &Held, call: &DatasetReceive, begin: &DrrBegin, snapshot: &str) -> Failure {
+        let eg = self.a_snapshot_of(held, names::head_of(snapshot)).await;
+        let refusal = match (call.force, eg.is_empty()) {
+            (false, _) => ReceiveRefusal::Exists,
+            (true, false) => ReceiveRefusal::HasSnapshots,
+            (true, true) => ReceiveRefusal::IsClone,
+        };
+        // It is told of as what it is: a stream of something new.
+        refused(snapshot, &DrrBegin { fromguid: 0.into(), ..*begin }, &eg, &refusal.into())
     }
 
     /// What is to be set on a dataset. Of those below the topmost, what they do not inherit from it and can have.
@@ -289,27 +372,33 @@ impl Holder {
         if held.pool.dsl().resolve(parent).await.is_ok() {
             return Ok(());
         }
-        if call.naming == ReceiveNaming::Target {
+        if call.naming != ReceiveNaming::AllButPool {
             return Err(cannot(&format!("destination '{parent}' does not exist")));
         }
         let _turn = self.turns.of(&held.pool.name(), "receive").await;
         self.create_parents(held, parent, call.maker.as_ref().map(u32::from)).await
     }
 
-    /// The snapshot that has a guid, wherever in the pool.
-    pub(super) async fn snapshot_of_guid(&self, held: &Held, guid: u64) -> Result<Option<String>, Failure> {
-        let dsl = held.pool.dsl();
-        let name = held.pool.name();
-        let cannot = |error| crate::datasets::cannot_open(&name, error);
-        let _view = held.pool.view().await;
-        for head in dsl.list(&name).await.map_err(cannot)? {
-            for snapshot in dsl.snapshots(&head).await.map_err(cannot)? {
-                if dsl.dataset(snapshot.dataset).await.map_err(cannot)?.guid.get() == guid {
-                    return Ok(Some(snapshot.name));
+    /// Receives a stream. One that goes on waits until what came before is kept: the command that brought it may only just have
+    /// died.
+    async fn received_once_left(
+        &self,
+        held: &Held,
+        order: &ReceiveOrder,
+        reader: &mut Reader,
+    ) -> Result<Received, PoolError> {
+        let mut waited = Duration::ZERO;
+        loop {
+            match held.pool.receive(order.clone(), reader).await {
+                Err(PoolError::Receive(ReceiveRefusal::Busy))
+                    if is_resumed(&order.begin) && waited < KEEPING_MAX =>
+                {
+                    self.env.sleep(KEEPING_LOOK).await;
+                    waited += KEEPING_LOOK;
                 }
+                done => return done,
             }
         }
-        Ok(None)
     }
 
     async fn receive_order(
@@ -332,7 +421,7 @@ impl Holder {
             let failure = refused(&snapshot, &begin, &eg, &error);
             if resumable { self.with_token(held, head, &error, failure).await } else { failure }
         };
-        let received = match held.pool.receive(order, reader).await {
+        let received = match self.received_once_left(held, &order, reader).await {
             Ok(received) => received,
             Err(error) => return Err(cannot(error).await),
         };
@@ -423,6 +512,18 @@ impl Holder {
     }
 }
 
+fn no_target(head: &str) -> Failure {
+    let line = format!("cannot receive: specified fs ({head}) does not exist");
+    Failure::new(FailureKind::NoSuchPool, line)
+}
+
+/// Whether a stream makes a dataset that is not there.
+fn wants_new(call: &DatasetReceive, begin: &DrrBegin) -> bool {
+    let is_clone = begin.flags.get() & begin_flags::CLONE != 0;
+    let has_origin = call.props.iter().any(|(name, _)| name == ORIGIN);
+    !is_resumed(begin) && (begin.fromguid.get() == 0 || is_clone || has_origin)
+}
+
 /// Reads up to the END.
 async fn skip(reader: &mut Reader) -> Result<(), ReadError> {
     while let Some(record) = reader.next_record().await? {
@@ -448,7 +549,8 @@ fn begin_package(call: &DatasetReceive, begin: &DrrBegin, list: &[u8]) -> Result
     }
     let name = begin.name().map_err(|_| bad_list())?;
     let has_holds = begin.features().has(StreamFeatures::HOLDS);
-    Ok(Whole { package, sendfs: Some(names::head_of(name).to_owned()), has_holds })
+    let sendfs = Some(names::head_of(name).to_owned());
+    Ok(Whole { package, sendfs, has_holds, came: BTreeSet::new() })
 }
 
 /// Full name of the snapshot that one becomes that was sent under another name; `sendfs` is the topmost dataset of the

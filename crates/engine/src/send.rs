@@ -4,11 +4,12 @@
 //!  call ─► plan: which snapshot, told by the difference to which ─► stream::send, one after the other ─► sink
 //!     └──► gather: a package's list, and its datasets' streams ──┘
 //! ```
-//! A snapshot that is sent is open as long as that takes, and so cannot be destroyed meanwhile.
+//! A snapshot that is sent is open as long as that takes, and so cannot be destroyed meanwhile. A name that has become another
+//! snapshot's since the plan was made ends the send. (test: `a_snapshot_that_is_replaced_is_not_sent_under_the_guid_of_another`)
 
-use crate::gather::{Gathered, Gathering, streams_of};
+use crate::gather::Gathering;
 use crate::lineage::{Lineage, Snapshot};
-use crate::package::Package;
+use crate::package::{Package, PackageStream};
 use crate::streams::Until;
 use crate::{Held, Holder, names, refusal};
 use control::{ByteSink, DatasetSend, Failure, FailureKind, SendSize};
@@ -18,6 +19,8 @@ use dsl::features::{
 };
 use dsl::{DatasetName, DslError};
 use ondisk::send::{ResumeState, StreamFeatures};
+use pool::PinnedSnapshots;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use stream::{Compound, Features, Form, Origin, Resume, SendError, SendOrder, Target, TokenError};
 use units::{ObjectId, Txg};
@@ -27,8 +30,49 @@ use units::{ObjectId, Txg};
 pub struct Part {
     /// Its full name.
     pub snapshot: String,
+    /// Its full name in the stream.
+    pub sent_as: String,
+    /// Its guid, where the plan says so.
+    pub guid: Option<u64>,
     /// The snapshot or bookmark that the receiver has by then.
     pub from: Option<String>,
+    /// The guid of that, where the plan says so.
+    pub from_guid: Option<u64>,
+    /// The receiver has that of another dataset, and makes a clone of it.
+    pub is_of_clone: bool,
+}
+
+impl Part {
+    /// A snapshot under its own name.
+    fn of(snapshot: &str, from: Option<&str>) -> Self {
+        let is_of_clone = from.is_some_and(|from| names::head_of(from) != names::head_of(snapshot));
+        Self {
+            snapshot: snapshot.to_owned(),
+            sent_as: snapshot.to_owned(),
+            guid: None,
+            from: from.map(str::to_owned),
+            from_guid: None,
+            is_of_clone,
+        }
+    }
+}
+
+impl From<PackageStream> for Part {
+    fn from(stream: PackageStream) -> Self {
+        let PackageStream { snapshot, sent_as, guid, from, is_of_clone } = stream;
+        let (from, from_guid) = from.unzip();
+        Self { snapshot, sent_as, guid: Some(guid), from, from_guid, is_of_clone }
+    }
+}
+
+/// All that a call sends.
+#[derive(Default)]
+struct Plan {
+    /// What comes before the streams, where something does.
+    package: Option<Package>,
+    parts: Vec<Part>,
+    /// Datasets that have not the snapshot.
+    skipped: Vec<String>,
 }
 
 /// Where a stream goes.
@@ -42,8 +86,14 @@ impl Holder {
         if call.saved {
             return self.send_saved(&held, call, &mut sink).await;
         }
-        let list = self.package(&held, call).await?.map(|(package, _)| package.list());
-        let parts = self.parts(&held, call).await?;
+        let plan = self.planned(&held, call).await?;
+        let list = plan.package.as_ref().map(Package::list);
+        let parts = plan.parts;
+        // Between two of several snapshots nobody destroys those that come yet.
+        let _pins = match call.all || call.replicate {
+            true => Some(self.pinned(&held, &parts).await?),
+            false => None,
+        };
         if !call.all && list.is_none() {
             return self.send_each(&held, call, &parts, &mut sink).await;
         }
@@ -62,8 +112,8 @@ impl Holder {
             return self.saved_size(&held, call).await;
         }
         let mut sizes = Vec::new();
-        for part in self.parts(&held, call).await? {
-            let (objset, order) = self.opened(&held, call, &part).await?;
+        for part in self.planned(&held, call).await?.parts {
+            let (order, objset) = self.opened(&held, call, &part).await?;
             let size = stream::size_of(&objset, &order).await;
             let bytes = size.map_err(|error| cannot_send(&part.snapshot, &error))?.stream_bytes();
             sizes.push(SendSize { snapshot: part.snapshot, from: part.from, bytes });
@@ -78,7 +128,8 @@ impl Holder {
             return Ok(vec![call.snapshot.clone()]);
         }
         let held = self.pool_of(&call.snapshot)?;
-        Ok(self.parts(&held, call).await?.into_iter().map(|part| part.snapshot).collect())
+        let parts = self.planned(&held, call).await?.parts;
+        Ok(parts.into_iter().map(|part| part.snapshot).collect())
     }
 
     /// What to send, where a token says it in other words.
@@ -91,7 +142,7 @@ impl Holder {
         };
         let no_longer = || gone(format!("'{name}' used in the initial send no longer exists"));
         let held = self.pool_of(name).map_err(|_| no_longer())?;
-        let snapshot = match self.snapshot_of_guid(&held, state.toguid).await? {
+        let snapshot = match self.snapshot_near(&held, name, state.toguid).await? {
             Some(snapshot) => snapshot,
             None if held.pool.dsl().resolve(name).await.is_ok() => {
                 return Err(gone(format!(
@@ -118,33 +169,33 @@ impl Holder {
         })
     }
 
-    /// A snapshot of a guid, or a bookmark of the dataset that is sent.
-    pub(super) async fn source_of_guid(
-        &self,
-        held: &Held,
-        snapshot: &str,
-        guid: u64,
-    ) -> Result<Option<String>, Failure> {
-        if let Some(found) = self.snapshot_of_guid(held, guid).await? {
-            return Ok(Some(found));
-        }
-        let head = names::head_of(snapshot);
-        let marks = held.pool.bookmarks(head).await.map_err(|error| refusal::pool("open", head, &error))?;
-        let is_whole = |mark: &pool::BookmarkInfo| mark.guid == guid && mark.redact_snaps.is_none();
-        Ok(marks.into_iter().find(is_whole).map(|mark| mark.name))
-    }
-
     /// Datasets below that are left out for they have not the snapshot.
     pub(super) async fn send_skipped(&self, call: &DatasetSend) -> Result<Vec<String>, Failure> {
         let call = &self.known(call).await?;
         let held = self.pool_of(&call.snapshot)?;
-        Ok(self.package(&held, call).await?.map_or_else(Vec::new, |(_, gathered)| gathered.skipped))
+        Ok(self.planned(&held, call).await?.skipped)
     }
 
-    /// What comes before the streams, where something does.
-    async fn package(&self, held: &Held, call: &DatasetSend) -> Result<Option<(Package, Gathered)>, Failure> {
+    async fn planned(&self, held: &Held, call: &DatasetSend) -> Result<Plan, Failure> {
+        let mut plan = self.package(held, call).await?;
+        plan.parts = match &plan.package {
+            Some(package) if call.replicate => {
+                let streams = package.streams(call.all || call.from.is_none());
+                let streams =
+                    streams.map_err(|error| refuse(FailureKind::Invalid, &call.snapshot, &error.to_string()));
+                streams?.into_iter().map(Part::from).collect()
+            }
+            _ => self.parts(held, call).await?,
+        };
+        Ok(plan)
+    }
+
+    /// A plan without the streams.
+    async fn package(&self, held: &Held, call: &DatasetSend) -> Result<Plan, Failure> {
         let has_list = call.replicate || call.props || call.holds || call.backup && !call.all;
-        let Some((head, to)) = call.snapshot.split_once('@').filter(|_| has_list) else { return Ok(None) };
+        let Some((head, to)) = call.snapshot.split_once('@').filter(|_| has_list) else {
+            return Ok(Plan::default());
+        };
         self.dataset(held, &call.snapshot).await?;
         // Of a single stream it is not said here what it starts from: that may be another dataset's.
         let from = call.from.as_deref().filter(|_| call.replicate || call.all);
@@ -169,9 +220,9 @@ impl Holder {
             tosnap: to.to_owned(),
             recursive: call.replicate,
             raw: call.raw,
-            members: gathered.members.clone(),
+            members: gathered.members,
         };
-        Ok(Some((package, gathered)))
+        Ok(Plan { package: Some(package), skipped: gathered.skipped, parts: Vec::new() })
     }
 
     /// What a receiver has of all datasets, by what follows the `@`; none where that is what the first is a clone of.
@@ -184,16 +235,6 @@ impl Holder {
     }
 
     async fn parts(&self, held: &Held, call: &DatasetSend) -> Result<Vec<Part>, Failure> {
-        if call.replicate
-            && let Some((package, gathered)) = self.package(held, call).await?
-        {
-            let all = call.all || call.from.is_none();
-            let streams = package.in_order().into_iter().flat_map(|member| {
-                let origin = member.origin.and_then(|guid| gathered.origins.get(&guid));
-                streams_of(&package, member, origin.map(String::as_str), all)
-            });
-            return Ok(streams.map(|(snapshot, from)| Part { snapshot, from }).collect());
-        }
         let marks = match call.from.as_deref().filter(|from| from.contains('#')) {
             Some(from) => self.bookmarks_of(held, names::head_of(from)).await?,
             None => Vec::new(),
@@ -209,7 +250,7 @@ impl Holder {
         sink: &mut Sink,
     ) -> Result<(), Failure> {
         for part in parts {
-            let (objset, order) = self.opened(held, call, part).await?;
+            let (order, objset) = self.opened(held, call, part).await?;
             let sent = stream::send(&objset, &order, &mut *sink).await;
             let sent = sent.map_err(|error| cannot_send(&part.snapshot, &error))?;
             tracing::info!(snapshot = part.snapshot, bytes = sent.stream_bytes(), "sent");
@@ -217,28 +258,42 @@ impl Holder {
         Ok(())
     }
 
-    /// What is sent, and how. First the snapshot is opened, which keeps it, and then everything is read of the snapshot
-    /// that was opened: somebody may destroy a snapshot and make another one of the same name at any time.
+    async fn pinned(&self, held: &Held, parts: &[Part]) -> Result<PinnedSnapshots, Failure> {
+        let names = parts.iter().flat_map(|part| [Some(&part.snapshot), part.from.as_ref()]).flatten();
+        let names: BTreeSet<String> = names.filter(|name| name.contains('@')).cloned().collect();
+        let names: Vec<String> = names.into_iter().collect();
+        let pinned = held.pool.pin_snapshots(&names).await;
+        pinned.map_err(|error| refusal::pool("open", names.first().map_or("", String::as_str), &error))
+    }
+
+    /// What is sent, and how. The snapshot is open before it is asked what it is.
     async fn opened(
         &self,
         held: &Held,
         call: &DatasetSend,
         part: &Part,
-    ) -> Result<(Arc<Objset>, SendOrder), Failure> {
+    ) -> Result<(SendOrder, Arc<Objset>), Failure> {
+        let objset = self.objset(held, &part.snapshot).await?;
         let dataset = self.dataset(held, &part.snapshot).await?;
-        let objset = self.objset(held, &dataset).await?;
         let order = self.order(held, call, part, &dataset).await?;
-        Ok((objset, order))
+        let is_planned = |planned: Option<u64>, is: Option<u64>| planned.is_none() || planned == is;
+        let is_same = dataset.objset() == objset.id()
+            && is_planned(part.guid, Some(order.target.guid))
+            && is_planned(part.from_guid, order.origin.map(|origin| origin.guid));
+        if is_same {
+            return Ok((order, objset));
+        }
+        let reason = "the snapshot was replaced by another one of the same name";
+        Err(refuse(FailureKind::Busy, &part.snapshot, reason))
     }
 
     /// A snapshot's objset: as long as somebody has it, the snapshot stays.
-    async fn objset(&self, held: &Held, snapshot: &DatasetName) -> Result<Arc<Objset>, Failure> {
-        let name = snapshot.name.as_str();
-        let opened = held.pool.open_frozen(snapshot).await.map_err(|error| {
+    async fn objset(&self, held: &Held, snapshot: &str) -> Result<Arc<Objset>, Failure> {
+        let opened = held.pool.frozen_objset(snapshot).await.map_err(|error| {
             let (kind, reason) = refusal::kind_and_reason(&error);
-            refuse(kind, name, &reason)
+            refuse(kind, snapshot, &reason)
         })?;
-        opened.ok_or_else(|| refuse(FailureKind::Invalid, name, "nothing was ever in it"))
+        opened.ok_or_else(|| refuse(FailureKind::Invalid, snapshot, "nothing was ever in it"))
     }
 
     async fn order(
@@ -253,7 +308,10 @@ impl Holder {
         let phys = dsl.dataset(dataset.dataset).await.map_err(cannot)?;
         let features = features(held, dataset).await.map_err(cannot)?;
         let origin = match &part.from {
-            Some(from) => Some(self.origin(held, &part.snapshot, from).await?),
+            Some(from) => {
+                let origin = self.origin(held, &part.snapshot, from).await?;
+                Some(Origin { is_of_clone: part.is_of_clone, ..origin })
+            }
             None => None,
         };
         if origin.as_ref().is_some_and(|origin| origin.creation_txg.get() >= phys.creation_txg.get()) {
@@ -261,7 +319,7 @@ impl Holder {
         }
         let (large_blocks, embedded, compressed) = (call.large_blocks, call.embedded, call.compressed);
         Ok(SendOrder {
-            target: Target::of(&part.snapshot, &phys, features),
+            target: Target::of(&part.sent_as, &phys, features),
             origin,
             form: Form { large_blocks, embedded, compressed },
             resume: resume_of(call)?,
@@ -317,7 +375,7 @@ pub fn plan(lineage: &Lineage, marks: &[Snapshot], call: &DatasetSend) -> Result
     }
     let snapshot = lineage.snapshot(name).ok_or_else(|| Failure::no_such_dataset(name))?;
     let Some(from) = call.from.as_deref() else {
-        return Ok(vec![Part { snapshot: name.to_owned(), from: None }]);
+        return Ok(vec![Part::of(name, None)]);
     };
     let source = match from.contains('#') {
         true => marks.iter().find(|mark| mark.name == from).ok_or_else(|| no_source(name, from))?,
@@ -333,8 +391,9 @@ pub fn plan(lineage: &Lineage, marks: &[Snapshot], call: &DatasetSend) -> Result
     let between = between.map(|other| other.name.as_str()).filter(|other| *other != from);
     let mut parts: Vec<Part> = Vec::new();
     for to in between.chain([name]) {
-        let before = parts.last().map_or(from, |last| last.snapshot.as_str()).to_owned();
-        parts.push(Part { snapshot: to.to_owned(), from: Some(before) });
+        let before = parts.last().map_or(from, |last| last.snapshot.as_str());
+        let part = Part::of(to, Some(before));
+        parts.push(part);
     }
     Ok(parts)
 }

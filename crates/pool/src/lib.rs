@@ -52,6 +52,7 @@ pub use create::PoolSpec;
 pub use dataset::files::Filesystem;
 pub use dataset::frozen::Sealed;
 pub use dataset::props::DatasetProps;
+pub use dataset::readers::PinnedSnapshots;
 pub use dataset::redact::RedactRefusal;
 pub use dataset::set_prop::Inherit;
 pub use dataset::views::DatasetView;

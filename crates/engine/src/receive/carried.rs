@@ -27,10 +27,17 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// What comes with the snapshot of this guid; `is_top`: its dataset is the first of the package.
-    pub fn of(whole: &Whole, guid: u64, call: &DatasetReceive, is_top: bool) -> Self {
-        let Some((member, snap)) = whole.package.as_ref().and_then(|package| package.owner_of(guid)) else {
+    /// What comes with the snapshot of this guid, sent as one of the dataset `head`; `is_top`: that is the first of the package.
+    pub fn of(whole: &Whole, head: &str, guid: u64, call: &DatasetReceive, is_top: bool) -> Self {
+        let owner = whole.package.as_ref().and_then(|package| Some((package, package.owner_of(guid)?)));
+        let Some((package, (owner, snap))) = owner else {
             return Self { inherited: call.excluded_props.clone(), ..Self::default() };
+        };
+        // A promoted clone's snapshot may come as one of the dataset that had it before.
+        let named = package.members.iter().find(|member| member.name == head);
+        let (member, owner, snap) = match named.and_then(|named| Some((named, named.name_of(guid)?))) {
+            Some((named, snap)) => (named, named, snap),
+            None => (named.unwrap_or(owner), owner, snap),
         };
         let mut inherited = call.excluded_props.clone();
         if !is_top {
@@ -44,11 +51,11 @@ impl Carried {
             all.filter(|(name, _)| name != "keylocation" && is_taken(name)).collect()
         });
         let has_holds = whole.has_holds && !call.skip_holds;
-        let holds = member.holds_of(snap).filter(|_| has_holds);
+        let holds = owner.holds_of(snap).filter(|_| has_holds);
         Self {
             props,
             inherited,
-            snap_props: member.props_of(snap).map(values).unwrap_or_default(),
+            snap_props: owner.props_of(snap).map(values).unwrap_or_default(),
             holds: holds.map_or_else(Vec::new, |holds| holds.iter().map(|(tag, _)| tag.to_owned()).collect()),
         }
     }

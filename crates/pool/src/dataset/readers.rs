@@ -19,13 +19,19 @@ pub(crate) struct Readers(Mutex<State>);
 #[derive(Default)]
 struct State {
     of: BTreeMap<ObjsetId, Vec<Weak<Objset>>>,
+    /// How many pins keep a snapshot.
+    pins: BTreeMap<ObjsetId, u64>,
     /// Those that are being destroyed.
     going: BTreeSet<ObjsetId>,
 }
 
 impl State {
     fn is_read(&self, objset: ObjsetId) -> bool {
-        self.of.get(&objset).is_some_and(|readers| readers.iter().any(|reader| reader.strong_count() > 0))
+        self.pins.contains_key(&objset)
+            || self
+                .of
+                .get(&objset)
+                .is_some_and(|readers| readers.iter().any(|reader| reader.strong_count() > 0))
     }
 }
 
@@ -42,6 +48,26 @@ impl Readers {
         });
         state.of.entry(objset.id()).or_default().push(Arc::downgrade(objset));
         true
+    }
+
+    /// Keeps a snapshot; false: it is being destroyed.
+    fn pin(&self, objset: ObjsetId) -> bool {
+        let mut state = self.0.lock();
+        let stays = !state.going.contains(&objset);
+        if stays {
+            *state.pins.entry(objset).or_default() += 1;
+        }
+        stays
+    }
+
+    fn unpin(&self, objset: ObjsetId) {
+        let mut state = self.0.lock();
+        if let Some(pins) = state.pins.get_mut(&objset) {
+            *pins -= 1;
+            if *pins == 0 {
+                state.pins.remove(&objset);
+            }
+        }
     }
 
     /// From now on nobody comes to read this one, until what this gives is dropped.
@@ -76,7 +102,41 @@ impl Drop for KeptOut<'_> {
     }
 }
 
+/// Snapshots that stay as long as this is held, whether or not somebody reads them. Nothing on disk says so: the pins end
+/// with the process.
+pub struct PinnedSnapshots {
+    pool: Arc<Pool>,
+    pinned: Vec<ObjsetId>,
+}
+
+impl Drop for PinnedSnapshots {
+    fn drop(&mut self) {
+        self.pinned.iter().for_each(|&objset| self.pool.readers.unpin(objset));
+    }
+}
+
 impl Pool {
+    /// Keeps snapshots from being destroyed.
+    ///
+    /// # Errors
+    /// [`DslError::NoSuchDataset`] of the first that is not there, or is about to be destroyed.
+    pub async fn pin_snapshots(self: &Arc<Self>, names: &[String]) -> Result<PinnedSnapshots, PoolError> {
+        let mut pins = PinnedSnapshots { pool: Arc::clone(self), pinned: Vec::with_capacity(names.len()) };
+        for name in names {
+            let snapshot = self.dsl.resolve(name).await?;
+            let gone = || DslError::NoSuchDataset { name: name.clone() };
+            if !self.readers.pin(snapshot.objset()) {
+                return Err(gone().into());
+            }
+            pins.pinned.push(snapshot.objset());
+            // It may have gone between the two.
+            if self.dsl.resolve(name).await? != snapshot {
+                return Err(gone().into());
+            }
+        }
+        Ok(pins)
+    }
+
     /// Keeps readers out of a snapshot that goes once nothing keeps it, before something that keeps it is taken away.
     /// Of other snapshots nobody is kept out, and 0 is none.
     ///

@@ -1,4 +1,4 @@
-//! Going on with a stream that broke off, where the part of it ends that was kept.
+//! Going on with a stream that broke off, where the part of it ends that was kept, or before that.
 
 use std::sync::Arc;
 
@@ -54,8 +54,10 @@ impl Pool {
             return refuse(ReceiveRefusal::NothingToResume);
         };
         let number = |name| order.list.get_u64(name);
-        let goes_on = number(begin_names::RESUME_OBJECT) == Some(state.point.object)
-            && number(begin_names::RESUME_OFFSET) == Some(state.point.offset);
+        let (object, offset) = (number(begin_names::RESUME_OBJECT), number(begin_names::RESUME_OFFSET));
+        // A token that was read while more still came leads less far. Its records come a second time, and say the same.
+        let goes_on =
+            object.zip(offset).is_some_and(|begins| begins <= (state.point.object, state.point.offset));
         let is_same = (state.toguid, state.fromguid) == (begin.toguid.get(), begin.fromguid.get());
         let has_root = !self.dsl.dataset(into.dataset).await?.bp.is_hole();
         if !goes_on || !is_same || !has_root || !self.dsl.snapshots(into).await?.is_empty() {

@@ -2,7 +2,9 @@ use std::path::PathBuf;
 
 use futures::executor::block_on;
 use ondisk::ByteOrder;
-use ondisk::send::{CHECKSUM_AT, DrrBody, DrrRecord, DrrType};
+use ondisk::blkptr::embedded;
+use ondisk::send::{CHECKSUM_AT, DrrBody, DrrObject, DrrRecord, DrrType, DrrWriteEmbedded, record_flags};
+use ondisk::{CompressionKind, ObjectType};
 use oracle::golden;
 use sim::{DiskModel, DiskSpec, Sim};
 use stream::{Reader, StreamRecord};
@@ -128,4 +130,79 @@ fn records_that_do_not_fit_are_refused() {
         refused
     });
     assert!((20..90).contains(&refused), "{refused} of 90");
+}
+
+/// The spill block of an object as OpenZFS sends one that lies in its pointer: a block of the object, at an offset that no
+/// file reaches.
+fn embedded_spill(object: u64, contents: &[u8]) -> StreamRecord {
+    let packed = codec::compress(CompressionKind::Lz4, contents, 112).expect("it lies in a pointer");
+    let write = DrrWriteEmbedded {
+        object: object.into(),
+        offset: (u64::MAX - 1).wrapping_mul(contents.len() as u64).into(),
+        length: (contents.len() as u64).into(),
+        compression: CompressionKind::Lz4.raw(),
+        embedded_type: embedded::TYPE_DATA,
+        logical_bytes: (contents.len() as u32).into(),
+        physical_bytes: (packed.len() as u32).into(),
+        ..DrrWriteEmbedded::default()
+    };
+    StreamRecord {
+        offset: 0,
+        record: DrrRecord::new(DrrBody::WriteEmbedded(write)),
+        payload: env::IoBuf::copy_of(&packed),
+    }
+}
+
+#[test]
+fn a_spill_block_that_lies_in_its_pointer_is_received_as_one() {
+    let sim = Sim::seed(12);
+    sim.stop_recording();
+    sim.add_disk(PathBuf::from("disk"), DiskSpec::new(1 << 30, DiskModel::ssd()));
+    let all = records("full");
+    let DrrBody::Begin(begin) = all[0].record.body else { panic!("no BEGIN") };
+    let mut contents = vec![0; 512];
+    contents[..20].fill(7);
+    sim.run_until(async {
+        let pool = pool(&sim).await;
+        let order = ReceiveOrder {
+            begin,
+            begin_offset: 0,
+            snapshot: "tank/new@1".to_owned(),
+            origin: None,
+            props: Vec::new(),
+            received_props: Vec::new(),
+            force: false,
+            resumable: false,
+            maker: 0,
+            list: NvList::new(),
+        };
+        let Place { into, is_new, open, .. } = pool.make_place(&order).await.expect("a place");
+        let mut receiver = Receiver::new(Arc::clone(&open.objset), &order.begin);
+        let mut spilled = None;
+        for record in &all[1..all.len() - 1] {
+            match record.record.body {
+                DrrBody::Object(object)
+                    if spilled.is_none() && object.bonus_type.get() == u32::from(ObjectType::SA.raw()) =>
+                {
+                    let object = DrrObject { flags: record_flags::OBJECT_SPILL, ..object };
+                    let record =
+                        StreamRecord { record: DrrRecord::new(DrrBody::Object(object)), ..record.clone() };
+                    receiver.take(record).await.expect("an object with a spill block");
+                    let spill = embedded_spill(object.object.get(), &contents);
+                    receiver.take(spill).await.expect("its spill block");
+                    spilled = Some(units::ObjectId::new(object.object.get()));
+                }
+                _ => receiver.take(record.clone()).await.expect("a sound record"),
+            }
+        }
+        drop(receiver);
+        pool.sync_now().await.expect("it can be written");
+        let object = spilled.expect("a file with system attributes");
+        let dnode = open.objset.hold(object).await.expect("there");
+        assert_eq!(dnode.spill().await.expect("readable"), Some(contents));
+        drop((dnode, open));
+        let received = Received { pool: Arc::clone(&pool), order, into, is_new, has_begun: true };
+        received.give_up().await;
+        pool.close(PoolState::Exported).await.expect("closes");
+    });
 }

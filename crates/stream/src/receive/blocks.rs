@@ -11,6 +11,9 @@ use units::BlockId;
 
 use super::{At, ReceiveError, Receiver};
 
+/// The number by which OpenZFS calls a spill block among the blocks of its object.
+const SPILL_BLOCK: u64 = u64::MAX - 1;
+
 impl Receiver {
     pub(super) async fn write(
         &mut self,
@@ -37,7 +40,10 @@ impl Receiver {
         let packed = payload.get(..write.physical_bytes.get() as usize);
         let packed = packed.ok_or_else(|| at.bad("a block longer than what came"))?;
         let contents = unpacked(at, write.compression, packed, write.logical_bytes.get().into())?;
-        self.put(at, write.offset.get(), contents).await
+        match is_spill(write) {
+            true => self.put_spill(at, &contents).await,
+            false => self.put(at, write.offset.get(), contents).await,
+        }
     }
 
     /// Writes what a record has, a block of the object or some, or a part of one.
@@ -88,12 +94,23 @@ impl Receiver {
         if spill.compressed_bytes.get() != 0 {
             return Err(ReceiveError::Unsupported { offset: at.offset, what: "a raw stream" });
         }
+        self.put_spill(at, payload).await
+    }
+
+    async fn put_spill(&mut self, at: At, contents: &[u8]) -> Result<(), ReceiveError> {
         let dnode = self.held(at).await?;
-        let estimate = Estimate { write_bytes: payload.len() as u64, ..Estimate::default() };
+        let estimate = Estimate { write_bytes: contents.len() as u64, ..Estimate::default() };
         let plan = self.plan(at, estimate).await?;
-        dnode.set_spill(&plan, Some(payload)).map_err(|error| at.of(error))?;
+        dnode.set_spill(&plan, Some(contents)).map_err(|error| at.of(error))?;
         Self::apply(at, plan)
     }
+}
+
+/// Whether a block that lies in its pointer is the spill block of its object: OpenZFS sends it (`-e`) as the block of that
+/// number, at an offset that no file reaches.
+fn is_spill(write: &DrrWriteEmbedded) -> bool {
+    let bytes = write.length.get();
+    bytes == u64::from(write.logical_bytes.get()) && write.offset.get() == SPILL_BLOCK.wrapping_mul(bytes)
 }
 
 /// What a compressed block contains.

@@ -1,0 +1,112 @@
+//! Whether two trees are equal.
+
+use crate::site::{Packaging, REPLICA, Site, TREE};
+use control::{DatasetInfo, Source, Value};
+use ondisk::send::DrrBody;
+use std::collections::BTreeMap;
+
+/// What is compared of a dataset.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Face {
+    /// Name and guid of each snapshot, with its holds.
+    snapshots: BTreeMap<String, (u64, Vec<String>)>,
+    /// Name, below the tree, of the snapshot that it is a clone of.
+    origin: Option<String>,
+    /// What is set, by name.
+    props: BTreeMap<String, String>,
+}
+
+async fn faces(site: &Site, root: &str) -> BTreeMap<String, Face> {
+    let mut faces: BTreeMap<String, Face> = BTreeMap::new();
+    let short = |name: &str| name.strip_prefix(root).unwrap_or(name).to_owned();
+    for info in site.list(root).await {
+        let Some((head, snap)) = info.name.split_once('@') else {
+            let face = faces.entry(short(&info.name)).or_default();
+            face.origin = text(&info, "origin").map(|origin| short(&origin));
+            face.props = props(&info);
+            continue;
+        };
+        let guid = match info.props.get("guid").map(|prop| &prop.value) {
+            Some(Value::Number(guid)) => *guid,
+            other => panic!("{}: guid {other:?}", info.name),
+        };
+        let face = faces.entry(short(head)).or_default();
+        face.snapshots.insert(snap.to_owned(), (guid, site.holds(&info.name).await));
+    }
+    faces
+}
+
+fn text(info: &DatasetInfo, prop: &str) -> Option<String> {
+    match info.props.get(prop).map(|prop| &prop.value) {
+        Some(Value::Text(text)) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// What is set there, or came with a stream.
+fn props(info: &DatasetInfo) -> BTreeMap<String, String> {
+    let is_set = |source: &Source| matches!(source, Source::Local | Source::Received);
+    let set = info.props.iter().filter(|(_, prop)| is_set(&prop.source));
+    set.map(|(name, prop)| (name.clone(), format!("{:?}", prop.value))).collect()
+}
+
+/// What a stream says, but for its name.
+async fn records(stream: &[u8]) -> Vec<(DrrBody, Vec<u8>)> {
+    let (mut reader, mut records) = (stream::Reader::new(stream), Vec::new());
+    while let Some(record) = reader.next_record().await.expect("a sound stream") {
+        if !matches!(record.record.body, DrrBody::Begin(_) | DrrBody::End(_)) {
+            records.push((record.record.body, record.payload.to_vec()));
+        }
+    }
+    records
+}
+
+/// Compares the replica with the tree.
+pub async fn judge(site: &Site, to: &str, packaging: &Packaging) -> Result<(), String> {
+    let (mut theirs, mut ours) = (faces(site, TREE).await, faces(site, REPLICA).await);
+    if let Some(excluded) = &packaging.excluded {
+        let short = excluded.strip_prefix(TREE).expect("below the tree").to_owned();
+        let (theirs, ours) = (theirs.remove(&short), ours.remove(&short));
+        if let Some(theirs) = theirs {
+            let ours = ours.ok_or("what is excluded was destroyed on the replica")?;
+            let has = |snap: &(u64, Vec<String>)| theirs.snapshots.values().any(|other| other.0 == snap.0);
+            if !ours.snapshots.values().any(has) {
+                return Err("what is excluded is another dataset on the replica".to_owned());
+            }
+        }
+    }
+    for face in theirs.values_mut() {
+        if !packaging.all {
+            // What came in between was not sent.
+            let ours = &ours;
+            let has =
+                |guid: u64| ours.values().any(|face| face.snapshots.values().any(|snap| snap.0 == guid));
+            face.snapshots.retain(|snap, (guid, _)| snap == to || has(*guid));
+        }
+    }
+    // Holds that were sent earlier stay.
+    for (name, face) in &mut ours {
+        for (snap, (_, holds)) in &mut face.snapshots {
+            let sent = theirs.get(name).and_then(|face| face.snapshots.get(snap));
+            holds.retain(|tag| sent.is_none_or(|(_, sent)| sent.contains(tag)));
+        }
+    }
+    if ours != theirs {
+        let differing = |name: &&String| ours.get(*name) != theirs.get(*name);
+        let names: std::collections::BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+        let lines = names.into_iter().filter(differing).map(|name| {
+            format!("'{name}' is\n  {:?} at the replica, and\n  {:?}", ours.get(name), theirs.get(name))
+        });
+        return Err(lines.collect::<Vec<_>>().join("\n"));
+    }
+    for name in theirs.keys() {
+        let (theirs, ours) = (
+            site.stream(&format!("{TREE}{name}@{to}")).await,
+            site.stream(&format!("{REPLICA}{name}@{to}")).await,
+        );
+        if records(&theirs).await != records(&ours).await {
+            return Err(format!("'{name}@{to}' has other contents at the replica"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! Replication as a model: a tree of file systems lives a random life, and is replicated from one pool to another after each
+//! chapter, by `send -R` and `receive -F`.
+//!
+//! ```text
+//!  p/t  created, cloned, promoted, renamed, moved, destroyed, rolled back, written ──send -R -I──► q/t, also changed here
+//!                                                                                         └─► equal, or a failure
+//! ```
+//! Equal are: names, snapshots with their names and guids, origins, properties, holds, and what is in the files. A failure that the model
+//! does not expect fails the test: expected are two snapshots of one name in a clone and its origin, and a dataset that has
+//! lost the snapshot that the receiver has. After one the replica is made anew.
+//! `SAWMILL_SEEDS=1-50` runs these seeds; a failure names its own.
+#![forbid(unsafe_code)]
+#![recursion_limit = "256"]
+
+#[path = "../failover/front.rs"]
+mod front;
+mod judge;
+mod life;
+mod site;
+
+use life::Life;
+use site::{Packaging, Site};
+
+/// Chapters of a life.
+const ROUNDS: u64 = 7;
+
+/// The seeds that the environment asks for.
+fn seeds() -> std::ops::RangeInclusive<u64> {
+    let asked = std::env::var("SAWMILL_SEEDS").unwrap_or_else(|_| "1-12".to_owned());
+    let (first, last) = asked.split_once('-').unwrap_or((&asked, &asked));
+    let number = |text: &str| text.parse().expect("SAWMILL_SEEDS is a number or FIRST-LAST");
+    number(first)..=number(last)
+}
+
+/// What became of the packages of a life.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    equal: u64,
+    refused: u64,
+}
+
+fn live(seed: u64) -> Result<Told, String> {
+    let sim = site::world(seed);
+    sim.run_until(async {
+        let site = Site::new(&sim).await;
+        let mut life = Life::new(seed, &site).await;
+        let mut told = Told::default();
+        let mut from: Option<String> = None;
+        for round in 0..ROUNDS {
+            life.chapter(&site).await;
+            let to = format!("r{round}");
+            site.snapshot_all(&to).await;
+            let packaging = Packaging {
+                from: from.clone(),
+                all: from.is_none() || life.one_in(2),
+                excluded: life.excludes().filter(|_| round > 0).map(str::to_owned),
+            };
+            let came = site.replicate(&to, &packaging).await;
+            let at = |reason: String| format!("round {round} of\n{}\n{packaging:?}: {reason}", life.told());
+            match came {
+                Ok(()) => {
+                    judge::judge(&site, &to, &packaging).await.map_err(at)?;
+                    told.equal += 1;
+                }
+                Err(failure) => {
+                    life.expected(&site, &to, &packaging, &failure).await.map_err(at)?;
+                    told.refused += 1;
+                    site.start_anew(&to).await.map_err(at)?;
+                    let whole = Packaging { from: None, all: true, excluded: None };
+                    judge::judge(&site, &to, &whole).await.map_err(at)?;
+                }
+            }
+            from = Some(to);
+        }
+        Ok(told)
+    })
+}
+
+#[test]
+fn a_tree_is_the_sender_s_after_every_package() {
+    let mut all = Told::default();
+    for seed in seeds() {
+        match live(seed) {
+            Ok(told) => (all.equal, all.refused) = (all.equal + told.equal, all.refused + told.refused),
+            Err(broken) => panic!("seed {seed}: {broken}"),
+        }
+    }
+    println!("{} packages made equal trees, {} were refused", all.equal, all.refused);
+    assert!(all.equal > 3 * all.refused, "{all:?}: hardly anything was replicated");
+}
