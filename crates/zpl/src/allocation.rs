@@ -87,7 +87,7 @@ impl Zfs {
         let znode = self.file(object).await?;
         let _lock = znode.lock.whole().await;
         znode.check_alive()?;
-        znode.check_mutable()?;
+        znode.check_mutable(origin)?;
         self.check(origin, &znode, Want::WRITE).await?;
         let size = znode.size();
         let Some(change) = decide(size) else { return Ok(znode.attributes()) };

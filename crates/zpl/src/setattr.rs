@@ -134,7 +134,7 @@ impl Zfs {
         let touches_more = change.size.is_some() || change.permissions.is_some() || change.uid.is_some();
         let sets_birth = change.extra.is_some_and(|extra| extra.crtime.is_some());
         if touches_more || sets_birth || change.gid.is_some() || change.mtime.is_some() {
-            znode.check_mutable()?;
+            znode.check_mutable(origin)?;
         }
         if !origin.is_replay() {
             self.check_quotas(newly_charged(&znode, &change), true).await?;
@@ -232,7 +232,7 @@ impl Zfs {
         let znode = self.znode(object).await?;
         let _lock = znode.lock.whole().await;
         znode.check_alive()?;
-        znode.check_mutable()?;
+        znode.check_mutable(origin)?;
         let is_directory = znode.kind() == FileKind::Directory;
         let mut image = self.with_aces(&znode, znode.image(), acl).await?;
         let owners = Owners { uid: image.word(ZplAttr::Uid), gid: image.word(ZplAttr::Gid) };

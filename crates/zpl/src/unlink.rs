@@ -112,7 +112,7 @@ impl Zfs {
         let _lock = znode.lock.whole().await;
         parent.check_linked()?;
         znode.check_linkable()?;
-        parent.check_mutable()?;
+        parent.check_mutable(origin)?;
         znode.check_linking(origin)?;
         self.check(origin, &parent, Want::ADD_FILE).await?;
         if !origin.is_replay() {
@@ -196,7 +196,7 @@ impl Zfs {
         let orphan = {
             let _parent_lock = parent.lock.whole().await;
             parent.check_linked()?;
-            parent.check_mutable()?;
+            parent.check_mutable(origin)?;
             let (_, znode) = self.existing(&parent, name).await?;
             match (victim, znode.kind()) {
                 (Victim::File, FileKind::Directory) => return Err(ZplError::IsDirectory),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use units::ObjectId;
 
 use super::basics::{CRED, file};
+use super::logged::prime;
 use super::world::{World, run_with};
 use crate::*;
 
@@ -111,6 +112,64 @@ fn what_does_not_fit_a_system_attribute_becomes_a_file_and_comes_back() {
         assert_eq!(get(&zfs, object, "user.3").await, [3; 15_000]);
         assert_eq!(zfs.xattr_names(object).await.unwrap().len(), 5);
     });
+}
+
+/// A small value, one that is too long for a system attribute, another small one.
+const VALUES: [&[u8]; 4] = [b"small", &[1; 40_000], b"other", &[2; 50_000]];
+
+#[test]
+fn an_attribute_that_changes_its_home_survives_a_crash_in_one_of_them() {
+    for moves in 1..VALUES.len() {
+        for synced in 0..=moves {
+            run_with(SYSTEM, async |world: Arc<World>, zfs| {
+                let object = file(&zfs, zfs.root(), "f").await;
+                prime(&zfs).await;
+                for (step, value) in VALUES.iter().enumerate().take(moves + 1) {
+                    if step == synced {
+                        world.sync(&zfs).await;
+                    }
+                    set(&zfs, object, "user.a", value).await;
+                }
+                zfs.fsync(object, false).await.unwrap();
+                let (zfs, report) = world.crash(zfs).await;
+                assert!(report.applied > 0, "it was logged");
+                assert_eq!(
+                    get(&zfs, object, "user.a").await,
+                    VALUES[moves],
+                    "{moves} moves, {synced} synced"
+                );
+                assert_eq!(zfs.xattr_names(object).await.unwrap(), [b"user.a"]);
+                zfs.remove_xattr(object, b"user.a").await.unwrap();
+                zfs.fsync(object, false).await.unwrap();
+                let (zfs, _) = world.crash(zfs).await;
+                assert!(zfs.xattr_names(object).await.unwrap().is_empty(), "it stays removed");
+            });
+        }
+    }
+}
+
+#[test]
+fn an_attribute_that_changes_its_home_survives_a_commit_of_another_file() {
+    for moves in 1..VALUES.len() {
+        run_with(SYSTEM, async |world: Arc<World>, zfs| {
+            let (object, other) = (file(&zfs, zfs.root(), "f").await, file(&zfs, zfs.root(), "other").await);
+            prime(&zfs).await;
+            set(&zfs, object, "user.a", VALUES[moves - 1]).await;
+            world.sync(&zfs).await;
+            // What only a commit of the file would take along comes before it, and another value after it.
+            if VALUES[moves].len() > VALUES[0].len() {
+                set(&zfs, object, "user.a", b"third").await;
+            }
+            set(&zfs, object, "user.a", VALUES[moves]).await;
+            zfs.fsync(other, false).await.unwrap();
+            let (zfs, _) = world.crash(zfs).await;
+            assert_eq!(get(&zfs, object, "user.a").await, VALUES[moves], "the log has all of the move");
+            set(&zfs, object, "user.b", b"more").await;
+            zfs.fsync(object, false).await.unwrap();
+            let (zfs, _) = world.crash(zfs).await;
+            assert_eq!(get(&zfs, object, "user.a").await, VALUES[moves]);
+        });
+    }
 }
 
 #[test]
