@@ -34,8 +34,9 @@ use crate::znode::{Znode, stamp_change};
 const NAME_MAX: usize = 255;
 /// The longest value that goes into a system attribute.
 const SYSTEM_VALUE_MAX: usize = 32 << 10;
-/// All attributes of an object together, packed: half a spill block.
-const PACKED_MAX: usize = 64 << 10;
+/// All attributes of an object together, packed: a system attribute's length is stored in 16 bits.
+/// (test: `a_list_of_attributes_is_as_long_as_its_length_can_say_and_no_longer`)
+const PACKED_MAX: usize = u16::MAX as usize;
 /// Nine permission bits: what an ACL says too.
 const MODE_ACL: u32 = 0o777;
 

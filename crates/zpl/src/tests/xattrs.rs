@@ -172,6 +172,38 @@ fn an_attribute_that_changes_its_home_survives_a_commit_of_another_file() {
     }
 }
 
+/// Bytes of value with which one attribute's packed list is as long as that, or the next length below.
+fn value_for(packed_bytes: usize) -> usize {
+    let packed = |len: usize| crate::xattr::packed_xattrs(&[(b"user.b", vec![0; len])]).unwrap().len();
+    (0..=packed_bytes).rev().find(|&len| packed(len) <= packed_bytes).unwrap()
+}
+
+#[test]
+fn a_list_of_attributes_is_as_long_as_its_length_can_say_and_no_longer() {
+    run_with(SYSTEM, async |world: Arc<World>, zfs| {
+        let first = vec![3; 32 << 10];
+        let packed_first = crate::xattr::packed_xattrs(&[(b"user.a", first.clone())]).unwrap().len();
+        let packed_none = crate::xattr::packed_xattrs(&[]).unwrap().len();
+        let room = usize::from(u16::MAX) - (packed_first - packed_none);
+        for (name, extra, in_file) in [("fits", 0, false), ("too-long", 1, true), ("longer", 4, true)] {
+            let object = file(&zfs, zfs.root(), name).await;
+            let before = objects(&world, &zfs).await;
+            let second = vec![4; value_for(room) + extra];
+            set(&zfs, object, "user.a", &first).await;
+            set(&zfs, object, "user.b", &second).await;
+            let found = objects(&world, &zfs).await;
+            assert_eq!(found > before, in_file, "{name}");
+            assert_eq!(get(&zfs, object, "user.a").await, first);
+            assert_eq!(get(&zfs, object, "user.b").await, second);
+        }
+        let zfs = world.remount(zfs).await;
+        for name in ["fits", "too-long", "longer"] {
+            let object = zfs.lookup(zfs.root(), name.as_bytes()).await.unwrap().object;
+            assert_eq!(get(&zfs, object, "user.a").await, first, "{name}");
+        }
+    });
+}
+
 #[test]
 fn without_extended_attributes_none_can_be_set() {
     run_with(ZfsOptions { xattr: XattrPolicy::Off, ..SYSTEM }, async |_, zfs| {
