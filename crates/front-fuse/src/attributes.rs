@@ -1,6 +1,7 @@
 //! Requests about attributes, plain and extended, and about the file system's space.
 
 use rustix::io::Errno;
+use units::ObjectId;
 use zpl::{SetAttributes, Timestamp, XattrMode};
 
 use crate::abi::{GetxattrIn, GetxattrOut, SetattrIn, SetxattrIn, StatfsOut, fattr};
@@ -42,21 +43,27 @@ impl Files {
         Ok(())
     }
 
-    pub fn statfs(&self, reply: &mut Reply) {
-        let space = self.zfs.space();
-        let free = space.available_bytes / STATFS_BLOCK_BYTES;
+    /// Space as it is seen at the object that a program named.
+    pub async fn statfs(&self, object: ObjectId, reply: &mut Reply) -> Result<(), Errno> {
+        let space = self.run(self.zfs.space_at(object)).await?;
+        let free = space.free_bytes / STATFS_BLOCK_BYTES;
+        // As many files fit as there are free blocks; the format has no other limit.
+        let (files, ffree) = match space.free_objects {
+            Some(free_objects) => (space.objects, free_objects),
+            None => (space.objects.saturating_add(free), free),
+        };
         reply.put(&StatfsOut {
-            blocks: space.used_bytes / STATFS_BLOCK_BYTES + free,
+            blocks: space.bytes / STATFS_BLOCK_BYTES,
             bfree: free,
             bavail: free,
-            // As many files fit as there are free blocks; the format has no other limit.
-            files: space.objects.saturating_add(free),
-            ffree: free,
+            files,
+            ffree,
             bsize: STATFS_IO_BYTES,
             namelen: NAME_MAX,
             frsize: STATFS_BLOCK_BYTES as u32,
             ..StatfsOut::default()
         });
+        Ok(())
     }
 
     pub async fn setxattr(&self, request: &mut Request<'_>) -> Result<(), Errno> {

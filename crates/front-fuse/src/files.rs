@@ -101,7 +101,7 @@ impl Files {
             opcode::READDIRPLUS => self.readdirplus(request, reply).await?,
             opcode::COPY_FILE_RANGE => self.copy_file_range(self, request, reply).await?,
             opcode::IOCTL => self.ioctl(request, reply).await?,
-            opcode::STATFS => self.statfs(reply),
+            opcode::STATFS => self.statfs(request.object(), reply).await?,
             opcode::SETXATTR => self.setxattr(request).await?,
             opcode::GETXATTR => self.getxattr(request, reply).await?,
             opcode::LISTXATTR => self.listxattr(request, reply).await?,

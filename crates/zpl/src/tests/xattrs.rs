@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use env::Env;
 use units::ObjectId;
 
 use super::basics::{CRED, file};
@@ -202,6 +203,91 @@ fn a_list_of_attributes_is_as_long_as_its_length_can_say_and_no_longer() {
             assert_eq!(get(&zfs, object, "user.a").await, first, "{name}");
         }
     });
+}
+
+/// What a user, a group and a project are charged with: objects.
+async fn charged(world: &World, zfs: &Zfs, id: u64) -> [u64; 3] {
+    objects(world, zfs).await;
+    let mut found = [0; 3];
+    for (found, of) in found.iter_mut().zip([QuotaOf::User, QuotaOf::Group, QuotaOf::Project]) {
+        *found = zfs.used_by((of, QuotaFor::Objects), id).await.unwrap();
+    }
+    found
+}
+
+#[test]
+fn attributes_in_files_go_to_the_new_owner_of_their_object() {
+    let changes = [
+        SetAttributes { uid: Some(1234), ..SetAttributes::default() },
+        SetAttributes { gid: Some(1234), ..SetAttributes::default() },
+        SetAttributes { project: Some(1234), ..SetAttributes::default() },
+    ];
+    for (which, change) in changes.into_iter().enumerate() {
+        for synced in [false, true] {
+            run_with(DIRECTORY, async |world: Arc<World>, zfs| {
+                let object = file(&zfs, zfs.root(), "f").await;
+                set(&zfs, object, "user.a", &[1; 60_000]).await;
+                set(&zfs, object, "user.b", b"small").await;
+                prime(&zfs).await;
+                let mut wanted = [0; 3];
+                wanted[which] = 4;
+                zfs.set_attributes(object, change).await.unwrap();
+                let zfs = match synced {
+                    true => world.remount(zfs).await,
+                    false => {
+                        zfs.fsync(object, false).await.unwrap();
+                        world.crash(zfs).await.0
+                    }
+                };
+                let found = charged(&world, &zfs, 1234).await;
+                assert_eq!(found, wanted, "the object, its directory and two files ({which})");
+                assert_eq!(get(&zfs, object, "user.a").await, [1; 60_000]);
+                set(&zfs, object, "user.c", b"later").await;
+                wanted[which] = if which == 2 { 4 } else { 5 };
+                assert_eq!(charged(&world, &zfs, 1234).await[..2], wanted[..2], "what comes later, too");
+            });
+        }
+    }
+}
+
+#[test]
+fn many_attributes_in_files_go_to_a_new_owner() {
+    run_with(DIRECTORY, async |world: Arc<World>, zfs| {
+        let object = file(&zfs, zfs.root(), "f").await;
+        for number in 0..600 {
+            set(&zfs, object, &format!("user.{number}"), b"v").await;
+        }
+        let change =
+            SetAttributes { uid: Some(7), gid: Some(8), project: Some(9), ..SetAttributes::default() };
+        zfs.set_attributes(object, change).await.unwrap();
+        for (id, which) in [(7, 0), (8, 1), (9, 2)] {
+            assert_eq!(charged(&world, &zfs, id).await[which], 602);
+        }
+    });
+}
+
+#[test]
+fn an_attribute_that_comes_or_goes_changes_the_time_of_its_object() {
+    for options in [SYSTEM, DIRECTORY] {
+        run_with(options, async |world: Arc<World>, zfs| {
+            let object = file(&zfs, zfs.root(), "f").await;
+            let later = async |before: Timestamp| {
+                let now = zfs.attributes(object).await.unwrap();
+                assert!(now.ctime > before, "{options:?}");
+                world.env.sleep(std::time::Duration::from_millis(1)).await;
+                now.ctime
+            };
+            world.env.sleep(std::time::Duration::from_millis(1)).await;
+            let mut at = zfs.attributes(object).await.unwrap().ctime;
+            for value in [b"first".as_slice(), b"second"] {
+                world.env.sleep(std::time::Duration::from_millis(1)).await;
+                set(&zfs, object, "user.a", value).await;
+                at = later(at).await;
+            }
+            zfs.remove_xattr(object, b"user.a").await.unwrap();
+            later(at).await;
+        });
+    }
 }
 
 #[test]
