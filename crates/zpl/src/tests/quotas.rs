@@ -189,6 +189,8 @@ fn a_projects_quotas_are_the_space_of_its_directories() {
         let seen = zfs.space_at(dir).await.unwrap();
         assert_eq!((seen.objects, seen.free_objects), (10, Some(8)));
         assert_eq!(zfs.space_at(zfs.root()).await.unwrap(), whole, "elsewhere nothing has changed");
+        let refused = |length| zfs.allocate_range(made, 0, length, Allocate::Reserve { keep_size: true });
+        assert!(matches!(refused(1 << 20).await, Err(ZplError::NoSpace)));
         zfs.set_quota(bytes, 5, 1000).await.unwrap();
         assert_eq!(zfs.space_at(dir).await.unwrap().free_bytes, 0, "more is used than may be");
     });

@@ -1,7 +1,7 @@
 //! What `stat` tells of the space that a file takes.
 
 use super::basics::file;
-use super::world::{World, run};
+use super::world::{SPACE, World, run};
 use crate::*;
 use std::sync::Arc;
 use units::{ObjectId, SECTOR_BYTES};
@@ -69,5 +69,21 @@ fn a_hole_that_is_not_written_yet_takes_no_space() {
         write(&zfs, object, 64 * MIB as u64, b"end").await;
         let sparse = sectors(&zfs, object).await;
         assert!(sparse * SECTOR_BYTES < MIB as u64, "{sparse} sectors");
+    });
+}
+
+#[test]
+fn no_more_is_reserved_than_there_is_room_for() {
+    run(async |_: Arc<World>, zfs| {
+        let made = file(&zfs, zfs.root(), "f").await;
+        let most = SPACE.available_bytes * 100 / 110;
+        for keep_size in [true, false] {
+            let reserve = |length| zfs.allocate_range(made, 0, length, Allocate::Reserve { keep_size });
+            reserve(most).await.unwrap();
+            for length in [most + 2, SPACE.available_bytes, i64::MAX as u64] {
+                assert!(matches!(reserve(length).await, Err(ZplError::NoSpace)), "{length}");
+            }
+        }
+        assert_eq!(zfs.attributes(made).await.unwrap().size, most, "refused, nothing has grown");
     });
 }
