@@ -156,6 +156,10 @@ impl Zfs {
         let piece = self.free_to_first(znode, size..u64::MAX, shorten).await?;
         let plan = self.plan_freeing(piece.blocks).await?;
         znode.dnode.free_piece(&plan, &piece).await?;
+        if size == 0 {
+            // Its next block may be larger. (test: `an_emptied_file_gets_blocks_of_the_size_that_is_set_now`)
+            znode.dnode.forget_blocks(&plan);
+        }
         Ok(plan)
     }
 
