@@ -83,7 +83,7 @@ impl Files {
             opcode::CREATE => self.create(request, reply).await?,
             opcode::TMPFILE => self.tmpfile(request, reply).await?,
             opcode::READ => self.read(request, reply).await?,
-            opcode::WRITE => self.write(request, reply).await?,
+            opcode::WRITE => return self.write(request, reply).await,
             opcode::FALLOCATE => self.fallocate(request).await?,
             // What the kernel keeps is data also where there is a hole here, which it does not look for: it takes all
             // for data then.

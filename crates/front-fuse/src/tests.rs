@@ -3,6 +3,7 @@
 mod flood;
 mod hostile;
 mod kernel;
+mod pages;
 mod queues;
 mod snapshots;
 mod views;
