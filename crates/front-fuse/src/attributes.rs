@@ -17,6 +17,9 @@ const STATFS_IO_BYTES: u32 = 128 << 10;
 /// The longest name of a file.
 const NAME_MAX: u32 = 255;
 
+/// Namespaces of extended attributes that may be set; whether the caller may is the kernel's to check.
+const PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+
 impl Files {
     pub async fn getattr(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let found = self.run(self.zfs.attributes(request.object())).await?;
@@ -69,6 +72,10 @@ impl Files {
     pub async fn setxattr(&self, request: &mut Request<'_>) -> Result<(), Errno> {
         let args: SetxattrIn = request.take()?;
         let (name, value) = (request.name()?, request.bytes(args.size)?);
+        check_xattr_name(name)?;
+        if !PREFIXES.iter().any(|prefix| name.starts_with(prefix)) && !zpl::is_acl(name) {
+            return Err(Errno::OPNOTSUPP);
+        }
         let mode = match args.flags as i32 {
             0 => XattrMode::Set,
             libc::XATTR_CREATE => XattrMode::Create,
@@ -81,6 +88,7 @@ impl Files {
     pub async fn getxattr(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let GetxattrIn { size, .. } = request.take()?;
         let name = request.name()?;
+        check_xattr_name(name)?;
         if zpl::is_acl(name) && !self.zfs.options().posix_acls {
             return Err(Errno::OPNOTSUPP);
         }
@@ -98,8 +106,22 @@ impl Files {
     }
 
     pub async fn removexattr(&self, request: &mut Request<'_>) -> Result<(), Errno> {
-        self.run(self.zfs.remove_xattr(request.object(), request.name()?)).await
+        let name = request.name()?;
+        check_xattr_name(name)?;
+        self.run(self.zfs.remove_xattr(request.object(), name)).await
     }
+}
+
+/// Refuses names that a file system of Linux gives a meaning, or would have to: the kernel leaves the rights to what begins
+/// so to the file system. ACLs are the only ones that we know.
+///
+/// # Errors
+/// `EOPNOTSUPP`, or `EINVAL` for a namespace without a name.
+fn check_xattr_name(name: &[u8]) -> Result<(), Errno> {
+    if PREFIXES.contains(&name) {
+        return Err(Errno::INVAL);
+    }
+    if name.starts_with(b"system.") && !zpl::is_acl(name) { Err(Errno::OPNOTSUPP) } else { Ok(()) }
 }
 
 /// Answers with the value, or with its size when that was asked for.

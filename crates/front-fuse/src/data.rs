@@ -5,7 +5,7 @@ use std::sync::Arc;
 use device::{call_elsewhere, spawn_here};
 use env::BoxFuture;
 use rustix::io::Errno;
-use zpl::{Allocate, Attributes, SeekTo, WriteFlags};
+use zpl::{Allocate, Attributes, SeekTo, SetAttributes, WriteFlags};
 
 use crate::abi::{
     FSYNC_FDATASYNC, FallocateIn, FsyncIn, LseekIn, LseekOut, OpenIn, OpenOut, READ_LOCKOWNER, ReleaseIn,
@@ -17,6 +17,9 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::server::Answer;
 use crate::writers::may_write;
+
+/// Set-user-id and set-group-id.
+pub(crate) const SETID: u32 = 0o6000;
 
 /// Whether every write through a handle opened with `flags` must be stable before it returns.
 fn is_sync(flags: u32) -> bool {
@@ -161,7 +164,14 @@ impl Files {
             libc::FALLOC_FL_ZERO_RANGE => Allocate::Zero { keep_size },
             _ => return Err(Errno::OPNOTSUPP),
         };
-        self.run(self.zfs.allocate_range(request.object(), args.offset, args.length, how)).await?;
+        let object = request.object();
+        let now = self.run(self.zfs.allocate_range(object, args.offset, args.length, how)).await?;
+        if now.permissions & SETID != 0 {
+            // The request does not state whether the caller may keep set-id bits, so they are removed.
+            let drop = SetAttributes { drop_setid: true, ..SetAttributes::default() };
+            self.run(self.zfs.set_attributes(object, drop)).await?;
+            self.notifier.forget_attributes(request.header.nodeid);
+        }
         Ok(())
     }
 

@@ -5,5 +5,6 @@ mod hostile;
 mod kernel;
 mod pages;
 mod queues;
+mod rights;
 mod snapshots;
 mod views;
