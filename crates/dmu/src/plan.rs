@@ -101,6 +101,8 @@ enum Kind {
     Edit { dnode: Arc<Dnode>, block: u64, base: Option<Arc<IoBuf>>, edits: Edits },
     /// Blocks become holes.
     Free { dnode: Arc<Dnode>, blocks: Range<u64> },
+    /// No block counts as written any more.
+    Emptied(Arc<Dnode>),
     /// About so many blocks are let go.
     NoteFreed { gate: Arc<TxgGate>, blocks: u64 },
     /// An object of one block gets another block size.
@@ -143,6 +145,10 @@ impl Step {
         Self(Kind::Free { dnode, blocks })
     }
 
+    pub(crate) fn emptied(dnode: Arc<Dnode>) -> Self {
+        Self(Kind::Emptied(dnode))
+    }
+
     pub(crate) fn note_freed(gate: Arc<TxgGate>, blocks: u64) -> Self {
         Self(Kind::NoteFreed { gate, blocks })
     }
@@ -169,6 +175,7 @@ impl Step {
                 dnode.edit(txg, block, base, |bytes| edits.carry_out(bytes));
             }
             Kind::Free { dnode, blocks } => dnode.free_blocks(txg, blocks),
+            Kind::Emptied(dnode) => dnode.put_emptied(txg),
             Kind::NoteFreed { gate, blocks } => gate.note_freed(txg, blocks),
             Kind::BlockBytes { dnode, bytes } => dnode.put_block_bytes(txg, bytes),
             Kind::Bonus { dnode, kind, bytes } => dnode.put_bonus(txg, kind, bytes),

@@ -135,6 +135,10 @@ pub mod fopen {
 
 /// The kernel writes back pages of its cache.
 pub const WRITE_CACHE: u32 = 1 << 0;
+/// It goes past the kernel's cache, which names the owner of locks for that, as for reads.
+pub const WRITE_LOCKOWNER: u32 = 1 << 1;
+/// The same of a read: without it, the kernel keeps what is read.
+pub const READ_LOCKOWNER: u32 = 1 << 1;
 /// Set-id bits go with the write.
 pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 /// Only the data, not the attributes.

@@ -1,6 +1,7 @@
 //! Requests about attributes, plain and extended, and about the file system's space.
 
 use rustix::io::Errno;
+use units::ObjectId;
 use zpl::{SetAttributes, Timestamp, XattrMode};
 
 use crate::abi::{GetxattrIn, GetxattrOut, SetattrIn, SetxattrIn, StatfsOut, fattr};
@@ -15,6 +16,9 @@ const STATFS_BLOCK_BYTES: u64 = 512;
 const STATFS_IO_BYTES: u32 = 128 << 10;
 /// The longest name of a file.
 const NAME_MAX: u32 = 255;
+
+/// Namespaces of extended attributes that may be set; whether the caller may is the kernel's to check.
+const PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
 impl Files {
     pub async fn getattr(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
@@ -42,26 +46,36 @@ impl Files {
         Ok(())
     }
 
-    pub fn statfs(&self, reply: &mut Reply) {
-        let space = self.zfs.space();
-        let free = space.available_bytes / STATFS_BLOCK_BYTES;
+    /// Space as it is seen at the object that a program named.
+    pub async fn statfs(&self, object: ObjectId, reply: &mut Reply) -> Result<(), Errno> {
+        let space = self.run(self.zfs.space_at(object)).await?;
+        let free = space.free_bytes / STATFS_BLOCK_BYTES;
+        // As many files fit as there are free blocks; the format has no other limit.
+        let (files, ffree) = match space.free_objects {
+            Some(free_objects) => (space.objects, free_objects),
+            None => (space.objects.saturating_add(free), free),
+        };
         reply.put(&StatfsOut {
-            blocks: space.used_bytes / STATFS_BLOCK_BYTES + free,
+            blocks: space.bytes / STATFS_BLOCK_BYTES,
             bfree: free,
             bavail: free,
-            // As many files fit as there are free blocks; the format has no other limit.
-            files: space.objects.saturating_add(free),
-            ffree: free,
+            files,
+            ffree,
             bsize: STATFS_IO_BYTES,
             namelen: NAME_MAX,
             frsize: STATFS_BLOCK_BYTES as u32,
             ..StatfsOut::default()
         });
+        Ok(())
     }
 
     pub async fn setxattr(&self, request: &mut Request<'_>) -> Result<(), Errno> {
         let args: SetxattrIn = request.take()?;
         let (name, value) = (request.name()?, request.bytes(args.size)?);
+        check_xattr_name(name)?;
+        if !PREFIXES.iter().any(|prefix| name.starts_with(prefix)) && !zpl::is_acl(name) {
+            return Err(Errno::OPNOTSUPP);
+        }
         let mode = match args.flags as i32 {
             0 => XattrMode::Set,
             libc::XATTR_CREATE => XattrMode::Create,
@@ -74,6 +88,7 @@ impl Files {
     pub async fn getxattr(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let GetxattrIn { size, .. } = request.take()?;
         let name = request.name()?;
+        check_xattr_name(name)?;
         if zpl::is_acl(name) && !self.zfs.options().posix_acls {
             return Err(Errno::OPNOTSUPP);
         }
@@ -91,8 +106,22 @@ impl Files {
     }
 
     pub async fn removexattr(&self, request: &mut Request<'_>) -> Result<(), Errno> {
-        self.run(self.zfs.remove_xattr(request.object(), request.name()?)).await
+        let name = request.name()?;
+        check_xattr_name(name)?;
+        self.run(self.zfs.remove_xattr(request.object(), name)).await
     }
+}
+
+/// Refuses names that a file system of Linux gives a meaning, or would have to: the kernel leaves the rights to what begins
+/// so to the file system. ACLs are the only ones that we know.
+///
+/// # Errors
+/// `EOPNOTSUPP`, or `EINVAL` for a namespace without a name.
+fn check_xattr_name(name: &[u8]) -> Result<(), Errno> {
+    if PREFIXES.contains(&name) {
+        return Err(Errno::INVAL);
+    }
+    if name.starts_with(b"system.") && !zpl::is_acl(name) { Err(Errno::OPNOTSUPP) } else { Ok(()) }
 }
 
 /// Answers with the value, or with its size when that was asked for.

@@ -11,7 +11,7 @@ use units::ObjectId;
 use zpl::{FilePlace, WriteFlags};
 
 use crate::abi::{CopyFileRangeIn, WriteOut};
-use crate::data::SYNC_HANDLE;
+use crate::data::{SETID, SYNC_HANDLE};
 use crate::files::Files;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -65,8 +65,11 @@ impl Files {
     ) -> Result<(), Errno> {
         let args: CopyFileRangeIn = request.take()?;
         let (source, target) = (request.object(), self.inodes.own(args.nodeid_out)?);
-        let how = WriteFlags { sync: args.fh_out & SYNC_HANDLE != 0, ..WriteFlags::default() };
+        // The request does not state whether the caller may keep set-id bits, so they are removed.
+        let how =
+            WriteFlags { sync: args.fh_out & SYNC_HANDLE != 0, drop_setid: true, ..WriteFlags::default() };
         let since = how.sync.then(|| self.syncs.now());
+        let had_setid = self.run(self.zfs.attributes(target)).await?.permissions & SETID != 0;
         let block_bytes = u64::from(self.run(from.zfs.attributes(source)).await?.block_bytes);
         let wanted = args.len.min(SHARE_BYTES);
         let (off_in, off_out) = (args.off_in, args.off_out);
@@ -93,6 +96,9 @@ impl Files {
         }
         if let Some(since) = since {
             self.syncs.note(request.header.pid, since);
+        }
+        if had_setid {
+            self.notifier.forget_attributes(args.nodeid_out);
         }
         reply.put(&WriteOut { size: (wanted - copy.left) as u32, padding: 0 });
         Ok(())

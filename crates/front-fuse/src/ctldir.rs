@@ -142,10 +142,7 @@ impl Ctldir {
                 let Rename2In { newdir, flags, .. } = request.take()?;
                 self.rename(request, newdir, RenameFlags::from_bits_retain(flags)).await
             }
-            opcode::STATFS => {
-                live.statfs(reply);
-                Ok(())
-            }
+            opcode::STATFS => live.statfs(live.zfs.root(), reply).await,
             opcode::OPENDIR if !live.agreed.directories_unopened => {
                 reply.put(&OpenOut::default());
                 Ok(())

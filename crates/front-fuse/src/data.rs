@@ -1,16 +1,25 @@
 //! Requests about the contents of files.
 
+use std::sync::Arc;
+
+use device::{call_elsewhere, spawn_here};
+use env::BoxFuture;
 use rustix::io::Errno;
-use zpl::{Allocate, Attributes, SeekTo, WriteFlags};
+use zpl::{Allocate, Attributes, SeekTo, SetAttributes, WriteFlags};
 
 use crate::abi::{
-    FSYNC_FDATASYNC, FallocateIn, FsyncIn, LseekIn, LseekOut, OpenIn, OpenOut, ReleaseIn, WRITE_CACHE,
-    WRITE_KILL_SUIDGID, WriteIn, WriteOut, fopen,
+    FSYNC_FDATASYNC, FallocateIn, FsyncIn, LseekIn, LseekOut, OpenIn, OpenOut, READ_LOCKOWNER, ReleaseIn,
+    WRITE_CACHE, WRITE_KILL_SUIDGID, WRITE_LOCKOWNER, WriteIn, WriteOut, fopen,
 };
 use crate::files::Files;
+use crate::pages::PageDrop;
 use crate::reply::Reply;
 use crate::request::Request;
+use crate::server::Answer;
 use crate::writers::may_write;
+
+/// Set-user-id and set-group-id.
+pub(crate) const SETID: u32 = 0o6000;
 
 /// Whether every write through a handle opened with `flags` must be stable before it returns.
 fn is_sync(flags: u32) -> bool {
@@ -22,20 +31,27 @@ fn is_sync(flags: u32) -> bool {
 pub(crate) const SYNC_HANDLE: u64 = 1;
 /// It was opened for writing.
 pub(crate) const WRITING_HANDLE: u64 = 2;
+/// It was opened for writes that go past the kernel's cache.
+const DIRECT_HANDLE: u64 = 4;
 
 /// The answer to who opens a file, on a mount that keeps what is written or does not.
 pub(crate) fn open_out(flags: u32, writeback: bool) -> OpenOut {
     let sync = if is_sync(flags) { SYNC_HANDLE } else { 0 };
     let writing = if may_write(flags) { WRITING_HANDLE } else { 0 };
-    OpenOut { fh: sync | writing, open_flags: open_flags(flags, writeback), padding: 0 }
+    let direct = if may_write(flags) && is_direct(flags, writeback) { DIRECT_HANDLE } else { 0 };
+    OpenOut { fh: sync | writing | direct, open_flags: open_flags(flags, writeback), padding: 0 }
+}
+
+/// Whether reads and writes through a handle opened with `flags` go past the kernel's cache.
+fn is_direct(flags: u32, writeback: bool) -> bool {
+    flags as i32 & libc::O_DIRECT != 0 || (is_sync(flags) && !writeback)
 }
 
 /// Writes of a synchronous handle come directly, so that each is one request; others go through
 /// the kernel's cache, which keeps what it has read. A kernel that keeps what is written, and times with it, does not
 /// set these for what it hands over directly: there all go through its cache.
 fn open_flags(flags: u32, writeback: bool) -> u32 {
-    let is_direct = is_sync(flags) || flags as i32 & libc::O_DIRECT != 0;
-    if is_direct && !writeback {
+    if is_direct(flags, writeback) && !writeback {
         fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES
     } else {
         fopen::KEEP_CACHE | fopen::NOFLUSH
@@ -50,30 +66,42 @@ impl Files {
             return Err(Errno::ROFS);
         }
         let opened = self.run(self.zfs.open_object(request.object())).await?;
-        self.reply_open(&opened, args.flags, reply);
+        self.reply_open(&opened, args.flags, false, reply);
         Ok(())
     }
 
-    /// Tells the kernel of a handle that it has from now on.
-    pub fn reply_open(&self, opened: &Attributes, flags: u32, reply: &mut Reply) {
-        self.writers.opened(self.inodes.inode(opened.object), opened.generation, flags);
-        reply.put(&open_out(flags, self.agreed.writeback));
+    /// Tells the kernel of a handle that it has from now on, of a file that `is_new` or was there before.
+    pub fn reply_open(&self, opened: &Attributes, flags: u32, is_new: bool, reply: &mut Reply) {
+        let inode = self.inodes.inode(opened.object);
+        self.writers.opened(inode, opened.generation, flags);
+        let out = open_out(flags, self.agreed.writeback);
+        if out.fh & DIRECT_HANDLE != 0 {
+            self.writers.pages.opened(inode, is_new);
+        }
+        reply.put(&out);
     }
 
     pub async fn release(&self, request: &mut Request<'_>) -> Result<(), Errno> {
         let args: ReleaseIn = request.take()?;
         self.writers.closed(request.header.nodeid, args.flags);
+        if args.fh & DIRECT_HANDLE != 0 {
+            self.writers.pages.closed(request.header.nodeid);
+        }
         self.run(self.zfs.close(request.object())).await
     }
 
     pub async fn read(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args = request.take_read()?;
         let (object, len) = (request.object(), args.size as usize);
+        if args.read_flags & READ_LOCKOWNER == 0 {
+            let end = args.offset.saturating_add(args.size.into());
+            self.writers.pages.filled(request.header.nodeid, args.offset..end);
+        }
         reply.share(self.run(self.zfs.read_shared(object, args.offset, len)).await?);
         Ok(())
     }
 
-    pub async fn write(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub async fn write(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<Answer, Errno> {
         let args: WriteIn = request.take()?;
         let data = request.bytes(args.size)?;
         // Pages written back by the kernel are its own affair: an fsync follows if one is due.
@@ -83,8 +111,20 @@ impl Files {
             sync: !is_from_cache && is_sync(args.flags),
             drop_setid: args.write_flags & WRITE_KILL_SUIDGID != 0,
         };
+        let is_direct = args.write_flags & WRITE_LOCKOWNER != 0 && !is_from_cache;
+        let range = args.offset..args.offset.saturating_add(args.size.into());
+        if !is_direct {
+            self.writers.pages.filled(request.header.nodeid, range.clone());
+        }
         let since = how.sync.then(|| self.syncs.now());
-        self.run(self.zfs.write(request.object(), args.offset, data, how)).await?;
+        let written = self.run(self.zfs.write(request.object(), args.offset, data, how)).await;
+        let drop = if is_direct { self.writers.pages.written(request.header.nodeid, range) } else { None };
+        let drop = drop.map(|drop| self.drop_pages(request.header.nodeid, drop));
+        if let Err(error) = written {
+            // A part may have been written. The contents are undefined after an error, so the answer does not wait.
+            drop.into_iter().for_each(|drop| spawn_here("fuse pages", drop));
+            return Err(error);
+        }
         if let Some(since) = since {
             self.syncs.note(request.header.pid, since);
         }
@@ -93,7 +133,17 @@ impl Files {
             self.notifier.forget_attributes(request.header.nodeid);
         }
         reply.put(&WriteOut { size: args.size, padding: 0 });
-        Ok(())
+        Ok(drop.map_or(Answer::Due, Answer::DueAfter))
+    }
+
+    /// Has the kernel drop pages of a file that was written past its cache. If the kernel is reading one of these pages, it
+    /// waits for the answer to that request first.
+    fn drop_pages(&self, inode: u64, drop: PageDrop) -> BoxFuture<'static, ()> {
+        let (writers, notifier) = (Arc::clone(&self.writers), self.notifier.clone());
+        Box::pin(call_elsewhere(move || {
+            notifier.forget_range(inode, drop.range.clone());
+            writers.pages.dropped(inode, &drop);
+        }))
     }
 
     pub async fn fsync(&self, request: &mut Request<'_>) -> Result<(), Errno> {
@@ -114,7 +164,14 @@ impl Files {
             libc::FALLOC_FL_ZERO_RANGE => Allocate::Zero { keep_size },
             _ => return Err(Errno::OPNOTSUPP),
         };
-        self.run(self.zfs.allocate_range(request.object(), args.offset, args.length, how)).await?;
+        let object = request.object();
+        let now = self.run(self.zfs.allocate_range(object, args.offset, args.length, how)).await?;
+        if now.permissions & SETID != 0 {
+            // The request does not state whether the caller may keep set-id bits, so they are removed.
+            let drop = SetAttributes { drop_setid: true, ..SetAttributes::default() };
+            self.run(self.zfs.set_attributes(object, drop)).await?;
+            self.notifier.forget_attributes(request.header.nodeid);
+        }
         Ok(())
     }
 
@@ -127,6 +184,13 @@ impl Files {
         };
         // What is negative in the kernel's signed offset is past every end.
         let from = i64::try_from(args.offset).map_err(|_| Errno::NXIO)? as u64;
+        if self.writers.has(request.header.nodeid) {
+            // A process that has the file mapped may have changed pages that the kernel has not written yet. The kernel
+            // writes them now, by requests that the loops serve.
+            // (test: `what_a_mapping_changed_is_data_for_who_looks_for_data`)
+            let (notifier, inode) = (self.notifier.clone(), request.header.nodeid);
+            call_elsewhere(move || notifier.forget_range(inode, from..u64::MAX)).await;
+        }
         let offset = self.run(self.zfs.seek(request.object(), from, to)).await?;
         reply.put(&LseekOut { offset });
         Ok(())

@@ -83,7 +83,7 @@ impl Files {
             opcode::CREATE => self.create(request, reply).await?,
             opcode::TMPFILE => self.tmpfile(request, reply).await?,
             opcode::READ => self.read(request, reply).await?,
-            opcode::WRITE => self.write(request, reply).await?,
+            opcode::WRITE => return self.write(request, reply).await,
             opcode::FALLOCATE => self.fallocate(request).await?,
             // What the kernel keeps is data also where there is a hole here, which it does not look for: it takes all
             // for data then.
@@ -101,7 +101,7 @@ impl Files {
             opcode::READDIRPLUS => self.readdirplus(request, reply).await?,
             opcode::COPY_FILE_RANGE => self.copy_file_range(self, request, reply).await?,
             opcode::IOCTL => self.ioctl(request, reply).await?,
-            opcode::STATFS => self.statfs(reply),
+            opcode::STATFS => self.statfs(request.object(), reply).await?,
             opcode::SETXATTR => self.setxattr(request).await?,
             opcode::GETXATTR => self.getxattr(request, reply).await?,
             opcode::LISTXATTR => self.listxattr(request, reply).await?,

@@ -35,6 +35,7 @@ mod listing;
 mod mount;
 mod names;
 mod notifier;
+mod pages;
 mod queues;
 mod reply;
 mod request;

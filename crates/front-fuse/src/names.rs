@@ -83,7 +83,7 @@ impl Files {
         let made = self.make(request, name, NewNode::File, args.mode, args.umask).await?;
         let made = self.run(self.zfs.open_object(made.object)).await?;
         self.reply_entry(&made, reply);
-        self.reply_open(&made, args.flags, reply);
+        self.reply_open(&made, args.flags, true, reply);
         Ok(())
     }
 
@@ -93,7 +93,7 @@ impl Files {
         let (dir, cred) = (request.object(), request.cred(args.umask));
         let made = self.run(self.zfs.create_unnamed(dir, args.mode & PERMISSIONS, cred)).await?;
         self.reply_entry(&made, reply);
-        self.reply_open(&made, args.flags, reply);
+        self.reply_open(&made, args.flags, true, reply);
         Ok(())
     }
 

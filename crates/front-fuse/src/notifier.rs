@@ -1,6 +1,7 @@
 //! What we tell the kernel without being asked.
 
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
@@ -31,6 +32,17 @@ impl Notifier {
     pub fn forget_pages(&self, inode: u64) {
         // No length is all of it.
         let out = NotifyInvalInodeOut { ino: inode, off: 0, len: 0 };
+        // It refuses what it does not remember.
+        let _unknown = self.send(NOTIFY_INVAL_INODE, &out);
+    }
+
+    /// Has the kernel drop the pages with these bytes. Returns when the kernel has written the changed ones: this must not
+    /// run on a loop, because loops serve the WRITE requests that it causes.
+    pub fn forget_range(&self, inode: u64, range: Range<u64>) {
+        let off = i64::try_from(range.start).unwrap_or(i64::MAX);
+        // No length is all of it to the end.
+        let len = i64::try_from(range.end).map_or(0, |end| end.saturating_sub(off));
+        let out = NotifyInvalInodeOut { ino: inode, off, len };
         // It refuses what it does not remember.
         let _unknown = self.send(NOTIFY_INVAL_INODE, &out);
     }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use env::BoxFuture;
 use rustix::io::Errno;
 
 use crate::attr::Inodes;
@@ -9,10 +10,12 @@ use crate::reply::Reply;
 use crate::request::Request;
 
 /// Whether the kernel waits for an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// What stands in the [`Reply`].
     Due,
+    /// The same, after this work is done. The work may cause other requests of the kernel and wait for their answers, so the
+    /// session gives up its permit for a large request first.
+    DueAfter(BoxFuture<'static, ()>),
     /// The kernel only tells something.
     None,
 }

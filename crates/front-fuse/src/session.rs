@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use async_lock::{Semaphore, SemaphoreGuardArc};
 use device::{Commands, LoopWatch, RealEnv, spawn_here};
-use env::{Env, let_others_first};
+use env::{BoxFuture, Env, let_others_first};
 use event_listener::Event;
 use futures::FutureExt;
 use futures::future::select;
@@ -55,6 +55,15 @@ pub(crate) struct Session<S> {
     /// Where requests come over io_uring.
     commands: Option<Commands>,
     hung_up: Event,
+}
+
+/// What came of a request.
+#[derive(Default)]
+struct Outcome {
+    /// Of the answer; zero for a body.
+    errno: i32,
+    /// What is to be done before it is given.
+    first: Option<BoxFuture<'static, ()>>,
 }
 
 /// Tells whether a session has ended.
@@ -112,34 +121,46 @@ impl<S: Server> Session<S> {
         spawned.map(|()| ended)
     }
 
-    /// Does what a request asks for; the errno of the answer, zero for a body. `None` when nobody waits for one.
-    async fn work_on(&self, request: &mut Request<'_>, reply: &mut Reply) -> Option<i32> {
+    /// Does what a request asks for. `None` when nobody waits for an answer.
+    async fn work_on(&self, request: &mut Request<'_>, reply: &mut Reply) -> Option<Outcome> {
         match AssertUnwindSafe(self.server.serve(request, reply)).catch_unwind().await {
             Ok(Ok(Answer::None)) => None,
-            Ok(Ok(Answer::Due)) => Some(0),
-            Ok(Err(errno)) => Some(errno.raw_os_error()),
+            Ok(Ok(Answer::Due)) => Some(Outcome { errno: 0, first: None }),
+            Ok(Ok(Answer::DueAfter(first))) => Some(Outcome { errno: 0, first: Some(first) }),
+            Ok(Err(errno)) => Some(Outcome { errno: errno.raw_os_error(), first: None }),
             // Whoever asked is not to wait for ever. The panic has been told of.
-            Err(_panic) => Some(Errno::IO.raw_os_error()),
+            Err(_panic) => Some(Outcome { errno: Errno::IO.raw_os_error(), first: None }),
         }
     }
 
     /// Answers a request by the device.
-    async fn answer(&self, request: &mut Request<'_>, reply: &mut Reply) {
-        if let Some(errno) = self.work_on(request, reply).await {
-            let body = reply.parts().filter(|_| errno == 0);
-            let _nobody_waits = send(&self.device, request.header.unique, errno, body);
-        }
+    async fn answer(&self, request: &mut Request<'_>, reply: &mut Reply, room: Option<SemaphoreGuardArc>) {
+        let Some(Outcome { errno, first }) = self.work_on(request, reply).await else { return };
+        let _room = match first {
+            // The kernel may send other large requests meanwhile, and this answer waits for theirs.
+            Some(first) => {
+                drop(room);
+                first.await;
+                None
+            }
+            None => room,
+        };
+        let body = reply.parts().filter(|_| errno == 0);
+        let _nobody_waits = send(&self.device, request.header.unique, errno, body);
     }
 
     /// Answers a request in the slot that it came by.
     pub async fn answer_in(&self, slot: &mut Slot) {
         let mut reply = Reply::spare();
-        let (unique, errno) = match slot.request(self.server.inodes()) {
+        let (unique, outcome) = match slot.request(self.server.inodes()) {
             Ok(mut request) => (request.header.unique, self.work_on(&mut request, &mut reply).await),
             // The kernel sends no such thing.
-            Err(errno) => (0, Some(errno.raw_os_error())),
+            Err(errno) => (0, Some(Outcome { errno: errno.raw_os_error(), first: None })),
         };
-        let errno = errno.unwrap_or(0);
+        let Outcome { errno, first } = outcome.unwrap_or_default();
+        if let Some(first) = first {
+            first.await;
+        }
         slot.answer(unique, errno, reply.parts().filter(|_| errno == 0));
     }
 
@@ -221,11 +242,11 @@ impl<S: Server> Guest<S> {
         let session = self.session();
         // What we cannot read we cannot answer; the kernel sends no such thing.
         let Ok(mut request) = Request::parse(bytes.bytes(), session.server.inodes()) else { return };
-        let _room = match has_room {
+        let room = match has_room {
             None if request.answer_bytes() > LARGE_BYTES => Some(session.large.acquire_arc().await),
             has_room => has_room,
         };
-        session.answer(&mut request, &mut Reply::spare()).await;
+        session.answer(&mut request, &mut Reply::spare(), room).await;
     }
 }
 

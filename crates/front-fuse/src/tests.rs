@@ -3,6 +3,8 @@
 mod flood;
 mod hostile;
 mod kernel;
+mod pages;
 mod queues;
+mod rights;
 mod snapshots;
 mod views;

@@ -10,10 +10,15 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use crate::notifier::Notifier;
+use crate::pages::CachedPages;
 
 /// Those of one mount, by their inodes.
 #[derive(Default)]
-pub(crate) struct Writers(Mutex<BTreeMap<u64, Writer>>);
+pub(crate) struct Writers {
+    all: Mutex<BTreeMap<u64, Writer>>,
+    /// Of those that are written past the kernel's cache.
+    pub pages: CachedPages,
+}
 
 /// A file that is open for writing.
 struct Writer {
@@ -31,7 +36,7 @@ impl Writers {
     /// A handle was opened with `flags`.
     pub fn opened(&self, inode: u64, generation: u64, flags: u32) {
         if may_write(flags) {
-            let mut all = self.0.lock();
+            let mut all = self.all.lock();
             let generation = generation as u32;
             all.entry(inode).or_insert(Writer { generation, handles: 0 }).handles += 1;
         }
@@ -42,12 +47,17 @@ impl Writers {
         if !may_write(flags) {
             return;
         }
-        let mut all = self.0.lock();
+        let mut all = self.all.lock();
         let Some(writer) = all.get_mut(&inode) else { return };
         writer.handles -= 1;
         if writer.handles == 0 {
             all.remove(&inode);
         }
+    }
+
+    /// Whether a file is open for writing.
+    pub fn has(&self, inode: u64) -> bool {
+        self.all.lock().contains_key(&inode)
     }
 
     /// Returns once the kernel has handed over all that was changed before. Waits for other requests. `mount` is a
@@ -80,7 +90,7 @@ impl Writers {
 
     /// Their inodes, and the generations by which the kernel knows them.
     fn all(&self) -> Vec<(u64, u32)> {
-        self.0.lock().iter().map(|(inode, writer)| (*inode, writer.generation)).collect()
+        self.all.lock().iter().map(|(inode, writer)| (*inode, writer.generation)).collect()
     }
 }
 

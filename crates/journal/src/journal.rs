@@ -70,16 +70,16 @@ impl Journal {
         self.record(origin, txg, logged, || Itx { scope: Scope::Namespace, record: Record::Plain(record()) });
     }
 
-    /// Records a rename; what `moved` has to log goes before it.
-    pub fn rename(
+    /// Records a change of names that any commit takes along together with what `object` has to log before it.
+    pub fn names_with(
         &self,
         origin: Origin<'_>,
         txg: Txg,
         logged: bool,
-        moved: ObjectId,
+        object: ObjectId,
         record: impl FnOnce() -> ondisk::LogRecord,
     ) {
-        let scope = Scope::NamespaceWith(moved);
+        let scope = Scope::NamespaceWith(object);
         self.record(origin, txg, logged, || Itx { scope, record: Record::Plain(record()) });
     }
 

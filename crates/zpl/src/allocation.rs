@@ -17,11 +17,14 @@ use crate::sa::ZplAttr;
 use crate::zfs::Zfs;
 use crate::znode::{Attributes, Znode, stamp_content};
 
+/// Room that a reserved byte needs, in percent: OpenZFS's `zfs_fallocate_reserve_percent`.
+const RESERVE_PERCENT: u128 = 110;
+
 /// What `fallocate` is to do with a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allocate {
-    /// See that writes to it will succeed. Copy-on-write cannot promise that: only the size
-    /// grows, unless it is to be kept.
+    /// See that writes to it will succeed. Copy-on-write cannot promise that: it is refused where there is no room
+    /// for all of it now, and only the size grows, unless it is to be kept.
     Reserve {
         /// Do not make the file longer.
         keep_size: bool,
@@ -47,7 +50,8 @@ impl Zfs {
     /// Changes the space of a file.
     ///
     /// # Errors
-    /// [`ZplError::Invalid`] for an empty range, [`ZplError::TooBig`].
+    /// [`ZplError::Invalid`] for an empty range, [`ZplError::TooBig`]; [`ZplError::NoSpace`] where more is to be
+    /// reserved than there is room for.
     pub async fn allocate_range(
         &self,
         object: ObjectId,
@@ -60,6 +64,9 @@ impl Zfs {
             return Err(ZplError::Invalid("an empty range"));
         }
         let end = offset.checked_add(length).filter(|&end| end <= FILE_BYTES_MAX).ok_or(ZplError::TooBig)?;
+        if let Allocate::Reserve { .. } = how {
+            self.check_room(object, length).await?;
+        }
         let attributes = self
             .change_space_by(Origin::Client, object, |size| match how {
                 Allocate::Reserve { keep_size: true } => None,
@@ -77,6 +84,13 @@ impl Zfs {
         Ok(attributes)
     }
 
+    /// Whether there is room for so many bytes and what they need beside them, as of now.
+    async fn check_room(&self, object: ObjectId, bytes: u64) -> Result<()> {
+        let free = self.space_at(object).await?.free_bytes.min(self.space().available_bytes);
+        let needed = u128::from(bytes) * RESERVE_PERCENT / 100;
+        if needed > u128::from(free) { Err(ZplError::NoSpace) } else { Ok(()) }
+    }
+
     /// Does what `decide` says for the file's size.
     pub(crate) async fn change_space_by(
         &self,
@@ -87,7 +101,7 @@ impl Zfs {
         let znode = self.file(object).await?;
         let _lock = znode.lock.whole().await;
         znode.check_alive()?;
-        znode.check_mutable()?;
+        znode.check_mutable(origin)?;
         self.check(origin, &znode, Want::WRITE).await?;
         let size = znode.size();
         let Some(change) = decide(size) else { return Ok(znode.attributes()) };
@@ -142,6 +156,10 @@ impl Zfs {
         let piece = self.free_to_first(znode, size..u64::MAX, shorten).await?;
         let plan = self.plan_freeing(piece.blocks).await?;
         znode.dnode.free_piece(&plan, &piece).await?;
+        if size == 0 {
+            // Its next block may be larger. (test: `an_emptied_file_gets_blocks_of_the_size_that_is_set_now`)
+            znode.dnode.forget_blocks(&plan);
+        }
         Ok(plan)
     }
 

@@ -1,7 +1,7 @@
 //! The znodes in memory: at most one for each object.
 //!
-//! A znode stays while anybody uses it, has it open, or its access time is not stored yet;
-//! beyond that as long as there is room: a sixteenth of what the cache of blocks may take. Room is made in a circle over the object numbers,
+//! A znode stays while anybody uses it, has it open, or its access time is not stored yet (where there are many of these,
+//! the times are stored early); beyond that as long as there is room: a sixteenth of what the cache of blocks may take. Room is made in a circle over the object numbers,
 //! which is all the recency that a front with a cache of its own leaves to be seen.
 
 use std::collections::BTreeMap;
@@ -24,6 +24,9 @@ const UNUSED_MIN: u64 = 16;
 const ZNODE_BYTES: u64 = 2 << 10;
 /// The part of the memory for blocks that unused znodes take beside it.
 const MEMORY_FRACTION: u64 = 16;
+/// A shard with so many times what it has room for has access times stored, of so many znodes at a time.
+const CROWDED: usize = 2;
+const STORED_AT_ONCE: usize = 8;
 /// Znodes looked at when one comes in and the shard is full.
 const SWEEP: usize = 4;
 
@@ -39,6 +42,8 @@ struct Known {
     znodes: BTreeMap<ObjectId, Arc<Znode>>,
     /// Where the last sweep ended.
     hand: ObjectId,
+    /// Where the last search for access times to be stored ended.
+    atime_hand: ObjectId,
 }
 
 /// See the module. Shards are made when they are used first: most file systems that are open have few
@@ -95,6 +100,25 @@ impl ZnodeCache {
         self.shard(object).known.lock().znodes.remove(&object);
     }
 
+    /// Some znodes of the shard of `object` that stay in memory only because their access times are not stored, if the shard
+    /// has many more znodes than it has room for.
+    /// (test: `files_that_were_read_once_do_not_stay_in_memory`)
+    pub fn crowding(&self, object: ObjectId) -> Vec<Arc<Znode>> {
+        let mut known = self.shard(object).known.lock();
+        if known.znodes.len() <= CROWDED * self.room() {
+            return Vec::new();
+        }
+        let mut seen = known.next_in_circle(STORED_AT_ONCE);
+        seen.retain(|znode| znode.atime_dirty() && !znode.is_open());
+        seen
+    }
+
+    /// Znodes in memory.
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        self.shards.iter().filter_map(OnceLock::get).map(|shard| shard.known.lock().znodes.len()).sum()
+    }
+
     /// Every znode whose access time is not stored yet.
     pub fn with_dirty_atime(&self) -> Vec<Arc<Znode>> {
         let dirty = |shard: &Shard| -> Vec<_> {
@@ -115,6 +139,15 @@ impl Known {
             self.sweep();
         }
         self.znodes.insert(znode.object(), znode);
+    }
+
+    /// The next znodes after those that this gave before.
+    fn next_in_circle(&mut self, count: usize) -> Vec<Arc<Znode>> {
+        let after = (Bound::Excluded(self.atime_hand), Bound::Unbounded);
+        let seen: Vec<Arc<Znode>> =
+            self.znodes.range(after).map(|(_, znode)| znode).take(count).cloned().collect();
+        self.atime_hand = seen.get(count - 1).map(|last| last.object()).unwrap_or_default();
+        seen
     }
 
     fn sweep(&mut self) {

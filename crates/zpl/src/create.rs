@@ -22,7 +22,7 @@ use crate::posix_acl;
 use crate::quota::Charged;
 use crate::sa::{SaImage, ZplAttr};
 use crate::time::Timestamp;
-use crate::xattr::{XattrMode, packed_xattrs};
+use crate::xattr::{Taken, XattrMode, packed_xattrs};
 use crate::xvattr::Extra;
 use crate::zfs::Zfs;
 use crate::znode::{Attributes, Znode, stamp_content};
@@ -177,7 +177,7 @@ impl Zfs {
     /// so nobody has had more rights meanwhile.
     pub(crate) async fn hand_on(&self, made: ObjectId, acls: &NewAcls) -> Result<()> {
         for (name, value) in acls {
-            self.change_xattr(Origin::Client, made, name, Some(value), XattrMode::Set).await?;
+            self.change_xattr(made, name, Some(value), XattrMode::Set).await?;
         }
         Ok(())
     }
@@ -197,7 +197,7 @@ impl Zfs {
         }
         let _parent_lock = parent.lock.whole().await;
         parent.check_linked()?;
-        parent.check_mutable()?;
+        parent.check_mutable(origin)?;
         if !parent.is_hidden() {
             self.check(origin, parent, Want::add(node.kind())).await?;
         }
@@ -218,7 +218,8 @@ impl Zfs {
             let record = || create_record(parent.object(), name, node, &znode, &birth);
             self.journal.names(origin, txg, logged, record);
             for (name, value) in &birth.xattrs {
-                self.journal_xattr(origin, txg, znode.object(), name, Some(value));
+                let taken = Taken::of_system(name);
+                self.journal_xattr(origin, txg, znode.object(), (name, Some(value)), taken);
             }
             self.cache.insert(Arc::clone(&znode));
         })?;

@@ -29,6 +29,8 @@ impl Zfs {
         if znode.check_linked().is_err() {
             return self.reap(&znode).await;
         }
+        drop(znode);
+        self.make_room(object).await;
         Ok(())
     }
 }

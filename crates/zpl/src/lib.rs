@@ -62,7 +62,7 @@ pub use mode::{DeviceNumber, FileKind};
 pub use ondisk::znode::flags;
 pub use options::{AtimePolicy, Cred, XattrPolicy, ZfsOptions};
 pub use posix_acl::is_acl;
-pub use quota::{QUOTA_KINDS, QuotaFor, QuotaKind, QuotaOf};
+pub use quota::{QUOTA_KINDS, QuotaFor, QuotaKind, QuotaOf, SpaceSeen};
 pub use rename::{Place, RenameMode};
 pub use sa::{SaAttrs, SaImage, SaTables, ZplAttr};
 pub use setattr::{SetAttributes, SetTime};

@@ -97,6 +97,12 @@ impl Zfs {
     /// # Errors
     /// [`ZplError::Invalid`] for anything else.
     pub async fn readlink(&self, object: ObjectId) -> Result<Vec<u8>> {
+        let target = self.readlink_locked(object).await;
+        self.make_room(object).await;
+        target
+    }
+
+    async fn readlink_locked(&self, object: ObjectId) -> Result<Vec<u8>> {
         let znode = self.znode(object).await?;
         if znode.kind() != FileKind::Symlink {
             return Err(ZplError::Invalid("not a symbolic link"));
@@ -123,6 +129,12 @@ impl Zfs {
     /// # Errors
     /// [`ZplError::NotDirectory`], and those of reading.
     pub async fn list(&self, dir: ObjectId, cookie: u64, limit: usize) -> Result<Vec<ListEntry>> {
+        let list = self.list_locked(dir, cookie, limit).await;
+        self.make_room(dir).await;
+        list
+    }
+
+    async fn list_locked(&self, dir: ObjectId, cookie: u64, limit: usize) -> Result<Vec<ListEntry>> {
         let znode = self.directory(dir).await?;
         let _shared = znode.lock.shared(Span::ALL).await;
         self.check(Origin::Client, &znode, Want::READ).await?;

@@ -26,7 +26,7 @@ use units::ObjectId;
 use crate::error::{Result, ZplError};
 use crate::flags;
 use crate::sa::ZplAttr;
-use crate::zfs::{MASTER_NODE, Zfs};
+use crate::zfs::{MASTER_NODE, Space, Zfs};
 use crate::znode::Znode;
 
 /// Who has a quota.
@@ -146,6 +146,27 @@ pub(crate) struct Charged {
     pub project: Option<u64>,
 }
 
+/// Space as `statfs` reports it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceSeen {
+    /// Bytes that all data may take.
+    pub bytes: u64,
+    /// Bytes that may still be written.
+    pub free_bytes: u64,
+    /// Objects there may be, where that is limited; else those there are.
+    pub objects: u64,
+    /// Objects that may still be made, where that is limited.
+    pub free_objects: Option<u64>,
+}
+
+impl SpaceSeen {
+    fn of(space: &Space) -> Self {
+        let Space { used_bytes, available_bytes, objects } = *space;
+        let bytes = used_bytes.saturating_add(available_bytes);
+        Self { bytes, free_bytes: available_bytes, objects, free_objects: None }
+    }
+}
+
 impl Charged {
     /// Those of a file that is there.
     pub fn of(znode: &Znode) -> Self {
@@ -249,6 +270,34 @@ impl Zfs {
         }
         plan.apply_with(|_| self.quotas.set(kind, id, limit))?;
         Ok(())
+    }
+
+    /// Space as programs are to see it at an object: in a directory that hands its project on, what the project's quotas
+    /// allow.
+    ///
+    /// # Errors
+    /// When the object or the accounts cannot be read.
+    pub async fn space_at(&self, object: ObjectId) -> Result<SpaceSeen> {
+        let mut seen = SpaceSeen::of(&self.space());
+        if !self.quotas.are_there() {
+            return Ok(seen);
+        }
+        let znode = self.znode(object).await?;
+        let project = znode.word(ZplAttr::Projid);
+        if znode.word(ZplAttr::Flags) & flags::PROJINHERIT == 0 || project == 0 {
+            return Ok(seen);
+        }
+        let space = (QuotaOf::Project, QuotaFor::Space);
+        if let Some(quota) = self.quota(space, project) {
+            seen.bytes = quota;
+            seen.free_bytes = quota.saturating_sub(self.used_by(space, project).await?);
+        }
+        let objects = (QuotaOf::Project, QuotaFor::Objects);
+        if let Some(quota) = self.quota(objects, project) {
+            seen.objects = quota;
+            seen.free_objects = Some(quota.saturating_sub(self.used_by(objects, project).await?));
+        }
+        Ok(seen)
     }
 
     /// Whether those may have more who are charged: more space, and with `objects` more objects too.

@@ -181,7 +181,7 @@ impl Zfs {
         let How { mode, whiteout } = how;
         for dir in [&dirs.source, &dirs.target] {
             dir.check_linked()?;
-            dir.check_mutable()?;
+            dir.check_mutable(origin)?;
         }
         let (_, moved) = self.existing(&dirs.source, from.name).await?;
         let taken = self.entry_of(&dirs.target, to.name).await?.map(|(_, znode)| znode);
@@ -254,7 +254,7 @@ impl Zfs {
                     if let Some((znode, _)) = &whiteout {
                         self.cache.insert(Arc::clone(znode));
                     }
-                    self.journal.rename(origin, txg, logged, moved.object(), || match &whiteout {
+                    self.journal.names_with(origin, txg, logged, moved.object(), || match &whiteout {
                         Some((znode, birth)) => whiteout_record(record(), znode, birth),
                         None => LogRecord::Rename(record()),
                     });

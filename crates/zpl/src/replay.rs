@@ -28,7 +28,6 @@ use crate::mode::{DeviceNumber, FileKind, MODE_PERMISSIONS};
 use crate::rename::{Place, RenameMode};
 use crate::setattr::{Change, Decided};
 use crate::unlink::Victim;
-use crate::xattr::XattrMode;
 use crate::xvattr::Extra;
 use crate::zfs::Zfs;
 
@@ -181,11 +180,9 @@ impl Zfs {
     }
 
     async fn replay_xattr(&self, origin: Origin<'_>, lr: &LrSetSaXattr) -> Result<Applied> {
-        let (value, mode) = match lr.value.as_slice() {
-            [] => (None, XattrMode::Replace),
-            value => (Some(value), XattrMode::Set),
-        };
-        match self.change_xattr(origin, lr.object, &lr.name, value, mode).await {
+        // A removal has no value.
+        let value = (!lr.value.is_empty()).then_some(lr.value.as_slice());
+        match self.replay_system_xattr(origin, lr.object, &lr.name, value).await {
             Err(ZplError::NoAttribute) => Ok(Applied::Nothing),
             other => other.map(|()| Applied::Done),
         }

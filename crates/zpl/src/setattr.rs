@@ -85,6 +85,29 @@ pub(crate) enum Change {
     Decided(Decided),
 }
 
+impl Decided {
+    /// What of it is about who is charged for the object, if anything.
+    pub fn of_owners(&self) -> Option<Self> {
+        let project = self.extra.and_then(|extra| extra.project);
+        let extra = project.map(|project| Extra { project: Some(project), ..Extra::default() });
+        let changes = self.uid.is_some() || self.gid.is_some() || extra.is_some();
+        changes.then(|| Self { uid: self.uid, gid: self.gid, extra, ..Self::default() })
+    }
+
+    /// Sets the owners in `image`, which has a place for a project if that is set.
+    pub fn give(&self, image: &mut SaImage) {
+        if let Some(uid) = self.uid {
+            image.set_word(ZplAttr::Uid, uid.into());
+        }
+        if let Some(gid) = self.gid {
+            image.set_word(ZplAttr::Gid, gid.into());
+        }
+        if let Some(extra) = &self.extra {
+            extra.apply(image);
+        }
+    }
+}
+
 impl Zfs {
     /// Changes attributes, all or none; returns the new ones.
     ///
@@ -134,18 +157,22 @@ impl Zfs {
         let touches_more = change.size.is_some() || change.permissions.is_some() || change.uid.is_some();
         let sets_birth = change.extra.is_some_and(|extra| extra.crtime.is_some());
         if touches_more || sets_birth || change.gid.is_some() || change.mtime.is_some() {
-            znode.check_mutable()?;
+            znode.check_mutable(origin)?;
         }
         if !origin.is_replay() {
             self.check_quotas(newly_charged(&znode, &change), true).await?;
         }
         let mut image = self.with_room(&znode, &change).await?;
+        let handed_over = self.hand_over_xattrs(&znode, &change).await?;
         let plan = match change.size {
             Some(size) => self.resize(&znode, size).await?,
             None => self.plan().await?,
         };
         apply(&mut image, &change, now);
         znode.store(&plan, image)?;
+        for other in &handed_over {
+            other.store(&plan)?;
+        }
         let logged = self.is_logged();
         plan.apply_with(|txg| {
             if origin.is_replay() || znode.word(ZplAttr::Links) > 0 {
@@ -156,7 +183,7 @@ impl Zfs {
     }
 
     /// The attributes with mode and ACL changed, and places for what the object has not had yet.
-    async fn with_room(&self, znode: &Znode, change: &Decided) -> Result<SaImage> {
+    pub(crate) async fn with_room(&self, znode: &Znode, change: &Decided) -> Result<SaImage> {
         let mut image = znode.image();
         if let Some(permissions) = change.permissions {
             let is_trivial = image.word(ZplAttr::Flags) & flags::ACL_TRIVIAL != 0;
@@ -232,7 +259,7 @@ impl Zfs {
         let znode = self.znode(object).await?;
         let _lock = znode.lock.whole().await;
         znode.check_alive()?;
-        znode.check_mutable()?;
+        znode.check_mutable(origin)?;
         let is_directory = znode.kind() == FileKind::Directory;
         let mut image = self.with_aces(&znode, znode.image(), acl).await?;
         let owners = Owners { uid: image.word(ZplAttr::Uid), gid: image.word(ZplAttr::Gid) };
@@ -292,12 +319,6 @@ pub(crate) fn without_setid(permissions: u32) -> u32 {
 }
 
 fn apply(image: &mut SaImage, change: &Decided, now: Timestamp) {
-    if let Some(uid) = change.uid {
-        image.set_word(ZplAttr::Uid, uid.into());
-    }
-    if let Some(gid) = change.gid {
-        image.set_word(ZplAttr::Gid, gid.into());
-    }
     if let Some(size) = change.size {
         image.set_word(ZplAttr::Size, size);
     }
@@ -308,9 +329,8 @@ fn apply(image: &mut SaImage, change: &Decided, now: Timestamp) {
         image.set_time(ZplAttr::Mtime, mtime);
     }
     stamp_change(image, change.ctime.unwrap_or(now));
-    if let Some(extra) = &change.extra {
-        extra.apply(image);
-    }
+    // Last, because the stamp sets a flag that the change may clear.
+    change.give(image);
 }
 
 fn setattr_record(znode: &Znode, change: &Decided) -> LogRecord {

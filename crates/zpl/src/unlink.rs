@@ -112,7 +112,7 @@ impl Zfs {
         let _lock = znode.lock.whole().await;
         parent.check_linked()?;
         znode.check_linkable()?;
-        parent.check_mutable()?;
+        parent.check_mutable(origin)?;
         znode.check_linking(origin)?;
         self.check(origin, &parent, Want::ADD_FILE).await?;
         if !origin.is_replay() {
@@ -179,6 +179,18 @@ impl Zfs {
         name: &[u8],
         victim: Victim,
     ) -> Result<()> {
+        self.remove_with(origin, dir, name, victim, |_, _| Ok(())).await
+    }
+
+    /// The same with `also` in the same change, at the time that it has.
+    pub(crate) async fn remove_with(
+        &self,
+        origin: Origin<'_>,
+        dir: ObjectId,
+        name: &[u8],
+        victim: Victim,
+        also: impl FnOnce(&Plan, Timestamp) -> Result<()>,
+    ) -> Result<()> {
         match (victim, name) {
             (_, b"." | b"..") if victim == Victim::Directory => {
                 return Err(if name == b"." {
@@ -196,7 +208,7 @@ impl Zfs {
         let orphan = {
             let _parent_lock = parent.lock.whole().await;
             parent.check_linked()?;
-            parent.check_mutable()?;
+            parent.check_mutable(origin)?;
             let (_, znode) = self.existing(&parent, name).await?;
             match (victim, znode.kind()) {
                 (Victim::File, FileKind::Directory) => return Err(ZplError::IsDirectory),
@@ -219,6 +231,7 @@ impl Zfs {
             parent.store(&plan, parent_image)?;
             let is_queued = loss.is_queued();
             self.lose_name(&plan, &loss, now).await?;
+            also(&plan, now)?;
             plan.apply_with(|txg| {
                 self.name_lost(loss);
                 self.journal.names(origin, txg, self.is_logged(), || {

@@ -5,8 +5,9 @@
 //!             spill block; what does not fit goes the other way
 //!  xattr=dir  files in a hidden directory ([`crate::xattr_dir`])
 //! ```
-//! A name is in one home at a time; both are looked at, whatever the option says now. POSIX ACLs
-//! are attributes with a meaning ([`crate::posix_acl`]).
+//! A name is in one home at a time; both are looked at, whatever the option says now. A crash while a name
+//! changes its home can leave a value in each: the system attribute counts. POSIX ACLs are attributes with a
+//! meaning ([`crate::posix_acl`]).
 
 use std::sync::Arc;
 
@@ -33,8 +34,9 @@ use crate::znode::{Znode, stamp_change};
 const NAME_MAX: usize = 255;
 /// The longest value that goes into a system attribute.
 const SYSTEM_VALUE_MAX: usize = 32 << 10;
-/// All attributes of an object together, packed: half a spill block.
-const PACKED_MAX: usize = 64 << 10;
+/// All attributes of an object together, packed: a system attribute's length is stored in 16 bits.
+/// (test: `a_list_of_attributes_is_as_long_as_its_length_can_say_and_no_longer`)
+const PACKED_MAX: usize = u16::MAX as usize;
 /// Nine permission bits: what an ACL says too.
 const MODE_ACL: u32 = 0o777;
 
@@ -56,7 +58,30 @@ struct Homes {
     file: bool,
 }
 
+/// Which commits take the record of a system attribute along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Those of the object.
+    ByOwn,
+    /// All, with what the object had to log before.
+    ByAny,
+}
+
+impl Taken {
+    /// Of an attribute that is in no file. Those that say who may do what go with all names.
+    pub(crate) fn of_system(name: &[u8]) -> Self {
+        if is_acl(name) { Self::ByAny } else { Self::ByOwn }
+    }
+}
+
 impl Homes {
+    /// All commits take the records of a file's name and contents: where an attribute leaves its file, or comes out of
+    /// one, they take the record of the list along. One without the other would lose the attribute.
+    /// (test: `an_attribute_that_changes_its_home_survives_a_commit_of_another_file`)
+    fn taken_by(self, name: &[u8]) -> Taken {
+        if self.file { Taken::ByAny } else { Taken::of_system(name) }
+    }
+
     fn check(self, mode: XattrMode) -> Result<()> {
         match (mode, self.system || self.file) {
             (XattrMode::Create, true) => Err(ZplError::Exists),
@@ -133,7 +158,7 @@ impl Zfs {
         if is_acl(name) {
             self.set_acl(object, name, value).await?;
         } else {
-            self.change_xattr(Origin::Client, object, name, Some(value), mode).await?;
+            self.change_xattr(object, name, Some(value), mode).await?;
         }
         self.commit_if_always(object).await
     }
@@ -152,7 +177,7 @@ impl Zfs {
         }
         let is_stored = name == posix_acl::DEFAULT || !acl.is_minimal();
         let value = is_stored.then(|| acl.encode());
-        match self.change_xattr(Origin::Client, object, name, value.as_deref(), XattrMode::Set).await {
+        match self.change_xattr(object, name, value.as_deref(), XattrMode::Set).await {
             Err(ZplError::NoAttribute) if !is_stored => {}
             other => other?,
         }
@@ -177,7 +202,7 @@ impl Zfs {
         if acl == stored {
             return Ok(());
         }
-        self.change_xattr(Origin::Client, object, posix_acl::ACCESS, Some(&acl), XattrMode::Set).await
+        self.change_xattr(object, posix_acl::ACCESS, Some(&acl), XattrMode::Set).await
     }
 
     /// The ACL that a directory hands on, if it has one.
@@ -196,13 +221,12 @@ impl Zfs {
     /// [`ZplError::NoAttribute`].
     pub async fn remove_xattr(&self, object: ObjectId, name: &[u8]) -> Result<()> {
         self.check_writable()?;
-        self.change_xattr(Origin::Client, object, name, None, XattrMode::Replace).await?;
+        self.change_xattr(object, name, None, XattrMode::Replace).await?;
         self.commit_if_always(object).await
     }
 
     pub(crate) async fn change_xattr(
         &self,
-        origin: Origin<'_>,
         object: ObjectId,
         name: &[u8],
         value: Option<&[u8]>,
@@ -215,36 +239,63 @@ impl Zfs {
         let znode = self.znode(object).await?;
         let _lock = znode.lock.whole().await;
         znode.check_alive()?;
-        znode.check_mutable()?;
-        self.check_xattr(origin, &znode, name, Want::WRITE_XATTR).await?;
+        znode.check_mutable(Origin::Client)?;
+        self.check_xattr(Origin::Client, &znode, name, Want::WRITE_XATTR).await?;
         let homes = self.homes(&znode, name).await?;
         homes.check(mode)?;
-        let Some(value) = value else { return self.remove_from(origin, &znode, name, homes).await };
-        if self.prefers_system(origin, &znode, name) {
-            match self.store_system(origin, &znode, name, Some(value)).await {
+        let Some(value) = value else { return self.remove_from(&znode, name, homes).await };
+        if self.prefers_system(&znode, name) {
+            match self.store_system(Origin::Client, &znode, name, Some(value), homes.taken_by(name)).await {
                 Ok(()) if homes.file => return self.remove_xattr_file(&znode, name).await,
-                Err(ZplError::TooBig) if !origin.is_replay() => {}
+                Err(ZplError::TooBig) => {}
                 other => return other,
             }
         }
         self.store_xattr_file(&znode, name, value).await?;
-        if homes.system { self.store_system(origin, &znode, name, None).await } else { Ok(()) }
+        match homes.system {
+            true => self.store_system(Origin::Client, &znode, name, None, Taken::ByAny).await,
+            false => Ok(()),
+        }
     }
 
-    async fn remove_from(
-        &self,
-        origin: Origin<'_>,
-        znode: &Arc<Znode>,
-        name: &[u8],
-        homes: Homes,
-    ) -> Result<()> {
+    /// Of two values, the one that counts goes last.
+    async fn remove_from(&self, znode: &Arc<Znode>, name: &[u8], homes: Homes) -> Result<()> {
         if !homes.system && !homes.file {
             return Err(ZplError::NoAttribute);
         }
-        if homes.system {
-            self.store_system(origin, znode, name, None).await?;
+        if homes.file {
+            self.remove_xattr_file(znode, name).await?;
         }
-        if homes.file { self.remove_xattr_file(znode, name).await } else { Ok(()) }
+        match homes.system {
+            true => self.store_system(Origin::Client, znode, name, None, homes.taken_by(name)).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Does again what the log says of a system attribute. A value in a file stays: records of names say what becomes
+    /// of the file. (test: `an_attribute_that_changes_its_home_survives_a_crash_in_one_of_them`)
+    ///
+    /// # Errors
+    /// [`ZplError::NoAttribute`] where the list lacks what the record removes.
+    pub(crate) async fn replay_system_xattr(
+        &self,
+        origin: Origin<'_>,
+        object: ObjectId,
+        name: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        check_name(name)?;
+        let znode = self.znode(object).await?;
+        let _lock = znode.lock.whole().await;
+        znode.check_alive()?;
+        if znode.dnode.bonus_type() != ObjectType::SA {
+            return Err(ZplError::Invalid("a logged system attribute of an object without any"));
+        }
+        let list = self.xattrs(&znode)?;
+        if value.is_none() && !std::str::from_utf8(name).is_ok_and(|key| list.contains(key)) {
+            return Err(ZplError::NoAttribute);
+        }
+        self.store_system(origin, &znode, name, value, Taken::ByOwn).await
     }
 
     async fn homes(&self, znode: &Znode, name: &[u8]) -> Result<Homes> {
@@ -266,8 +317,8 @@ impl Zfs {
     }
 
     /// Names are text in the packed list; old znodes have no room for one.
-    fn prefers_system(&self, origin: Origin<'_>, znode: &Znode, name: &[u8]) -> bool {
-        let wanted = origin.is_replay() || self.options().xattr == XattrPolicy::System;
+    fn prefers_system(&self, znode: &Znode, name: &[u8]) -> bool {
+        let wanted = self.options().xattr == XattrPolicy::System;
         wanted && znode.dnode.bonus_type() == ObjectType::SA && std::str::from_utf8(name).is_ok()
     }
 
@@ -278,6 +329,7 @@ impl Zfs {
         znode: &Arc<Znode>,
         name: &[u8],
         value: Option<&[u8]>,
+        taken: Taken,
     ) -> Result<()> {
         let key = std::str::from_utf8(name).map_err(|_| ZplError::NameNotText)?;
         let mut list = (*self.xattrs(znode)?).clone();
@@ -303,7 +355,7 @@ impl Zfs {
         Ok(plan.apply_with(|txg| {
             znode.cache_xattrs(Arc::new(list));
             if origin.is_replay() || znode.word(ZplAttr::Links) > 0 {
-                self.journal_xattr(origin, txg, znode.object(), name, value);
+                self.journal_xattr(origin, txg, znode.object(), (name, value), taken);
             }
         })?)
     }
@@ -313,8 +365,8 @@ impl Zfs {
         origin: Origin<'_>,
         txg: Txg,
         object: ObjectId,
-        name: &[u8],
-        value: Option<&[u8]>,
+        (name, value): (&[u8], Option<&[u8]>),
+        taken: Taken,
     ) {
         // An empty value and a removal look the same in a record. Only the latter goes to the log; the
         // former waits for its txg.
@@ -323,11 +375,11 @@ impl Zfs {
             let value = value.unwrap_or_default().to_vec();
             LogRecord::SetSaXattr(LrSetSaXattr { object, name: name.to_vec(), value })
         };
-        if is_acl(name) {
+        match taken {
             // Rights go with the names: nobody is to find an object without them.
-            self.journal.names(origin, txg, logged, record);
-        } else {
-            self.journal.object(origin, txg, logged, object, record);
+            Taken::ByAny if is_acl(name) => self.journal.names(origin, txg, logged, record),
+            Taken::ByAny => self.journal.names_with(origin, txg, logged, object, record),
+            Taken::ByOwn => self.journal.object(origin, txg, logged, object, record),
         }
     }
 

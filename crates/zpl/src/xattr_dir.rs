@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use dmu::Plan;
-use journal::Origin;
+use journal::{Origin, RangeGuard};
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrTruncate;
 use units::{ObjectId, Txg};
@@ -25,6 +25,8 @@ use crate::error::{Result, ZplError};
 use crate::flags;
 use crate::mode::FileKind;
 use crate::sa::{SaImage, ZplAttr};
+use crate::setattr::Decided;
+use crate::time::Timestamp;
 use crate::unlink::Victim;
 use crate::zfs::Zfs;
 use crate::znode::{Znode, stamp_change, stamp_content};
@@ -35,6 +37,23 @@ pub(crate) const VALUE_MAX: usize = 64 << 10;
 const DIRECTORY_PERMISSIONS: u32 = 0o1777;
 /// Permissions of a file in it.
 const FILE_PERMISSIONS: u32 = 0o644;
+
+/// Objects that get another owner in one change.
+const HANDED_OVER_AT_ONCE: usize = 256;
+
+/// An object that belongs to another from now on, as soon as that is stored.
+pub(crate) struct HandedOver {
+    znode: Arc<Znode>,
+    image: SaImage,
+    _lock: RangeGuard,
+}
+
+impl HandedOver {
+    /// Plans that its attributes are stored.
+    pub fn store(&self, plan: &Plan) -> Result<()> {
+        self.znode.store(plan, self.image.clone())
+    }
+}
 
 /// An attribute that gets a file.
 #[derive(Clone, Copy)]
@@ -242,10 +261,49 @@ impl Zfs {
         })?)
     }
 
+    /// Gives the hidden directory and its files to the user, group and project that `change` gives `owner` to. The caller holds
+    /// the whole lock of `owner` and stores the returned objects in its own transaction: with up to
+    /// [`HANDED_OVER_AT_ONCE`] files, one transaction changes everything. With more, a crash can leave some files with their
+    /// new owner and the object with its old one.
+    pub(crate) async fn hand_over_xattrs(&self, owner: &Znode, change: &Decided) -> Result<Vec<HandedOver>> {
+        let (Some(dir), Some(change)) = (self.xattr_dir(owner).await?, change.of_owners()) else {
+            return Ok(Vec::new());
+        };
+        let mut handed = Vec::new();
+        for entry in dir.zap()?.all().await? {
+            let Some(word) = entry.value.as_u64() else { continue };
+            if handed.len() == HANDED_OVER_AT_ONCE {
+                let plan = self.plan().await?;
+                handed.iter().try_for_each(|file: &HandedOver| file.store(&plan))?;
+                plan.apply()?;
+                handed.clear();
+            }
+            match self.znode(Dirent::decode(word).object).await {
+                Ok(file) => handed.push(self.hand_over(file, &change).await?),
+                Err(ZplError::Stale { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        handed.push(self.hand_over(dir, &change).await?);
+        Ok(handed)
+    }
+
+    async fn hand_over(&self, znode: Arc<Znode>, change: &Decided) -> Result<HandedOver> {
+        let lock = znode.lock.whole().await;
+        let mut image = self.with_room(&znode, change).await?;
+        change.give(&mut image);
+        Ok(HandedOver { znode, image, _lock: lock })
+    }
+
     /// Removes a value's file. The caller holds the owner's whole lock.
-    pub(crate) async fn remove_xattr_file(&self, owner: &Znode, name: &[u8]) -> Result<()> {
+    pub(crate) async fn remove_xattr_file(&self, owner: &Arc<Znode>, name: &[u8]) -> Result<()> {
         let Some(dir) = self.xattr_dir(owner).await? else { return Err(ZplError::NoAttribute) };
-        match self.remove_by(Origin::Client, dir.object(), name, Victim::File).await {
+        let stamped = |plan: &Plan, now: Timestamp| {
+            let mut image = owner.image();
+            stamp_change(&mut image, now);
+            owner.store(plan, image)
+        };
+        match self.remove_with(Origin::Client, dir.object(), name, Victim::File, stamped).await {
             Err(ZplError::NotFound) => Err(ZplError::NoAttribute),
             other => other,
         }

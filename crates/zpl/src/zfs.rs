@@ -484,6 +484,19 @@ impl Zfs {
         Ok(())
     }
 
+    /// Stores some access times where they alone keep too many objects in memory. To be called at the end of what looked at
+    /// `object`, without any lock.
+    pub(crate) async fn make_room(&self, object: ObjectId) {
+        if self.check_writable().is_err() {
+            return;
+        }
+        for znode in self.cache.crowding(object) {
+            if let Err(error) = self.store_atime(&znode).await {
+                tracing::debug!(object = znode.object().get(), %error, "an access time is not stored");
+            }
+        }
+    }
+
     pub(crate) async fn store_atime(&self, znode: &Arc<Znode>) -> Result<()> {
         let _whole = znode.lock.whole().await;
         if !znode.atime_dirty() || znode.check_alive().is_err() {

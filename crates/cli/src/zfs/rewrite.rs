@@ -4,11 +4,15 @@
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::iter::successors;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use device::Rewrite;
 use engine::refusal;
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
 
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
@@ -91,6 +95,25 @@ fn leading_number(text: &str) -> u64 {
     if is_negative { value.wrapping_neg() } else { value }
 }
 
+/// What is asked for of a file, piece by piece: the first whatever is there, so that a file system can refuse, and then
+/// what has data.
+fn pieces(all: Range<u64>, next_data: impl Fn(u64) -> Option<u64>) -> impl Iterator<Item = Range<u64>> {
+    let piece = move |at: u64| at..(at - at % PIECE_BYTES).saturating_add(PIECE_BYTES).min(all.end);
+    let is_asked = move |at: &u64| *at < all.end;
+    successors(Some(piece(all.start)), move |last| next_data(last.end).filter(is_asked).map(&piece))
+}
+
+/// The first byte from `at` on that is no part of a hole, if there is one.
+fn next_data(file: &File, at: u64) -> Option<u64> {
+    match rustix::fs::seek(file, SeekFrom::Data(at)) {
+        Ok(data) => Some(data),
+        // There is none, or no file is that long.
+        Err(Errno::NXIO | Errno::OVERFLOW) => None,
+        // Holes are not told: all is data.
+        Err(_) => file.metadata().ok().filter(|of| at < of.len()).map(|_| at),
+    }
+}
+
 impl Work<'_> {
     fn target(&mut self, session: &mut Session, path: &Path, found: &mut VecDeque<Below>) -> io::Result<()> {
         match fs::symlink_metadata(path) {
@@ -165,15 +188,10 @@ impl Work<'_> {
             0 => u64::MAX,
             len => self.offset.saturating_add(len),
         };
-        let mut at = self.offset;
-        loop {
-            let next = (at - at % PIECE_BYTES).saturating_add(PIECE_BYTES).min(end);
-            Rewrite::new(at, next - at, flags).ask(file)?;
-            if next >= end.min(file.metadata()?.len()) {
-                return Ok(());
-            }
-            at = next;
+        for piece in pieces(self.offset..end, |at| next_data(file, at)) {
+            Rewrite::new(piece.start, piece.end - piece.start, flags).ask(file)?;
         }
+        Ok(())
     }
 
     fn fail(&mut self, what: &str, path: &Path, error: &io::Error) {
@@ -184,7 +202,20 @@ impl Work<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::leading_number;
+    use super::{PIECE_BYTES, leading_number, pieces};
+
+    #[test]
+    fn holes_are_asked_for_in_no_piece_but_the_first() {
+        let asked = |all: std::ops::Range<u64>, data: &[u64]| {
+            pieces(all, |at| data.iter().copied().find(|&data| data >= at)).collect::<Vec<_>>()
+        };
+        let (end, far) = (PIECE_BYTES, (1 << 62) + 5);
+        let far_end = (1 << 62) + PIECE_BYTES;
+        assert_eq!(asked(0..u64::MAX, &[]), [0..end]);
+        assert_eq!(asked(0..u64::MAX, &[1, end + 7, far]), [0..end, end + 7..2 * end, far..far_end]);
+        assert_eq!(asked(10..far, &[far]), [10..end], "what is asked for ends before");
+        assert_eq!(asked(10..far + 1, &[far]), [10..end, far..far + 1]);
+    }
 
     #[test]
     fn numbers_are_read_as_in_c() {

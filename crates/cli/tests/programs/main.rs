@@ -9,6 +9,7 @@ mod accounts;
 mod acls;
 mod archives;
 mod auto_snapshot;
+mod cached;
 mod calls;
 mod clones;
 mod ctldir;

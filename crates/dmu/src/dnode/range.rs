@@ -108,6 +108,23 @@ impl Dnode {
         Ok(())
     }
 
+    /// Has an object whose blocks are all holes in this change be one of a single block: it may get another block size.
+    /// OpenZFS keeps its `dn_maxblkid` so.
+    pub fn forget_blocks(&self, tx: &dyn Transaction) {
+        tx.take(Step::emptied(self.me()));
+    }
+
+    pub(crate) fn put_emptied(&self, txg: Txg) {
+        {
+            let mut state = self.state.lock();
+            let changes = state.changes_for(txg);
+            assert!(changes.blocks.is_empty(), "object {} has blocks", self.object);
+            changes.max_block = 0;
+            state.newest.max_block = 0;
+        }
+        self.mark_dirty(txg, 0);
+    }
+
     /// Makes whole blocks holes in `txg`.
     pub(crate) fn free_blocks(&self, txg: Txg, blocks: Range<u64>) {
         self.state.lock().changes_for(txg).free(blocks);

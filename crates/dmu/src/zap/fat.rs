@@ -218,7 +218,8 @@ impl<B: Blocks> Fat<'_, B> {
         Ok(())
     }
 
-    /// Splits the leaf of this hash in two. The order keeps the ZAP whole should a read fail
+    /// Splits the leaf of this hash in two, unless no pointer table of a size that we make leads to more room.
+    /// (test: `names_of_one_hash_are_refused_before_anything_grows`) The order keeps the ZAP whole should a read fail
     /// half way: new leaf, pointers to it, old leaf.
     async fn split(&self, tx: &B::Tx, hash: u64) -> Result<(), ZapError> {
         self.finish_growth(tx).await?;
@@ -228,6 +229,11 @@ impl<B: Blocks> Fat<'_, B> {
         let leaf = Leaf::open(&data[..], hash).map_err(self.damage(block))?;
         if leaf.prefix_len() > header.table.shift {
             return Err(self.damage(block)(Damage("leaf prefix longer than the pointer table's")));
+        }
+        // So many bits of the hash tell apart what is in the leaf: splits by fewer make no room.
+        let telling = leaf.common_bits(hash).map_err(self.damage(block))?.max(leaf.prefix_len()) + 1;
+        if telling > header.table.shift.max(header.table_shift_max()) {
+            return Err(ZapError::Full { object: self.blocks.object() });
         }
         if leaf.prefix_len() == header.table.shift {
             self.grow_table(tx).await?;
@@ -298,10 +304,6 @@ impl<B: Blocks> Fat<'_, B> {
     /// Doubles the pointer table.
     async fn grow_table(&self, tx: &B::Tx) -> Result<(), ZapError> {
         let mut header = self.header().await?;
-        // Two bits are left unused, as OpenZFS does: a table this large is no use any more.
-        if header.table.shift + 2 >= header.params.hash_bits() {
-            return Err(ZapError::Full { object: self.blocks.object() });
-        }
         if header.table.blocks > 0 {
             header.table.next_block = header.free_block;
             header.free_block += 2 * header.table.blocks;

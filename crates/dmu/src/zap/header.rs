@@ -23,6 +23,12 @@ pub const ZAP_FLAG_PRE_HASHED_KEY: u64 = flags::PRE_HASHED_KEY;
 /// 16 bits.
 const BLOCK_SHIFTS: std::ops::RangeInclusive<u32> = 9..=20;
 
+/// A pointer table grows to this, as base-2 logarithm of its pointers, for however few leaves.
+const TABLE_SHIFT_FREE: u32 = 16;
+/// Beyond that it has at most so many pointers for each leaf, as base-2 logarithm. Names whose hashes are spread need a few;
+/// names that somebody chose for their hashes would need up to half a gigabyte.
+const POINTERS_PER_LEAF_SHIFT: u32 = 8;
+
 /// What decides how keys hash; the same in a micro and a fat ZAP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Params {
@@ -78,6 +84,13 @@ pub(super) struct Header {
 }
 
 impl Header {
+    /// How large the pointer table may be made. Tables that other systems made larger are used as they are.
+    pub(super) fn table_shift_max(&self) -> u32 {
+        let by_leaves = self.leaves.max(1).ilog2() + POINTERS_PER_LEAF_SHIFT;
+        // Two bits are left unused, as OpenZFS does: a table this large is no use any more.
+        by_leaves.max(TABLE_SHIFT_FREE).min(self.params.hash_bits() - 2)
+    }
+
     /// The header of a ZAP with no entries and one leaf in block 1.
     pub(super) fn new(block_shift: u32, params: Params) -> Self {
         let table = Table { shift: embedded_shift(block_shift), ..Table::default() };

@@ -279,6 +279,16 @@ impl<T: Deref<Target = [u8]>> Leaf<T> {
         Ok(Some(word))
     }
 
+    /// How many bits from the top `hash` has in common with the hashes of all entries.
+    pub(super) fn common_bits(&self, hash: u64) -> Result<u32, Damage> {
+        let is_entry = |chunk: &u16| self.bytes[self.shape.chunk_at(*chunk)] == CHUNK_ENTRY;
+        let mut common = u64::BITS;
+        for chunk in (0..self.shape.chunks()).filter(is_entry) {
+            common = common.min((self.entry(chunk)?.hash ^ hash).leading_zeros());
+        }
+        Ok(common)
+    }
+
     /// Up to `limit` entries from `(hash, cd)` on, in order.
     pub(super) fn entries_from(&self, hash: u64, cd: u32, limit: usize) -> Result<Vec<Entry>, Damage> {
         let mut found = Vec::new();

@@ -20,7 +20,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use zpl::Asker;
 
 use super::snapshots::PoolSnapshots;
-use crate::abi::{InHeader, OutHeader};
+use crate::abi::{InHeader, NOTIFY_INVAL_INODE, NotifyInvalInodeOut, OutHeader};
 use crate::ctldir::Ctldir;
 use crate::handshake::Agreed;
 use crate::notifier::Notifier;
@@ -191,7 +191,13 @@ impl Kernel {
 
     /// The next answer. What tells the kernel something unasked is passed over.
     pub fn answer(&self) -> Answer {
+        self.answer_after().0
+    }
+
+    /// The next answer, and what is to be dropped of inodes that the kernel was told of before.
+    pub fn answer_after(&self) -> (Answer, Vec<NotifyInvalInodeOut>) {
         let mut bytes = vec![0; ANSWER_BYTES];
+        let mut dropped = Vec::new();
         loop {
             let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
             let ready = poll(&mut fds, Some(&PATIENCE)).expect("it can be waited for");
@@ -202,7 +208,11 @@ impl Kernel {
             if header.unique != 0 {
                 assert!((-4095..=0).contains(&header.error), "{header:?}");
                 assert!(header.error == 0 || body.is_empty(), "{header:?}");
-                return Answer { unique: header.unique, errno: -header.error, body: body.to_vec() };
+                let answer = Answer { unique: header.unique, errno: -header.error, body: body.to_vec() };
+                return (answer, dropped);
+            }
+            if header.error == NOTIFY_INVAL_INODE {
+                dropped.push(NotifyInvalInodeOut::read_from_bytes(body).expect("what is to be dropped"));
             }
         }
     }

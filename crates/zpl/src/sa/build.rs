@@ -12,6 +12,8 @@ use crate::error::{Result, ZplError};
 const SPILL_POINTER_BYTES: usize = 128;
 /// Spill blocks are whole sectors.
 const SPILL_UNIT_BYTES: usize = 512;
+/// The longest value: its length is stored in 16 bits.
+const VALUE_MAX_BYTES: usize = u16::MAX as usize;
 /// Attributes of a usual file, and the bytes of their values.
 const USUAL: usize = 18;
 const USUAL_BYTES: usize = 256;
@@ -121,8 +123,12 @@ impl SaAttrs {
     /// The bytes of these attributes for a dnode whose bonus holds `capacity` bytes.
     ///
     /// # Errors
-    /// [`ZplError::TooBig`] when not even a spill block holds them.
+    /// [`ZplError::TooBig`] when not even a spill block holds them, or one is longer than a header can say.
+    /// (test: `a_value_is_as_long_as_a_header_can_say`)
     pub fn build(&self, tables: &SaTables, capacity: usize) -> Result<Built> {
+        if self.list.iter().any(|attr| attr.value.len() > VALUE_MAX_BYTES) {
+            return Err(ZplError::TooBig);
+        }
         let whole = Extent::of(tables, &self.list);
         if whole.end() <= capacity {
             return Ok(self.finish(tables, &self.list, None, whole.end()));
@@ -170,7 +176,7 @@ impl SaAttrs {
         let lengths: Vec<u16> = list
             .iter()
             .filter(|attr| is_variable(tables, attr.number))
-            .map(|attr| u16::try_from(attr.value.len()).expect("attribute lengths are bounded when set"))
+            .map(|attr| u16::try_from(attr.value.len()).expect("`build` refuses longer ones"))
             .collect();
         let mut bytes = Vec::with_capacity(Extent::of(tables, list).end());
         bytes.extend_from_slice(&SaHeader { layout, lengths }.encode());

@@ -250,3 +250,19 @@ fn damaged_attributes_of_a_big_endian_machine_are_errors_and_never_panics() {
         }
     }
 }
+
+#[test]
+fn a_value_is_as_long_as_a_header_can_say() {
+    let tables = golden_tables();
+    let with = |len: usize| {
+        let mut attrs = SaAttrs::default();
+        attrs.set_known(&tables, crate::sa::ZplAttr::Dxattr, &vec![1; len]);
+        attrs.build(&tables, bonus_capacity(1))
+    };
+    for len in [0, 1, 65_534, 65_535] {
+        assert!(with(len).is_ok(), "{len}");
+    }
+    for len in [65_536, 65_537, 131_072] {
+        assert!(matches!(with(len), Err(crate::ZplError::TooBig)), "{len}");
+    }
+}

@@ -468,3 +468,37 @@ fn lengths_in_a_log_that_no_file_can_have_stop_its_replay() {
         });
     }
 }
+
+#[test]
+fn names_of_a_directory_that_is_mutable_again_are_replayed() {
+    run(async |world: Arc<World>, zfs| {
+        let flag =
+            |set_flags, clear_flags| SetAttributes { set_flags, clear_flags, ..SetAttributes::default() };
+        let dir = zfs.create(zfs.root(), b"d", NewNode::Directory, 0o755, CRED).await.unwrap().object;
+        for name in ["kept", "removed", "moved", "linked"] {
+            file(&zfs, dir, name).await;
+        }
+        let linked = zfs.lookup(dir, b"linked").await.unwrap().object;
+        prime(&zfs).await;
+        world.sync(&zfs).await;
+        for object in [dir, linked] {
+            zfs.set_attributes(object, flag(flags::IMMUTABLE, 0)).await.unwrap();
+            zfs.fsync(object, false).await.unwrap();
+            // Only a commit of the object takes this along.
+            zfs.set_attributes(object, flag(0, flags::IMMUTABLE)).await.unwrap();
+        }
+        let new = file(&zfs, dir, "new").await;
+        zfs.unlink(dir, b"removed").await.unwrap();
+        zfs.rename(Place { dir, name: b"moved" }, Place { dir, name: b"here" }, RenameMode::Replace)
+            .await
+            .unwrap();
+        zfs.link(linked, dir, b"link").await.unwrap();
+        zfs.fsync(new, false).await.unwrap();
+        let (zfs, _) = world.crash(zfs).await;
+        let list = zfs.list(dir, 0, 100).await.unwrap();
+        let mut names: Vec<_> =
+            list.into_iter().map(|entry| String::from_utf8(entry.name).unwrap()).collect();
+        names.sort();
+        assert_eq!(names, [".", "..", "here", "kept", "link", "linked", "new"]);
+    });
+}

@@ -124,3 +124,31 @@ fn set_group_id_directories_pass_their_group_on() {
         assert_eq!((d.gid, d.permissions), (42, 0o2755));
     });
 }
+
+#[test]
+fn files_that_were_read_once_do_not_stay_in_memory() {
+    const FILES: usize = 6000;
+    run(async |world: Arc<World>, zfs| {
+        let dir = zfs.create(zfs.root(), b"d", NewNode::Directory, 0o755, CRED).await.unwrap().object;
+        let mut objects = Vec::new();
+        for number in 0..FILES {
+            objects.push(file(&zfs, dir, &format!("f{number}")).await);
+        }
+        let zfs = world.remount(zfs).await;
+        // Next to no memory for blocks, and so the least for objects: 16 in each of 64 shards.
+        let most = 2 * (2 * 16 * 64);
+        world.env.sleep(std::time::Duration::from_secs(1)).await;
+        for &object in &objects {
+            zfs.open_object(object).await.unwrap();
+            zfs.read(object, 0, &mut [0; 1]).await.unwrap();
+            zfs.close(object).await.unwrap();
+        }
+        let there = zfs.cache.count();
+        assert!(there < most, "{there} of {FILES} are in memory");
+        let zfs = world.remount(zfs).await;
+        for &object in &objects {
+            let of = zfs.attributes(object).await.unwrap();
+            assert!(of.atime > of.mtime, "its access time was stored");
+        }
+    });
+}

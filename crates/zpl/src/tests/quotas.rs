@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use units::ObjectId;
 
-use super::world::{World, run};
+use super::basics::{CRED, file};
+use super::world::{SPACE, World, run};
 use crate::*;
 
 const USER_SPACE: QuotaKind = (QuotaOf::User, QuotaFor::Space);
@@ -162,5 +163,35 @@ fn a_directory_hands_its_project_on_and_takes_nothing_of_another() {
         world.sync(&zfs).await;
         let os = zfs.objset();
         assert_eq!(os.accounts().await.unwrap(), os.recount().await.unwrap());
+    });
+}
+
+#[test]
+fn a_projects_quotas_are_the_space_of_its_directories() {
+    run(async |world: Arc<World>, zfs| {
+        let dir = zfs.create(zfs.root(), b"d", NewNode::Directory, 0o755, CRED).await.unwrap().object;
+        let whole = zfs.space_at(dir).await.unwrap();
+        assert_eq!((whole.free_bytes, whole.free_objects), (SPACE.available_bytes, None));
+        let (bytes, objects) = ((QuotaOf::Project, QuotaFor::Space), (QuotaOf::Project, QuotaFor::Objects));
+        zfs.set_quota(bytes, 5, 1 << 20).await.unwrap();
+        let set =
+            SetAttributes { project: Some(5), set_flags: flags::PROJINHERIT, ..SetAttributes::default() };
+        zfs.set_attributes(dir, set).await.unwrap();
+        let made = file(&zfs, dir, "f").await;
+        zfs.write(made, 0, &[1; 300_000], WriteFlags::default()).await.unwrap();
+        world.sync(&zfs).await;
+        let used = zfs.used_by(bytes, 5).await.unwrap();
+        assert!(used > 0);
+        let seen = zfs.space_at(dir).await.unwrap();
+        assert_eq!((seen.bytes, seen.free_bytes), (1 << 20, (1 << 20) - used));
+        assert_eq!(seen.free_objects, None, "no quota of objects");
+        zfs.set_quota(objects, 5, 10).await.unwrap();
+        let seen = zfs.space_at(dir).await.unwrap();
+        assert_eq!((seen.objects, seen.free_objects), (10, Some(8)));
+        assert_eq!(zfs.space_at(zfs.root()).await.unwrap(), whole, "elsewhere nothing has changed");
+        let refused = |length| zfs.allocate_range(made, 0, length, Allocate::Reserve { keep_size: true });
+        assert!(matches!(refused(1 << 20).await, Err(ZplError::NoSpace)));
+        zfs.set_quota(bytes, 5, 1000).await.unwrap();
+        assert_eq!(zfs.space_at(dir).await.unwrap().free_bytes, 0, "more is used than may be");
     });
 }

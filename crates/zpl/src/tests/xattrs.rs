@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use env::Env;
 use units::ObjectId;
 
 use super::basics::{CRED, file};
+use super::logged::prime;
 use super::world::{World, run_with};
 use crate::*;
 
@@ -111,6 +113,181 @@ fn what_does_not_fit_a_system_attribute_becomes_a_file_and_comes_back() {
         assert_eq!(get(&zfs, object, "user.3").await, [3; 15_000]);
         assert_eq!(zfs.xattr_names(object).await.unwrap().len(), 5);
     });
+}
+
+/// A small value, one that is too long for a system attribute, another small one.
+const VALUES: [&[u8]; 4] = [b"small", &[1; 40_000], b"other", &[2; 50_000]];
+
+#[test]
+fn an_attribute_that_changes_its_home_survives_a_crash_in_one_of_them() {
+    for moves in 1..VALUES.len() {
+        for synced in 0..=moves {
+            run_with(SYSTEM, async |world: Arc<World>, zfs| {
+                let object = file(&zfs, zfs.root(), "f").await;
+                prime(&zfs).await;
+                for (step, value) in VALUES.iter().enumerate().take(moves + 1) {
+                    if step == synced {
+                        world.sync(&zfs).await;
+                    }
+                    set(&zfs, object, "user.a", value).await;
+                }
+                zfs.fsync(object, false).await.unwrap();
+                let (zfs, report) = world.crash(zfs).await;
+                assert!(report.applied > 0, "it was logged");
+                assert_eq!(
+                    get(&zfs, object, "user.a").await,
+                    VALUES[moves],
+                    "{moves} moves, {synced} synced"
+                );
+                assert_eq!(zfs.xattr_names(object).await.unwrap(), [b"user.a"]);
+                zfs.remove_xattr(object, b"user.a").await.unwrap();
+                zfs.fsync(object, false).await.unwrap();
+                let (zfs, _) = world.crash(zfs).await;
+                assert!(zfs.xattr_names(object).await.unwrap().is_empty(), "it stays removed");
+            });
+        }
+    }
+}
+
+#[test]
+fn an_attribute_that_changes_its_home_survives_a_commit_of_another_file() {
+    for moves in 1..VALUES.len() {
+        run_with(SYSTEM, async |world: Arc<World>, zfs| {
+            let (object, other) = (file(&zfs, zfs.root(), "f").await, file(&zfs, zfs.root(), "other").await);
+            prime(&zfs).await;
+            set(&zfs, object, "user.a", VALUES[moves - 1]).await;
+            world.sync(&zfs).await;
+            // What only a commit of the file would take along comes before it, and another value after it.
+            if VALUES[moves].len() > VALUES[0].len() {
+                set(&zfs, object, "user.a", b"third").await;
+            }
+            set(&zfs, object, "user.a", VALUES[moves]).await;
+            zfs.fsync(other, false).await.unwrap();
+            let (zfs, _) = world.crash(zfs).await;
+            assert_eq!(get(&zfs, object, "user.a").await, VALUES[moves], "the log has all of the move");
+            set(&zfs, object, "user.b", b"more").await;
+            zfs.fsync(object, false).await.unwrap();
+            let (zfs, _) = world.crash(zfs).await;
+            assert_eq!(get(&zfs, object, "user.a").await, VALUES[moves]);
+        });
+    }
+}
+
+/// Bytes of value with which one attribute's packed list is as long as that, or the next length below.
+fn value_for(packed_bytes: usize) -> usize {
+    let packed = |len: usize| crate::xattr::packed_xattrs(&[(b"user.b", vec![0; len])]).unwrap().len();
+    (0..=packed_bytes).rev().find(|&len| packed(len) <= packed_bytes).unwrap()
+}
+
+#[test]
+fn a_list_of_attributes_is_as_long_as_its_length_can_say_and_no_longer() {
+    run_with(SYSTEM, async |world: Arc<World>, zfs| {
+        let first = vec![3; 32 << 10];
+        let packed_first = crate::xattr::packed_xattrs(&[(b"user.a", first.clone())]).unwrap().len();
+        let packed_none = crate::xattr::packed_xattrs(&[]).unwrap().len();
+        let room = usize::from(u16::MAX) - (packed_first - packed_none);
+        for (name, extra, in_file) in [("fits", 0, false), ("too-long", 1, true), ("longer", 4, true)] {
+            let object = file(&zfs, zfs.root(), name).await;
+            let before = objects(&world, &zfs).await;
+            let second = vec![4; value_for(room) + extra];
+            set(&zfs, object, "user.a", &first).await;
+            set(&zfs, object, "user.b", &second).await;
+            let found = objects(&world, &zfs).await;
+            assert_eq!(found > before, in_file, "{name}");
+            assert_eq!(get(&zfs, object, "user.a").await, first);
+            assert_eq!(get(&zfs, object, "user.b").await, second);
+        }
+        let zfs = world.remount(zfs).await;
+        for name in ["fits", "too-long", "longer"] {
+            let object = zfs.lookup(zfs.root(), name.as_bytes()).await.unwrap().object;
+            assert_eq!(get(&zfs, object, "user.a").await, first, "{name}");
+        }
+    });
+}
+
+/// What a user, a group and a project are charged with: objects.
+async fn charged(world: &World, zfs: &Zfs, id: u64) -> [u64; 3] {
+    objects(world, zfs).await;
+    let mut found = [0; 3];
+    for (found, of) in found.iter_mut().zip([QuotaOf::User, QuotaOf::Group, QuotaOf::Project]) {
+        *found = zfs.used_by((of, QuotaFor::Objects), id).await.unwrap();
+    }
+    found
+}
+
+#[test]
+fn attributes_in_files_go_to_the_new_owner_of_their_object() {
+    let changes = [
+        SetAttributes { uid: Some(1234), ..SetAttributes::default() },
+        SetAttributes { gid: Some(1234), ..SetAttributes::default() },
+        SetAttributes { project: Some(1234), ..SetAttributes::default() },
+    ];
+    for (which, change) in changes.into_iter().enumerate() {
+        for synced in [false, true] {
+            run_with(DIRECTORY, async |world: Arc<World>, zfs| {
+                let object = file(&zfs, zfs.root(), "f").await;
+                set(&zfs, object, "user.a", &[1; 60_000]).await;
+                set(&zfs, object, "user.b", b"small").await;
+                prime(&zfs).await;
+                let mut wanted = [0; 3];
+                wanted[which] = 4;
+                zfs.set_attributes(object, change).await.unwrap();
+                let zfs = match synced {
+                    true => world.remount(zfs).await,
+                    false => {
+                        zfs.fsync(object, false).await.unwrap();
+                        world.crash(zfs).await.0
+                    }
+                };
+                let found = charged(&world, &zfs, 1234).await;
+                assert_eq!(found, wanted, "the object, its directory and two files ({which})");
+                assert_eq!(get(&zfs, object, "user.a").await, [1; 60_000]);
+                set(&zfs, object, "user.c", b"later").await;
+                wanted[which] = if which == 2 { 4 } else { 5 };
+                assert_eq!(charged(&world, &zfs, 1234).await[..2], wanted[..2], "what comes later, too");
+            });
+        }
+    }
+}
+
+#[test]
+fn many_attributes_in_files_go_to_a_new_owner() {
+    run_with(DIRECTORY, async |world: Arc<World>, zfs| {
+        let object = file(&zfs, zfs.root(), "f").await;
+        for number in 0..600 {
+            set(&zfs, object, &format!("user.{number}"), b"v").await;
+        }
+        let change =
+            SetAttributes { uid: Some(7), gid: Some(8), project: Some(9), ..SetAttributes::default() };
+        zfs.set_attributes(object, change).await.unwrap();
+        for (id, which) in [(7, 0), (8, 1), (9, 2)] {
+            assert_eq!(charged(&world, &zfs, id).await[which], 602);
+        }
+    });
+}
+
+#[test]
+fn an_attribute_that_comes_or_goes_changes_the_time_of_its_object() {
+    for options in [SYSTEM, DIRECTORY] {
+        run_with(options, async |world: Arc<World>, zfs| {
+            let object = file(&zfs, zfs.root(), "f").await;
+            let later = async |before: Timestamp| {
+                let now = zfs.attributes(object).await.unwrap();
+                assert!(now.ctime > before, "{options:?}");
+                world.env.sleep(std::time::Duration::from_millis(1)).await;
+                now.ctime
+            };
+            world.env.sleep(std::time::Duration::from_millis(1)).await;
+            let mut at = zfs.attributes(object).await.unwrap().ctime;
+            for value in [b"first".as_slice(), b"second"] {
+                world.env.sleep(std::time::Duration::from_millis(1)).await;
+                set(&zfs, object, "user.a", value).await;
+                at = later(at).await;
+            }
+            zfs.remove_xattr(object, b"user.a").await.unwrap();
+            later(at).await;
+        });
+    }
 }
 
 #[test]

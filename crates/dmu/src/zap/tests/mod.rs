@@ -1,3 +1,4 @@
+mod collisions;
 mod forms;
 mod golden;
 mod hostile;
