@@ -136,14 +136,19 @@ impl Beneath {
         Ok(())
     }
 
-    /// Makes an empty file, or empties the one that is there. What is there and is neither file nor
-    /// directory is replaced: a symbolic link is not written through.
+    /// Makes an empty file, or empties the one that is there. A symbolic link is replaced, and not
+    /// written through.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Those of the system; also where a pipe, socket or device stands: it may lead anywhere.
     pub fn create(&self, path: &[u8], permissions: u32) -> io::Result<File> {
-        if self.kind_at(path)?.is_some_and(|there| there != FileKind::File) {
-            self.remove(path)?;
+        match self.kind_at(path)? {
+            None | Some(FileKind::File) => {}
+            Some(FileKind::Symlink) => self.remove(path)?,
+            Some(_) => {
+                let why = "not a plain file";
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+            }
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (directory, name) = self.place(path)?;
@@ -347,6 +352,7 @@ mod tests {
         beneath.make_special(b"a/pipe", FileKind::Fifo, 0o600, DeviceNumber::default()).expect("a pipe");
         let mode = std::fs::metadata(dir.path().join("a/b/c/file")).expect("a file").permissions().mode();
         assert_eq!(mode & 0o7777, 0o4711);
+        assert!(beneath.create(b"a/pipe", 0o600).is_err() && beneath.create(b"a/b", 0o600).is_err());
         beneath.remove(b"a/pipe").expect("removed");
         assert_eq!(beneath.kind_at(b"a/pipe").expect("asked"), None);
     }

@@ -6,7 +6,9 @@
 //! import of the undamaged pool reads.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -87,7 +89,7 @@ async fn files_of(pool: &Arc<Pool>, name: &str) -> Vec<Known> {
             FileKind::Directory => {
                 for entry in fs.zfs.list(object, 0, usize::MAX).await.expect("listed") {
                     if entry.name != b"." && entry.name != b".." {
-                        let name: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(&*entry.name);
+                        let name = OsStr::from_bytes(&entry.name);
                         todo.push((entry.object, path.join(name), above.clone()));
                     }
                 }
