@@ -1,7 +1,8 @@
 //! Opening the leaves of a pool whose labels may be gone: for reading only.
 //!
-//! An import refuses a device whose labels name something else, because a wrong device would be written to. A rescue
-//! writes to nothing and verifies every block by its checksum, so a wrong device costs only reads that fail.
+//! An import refuses a device whose labels name something else, because a wrong device would be
+//! written to. A rescue writes to nothing and verifies every block by its checksum, so a wrong
+//! device costs only reads that fail.
 //! (test: `a_leaf_without_labels_is_read_and_a_missing_one_is_not`)
 
 use std::collections::BTreeMap;
@@ -17,8 +18,9 @@ use crate::config::parse_root;
 use crate::{Leaf, VdevAux, VdevError, VdevState, VdevTree};
 
 impl VdevTree {
-    /// Opens the leaves of a configuration at the paths given by guid, whatever their labels say. A leaf without a
-    /// path, or whose device does not open, is UNAVAIL. Nothing can be written through this tree.
+    /// Opens the leaves of a configuration at the paths given by guid, whatever their labels say. A
+    /// leaf without a path, or whose device does not open, is UNAVAIL. Nothing can be written
+    /// through this tree.
     ///
     /// # Errors
     /// When the configuration makes no sense, or has vdevs of an unknown kind.
