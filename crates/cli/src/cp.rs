@@ -1,11 +1,12 @@
 //! `sawmill cp`: files between a pool that is not in use and this system.
 //!
 //! ```text
-//!  cp ─► which operands are in the pool? ─► Copier<Inside, Outside>   out of the pool
+//!  cp ─► which operands are in the pool? ─► Copier<Inside, Below>     out of the pool
 //!                                       └─► Copier<Outside, Inside>   into it; then it is exported
 //! ```
 //! What went wrong with one file is told, and the others are copied.
 
+mod below;
 mod copier;
 mod inside;
 mod outside;
@@ -18,11 +19,13 @@ use crate::program::Command;
 use crate::session::{Outcome, Session, usage};
 use crate::visit::place::{Place, common_pool};
 use crate::visit::{Access, FORCE, SEARCH, Visit};
+use below::Typed;
 use copier::{Copier, How};
 use inside::Inside;
 use outside::Outside;
-use progress::Progress;
-use side::{Side, join, last_name};
+pub use progress::Progress;
+use side::{Source, Target, join, last_name};
+use std::path::Path;
 use zpl::FileKind;
 
 pub const COMMAND: Command = Command::new(
@@ -34,6 +37,7 @@ pub const COMMAND: Command = Command::new(
             Flag::switch('a', "as -r and -p, and links stay links"),
             FORCE,
             Flag::switch('p', "keep modes, owners, times and extended attributes"),
+            Flag::long("partial", "of a damaged file of the pool, what can be read; lost ranges stay holes"),
             Flag::switch('r', "directories, with all that is in them").or("recursive"),
             Flag::switch('R', "the same as -r"),
             SEARCH,
@@ -50,6 +54,7 @@ fn run(_: &mut Session, args: &Args) -> Outcome {
     };
     let inside = sources.iter().filter(|text| Place::is_meant_by(text)).count();
     match (inside, Place::is_meant_by(target)) {
+        (0, true) if args.has_long("partial") => usage("only files of a pool are copied in part"),
         (0, true) => copy_in(args, sources, &Place::parse(target)?),
         (count, false) if count == sources.len() => copy_out(args, sources, target),
         (0, false) => usage("neither source nor target is in a pool: POOL/DATASET:PATH"),
@@ -66,6 +71,7 @@ fn how(args: &Args) -> How {
         recursive: all || args.has('r') || args.has('R'),
         preserve: all || args.has('p'),
         links: all,
+        partial: args.has_long("partial"),
         umask: umask.as_raw_mode(),
     }
 }
@@ -73,10 +79,17 @@ fn how(args: &Args) -> How {
 fn copy_out(args: &Args, sources: &[String], target: &str) -> Outcome {
     let places = sources.iter().map(|text| Place::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let visit = Visit::open(args, common_pool(&places)?, Access::Read)?;
+    let typed = match Typed::open(Path::new(target)) {
+        Ok(typed) => typed,
+        Err(trouble) => return Ok(visit.code(complain(&[(target.to_owned(), trouble)]))),
+    };
+    if sources.len() > 1 && !typed.is_directory() {
+        return Ok(visit.code(complain(&[(target.to_owned(), NO_DIRECTORY.to_owned())])));
+    }
     let mut code = 0;
     for place in &places {
         if let Some(volume) = visit.volume_at(place)? {
-            code |= volume::copy_out(&visit, place, &volume, target.as_bytes(), how(args));
+            code |= volume::copy_out(&visit, place, &volume, &typed, how(args));
             continue;
         }
         let from = Inside { visit: &visit, files: visit.files(place)? };
@@ -86,7 +99,8 @@ fn copy_out(args: &Args, sources: &[String], target: &str) -> Outcome {
         } else {
             last_name(source)
         };
-        code |= copy(&from, &Outside, how(args), &[(source, name)], target.as_bytes(), sources.len() > 1);
+        let is_directory = typed.is_directory();
+        code |= copy(&from, &typed.below, how(args), &[(source, name)], &typed.path, is_directory);
     }
     Ok(visit.code(code))
 }
@@ -111,28 +125,31 @@ fn copy_into(visit: &Visit, args: &Args, sources: &[String], target: &Place) -> 
         let to = Inside { visit, files };
         let sources: Vec<_> =
             sources.iter().map(|text| (text.as_bytes(), last_name(text.as_bytes()))).collect();
-        copy(&Outside, &to, how(args), &sources, target.path.as_bytes(), sources.len() > 1)
+        let path = target.path.as_bytes();
+        let is_directory = match to.there(path, true) {
+            Ok(there) => there == Some(FileKind::Directory),
+            Err(trouble) => return complain(&[(target.path.clone(), trouble)]),
+        };
+        if sources.len() > 1 && !is_directory {
+            return complain(&[(target.path.clone(), NO_DIRECTORY.to_owned())]);
+        }
+        copy(&Outside, &to, how(args), &sources, path, is_directory)
     })
 }
 
+/// Why several sources cannot be copied.
+const NO_DIRECTORY: &str = "target is not a directory";
+
 /// Copies each source, which has a path and a name, to the target, or into it if that is a
 /// directory; gives the exit code.
-fn copy<S: Side, T: Side>(
+fn copy<S: Source, T: Target>(
     from: &S,
     to: &T,
     how: How,
     sources: &[(&[u8], &[u8])],
     target: &[u8],
-    into_directory: bool,
+    is_directory: bool,
 ) -> u8 {
-    let shown = String::from_utf8_lossy(target).into_owned();
-    let is_directory = match to.meta(target, true) {
-        Ok(there) => there.is_some_and(|there| there.kind == FileKind::Directory),
-        Err(trouble) => return complain(&[(shown, trouble)]),
-    };
-    if into_directory && !is_directory {
-        return complain(&[(shown, "target is not a directory".into())]);
-    }
     let mut copier = Copier::new(from, to, how, Progress::new());
     copier.progress.expect(sources.iter().map(|(path, _)| copier.measure(path)).sum());
     for (path, name) in sources {

@@ -8,7 +8,7 @@
 //!                        stderr               view::* (tables, JSON) ◄──┘
 //! ```
 //!
-//! `sawmill ls | cat | tree | cp …` ask nobody: see [`visit`].
+//! `sawmill ls | cat | tree | cp …` ask nobody: see [`visit`]. Nor does `sawmill rescue`.
 //!
 //! Output and messages are an interface that scripts parse: tests compare them with what
 //! OpenZFS 2.3.2 printed (`tests/golden`).
@@ -28,6 +28,7 @@ mod manual;
 mod mount_helper;
 mod numbers;
 mod program;
+mod rescue;
 mod session;
 mod top;
 mod trace;

@@ -44,6 +44,7 @@ pub const PROGRAM: Program = Program {
         crate::cat::COMMAND,
         crate::tree::COMMAND,
         crate::cp::COMMAND,
+        crate::rescue::COMMAND,
         crate::inspect::COMMAND,
         crate::top::COMMAND,
         crate::trace::WHAT_IF,

@@ -38,6 +38,7 @@ mod node;
 mod open;
 mod probe;
 mod raidz;
+mod rescue;
 mod reshape;
 mod scan;
 mod share;

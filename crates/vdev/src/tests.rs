@@ -5,6 +5,7 @@ mod golden;
 mod mirror;
 mod nested;
 mod probe;
+mod rescue;
 mod shapes;
 mod sizes;
 mod survivor;

@@ -1,7 +1,8 @@
 //! One copy: sources below a target, depth first.
 
 use super::progress::Progress;
-use super::side::{Meta, New, Side, Trouble, join};
+use super::side::{Meta, New, Source, Target, Trouble, join};
+use rescue::{LostRanges, check_name};
 use std::collections::HashMap;
 use zpl::FileKind;
 
@@ -19,12 +20,14 @@ pub struct How {
     pub preserve: bool,
     /// Names of one file stay names of one file.
     pub links: bool,
+    /// Files of which a part is lost, as far as they can be read.
+    pub partial: bool,
     /// Bits that new files do not get, unless modes are kept.
     pub umask: u32,
 }
 
 /// From one side to the other.
-pub struct Copier<'a, S: Side, T: Side> {
+pub struct Copier<'a, S: Source, T: Target> {
     pub from: &'a S,
     pub to: &'a T,
     pub how: How,
@@ -35,7 +38,7 @@ pub struct Copier<'a, S: Side, T: Side> {
     pub troubles: Vec<(String, Trouble)>,
 }
 
-impl<'a, S: Side, T: Side> Copier<'a, S, T> {
+impl<'a, S: Source, T: Target> Copier<'a, S, T> {
     pub fn new(from: &'a S, to: &'a T, how: How, progress: Progress) -> Self {
         Self { from, to, how, progress, seen: HashMap::new(), troubles: Vec::new() }
     }
@@ -101,11 +104,9 @@ impl<'a, S: Side, T: Side> Copier<'a, S, T> {
     }
 
     fn make_room(&self, target: &[u8]) -> Result<(), Trouble> {
-        match self.to.meta(target, false)? {
+        match self.to.there(target, false)? {
             None => Ok(()),
-            Some(there) if there.kind == FileKind::Directory => {
-                Err("cannot overwrite directory with non-directory".into())
-            }
+            Some(FileKind::Directory) => Err("cannot overwrite directory with non-directory".into()),
             Some(_) => self.to.remove(target),
         }
     }
@@ -115,24 +116,31 @@ impl<'a, S: Side, T: Side> Copier<'a, S, T> {
     }
 
     fn directory(&mut self, source: &[u8], target: &[u8], meta: &Meta) -> Result<(), Trouble> {
-        match self.to.meta(target, true)? {
+        match self.to.there(target, true)? {
             // Must be writable until all is in it.
             None => self.to.make(target, New::Directory, self.permissions(meta) | 0o700)?,
-            Some(there) if there.kind == FileKind::Directory => {}
+            Some(FileKind::Directory) => {}
             Some(_) => return Err("cannot overwrite non-directory with directory".into()),
         }
         for name in self.from.list(source)? {
+            if let Err(why) = check_name(&name) {
+                self.trouble(&join(source, &name), why.to_owned());
+                continue;
+            }
             self.copy(&join(source, &name), &join(target, &name));
         }
         Ok(())
     }
 
     fn file(&mut self, source: &[u8], target: &[u8], meta: &Meta) -> Result<(), Trouble> {
-        if self.to.meta(target, true)?.is_some_and(|there| there.kind == FileKind::Directory) {
+        if self.to.there(target, true)? == Some(FileKind::Directory) {
             return Err("cannot overwrite directory with non-directory".into());
         }
         let input = self.from.open(source)?;
         let output = self.to.create(target, self.permissions(meta))?;
+        if self.how.partial {
+            return self.salvage(source, &input, &output, meta.size);
+        }
         let mut step = vec![0; STEP_BYTES];
         let mut at = 0;
         while let Some((start, end)) = self.from.data(&input, at, meta.size)? {
@@ -153,6 +161,25 @@ impl<'a, S: Side, T: Side> Copier<'a, S, T> {
         self.to.set_size(&output, meta.size)
     }
 
+    /// Copies what can be read of a file; what is lost stays a hole.
+    fn salvage(
+        &mut self,
+        source: &[u8],
+        input: &S::Input,
+        output: &T::Output,
+        size: u64,
+    ) -> Result<(), Trouble> {
+        let lost = self.from.salvage(input, size, &mut |at, bytes| {
+            self.progress.add(bytes.len() as u64);
+            self.to.write(output, at, bytes)
+        })?;
+        self.to.set_size(output, size)?;
+        if !lost.ranges.is_empty() {
+            self.trouble(source, lost_words(&lost));
+        }
+        Ok(())
+    }
+
     /// Attributes that cannot be kept are told, and no reason to stop.
     fn keep(&mut self, source: &[u8], target: &[u8], meta: &Meta) -> Result<(), Trouble> {
         for xattr in self.from.xattrs(source)? {
@@ -163,4 +190,18 @@ impl<'a, S: Side, T: Side> Copier<'a, S, T> {
         }
         self.to.set_meta(target, meta)
     }
+}
+
+/// Byte ranges that a message lists.
+const RANGES_SHOWN: usize = 8;
+
+/// What is lost of a file, in words.
+pub fn lost_words(lost: &LostRanges) -> Trouble {
+    let ranges =
+        lost.ranges.iter().take(RANGES_SHOWN).map(|range| format!("{}-{}", range.start, range.end - 1));
+    let mut ranges = ranges.collect::<Vec<_>>().join(", ");
+    if lost.ranges.len() > RANGES_SHOWN {
+        ranges.push_str(&format!(" and {} other ranges", lost.ranges.len() - RANGES_SHOWN));
+    }
+    format!("{} bytes are lost, and holes in the copy: {ranges}", lost.bytes())
 }

@@ -1,8 +1,11 @@
 //! The files of a pool.
 
-use super::side::{Meta, New, Side, Trouble, Xattr};
+use super::side::{Meta, New, Put, Source, Target, Trouble, Xattr};
 use crate::visit::{Visit, words};
+use dmu::Objset;
+use rescue::{BlockTree, LostRanges, copy_contents};
 use sawmill::{Error, Files};
+use std::sync::Arc;
 use units::ObjectId;
 use zpl::{
     Attributes, Cred, DeviceNumber, FileKind, NewNode, SeekTo, SetAttributes, SetTime, WriteFlags, XattrMode,
@@ -45,8 +48,8 @@ fn meta_of(at: &Attributes) -> Meta {
     }
 }
 
-impl Side for Inside<'_> {
-    type File = ObjectId;
+impl Source for Inside<'_> {
+    type Input = ObjectId;
 
     fn meta(&self, path: &[u8], follow: bool) -> Result<Option<Meta>, Trouble> {
         Ok(self.spot(path, follow)?.node.as_ref().map(meta_of))
@@ -94,6 +97,35 @@ impl Side for Inside<'_> {
 
     fn read(&self, file: &ObjectId, at: u64, into: &mut [u8]) -> Result<usize, Trouble> {
         self.wait(self.files.zfs().read(*file, at, into))
+    }
+
+    fn salvage(&self, file: &ObjectId, size: u64, put: Put<'_>) -> Result<LostRanges, Trouble> {
+        let objset = self.files.zfs().objset();
+        salvage(self.visit, objset, *file, size, put)
+    }
+}
+
+/// Gives all runs of data of an object that can be read, and returns those that are lost.
+pub fn salvage(
+    visit: &Visit,
+    objset: &Arc<Objset>,
+    object: ObjectId,
+    size: u64,
+    put: Put<'_>,
+) -> Result<LostRanges, Trouble> {
+    visit.env().block_on(async {
+        let dnode = objset.hold(object).await.map_err(|error| words::file(&error.into()))?;
+        let image = dnode.synced_image();
+        let tree = BlockTree::new(objset.zio(), objset.id(), object, &image);
+        copy_contents(&tree, size, put).await
+    })
+}
+
+impl Target for Inside<'_> {
+    type Output = ObjectId;
+
+    fn there(&self, path: &[u8], follow: bool) -> Result<Option<FileKind>, Trouble> {
+        Ok(self.spot(path, follow)?.node.map(|node| node.kind))
     }
 
     fn create(&self, path: &[u8], permissions: u32) -> Result<ObjectId, Trouble> {

@@ -1,16 +1,14 @@
-//! The files of this system.
+//! The files of this system, for reading.
 
-use super::side::{Meta, New, Side, Trouble, Xattr};
+use super::side::{Meta, Put, Source, Trouble, Xattr};
 use engine::refusal::words;
-use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, SeekFrom, StatxFlags, Timespec, Timestamps, XattrFlags, lgetxattr,
-    llistxattr, lsetxattr, makedev, mknodat, seek, statx, utimensat,
-};
+use rescue::LostRanges;
+use rustix::fs::{AtFlags, CWD, SeekFrom, StatxFlags, lgetxattr, llistxattr, seek, statx};
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use zpl::{DeviceNumber, FileKind, Timestamp};
 
@@ -29,8 +27,8 @@ fn io(error: std::io::Error) -> Trouble {
     words(&error)
 }
 
-impl Side for Outside {
-    type File = File;
+impl Source for Outside {
+    type Input = File;
 
     fn meta(&self, path: &[u8], follow: bool) -> Result<Option<Meta>, Trouble> {
         let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
@@ -108,56 +106,8 @@ impl Side for Outside {
         file.read_at(into, at).map_err(io)
     }
 
-    fn create(&self, path: &[u8], permissions: u32) -> Result<File, Trouble> {
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(permissions);
-        options.open(path_of(path)).map_err(io)
-    }
-
-    fn write(&self, file: &File, at: u64, bytes: &[u8]) -> Result<(), Trouble> {
-        file.write_all_at(bytes, at).map_err(io)
-    }
-
-    fn set_size(&self, file: &File, size: u64) -> Result<(), Trouble> {
-        file.set_len(size).map_err(io)
-    }
-
-    fn make(&self, path: &[u8], new: New<'_>, permissions: u32) -> Result<(), Trouble> {
-        match new {
-            New::Directory => std::fs::DirBuilder::new().mode(permissions).create(path_of(path)).map_err(io),
-            New::Symlink(text) => std::os::unix::fs::symlink(path_of(text), path_of(path)).map_err(io),
-            New::Special(kind, device) => {
-                let kind = FileType::from_raw_mode(kind.mode_bits());
-                let mode = Mode::from_raw_mode(permissions);
-                mknodat(CWD, path_of(path), kind, mode, makedev(device.major, device.minor)).map_err(errno)
-            }
-        }
-    }
-
-    fn link(&self, old: &[u8], new: &[u8]) -> Result<(), Trouble> {
-        std::fs::hard_link(path_of(old), path_of(new)).map_err(io)
-    }
-
-    fn remove(&self, path: &[u8]) -> Result<(), Trouble> {
-        std::fs::remove_file(path_of(path)).map_err(io)
-    }
-
-    fn set_xattr(&self, path: &[u8], (name, value): &Xattr) -> Result<(), Trouble> {
-        lsetxattr(path_of(path), OsStr::from_bytes(name), value, XattrFlags::empty()).map_err(errno)
-    }
-
-    fn set_meta(&self, path: &[u8], meta: &Meta) -> Result<(), Trouble> {
-        let at = path_of(path);
-        // Only the administrator can give files away.
-        if rustix::process::geteuid().is_root() {
-            std::os::unix::fs::lchown(at, Some(meta.uid), Some(meta.gid)).map_err(io)?;
-        }
-        if meta.kind != FileKind::Symlink {
-            std::fs::set_permissions(at, Permissions::from_mode(meta.permissions)).map_err(io)?;
-        }
-        let time = |at: Timestamp| Timespec { tv_sec: at.secs, tv_nsec: at.nanos.into() };
-        let times = Timestamps { last_access: time(meta.atime), last_modification: time(meta.mtime) };
-        utimensat(CWD, at, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(errno)
+    fn salvage(&self, _: &File, _: u64, _: Put<'_>) -> Result<LostRanges, Trouble> {
+        Err("only files of a pool are copied in part".into())
     }
 }
 

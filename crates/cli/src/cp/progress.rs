@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 /// Shorter copies have none.
 const PATIENCE: Duration = Duration::from_secs(1);
-const TEMPLATE: &str = "{wide_bar} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta}";
+const TEMPLATE: &str =
+    "{msg}{wide_bar} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta}";
 
 /// Shown on standard error once a copy takes long; never where that is no terminal.
+#[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
     started: Instant,
@@ -36,8 +38,25 @@ impl Progress {
         self.bar.inc(bytes);
     }
 
+    /// What is being copied now.
+    pub fn note(&self, what: &str) {
+        self.bar.set_message(format!("{what} "));
+    }
+
+    /// Counts from zero again: something else begins.
+    pub fn begin_anew(&self) {
+        self.bar.reset();
+        self.bar.set_length(0);
+    }
+
     /// Takes the bar away.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new()
     }
 }

@@ -1,5 +1,6 @@
 //! Where files are copied from or to: a pool, or this system.
 
+use rescue::LostRanges;
 use zpl::{DeviceNumber, FileKind, Timestamp};
 
 /// What stands at a path, without its contents.
@@ -31,10 +32,13 @@ pub type Trouble = String;
 /// A name and its value.
 pub type Xattr = (Vec<u8>, Vec<u8>);
 
-/// One of the two. Paths are bytes and count from where the side has its root.
-pub trait Side {
-    /// An open file.
-    type File;
+/// Takes a run of bytes at an offset.
+pub type Put<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), Trouble>;
+
+/// Where files are copied from. Paths are bytes and count from where the side has its root.
+pub trait Source {
+    /// A file that is open for reading.
+    type Input;
 
     /// What stands at a path, if anything; a symbolic link is followed only if asked.
     fn meta(&self, path: &[u8], follow: bool) -> Result<Option<Meta>, Trouble>;
@@ -46,18 +50,28 @@ pub trait Side {
     fn xattrs(&self, path: &[u8]) -> Result<Vec<Xattr>, Trouble>;
 
     /// Opens a file for reading.
-    fn open(&self, path: &[u8]) -> Result<Self::File, Trouble>;
+    fn open(&self, path: &[u8]) -> Result<Self::Input, Trouble>;
     /// The first run of data at or after an offset: where it starts and ends.
-    fn data(&self, file: &Self::File, from: u64, size: u64) -> Result<Option<(u64, u64)>, Trouble>;
+    fn data(&self, file: &Self::Input, from: u64, size: u64) -> Result<Option<(u64, u64)>, Trouble>;
     /// Reads bytes; how many there were before the end.
-    fn read(&self, file: &Self::File, at: u64, into: &mut [u8]) -> Result<usize, Trouble>;
+    fn read(&self, file: &Self::Input, at: u64, into: &mut [u8]) -> Result<usize, Trouble>;
+    /// Gives all runs of data that can be read, and returns those that are lost.
+    fn salvage(&self, file: &Self::Input, size: u64, put: Put<'_>) -> Result<LostRanges, Trouble>;
+}
 
+/// Where files are copied to. Paths are bytes and count from where the side has its root.
+pub trait Target {
+    /// A file that is open for writing.
+    type Output;
+
+    /// What stands at a path, if anything. A symbolic link is followed only if asked, and if the side follows links.
+    fn there(&self, path: &[u8], follow: bool) -> Result<Option<FileKind>, Trouble>;
     /// Makes an empty file, or empties the one that is there.
-    fn create(&self, path: &[u8], permissions: u32) -> Result<Self::File, Trouble>;
+    fn create(&self, path: &[u8], permissions: u32) -> Result<Self::Output, Trouble>;
     /// Writes bytes.
-    fn write(&self, file: &Self::File, at: u64, bytes: &[u8]) -> Result<(), Trouble>;
+    fn write(&self, file: &Self::Output, at: u64, bytes: &[u8]) -> Result<(), Trouble>;
     /// Sets a file's size; what was not written is a hole.
-    fn set_size(&self, file: &Self::File, size: u64) -> Result<(), Trouble>;
+    fn set_size(&self, file: &Self::Output, size: u64) -> Result<(), Trouble>;
     /// Makes what is no plain file.
     fn make(&self, path: &[u8], new: New<'_>, permissions: u32) -> Result<(), Trouble>;
     /// Gives a file a second name.

@@ -1,7 +1,10 @@
 //! A volume's bytes into a file of this system, and a file's into a volume. Holes stay holes.
 
+use super::below::Typed;
+use super::copier::lost_words;
+use super::inside::salvage;
 use super::outside::Outside;
-use super::side::{Side, Trouble, join, last_name};
+use super::side::{Source, Target, Trouble, last_name};
 use super::{How, complain};
 use crate::session::{Outcome, Stop};
 use crate::visit::Visit;
@@ -10,11 +13,14 @@ use control::{Failure, FailureKind};
 use engine::refusal;
 use pool::{PoolError, Volume, ZvolError};
 use std::sync::Arc;
+use units::ObjectId;
 use zpl::{FileKind, SeekTo};
 
 /// Bytes copied at a time.
 const STEP_BYTES: usize = 1 << 20;
 const NEW_FILE: u32 = 0o666;
+/// The object that has a volume's bytes.
+const VOLUME_DATA: ObjectId = ObjectId::new(1);
 
 fn words(error: ZvolError) -> Trouble {
     refusal::chain(&PoolError::from(error))
@@ -51,6 +57,7 @@ trait Copying {
 struct Out<'a> {
     visit: &'a Visit,
     from: &'a Volume,
+    target: &'a Typed,
     to: std::fs::File,
 }
 
@@ -66,12 +73,12 @@ impl Copying for Out<'_> {
     }
 
     fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Trouble> {
-        Outside.write(&self.to, at, bytes)
+        self.target.below.write(&self.to, at, bytes)
     }
 
     /// A new file has nothing there.
     fn skip(&self, _from: u64, to: u64) -> Result<(), Trouble> {
-        Outside.set_size(&self.to, to)
+        self.target.below.set_size(&self.to, to)
     }
 }
 
@@ -101,17 +108,35 @@ impl Copying for In<'_> {
 }
 
 /// Copies a volume, or a snapshot of one, into a file, or into a directory under the volume's name; gives the exit code.
-pub fn copy_out(visit: &Visit, place: &Place, volume: &Volume, target: &[u8], how: How) -> u8 {
+pub fn copy_out(visit: &Visit, place: &Place, volume: &Volume, target: &Typed, how: How) -> u8 {
     let done = (|| {
-        let is_directory = Outside.meta(target, true)?.is_some_and(|there| there.kind == FileKind::Directory);
-        let target = match is_directory {
-            true => join(target, last_name(place.dataset.as_bytes())),
-            false => target.to_vec(),
+        let path = match target.is_directory() {
+            true => last_name(place.dataset.as_bytes()),
+            false => &target.path,
         };
-        let to = Outside.create(&target, NEW_FILE & !how.umask)?;
-        Out { visit, from: volume, to }.run(volume.size_bytes())
+        let to = target.below.create(path, NEW_FILE & !how.umask)?;
+        match how.partial {
+            true => out_in_part(visit, place, volume, target, &to),
+            false => Out { visit, from: volume, target, to }.run(volume.size_bytes()),
+        }
     })();
     told(&place.text, done)
+}
+
+/// Copies what can be read of a volume; what is lost stays a hole.
+fn out_in_part(
+    visit: &Visit,
+    place: &Place,
+    volume: &Volume,
+    target: &Typed,
+    to: &std::fs::File,
+) -> Result<(), Trouble> {
+    let objset = visit.env().block_on(visit.pool().frozen_objset(&place.dataset));
+    let objset = objset.map_err(|error| refusal::chain(&error))?.ok_or("not a volume")?;
+    let put = &mut |at: u64, bytes: &[u8]| target.below.write(to, at, bytes);
+    let lost = salvage(visit, &objset, VOLUME_DATA, volume.size_bytes(), put)?;
+    target.below.set_size(to, volume.size_bytes())?;
+    if lost.ranges.is_empty() { Ok(()) } else { Err(lost_words(&lost)) }
 }
 
 /// Copies a file into a volume from its beginning on; what the volume has behind that stays. Gives the exit code.

@@ -26,6 +26,7 @@ pub(super) fn more(page: &str) -> &'static [&'static str] {
         "zpool-iostat" => IOSTAT,
         "sawmill-zilstat" => ZILSTAT,
         "sawmill-what-if" => WHAT_IF,
+        "sawmill-rescue" => RESCUE,
         _ => &[],
     }
 }
@@ -99,7 +100,7 @@ const SAWMILL: &[Section] = &[(
     "DESCRIPTION",
     &[
         "ZFS in user space: pools whose bytes on disk are OpenZFS's own, mounted without a kernel module. Called through a link named zpool, zfs, zinject or zilstat, it is that command.",
-        "ls, cat, tree, cp and inspect open pools by themselves, without a mount and without the daemon.",
+        "ls, cat, tree, cp, rescue and inspect open pools by themselves, without a mount and without the daemon.",
     ],
 )];
 
@@ -127,6 +128,13 @@ const ZILSTAT: &[&str] = &[
 const WHAT_IF: &[&str] = &[
     "Makes the first 5,000 commits of a recording again, on a virtual clock: writers rest, write and wait as they did, disks take what they were seen to take, and the log device is a model.",
     "It is done nine times, with disks as in all of the recording and in each half of it, and with three seeds. What is told is the least and the most of those: how sure it is.",
+];
+
+const RESCUE: &[&str] = &[
+    "Devices are opened for reading only. Uberblocks are looked for in all four labels; if none leads to a dataset, the devices are searched for roots by content.",
+    "The files of a dataset go to DIR/DATASET/@, those of a snapshot to DIR/DATASET/@SNAPSHOT. Files whose directory is lost go to DIR/lost+found.",
+    "Lost byte ranges stay holes. DIR/.sawmill-rescue/report.jsonl lists everything that is damaged. The exit code is 1 if something is lost.",
+    "The same command again goes on with a rescue that was stopped.",
 ];
 
 const ADVISE_LOG: &[&str] = &[

@@ -4,6 +4,7 @@
 
 mod inspect;
 mod logs;
+mod rescue;
 mod world;
 
 use oracle::golden;

@@ -1,0 +1,300 @@
+//! Which device is which part of the pool.
+//!
+//! ```text
+//!  a label anywhere   has the tree of its own top-level vdev ─► that tree; devices by guid, the rest by elimination
+//!  no label           one device: itself; several: as the options say, or one mirror, stripe, raidz after another
+//!  then               the root is read, and the configuration in the meta-objset replaces both
+//! ```
+//! Every guess is judged by whether the root of a state verifies, so that a wrong one costs time
+//! and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use ondisk::NvList;
+use ondisk::config::{self as key, vdev_type};
+use units::Guid;
+use vdev::{FoundLeaf, candidates, leaf_asize, leaf_psize};
+
+use crate::RescueError;
+use crate::states::DeviceLabels;
+
+/// Guids that leaves get in a tree without labels: this and the following.
+const GUESSED_GUID: u64 = 1;
+/// Sector sizes to try, as base-2 logarithms: the most frequent ones first.
+const ASHIFTS: [u8; 5] = [12, 9, 13, 14, 16];
+/// Most parity of a raidz.
+const PARITY_MAX: u8 = 3;
+
+/// What options say of devices without labels.
+#[derive(Clone, Debug, Default)]
+pub struct LayoutHint {
+    /// Parity of the raidz that the devices are.
+    pub raidz: Option<u8>,
+    /// The devices in the order of the pool's configuration; `None` for one that is missing.
+    pub children: Vec<Option<PathBuf>>,
+    /// Base-2 logarithm of the sector size.
+    pub ashift: Option<u8>,
+    /// Name or guid of the pool, where devices are of several.
+    pub pool: Option<String>,
+}
+
+/// The vdevs of a pool, and where their leaves are.
+#[derive(Clone, Debug)]
+pub struct Geometry {
+    /// As a configuration has it.
+    pub tree: NvList,
+    /// Where each leaf is, by guid.
+    pub paths: BTreeMap<Guid, PathBuf>,
+    /// The name of the pool, if a label tells it.
+    pub pool: Option<String>,
+    /// All devices, with the guids that their labels name.
+    devices: Vec<(PathBuf, Option<Guid>)>,
+}
+
+impl Geometry {
+    /// All arrangements to try, the likeliest first.
+    ///
+    /// # Errors
+    /// [`RescueError::Ambiguous`].
+    pub fn possible(devices: &[DeviceLabels], hint: &LayoutHint) -> Result<Vec<Self>, RescueError> {
+        let mut possible = Vec::new();
+        if hint.raidz.is_none() && hint.children.is_empty() {
+            possible.extend(of_labels(devices, hint)?);
+        }
+        possible.extend(Guess { devices, hint }.all());
+        Ok(possible)
+    }
+
+    /// The arrangement that the configuration in the meta-objset says; none if it has no vdevs.
+    pub(crate) fn refined(&self, config: &NvList) -> Option<Self> {
+        let tree = config.get_nvlist(key::VDEV_TREE)?;
+        if *tree == self.tree {
+            return None;
+        }
+        let mut refined = Self { tree: tree.clone(), paths: BTreeMap::new(), ..self.clone() };
+        refined.assign_by_guid();
+        refined.assign_as_in(self);
+        refined.assign_rest();
+        Some(refined)
+    }
+
+    /// Each device to the leaf that its labels name.
+    fn assign_by_guid(&mut self) {
+        let leaves: BTreeSet<Guid> = self.leaves().into_iter().map(|leaf| leaf.guid).collect();
+        for (path, guid) in &self.devices {
+            if let Some(guid) = guid.filter(|guid| leaves.contains(guid)) {
+                self.paths.entry(guid).or_insert_with(|| path.clone());
+            }
+        }
+    }
+
+    /// Each device to the leaf that stands where it stood in `earlier`, if the top-level vdev has
+    /// as many leaves.
+    fn assign_as_in(&mut self, earlier: &Self) {
+        let (old, new) = (earlier.leaves(), self.leaves());
+        let width =
+            |leaves: &[TreeLeaf], top: usize| leaves.iter().filter(|leaf| leaf.place.0 == top).count();
+        for leaf in &new {
+            let same = old.iter().find(|old| old.place == leaf.place);
+            let same = same.filter(|_| width(&old, leaf.place.0) == width(&new, leaf.place.0));
+            if let Some(path) = same.and_then(|same| earlier.paths.get(&same.guid)) {
+                self.assign(leaf.guid, path);
+            }
+        }
+    }
+
+    /// Devices without labels to leaves without devices: by the name of the file, then the only one
+    /// to the only one.
+    fn assign_rest(&mut self) {
+        for leaf in self.leaves() {
+            let is_it = |path: &Path| path.file_name().is_some() && path.file_name() == leaf.path.file_name();
+            let named = self.unassigned().into_iter().filter(|path| is_it(path)).collect::<Vec<_>>();
+            if let [path] = named.as_slice() {
+                self.assign(leaf.guid, path);
+            }
+        }
+        let free: Vec<Guid> = self
+            .leaves()
+            .iter()
+            .map(|leaf| leaf.guid)
+            .filter(|guid| !self.paths.contains_key(guid))
+            .collect();
+        if let (&[guid], [path]) = (free.as_slice(), self.unassigned().as_slice()) {
+            self.assign(guid, path);
+        }
+    }
+
+    fn assign(&mut self, guid: Guid, path: &Path) {
+        if !self.paths.contains_key(&guid) && !self.paths.values().any(|taken| taken == path) {
+            self.paths.insert(guid, path.to_owned());
+        }
+    }
+
+    /// Devices that are no leaf yet and whose labels name none.
+    fn unassigned(&self) -> Vec<PathBuf> {
+        let is_free = |path: &PathBuf| !self.paths.values().any(|taken| taken == path);
+        let unnamed = self.devices.iter().filter(|(_, guid)| guid.is_none()).map(|(path, _)| path);
+        unnamed.filter(|path| is_free(path)).cloned().collect()
+    }
+
+    fn leaves(&self) -> Vec<TreeLeaf> {
+        let tops = self.tree.get_nvlist_array(key::CHILDREN).unwrap_or_default();
+        let mut leaves = Vec::new();
+        for (index, top) in tops.iter().enumerate() {
+            let mut count = 0;
+            collect_leaves(top, index, &mut count, &mut leaves);
+        }
+        leaves
+    }
+}
+
+/// A leaf of a tree.
+struct TreeLeaf {
+    guid: Guid,
+    path: PathBuf,
+    /// Its top-level vdev, and its number among the leaves of that.
+    place: (usize, usize),
+}
+
+fn collect_leaves(vdev: &NvList, top: usize, count: &mut usize, into: &mut Vec<TreeLeaf>) {
+    match (vdev.get_nvlist_array(key::CHILDREN), vdev.get_str(key::TYPE)) {
+        (Some(children), _) => children.iter().for_each(|child| collect_leaves(child, top, count, into)),
+        (None, Some(vdev_type::FILE | vdev_type::DISK)) => {
+            let guid = Guid::new(vdev.get_u64(key::GUID).unwrap_or(0));
+            let path = PathBuf::from(vdev.get_str(key::PATH).unwrap_or_default());
+            into.push(TreeLeaf { guid, path, place: (top, *count) });
+            *count += 1;
+        }
+        _ => {}
+    }
+}
+
+/// The arrangement that labels say, if there are any.
+fn of_labels(devices: &[DeviceLabels], hint: &LayoutHint) -> Result<Option<Geometry>, RescueError> {
+    let with_labels = devices.iter().filter(|device| device.labels.config(None).is_some());
+    let found: Vec<_> = with_labels
+        .map(|device| FoundLeaf { path: device.path.clone(), labels: device.labels.clone() })
+        .collect();
+    let mut pools = candidates(&found);
+    if let Some(wanted) = &hint.pool {
+        pools.retain(|pool| pool.pool.name == *wanted || pool.guid.get().to_string() == *wanted);
+    }
+    if pools.len() > 1 {
+        let names: Vec<_> = pools.iter().map(|pool| format!("{} ({})", pool.pool.name, pool.guid)).collect();
+        return Err(RescueError::Ambiguous { names: names.join(", ") });
+    }
+    let Some(pool) = pools.pop() else { return Ok(None) };
+    let mut geometry = Geometry {
+        paths: pool.paths_in(&pool.vdev_tree),
+        tree: pool.vdev_tree,
+        pool: Some(pool.pool.name),
+        devices: devices.iter().map(|device| (device.path.clone(), device.labels.guid())).collect(),
+    };
+    geometry.assign_rest();
+    Ok(Some(geometry))
+}
+
+/// Arrangements of devices of which no label tells anything.
+struct Guess<'a> {
+    devices: &'a [DeviceLabels],
+    hint: &'a LayoutHint,
+}
+
+impl Guess<'_> {
+    fn all(&self) -> Vec<Geometry> {
+        let children = self.children();
+        let width = children.len();
+        let mut all = Vec::new();
+        for ashift in self.hint.ashift.map_or_else(|| ASHIFTS.to_vec(), |ashift| vec![ashift]) {
+            match self.hint.raidz {
+                Some(parity) => all.push(self.raidz(parity, &children, ashift)),
+                None if width == 1 => all.push(self.stripe(&children, ashift)),
+                None => {
+                    all.push(self.mirror(&children, ashift));
+                    all.push(self.stripe(&children, ashift));
+                    let parities = (1..=PARITY_MAX).filter(|parity| usize::from(*parity) < width);
+                    all.extend(parities.map(|parity| self.raidz(parity, &children, ashift)));
+                }
+            }
+        }
+        all
+    }
+
+    fn children(&self) -> Vec<Option<&DeviceLabels>> {
+        if self.hint.children.is_empty() {
+            return self.devices.iter().map(Some).collect();
+        }
+        let of_path = |path: &PathBuf| self.devices.iter().find(|device| device.path == *path);
+        self.hint.children.iter().map(|path| path.as_ref().and_then(of_path)).collect()
+    }
+
+    fn geometry(&self, tops: Vec<NvList>, children: &[Option<&DeviceLabels>]) -> Geometry {
+        let mut tree = NvList::new();
+        tree.add_str(key::TYPE, vdev_type::ROOT).add_u64(key::ID, 0).add_u64(key::GUID, 0);
+        tree.add_nvlist_array(key::CHILDREN, tops);
+        let paths = (GUESSED_GUID..).zip(children);
+        let paths = paths.filter_map(|(guid, child)| Some((Guid::new(guid), (*child)?.path.clone())));
+        Geometry {
+            tree,
+            paths: paths.collect(),
+            pool: None,
+            devices: self.devices.iter().map(|device| (device.path.clone(), device.labels.guid())).collect(),
+        }
+    }
+
+    fn stripe(&self, children: &[Option<&DeviceLabels>], ashift: u8) -> Geometry {
+        let tops = children.iter().enumerate().map(|(id, child)| {
+            let mut top = leaf(GUESSED_GUID + id as u64, *child);
+            finish_top(&mut top, id as u64, ashift, asize(*child));
+            top
+        });
+        self.geometry(tops.collect(), children)
+    }
+
+    fn mirror(&self, children: &[Option<&DeviceLabels>], ashift: u8) -> Geometry {
+        let smallest = children.iter().flatten().map(|child| asize(Some(child))).min().unwrap_or(0);
+        let mut top = group(vdev_type::MIRROR, children);
+        finish_top(&mut top, 0, ashift, smallest);
+        self.geometry(vec![top], children)
+    }
+
+    fn raidz(&self, parity: u8, children: &[Option<&DeviceLabels>], ashift: u8) -> Geometry {
+        let smallest = children.iter().flatten().map(|child| asize(Some(child))).min().unwrap_or(0);
+        let mut top = group(vdev_type::RAIDZ, children);
+        top.add_u64(key::NPARITY, parity.into());
+        finish_top(&mut top, 0, ashift, smallest.saturating_mul(children.len() as u64));
+        self.geometry(vec![top], children)
+    }
+}
+
+fn asize(child: Option<&DeviceLabels>) -> u64 {
+    child.map_or(0, |child| leaf_asize(leaf_psize(child.size_bytes)))
+}
+
+fn leaf(guid: u64, child: Option<&DeviceLabels>) -> NvList {
+    let mut leaf = NvList::new();
+    let kind =
+        if child.is_some_and(|child| child.is_block_device) { vdev_type::DISK } else { vdev_type::FILE };
+    let path = child.map_or_else(String::new, |child| child.path.display().to_string());
+    leaf.add_str(key::TYPE, kind).add_u64(key::GUID, guid).add_str(key::PATH, path);
+    leaf
+}
+
+fn group(kind: &str, children: &[Option<&DeviceLabels>]) -> NvList {
+    let mut top = NvList::new();
+    top.add_str(key::TYPE, kind).add_u64(key::GUID, GUESSED_GUID + children.len() as u64);
+    let below = children.iter().enumerate().map(|(id, child)| {
+        let mut below = leaf(GUESSED_GUID + id as u64, *child);
+        below.add_u64(key::ID, id as u64);
+        below
+    });
+    top.add_nvlist_array(key::CHILDREN, below.collect());
+    top
+}
+
+/// What every top-level vdev has.
+fn finish_top(top: &mut NvList, id: u64, ashift: u8, asize: u64) {
+    top.add_u64(key::ID, id).add_u64(key::ASHIFT, ashift.into()).add_u64(key::ASIZE, asize);
+    top.add_u64(key::METASLAB_ARRAY, 0).add_u64(key::METASLAB_SHIFT, 0).add_u64(key::IS_LOG, 0);
+}

@@ -1,0 +1,156 @@
+//! The entries of a ZAP, read in spite of damage.
+//!
+//! Leaves are found by their content and not by the table of pointers: a header or a table that is
+//! lost costs nothing, a leaf that is lost costs its own entries. A leaf of a ZAP is never left
+//! behind when the ZAP changes: a split keeps the leaf, and what is freed becomes a hole.
+
+use ondisk::zap::{
+    ARRAY_BYTES, BLOCK_LEAF, BLOCK_MICRO, CHAIN_END, LeafChunk, LeafEntryPhys, LeafHeaderPhys, LeafLayout,
+    entries,
+};
+
+use crate::tree::{BlockTree, TreeRun};
+
+/// A name and its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedValue {
+    /// The name, without its NUL.
+    pub name: Vec<u8>,
+    /// Bytes of each integer of the value.
+    int_bytes: u8,
+    /// The integers, big-endian.
+    ints: Vec<u8>,
+}
+
+impl NamedValue {
+    /// The first integer of a value of words.
+    pub fn word(&self) -> Option<u64> {
+        let first = self.ints.first_chunk().filter(|_| self.int_bytes == 8)?;
+        Some(u64::from_be_bytes(*first))
+    }
+
+    /// A value of 16-bit integers.
+    pub fn halves(&self) -> Option<Vec<u16>> {
+        let halves = || self.ints.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
+        (self.int_bytes == 2).then(|| halves().collect())
+    }
+
+    /// A value of bytes.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        (self.int_bytes == 1).then_some(&self.ints)
+    }
+
+    /// The name as text.
+    pub fn text(&self) -> Option<&str> {
+        std::str::from_utf8(&self.name).ok()
+    }
+}
+
+/// What a ZAP holds, as far as it can be read.
+#[derive(Clone, Debug, Default)]
+pub struct ReadNames {
+    /// By name.
+    pub values: Vec<NamedValue>,
+    /// Blocks that cannot be read.
+    pub lost_blocks: u64,
+}
+
+impl ReadNames {
+    /// The first word under a name.
+    pub fn word(&self, name: &str) -> Option<u64> {
+        self.get(name).and_then(NamedValue::word)
+    }
+
+    /// The value under a name.
+    pub fn get(&self, name: &str) -> Option<&NamedValue> {
+        self.values.iter().find(|value| value.name == name.as_bytes())
+    }
+}
+
+/// All entries of the ZAP in an object.
+pub async fn read_names(tree: &BlockTree<'_>) -> ReadNames {
+    let mut found = ReadNames::default();
+    let mut block = 0;
+    while let Some(run) = tree.run_at(block).await {
+        match run {
+            TreeRun::Hole { end } => block = end,
+            TreeRun::Lost { end, .. } => {
+                found.lost_blocks += end - block;
+                block = end;
+            }
+            TreeRun::Data(bp) => {
+                match tree.read(block, &bp).await {
+                    Ok(bytes) => take_block(&bytes, &mut found.values),
+                    Err(_) => found.lost_blocks += 1,
+                }
+                block += 1;
+            }
+        }
+    }
+    found.values.sort_by(|a, b| a.name.cmp(&b.name));
+    found.values.dedup_by(|a, b| a.name == b.name);
+    found
+}
+
+fn take_block(bytes: &[u8], into: &mut Vec<NamedValue>) {
+    let kind = bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    if kind == BLOCK_MICRO {
+        let used = entries(bytes).filter(ondisk::zap::MzapEntryPhys::is_used);
+        into.extend(used.map(|entry| NamedValue {
+            name: entry.name().to_vec(),
+            int_bytes: 8,
+            ints: entry.value.get().to_be_bytes().to_vec(),
+        }));
+    } else if kind == BLOCK_LEAF {
+        take_leaf(bytes, into);
+    }
+}
+
+fn take_leaf(bytes: &[u8], into: &mut Vec<NamedValue>) {
+    if !bytes.len().is_power_of_two() {
+        return;
+    }
+    let Ok(layout) = LeafLayout::new(bytes.len().trailing_zeros()) else { return };
+    if LeafHeaderPhys::decode(bytes, layout).is_err() {
+        return;
+    }
+    let numbers = (0..layout.chunks()).filter_map(|number| u16::try_from(number).ok());
+    for number in numbers {
+        if let Some(LeafChunk::Entry(entry)) = chunk(bytes, layout, number)
+            && let Some(value) = whole(bytes, layout, &entry)
+        {
+            into.push(value);
+        }
+    }
+}
+
+fn chunk(bytes: &[u8], layout: LeafLayout, number: u16) -> Option<LeafChunk> {
+    LeafChunk::decode(layout.chunk(bytes, number)?).ok()
+}
+
+fn whole(bytes: &[u8], layout: LeafLayout, entry: &LeafEntryPhys) -> Option<NamedValue> {
+    let mut name = gathered(bytes, layout, entry.name_chunk.get(), entry.name_ints.get().into())?;
+    if name.last() == Some(&0) {
+        name.pop();
+    }
+    let int_bytes = entry.value_int_bytes;
+    let len = usize::from(entry.value_ints.get()).checked_mul(int_bytes.into())?;
+    let ints = gathered(bytes, layout, entry.value_chunk.get(), len)?;
+    Some(NamedValue { name, int_bytes, ints })
+}
+
+/// `len` bytes of a chain of chunks.
+fn gathered(bytes: &[u8], layout: LeafLayout, first: u16, len: usize) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut next = first;
+    for _ in 0..len.div_ceil(ARRAY_BYTES).min(layout.chunks()) {
+        if next == CHAIN_END {
+            return None;
+        }
+        let LeafChunk::Array(array) = chunk(bytes, layout, next)? else { return None };
+        out.extend_from_slice(&array.bytes);
+        next = array.next.get();
+    }
+    out.truncate(len);
+    (out.len() == len).then_some(out)
+}

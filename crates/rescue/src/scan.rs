@@ -1,0 +1,403 @@
+//! Roots found by their content, where no uberblock leads to one.
+//!
+//! ```text
+//!  leaf, 4 MiB at a time ─► first bytes of each sector: can an objset begin here? ─► where on the vdev is that?
+//!    ─► read there, unpacked, judged by structure ─► a pointer with the checksum of what is there ─► FoundState
+//! ```
+//! An objset has no checksum of its own: the one block that knows it is lost. But its first dnode
+//! leads to all others by pointers with checksums, so a wrong guess is found out with the first
+//! block below it. The pointer that is made up here has the checksum of the bytes as they were
+//! found; from it on a scan and an uberblock are the same.
+//!
+//! Objsets are metadata, which is stored as it is, as lz4, or in old pools as lzjb. An lz4 block
+//! tells its length; of an lzjb block as much is read as it can fill. On a raidz the first sector
+//! of data is found on whatever child it lies.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use env::{Device, IoBuf};
+use futures::stream::{self, StreamExt};
+use ondisk::dnode::DNODE_BLOCK_BYTES;
+use ondisk::objset::{OBJSET_BYTES_V1, OBJSET_BYTES_V2, OBJSET_BYTES_V3};
+use ondisk::{
+    Blkptr, BlkptrParts, ByteOrder, ChecksumKind, CompressionKind, Dva, ObjectType, ObjsetPhys, ObjsetType,
+};
+use units::{Asize, LeafOffset, Lsize, Psize, SECTOR_BYTES, Txg, VdevOffset};
+use vdev::{Address, NodeKind, Top};
+
+use crate::{FoundState, RescueView};
+
+/// Bytes that are read at a time, and how often ahead.
+const PIECE_BYTES: u64 = 4 << 20;
+const PIECES_AHEAD: usize = 3;
+/// Roots of a kind that are kept: the newest ones.
+const ROOTS_MAX: usize = 1 << 16;
+/// Bytes that decide whether a block may begin here.
+const HEAD_BYTES: usize = 16;
+/// Sizes of an objset.
+const OBJSET_SIZES: [usize; 3] = [OBJSET_BYTES_V3, OBJSET_BYTES_V2, OBJSET_BYTES_V1];
+/// Half of all places of a raidz with one parity have parity and data in turn: by this bit of the
+/// offset.
+const SWAPPED_BIT: u64 = 1 << 20;
+
+/// Who is told how far a scan is.
+pub trait ScanProgress {
+    /// So many bytes are to be read.
+    fn expect(&self, bytes: u64);
+    /// So many more are read.
+    fn add(&self, bytes: u64);
+}
+
+/// An objset that was found, and whether it is the pool's own.
+#[derive(Clone, Debug)]
+pub struct FoundRoot {
+    /// What kind of objset it is.
+    pub kind: ObjsetType,
+    /// The youngest block below it.
+    pub txg: u64,
+    /// A pointer to it.
+    pub root: Blkptr,
+}
+
+/// The roots that a scan found, the newest first.
+#[derive(Clone, Debug, Default)]
+pub struct FoundRoots {
+    /// Meta-objsets.
+    pub pools: Vec<FoundRoot>,
+    /// Objsets of file systems and volumes.
+    pub datasets: Vec<FoundRoot>,
+}
+
+impl FoundRoots {
+    /// The states that the meta-objsets are.
+    #[must_use]
+    pub fn states(&self) -> Vec<FoundState> {
+        let state = |found: &FoundRoot| FoundState {
+            txg: found.txg,
+            written_secs: None,
+            root: found.root,
+            copies: 0,
+        };
+        self.pools.iter().map(state).collect()
+    }
+}
+
+/// Reads all devices of a view.
+pub struct Scanner<'a> {
+    view: &'a RescueView,
+    progress: &'a dyn ScanProgress,
+    pools: Kept,
+    datasets: Kept,
+}
+
+impl<'a> Scanner<'a> {
+    /// A scan of these devices.
+    #[must_use]
+    pub fn new(view: &'a RescueView, progress: &'a dyn ScanProgress) -> Self {
+        Self { view, progress, pools: Kept::default(), datasets: Kept::default() }
+    }
+
+    /// Reads everything once. What cannot be read is passed over.
+    pub async fn run(mut self) -> FoundRoots {
+        let tops: Vec<_> =
+            self.view.vdevs().tops_with_devices().into_iter().filter(|top| !top.is_log()).collect();
+        let leaves: Vec<_> =
+            tops.iter().flat_map(|top| scanned_leaves(top).map(move |leaf| (top, leaf))).collect();
+        self.progress.expect(leaves.iter().map(|(_, leaf)| leaf.end).sum());
+        for (top, leaf) in leaves {
+            self.leaf(top, &leaf).await;
+        }
+        FoundRoots { pools: self.pools.newest_first(), datasets: self.datasets.newest_first() }
+    }
+
+    async fn leaf(&mut self, top: &Top, leaf: &ScannedLeaf) {
+        let starts = (0..leaf.end).step_by(usize::try_from(PIECE_BYTES).unwrap_or(usize::MAX));
+        let reads = starts.map(|start| async move {
+            let len = PIECE_BYTES.min(leaf.end - start);
+            (start, len, read_piece(&leaf.device, start, len).await)
+        });
+        let mut pieces = stream::iter(reads).buffered(PIECES_AHEAD);
+        while let Some((start, len, bytes)) = pieces.next().await {
+            for (at, packing) in bytes.iter().flat_map(|piece| heads(piece, leaf.step)) {
+                for offset in leaf.offsets(start + at) {
+                    self.look_at(top, offset, packing).await;
+                }
+            }
+            self.progress.add(len);
+        }
+    }
+
+    /// Looks whether an objset lies here. How long it is decides how a raidz deals it out.
+    async fn look_at(&mut self, top: &Top, offset: u64, packing: StoredAs) {
+        let at = Address::now(top.id(), VdevOffset::new(offset));
+        for psize in packing.sizes() {
+            let Ok(len) = usize::try_from(psize) else { continue };
+            let verify = |bytes: &[u8]| unpacked(bytes, packing).is_some();
+            let Ok(stored) = self.view.vdevs().read(at, len, &verify).await else { continue };
+            let Some((lsize, objset, txg)) = unpacked(&stored, packing) else { continue };
+            let kept = match objset.kind() {
+                Ok(ObjsetType::Meta) => &mut self.pools,
+                Ok(ObjsetType::Zfs | ObjsetType::Zvol) => &mut self.datasets,
+                _ => continue,
+            };
+            let asize = Psize::new(psize).allocated_over(top.ashift(), top.spread()).get();
+            let dva = Dva { vdev: top.id(), offset: at.offset, asize: Asize::new(asize), gang: false };
+            kept.add(Sighting { objset, stored, lsize, txg, dva, packing });
+            return;
+        }
+    }
+}
+
+/// One place where an objset lies.
+struct Sighting {
+    objset: ObjsetPhys,
+    stored: IoBuf,
+    lsize: usize,
+    txg: u64,
+    dva: Dva,
+    packing: StoredAs,
+}
+
+impl Sighting {
+    fn parts(&self) -> Option<BlkptrParts> {
+        let kind = ChecksumKind::Fletcher4;
+        let checksum = codec::checksum_of(ByteOrder::Little, kind, &self.stored, None).ok()?;
+        let psize = self.stored.len() as u64;
+        Some(BlkptrParts {
+            dvas: [self.dva, Dva::EMPTY, Dva::EMPTY],
+            lsize: Lsize::new(self.lsize as u64),
+            psize: Psize::new(psize),
+            compression: self.packing.kind(),
+            checksum_kind: kind,
+            object_type: ObjectType::OBJSET,
+            birth: Txg::new(self.txg),
+            physical_birth: Txg::new(self.txg),
+            checksum,
+            ..BlkptrParts::default()
+        })
+    }
+}
+
+/// Roots by their txg and contents; copies of one are one.
+#[derive(Default)]
+struct Kept(BTreeMap<(u64, [u64; 4]), (ObjsetType, BlkptrParts)>);
+
+impl Kept {
+    fn add(&mut self, sighting: Sighting) {
+        let (Some(parts), Ok(kind)) = (sighting.parts(), sighting.objset.kind()) else { return };
+        let known = self.0.entry((sighting.txg, parts.checksum)).or_insert((kind, parts));
+        let places = &mut known.1.dvas;
+        if !places.contains(&sighting.dva)
+            && let Some(free) = places.iter_mut().find(|dva| !dva.is_valid())
+        {
+            *free = sighting.dva;
+        }
+        if self.0.len() > ROOTS_MAX {
+            self.0.pop_first();
+        }
+    }
+
+    fn newest_first(&self) -> Vec<FoundRoot> {
+        let roots = self.0.iter().rev();
+        let root = |((txg, _), (kind, parts)): (&(u64, _), &(ObjsetType, BlkptrParts))| FoundRoot {
+            kind: *kind,
+            txg: *txg,
+            root: parts.to_blkptr(),
+        };
+        roots.map(root).collect()
+    }
+}
+
+/// A leaf that is read, and how places on it are places on its vdev.
+struct ScannedLeaf {
+    device: Arc<dyn Device>,
+    /// Bytes that are read, from the first allocatable one on.
+    end: u64,
+    /// A block begins at a multiple of this.
+    step: usize,
+    raidz: Option<RaidzPlace>,
+}
+
+/// Which child of which raidz.
+#[derive(Clone, Copy)]
+struct RaidzPlace {
+    child: u64,
+    children: u64,
+    parity: u64,
+    shift: u32,
+}
+
+impl ScannedLeaf {
+    /// Where on the vdev a block would begin whose first sector of data is at `at` of this leaf.
+    fn offsets(&self, at: u64) -> Vec<u64> {
+        let Some(place) = self.raidz else { return vec![at] };
+        let number = (at >> place.shift) * place.children + place.child;
+        let offset = |columns: u64| Some(number.checked_sub(columns)? << place.shift);
+        let is_swapped = |offset: &u64| place.parity == 1 && offset & SWAPPED_BIT != 0;
+        let behind_parity = offset(place.parity).filter(|offset| !is_swapped(offset));
+        let before_parity = offset(0).filter(is_swapped);
+        behind_parity.into_iter().chain(before_parity).collect()
+    }
+}
+
+/// The leaves of a vdev to be read: one of those that have the same, all of a raidz.
+fn scanned_leaves(top: &Top) -> impl Iterator<Item = ScannedLeaf> {
+    let leaves: Vec<_> = top.leaves().iter().filter(|leaf| leaf.is_usable()).cloned().collect();
+    let asize = top.asize_of_leaf();
+    let (count, step, raidz) = match top.kind() {
+        // A device that is being replaced below a raidz would shift the others.
+        NodeKind::Raidz { parity } if top.leaves().len() == top.node().children().len() => {
+            let children = top.leaves().len() as u64;
+            let shift = u32::from(top.ashift().get());
+            let raidz = RaidzPlace { child: 0, children, parity: parity.into(), shift };
+            (leaves.len(), 1_usize << shift, Some(raidz))
+        }
+        // The sector size of a guess may be too large.
+        NodeKind::Leaf | NodeKind::Mirror => (1, SECTOR_BYTES as usize, None),
+        _ => (0, SECTOR_BYTES as usize, None),
+    };
+    let number = |guid| top.leaves().iter().position(|leaf| leaf.guid() == guid).unwrap_or(0) as u64;
+    let scanned = leaves.into_iter().take(count).filter_map(|leaf| {
+        let raidz = raidz.map(|raidz| RaidzPlace { child: number(leaf.guid()), ..raidz });
+        let device = leaf.device()?;
+        let end = asize.min(vdev::leaf_asize(leaf.psize()));
+        Some(ScannedLeaf { device, end, step, raidz })
+    });
+    scanned.collect::<Vec<_>>().into_iter()
+}
+
+/// A piece of a leaf; in parts if it cannot be read at once, which are zero where they cannot be
+/// read.
+async fn read_piece(device: &Arc<dyn Device>, start: u64, len: u64) -> Option<IoBuf> {
+    const PART_BYTES: u64 = 64 << 10;
+    let at = VdevOffset::new(start).on_leaf()?;
+    if let Ok(bytes) = device.read(at, usize::try_from(len).ok()?).await {
+        return Some(bytes);
+    }
+    let mut whole = IoBuf::zeroed(usize::try_from(len).ok()?);
+    for (number, part) in (0..).zip(whole.chunks_mut(usize::try_from(PART_BYTES).ok()?)) {
+        let place = LeafOffset::new(at.get() + number * PART_BYTES);
+        if let Ok(bytes) = device.read(place, part.len()).await {
+            part.copy_from_slice(&bytes);
+        }
+    }
+    Some(whole)
+}
+
+/// How the block that may begin at a place would be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StoredAs {
+    /// Plain bytes.
+    Plain,
+    /// With so many bytes.
+    Lz4(u64),
+    Lzjb,
+}
+
+impl StoredAs {
+    /// How many bytes it may take.
+    fn sizes(self) -> Vec<u64> {
+        match self {
+            Self::Lz4(bytes) => vec![bytes.next_multiple_of(SECTOR_BYTES)],
+            Self::Plain => OBJSET_SIZES.map(|size| size as u64).to_vec(),
+            Self::Lzjb => (1..=4).map(|sectors| sectors * SECTOR_BYTES).collect(),
+        }
+    }
+
+    fn kind(self) -> CompressionKind {
+        match self {
+            Self::Plain => CompressionKind::Off,
+            Self::Lz4(_) => CompressionKind::Lz4,
+            Self::Lzjb => CompressionKind::Lzjb,
+        }
+    }
+}
+
+/// Where objsets may begin in a piece.
+fn heads(piece: &[u8], step: usize) -> impl Iterator<Item = (u64, StoredAs)> + '_ {
+    let sectors = piece.chunks_exact(step).enumerate();
+    sectors.filter_map(move |(number, sector)| {
+        let head = sector.first_chunk::<HEAD_BYTES>()?;
+        Some(((number * step) as u64, packing_of(head)?))
+    })
+}
+
+/// What the first bytes of an objset can be: those of the meta-dnode, plain or behind what a
+/// compressor puts there. (The first four bytes of lzjb are literals, as nothing comes before them
+/// that they could repeat; those of lz4 too.)
+#[inline]
+fn packing_of(head: &[u8; HEAD_BYTES]) -> Option<StoredAs> {
+    let begins = |at: usize| {
+        head[at] == ObjectType::DNODE.raw()
+            && (10..=24).contains(&head[at + 1])
+            && (1..=12).contains(&head[at + 2])
+            && (1..=3).contains(&head[at + 3])
+    };
+    if head[0] == 0 {
+        if head[1] == 0 {
+            let length = u64::from(u16::from_be_bytes([head[2], head[3]]));
+            let literals = if head[4] >> 4 == 15 { 6 } else { 5 };
+            let fits = length > 0 && length <= OBJSET_BYTES_V3 as u64;
+            return (fits && begins(literals)).then_some(StoredAs::Lz4(length + 4));
+        }
+        return begins(1).then_some(StoredAs::Lzjb);
+    }
+    if head[0] & 0x0f == 0 && begins(1) {
+        return Some(StoredAs::Lzjb);
+    }
+    begins(0).then_some(StoredAs::Plain)
+}
+
+/// The objset that is stored so, its size and the youngest block below it; none if it makes no
+/// sense.
+fn unpacked(stored: &[u8], packing: StoredAs) -> Option<(usize, ObjsetPhys, u64)> {
+    let is_possible = |size: &&usize| match packing {
+        StoredAs::Plain => **size == stored.len(),
+        StoredAs::Lz4(_) | StoredAs::Lzjb => **size >= stored.len(),
+    };
+    OBJSET_SIZES.iter().filter(is_possible).find_map(|&size| {
+        let block = codec::decompress(packing.kind(), stored, size).ok()?;
+        let objset = ObjsetPhys::decode(&block).ok()?;
+        objset.kind().ok().filter(|kind| *kind != ObjsetType::None)?;
+        let meta = ObjsetPhys::dnode(&objset.meta_dnode).ok()??;
+        let is_table =
+            meta.object_type == ObjectType::DNODE && meta.data_block_bytes() == DNODE_BLOCK_BYTES as u64;
+        let txg = meta.blkptrs.iter().filter(|bp| !bp.is_hole()).map(|bp| bp.birth().get()).max()?;
+        let are_sound = meta.blkptrs.iter().all(|bp| bp.check().is_ok() && bp.birth().get() <= txg);
+        (is_table && are_sound && txg > 0).then_some((size, objset, txg))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaf(child: u64, children: u64, parity: u64) -> Vec<u64> {
+        let place = RaidzPlace { child, children, parity, shift: 12 };
+        let device: Arc<dyn Device> = Arc::new(env::RamDevice::new(1 << 20));
+        let leaf = ScannedLeaf { device, end: 0, step: 4096, raidz: Some(place) };
+        leaf.offsets(8 << 12)
+    }
+
+    #[test]
+    fn data_on_a_raidz_lies_behind_its_parity() {
+        // Row 8 of three children: sectors 24 to 26.
+        assert_eq!(leaf(1, 3, 1), [24 << 12]);
+        assert_eq!(leaf(1, 3, 2), [23 << 12]);
+        assert_eq!(leaf(0, 3, 3), [21 << 12]);
+    }
+
+    #[test]
+    fn heads_of_objsets_are_known_by_their_first_bytes() {
+        let plain = [10, 17, 3, 3, 0, 0, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(packing_of(&plain), Some(StoredAs::Plain));
+        let lz4 = [0, 0, 1, 0x40, 0x85, 10, 17, 3, 3, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(packing_of(&lz4), Some(StoredAs::Lz4(0x144)));
+        let long = [0, 0, 1, 0x40, 0xf5, 3, 10, 17, 3, 3, 0, 0, 0, 0, 0, 0];
+        assert_eq!(packing_of(&long), Some(StoredAs::Lz4(0x144)));
+        let lzjb = [0x40, 10, 14, 6, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(packing_of(&lzjb), Some(StoredAs::Lzjb));
+        assert_eq!(packing_of(&[0; HEAD_BYTES]), None);
+    }
+}
