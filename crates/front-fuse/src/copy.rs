@@ -64,7 +64,7 @@ impl Files {
         reply: &mut Reply,
     ) -> Result<(), Errno> {
         let args: CopyFileRangeIn = request.take()?;
-        let (source, target) = (request.object(), self.inodes.own(args.nodeid_out)?);
+        let (source, target) = (request.object(), self.own(args.nodeid_out).await?);
         let how = WriteFlags { sync: args.fh_out & SYNC_HANDLE != 0, ..WriteFlags::default() };
         let since = how.sync.then(|| self.syncs.now());
         let block_bytes = u64::from(self.run(from.zfs.attributes(source)).await?.block_bytes);

@@ -23,11 +23,20 @@ pub(crate) const SYNC_HANDLE: u64 = 1;
 /// It was opened for writing.
 pub(crate) const WRITING_HANDLE: u64 = 2;
 
+/// Above these bits stands the epoch in which it was opened.
+const EPOCH_SHIFT: u32 = 32;
+
+/// The epoch in which a handle of this number was opened.
+pub(crate) const fn handle_epoch(handle: u64) -> u32 {
+    (handle >> EPOCH_SHIFT) as u32
+}
+
 /// The answer to who opens a file, on a mount that keeps what is written or does not.
-pub(crate) fn open_out(flags: u32, writeback: bool) -> OpenOut {
+pub(crate) fn open_out(flags: u32, writeback: bool, epoch: u32) -> OpenOut {
     let sync = if is_sync(flags) { SYNC_HANDLE } else { 0 };
     let writing = if may_write(flags) { WRITING_HANDLE } else { 0 };
-    OpenOut { fh: sync | writing, open_flags: open_flags(flags, writeback), padding: 0 }
+    let fh = sync | writing | u64::from(epoch) << EPOCH_SHIFT;
+    OpenOut { fh, open_flags: open_flags(flags, writeback), padding: 0 }
 }
 
 /// Writes of a synchronous handle come directly, so that each is one request; others go through
@@ -56,13 +65,23 @@ impl Files {
 
     /// Tells the kernel of a handle that it has from now on.
     pub fn reply_open(&self, opened: &Attributes, flags: u32, reply: &mut Reply) {
-        self.writers.opened(self.inodes.inode(opened.object), opened.generation, flags);
-        reply.put(&open_out(flags, self.agreed.writeback));
+        let inode = self.inodes.inode(opened.object);
+        self.writers.opened(inode, opened.generation, flags);
+        let epoch = self.known.as_ref().map_or(0, |known| {
+            known.opened(inode);
+            known.epoch()
+        });
+        reply.put(&open_out(flags, self.agreed.writeback, epoch));
     }
 
     pub async fn release(&self, request: &mut Request<'_>) -> Result<(), Errno> {
         let args: ReleaseIn = request.take()?;
-        self.writers.closed(request.header.nodeid, args.flags);
+        let inode = request.header.nodeid;
+        self.writers.closed(inode, args.flags);
+        // What an exchange has left of a file is closed already.
+        if self.known.as_ref().is_some_and(|known| !known.closed(inode, handle_epoch(args.fh))) {
+            return Ok(());
+        }
         self.run(self.zfs.close(request.object())).await
     }
 
@@ -78,6 +97,10 @@ impl Files {
         let data = request.bytes(args.size)?;
         // Pages written back by the kernel are its own affair: an fsync follows if one is due.
         let is_from_cache = args.write_flags & WRITE_CACHE != 0;
+        if is_from_cache && self.old_pages.are_of(request.header.nodeid) {
+            reply.put(&WriteOut { size: args.size, padding: 0 });
+            return Ok(());
+        }
         let how = WriteFlags {
             append: false,
             sync: !is_from_cache && is_sync(args.flags),

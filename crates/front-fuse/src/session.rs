@@ -125,6 +125,7 @@ impl<S: Server> Session<S> {
 
     /// Answers a request by the device.
     async fn answer(&self, request: &mut Request<'_>, reply: &mut Reply) {
+        let _until_answered = self.server.admit(request).await;
         if let Some(errno) = self.work_on(request, reply).await {
             let body = reply.parts().filter(|_| errno == 0);
             let _nobody_waits = send(&self.device, request.header.unique, errno, body);
@@ -134,13 +135,18 @@ impl<S: Server> Session<S> {
     /// Answers a request in the slot that it came by.
     pub async fn answer_in(&self, slot: &mut Slot) {
         let mut reply = Reply::spare();
+        let mut until_answered = None;
         let (unique, errno) = match slot.request(self.server.inodes()) {
-            Ok(mut request) => (request.header.unique, self.work_on(&mut request, &mut reply).await),
+            Ok(mut request) => {
+                until_answered = Some(self.server.admit(&request).await);
+                (request.header.unique, self.work_on(&mut request, &mut reply).await)
+            }
             // The kernel sends no such thing.
             Err(errno) => (0, Some(errno.raw_os_error())),
         };
         let errno = errno.unwrap_or(0);
         slot.answer(unique, errno, reply.parts().filter(|_| errno == 0));
+        drop(until_answered);
     }
 
     /// How slots are asked for, where requests come by them.
