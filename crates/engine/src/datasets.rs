@@ -1,8 +1,8 @@
 //! Datasets as commands see them, and what is done to them.
 
 use crate::create::{VERSION, dataset_props, stored};
-use crate::mount_options::FOLLOWED;
 use crate::names;
+use crate::prop_change::{self, PropChange};
 use crate::props::{
     Access, Occasion, Prop, Props, Source, Value, check_block, dataset_prop, is_user_prop, parse_dataset,
     written_since,
@@ -486,16 +486,23 @@ impl Holder {
             true => (changes.size_bytes, None),
             false => (None, changes.size_bytes),
         };
-        self.resize(&held, &call.name, before).await?;
-        let names: Vec<String> = changes.props.iter().map(|(name, _)| name.clone()).collect();
-        self.set_all(&held, &call.name, changes.props).await?;
-        for name in names {
-            if !(call.keep_mounted && name == "mountpoint") {
-                self.follow(&held, &call.name, &name).await?;
+        let (plain, followed): (Vec<_>, Vec<_>) =
+            changes.props.into_iter().partition(|(name, _)| prop_change::is_plain(name));
+        let mut done = Vec::new();
+        let set = async {
+            self.resize(&held, &call.name, before).await?;
+            done.extend(self.set_plain(&held, &call.name, plain).await?);
+            for (name, value) in followed {
+                let change = PropChange::set(&call.name, name, value);
+                done.push(self.change_prop(&held, change, call.keep_mounted).await?);
             }
+            self.resize(&held, &call.name, after).await?;
+            self.set_quotas(&held, &call.name, &quotas).await
+        };
+        match set.await {
+            Ok(()) => Ok(()),
+            Err(failure) => Err(self.undo_props(&held, done, call.keep_mounted, failure).await),
         }
-        self.resize(&held, &call.name, after).await?;
-        self.set_quotas(&held, &call.name, &quotas).await
     }
 
     pub(super) async fn inherit_dataset(&self, call: DatasetInherit) -> Result<(), Failure> {
@@ -509,45 +516,7 @@ impl Holder {
         }
         let name = def.map_or(call.property.as_str(), |def| def.name);
         let how = Inherit { recursive: call.recursive, received: call.received };
-        self.precede(&call.name, name).await;
-        let taken_back = held.pool.inherit_prop(&call.name, name, how).await;
-        taken_back.map_err(|e| refusal::pool("inherit", &call.name, &e))?;
-        self.follow(&held, &call.name, name).await
-    }
-
-    /// What has to be done on mounts before a property changes.
-    async fn precede(&self, dataset: &str, property: &str) {
-        if property == "readonly" {
-            // Later it could be refused.
-            self.mounts.write_back_below(dataset).await;
-        }
-    }
-
-    /// What is mounted follows a property that has changed.
-    async fn follow(&self, held: &Held, dataset: &str, property: &str) -> Result<(), Failure> {
-        match property {
-            "mountpoint" => self.remount_below(held, dataset).await,
-            "snapdir" => self.show_ctldir_below(held, dataset).await,
-            name if FOLLOWED.contains(&name) => self.allow_below(held, dataset).await,
-            _ => Ok(()),
-        }
-    }
-
-    /// Sets all of these properties, or none.
-    async fn set_all(
-        &self,
-        held: &Held,
-        dataset: &str,
-        props: Vec<(String, PropValue)>,
-    ) -> Result<(), Failure> {
-        if props.is_empty() {
-            return Ok(());
-        }
-        for (property, _) in &props {
-            self.precede(dataset, property).await;
-        }
-        let set = held.pool.set_props(dataset, props).await;
-        set.map_err(|e| refusal::pool("set property for", dataset, &e).exits(255))
+        self.change_prop(&held, PropChange::inherit(&call.name, name, how), false).await.map(drop)
     }
 }
 

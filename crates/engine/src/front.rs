@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use units::ObjsetId;
+use units::{ObjectId, ObjsetId};
 use zpl::Zfs;
 
 /// A way for programs to reach file systems by paths.
@@ -57,6 +57,12 @@ pub trait Mounted: Send + Sync {
     /// # Errors
     /// The system's.
     fn write_back(&self) -> BoxFuture<'_, io::Result<()>>;
+    /// Has all requests wait, once those under way have ended, so that the file system can be exchanged. `None` where it has to
+    /// be unmounted for that.
+    ///
+    /// # Errors
+    /// [`MountError::Unfinished`]; everything goes on as before then.
+    fn suspend(&self) -> BoxFuture<'_, Result<Option<Box<dyn Suspended>>, MountError>>;
     /// Changes what is allowed, for files that are open too.
     ///
     /// # Errors
@@ -69,6 +75,15 @@ pub trait Mounted: Send + Sync {
     fn let_go_of<'a>(&'a self, snapshots: &'a [ObjsetId]) -> BoxFuture<'a, LetGo>;
     /// Threads that asked for something to be stable, as far as they are known.
     fn syncing_threads(&self) -> Vec<SyncingThread>;
+}
+
+/// A mount whose requests wait. When this is dropped they go on and fail, all of them: nothing is there.
+pub trait Suspended: Send {
+    /// Objects that programs have open.
+    fn open_objects(&self) -> Vec<ObjectId>;
+    /// Goes on with these files: what is open of them stays so, and nothing is kept of how they were before. Returns when
+    /// everybody sees these.
+    fn resume(self: Box<Self>, zfs: Arc<Zfs>) -> BoxFuture<'static, ()>;
 }
 
 /// Snapshots that nobody opens as long as this is kept.
@@ -295,6 +310,12 @@ pub enum MountError {
     /// Files on it are open.
     #[error("pool or dataset is busy")]
     Busy {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Requests that are under way do not end.
+    #[error("requests that are under way at {} do not end", path.display())]
+    Unfinished {
         /// Where.
         path: PathBuf,
     },

@@ -48,6 +48,7 @@ mod held;
 pub mod holds;
 mod identity;
 mod import;
+mod in_place;
 mod info;
 mod inject;
 mod io;
@@ -68,6 +69,7 @@ mod obstacle;
 mod package;
 mod presence;
 mod probe;
+mod prop_change;
 pub mod props;
 pub mod receive;
 mod redact;
@@ -91,6 +93,7 @@ mod storage;
 mod streams;
 mod support;
 mod sweep;
+mod taken;
 mod turns;
 mod upgrade;
 mod vdev_props;
@@ -101,7 +104,7 @@ pub use cache::{CacheError, CachedPool, PoolCache};
 pub use candidates::paths;
 pub use front::{
     AccessTimes, Front, LetGo, ListedSnapshot, MountError, MountFlags, MountOptions, Mounted, Short, Shown,
-    Snapdir, SnapshotError, SnapshotId, SnapshotSummary, Snapshots, SyncingThread,
+    Snapdir, SnapshotError, SnapshotId, SnapshotSummary, Snapshots, Suspended, SyncingThread,
 };
 pub use runner::{OnTheSpot, Runner};
 

@@ -20,10 +20,10 @@ impl Holder {
 
     fn syncing_threads(&self, pool: &str) -> Vec<LogThreadInfo> {
         let mounted =
-            self.mounts.entries().into_iter().filter(|entry| names::pool_of(&entry.dataset) == pool);
+            self.mounts.entries().into_iter().filter(|entry| names::pool_of(&entry.dataset()) == pool);
         let of_mount = mounted.flat_map(|entry| {
-            let threads = entry.syncing_threads().into_iter();
-            threads.map(|thread| thread_info(&entry.dataset, thread)).collect::<Vec<_>>()
+            let (dataset, threads) = (entry.dataset(), entry.syncing_threads().into_iter());
+            threads.map(|thread| thread_info(&dataset, thread)).collect::<Vec<_>>()
         });
         of_mount.collect()
     }

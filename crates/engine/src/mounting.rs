@@ -1,12 +1,15 @@
 //! Mounting and unmounting file systems as their properties say.
 
+use crate::create::VERSION;
 use crate::ctldir::ShownSnapshots;
 use crate::front::{MountOptions, Shown};
 use crate::mount_options::{Given, is_on, number, snapdir};
-use crate::names;
+use crate::mounts::Entry;
 use crate::props::Value;
-use crate::{Held, Holder, refusal};
-use control::{DatasetInfo, Failure, FailureKind, Mount};
+use crate::taken::{self, TakenMount};
+use crate::{Held, Holder, names, refusal};
+use control::{DatasetInfo, DatasetKind, Failure, FailureKind, Mount};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// How mounting was asked for.
@@ -47,25 +50,56 @@ impl Holder {
         }
     }
 
-    /// Mounts all of a pool that is to be mounted by itself, if the pool is open, with these options.
-    pub(super) async fn mount_all_of(&self, pool: &str, call: &Mount) -> Result<(), Failure> {
+    /// Mounts one data set along with others, if its pool is open and its properties ask for that; with these options.
+    pub(super) async fn mount_one_of_all(&self, dataset: &str, call: &Mount) -> Result<(), Failure> {
         let asked = Asked::read(call, false)?;
+        match self.pool_of(dataset) {
+            Ok(held) if self.mounts.place_of(dataset).is_none() => {
+                self.mount_one(&held, dataset, asked).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What of a pool is to be mounted by itself and is not, with its mount point; the first failure to find that out beside
+    /// it.
+    pub(super) async fn due_mounts(
+        &self,
+        pool: &str,
+        call: &Mount,
+    ) -> (Vec<(PathBuf, String)>, Result<(), Failure>) {
+        let asked = match Asked::read(call, false) {
+            Ok(asked) => asked,
+            Err(failure) => return (Vec::new(), Err(failure)),
+        };
         match self.pool(pool) {
-            Ok(held) => self.mount_each(&held, pool, asked).await,
-            Err(_) => Ok(()),
+            Ok(held) if self.mounts.has_front() => {
+                self.replay_before(&held).await;
+                self.due_below(&held, pool, asked).await
+            }
+            _ => (Vec::new(), Ok(())),
         }
     }
 
-    /// Unmounts a dataset, by its name or by where it is mounted.
-    pub(super) fn unmount(&self, target: &str, force: bool) -> Result<(), Failure> {
-        if self.mounts.unmount_one(target, force)? {
-            return Ok(());
-        }
-        let reason = if target.starts_with('/') { "not a ZFS filesystem" } else { "not currently mounted" };
-        Err(Failure::cannot(FailureKind::Invalid, "unmount", target, reason))
+    /// Unmounts a dataset, by its name or by where it is mounted, and what inherits its mount point: all or none.
+    pub(super) async fn unmount(&self, target: &str, force: bool) -> Result<(), Failure> {
+        let Some(entry) = self.mounts.entry_of(target) else {
+            let reason =
+                if target.starts_with('/') { "not a ZFS filesystem" } else { "not currently mounted" };
+            return Err(Failure::cannot(FailureKind::Invalid, "unmount", target, reason));
+        };
+        let (root, place) = (entry.dataset(), entry.mountpoint.clone());
+        let inherits = |other: &Arc<Entry>| {
+            let dataset = other.dataset();
+            let rest = if names::is_within(&dataset, &root) { dataset.strip_prefix(&root) } else { None };
+            rest.is_some_and(|rest| !rest.is_empty() && taken::is_joined(&other.mountpoint, &place, rest))
+        };
+        let mut those: Vec<_> = self.mounts.entries().into_iter().filter(inherits).collect();
+        those.insert(0, entry);
+        self.take(&those, force).await.map(drop)
     }
 
-    /// Mounts every file system of a pool that is to be mounted by itself, parents first.
+    /// Mounts every file system of a pool that is to be mounted by itself, in order of mount points.
     /// The first that fails is told; others are still mounted.
     pub(super) async fn mount_automatic(&self, held: &Held) -> Result<(), Failure> {
         self.mount_each(held, &held.pool.name(), Asked::along()).await
@@ -76,20 +110,46 @@ impl Holder {
         if !self.mounts.has_front() {
             return Ok(());
         }
-        // Side by side, before they are mounted one by one. A log that fails is told of by its mount.
-        if let Err(error) = held.pool.replay_logs().await {
-            tracing::warn!(%error, "a log was not replayed");
-        }
-        let mut outcome = Ok(());
-        for dataset in self.dataset_names(held, root).await? {
-            let is_sealed = held.pool.sealed(&dataset).await.is_ok_and(|sealed| sealed.is_some());
-            if is_sealed || self.mounts.place_of(&dataset).is_some() {
-                continue;
-            }
+        self.replay_before(held).await;
+        let (mut due, mut outcome) = self.due_below(held, root, asked).await;
+        due.sort();
+        for (_, dataset) in due {
             let mounted = self.mount_one(held, &dataset, asked).await;
             outcome = outcome.and(mounted);
         }
         outcome
+    }
+
+    /// Replays logs side by side, before what they are of is mounted one by one. A log that fails is told of by its mount.
+    async fn replay_before(&self, held: &Held) {
+        if let Err(error) = held.pool.replay_logs().await {
+            tracing::warn!(%error, "a log was not replayed");
+        }
+    }
+
+    /// What is to be mounted of a dataset and all below it, with its mount point; and the first failure to find that out.
+    async fn due_below(
+        &self,
+        held: &Held,
+        root: &str,
+        asked: Asked,
+    ) -> (Vec<(PathBuf, String)>, Result<(), Failure>) {
+        let names = match self.dataset_names(held, root).await {
+            Ok(names) => names,
+            Err(failure) => return (Vec::new(), Err(failure)),
+        };
+        let (mut due, mut outcome) = (Vec::new(), Ok(()));
+        for dataset in names {
+            let is_sealed = held.pool.sealed(&dataset).await.is_ok_and(|sealed| sealed.is_some());
+            if is_sealed || self.mounts.place_of(&dataset).is_some() {
+                continue;
+            }
+            match self.dataset_info(held, &dataset).await.and_then(|info| place(&info, asked)) {
+                Ok(path) => due.extend(path.map(|path| (PathBuf::from(path), dataset))),
+                Err(failure) => outcome = outcome.and(Err(failure)),
+            }
+        }
+        (due, outcome)
     }
 
     /// Mounts one along with something else, if its properties ask for it.
@@ -97,39 +157,37 @@ impl Holder {
         self.mount_one(held, dataset, Asked::along()).await
     }
 
-    /// Mounts what was mounted a moment ago, with what was said then.
-    pub(super) async fn mount_as_before(
-        &self,
-        held: &Held,
-        dataset: &str,
-        given: Given,
-    ) -> Result<(), Failure> {
-        self.mount_one(held, dataset, Asked { by_name: true, given, overlay: true, force: true }).await
+    /// Where what was mounted a moment ago is to be mounted now; `None` where its properties forbid that.
+    pub(super) fn place_again(&self, info: &DatasetInfo) -> Option<String> {
+        place(info, Asked { by_name: true, force: true, ..Asked::along() }).ok().flatten()
     }
 
-    /// The same again at another place, after its mount point has changed.
-    pub(super) async fn remount_below(&self, held: &Held, root: &str) -> Result<(), Failure> {
-        let was: Vec<String> = self.mounts.list().into_iter().map(|m| m.dataset).collect();
-        for dataset in self.dataset_names(held, root).await? {
-            let place = self.mounts.place_of(&dataset);
-            let wanted = self.mountpoint(held, &dataset).await?.filter(|path| path.starts_with('/'));
-            if place.is_none() && (wanted.is_none() || was.contains(&dataset)) || place == wanted {
-                continue;
-            }
-            if place.is_some() {
-                self.mounts.unmount_below(&dataset, false)?;
-            }
-            self.mount_one(held, &dataset, Asked::along()).await?;
-        }
-        Ok(())
+    /// Mounts what was taken at its place, with the options of its mount.
+    pub(super) async fn show_again(&self, held: &Held, taken: &TakenMount) -> Result<(), Failure> {
+        let info = self.dataset_info(held, &taken.dataset).await?;
+        let asked = Asked { by_name: true, given: taken.given, overlay: true, force: true };
+        self.show(held, &info, &taken.mountpoint, asked).await
+    }
+
+    /// Of a data set and all below it, names of those that follow its mount point and are to be mounted by themselves, and
+    /// are not.
+    pub(super) async fn due_at_place_of(&self, held: &Held, root: &str) -> Result<Vec<String>, Failure> {
+        let Some(place) = self.mountpoint(held, root).await? else { return Ok(Vec::new()) };
+        let (due, found) = self.due_below(held, root, Asked::along()).await;
+        let follows = |(path, dataset): &(PathBuf, String)| {
+            let rest = dataset.strip_prefix(root);
+            rest.is_some_and(|rest| taken::is_joined(&path.to_string_lossy(), &place, rest))
+        };
+        found.map(|()| due.into_iter().filter(follows).map(|(_, dataset)| dataset).collect())
     }
 
     /// After a property has changed: what is mounted of a dataset and those below it is to allow what
     /// the properties say now.
     pub(super) async fn allow_below(&self, held: &Held, root: &str) -> Result<(), Failure> {
         for entry in self.mounts.entries() {
-            if names::is_within(&entry.dataset, root) {
-                let info = self.dataset_info(held, &entry.dataset).await?;
+            let dataset = entry.dataset();
+            if names::is_within(&dataset, root) {
+                let info = self.dataset_info(held, &dataset).await?;
                 entry.allow(entry.given.flags(&info.props, held.pool.is_read_only()))?;
             }
         }
@@ -139,8 +197,9 @@ impl Holder {
     /// After `snapdir` has changed: the same of the control directory.
     pub(super) async fn show_ctldir_below(&self, held: &Held, root: &str) -> Result<(), Failure> {
         for entry in self.mounts.entries() {
-            if names::is_within(&entry.dataset, root) {
-                let info = self.dataset_info(held, &entry.dataset).await?;
+            let dataset = entry.dataset();
+            if names::is_within(&dataset, root) {
+                let info = self.dataset_info(held, &dataset).await?;
                 entry.set_snapdir(snapdir(&info.props));
             }
         }
@@ -158,6 +217,20 @@ impl Holder {
         }
         let info = self.dataset_info(held, dataset).await?;
         let Some(mountpoint) = place(&info, asked)? else { return Ok(()) };
+        let lifted = self.lift(dataset, &mountpoint).await?;
+        let mounted = self.show(held, &info, &mountpoint, asked).await;
+        mounted.and(self.put_back(&lifted.taken).await)
+    }
+
+    /// Mounts a file system at a place below which nothing is mounted.
+    async fn show(
+        &self,
+        held: &Held,
+        info: &DatasetInfo,
+        mountpoint: &str,
+        asked: Asked,
+    ) -> Result<(), Failure> {
+        let dataset = info.name.as_str();
         let fs = held.pool.filesystem(dataset).await.map_err(|e| refusal::pool("mount", dataset, &e))?;
         let Asked { given, overlay, .. } = asked;
         let options = MountOptions {
@@ -169,7 +242,7 @@ impl Holder {
         };
         let snapshots = Arc::new(ShownSnapshots::of(self, held, &fs));
         let shown = Shown { zfs: Arc::clone(&fs.zfs), snapshots };
-        self.mounts.mount(shown, &mountpoint, given, &options)
+        self.mounts.mount(shown, mountpoint, given, &options)
     }
 
     /// Where a file system is to be mounted: a path below the altroot, `legacy` or `none`.
@@ -191,7 +264,7 @@ fn place(info: &DatasetInfo, asked: Asked) -> Result<Option<String>, Failure> {
     };
     let is_redacted = info.props.contains_key(crate::redact::SNAPS) && !asked.force;
     match (asked.by_name, number(&info.props, "canmount"), path) {
-        (false, ..) if is_redacted => Ok(None),
+        (false, ..) if is_redacted || !has_files(info) => Ok(None),
         (false, 1, path) if path.starts_with('/') => Ok(Some(path.to_owned())),
         (false, ..) => Ok(None),
         (true, 0, _) => refuse("'canmount' property is set to 'off'"),
@@ -202,4 +275,11 @@ fn place(info: &DatasetInfo, asked: Asked) -> Result<Option<String>, Failure> {
         (true, _, path) if path.starts_with('/') => Ok(Some(path.to_owned())),
         (true, ..) => refuse("no mountpoint set"),
     }
+}
+
+/// Whether there are files to be mounted: a volume has none, nor has a file system before its first stream was received
+/// to the end.
+fn has_files(info: &DatasetInfo) -> bool {
+    let is_whole = info.props.get(VERSION).is_none_or(|version| version.value != Value::Absent);
+    info.kind == DatasetKind::Filesystem && is_whole
 }

@@ -2,8 +2,17 @@
 //!
 //! The table's lock is never held while something is mounted or unmounted, which may take as long as a
 //! device does: who only looks does not wait. (test: `a_slow_unmount_stops_nobody_from_looking`)
+//!
+//! Invariants
+//! - A data set has one front session at any time, whatever its name was when the session began: two sessions
+//!   would have two caches, and each would write over what went through the other. This is asserted.
+//!   (test: `a_data_set_that_is_renamed_in_place_keeps_its_one_mount`)
+//! - No entry is mounted at a place above the place of an entry before it, unless its parent was mounted by
+//!   somebody else. (test: `a_parent_is_never_mounted_over_its_child`)
 
-use crate::front::{Front, LetGo, MountFlags, MountOptions, Mounted, Shown, Snapdir, SyncingThread};
+use crate::front::{
+    Front, LetGo, MountFlags, MountOptions, Mounted, Shown, Snapdir, Suspended, SyncingThread,
+};
 use crate::mount_options::Given;
 use crate::names;
 use crate::refusal;
@@ -21,8 +30,10 @@ pub struct MountTable {
 
 /// A file system that is mounted.
 pub struct Entry {
-    /// Its name.
-    pub dataset: String,
+    /// Its name, which a rename changes.
+    dataset: Mutex<String>,
+    /// Its objset in its pool, which no rename changes.
+    objset: ObjsetId,
     /// Where.
     pub mountpoint: String,
     /// What was said when it was mounted.
@@ -51,19 +62,19 @@ impl MountTable {
 
     /// What is mounted, to be shown.
     pub fn list(&self) -> Vec<MountInfo> {
-        let one = |e: &Arc<Entry>| MountInfo { dataset: e.dataset.clone(), mountpoint: e.mountpoint.clone() };
+        let one = |e: &Arc<Entry>| MountInfo { dataset: e.dataset(), mountpoint: e.mountpoint.clone() };
         self.entries().iter().map(one).collect()
     }
 
     /// Where a dataset is mounted.
     pub fn place_of(&self, dataset: &str) -> Option<String> {
-        self.entries().iter().find(|e| e.dataset == dataset).map(|e| e.mountpoint.clone())
+        self.entries().iter().find(|e| e.is_of(dataset)).map(|e| e.mountpoint.clone())
     }
 
     /// The pool of what is mounted by this name, or at this place.
     pub fn pool_of(&self, target: &str) -> Option<String> {
         let found = self.all().into_iter().find(|entry| entry.is_called(target))?;
-        Some(names::pool_of(&found.dataset).to_owned())
+        Some(names::pool_of(&found.dataset()).to_owned())
     }
 
     /// Mounts a file system.
@@ -80,24 +91,46 @@ impl MountTable {
         }
         let path = Path::new(mountpoint);
         let Some(front) = &self.front else { return Ok(()) };
+        let objset = shown.zfs.objset().id();
+        self.assert_one_session(dataset, objset);
         let mounted = front.mount(shown, path, options);
         let mounted = mounted.map_err(|e| refusal::mount("mount", dataset, &e))?;
-        let (dataset, mountpoint) = (dataset.to_owned(), mountpoint.to_owned());
+        let (dataset, mountpoint) = (Mutex::new(dataset.to_owned()), mountpoint.to_owned());
         let flags = Mutex::new(options.flags);
-        self.mounted.lock().push(Arc::new(Entry { dataset, mountpoint, given, flags, mounted }));
+        self.mounted.lock().push(Arc::new(Entry { dataset, objset, mountpoint, given, flags, mounted }));
         Ok(())
+    }
+
+    /// # Panics
+    /// When a session of the data set is known under another name.
+    fn assert_one_session(&self, dataset: &str, objset: ObjsetId) {
+        let pool = names::pool_of(dataset);
+        for entry in self.all().iter().filter(|entry| entry.objset == objset) {
+            let known = entry.dataset();
+            assert!(names::pool_of(&known) != pool, "{dataset} would have a second session beside {known}'s");
+        }
+    }
+
+    /// Gives the sessions of a data set, and of those below it, the names that these have now.
+    pub fn rename_below(&self, old: &str, new: &str) {
+        for entry in self.all() {
+            let mut dataset = entry.dataset.lock();
+            if names::is_within(&dataset, old) {
+                *dataset = format!("{new}{}", &dataset[old.len()..]);
+            }
+        }
     }
 
     /// Whether a dataset is mounted, even after it was unmounted by others just now: that ends when its
     /// data are stable.
     fn is_in_the_way(&self, dataset: &str) -> bool {
-        let found = self.all().into_iter().find(|entry| entry.dataset == dataset);
+        let found = self.all().into_iter().find(|entry| entry.is_of(dataset));
         found.is_some_and(|entry| !entry.mounted.ends_soon())
     }
 
     /// Takes over what the kernel still has to be written to a dataset and those below it.
     pub async fn write_back_below(&self, root: &str) {
-        for entry in self.all().iter().filter(|entry| names::is_within(&entry.dataset, root)) {
+        for entry in self.all().iter().filter(|entry| names::is_within(&entry.dataset(), root)) {
             if let Err(error) = entry.mounted.write_back().await {
                 tracing::warn!(mountpoint = entry.mountpoint, %error, "what the kernel keeps may not be written");
             }
@@ -106,12 +139,12 @@ impl MountTable {
 
     /// Unmounts a dataset and all below it, the deepest first.
     pub fn unmount_below(&self, root: &str, force: bool) -> Result<(), Failure> {
-        self.unmount_those(|entry| names::is_within(&entry.dataset, root), force).map(|_| ())
+        self.unmount_those(|entry| names::is_within(&entry.dataset(), root), force).map(|_| ())
     }
 
     /// Unmounts these datasets, wherever they are mounted.
     pub fn unmount_each(&self, datasets: &[String], force: bool) -> Result<(), Failure> {
-        self.unmount_those(|entry| datasets.contains(&entry.dataset), force).map(|_| ())
+        self.unmount_those(|entry| datasets.contains(&entry.dataset()), force).map(|_| ())
     }
 
     /// Unmounts everything.
@@ -137,7 +170,7 @@ impl MountTable {
     pub async fn let_go_of(&self, pool: &str, snapshots: &[ObjsetId]) -> Vec<LetGo> {
         let mut let_go = Vec::new();
         for entry in self.entries() {
-            if names::pool_of(&entry.dataset) == pool {
+            if names::pool_of(&entry.dataset()) == pool {
                 let_go.push(entry.mounted.let_go_of(snapshots).await);
             }
         }
@@ -158,17 +191,43 @@ impl MountTable {
     fn unmount_those(&self, meant: impl Fn(&Entry) -> bool, force: bool) -> Result<bool, Failure> {
         let those: Vec<_> = self.all().into_iter().rev().filter(|entry| meant(entry)).collect();
         for entry in &those {
-            let unmounted = entry.mounted.unmount(force);
-            unmounted.map_err(|e| refusal::mount("unmount", &entry.mountpoint, &e))?;
-            self.mounted.lock().retain(|other| !Arc::ptr_eq(other, entry));
+            self.unmount_entry(entry, force)?;
         }
         Ok(!those.is_empty())
+    }
+
+    /// Unmounts one of the entries.
+    pub fn unmount_entry(&self, entry: &Arc<Entry>, force: bool) -> Result<(), Failure> {
+        let unmounted = entry.mounted.unmount(force);
+        unmounted.map_err(|e| refusal::mount("unmount", &entry.mountpoint, &e))?;
+        self.mounted.lock().retain(|other| !Arc::ptr_eq(other, entry));
+        Ok(())
+    }
+
+    /// What is mounted by this name, or at this place.
+    pub fn entry_of(&self, target: &str) -> Option<Arc<Entry>> {
+        self.all().into_iter().rev().find(|entry| entry.is_called(target))
     }
 }
 
 impl Entry {
+    /// The name of its data set now.
+    pub fn dataset(&self) -> String {
+        self.dataset.lock().clone()
+    }
+
+    /// Whether it is a session of this data set.
+    pub fn is_of(&self, dataset: &str) -> bool {
+        *self.dataset.lock() == dataset
+    }
+
     fn is_called(&self, target: &str) -> bool {
-        self.dataset == target || self.mountpoint == target
+        self.is_of(target) || self.mountpoint == target
+    }
+
+    /// Has requests wait; `None` where it has to be unmounted for an exchange.
+    pub async fn suspend(&self) -> Result<Option<Box<dyn Suspended>>, Failure> {
+        self.mounted.suspend().await.map_err(|e| refusal::mount("suspend", &self.mountpoint, &e))
     }
 
     /// Threads that asked for something on it to be stable.
@@ -186,7 +245,7 @@ impl Entry {
         if *self.flags.lock() == flags {
             return Ok(());
         }
-        self.mounted.remount(flags).map_err(|e| refusal::remount(&self.dataset, &e))?;
+        self.mounted.remount(flags).map_err(|e| refusal::remount(&self.dataset(), &e))?;
         *self.flags.lock() = flags;
         Ok(())
     }

@@ -426,28 +426,43 @@ impl Holder {
             Err(error) => return Err(cannot(error).await),
         };
         let _turn = self.turns.of(&held.pool.name(), "receive").await;
-        let (is_new, mounted) = (received.is_new(), self.mounted_under(head));
-        let datasets: Vec<String> = mounted.iter().map(|(dataset, _)| dataset.clone()).collect();
-        let finished = match self.mounts.unmount_each(&datasets, call.force || call.force_unmount) {
-            Ok(()) => match received.finish().await {
-                Ok(()) => Ok(()),
-                Err(error) => Err(cannot(error).await),
-            },
+        let is_new = received.is_new();
+        let before = if is_new { None } else { self.session_terms(held, head).await };
+        let suspended = match self.suspend(head).await {
+            Ok(suspended) => suspended,
             Err(in_use) => {
                 received.give_up().await;
-                Err(in_use)
+                return Err(in_use);
             }
         };
+        let those = if suspended.is_some() { Vec::new() } else { self.mounted_under(head) };
+        let taken = match self.take(&those, call.force || call.force_unmount).await {
+            Ok(taken) => taken,
+            Err(in_use) => {
+                received.give_up().await;
+                return Err(in_use);
+            }
+        };
+        let mut finished = match received.finish().await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(cannot(error).await),
+        };
+        if let Some(suspended) = suspended {
+            finished = finished.and(self.resume(held, head, suspended).await);
+        }
         if let Err(failure) = finished {
-            self.mount_those_again(held, &mounted).await?;
-            return Err(failure);
+            return Err(self.put_back_after(&taken, failure).await);
         }
         if !is_new && !props.is_empty() {
             let set = held.pool.set_props(head, props).await;
             set.map_err(|error| refusal::pool("set property for", head, &error))?;
         }
-        let warnings = self.take_over(held, &snapshot, head, carried).await;
-        self.mount_those_again(held, &mounted).await?;
+        let mut warnings = self.take_over(held, &snapshot, head, carried).await;
+        self.put_back_what_is_there(held, &taken).await?;
+        // It was received, wherever it is mounted.
+        if let Err(failure) = self.follow_terms(held, head, before).await {
+            warnings.extend(failure.stderr);
+        }
         if is_new && !call.no_mount {
             match call.maker {
                 Some(_) => self.refuse_mount(held, head).await?,

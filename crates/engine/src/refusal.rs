@@ -243,6 +243,7 @@ pub fn mount(verb: &str, what: &str, error: &MountError) -> Failure {
     let (kind, reason) = match error {
         MountError::NotEmpty { .. } => (FailureKind::Busy, "directory is not empty".to_owned()),
         MountError::Busy { .. } => (FailureKind::Busy, "pool or dataset is busy".to_owned()),
+        MountError::Unfinished { .. } => (FailureKind::Busy, error.to_string()),
         MountError::MountPoint { .. } | MountError::Refused { .. } | MountError::Short(_) => {
             (FailureKind::Other, chain(error))
         }
@@ -250,16 +251,13 @@ pub fn mount(verb: &str, what: &str, error: &MountError) -> Failure {
     Failure::cannot(kind, verb, what, &reason)
 }
 
-/// A property has been set, but what is mounted cannot follow.
+/// What is mounted cannot follow a property, which is taken back.
 pub fn remount(dataset: &str, error: &MountError) -> Failure {
     let reason = match error {
         MountError::Refused { source, .. } => source.to_string(),
         _ => chain(error),
     };
-    Failure::new(
-        FailureKind::Busy,
-        format!("property may be set but unable to remount '{dataset}': {reason}"),
-    )
+    Failure::new(FailureKind::Busy, format!("unable to remount '{dataset}': {reason}"))
 }
 
 #[cfg(test)]

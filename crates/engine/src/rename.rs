@@ -1,7 +1,7 @@
 //! Renaming datasets, and moving what is mounted with them.
 
-use crate::names;
-use crate::{Held, Holder, refusal};
+use crate::taken::TakenMount;
+use crate::{Held, Holder, names, refusal};
 use control::{DatasetRename, Failure, FailureKind};
 
 impl Holder {
@@ -23,30 +23,37 @@ impl Holder {
         self.check_parent(&held, "create", new).await?;
         let below = self.dataset_names(&held, name).await?;
         self.refuse_receiving(&held, "rename", &below).await?;
-        let mounted = if call.keep_mounted { Vec::new() } else { self.mounted_below(name) };
-        if !mounted.is_empty() {
-            self.mounts.unmount_below(name, call.force)?;
+        let taken = match call.keep_mounted {
+            true => Vec::new(),
+            false => self.take(&self.named_below(name), call.force).await?,
+        };
+        if let Err(error) = held.pool.rename_dataset(name, new).await {
+            return Err(self.put_back_after(&taken, refusal::pool("rename", name, &error)).await);
         }
-        let renamed = held.pool.rename_dataset(name, new).await;
-        let now = if renamed.is_ok() { new } else { name };
-        let remounted = self.mount_again(&held, &mounted, name, now).await;
-        renamed.map_err(|e| refusal::pool("rename", name, &e))?;
+        self.mounts.rename_below(name, new);
+        let now: Vec<TakenMount> = taken.iter().map(|one| one.renamed(name, new)).collect();
+        if let Err(failure) = self.mount_taken(&held, &now, Vec::new()).await {
+            return Err(self.rename_back(&held, &call, &taken, failure).await);
+        }
         tracing::info!(name, new, "renamed");
-        remounted
-    }
-
-    fn mounted_below(&self, root: &str) -> Vec<String> {
-        let all = self.mounts.list().into_iter().map(|mount| mount.dataset);
-        all.filter(|dataset| names::is_within(dataset, root)).collect()
-    }
-
-    /// What was mounted is mounted again, where it is to be under its name of now.
-    async fn mount_again(&self, held: &Held, were: &[String], old: &str, now: &str) -> Result<(), Failure> {
-        for dataset in were {
-            let dataset = format!("{now}{}", &dataset[old.len()..]);
-            self.mount_along(held, &dataset).await?;
-        }
         Ok(())
+    }
+
+    /// After a rename whose mounts failed: the old name, and the old mounts.
+    async fn rename_back(
+        &self,
+        held: &Held,
+        call: &DatasetRename,
+        taken: &[TakenMount],
+        failure: Failure,
+    ) -> Failure {
+        let (name, new) = (call.name.as_str(), call.new_name.as_str());
+        if let Err(error) = held.pool.rename_dataset(new, name).await {
+            let stays = refusal::pool("rename", new, &error);
+            return stays.stderr.into_iter().fold(failure, Failure::and);
+        }
+        self.mounts.rename_below(new, name);
+        self.put_back_after(taken, failure).await
     }
 }
 

@@ -2,11 +2,9 @@
 
 use crate::destruction;
 use crate::lineage::{Lineage, Snapshot};
-use crate::mount_options::Given;
 use crate::mounts::Entry;
 use crate::{Held, Holder, names, refusal};
 use control::{DatasetRollback, Failure, FailureKind};
-use std::path::Path;
 use std::sync::Arc;
 
 /// So many of what is newer are told.
@@ -20,15 +18,14 @@ impl Holder {
         let marks = self.bookmarks_of(&held, head).await?;
         let plan = plan(&lineage, &marks, &call)?;
         self.refuse_receiving(&held, "rollback", &[head.to_owned()]).await?;
-        let mounted = self.mounted_under(head);
-        let datasets: Vec<String> = mounted.iter().map(|(dataset, _)| dataset.clone()).collect();
+        if let Some(suspended) = self.suspend(head).await? {
+            let rolled_back = self.go_back(&held, plan, &call).await;
+            return rolled_back.and(self.resume(&held, head, suspended).await);
+        }
         // What is in use is found out before anything is destroyed.
-        let rolled_back = match self.mounts.unmount_each(&datasets, call.force) {
-            Ok(()) => self.go_back(&held, plan, &call).await,
-            still_mounted => still_mounted,
-        };
-        let remounted = self.mount_those_again(&held, &mounted).await;
-        rolled_back.and(remounted)
+        let taken = self.take(&self.mounted_under(head), call.force).await?;
+        let rolled_back = self.go_back(&held, plan, &call).await;
+        rolled_back.and(self.put_back_what_is_there(&held, &taken).await)
     }
 
     async fn go_back(&self, held: &Held, plan: Plan, call: &DatasetRollback) -> Result<(), Failure> {
@@ -45,33 +42,9 @@ impl Holder {
     }
 
     /// A file system's mount, and what of its pool is mounted in directories of it and would keep it from being
-    /// unmounted; in order of mounting, with what was said when each was mounted.
-    pub(super) fn mounted_under(&self, head: &str) -> Vec<(String, Given)> {
-        let Some(place) = self.mounts.place_of(head) else { return Vec::new() };
-        let is_under = |entry: &Arc<Entry>| {
-            let is_ours = names::pool_of(&entry.dataset) == names::pool_of(head);
-            is_ours && Path::new(&entry.mountpoint).starts_with(&place)
-        };
-        let those = self.mounts.entries().into_iter().filter(is_under);
-        // Whoever kept the mount itself would keep the file system in use.
-        those.map(|entry| (entry.dataset.clone(), entry.given)).collect()
-    }
-
-    /// Mounts again what is still there and not mounted any more; the first that fails is told.
-    pub(super) async fn mount_those_again(
-        &self,
-        held: &Held,
-        were: &[(String, Given)],
-    ) -> Result<(), Failure> {
-        let mut outcome = Ok(());
-        for (dataset, given) in were {
-            let is_there = held.pool.dsl().resolve(dataset).await.is_ok();
-            if is_there && self.mounts.place_of(dataset).is_none() {
-                let mounted = self.mount_as_before(held, dataset, *given).await;
-                outcome = outcome.and(mounted);
-            }
-        }
-        outcome
+    /// unmounted; in order of mounting.
+    pub(super) fn mounted_under(&self, head: &str) -> Vec<Arc<Entry>> {
+        self.with_what_is_inside(head, |entry| entry.is_of(head))
     }
 }
 

@@ -70,14 +70,24 @@ impl Engine {
         .await
     }
 
-    /// Mounts all that is to be mounted by itself, pool by pool.
+    /// Mounts all that is to be mounted by itself, in order of mount points, whichever pools that is of. The first that
+    /// fails is told; others are still mounted.
     async fn mount_all(&self, call: Mount) -> Done {
+        let (mut due, mut outcome) = (Vec::new(), Ok(()));
         for held in self.0.all() {
             let (pool, call) = (held.pool.name(), call.clone());
-            let mount = async move |holder: Arc<Holder>| holder.mount_all_of(&pool, &call).await;
-            self.in_turn(&held.pool.name(), "mount", mount).await?;
+            let find = async move |holder: Arc<Holder>| holder.due_mounts(&pool, &call).await;
+            let (of_pool, found) = self.in_turn(&held.pool.name(), "mount", find).await;
+            due.extend(of_pool);
+            outcome = outcome.and(found);
         }
-        Ok(())
+        due.sort();
+        for (_, dataset) in due {
+            let (pool, call) = (names::pool_of(&dataset).to_owned(), call.clone());
+            let mount = async move |holder: Arc<Holder>| holder.mount_one_of_all(&dataset, &call).await;
+            outcome = outcome.and(self.in_turn(&pool, "mount", mount).await);
+        }
+        outcome
     }
 
     /// Unmounts everything, in the reverse order of mounting: one pool may be mounted below another.
@@ -405,7 +415,7 @@ impl Service for Engine {
         let Some(target) = call.target else { return self.unmount_all(force).await };
         // What is not mounted at all is refused in nobody's turn.
         let pool = self.0.mounts.pool_of(&target).unwrap_or_default();
-        self.in_turn(&pool, "unmount", async move |holder| holder.unmount(&target, force)).await
+        self.in_turn(&pool, "unmount", async move |holder| holder.unmount(&target, force).await).await
     }
 
     async fn mounts(&self, _: Mounts) -> Done<Vec<MountInfo>> {

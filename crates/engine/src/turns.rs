@@ -56,6 +56,15 @@ impl Turns {
         Turn { line, _own: own, _everybody: everybody }
     }
 
+    /// A pool's turn to do `what`, if nobody has it.
+    pub fn try_of(&self, pool: &str, what: &'static str) -> Option<Turn> {
+        let line = self.line(pool);
+        let own = line.turn.try_lock_arc()?;
+        let everybody = self.everybody.try_read_arc()?;
+        *line.doing.lock() = Some((what, self.env.now()));
+        Some(Turn { line, _own: own, _everybody: everybody })
+    }
+
     /// Waits until nothing is changed any more; nothing will be while this is held.
     pub async fn all(&self) -> RwLockWriteGuardArc<()> {
         self.everybody.write_arc().await
@@ -98,11 +107,13 @@ mod tests {
         let turns = Turns::new(Sim::seed(1).env());
         let first = turns.of("a", "import").now_or_never().expect("nobody else is there");
         assert!(turns.of("a", "destroy").now_or_never().is_none());
+        assert!(turns.try_of("a", "mount").is_none());
         let other = turns.of("b", "create").now_or_never().expect("another pool's turn");
         let told = turns.under_way();
         let told: Vec<_> = told.iter().map(|one| (one.pool.as_str(), one.what.as_str())).collect();
         assert_eq!(told, [("a", "import"), ("b", "create")]);
         drop(first);
+        assert!(turns.try_of("a", "mount").is_some());
         assert!(turns.of("a", "destroy").now_or_never().is_some());
         drop(other);
         assert_eq!(turns.under_way(), []);

@@ -145,6 +145,8 @@ pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 pub const FSYNC_FDATASYNC: u32 = 1 << 0;
 /// Attributes and pages of an inode are to be read again.
 pub const NOTIFY_INVAL_INODE: i32 = 2;
+/// The kernel is to look a name up again.
+pub const NOTIFY_INVAL_ENTRY: i32 = 3;
 
 macro_rules! structures {
     ($($(#[$doc:meta])* $name:ident { $($field:ident: $kind:ty),* $(,)? })*) => {
@@ -219,6 +221,8 @@ structures! {
     /// Before the name of an entry in a directory, and after [`EntryOut`] for READDIRPLUS.
     Dirent { ino: u64, off: u64, namelen: u32, kind: u32 }
     NotifyInvalInodeOut { ino: u64, off: i64, len: i64 }
+    /// Before the name and a zero byte that ends it, which `namelen` does not count.
+    NotifyInvalEntryOut { parent: u64, namelen: u32, flags: u32 }
 }
 
 const _: () = assert!(size_of::<InHeader>() == 40);

@@ -64,7 +64,7 @@ impl Files {
         reply: &mut Reply,
     ) -> Result<(), Errno> {
         let args: CopyFileRangeIn = request.take()?;
-        let (source, target) = (request.object(), self.inodes.own(args.nodeid_out)?);
+        let (source, target) = (request.object(), self.own(args.nodeid_out).await?);
         // The request does not state whether the caller may keep set-id bits, so they are removed.
         let how =
             WriteFlags { sync: args.fh_out & SYNC_HANDLE != 0, drop_setid: true, ..WriteFlags::default() };

@@ -183,7 +183,7 @@ impl Ctldir {
         let root = files.run(files.zfs.attributes(files.inodes.root)).await?;
         // The name may be another's by the next time.
         let entry = EntryOut { entry_valid: 0, ..files.inodes.entry_out(&root) };
-        files.note_entry();
+        files.note_entry(&root);
         reply.put(&entry);
         Ok(())
     }

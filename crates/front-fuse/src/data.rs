@@ -34,12 +34,21 @@ pub(crate) const WRITING_HANDLE: u64 = 2;
 /// It was opened for writes that go past the kernel's cache.
 const DIRECT_HANDLE: u64 = 4;
 
+/// Above these bits stands the epoch in which it was opened.
+const EPOCH_SHIFT: u32 = 32;
+
+/// The epoch in which a handle of this number was opened.
+pub(crate) const fn handle_epoch(handle: u64) -> u32 {
+    (handle >> EPOCH_SHIFT) as u32
+}
+
 /// The answer to who opens a file, on a mount that keeps what is written or does not.
-pub(crate) fn open_out(flags: u32, writeback: bool) -> OpenOut {
+pub(crate) fn open_out(flags: u32, writeback: bool, epoch: u32) -> OpenOut {
     let sync = if is_sync(flags) { SYNC_HANDLE } else { 0 };
     let writing = if may_write(flags) { WRITING_HANDLE } else { 0 };
     let direct = if may_write(flags) && is_direct(flags, writeback) { DIRECT_HANDLE } else { 0 };
-    OpenOut { fh: sync | writing | direct, open_flags: open_flags(flags, writeback), padding: 0 }
+    let fh = sync | writing | direct | u64::from(epoch) << EPOCH_SHIFT;
+    OpenOut { fh, open_flags: open_flags(flags, writeback), padding: 0 }
 }
 
 /// Whether reads and writes through a handle opened with `flags` go past the kernel's cache.
@@ -74,7 +83,11 @@ impl Files {
     pub fn reply_open(&self, opened: &Attributes, flags: u32, is_new: bool, reply: &mut Reply) {
         let inode = self.inodes.inode(opened.object);
         self.writers.opened(inode, opened.generation, flags);
-        let out = open_out(flags, self.agreed.writeback);
+        let epoch = self.known.as_ref().map_or(0, |known| {
+            known.opened(inode);
+            known.epoch()
+        });
+        let out = open_out(flags, self.agreed.writeback, epoch);
         if out.fh & DIRECT_HANDLE != 0 {
             self.writers.pages.opened(inode, is_new);
         }
@@ -83,9 +96,14 @@ impl Files {
 
     pub async fn release(&self, request: &mut Request<'_>) -> Result<(), Errno> {
         let args: ReleaseIn = request.take()?;
-        self.writers.closed(request.header.nodeid, args.flags);
+        let inode = request.header.nodeid;
+        self.writers.closed(inode, args.flags);
         if args.fh & DIRECT_HANDLE != 0 {
-            self.writers.pages.closed(request.header.nodeid);
+            self.writers.pages.closed(inode);
+        }
+        // What an exchange has left of a file is closed already.
+        if self.known.as_ref().is_some_and(|known| !known.closed(inode, handle_epoch(args.fh))) {
+            return Ok(());
         }
         self.run(self.zfs.close(request.object())).await
     }
@@ -106,6 +124,10 @@ impl Files {
         let data = request.bytes(args.size)?;
         // Pages written back by the kernel are its own affair: an fsync follows if one is due.
         let is_from_cache = args.write_flags & WRITE_CACHE != 0;
+        if is_from_cache && self.old_pages.are_of(request.header.nodeid) {
+            reply.put(&WriteOut { size: args.size, padding: 0 });
+            return Ok(());
+        }
         let how = WriteFlags {
             append: false,
             sync: !is_from_cache && is_sync(args.flags),

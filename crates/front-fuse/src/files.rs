@@ -5,13 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
+use units::ObjectId;
 use zpl::{Attributes, Zfs};
 
-use crate::abi::opcode;
+use crate::abi::{ROOT_ID, opcode};
 use crate::attr::{Fsid, Inodes};
 use crate::ctldir::Setting;
 use crate::errno::errno;
 use crate::handshake::Agreed;
+use crate::known::KnownInodes;
+use crate::live::OldPages;
 use crate::notifier::Notifier;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -32,14 +35,35 @@ pub(crate) struct Files {
     pub setting: Option<Arc<Setting>>,
     /// Of snapshots: how often the kernel was told of inodes that it has not forgotten.
     pub remembered: Option<Arc<AtomicU64>>,
+    /// Of what is mounted: inodes that the kernel remembers.
+    pub known: Option<Arc<KnownInodes>>,
+    /// What the kernel writes back of these is not to be written.
+    pub old_pages: Arc<OldPages>,
 }
 
 impl Files {
     /// Those of what is mounted.
-    pub fn live(zfs: Arc<Zfs>, common: Common, setting: Arc<Setting>) -> Self {
+    pub fn live(zfs: Arc<Zfs>, common: Common, setting: Arc<Setting>, known: Arc<KnownInodes>) -> Self {
         let inodes = Inodes { root: zfs.root(), fsid: Fsid::LIVE };
         let Common { notifier, agreed, syncs, writers } = common;
-        Self { zfs, inodes, notifier, agreed, syncs, writers, setting: Some(setting), remembered: None }
+        let (setting, known, old_pages) = (Some(setting), Some(known), Arc::default());
+        Self { zfs, inodes, notifier, agreed, syncs, writers, setting, remembered: None, known, old_pages }
+    }
+
+    /// The same mount with the files of another file system.
+    pub fn with(&self, zfs: Arc<Zfs>) -> Self {
+        Self {
+            inodes: Inodes { root: zfs.root(), ..self.inodes },
+            zfs,
+            notifier: self.notifier.clone(),
+            agreed: self.agreed,
+            syncs: Arc::clone(&self.syncs),
+            writers: Arc::clone(&self.writers),
+            setting: self.setting.clone(),
+            remembered: self.remembered.clone(),
+            known: self.known.clone(),
+            old_pages: Arc::clone(&self.old_pages),
+        }
     }
 
     /// An operation, with the error that a program is to see.
@@ -48,15 +72,31 @@ impl Files {
     }
 
     pub fn reply_entry(&self, found: &Attributes, reply: &mut Reply) {
-        self.note_entry();
+        self.note_entry(found);
         reply.put(&self.inodes.entry_out(found));
     }
 
     /// The kernel is told of an inode once more.
-    pub fn note_entry(&self) {
+    pub fn note_entry(&self, found: &Attributes) {
         if let Some(remembered) = &self.remembered {
             remembered.fetch_add(1, Ordering::AcqRel);
         }
+        let inode = self.inodes.inode(found.object);
+        if let Some(known) = self.known.as_ref().filter(|_| inode != ROOT_ID) {
+            known.told(inode, found);
+        }
+    }
+
+    /// The object of an inode in a request, which is to be of this file system and still what the kernel was told.
+    ///
+    /// # Errors
+    /// As [`Inodes::own`] and [`Files::check_inode`].
+    pub async fn own(&self, inode: u64) -> Result<ObjectId, Errno> {
+        let object = self.inodes.own(inode)?;
+        if self.known.as_ref().is_some_and(|known| known.epoch() > 0) {
+            self.check_inode(inode, None).await?;
+        }
+        Ok(object)
     }
 
     pub fn reply_attr(&self, found: &Attributes, reply: &mut Reply) {

@@ -105,10 +105,10 @@ impl Floor {
                 let args: CreateIn = request.take()?;
                 let made = tree.make(inode, request.name()?, libc::S_IFREG | args.mode);
                 reply.put(&tree.entry(made));
-                reply.put(&open_out(args.flags, false));
+                reply.put(&open_out(args.flags, false, 0));
             }
             opcode::UNLINK | opcode::RMDIR => tree.remove(inode, request.name()?)?,
-            opcode::OPEN => reply.put(&open_out(request.take::<OpenIn>()?.flags, false)),
+            opcode::OPEN => reply.put(&open_out(request.take::<OpenIn>()?.flags, false, 0)),
             opcode::OPENDIR => reply.put(&OpenOut::default()),
             opcode::WRITE => {
                 let args: WriteIn = request.take()?;
@@ -127,6 +127,10 @@ impl Server for Floor {
     fn inodes(&self) -> Inodes {
         Inodes { root: ObjectId::new(ROOT_ID), fsid: Fsid::LIVE }
     }
+
+    type Permit<'a> = ();
+
+    async fn admit(&self, _: &Request<'_>) {}
 
     async fn serve(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<Answer, Errno> {
         self.answer(request, reply)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine::Snapdir;
 use rustix::io::Errno;
 use units::ObjectId;
-use zpl::{FileKind, ListEntry};
+use zpl::{Attributes, FileKind, ListEntry};
 
 use crate::abi::{Dirent, EntryOut};
 use crate::attr::file_type;
@@ -65,8 +65,10 @@ impl Files {
             }
             for entry in entries {
                 let before = reply.len();
-                let is_told =
-                    form == Form::NameAndAttributes && self.put_attributes(dir, &entry, reply).await;
+                let told = match form {
+                    Form::NameAndAttributes => self.put_attributes(dir, &entry, reply).await,
+                    Form::Name => None,
+                };
                 let (ino, kind) = (self.inodes.inode(entry.object), entry.kind.unwrap_or(FileKind::File));
                 let (off, namelen) = (entry.next, entry.name.len() as u32);
                 put_dirent(&Dirent { ino, off, namelen, kind: file_type(kind) >> 12 }, &entry.name, reply);
@@ -74,8 +76,8 @@ impl Files {
                     reply.cut(before);
                     return Ok(());
                 }
-                if is_told {
-                    self.note_entry();
+                if let Some(found) = told {
+                    self.note_entry(&found);
                 }
                 cookie = entry.next;
                 if self.lists_ctldir(dir, cookie) {
@@ -91,14 +93,18 @@ impl Files {
         cookie == COOKIE_CTLDIR && dir == self.inodes.root && self.setting.as_ref().is_some_and(shows)
     }
 
-    /// Whether they tell of an inode.
-    async fn put_attributes(&self, dir: ObjectId, entry: &ListEntry, reply: &mut Reply) -> bool {
+    /// The inode that they tell of, if they do.
+    async fn put_attributes(
+        &self,
+        dir: ObjectId,
+        entry: &ListEntry,
+        reply: &mut Reply,
+    ) -> Option<Attributes> {
         let is_dot = matches!(entry.name.as_slice(), b"." | b".." | CTLDIR);
         // One that has gone meanwhile, or cannot be read, is listed by its name alone.
         let found = if is_dot { None } else { self.run(self.zfs.lookup(dir, &entry.name)).await.ok() };
-        let is_told = found.is_some();
-        reply.put(&found.map_or_else(EntryOut::default, |found| self.inodes.entry_out(&found)));
-        is_told
+        reply.put(&found.as_ref().map_or_else(EntryOut::default, |found| self.inodes.entry_out(found)));
+        found
     }
 }
 

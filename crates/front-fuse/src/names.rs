@@ -119,7 +119,7 @@ impl Files {
     pub async fn link(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let LinkIn { oldnodeid } = request.take()?;
         let name = own_name(request)?;
-        let linked = self.run(self.zfs.link(self.inodes.own(oldnodeid)?, request.object(), name)).await?;
+        let linked = self.run(self.zfs.link(self.own(oldnodeid).await?, request.object(), name)).await?;
         self.reply_entry(&linked, reply);
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Files {
         flags: RenameFlags,
     ) -> Result<(), Errno> {
         let from = Place { dir: request.object(), name: own_name(request)? };
-        let to = Place { dir: self.inodes.own(newdir)?, name: request.name()? };
+        let to = Place { dir: self.own(newdir).await?, name: request.name()? };
         refuse_ctldir(newdir, to.name)?;
         if flags == RenameFlags::WHITEOUT {
             return self.run(self.zfs.rename_leaving_whiteout(from, to, request.cred(0))).await;

@@ -8,7 +8,9 @@ use std::sync::{Arc, Weak};
 use rustix::io::writev;
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::abi::{NOTIFY_INVAL_INODE, NotifyInvalInodeOut, OutHeader};
+use crate::abi::{
+    NOTIFY_INVAL_ENTRY, NOTIFY_INVAL_INODE, NotifyInvalEntryOut, NotifyInvalInodeOut, OutHeader,
+};
 
 /// Speaks to the kernel through a session's device, as long as the session lives: the device goes with it, whoever still
 /// has one of these.
@@ -47,11 +49,22 @@ impl Notifier {
         let _unknown = self.send(NOTIFY_INVAL_INODE, &out);
     }
 
+    /// The kernel is to ask what `name` is in a directory. It waits for who changes the directory.
+    pub fn forget_name(&self, dir: u64, name: &[u8]) {
+        let out = NotifyInvalEntryOut { parent: dir, namelen: name.len() as u32, flags: 0 };
+        // It refuses what it does not remember.
+        let _unknown = self.send_with(NOTIFY_INVAL_ENTRY, &out, &[name, b"\0"].concat());
+    }
+
     fn send<T: IntoBytes + Immutable>(&self, code: i32, body: &T) -> io::Result<()> {
-        let len = (size_of::<OutHeader>() + size_of::<T>()) as u32;
+        self.send_with(code, body, &[])
+    }
+
+    fn send_with<T: IntoBytes + Immutable>(&self, code: i32, body: &T, rest: &[u8]) -> io::Result<()> {
+        let len = (size_of::<OutHeader>() + size_of::<T>() + rest.len()) as u32;
         // What answers no request has no number.
         let header = OutHeader { len, error: code, unique: 0 };
-        let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(body.as_bytes())];
+        let parts = [header.as_bytes(), body.as_bytes(), rest].map(IoSlice::new);
         let device = self.0.upgrade().ok_or(io::ErrorKind::NotConnected)?;
         writev(&device, &parts)?;
         Ok(())

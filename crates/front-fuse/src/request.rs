@@ -5,8 +5,9 @@ use units::ObjectId;
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 use zpl::Cred;
 
-use crate::abi::{InHeader, ReadIn, opcode};
+use crate::abi::{InHeader, ReadIn, WRITE_CACHE, WriteIn, opcode};
 use crate::attr::Inodes;
+use crate::data::handle_epoch;
 use crate::handshake::REQUEST_BYTES;
 
 /// A request's header, and the rest of its body as far as it has not been read.
@@ -107,6 +108,27 @@ impl<'a> Request<'a> {
             }
             _ => 0,
         }
+    }
+
+    /// Whether it writes what the kernel has kept.
+    pub fn is_written_back(&self) -> bool {
+        let args = WriteIn::read_from_prefix(self.body).map(|(args, _)| args);
+        args.is_ok_and(|args| args.write_flags & WRITE_CACHE != 0)
+    }
+
+    /// In which epoch the handle was opened by which it is asked.
+    pub fn handle_epoch(&self) -> Option<u32> {
+        match self.header.opcode {
+            opcode::READ
+            | opcode::WRITE
+            | opcode::FSYNC
+            | opcode::FALLOCATE
+            | opcode::LSEEK
+            | opcode::RELEASE => {}
+            opcode::IOCTL | opcode::COPY_FILE_RANGE => {}
+            _ => return None,
+        }
+        u64::read_from_prefix(self.body).ok().map(|(handle, _)| handle_epoch(handle))
     }
 
     /// Who asks for something new. Other requests do not tell: the kernel checks them, and where it may show a mount

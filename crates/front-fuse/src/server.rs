@@ -25,6 +25,14 @@ pub(crate) trait Server: Send + Sync + 'static {
     /// Which object the kernel calls by which number.
     fn inodes(&self) -> Inodes;
 
+    /// What a request has from before it is worked on until it is answered.
+    type Permit<'a>: Send
+    where
+        Self: 'a;
+
+    /// Lets a request begin.
+    fn admit<'a>(&'a self, request: &Request<'_>) -> impl Future<Output = Self::Permit<'a>> + Send;
+
     /// Does what a request asks for.
     ///
     /// # Errors

@@ -135,6 +135,7 @@ impl<S: Server> Session<S> {
 
     /// Answers a request by the device.
     async fn answer(&self, request: &mut Request<'_>, reply: &mut Reply, room: Option<SemaphoreGuardArc>) {
+        let _until_answered = self.server.admit(request).await;
         let Some(Outcome { errno, first }) = self.work_on(request, reply).await else { return };
         let _room = match first {
             // The kernel may send other large requests meanwhile, and this answer waits for theirs.
@@ -152,8 +153,12 @@ impl<S: Server> Session<S> {
     /// Answers a request in the slot that it came by.
     pub async fn answer_in(&self, slot: &mut Slot) {
         let mut reply = Reply::spare();
+        let mut until_answered = None;
         let (unique, outcome) = match slot.request(self.server.inodes()) {
-            Ok(mut request) => (request.header.unique, self.work_on(&mut request, &mut reply).await),
+            Ok(mut request) => {
+                until_answered = Some(self.server.admit(&request).await);
+                (request.header.unique, self.work_on(&mut request, &mut reply).await)
+            }
             // The kernel sends no such thing.
             Err(errno) => (0, Some(Outcome { errno: errno.raw_os_error(), first: None })),
         };
@@ -162,6 +167,7 @@ impl<S: Server> Session<S> {
             first.await;
         }
         slot.answer(unique, errno, reply.parts().filter(|_| errno == 0));
+        drop(until_answered);
     }
 
     /// How slots are asked for, where requests come by them.

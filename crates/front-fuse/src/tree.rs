@@ -12,7 +12,8 @@ use zpl::Zfs;
 use crate::abi::{BatchForgetIn, ForgetIn, ForgetOne, ROOT_ID, opcode};
 use crate::attr::{Fsid, Inodes};
 use crate::ctldir::{CTLDIR, Ctldir, Ctlnode, Setting};
-use crate::files::Files;
+use crate::gate::Pass;
+use crate::live::Live;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::server::{Answer, Server};
@@ -20,8 +21,15 @@ use crate::views::{Common, Views, Visit};
 
 /// See the module.
 pub(crate) struct Tree {
-    live: Files,
+    live: Arc<Live>,
     ctldir: Arc<Ctldir>,
+}
+
+/// What else works on a tree, as long as it is mounted.
+#[derive(Clone, Default)]
+pub(crate) struct TreeParts {
+    pub live: Weak<Live>,
+    pub ctldir: Weak<Ctldir>,
 }
 
 impl Tree {
@@ -32,13 +40,15 @@ impl Tree {
         snapshots: Arc<dyn Snapshots>,
         common: Common,
         snapdir: Snapdir,
-    ) -> (Self, Weak<Ctldir>) {
+    ) -> (Self, TreeParts) {
+        let own_env = Arc::clone(&env);
         let (setting, mounted) = (Arc::new(Setting::new(snapdir)), env.wall_clock());
         let views = Views::new(env, snapshots, common.clone());
         let ctldir = Ctldir::new(views, Arc::clone(&setting), common.notifier.clone(), mounted);
-        let tree = Self { live: Files::live(zfs, common, setting), ctldir: Arc::new(ctldir) };
-        let ctldir = Arc::downgrade(&tree.ctldir);
-        (tree, ctldir)
+        let live = Arc::new(Live::new(own_env, zfs, common, setting));
+        let tree = Self { live, ctldir: Arc::new(ctldir) };
+        let parts = TreeParts { live: Arc::downgrade(&tree.live), ctldir: Arc::downgrade(&tree.ctldir) };
+        (tree, parts)
     }
 
     /// Does what is asked of the control directory and of snapshots.
@@ -50,7 +60,7 @@ impl Tree {
                 return Ok(Answer::None);
             }
             (opcode::LOOKUP, None) if inode == ROOT_ID => self.ctldir.lookup(reply).await?,
-            (_, Some(node)) => self.ctldir.serve(node, &self.live, request, reply).await?,
+            (_, Some(node)) => self.ctldir.serve(node, &self.live.files(), request, reply).await?,
             (_, None) => return self.serve_snapshot(Fsid::of(inode), request, reply).await,
         }
         Ok(Answer::Due)
@@ -68,7 +78,7 @@ impl Tree {
         request.put_to(files.inodes);
         if opcode == opcode::COPY_FILE_RANGE {
             // Out of the snapshot, into what is mounted.
-            self.live.copy_file_range(&files, request, reply).await?;
+            self.live.files().copy_file_range(&files, request, reply).await?;
             return Ok(Answer::Due);
         }
         let answered = files.serve(request, reply).await;
@@ -83,14 +93,18 @@ impl Tree {
         let views = &self.ctldir.views;
         if request.header.opcode == opcode::FORGET {
             let ForgetIn { nlookup } = request.take()?;
-            views.forget(request.header.nodeid, nlookup);
+            match request.header.nodeid {
+                inode if inode >= Ctlnode::FIRST => views.forget(inode, nlookup),
+                inode => self.live.forget(inode, nlookup),
+            }
             return Ok(());
         }
         let BatchForgetIn { count, .. } = request.take()?;
         for _ in 0..count {
             let ForgetOne { nodeid, nlookup } = request.take()?;
-            if nodeid >= Ctlnode::FIRST {
-                views.forget(nodeid, nlookup);
+            match nodeid >= Ctlnode::FIRST {
+                true => views.forget(nodeid, nlookup),
+                false => self.live.forget(nodeid, nlookup),
             }
         }
         Ok(())
@@ -101,25 +115,34 @@ impl Tree {
 fn names_ctldir(request: &Request<'_>) -> bool {
     match request.header.opcode {
         opcode::LOOKUP => request.header.nodeid == ROOT_ID && request.is_next(CTLDIR),
-        opcode::BATCH_FORGET => true,
+        opcode::FORGET | opcode::BATCH_FORGET => true,
         _ => false,
     }
 }
 
 impl Server for Tree {
     fn inodes(&self) -> Inodes {
-        self.live.inodes
+        self.live.files().inodes
+    }
+
+    type Permit<'a> = Option<Pass<'a>>;
+
+    async fn admit(&self, request: &Request<'_>) -> Option<Pass<'_>> {
+        self.live.enter(request).await
     }
 
     async fn serve(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<Answer, Errno> {
         if request.header.nodeid < Ctlnode::FIRST && !names_ctldir(request) {
-            return self.live.serve(request, reply).await;
+            let files = self.live.files();
+            self.live.check(&files, request).await?;
+            request.put_to(files.inodes);
+            return files.serve(request, reply).await;
         }
         // Few requests are: the room for them is only there while they are worked on.
         Box::pin(self.serve_control(request, reply)).await
     }
 
     async fn finish(&self) {
-        self.live.finish().await;
+        self.live.files().finish().await;
     }
 }

@@ -263,6 +263,8 @@ impl Views {
             writers: Arc::clone(writers),
             setting: None,
             remembered: Some(Arc::clone(&view.remembered)),
+            known: None,
+            old_pages: Arc::default(),
         });
         (view.last, view.files, view.used) = (Arc::downgrade(&files), Some(files), self.env.now());
         let leaving = state.too_many();

@@ -1,7 +1,7 @@
 //! Which files of a mount are open for writing: the kernel has changed pages of no others. It hands over a file when it
 //! is closed, and when nobody has it mapped any more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 
@@ -38,7 +38,9 @@ impl Writers {
         if may_write(flags) {
             let mut all = self.all.lock();
             let generation = generation as u32;
-            all.entry(inode).or_insert(Writer { generation, handles: 0 }).handles += 1;
+            let writer = all.entry(inode).or_insert(Writer { generation, handles: 0 });
+            // After an exchange the number may be another object's.
+            (writer.generation, writer.handles) = (generation, writer.handles + 1);
         }
     }
 
@@ -86,6 +88,11 @@ impl Writers {
             }
         });
         waited.fold(asked, io::Result::and)
+    }
+
+    /// Their inodes.
+    pub fn inodes(&self) -> BTreeSet<u64> {
+        self.0.lock().keys().copied().collect()
     }
 
     /// Their inodes, and the generations by which the kernel knows them.

@@ -34,10 +34,10 @@ use dsl::features::{BLOCK_CLONING, Feature, LARGE_BLOCKS, LARGE_DNODE, ZILSAXATT
 use futures::stream::{self, StreamExt};
 use ondisk::dsl::dataset_flags;
 use ondisk::zil::ZilHeader;
-use units::{ObjsetId, Txg};
+use units::{ObjectId, ObjsetId, Txg};
 use zil::{Claimed, IntentLog, LogEvent, LogHandle, LogStore, ReplayStopped, ZilError};
 
-use crate::dataset::kind::Dataset;
+use crate::dataset::kind::{Dataset, GetReady};
 use crate::dataset::open::{OpenDataset, State};
 use crate::dataset::props::{Allowed, DatasetProps, OLD_RECORD_MAX_BYTES, RECORD_MAX_BYTES};
 use crate::log::loss::Reach;
@@ -150,12 +150,21 @@ impl Pool {
         if !self.has_open(open) || !open.is_claimed() {
             return Ok(());
         }
-        let dataset = self.contents(open).await?;
+        let dataset = self.contents(open, &[]).await?;
         self.set_live(open, dataset).await
     }
 
     /// Brings a dataset up, if it is not; false when it has been closed meanwhile.
     pub(crate) async fn bring_up(self: &Arc<Self>, open: &Arc<OpenDataset>) -> Result<bool, PoolError> {
+        self.bring_up_with_open(open, &[]).await
+    }
+
+    /// The same for programs that have these of its objects open.
+    pub(crate) async fn bring_up_with_open(
+        self: &Arc<Self>,
+        open: &Arc<OpenDataset>,
+        objects: &[ObjectId],
+    ) -> Result<bool, PoolError> {
         // Replay may take long: only those wait who want this one.
         let _one_at_a_time = open.loading.lock().await;
         self.check_open()?;
@@ -163,7 +172,7 @@ impl Pool {
             return Ok(false);
         }
         if open.live().is_none() {
-            let dataset = self.contents(open).await?;
+            let dataset = self.contents(open, objects).await?;
             self.set_live(open, dataset).await?;
         }
         Ok(true)
@@ -177,7 +186,11 @@ impl Pool {
     }
 
     /// What is in a dataset, its log replayed if there was one.
-    async fn contents(&self, open: &OpenDataset) -> Result<Arc<dyn Dataset>, PoolError> {
+    async fn contents(
+        &self,
+        open: &OpenDataset,
+        objects: &[ObjectId],
+    ) -> Result<Arc<dyn Dataset>, PoolError> {
         let dataset = self.open_contents(open).await?;
         if self.read_only {
             return Ok(dataset);
@@ -194,8 +207,16 @@ impl Pool {
             }
             None => dataset.start_log(self.empty_log(open)),
         }
-        dataset.get_ready().await?;
+        let primes = self.has_changed(open).await?;
+        dataset.get_ready(GetReady { primes, open: objects }).await?;
         Ok(dataset)
+    }
+
+    /// Whether a dataset was written to since its latest snapshot: one that was not may be a replica, to which only the
+    /// stream that it is of writes. (test: `a_mount_alone_writes_nothing_to_a_replica`)
+    async fn has_changed(&self, open: &OpenDataset) -> Result<bool, PoolError> {
+        let head = self.dsl.dataset(open.object()).await?;
+        Ok(head.bp.birth().get() > head.prev_snapshot_txg.get())
     }
 
     /// A log for a dataset that has none.

@@ -372,10 +372,18 @@ impl Zfs {
     /// # Errors
     /// Those of reading and writing; the queue keeps what is left.
     pub async fn purge(&self) -> Result<()> {
+        self.purge_but(&[]).await
+    }
+
+    /// The same, but for what is about to be opened: its last close frees it.
+    ///
+    /// # Errors
+    /// As [`Zfs::purge`].
+    pub async fn purge_but(&self, open: &[ObjectId]) -> Result<()> {
         if self.check_writable().is_err() {
             return Ok(());
         }
-        for object in self.queue.all().await? {
+        for object in self.queue.all().await?.into_iter().filter(|object| !open.contains(object)) {
             match self.znode(object).await {
                 Ok(znode) if znode.life() == Life::Unlinked || is_xattr_dir(&znode) => {
                     znode.set_life(Life::Unlinked);

@@ -230,6 +230,12 @@ impl Zfs {
         Self { shared: Arc::clone(&self.shared), asker }
     }
 
+    /// Whether it is a handle on the same file system, opened once.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
     /// On whose behalf it is used.
     #[must_use]
     pub fn asker(&self) -> &Asker {

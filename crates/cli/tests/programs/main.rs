@@ -19,9 +19,11 @@ mod frozen;
 mod full_host;
 mod git;
 mod idmapped;
+mod in_place;
 #[path = "../mounted/mod.rs"]
 mod mounted;
 mod mounts;
+mod moves;
 mod posix;
 mod postgres;
 mod replicas;

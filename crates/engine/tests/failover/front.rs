@@ -1,6 +1,8 @@
 //! What is mounted, for clients that have no kernel between them and a file system.
 
-use engine::{Front, LetGo, MountError, MountFlags, MountOptions, Mounted, Shown, Snapdir, SyncingThread};
+use engine::{
+    Front, LetGo, MountError, MountFlags, MountOptions, Mounted, Shown, Snapdir, Suspended, SyncingThread,
+};
 use env::BoxFuture;
 use std::collections::BTreeMap;
 use std::io;
@@ -60,6 +62,10 @@ impl Mounted for Place {
 
     fn write_back(&self) -> BoxFuture<'_, io::Result<()>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn suspend(&self) -> BoxFuture<'_, Result<Option<Box<dyn Suspended>>, MountError>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     fn remount(&self, _: MountFlags) -> Result<(), MountError> {

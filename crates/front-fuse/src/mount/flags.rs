@@ -1,6 +1,7 @@
 //! What the kernel allows on a mount, in its own words.
 
 use engine::{AccessTimes, MountFlags};
+use rustix::fs::StatVfsMountFlags;
 use rustix::mount::MountFlags as KernelFlags;
 
 /// For mount(2).
@@ -15,6 +16,25 @@ pub(super) fn kernel(flags: MountFlags) -> KernelFlags {
             AccessTimes::Relative => KernelFlags::RELATIME,
             AccessTimes::Always => KernelFlags::STRICTATIME,
         }
+}
+
+/// For mount(2), as `statvfs` shows that a mount is now.
+pub(super) fn as_now(now: StatVfsMountFlags) -> KernelFlags {
+    let pairs = [
+        (StatVfsMountFlags::RDONLY, KernelFlags::RDONLY),
+        (StatVfsMountFlags::NOSUID, KernelFlags::NOSUID),
+        (StatVfsMountFlags::NODEV, KernelFlags::NODEV),
+        (StatVfsMountFlags::NOEXEC, KernelFlags::NOEXEC),
+        (StatVfsMountFlags::SYNCHRONOUS, KernelFlags::SYNCHRONOUS),
+        (StatVfsMountFlags::MANDLOCK, KernelFlags::PERMIT_MANDATORY_FILE_LOCKING),
+        (StatVfsMountFlags::NOATIME, KernelFlags::NOATIME),
+        (StatVfsMountFlags::NODIRATIME, KernelFlags::NODIRATIME),
+        (StatVfsMountFlags::RELATIME, KernelFlags::RELATIME),
+    ];
+    let set = pairs.into_iter().filter(|(seen, _)| now.contains(*seen)).map(|(_, flag)| flag).collect();
+    let has_times = now.intersects(StatVfsMountFlags::NOATIME | StatVfsMountFlags::RELATIME);
+    // Without a word about access times the kernel would take the relative ones.
+    if has_times { set } else { set | KernelFlags::STRICTATIME }
 }
 
 /// For `fusermount3 -o`. It never allows users devices and set-id bits.
@@ -46,6 +66,9 @@ mod tests {
         assert_eq!(kernel(none), all);
         assert_eq!(words(none), "ro,nosuid,nodev,noexec,noatime");
         assert_eq!(kernel(MountFlags::default()), KernelFlags::RELATIME);
+        assert_eq!(as_now(StatVfsMountFlags::empty()), KernelFlags::STRICTATIME);
+        let seen = StatVfsMountFlags::RDONLY | StatVfsMountFlags::NOATIME | StatVfsMountFlags::NODEV;
+        assert_eq!(as_now(seen), KernelFlags::RDONLY | KernelFlags::NOATIME | KernelFlags::NODEV);
         assert_eq!(words(MountFlags::default()), "rw,nosuid,nodev");
     }
 }

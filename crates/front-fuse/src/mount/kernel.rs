@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
+use rustix::fs::statvfs;
 use rustix::mount::{mount as mount2, mount_remount};
 use rustix::process::{getegid, geteuid};
 
@@ -40,4 +41,14 @@ pub(super) fn mount(path: &Path, options: &MountOptions) -> io::Result<OwnedFd> 
 /// `EBUSY` when it is to be read only and files are open for writing.
 pub(super) fn remount(path: &Path, flags: MountFlags) -> io::Result<()> {
     Ok(mount_remount(path, flags::kernel(flags), "")?)
+}
+
+/// Has the kernel drop the dentries of a mount that nobody uses, and with them all that it keeps of what they lead to:
+/// it does so whenever it mounts something again, here as it is mounted now.
+///
+/// # Errors
+/// The kernel's.
+pub(super) fn drop_dentries(path: &Path) -> io::Result<()> {
+    let now = statvfs(path)?.f_flag;
+    Ok(mount_remount(path, flags::as_now(now), "")?)
 }

@@ -12,26 +12,28 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use device::{RealEnv, call_elsewhere};
-use engine::{Front, LetGo, MountError, MountFlags, MountOptions, Mounted, Shown, Snapdir, SyncingThread};
+use engine::{
+    Front, LetGo, MountError, MountFlags, MountOptions, Mounted, Shown, Snapdir, Suspended, SyncingThread,
+};
 use env::BoxFuture;
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
-use units::ObjsetId;
-use zpl::Asker;
+use units::{ObjectId, ObjsetId};
+use zpl::{Asker, Zfs};
 
-use crate::ctldir::Ctldir;
 use crate::floor::Floor;
 use crate::handshake::{Agreed, Wishes, shake_hands};
 use crate::headroom;
+use crate::live::{Pause, Paused};
 use crate::notifier::Notifier;
 use crate::server::Server;
 use crate::session::{Ended, Session};
 use crate::syncs::Syncs;
-use crate::tree::Tree;
+use crate::tree::{Tree, TreeParts};
 use crate::views::Common;
 
 mod flags;
@@ -74,7 +76,7 @@ pub struct FuseMount {
     ended: Arc<Ended>,
     common: Common,
     /// As long as it is mounted.
-    ctldir: Weak<Ctldir>,
+    parts: TreeParts,
 }
 
 impl FuseMount {
@@ -154,6 +156,31 @@ impl Mounted for FuseMount {
         }))
     }
 
+    fn suspend(&self) -> BoxFuture<'_, Result<Option<Box<dyn Suspended>>, MountError>> {
+        Box::pin(async move {
+            let is_ours =
+                self.way == Way::Kernel && !self.is_ending() && matches!(self.standing(), Standing::Top);
+            let Some(live) = self.parts.live.upgrade().filter(|_| is_ours) else { return Ok(None) };
+            // What programs have changed so far belongs to the file system as it is.
+            if let Err(error) = self.write_back().await {
+                tracing::warn!(place = %self.path.display(), %error, "what the kernel keeps may not be written");
+            }
+            let path = self.path.clone();
+            if let Err(error) = call_elsewhere(move || kernel::drop_dentries(&path)).await {
+                tracing::warn!(place = %self.path.display(), %error, "the kernel keeps its dentries");
+                return Ok(None);
+            }
+            match Pause::begin(live, table::has_below(&self.path)).await {
+                Paused::Waiting(pause) => {
+                    let (pause, path) = (Some(pause), self.path.clone());
+                    Ok(Some(Box::new(SuspendedMount { pause, path }) as Box<dyn Suspended>))
+                }
+                Paused::NotInTime => Err(MountError::Unfinished { path: self.path.clone() }),
+                Paused::NotInPlace => Ok(None),
+            }
+        })
+    }
+
     fn remount(&self, flags: MountFlags) -> Result<(), MountError> {
         let refused = |source| MountError::Refused { path: self.path.clone(), source };
         match self.way {
@@ -166,14 +193,14 @@ impl Mounted for FuseMount {
     }
 
     fn set_snapdir(&self, snapdir: Snapdir) {
-        if let Some(ctldir) = self.ctldir.upgrade() {
+        if let Some(ctldir) = self.parts.ctldir.upgrade() {
             ctldir.show(snapdir);
         }
     }
 
     fn let_go_of<'a>(&'a self, snapshots: &'a [ObjsetId]) -> BoxFuture<'a, LetGo> {
         Box::pin(async move {
-            let views = self.ctldir.upgrade().map(|ctldir| Arc::clone(&ctldir.views));
+            let views = self.parts.ctldir.upgrade().map(|ctldir| Arc::clone(&ctldir.views));
             match views {
                 Some(views) => Box::new(views.let_go_of(snapshots).await) as LetGo,
                 None => Box::new(()),
@@ -183,6 +210,31 @@ impl Mounted for FuseMount {
 
     fn syncing_threads(&self) -> Vec<SyncingThread> {
         self.common.syncs.threads()
+    }
+}
+
+/// A mount whose requests wait.
+struct SuspendedMount {
+    pause: Option<Pause>,
+    path: PathBuf,
+}
+
+impl Suspended for SuspendedMount {
+    fn open_objects(&self) -> Vec<ObjectId> {
+        self.pause.as_ref().map(Pause::open_objects).unwrap_or_default()
+    }
+
+    fn resume(mut self: Box<Self>, zfs: Arc<Zfs>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let Some(pause) = self.pause.take() else { return };
+            let path = std::mem::take(&mut self.path);
+            let drop_dentries = move || {
+                if let Err(error) = kernel::drop_dentries(&path) {
+                    tracing::warn!(place = %path.display(), %error, "the kernel keeps its dentries");
+                }
+            };
+            pause.end(&zfs, drop_dentries).await;
+        })
     }
 }
 
@@ -221,7 +273,8 @@ impl Fuse {
             flags: MountFlags::default(),
             ..MountOptions::default()
         };
-        let (mounted, agreed) = self.begin(path, &options, false, |_| (Floor::new(), Weak::new()))?;
+        let (mounted, agreed) =
+            self.begin(path, &options, false, |_| (Floor::new(), TreeParts::default()))?;
         if self.rings && !agreed.rings {
             let source = io::Error::new(io::ErrorKind::Unsupported, "the kernel has no FUSE over io_uring");
             return Err(MountError::Refused { path: path.to_owned(), source });
@@ -235,7 +288,7 @@ impl Fuse {
         path: &Path,
         options: &MountOptions,
         posix_acls: bool,
-        make: impl FnOnce(Common) -> (S, Weak<Ctldir>),
+        make: impl FnOnce(Common) -> (S, TreeParts),
     ) -> Result<(Box<dyn Mounted>, Agreed), MountError> {
         detach_stale(path);
         headroom::check()?;
@@ -253,10 +306,10 @@ impl Fuse {
             let notifier = Notifier::new(&device);
             let syncs = Arc::new(Syncs::new(Arc::clone(&self.env)));
             let common = Common { notifier, agreed, syncs, writers: Arc::default() };
-            let (server, ctldir) = make(common.clone());
+            let (server, parts) = make(common.clone());
             let ended = Session::start(Arc::clone(&self.env), device, server, agreed.rings)?;
             let minor = table::find(path).map(|line| line.minor);
-            Ok(FuseMount { path: path.to_owned(), way, minor, ended, common, ctldir })
+            Ok(FuseMount { path: path.to_owned(), way, minor, ended, common, parts })
         });
         match served {
             Ok(mount) => {

@@ -146,9 +146,9 @@ impl Kernel {
             writers: Arc::default(),
         };
         let snapshots = Arc::new(PoolSnapshots(Arc::downgrade(&pool)));
-        let (tree, ctldir) = Tree::new(Arc::clone(&env), zfs, snapshots, common, Snapdir::Hidden);
+        let (tree, parts) = Tree::new(Arc::clone(&env), zfs, snapshots, common, Snapdir::Hidden);
         let ended = Session::start(Arc::clone(&env), device, tree, has_rings).expect("loops");
-        Self { socket, ended, next: 1, pool, env, gate, ctldir }
+        Self { socket, ended, next: 1, pool, env, gate, ctldir: parts.ctldir }
     }
 
     /// Whether the session ends by itself.

@@ -8,13 +8,13 @@ use dsl::features::{PROJECT_QUOTA, USEROBJ_ACCOUNTING, ZILSAXATTR};
 use dsl::{DatasetName, PropValue};
 use env::BoxFuture;
 use ondisk::objset::ObjsetType;
-use units::ObjsetId;
+use units::{ObjectId, ObjsetId};
 use zil::{Claimed, IntentLog, Live, LogHandle, ReplayStopped};
 use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts};
 
 use crate::create::birth;
 use crate::dataset::frozen::check_filesystem;
-use crate::dataset::kind::{Dataset, Terms};
+use crate::dataset::kind::{Dataset, GetReady, Terms};
 use crate::dataset::open::{OpenDataset, State};
 use crate::dataset::props::{Allowed, OLD_RECORD_MAX_BYTES, RECORD_MAX_BYTES};
 use crate::space::SpaceGuard;
@@ -49,10 +49,10 @@ impl Dataset for Zfs {
         Self::start_log(self, log);
     }
 
-    fn get_ready(&self) -> BoxFuture<'_, Result<(), PoolError>> {
-        Box::pin(async {
-            self.purge().await?;
-            if let Some(log) = self.log() {
+    fn get_ready<'a>(&'a self, how: GetReady<'a>) -> BoxFuture<'a, Result<(), PoolError>> {
+        Box::pin(async move {
+            self.purge_but(how.open).await?;
+            if let Some(log) = self.log().filter(|_| how.primes && !self.options().read_only) {
                 // The first commit finds a chain whose header is already on its way.
                 log.prime().await;
             }
@@ -238,11 +238,23 @@ impl Pool {
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`]; when the objset cannot be read, or its log not replayed.
     pub async fn filesystem(self: &Arc<Self>, name: &str) -> Result<Arc<Filesystem>, PoolError> {
+        self.filesystem_with_open(name, &[]).await
+    }
+
+    /// The same for programs that have these objects open already: those without names are not freed.
+    ///
+    /// # Errors
+    /// As [`Self::filesystem`].
+    pub async fn filesystem_with_open(
+        self: &Arc<Self>,
+        name: &str,
+        objects: &[ObjectId],
+    ) -> Result<Arc<Filesystem>, PoolError> {
         loop {
             let open = self.look_up(name).await?;
             check_filesystem(&open.objset, name)?;
             // Closed meanwhile, and whatever has the name now is another: once more.
-            if self.bring_up(&open).await?
+            if self.bring_up_with_open(&open, objects).await?
                 && let Some(fs) = Filesystem::of(&open)
             {
                 return Ok(fs);

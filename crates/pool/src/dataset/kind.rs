@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use env::BoxFuture;
 use ondisk::objset::ObjsetType;
+use units::ObjectId;
 use zil::{Claimed, IntentLog, Live, ReplayStopped};
 use zvol::Volume;
 
@@ -36,7 +37,7 @@ pub(crate) trait Dataset: Any + Send + Sync {
     ///
     /// # Errors
     /// Those of reading and writing.
-    fn get_ready(&self) -> BoxFuture<'_, Result<(), PoolError>>;
+    fn get_ready<'a>(&'a self, how: GetReady<'a>) -> BoxFuture<'a, Result<(), PoolError>>;
 
     /// Its properties, or what they mean in this pool, have changed.
     fn set_terms(&self, terms: &Terms<'_>);
@@ -46,6 +47,15 @@ pub(crate) trait Dataset: Any + Send + Sync {
     /// # Errors
     /// When that is not possible.
     fn close(&self) -> BoxFuture<'_, Result<(), PoolError>>;
+}
+
+/// How a dataset is made ready for use.
+#[derive(Clone, Copy)]
+pub(crate) struct GetReady<'a> {
+    /// A log that begins now makes the first commit quick, and is a write to the dataset.
+    pub primes: bool,
+    /// Objects without names that programs have open.
+    pub open: &'a [ObjectId],
 }
 
 /// A dataset's properties, and what the pool makes of them.

@@ -16,7 +16,7 @@ use ondisk::objset::ObjsetType;
 use zil::{Claimed, IntentLog, Live, ReplayStopped};
 use zvol::{Volume, VolumeOptions, VolumeSpec};
 
-use crate::dataset::kind::{Dataset, Terms};
+use crate::dataset::kind::{Dataset, GetReady, Terms};
 use crate::dataset::open::State;
 use crate::{Pool, PoolError};
 
@@ -29,7 +29,7 @@ impl Dataset for Volume {
         Self::start_log(self, log);
     }
 
-    fn get_ready(&self) -> BoxFuture<'_, Result<(), PoolError>> {
+    fn get_ready<'a>(&'a self, _: GetReady<'a>) -> BoxFuture<'a, Result<(), PoolError>> {
         Box::pin(async { Ok(self.trim_end().await?) })
     }
 

@@ -1,0 +1,72 @@
+//! Data sets that are exchanged beneath their mount: what is open there goes on.
+//!
+//! ```text
+//!  suspended: requests wait ─► exchanged, or not ─► opened again ─► resumed with what is there now
+//!                                                        │ cannot be opened
+//!                                                        └─► unmounted by force
+//! ```
+
+use crate::front::Suspended;
+use crate::props::Value;
+use crate::{Held, Holder, refusal};
+use control::Failure;
+use std::sync::Arc;
+
+/// Values of properties on which a session depends from its beginning on.
+#[derive(PartialEq, Eq)]
+pub struct SessionTerms([Option<Value>; 3]);
+
+impl Holder {
+    /// Has requests to what is mounted of a data set wait; `None` where nothing is, or it has to be unmounted.
+    pub(super) async fn suspend(&self, dataset: &str) -> Result<Option<Box<dyn Suspended>>, Failure> {
+        match self.mounts.entries().iter().find(|entry| entry.is_of(dataset)) {
+            Some(entry) => entry.suspend().await,
+            None => Ok(None),
+        }
+    }
+
+    /// What of the properties of a mounted data set its session depends on, from its beginning on.
+    pub(super) async fn session_terms(&self, held: &Held, dataset: &str) -> Option<SessionTerms> {
+        self.mounts.place_of(dataset)?;
+        let info = self.dataset_info(held, dataset).await.ok()?;
+        let of = |name: &str| info.props.get(name).map(|prop| prop.value.clone());
+        Some(SessionTerms([of("mountpoint"), of("canmount"), of("acltype")]))
+    }
+
+    /// After a stream brought properties: what is mounted of the data set allows what they say, and is where they say.
+    pub(super) async fn follow_terms(
+        &self,
+        held: &Held,
+        dataset: &str,
+        before: Option<SessionTerms>,
+    ) -> Result<(), Failure> {
+        let now = self.session_terms(held, dataset).await;
+        if before.is_some() && now.is_some() && now != before {
+            let taken = self.take(&self.named_below(dataset), false).await?;
+            self.mount_taken(held, &taken, Vec::new()).await?;
+        }
+        self.allow_below(held, dataset).await?;
+        self.show_ctldir_below(held, dataset).await
+    }
+
+    /// Has them go on with what the data set has now, which is what it had before when the exchange was refused.
+    pub(super) async fn resume(
+        &self,
+        held: &Held,
+        dataset: &str,
+        suspended: Box<dyn Suspended>,
+    ) -> Result<(), Failure> {
+        match held.pool.filesystem_with_open(dataset, &suspended.open_objects()).await {
+            Ok(fs) => {
+                suspended.resume(Arc::clone(&fs.zfs)).await;
+                Ok(())
+            }
+            Err(error) => {
+                drop(suspended);
+                let unmounted = self.mounts.unmount_each(&[dataset.to_owned()], true);
+                let failure = refusal::pool("mount", dataset, &error);
+                Err(unmounted.err().into_iter().flat_map(|f| f.stderr).fold(failure, Failure::and))
+            }
+        }
+    }
+}

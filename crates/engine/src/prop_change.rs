@@ -1,0 +1,214 @@
+//! A property that changes, and what is mounted with it: whole or not at all.
+//!
+//! ```text
+//!  canmount, mountpoint, acltype: mounts taken ─► property ─► mounted again      readonly, exec, atime, …: property ─► remounted
+//!                                       │ fails       │ fails                                                 │ fails
+//!                                       └─ put back ◄─┴─ as it was                              as it was ◄───┘
+//! ```
+//! What a property was is read before it changes, so that whoever is refused later can have it back.
+//! (test: `what_is_refused_has_changed_nothing`)
+
+use crate::datasets::cannot_open;
+use crate::mount_options::FOLLOWED;
+use crate::{Held, Holder, refusal};
+use control::Failure;
+use dsl::PropValue;
+use pool::Inherit;
+
+/// Properties that decide where, whether and how a session begins: what is mounted has to be mounted again.
+const MOUNTED_AGAIN: [&str; 3] = ["canmount", "mountpoint", "acltype"];
+/// Of these, those that `zfs set -u` changes without moving a mount.
+const PLACING: [&str; 2] = ["canmount", "mountpoint"];
+
+/// A change of one property, and how to take that back.
+pub struct PropChange {
+    /// The data set that was named.
+    dataset: String,
+    property: String,
+    to: NewValue,
+}
+
+/// What a property becomes.
+enum NewValue {
+    Set(PropValue),
+    Inherit(Inherit),
+    /// On each of these data sets what it was.
+    Earlier(Vec<(String, Earlier)>),
+}
+
+/// What a property was on one data set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Earlier {
+    Local(PropValue),
+    Received,
+    Inherited,
+}
+
+impl PropChange {
+    /// Sets it.
+    pub fn set(dataset: &str, property: String, value: PropValue) -> Self {
+        Self { dataset: dataset.to_owned(), property, to: NewValue::Set(value) }
+    }
+
+    /// Takes it back.
+    pub fn inherit(dataset: &str, property: &str, how: Inherit) -> Self {
+        Self { dataset: dataset.to_owned(), property: property.to_owned(), to: NewValue::Inherit(how) }
+    }
+}
+
+impl Holder {
+    /// Changes a property, and has what is mounted follow; `stay`: but for where it is mounted. Returns what takes that back.
+    pub(super) async fn change_prop(
+        &self,
+        held: &Held,
+        change: PropChange,
+        stay: bool,
+    ) -> Result<PropChange, Failure> {
+        let back = self.way_back(held, &change).await?;
+        let name = change.property.as_str();
+        let moves = MOUNTED_AGAIN.contains(&name) && !(stay && PLACING.contains(&name));
+        if moves && self.has_another_effect(held, &change).await? {
+            self.change_and_mount_again(held, &change, &back).await?;
+            return Ok(back);
+        }
+        self.precede(&change).await;
+        self.store(held, &change).await?;
+        if let Err(failure) = self.follow(held, &change).await {
+            let undone = self.store(held, &back).await.and(self.follow(held, &back).await);
+            return Err(match undone {
+                Ok(()) => failure,
+                Err(stays) => stays.stderr.into_iter().fold(failure, Failure::and),
+            });
+        }
+        Ok(back)
+    }
+
+    /// Changes a property on which sessions depend: what is mounted is taken away and mounted again.
+    async fn change_and_mount_again(
+        &self,
+        held: &Held,
+        change: &PropChange,
+        back: &PropChange,
+    ) -> Result<(), Failure> {
+        let (root, property) = (change.dataset.as_str(), change.property.as_str());
+        let those = match PLACING.contains(&property) {
+            true => self.moved_with(root, self.mountpoint(held, root).await?.as_deref()),
+            false => self.named_below(root),
+        };
+        let taken = self.take(&those, false).await?;
+        if let Err(failure) = self.store(held, change).await {
+            return Err(self.put_back_after(&taken, failure).await);
+        }
+        // A mount point that is set is also one for what was not mounted before.
+        let others = match property {
+            "mountpoint" => self.due_at_place_of(held, root).await,
+            _ => Ok(Vec::new()),
+        };
+        let mounted = match others {
+            Ok(others) => self.mount_taken(held, &taken, others).await,
+            Err(failure) => Err(failure),
+        };
+        let Err(failure) = mounted else { return Ok(()) };
+        let failure = match self.store(held, back).await {
+            Ok(()) => failure,
+            Err(stays) => stays.stderr.into_iter().fold(failure, Failure::and),
+        };
+        Err(self.put_back_after(&taken, failure).await)
+    }
+
+    /// After a failure, which is returned: takes changes back, the last one first.
+    pub(super) async fn undo_props(
+        &self,
+        held: &Held,
+        done: Vec<PropChange>,
+        stay: bool,
+        mut failure: Failure,
+    ) -> Failure {
+        for back in done.into_iter().rev() {
+            if let Err(stays) = self.change_prop(held, back, stay).await {
+                failure = stays.stderr.into_iter().fold(failure, Failure::and);
+            }
+        }
+        failure
+    }
+
+    /// What takes a change back.
+    async fn way_back(&self, held: &Held, change: &PropChange) -> Result<PropChange, Failure> {
+        let (dataset, property) = (change.dataset.clone(), change.property.clone());
+        let names = match &change.to {
+            NewValue::Set(_) | NewValue::Inherit(Inherit { recursive: false, .. }) => vec![dataset.clone()],
+            NewValue::Inherit(_) => self.dataset_names(held, &dataset).await?,
+            NewValue::Earlier(earlier) => earlier.iter().map(|(name, _)| name.clone()).collect(),
+        };
+        let mut earlier = Vec::with_capacity(names.len());
+        for name in names {
+            let is = self.is_now(held, &name, &property).await?;
+            earlier.push((name, is));
+        }
+        Ok(PropChange { dataset, property, to: NewValue::Earlier(earlier) })
+    }
+
+    async fn is_now(&self, held: &Held, dataset: &str, property: &str) -> Result<Earlier, Failure> {
+        let resolved = self.dataset(held, dataset).await?;
+        let props = held.pool.dsl().props(&resolved).await.map_err(|e| cannot_open(dataset, e))?;
+        let own = props.into_iter().find(|prop| prop.name == property && prop.set_on == dataset);
+        Ok(match own {
+            Some(prop) if prop.received => Earlier::Received,
+            Some(prop) => Earlier::Local(prop.value),
+            None => Earlier::Inherited,
+        })
+    }
+
+    /// Whether a change is one for what is mounted: setting what is set already is none.
+    async fn has_another_effect(&self, held: &Held, change: &PropChange) -> Result<bool, Failure> {
+        let NewValue::Set(value) = &change.to else { return Ok(true) };
+        Ok(self.is_now(held, &change.dataset, &change.property).await? != Earlier::Local(value.clone()))
+    }
+
+    async fn store(&self, held: &Held, change: &PropChange) -> Result<(), Failure> {
+        let PropChange { dataset, property, to } = change;
+        let inherit = async |dataset: &str, how: Inherit| {
+            let taken_back = held.pool.inherit_prop(dataset, property, how).await;
+            taken_back.map_err(|e| refusal::pool("inherit", dataset, &e))
+        };
+        let set = async |dataset: &str, value: &PropValue| {
+            let set = held.pool.set_prop(dataset, property, Some(value.clone())).await;
+            set.map_err(|e| refusal::pool("set property for", dataset, &e).exits(255))
+        };
+        match to {
+            NewValue::Set(value) => set(dataset, value).await,
+            NewValue::Inherit(how) => inherit(dataset, *how).await,
+            NewValue::Earlier(all) => {
+                let mut outcome = Ok(());
+                for (dataset, earlier) in all {
+                    let done = match earlier {
+                        Earlier::Local(value) => set(dataset, value).await,
+                        Earlier::Received => {
+                            inherit(dataset, Inherit { received: true, recursive: false }).await
+                        }
+                        Earlier::Inherited => inherit(dataset, Inherit::default()).await,
+                    };
+                    outcome = outcome.and(done);
+                }
+                outcome
+            }
+        }
+    }
+
+    /// What has to be done on mounts before a property changes.
+    async fn precede(&self, change: &PropChange) {
+        if change.property == "readonly" {
+            // Later it could be refused.
+            self.mounts.write_back_below(&change.dataset).await;
+        }
+    }
+
+    /// What is mounted follows a property that has changed.
+    async fn follow(&self, held: &Held, change: &PropChange) -> Result<(), Failure> {
+        match change.property.as_str() {
+            "snapdir" => self.show_ctldir_below(held, &change.dataset).await,
+            name if FOLLOWED.contains(&name) => self.allow_below(held, &change.dataset).await,
+            _ => Ok(()),
+        }
+    }
+}

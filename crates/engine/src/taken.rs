@@ -1,0 +1,205 @@
+//! Mounts that are taken away while something below them changes, and come back.
+//!
+//! ```text
+//!  mounted ─ take: the last mounted first ─► taken ─ the change ─► mounted where the properties want them now
+//!     ▲          │ one is in use               │ fails                │ one cannot be mounted
+//!     └──────────┴────────── put back ─────────┴───── undone ─────────┘
+//! ```
+//! Invariants
+//! - A change that fails leaves the same mounts at the same places, with the same options.
+//!   (test: `what_is_refused_has_changed_nothing`)
+//! - Nothing is mounted over what is mounted below its place. (test: `a_parent_is_never_mounted_over_its_child`)
+
+use crate::mount_options::Given;
+use crate::mounts::Entry;
+use crate::turns::Turn;
+use crate::{Held, Holder, names};
+use control::{Failure, FailureKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A mount that was taken away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenMount {
+    /// The data set.
+    pub dataset: String,
+    /// Where it was mounted.
+    pub mountpoint: String,
+    /// The options of that mount.
+    pub given: Given,
+}
+
+/// Mounts that were taken away to let another be mounted above them, and the turns of their pools.
+pub struct Lifted {
+    /// The mounts.
+    pub taken: Vec<TakenMount>,
+    _turns: Vec<(String, Turn)>,
+}
+
+impl TakenMount {
+    fn of(entry: &Entry) -> Self {
+        Self { dataset: entry.dataset(), mountpoint: entry.mountpoint.clone(), given: entry.given }
+    }
+
+    /// The same after `old` was renamed to `new`.
+    pub fn renamed(&self, old: &str, new: &str) -> Self {
+        let is_below = names::is_within(&self.dataset, old);
+        let dataset =
+            if is_below { format!("{new}{}", &self.dataset[old.len()..]) } else { self.dataset.clone() };
+        Self { dataset, ..self.clone() }
+    }
+}
+
+impl Holder {
+    /// Unmounts all of these, or none of them.
+    pub(super) async fn take(&self, those: &[Arc<Entry>], force: bool) -> Result<Vec<TakenMount>, Failure> {
+        let mut taken: Vec<TakenMount> = Vec::new();
+        for entry in those.iter().rev() {
+            let one = TakenMount::of(entry);
+            if let Err(in_use) = self.mounts.unmount_entry(entry, force) {
+                return Err(self.put_back_after(&taken, in_use).await);
+            }
+            taken.insert(0, one);
+        }
+        Ok(taken)
+    }
+
+    /// Mounts what was taken where it was, with the options of that mount; the first failure is returned.
+    pub(super) async fn put_back(&self, taken: &[TakenMount]) -> Result<(), Failure> {
+        let mut outcome = Ok(());
+        for one in taken {
+            let mounted = match self.pool_of(&one.dataset) {
+                Ok(held) => self.show_again(&held, one).await,
+                Err(failure) => Err(failure),
+            };
+            outcome = outcome.and(mounted);
+        }
+        outcome
+    }
+
+    /// The same of what is still there.
+    pub(super) async fn put_back_what_is_there(
+        &self,
+        held: &Held,
+        taken: &[TakenMount],
+    ) -> Result<(), Failure> {
+        let mut there = Vec::new();
+        for one in taken {
+            if held.pool.dsl().resolve(&one.dataset).await.is_ok() {
+                there.push(one.clone());
+            }
+        }
+        self.put_back(&there).await
+    }
+
+    /// The same after a failure, which is returned; what cannot be mounted again is added to its words.
+    pub(super) async fn put_back_after(&self, taken: &[TakenMount], failure: Failure) -> Failure {
+        match self.put_back(taken).await {
+            Ok(()) => failure,
+            Err(lost) => lost.stderr.into_iter().fold(failure, Failure::and),
+        }
+    }
+
+    /// Mounts what was taken where its properties want it now, and `others` along with it. When one cannot be mounted,
+    /// none of them is.
+    pub(super) async fn mount_taken(
+        &self,
+        held: &Held,
+        taken: &[TakenMount],
+        others: Vec<String>,
+    ) -> Result<(), Failure> {
+        let mut coming: Vec<(PathBuf, TakenMount)> = Vec::new();
+        // What was taken is due as well, and comes back once, with the options of its mount.
+        let is_taken = |dataset: &String| taken.iter().any(|one| one.dataset == *dataset);
+        let others = others.into_iter().filter(|dataset| !is_taken(dataset));
+        let given_others = others.map(|dataset| (dataset, Given::default()));
+        let all = taken.iter().map(|one| (one.dataset.clone(), one.given)).chain(given_others);
+        for (dataset, given) in all {
+            let info = self.dataset_info(held, &dataset).await?;
+            if let Some(mountpoint) = self.place_again(&info) {
+                coming.push((PathBuf::from(&mountpoint), TakenMount { dataset, mountpoint, given }));
+            }
+        }
+        coming.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let mut mounted = Vec::new();
+        for (_, one) in &coming {
+            if let Err(failure) = self.show_below_none(held, one).await {
+                mounted.into_iter().rev().for_each(|entry| _ = self.mounts.unmount_entry(&entry, true));
+                return Err(failure);
+            }
+            mounted.extend(self.mounts.entry_of(&one.dataset));
+        }
+        Ok(())
+    }
+
+    async fn show_below_none(&self, held: &Held, one: &TakenMount) -> Result<(), Failure> {
+        let lifted = self.lift(&one.dataset, &one.mountpoint).await?;
+        let mounted = self.show_again(held, one).await;
+        mounted.and(self.put_back(&lifted.taken).await)
+    }
+
+    /// Takes away what is mounted below a place and would be hidden by a mount there: what is of other pools only when
+    /// nobody else changes these now, and nobody does before what this returns is dropped.
+    pub(super) async fn lift(&self, dataset: &str, mountpoint: &str) -> Result<Lifted, Failure> {
+        let place = Path::new(mountpoint);
+        let is_below = |entry: &Arc<Entry>| {
+            let path = Path::new(&entry.mountpoint);
+            path.starts_with(place) && path != place
+        };
+        let those: Vec<_> = self.mounts.entries().into_iter().filter(is_below).collect();
+        let mut turns = Vec::new();
+        for entry in &those {
+            let of = entry.dataset();
+            let pool = names::pool_of(&of).to_owned();
+            if pool == names::pool_of(dataset) || turns.iter().any(|(name, _)| *name == pool) {
+                continue;
+            }
+            let turn = self.turns.try_of(&pool, "mount below another pool's");
+            let turn = turn.ok_or_else(|| hides(dataset, &entry.mountpoint, "whose pool is busy"))?;
+            turns.push((pool, turn));
+        }
+        match self.take(&those, false).await {
+            Ok(taken) => Ok(Lifted { taken, _turns: turns }),
+            Err(in_use) => {
+                let refused = hides(dataset, mountpoint, "which is in use");
+                Err(in_use.stderr.into_iter().fold(refused, Failure::and))
+            }
+        }
+    }
+
+    /// What a change of the place of `root` moves: its mount, those below it that inherit its place, which is `place`, and
+    /// what else of its pool is mounted in directories of these.
+    pub(super) fn moved_with(&self, root: &str, place: Option<&str>) -> Vec<Arc<Entry>> {
+        self.with_what_is_inside(root, |entry| {
+            let dataset = entry.dataset();
+            let rest = if names::is_within(&dataset, root) { dataset.strip_prefix(root) } else { None };
+            dataset == root || rest.zip(place).is_some_and(|(rest, p)| is_joined(&entry.mountpoint, p, rest))
+        })
+    }
+
+    /// What is mounted of a data set and of those below it, and what of its pool is mounted in directories of these.
+    pub(super) fn named_below(&self, root: &str) -> Vec<Arc<Entry>> {
+        self.with_what_is_inside(root, |entry| names::is_within(&entry.dataset(), root))
+    }
+
+    /// Mounts that are meant, with those of the pool of `root` in directories of these; in order of mounting.
+    pub(super) fn with_what_is_inside(&self, root: &str, meant: impl Fn(&Entry) -> bool) -> Vec<Arc<Entry>> {
+        let entries = self.mounts.entries();
+        let meant: Vec<_> = entries.iter().filter(|entry| meant(entry)).cloned().collect();
+        let is_in_one = |entry: &&Arc<Entry>| {
+            let is_ours = names::pool_of(&entry.dataset()) == names::pool_of(root);
+            is_ours && meant.iter().any(|one| Path::new(&entry.mountpoint).starts_with(&one.mountpoint))
+        };
+        entries.iter().filter(is_in_one).cloned().collect()
+    }
+}
+
+/// Whether a mount point is that of a data set with `rest` in its name behind that of the one at `place`.
+pub fn is_joined(mountpoint: &str, place: &str, rest: &str) -> bool {
+    Path::new(mountpoint) == Path::new(place).join(rest.trim_start_matches('/'))
+}
+
+fn hides(dataset: &str, mountpoint: &str, why: &str) -> Failure {
+    let reason = format!("it would hide what is mounted below '{mountpoint}', {why}");
+    Failure::cannot(FailureKind::Busy, "mount", dataset, &reason)
+}

@@ -1,0 +1,243 @@
+//! Inodes of the mounted file system that the kernel remembers, with the generation that it was told of each: after the file
+//! system behind a mount was exchanged, an inode whose object is another one now, or gone, is stale.
+//!
+//! ```text
+//!              told                     exchanged                  asked for          same generation
+//!  (unknown) ───────► known, checked ─────────────► not checked ─────────────► known, checked ◄─┐
+//!      ▲                   │                                           │ another, or none       │ told anew
+//!      └───── forgotten ───┘                                           └──────────► stale ──────┘
+//! ```
+//! Requests name an inode by its number alone. The kernel tells files of one number apart by their generations: when it is
+//! told of another generation it gives up the inode that it has, and handles on that answer EIO. Handles that are older
+//! than the exchange in which an inode became stale are told by the epoch in their numbers.
+//!
+//! Invariants
+//! - No request reaches an object that has the number of the one that it is about, and is another.
+//!   (test: `an_inode_of_an_object_that_went_is_stale`)
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+use zpl::{Attributes, FileKind};
+
+const SHARDS: usize = 32;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct KnownInodes {
+    /// How often the file system was exchanged.
+    epoch: AtomicU32,
+    shards: [Mutex<HashMap<u64, KnownInode>>; SHARDS],
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownInode {
+    /// As the kernel was told.
+    pub generation: u64,
+    pub is_directory: bool,
+    /// Handles on what it is now.
+    pub handles: u64,
+    /// How often the kernel was told of it, and has not forgotten that.
+    lookups: u64,
+    /// In which epoch it was last found to be what the kernel was told.
+    checked: u32,
+    is_stale: bool,
+    /// Handles of earlier epochs are on what is gone.
+    lost_before: u32,
+}
+
+impl KnownInode {
+    /// Whether a handle of that epoch is on what is gone. Those of directories have no epochs.
+    fn is_lost(&self, handle: Option<u32>) -> bool {
+        !self.is_directory && handle.is_some_and(|epoch| epoch < self.lost_before)
+    }
+}
+
+/// What is known of an inode that a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is what the kernel was told.
+    Same,
+    /// It is so if its object has this generation.
+    Unchecked(u64),
+    /// It is gone.
+    Stale,
+}
+
+impl KnownInodes {
+    fn shard(&self, inode: u64) -> &Mutex<HashMap<u64, KnownInode>> {
+        &self.shards[inode as usize % SHARDS]
+    }
+
+    /// How often the file system was exchanged.
+    pub fn epoch(&self) -> u32 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// The file system was exchanged.
+    pub fn begin_epoch(&self) -> u32 {
+        self.epoch.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// The kernel is told of an inode.
+    pub fn told(&self, inode: u64, of: &Attributes) {
+        let epoch = self.epoch();
+        let new = KnownInode {
+            generation: of.generation,
+            is_directory: of.kind == FileKind::Directory,
+            handles: 0,
+            lookups: 0,
+            checked: epoch,
+            is_stale: false,
+            lost_before: 0,
+        };
+        let mut shard = self.shard(inode).lock();
+        let known = shard.entry(inode).or_insert(new);
+        if known.generation != of.generation {
+            // The kernel gives up the inode that it has.
+            *known = KnownInode { lookups: known.lookups, lost_before: epoch, ..new };
+        }
+        (known.is_stale, known.checked) = (false, epoch);
+        known.lookups += 1;
+    }
+
+    /// The kernel has forgotten an inode that it was told of so many times.
+    pub fn forget(&self, inode: u64, times: u64) {
+        let mut shard = self.shard(inode).lock();
+        if let Some(known) = shard.get_mut(&inode) {
+            known.lookups = known.lookups.saturating_sub(times);
+            if known.lookups == 0 {
+                shard.remove(&inode);
+            }
+        }
+    }
+
+    /// A handle was opened.
+    pub fn opened(&self, inode: u64) {
+        if let Some(known) = self.shard(inode).lock().get_mut(&inode) {
+            known.handles += 1;
+        }
+    }
+
+    /// A handle of this epoch is gone; whether it was on what the inode is now.
+    pub fn closed(&self, inode: u64, epoch: u32) -> bool {
+        match self.shard(inode).lock().get_mut(&inode) {
+            Some(known) if known.is_stale || epoch < known.lost_before => false,
+            Some(known) => {
+                known.handles = known.handles.saturating_sub(1);
+                true
+            }
+            None => true,
+        }
+    }
+
+    /// Whether an inode is what the kernel was told; asked for with a handle of an epoch, or without one.
+    pub fn verdict(&self, inode: u64, handle: Option<u32>) -> Verdict {
+        let epoch = self.epoch();
+        match self.shard(inode).lock().get(&inode) {
+            Some(known) if known.is_stale => Verdict::Stale,
+            Some(known) if known.is_lost(handle) => Verdict::Stale,
+            Some(known) if known.checked < epoch => Verdict::Unchecked(known.generation),
+            _ => Verdict::Same,
+        }
+    }
+
+    /// What was unchecked with this generation has been looked at.
+    pub fn settle(&self, inode: u64, generation: u64, is_stale: bool) {
+        let epoch = self.epoch();
+        let mut shard = self.shard(inode).lock();
+        let Some(known) = shard.get_mut(&inode).filter(|known| known.generation == generation) else {
+            return;
+        };
+        (known.checked, known.is_stale) = (epoch, is_stale);
+        if is_stale {
+            (known.lost_before, known.handles) = (epoch, 0);
+        }
+    }
+
+    /// Whether an inode that the kernel remembers is a directory.
+    pub fn is_directory(&self, inode: u64) -> bool {
+        self.shard(inode).lock().get(&inode).is_some_and(|known| known.is_directory)
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<(u64, KnownInode)> {
+        let of = |shard: &Mutex<HashMap<u64, KnownInode>>| -> Vec<_> {
+            shard.lock().iter().map(|(inode, known)| (*inode, *known)).collect()
+        };
+        self.shards.iter().flat_map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::ObjectId;
+    use zpl::{DeviceNumber, Timestamp};
+
+    fn file(generation: u64) -> Attributes {
+        let time = Timestamp { secs: 0, nanos: 0 };
+        Attributes {
+            object: ObjectId::new(7),
+            generation,
+            kind: FileKind::File,
+            permissions: 0,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            links: 1,
+            sectors: 0,
+            is_settled: true,
+            block_bytes: 512,
+            device: DeviceNumber { major: 0, minor: 0 },
+            atime: time,
+            mtime: time,
+            ctime: time,
+            crtime: time,
+            parent: ObjectId::new(34),
+            flags: 0,
+            project: 0,
+        }
+    }
+
+    #[test]
+    fn an_inode_of_an_object_that_went_is_stale() {
+        let known = KnownInodes::default();
+        known.told(7, &file(5));
+        known.opened(7);
+        assert_eq!(known.verdict(7, Some(0)), Verdict::Same);
+        assert_eq!(known.begin_epoch(), 1);
+        assert_eq!(known.verdict(7, None), Verdict::Unchecked(5));
+        known.settle(7, 4, true);
+        assert_eq!(known.verdict(7, None), Verdict::Unchecked(5), "what was looked at was another");
+        known.settle(7, 5, true);
+        assert_eq!((known.verdict(7, None), known.verdict(7, Some(0))), (Verdict::Stale, Verdict::Stale));
+        // Another object has the number, and is opened: the first handle stays lost.
+        known.told(7, &file(9));
+        known.opened(7);
+        assert_eq!((known.verdict(7, Some(1)), known.verdict(7, Some(0))), (Verdict::Same, Verdict::Stale));
+        assert!(!known.closed(7, 0), "it is on what is gone");
+        assert!(known.closed(7, 1));
+        known.forget(7, 1);
+        assert_eq!(known.all().len(), 1, "the kernel remembers it once more");
+        known.forget(7, 1);
+        assert_eq!(known.all().len(), 0);
+    }
+
+    #[test]
+    fn what_is_the_same_after_an_exchange_is_asked_for_once() {
+        let known = KnownInodes::default();
+        known.told(7, &file(5));
+        known.opened(7);
+        known.begin_epoch();
+        known.settle(7, 5, false);
+        assert_eq!((known.verdict(7, None), known.verdict(7, Some(0))), (Verdict::Same, Verdict::Same));
+        assert!(known.closed(7, 0));
+        known.begin_epoch();
+        assert_eq!(known.verdict(7, None), Verdict::Unchecked(5));
+        known.told(7, &file(5));
+        assert_eq!(known.verdict(7, None), Verdict::Same);
+    }
+}

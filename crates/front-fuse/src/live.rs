@@ -1,0 +1,341 @@
+//! The files of what is mounted, which may be exchanged while it is: a rollback and a receive go on beneath open files,
+//! mappings and working directories.
+//!
+//! ```text
+//!  dentries that nobody uses dropped ─► gate shut ─► (the engine exchanges the data set) ─► new files ─► gate open
+//!       ─► what the kernel keeps is dropped, inode by inode ─► names that lead elsewhere now are dropped
+//! ```
+//! docs/decisions/2026-11-28-in-place.md has the reasons, and what happens to requests, pages and handles at each step.
+//!
+//! Invariants
+//! - The kernel asks for each inode anew after an exchange, and an inode whose object is gone or another is stale.
+//!   (test: `open_files_go_on_with_what_a_rollback_brought_back`)
+//! - Pages that were changed before an exchange are not written after it.
+//!   (test: `pages_that_were_changed_before_a_rollback_are_not_written_after_it`)
+//! - Whatever becomes of an exchange, nobody waits at the gate after it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use device::{RealEnv, call_elsewhere};
+use env::Env;
+use parking_lot::{Mutex, RwLock};
+use rustix::io::Errno;
+use units::ObjectId;
+use zpl::Zfs;
+
+use crate::abi::{ROOT_ID, opcode};
+use crate::ctldir::{Ctlnode, Setting};
+use crate::files::Files;
+use crate::gate::{Gate, Pass, Traffic, is_in_time};
+use crate::known::{KnownInodes, Verdict};
+use crate::request::Request;
+use crate::views::Common;
+
+/// So long the kernel may take to drop what it keeps: it waits for pages that are being read.
+const DROP_MAX: Duration = Duration::from_secs(30);
+/// What the kernel forgets when its dentries go arrives within that time, or counts as remembered.
+const FORGETTING_MAX: Duration = Duration::from_millis(500);
+/// How often it is looked at meanwhile.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Inodes with pages that the kernel may have changed before an exchange.
+#[derive(Default)]
+pub(crate) struct OldPages {
+    are_there: AtomicBool,
+    inodes: Mutex<BTreeSet<u64>>,
+}
+
+impl OldPages {
+    /// Whether what the kernel writes back of an inode was changed before the exchange.
+    pub fn are_of(&self, inode: u64) -> bool {
+        self.are_there.load(Ordering::Acquire) && self.inodes.lock().contains(&inode)
+    }
+
+    fn begin(&self, inodes: BTreeSet<u64>) {
+        *self.inodes.lock() = inodes;
+        self.are_there.store(true, Ordering::Release);
+    }
+
+    fn dropped(&self, inode: u64) {
+        self.inodes.lock().remove(&inode);
+    }
+
+    fn end(&self) {
+        self.are_there.store(false, Ordering::Release);
+        self.inodes.lock().clear();
+    }
+}
+
+/// See the module.
+pub(crate) struct Live {
+    env: Arc<RealEnv>,
+    gate: Gate,
+    files: RwLock<Arc<Files>>,
+    known: Arc<KnownInodes>,
+    /// An exchange has left nothing that could be served.
+    is_lost: AtomicBool,
+}
+
+impl Live {
+    pub fn new(env: Arc<RealEnv>, zfs: Arc<Zfs>, common: Common, setting: Arc<Setting>) -> Self {
+        let known = Arc::<KnownInodes>::default();
+        let files = RwLock::new(Arc::new(Files::live(zfs, common, setting, Arc::clone(&known))));
+        Self { env, gate: Gate::default(), files, known, is_lost: AtomicBool::new(false) }
+    }
+
+    /// The files as they are now.
+    pub fn files(&self) -> Arc<Files> {
+        Arc::clone(&self.files.read())
+    }
+
+    /// Lets a request in, if it is one for the live files.
+    pub async fn enter(&self, request: &Request<'_>) -> Option<Pass<'_>> {
+        let is_copy = request.header.opcode == opcode::COPY_FILE_RANGE;
+        // What is asked of the control directory may wait for whoever exchanges the files.
+        if request.header.nodeid >= Ctlnode::FIRST && !is_copy {
+            return None;
+        }
+        let traffic = match request.header.opcode {
+            opcode::FORGET | opcode::BATCH_FORGET => return None,
+            opcode::READ => Traffic::Pages,
+            opcode::WRITE if request.is_written_back() => Traffic::Pages,
+            _ => Traffic::Names,
+        };
+        Some(self.gate.enter(traffic).await)
+    }
+
+    /// The kernel has forgotten an inode that it was told of so many times.
+    pub fn forget(&self, inode: u64, times: u64) {
+        self.known.forget(inode, times);
+    }
+
+    /// # Errors
+    /// `ESTALE` for an inode that is gone since the kernel was told of it; `EIO` when all is.
+    pub async fn check(&self, files: &Files, request: &Request<'_>) -> Result<(), Errno> {
+        // Its handle counts off, whatever has become of the file.
+        if self.known.epoch() == 0 || request.header.opcode == opcode::RELEASE {
+            return Ok(());
+        }
+        if self.is_lost.load(Ordering::Acquire) {
+            return Err(Errno::IO);
+        }
+        files.check_inode(request.header.nodeid, request.handle_epoch()).await
+    }
+
+    /// Handles by their inodes, for which the file system that comes has to have its objects open.
+    fn handles(&self) -> BTreeMap<u64, u64> {
+        let open = self.known.all().into_iter().filter(|(_, known)| known.handles > 0);
+        open.map(|(inode, known)| (inode, known.handles)).collect()
+    }
+
+    /// Waits until what the kernel has forgotten has arrived.
+    async fn wait_for_forgets(&self) {
+        let until = self.env.now() + FORGETTING_MAX;
+        let mut before = usize::MAX;
+        while self.env.now() < until {
+            let now = self.known.all().len();
+            if now == before {
+                return;
+            }
+            before = now;
+            self.env.sleep(LOOK).await;
+        }
+    }
+}
+
+/// A name by which the kernel may know an inode: in which directory, and what it is called there.
+struct KnownName {
+    dir: ObjectId,
+    name: Vec<u8>,
+    object: ObjectId,
+    generation: u64,
+}
+
+/// The live files of a mount while all requests wait.
+pub(crate) struct Pause {
+    live: Arc<Live>,
+    names: Vec<KnownName>,
+    /// Whether something is mounted below.
+    has_mounts_below: bool,
+    state: PauseState,
+}
+
+/// How far a pause is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PauseState {
+    /// The file system is as it was.
+    Begun,
+    /// It may be exchanged by now.
+    HandedOver,
+    Over,
+}
+
+/// What came of the wish to have requests wait.
+pub(crate) enum Paused {
+    /// They do.
+    Waiting(Pause),
+    /// They do not, because those under way did not end.
+    NotInTime,
+    /// The kernel would keep what cannot be dropped.
+    NotInPlace,
+}
+
+impl Pause {
+    /// Has requests wait. The kernel has just dropped the dentries that nobody uses.
+    pub async fn begin(live: Arc<Live>, has_mounts_below: bool) -> Paused {
+        live.wait_for_forgets().await;
+        if !live.gate.shut(&*live.env).await {
+            return Paused::NotInTime;
+        }
+        // From here on whoever drops it opens the gate.
+        let mut pause = Self { live, names: Vec::new(), has_mounts_below, state: PauseState::Begun };
+        let files = pause.live.files();
+        // The kernel keeps size and times of these, and believes nobody else.
+        if files.agreed.writeback && !pause.live.handles().is_empty() {
+            pause.go_on();
+            return Paused::NotInPlace;
+        }
+        pause.names = pause.names_in(&files).await;
+        pause.state = PauseState::HandedOver;
+        Paused::Waiting(pause)
+    }
+
+    /// As before.
+    fn go_on(&mut self) {
+        self.state = PauseState::Over;
+        self.live.gate.open();
+    }
+
+    /// Names of what the kernel cannot have dropped: open files, and directories that are somebody's or have such in them.
+    async fn names_in(&self, files: &Files) -> Vec<KnownName> {
+        let (mut names, mut lists) = (Vec::new(), BTreeMap::<ObjectId, BTreeMap<ObjectId, Vec<u8>>>::new());
+        for (inode, known) in self.live.known.all() {
+            if known.handles == 0 && !known.is_directory {
+                continue;
+            }
+            let object = files.inodes.object(inode);
+            let Ok(found) = files.zfs.attributes(object).await else { continue };
+            let dir = found.parent;
+            if !lists.contains_key(&dir) {
+                let list = files.zfs.list(dir, 0, usize::MAX).await.unwrap_or_default();
+                lists.insert(dir, list.into_iter().map(|entry| (entry.object, entry.name)).collect());
+            }
+            if let Some(name) = lists.get(&dir).and_then(|list| list.get(&object)) {
+                names.push(KnownName { dir, name: name.clone(), object, generation: known.generation });
+            }
+        }
+        names
+    }
+
+    /// Objects that are open.
+    pub fn open_objects(&self) -> Vec<ObjectId> {
+        let inodes = self.live.files().inodes;
+        self.live.handles().into_keys().map(|inode| inodes.object(inode)).collect()
+    }
+
+    /// Goes on with the files of `zfs`; `drop_dentries` has the kernel drop those that nobody uses.
+    pub async fn end(mut self, zfs: &Zfs, drop_dentries: impl FnOnce() + Send + 'static) {
+        let old = self.live.files();
+        if old.zfs.is_same(zfs) {
+            return self.go_on();
+        }
+        let live = Arc::clone(&self.live);
+        live.known.begin_epoch();
+        let new = Arc::new(old.with(Arc::new(zfs.asked_by(old.zfs.asker().clone()))));
+        for (inode, handles) in live.handles() {
+            new.open_again(inode, handles).await;
+        }
+        old.old_pages.begin(old.writers.inodes());
+        *live.files.write() = Arc::clone(&new);
+        self.go_on();
+        self.drop_what_is_kept(&new, drop_dentries).await;
+    }
+
+    /// Has the kernel drop all that it keeps of the files of before.
+    async fn drop_what_is_kept(&self, new: &Arc<Files>, drop_dentries: impl FnOnce() + Send + 'static) {
+        let (live, files) = (Arc::clone(&self.live), Arc::clone(new));
+        let dropped = call_elsewhere(move || {
+            drop_dentries();
+            let writable = files.writers.inodes();
+            let known = live.known.all().into_iter().map(|(inode, _)| inode);
+            let others = known.filter(|inode| !writable.contains(inode));
+            for inode in writable.iter().copied().chain(others).chain([ROOT_ID]) {
+                files.notifier.forget_pages(inode);
+                files.old_pages.dropped(inode);
+            }
+            files.old_pages.end();
+        });
+        if !is_in_time(dropped, &*self.live.env, DROP_MAX).await {
+            tracing::warn!(
+                "the kernel has not dropped all that it keeps of a file system that was exchanged"
+            );
+        }
+        let mut gone = Vec::new();
+        for known in &self.names {
+            let found = new.zfs.lookup(known.dir, &known.name).await;
+            let is_same = found.is_ok_and(|f| f.object == known.object && f.generation == known.generation);
+            let is_directory = self.live.known.is_directory(new.inodes.inode(known.object));
+            // With the dentry of a directory the kernel would take away what is mounted below it.
+            if !is_same && !(is_directory && self.has_mounts_below) {
+                gone.push((new.inodes.inode(known.dir), known.name.clone()));
+            }
+        }
+        let notifier = new.notifier.clone();
+        let forgotten = call_elsewhere(move || {
+            gone.iter().for_each(|(dir, name)| notifier.forget_name(*dir, name));
+        });
+        if !is_in_time(forgotten, &*self.live.env, DROP_MAX).await {
+            tracing::warn!("the kernel has not dropped all names of a file system that was exchanged");
+        }
+    }
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        if self.state == PauseState::HandedOver {
+            tracing::error!("what is mounted is lost: nothing has come in its place");
+            self.live.is_lost.store(true, Ordering::Release);
+            self.live.known.begin_epoch();
+        }
+        if self.state != PauseState::Over {
+            self.live.gate.open();
+        }
+    }
+}
+
+impl Files {
+    /// # Errors
+    /// `ESTALE` for an inode that is gone since the kernel was told of it.
+    pub async fn check_inode(&self, inode: u64, handle: Option<u32>) -> Result<(), Errno> {
+        let Some(known) = &self.known else { return Ok(()) };
+        match known.verdict(inode, handle) {
+            Verdict::Same => Ok(()),
+            Verdict::Stale => Err(Errno::STALE),
+            Verdict::Unchecked(generation) => {
+                let is_stale = match self.zfs.attributes(self.inodes.object(inode)).await {
+                    Ok(found) => found.generation != generation,
+                    Err(zpl::ZplError::Stale { .. }) => true,
+                    Err(error) => return Err(crate::errno::errno(&error)),
+                };
+                known.settle(inode, generation, is_stale);
+                if is_stale { Err(Errno::STALE) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Opens what was open before an exchange, as far as it is there.
+    async fn open_again(&self, inode: u64, handles: u64) {
+        if self.check_inode(inode, None).await.is_err() {
+            return;
+        }
+        let object = self.inodes.object(inode);
+        for _ in 0..handles {
+            if let Err(error) = self.zfs.open_object(object).await {
+                tracing::warn!(inode, %error, "what was open cannot be opened again");
+            }
+        }
+    }
+}
