@@ -56,7 +56,31 @@ impl PropChange {
     }
 }
 
+/// True for a property that no mount depends on.
+pub fn is_plain(property: &str) -> bool {
+    let follows = property == "readonly" || property == "snapdir" || FOLLOWED.contains(&property);
+    !follows && !MOUNTED_AGAIN.contains(&property)
+}
+
 impl Holder {
+    /// Sets properties of which each [`is_plain`], all or none of them. Returns what takes them back.
+    pub(super) async fn set_plain(
+        &self,
+        held: &Held,
+        dataset: &str,
+        props: Vec<(String, PropValue)>,
+    ) -> Result<Vec<PropChange>, Failure> {
+        let mut backs = Vec::with_capacity(props.len());
+        for (name, value) in &props {
+            backs.push(self.way_back(held, &PropChange::set(dataset, name.clone(), value.clone())).await?);
+        }
+        if !props.is_empty() {
+            let set = held.pool.set_props(dataset, props).await;
+            set.map_err(|e| refusal::pool("set property for", dataset, &e).exits(255))?;
+        }
+        Ok(backs)
+    }
+
     /// Changes a property, and has what is mounted follow; `stay`: but for where it is mounted. Returns what takes that back.
     pub(super) async fn change_prop(
         &self,

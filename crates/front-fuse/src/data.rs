@@ -126,7 +126,7 @@ impl Files {
         let is_from_cache = args.write_flags & WRITE_CACHE != 0;
         if is_from_cache && self.old_pages.are_of(request.header.nodeid) {
             reply.put(&WriteOut { size: args.size, padding: 0 });
-            return Ok(());
+            return Ok(Answer::Due);
         }
         let how = WriteFlags {
             append: false,

@@ -92,7 +92,7 @@ impl Writers {
 
     /// Their inodes.
     pub fn inodes(&self) -> BTreeSet<u64> {
-        self.0.lock().keys().copied().collect()
+        self.all.lock().keys().copied().collect()
     }
 
     /// Their inodes, and the generations by which the kernel knows them.

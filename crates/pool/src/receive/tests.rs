@@ -201,7 +201,14 @@ fn a_spill_block_that_lies_in_its_pointer_is_received_as_one() {
         let dnode = open.objset.hold(object).await.expect("there");
         assert_eq!(dnode.spill().await.expect("readable"), Some(contents));
         drop((dnode, open));
-        let received = Received { pool: Arc::clone(&pool), order, into, is_new, has_begun: true };
+        let received = Received {
+            pool: Arc::clone(&pool),
+            order,
+            into,
+            is_new,
+            has_begun: true,
+            _receiving: Arc::default(),
+        };
         received.give_up().await;
         pool.close(PoolState::Exported).await.expect("closes");
     });
