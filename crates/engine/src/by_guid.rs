@@ -20,6 +20,7 @@ impl Holder {
     ) -> Result<Option<String>, Failure> {
         let pool = held.pool.name();
         let cannot = |error| crate::datasets::cannot_open(&pool, error);
+        let _view = held.pool.view().await;
         let mut heads = held.pool.dsl().list(&pool).await.map_err(cannot)?;
         heads.sort_by_key(|head| distance(names::head_of(near), &head.name));
         for head in heads {
@@ -40,6 +41,7 @@ impl Holder {
         let head = names::head_of(snapshot);
         let cannot = |error: DslError| refusal::pool("open", head, &error.into());
         let dsl = held.pool.dsl();
+        let view = held.pool.view().await;
         let (mut at, mut seen) = (Some(head.to_owned()), Vec::new());
         while let Some(name) = at.take().filter(|name| !seen.contains(name)) {
             let dataset = dsl.resolve(&name).await.map_err(cannot)?;
@@ -52,6 +54,7 @@ impl Holder {
             seen.push(name);
         }
         let marks = held.pool.bookmarks(head).await.map_err(|error| refusal::pool("open", head, &error))?;
+        drop(view);
         let is_whole = |mark: &pool::BookmarkInfo| mark.guid == guid && mark.redact_snaps.is_none();
         match marks.into_iter().find(is_whole) {
             Some(mark) => Ok(Some(mark.name)),
