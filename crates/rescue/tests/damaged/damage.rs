@@ -140,20 +140,18 @@ impl Blocks {
         let Ok(block) = self.image.read(root) else { return };
         let objset = ObjsetPhys::decode(&block).expect("OpenZFS wrote it");
         let meta = ObjsetPhys::dnode(&objset.meta_dnode).expect("a dnode").expect("allocated");
+        if is_dataset {
+            // Blocks of dnodes may go, but for the first two, where the tables of attributes are. They
+            // come before the rest of the tree: the first mention of a block counts.
+            let all = &mut self.all;
+            self.image.blocks(&meta, &mut |index, bp| all.extend((index > 1).then_some((*bp, true))));
+        }
         self.tree(&meta, false);
         for (object, slots) in self.image.objects(root) {
             let dnode = DnodeImage::decode(&slots).expect("OpenZFS wrote it");
             let is_file = [ObjectType::PLAIN_FILE_CONTENTS, ObjectType::DIRECTORY_CONTENTS]
                 .contains(&dnode.object_type);
             self.tree(&dnode, is_dataset && is_file && object > 1);
-        }
-        if is_dataset {
-            // Blocks of dnodes may go as well, but for the first, where the tables of attributes
-            // are.
-            let first = self.all.len();
-            let mut dnodes = Vec::new();
-            self.image.blocks(&meta, &mut |index, bp| dnodes.extend((index > 1).then_some((*bp, true))));
-            self.all.splice(first..first, dnodes);
         }
     }
 
