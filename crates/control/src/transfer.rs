@@ -47,8 +47,9 @@ impl ByteSink {
     /// A sink, and a source of what is written to it, for callers in the same process.
     #[must_use]
     pub fn pipe() -> (Self, ByteSource) {
-        let (pieces, written) = mpsc::channel(PIECES_AHEAD);
-        (Self { pieces }, Box::pin(written.map(Ok::<_, io::Error>).into_async_read()))
+        let (pieces, written) = mpsc::channel::<Bytes>(PIECES_AHEAD);
+        let bytes = written.map(|piece| Ok::<_, io::Error>(piece.slice(LENGTH_BYTES..)));
+        (Self { pieces }, Box::pin(bytes.into_async_read()))
     }
 }
 
@@ -134,7 +135,7 @@ mod tests {
     use crate::FailureKind;
     use futures::StreamExt;
     use futures::executor::block_on;
-    use futures::io::AsyncWriteExt;
+    use futures::io::{AsyncReadExt, AsyncWriteExt};
 
     /// What a sink's pieces are, one after the other, and what is put behind them.
     fn sent(bytes: &[u8], outcome: &Result<u64, Failure>) -> Vec<u8> {
@@ -173,6 +174,21 @@ mod tests {
             let cut = read_pieces::<u64>(&whole[..end], &mut Vec::new());
             assert!(matches!(cut, Err(ClientError::Lost(_) | ClientError::Garbled(_))), "{end}: {cut:?}");
         }
+    }
+
+    #[test]
+    fn a_pipe_gives_what_was_written() {
+        let (mut sink, mut source) = ByteSink::pipe();
+        let written: Vec<u8> = (0..PIECE_MAX_BYTES + 1000).map(|at| at as u8).collect();
+        let mut read = Vec::new();
+        let write = async {
+            sink.write_all(&written).await.expect("somebody reads");
+            drop(sink);
+        };
+        block_on(async {
+            futures::join!(write, async { source.read_to_end(&mut read).await.expect("read") })
+        });
+        assert!(read == written);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use crate::site::{Packaging, REPLICA, Site, TREE};
 use control::{DatasetInfo, Source, Value};
-use ondisk::send::DrrBody;
-use std::collections::BTreeMap;
+use ondisk::send::{DrrBody, DrrWrite};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is compared of a dataset.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -50,19 +50,36 @@ fn props(info: &DatasetInfo) -> BTreeMap<String, String> {
     set.map(|(name, prop)| (name.clone(), format!("{:?}", prop.value))).collect()
 }
 
-/// What a stream says, but for its name.
+/// What a stream says, but for its name, and for how blocks are stored.
 async fn records(stream: &[u8]) -> Vec<(DrrBody, Vec<u8>)> {
     let (mut reader, mut records) = (stream::Reader::new(stream), Vec::new());
     while let Some(record) = reader.next_record().await.expect("a sound stream") {
         if !matches!(record.record.body, DrrBody::Begin(_) | DrrBody::End(_)) {
-            records.push((record.record.body, record.payload.to_vec()));
+            let body = match record.record.body {
+                DrrBody::Write(write) => {
+                    DrrBody::Write(DrrWrite { checksum: 0, flags: 0, key: Default::default(), ..write })
+                }
+                body => body,
+            };
+            records.push((body, record.payload.to_vec()));
         }
     }
     records
 }
 
-/// Compares the replica with the tree.
-pub async fn judge(site: &Site, to: &str, packaging: &Packaging) -> Result<(), String> {
+/// Guids of the replica's snapshots.
+pub async fn guids(site: &Site) -> BTreeSet<u64> {
+    let faces = faces(site, REPLICA).await.into_values();
+    faces.flat_map(|face| face.snapshots.into_values()).map(|(guid, _)| guid).collect()
+}
+
+/// Compares the replica with the tree. `before`: guids of the snapshots that the replica had before the package came.
+pub async fn judge(
+    site: &Site,
+    to: &str,
+    packaging: &Packaging,
+    before: &BTreeSet<u64>,
+) -> Result<(), String> {
     let (mut theirs, mut ours) = (faces(site, TREE).await, faces(site, REPLICA).await);
     if let Some(excluded) = &packaging.excluded {
         let short = excluded.strip_prefix(TREE).expect("below the tree").to_owned();
@@ -84,16 +101,14 @@ pub async fn judge(site: &Site, to: &str, packaging: &Packaging) -> Result<(), S
             face.snapshots.retain(|snap, (guid, _)| snap == to || has(*guid));
         }
     }
-    // Holds that were sent earlier stay.
-    for (name, face) in &mut ours {
-        for (snap, (_, holds)) in &mut face.snapshots {
-            let sent = theirs.get(name).and_then(|face| face.snapshots.get(snap));
-            holds.retain(|tag| sent.is_none_or(|(_, sent)| sent.contains(tag)));
-        }
+    // Holds come with their snapshots, and with nothing else.
+    for face in theirs.values_mut().chain(ours.values_mut()) {
+        let known = face.snapshots.values_mut().filter(|(guid, _)| before.contains(guid));
+        known.for_each(|(_, holds)| holds.clear());
     }
     if ours != theirs {
         let differing = |name: &&String| ours.get(*name) != theirs.get(*name);
-        let names: std::collections::BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+        let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
         let lines = names.into_iter().filter(differing).map(|name| {
             format!("'{name}' is\n  {:?} at the replica, and\n  {:?}", ours.get(name), theirs.get(name))
         });
@@ -104,8 +119,11 @@ pub async fn judge(site: &Site, to: &str, packaging: &Packaging) -> Result<(), S
             site.stream(&format!("{TREE}{name}@{to}")).await,
             site.stream(&format!("{REPLICA}{name}@{to}")).await,
         );
-        if records(&theirs).await != records(&ours).await {
-            return Err(format!("'{name}@{to}' has other contents at the replica"));
+        let (theirs, ours) = (records(&theirs).await, records(&ours).await);
+        if let Some(at) = (0..theirs.len().max(ours.len())).find(|&at| theirs.get(at) != ours.get(at)) {
+            let body = |records: &[(DrrBody, Vec<u8>)]| records.get(at).map(|(body, _)| body.clone());
+            let (theirs, ours) = (body(&theirs), body(&ours));
+            return Err(format!("'{name}@{to}' has other contents at the replica: {ours:?}, not {theirs:?}"));
         }
     }
     Ok(())

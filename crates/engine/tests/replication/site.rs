@@ -2,8 +2,9 @@
 
 use crate::front::TableFront;
 use control::{
-    ByteSink, DatasetDestroy, DatasetInfo, DatasetList, DatasetReceive, DatasetSend, Failure, Layout,
-    PoolCreate, ReceiveNaming, Service, SnapshotCreate, SnapshotHolds, SnapshotRelease, VdevClass, VdevSpec,
+    ByteSink, DatasetDestroy, DatasetInfo, DatasetList, DatasetPromote, DatasetReceive, DatasetSend, Failure,
+    Layout, PoolCreate, ReceiveNaming, Service, SnapshotCreate, SnapshotHolds, SnapshotRelease, Value,
+    VdevClass, VdevSpec,
 };
 use engine::{Engine, Ground, OnTheSpot, Options};
 use futures::io::AsyncReadExt;
@@ -120,7 +121,13 @@ impl Site {
             let (sink, source) = ByteSink::pipe();
             let (sent, received) =
                 futures::join!(engine.dataset_send(send, sink), engine.dataset_receive(receive, source));
-            sent.and(received.map(drop))
+            // Who sends to a receiver that has failed notices no more than that.
+            match (sent, received) {
+                (Err(sent), Err(received)) if sent.stderr.iter().any(|line| line.contains("Broken pipe")) => {
+                    Err(received)
+                }
+                (sent, received) => sent.and(received.map(drop)),
+            }
         })
         .await
     }
@@ -128,6 +135,12 @@ impl Site {
     /// The replica is destroyed, and made again of a full package.
     pub async fn start_anew(&self, to: &str) -> Result<(), String> {
         self.let_go_of_holds(REPLICA).await;
+        while let Some(name) = self.clone_of_what_is_below().await {
+            let call = DatasetPromote { name: name.clone() };
+            self.does(|engine| async move { engine.dataset_promote(call).await })
+                .await
+                .map_err(|failure| format!("{name} cannot be promoted: {failure}"))?;
+        }
         let call = DatasetDestroy {
             name: REPLICA.to_owned(),
             recursive: true,
@@ -139,6 +152,15 @@ impl Site {
             .map_err(|failure| format!("the replica cannot be destroyed: {failure}"))?;
         let whole = Packaging { from: None, all: true, excluded: None };
         self.replicate(to, &whole).await.map_err(|failure| format!("a full package: {failure}"))
+    }
+
+    /// A dataset of the replica that cannot be destroyed with all below it, because it is a clone of something there.
+    async fn clone_of_what_is_below(&self) -> Option<String> {
+        let is_of_below = |info: &DatasetInfo| match info.props.get("origin").map(|prop| &prop.value) {
+            Some(Value::Text(origin)) => origin.starts_with(&format!("{}/", info.name)),
+            _ => false,
+        };
+        self.list(REPLICA).await.into_iter().find(is_of_below).map(|info| info.name)
     }
 
     pub async fn let_go_of_holds(&self, root: &str) {
