@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::contents::{Change, read_tree};
-use crate::family::{Family, Pending};
+use crate::family::{Family, Member, Pending};
 use crate::mounted::World;
 use crate::owner::Owner;
 
@@ -14,44 +14,56 @@ type Listed = BTreeMap<String, (Option<(String, String)>, Vec<String>)>;
 /// Settles an owner's family: everything found has to be there, or to come from the step that was under way.
 pub fn settle(owner: &mut Owner, world: &World) -> Result<(), String> {
     let listed = listed(owner, world)?;
-    let mut changes = Vec::new();
+    let (mut families, mut under_way) = (vec![owner.family.clone()], None);
     match owner.pending.take() {
-        Some(Pending::Families(families)) => {
-            let after = families.into_iter().find(|family| shape(family) == listed);
-            owner.family = after.unwrap_or_else(|| owner.family.clone());
-        }
-        Some(Pending::Files { member, changes: under_way }) => changes.push((member, under_way)),
+        Some(Pending::Families(others)) => families.extend(others),
+        Some(Pending::Files { member, changes }) => under_way = Some((member, changes)),
         None => {}
     }
-    if shape(&owner.family) != listed {
-        return Err(format!("{}: found {listed:?}, not {:?}", owner.top(), shape(&owner.family)));
+    // A rollback, for example, changes files alone: several families may have the names that were found.
+    families.retain(|family| shape(family) == listed);
+    let mut outcome = Err(format!("{}: found {listed:?}, not {:?}", owner.top(), shape(&owner.family)));
+    for mut family in families {
+        outcome = settle_family(&mut family, owner, world, under_way.as_ref());
+        if outcome.is_ok() {
+            owner.family = family;
+            break;
+        }
     }
+    outcome
+}
+
+fn settle_family(
+    family: &mut Family,
+    owner: &Owner,
+    world: &World,
+    under_way: Option<&(String, Vec<Change>)>,
+) -> Result<(), String> {
     let top = world.root().join(format!("owner{}", owner.number));
-    let names: Vec<String> = owner.family.members.keys().cloned().collect();
-    for name in names {
-        let pending = changes.iter().find(|(member, _)| *member == name).map_or(&[][..], |(_, it)| it);
-        settle_member(owner, &name, &top.join(&name), pending)?;
+    for (name, member) in &mut family.members {
+        let pending = under_way.filter(|(of, _)| of == name).map_or(&[][..], |(_, changes)| changes);
+        let settled = settle_member(member, &top.join(name), pending);
+        let at_work = under_way.map(|(member, changes)| (member, changes.iter().flatten().map(|it| &it.0)));
+        let at_work = at_work.map(|(member, names)| (member, names.collect::<BTreeSet<_>>()));
+        settled.map_err(|error| format!("{}/{name}{error}; under way: {at_work:?}", owner.top()))?;
     }
     Ok(())
 }
 
-fn settle_member(owner: &mut Owner, name: &str, at: &Path, pending: &[Change]) -> Result<(), String> {
-    let top = owner.top();
-    let failed = |what: &str, error: String| format!("{top}/{name}{what}: {error}");
-    let member = owner.family.members.get_mut(name).ok_or("no member")?;
+fn settle_member(member: &mut Member, at: &Path, pending: &[Change]) -> Result<(), String> {
     for snapshot in &member.snapshots {
         let at = at.join(".zfs/snapshot").join(&snapshot.name);
-        let what = format!("@{}", snapshot.name);
-        let found = read_tree(&at).map_err(|error| failed(&what, error.to_string()))?;
+        let failed = |error: String| format!("@{}: {error}", snapshot.name);
+        let found = read_tree(&at).map_err(|error| failed(error.to_string()))?;
         if found != snapshot.tree {
             let names: BTreeSet<&String> = found.keys().chain(snapshot.tree.keys()).collect();
             let differ: Vec<_> =
                 names.iter().filter(|it| found.get(**it) != snapshot.tree.get(**it)).collect();
-            return Err(failed(&what, format!("differs in {differ:?}")));
+            return Err(failed(format!("differs in {differ:?}")));
         }
     }
-    let found = read_tree(at).map_err(|error| failed("", error.to_string()))?;
-    member.contents.settle(&found, pending).map_err(|error| failed("", error))
+    let found = read_tree(at).map_err(|error| format!(": {error}"))?;
+    member.contents.settle(&found, pending).map_err(|error| format!(": {error}"))
 }
 
 /// What `zfs list` prints of the family, without the operator's snapshots.
@@ -80,10 +92,8 @@ fn listed(owner: &Owner, world: &World) -> Result<Listed, String> {
 }
 
 fn shape(family: &Family) -> Listed {
-    let snapshots =
-        |member: &crate::family::Member| member.snapshots.iter().map(|it| it.name.clone()).collect();
-    let entry = |(name, member): (&String, &crate::family::Member)| {
-        (name.clone(), (member.origin.clone(), snapshots(member)))
-    };
+    let snapshots = |member: &Member| member.snapshots.iter().map(|it| it.name.clone()).collect();
+    let entry =
+        |(name, member): (&String, &Member)| (name.clone(), (member.origin.clone(), snapshots(member)));
     family.members.iter().map(entry).collect()
 }
