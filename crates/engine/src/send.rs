@@ -5,7 +5,7 @@
 //!     └──► gather: a package's list, and its datasets' streams ──┘
 //! ```
 //! A snapshot that is sent is open as long as that takes, and so cannot be destroyed meanwhile. A name that has become another
-//! snapshot's since the plan was made ends the send. (test: `a_snapshot_that_is_replaced_is_not_sent_under_the_guid_of_another`)
+//! snapshot's since the plan was made ends the send.
 
 use crate::gather::Gathering;
 use crate::lineage::{Lineage, Snapshot};
