@@ -14,6 +14,7 @@
 //!   (test: `pages_that_were_changed_before_a_rollback_are_not_written_after_it`)
 //! - Whatever becomes of an exchange, nobody waits at the gate after it.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -219,11 +220,14 @@ impl Pause {
             let object = files.inodes.object(inode);
             let Ok(found) = files.zfs.attributes(object).await else { continue };
             let dir = found.parent;
-            if !lists.contains_key(&dir) {
-                let list = files.zfs.list(dir, 0, usize::MAX).await.unwrap_or_default();
-                lists.insert(dir, list.into_iter().map(|entry| (entry.object, entry.name)).collect());
-            }
-            if let Some(name) = lists.get(&dir).and_then(|list| list.get(&object)) {
+            let list = match lists.entry(dir) {
+                Entry::Occupied(list) => list.into_mut(),
+                Entry::Vacant(place) => {
+                    let list = files.zfs.list(dir, 0, usize::MAX).await.unwrap_or_default();
+                    place.insert(list.into_iter().map(|entry| (entry.object, entry.name)).collect())
+                }
+            };
+            if let Some(name) = list.get(&object) {
                 names.push(KnownName { dir, name: name.clone(), object, generation: known.generation });
             }
         }
@@ -279,7 +283,8 @@ impl Pause {
             let is_same = found.is_ok_and(|f| f.object == known.object && f.generation == known.generation);
             let is_directory = self.live.known.is_directory(new.inodes.inode(known.object));
             // With the dentry of a directory the kernel would take away what is mounted below it.
-            if !is_same && !(is_directory && self.has_mounts_below) {
+            let would_detach = is_directory && self.has_mounts_below;
+            if !is_same && !would_detach {
                 gone.push((new.inodes.inode(known.dir), known.name.clone()));
             }
         }

@@ -270,6 +270,28 @@ impl Refusal {
     }
 }
 
+/// Ends the process if dropped: a panic passed by.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        std::process::abort();
+    }
+}
+
+impl<S: Submission> Drop for Ring<S> {
+    fn drop(&mut self) {
+        // Unwinding out of here would free buffers that the kernel may still write to.
+        let bomb = Bomb;
+        let mut wakers = Vec::new();
+        while !self.is_idle() {
+            self.turn(true, None, &mut wakers);
+            wakers.drain(..).for_each(Waker::wake);
+        }
+        std::mem::forget(bomb);
+    }
+}
+
 /// Refusals that a test has ordered for the rings of its thread.
 #[cfg(test)]
 pub(crate) mod ordered {
@@ -293,27 +315,5 @@ pub(crate) mod ordered {
     /// How many are still on order.
     pub(crate) fn left() -> u32 {
         REFUSALS.get().0
-    }
-}
-
-/// Ends the process if dropped: a panic passed by.
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        std::process::abort();
-    }
-}
-
-impl<S: Submission> Drop for Ring<S> {
-    fn drop(&mut self) {
-        // Unwinding out of here would free buffers that the kernel may still write to.
-        let bomb = Bomb;
-        let mut wakers = Vec::new();
-        while !self.is_idle() {
-            self.turn(true, None, &mut wakers);
-            wakers.drain(..).for_each(Waker::wake);
-        }
-        std::mem::forget(bomb);
     }
 }

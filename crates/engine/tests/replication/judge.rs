@@ -121,7 +121,7 @@ pub async fn judge(
         );
         let (theirs, ours) = (records(&theirs).await, records(&ours).await);
         if let Some(at) = (0..theirs.len().max(ours.len())).find(|&at| theirs.get(at) != ours.get(at)) {
-            let body = |records: &[(DrrBody, Vec<u8>)]| records.get(at).map(|(body, _)| body.clone());
+            let body = |records: &[(DrrBody, Vec<u8>)]| records.get(at).map(|(body, _)| *body);
             let (theirs, ours) = (body(&theirs), body(&ours));
             return Err(format!("'{name}@{to}' has other contents at the replica: {ours:?}, not {theirs:?}"));
         }

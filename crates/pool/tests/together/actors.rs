@@ -434,14 +434,18 @@ impl Stage<'_> {
                 2 => self.read_file(&mut dice).await,
                 _ => self.written(&mut dice).await,
             };
-            let mut seen = self.seen.borrow_mut();
-            seen.beside_change += usize::from(was_changing || self.changes.get() > changes);
-            if let Err(error) = looked {
-                assert!(is_gone(&error), "a reader met {error}");
-                seen.gone += 1;
-            }
-            drop(seen);
+            self.saw(looked, was_changing || self.changes.get() > changes);
             self.sim.sleep(Duration::from_micros(dice.below(8000))).await;
+        }
+    }
+
+    /// Counts a look, beside a change or not: what was looked at may be gone, and nothing else may be wrong with it.
+    fn saw(&self, looked: Done, is_beside_change: bool) {
+        let mut seen = self.seen.borrow_mut();
+        seen.beside_change += usize::from(is_beside_change);
+        if let Err(error) = looked {
+            assert!(is_gone(&error), "a reader met {error}");
+            seen.gone += 1;
         }
     }
 
