@@ -436,9 +436,12 @@ fn packages_rename_and_destroy_only_what_their_receiver_may() {
     ] {
         place.ok(line);
     }
-    let receive = |what: &str| {
+    let received = |what: &str| {
         let line = format!("W/sawmill zfs send {what} | W/sawmill zfs receive -uF q/in/a");
-        let printed = script_as_user(&place, &line);
+        script_as_user(&place, &line)
+    };
+    let receive = |what: &str| {
+        let printed = received(what);
         assert_eq!(printed.code, 0, "{}", printed.err);
     };
     let there = || place.ok("zfs list -rHo name -t all q/in/a");
@@ -448,12 +451,19 @@ fn packages_rename_and_destroy_only_what_their_receiver_may() {
     place.ok("zfs rename tank/a/kid tank/a/son");
     place.ok("zfs snapshot -r tank/a@2");
     place.ok("zfs rename -r tank/a@1 tank/a@one");
-    receive("-R -i @one tank/a@2");
+    // What came is kept; the tree is not the sender's, and the command says where.
+    let refused = received("-R -i @one tank/a@2");
+    assert_eq!(refused.code, 1, "{}", refused.err);
+    for words in ["'q/in/a/kid' belongs at 'q/in/a/son'\n", "permission denied\n"] {
+        assert!(refused.err.contains(words), "{}", refused.err);
+    }
     let kept = there();
-    for name in ["q/in/a@1\n", "q/in/a/kid@1\n"] {
+    for name in ["q/in/a@1\n", "q/in/a/kid@1\n", "q/in/a/kid@2\n"] {
         assert!(kept.contains(name), "{kept}");
     }
     place.ok("zfs allow -u 65534 rename,destroy q/in");
+    receive("-R -i @one tank/a@2");
+    assert!(there().contains("q/in/a/son@one\n"), "{}", there());
     place.ok("zfs snapshot q/in/a@mine2");
     place.ok("zfs snapshot -r tank/a@3");
     receive("-R -i @2 tank/a@3");
