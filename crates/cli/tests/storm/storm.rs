@@ -15,7 +15,7 @@ use crate::owner::Owner;
 use crate::run::{Counts, Round};
 
 const DISK_MIB: u64 = 1024;
-const SECONDS_DEFAULT: u64 = 40;
+const SECONDS_DEFAULT: u64 = 60;
 const OWNERS: u64 = 6;
 const ROUND_MIN_MS: u64 = 2_500;
 const ROUND_MORE_MS: u64 = 5_000;
