@@ -15,7 +15,7 @@ use super::files::file_on_disk;
 use super::{at, env, filled, plain_env};
 use crate::exec::helpers;
 use crate::exec::parker::signal;
-use crate::{Command, Commands, LoopWatch, RealEnv, spawn_here};
+use crate::{Command, Commands, LoopWatch, Loops, RealEnv, spawn_here};
 use env::{BoxFuture, Device, Durability, Env, OpenMode};
 
 /// Until something that nothing holds up has happened, on a busy machine.
@@ -148,6 +148,14 @@ fn a_loop_always_watches_though_devices_hang() {
     }
 }
 
+/// Returns when a loop makes the system call of a write to `device`, which is held up.
+fn send_one_away(loops: &Loops, desk: &Desk, device: &Arc<dyn Device>) {
+    desk.ask(&write(device));
+    while loops.away() == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn every_loop_watches_a_file_that_comes_while_one_is_away() {
     let Some(below) = Below::mount() else { return };
@@ -156,10 +164,7 @@ fn every_loop_watches_a_file_that_comes_while_one_is_away() {
     let device = env.block_on(env.open(&below.path(), OpenMode::ReadWrite)).expect("opened");
     let desk = Desk::new(&env);
     let held = below.hold();
-    desk.ask(&write(&device));
-    while loops.away() == 0 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    send_one_away(&loops, &desk, &device);
     let file = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).expect("a counter"));
     let (sender, watched) = channel();
     loops.spawn_each("watch", |watch| {
@@ -186,10 +191,7 @@ fn what_is_about_a_thread_waits_until_that_thread_is_back() {
     let device = env.block_on(env.open(&below.path(), OpenMode::ReadWrite)).expect("opened");
     let desk = Desk::new(&env);
     let held = below.hold();
-    desk.ask(&write(&device));
-    while loops.away() == 0 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    send_one_away(&loops, &desk, &device);
     let (sender, threads) = channel();
     loops.spawn_own("who", || {
         let sender = sender.clone();
