@@ -55,6 +55,17 @@ fn internal_history(place: &Place) -> Vec<String> {
 }
 
 #[test]
+fn a_device_joins_a_vdev_with_the_sectors_that_the_vdev_has() {
+    let place = Place::with_files();
+    place.file("d3", 96);
+    place.ok("zpool create -m none -o ashift=9 tank W/d1");
+    place.ok("zpool set ashift=12 tank");
+    place.ok("zpool attach -w tank W/d1 W/d2");
+    place.ok("zpool replace -w tank W/d1 W/d3");
+    assert_eq!(shape(&place), ["mirror-0 ONLINE", "W/d3 ONLINE", "W/d2 ONLINE"]);
+}
+
+#[test]
 fn devices_are_attached_and_detached_as_openzfs_says() {
     let place = with_pool("W/d1 log W/l1");
     place.ok("zpool attach -w tank W/d1 W/d2");

@@ -123,6 +123,54 @@ fn devices_that_hold_an_older_state_than_was_left_are_not_written_to() {
 }
 
 #[test]
+fn a_half_that_another_host_wrote_is_refused_by_name() {
+    let place = Place::with_files();
+    ok_on(&place, A, "zpool create -m none p1 mirror W/d1 W/d2");
+    ok_on(&place, A, "zpool offline p1 W/d2");
+    ok_on(&place, A, "zfs create p1/of-a");
+    ok_on(&place, B, "zpool import -f -d W/d2 p1");
+    ok_on(&place, B, "zfs create p1/of-b");
+    ok_on(&place, B, "zpool export p1");
+    let told = on(&place, A, "zpool online p1 W/d2");
+    assert!(told.code != 0 && told.err.contains("W/d2 was written by another system"), "{}", told.err);
+    assert!(told.err.contains("zpool labelclear"), "{}", told.err);
+    let status = ok_on(&place, A, "zpool status p1");
+    assert!(status.contains("written by another system") && status.contains("DEGRADED"), "{status}");
+    ok_on(&place, A, "zpool export p1");
+    let told = on(&place, A, "zpool import -d W/ p1");
+    assert!(told.code != 0 && told.err.contains("different histories"), "{}", told.err);
+    assert!(["W/d1", "W/d2", "zpool import -d"].iter().all(|word| told.err.contains(word)), "{}", told.err);
+    let listed = ok_on(&place, A, "zpool import -d W/");
+    assert!(listed.contains("different\n\thistories"), "{listed}");
+    for (device, dataset) in [("W/d1", "p1/of-a"), ("W/d2", "p1/of-b")] {
+        ok_on(&place, A, &format!("zpool import -f -d {device} p1"));
+        assert_eq!(ok_on(&place, A, "zfs list -Ho name"), format!("p1\n{dataset}\n"));
+        ok_on(&place, A, "zpool export p1");
+    }
+    ok_on(&place, A, "zpool labelclear -f W/d2");
+    ok_on(&place, A, "zpool import -d W/ p1");
+    assert_eq!(ok_on(&place, A, "zfs list -Ho name"), "p1\np1/of-a\n");
+    on(&place, A, "daemon stop");
+    on(&place, B, "daemon stop");
+}
+
+#[test]
+fn after_a_crash_the_half_that_is_up_to_date_is_waited_for() {
+    let place = Place::with_files();
+    ok_on(&place, A, "zpool create -m none p1 mirror W/d1 W/d2");
+    ok_on(&place, A, "zpool offline p1 W/d2");
+    ok_on(&place, A, "zfs create p1/late");
+    kill_on(&place, A);
+    std::fs::rename(place.path("d1"), place.path("hidden")).expect("a loose cable");
+    let told = on(&place, A, "zpool status p1");
+    assert!(told.err.contains("its devices hold an older state than this system left\n"), "{}", told.err);
+    on(&place, A, "daemon stop");
+    std::fs::rename(place.path("hidden"), place.path("d1")).expect("it is back");
+    assert_eq!(ok_on(&place, A, "zfs list -Ho name"), "p1\np1/late\n");
+    on(&place, A, "daemon stop");
+}
+
+#[test]
 fn a_pool_that_is_given_up_is_missed_no_more() {
     let hosts = TwoHosts::with_a_down();
     let place = &hosts.0;

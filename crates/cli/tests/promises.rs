@@ -104,6 +104,21 @@ fn a_cache_file_of_the_users_is_openzfss() {
     assert!(!place.path("pools.zpool").exists());
     place.ok("zpool import -c W/copy p1");
     place.ok("zpool export p1");
+    // Devices that have another name in the same directory are found, and no pools that the file does not list.
+    place.file("d3", 96);
+    place.ok("zpool create -m none p3 W/d3");
+    place.ok("zpool export p3");
+    for name in ["d1", "d2", "l1"] {
+        std::fs::rename(place.path(name), place.path(&format!("{name}.other"))).expect("renamed");
+    }
+    let listed = place.ok("zpool import -c W/copy");
+    assert!(listed.contains("pool: p1") && !listed.contains("pool: p3"), "{listed}");
+    place.ok("zpool import -c W/copy p1");
+    assert!(place.ok("zpool status p1").contains("d1.other"));
+    place.ok("zpool export p1");
+    for name in ["d1", "d2", "l1"] {
+        std::fs::rename(place.path(&format!("{name}.other")), place.path(name)).expect("renamed");
+    }
     let refused = place.run("zpool import -o cachefile=rel p1");
     assert!(
         refused.err.contains("'cachefile' must be empty, an absolute path, or 'none'"),

@@ -220,6 +220,8 @@ calls! {
         search: Vec<String>,
         /// Name or guid.
         pool: String,
+        /// Its guid, where another pool may have the name, too.
+        guid: Option<u64>,
         /// New name.
         new_name: Option<String>,
         /// Pool properties for this import.

@@ -41,9 +41,9 @@ impl Holder {
         if spare.is_some() && top.is_ok_and(|top| top.is_log()) {
             return Err(refuse("cannot replace a log with a spare"));
         }
-        let kept = held.pool.ashift().await.map_err(|e| refuse(&refusal::reason(&e)))?;
+        // The pool's property `ashift` is for new vdevs: this device has to do with the sectors of the vdev that it joins.
         let path = PathBuf::from(&call.path);
-        let new = NewLeaf { path, ashift: settings.ashift.or(kept), ..NewLeaf::default() };
+        let new = NewLeaf { path, ashift: settings.ashift, ..NewLeaf::default() };
         let put: BoxFuture<'_, Result<(), PoolError>> = match (call.replace, spare) {
             (false, _) => Box::pin(held.pool.attach(target, &new)),
             (true, None) => Box::pin(held.pool.replace(target, &new)),
@@ -65,9 +65,9 @@ impl Holder {
         if held.pool.vdevs().leaf(target).is_err() {
             return Err(refuse("only applicable to mirror and replacing vdevs"));
         }
-        held.pool.detach(target).await.map_err(|error| refuse(&refusal::reason(&error)))?;
+        let detached = self.taking_out(&held, target, held.pool.detach(target)).await;
+        detached.map_err(|error| refuse(&refusal::reason(&error)))?;
         tracing::info!(pool = call.pool, device = call.device, "detached");
-        self.remember();
         Ok(())
     }
 

@@ -25,6 +25,8 @@ pub struct CachedPool {
     pub hostid: u64,
     /// A transaction group that was stable when this was written.
     pub txg: u64,
+    /// Guids of leaves that lacked something which the others had, or were about to: they do not speak for the pool.
+    pub behind: Vec<u64>,
     /// Since when none of its devices is found, in seconds since 1970.
     pub missing_since_secs: Option<u64>,
     /// Guids of its logs that were given up when it was imported, and may be missing again.

@@ -68,7 +68,8 @@ impl Holder {
         let watched = join_all(watched).await;
         let mut found = Vec::new();
         for (candidate, watched) in meant.iter().zip(watched) {
-            found.push(self.examine(candidate, &paths, watched.err().and_then(in_use)).await);
+            let spec = ImportSpec { own_paths: call.search.is_empty(), ..look_at(candidate, &paths) };
+            found.push(self.examine(candidate, &spec, watched.err().and_then(in_use)).await);
         }
         Ok(found)
     }
@@ -78,12 +79,12 @@ impl Holder {
     async fn examine(
         &self,
         candidate: &Candidate,
-        paths: &[PathBuf],
+        spec: &ImportSpec,
         in_use: Option<InUse>,
     ) -> ImportCandidate {
         let destroyed = candidate.pool.state == PoolState::Destroyed;
         let mut obstacle = None;
-        let (mut pool, missing, readable) = match self.try_import(candidate, paths).await {
+        let (mut pool, missing, readable) = match self.try_import(spec).await {
             Ok(pool) => {
                 let against = pool.features_against_writing().await.unwrap_or_default();
                 (by_path(info::bare(&pool).await), against, true)
@@ -111,26 +112,30 @@ impl Holder {
         ImportCandidate { pool, destroyed, foreign, in_use, unsupported_features, readable }
     }
 
-    async fn try_import(&self, candidate: &Candidate, paths: &[PathBuf]) -> Result<Arc<Pool>, PoolError> {
-        let spec = ImportSpec {
-            paths: paths.to_vec(),
-            guid: Some(candidate.guid),
-            force: true,
-            read_only: true,
-            without_logs: true,
-            destroyed: candidate.pool.state == PoolState::Destroyed,
-            ..ImportSpec::default()
-        };
-        Pool::import(Arc::clone(&self.env), &spec, self.tuning()).await
+    async fn try_import(&self, spec: &ImportSpec) -> Result<Arc<Pool>, PoolError> {
+        Pool::import(Arc::clone(&self.env), spec, self.tuning()).await
     }
 
     /// The logs that a pool cannot be imported without.
     pub(super) async fn missing_logs(&self, paths: &[PathBuf], guid: units::Guid) -> Vec<VdevInfo> {
         let found = find_pools(&self.env, paths).await.into_iter().find(|c| c.guid == guid);
         let Some(candidate) = found else { return Vec::new() };
-        let Ok(pool) = self.try_import(&candidate, paths).await else { return Vec::new() };
+        let Ok(pool) = self.try_import(&look_at(&candidate, paths)).await else { return Vec::new() };
         let pool = info::bare(&pool).await;
         pool.tops(VdevClass::Log).filter(|top| !top.state.is_readable()).cloned().collect()
+    }
+}
+
+/// How a pool is opened to be looked at.
+fn look_at(candidate: &Candidate, paths: &[PathBuf]) -> ImportSpec {
+    ImportSpec {
+        paths: paths.to_vec(),
+        guid: Some(candidate.guid),
+        force: true,
+        read_only: true,
+        without_logs: true,
+        destroyed: candidate.pool.state == PoolState::Destroyed,
+        ..ImportSpec::default()
     }
 }
 
@@ -206,6 +211,9 @@ fn label_vdev(vdev: &ondisk::NvList, candidate: &Candidate) -> VdevInfo {
     let missing = kind.is_leaf() && candidate.missing_leaves.iter().any(|leaf| leaf.get() == guid);
     if missing || kind == VdevKind::Missing {
         (info.state, info.aux) = (VdevState::CantOpen, VdevAux::OpenFailed);
+    }
+    if kind.is_leaf() && candidate.foreign().any(|other| other.leaf.get() == guid) {
+        (info.state, info.aux) = (VdevState::CantOpen, VdevAux::Elsewhere);
     }
     let children = vdev.get_nvlist_array("children").unwrap_or_default();
     info.children = children.iter().map(|child| VdevInfo { class, ..label_vdev(child, candidate) }).collect();

@@ -4,7 +4,9 @@ use crate::CachedPool;
 use crate::cachefile::CacheFile;
 use parking_lot::Mutex;
 use pool::Pool;
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use units::Guid;
 
 /// A pool and what holds for this import of it only.
 pub struct Held {
@@ -16,12 +18,14 @@ pub struct Held {
     pub load_guid: u64,
     /// Where it is remembered.
     cache_file: Mutex<CacheFile>,
+    /// Leaves that are about to be taken out of use.
+    leaving: Mutex<BTreeSet<Guid>>,
 }
 
 impl Held {
     /// A pool, and what holds for this import.
     pub fn new(pool: Arc<Pool>, altroot: Option<String>, cache_file: CacheFile, load_guid: u64) -> Self {
-        Self { pool, altroot, load_guid, cache_file: Mutex::new(cache_file) }
+        Self { pool, altroot, load_guid, cache_file: Mutex::new(cache_file), leaving: Mutex::default() }
     }
 
     /// Where it is remembered.
@@ -32,6 +36,20 @@ impl Held {
     /// Says where it is to be remembered.
     pub fn set_cache_file(&self, file: CacheFile) {
         *self.cache_file.lock() = file;
+    }
+
+    /// Says that a leaf is about to be taken out of use, if the others can do without it: what is acknowledged then is
+    /// not there.
+    pub fn begin_leaving(&self, leaf: Guid) {
+        let vdevs = self.pool.vdevs();
+        if vdevs.leaf(leaf).is_ok_and(|leaf| vdevs.can_do_without(&leaf)) {
+            self.leaving.lock().insert(leaf);
+        }
+    }
+
+    /// Says that the leaf is out of use, or stays.
+    pub fn end_leaving(&self, leaf: Guid) {
+        self.leaving.lock().remove(&leaf);
     }
 
     /// What the daemon's own list keeps of it.
@@ -51,6 +69,7 @@ impl Held {
             readonly: self.pool.is_read_only(),
             hostid: left.hostid,
             txg: left.txg.get(),
+            behind: left.behind.union(&self.leaving.lock()).map(|guid| guid.get()).collect(),
             missing_since_secs: None,
             lost_logs: lost.map(|top| top.guid().get()).collect(),
         })

@@ -8,7 +8,7 @@ use crate::replay::ReplayTeller;
 use crate::settings::Settings;
 use crate::{Holder, refusal};
 use control::{Failure, FailureKind, Imported, PoolImport};
-use pool::{ImportSpec, Pool, PoolError, find_pools};
+use pool::{ImportSpec, OtherCopy, Pool, PoolError, find_pools};
 use std::path::PathBuf;
 use std::sync::Arc;
 use units::Guid;
@@ -51,7 +51,8 @@ impl Holder {
         if !call.no_mount {
             self.mount_automatic(&held).await?;
         }
-        let lost = losses(&held.pool).await;
+        let mut lost = losses(&held.pool).await;
+        lost.extend(held.pool.other_copies().iter().map(copy_line));
         Ok(Imported { name: held.pool.name(), rewound, lost })
     }
 
@@ -116,6 +117,13 @@ impl Holder {
                 failure.telling(told.collect())
             }
             PoolError::Ambiguous => failure.and("import by numeric ID instead"),
+            PoolError::TwoHistories { devices } => {
+                let reason = "its devices hold different histories of the pool";
+                let failure = Failure::cannot(FailureKind::Busy, "import", name, reason);
+                let told = devices.iter().map(history_line).fold(failure, Failure::and);
+                told.and("Choose the devices of one history with 'zpool import -d DEVICE'. Give the others up with")
+                    .and("'zpool labelclear -f DEVICE' then, and use 'zpool replace'.")
+            }
             PoolError::ForeignHost { hostname, hostid, last_secs } => {
                 let reason = "pool was previously in use from another system.";
                 Failure::cannot(FailureKind::Busy, "import", name, reason)
@@ -154,6 +162,20 @@ impl Holder {
     }
 }
 
+/// A device that has another history than the pool.
+fn history_line(device: &OtherCopy) -> String {
+    let OtherCopy { path, txg, kept, kept_txg, .. } = device;
+    let (path, kept) = (path.display(), kept.display());
+    format!("{path} (transaction group {txg}) and {kept} ({kept_txg}) were written apart from each other")
+}
+
+/// A device that is not used, because another is a newer copy of the same one.
+fn copy_line(device: &OtherCopy) -> String {
+    let OtherCopy { path, txg, kept, kept_txg, .. } = device;
+    let (path, kept) = (path.display(), kept.display());
+    format!("{path} (transaction group {txg}) is an older copy of {kept} ({kept_txg}) and is not used")
+}
+
 fn refuse_held(name: &str) -> Failure {
     Failure::cannot(FailureKind::Busy, "import", name, "one or more devices is in use")
 }
@@ -185,13 +207,14 @@ async fn losses(pool: &Pool) -> Vec<String> {
 }
 
 fn guid_of(call: &PoolImport) -> Option<Guid> {
-    call.pool.parse().ok().map(Guid::new)
+    call.guid.or_else(|| call.pool.parse().ok()).map(Guid::new)
 }
 
 fn spec_of(call: &PoolImport, settings: &Settings, paths: Vec<PathBuf>) -> ImportSpec {
     let guid = guid_of(call);
     ImportSpec {
         paths,
+        own_paths: call.search.is_empty(),
         name: if guid.is_none() { Some(call.pool.clone()) } else { None },
         guid,
         new_name: call.new_name.clone(),

@@ -18,6 +18,7 @@
 //!   (test: `a_killed_daemon_brings_its_pools_back`).
 #![forbid(unsafe_code)]
 
+mod absences;
 pub mod accounts;
 pub mod admit;
 mod align;
@@ -168,6 +169,8 @@ struct Holder {
     pools: RwLock<BTreeMap<String, Arc<Held>>>,
     /// Pools of the cache file that were not opened again.
     absent: Mutex<Vec<Absent>>,
+    /// Pools of the cache file that are yet to be opened again.
+    waiting: Mutex<Vec<CachedPool>>,
     /// Cache files of users that have pools of ours.
     cache_files: Mutex<BTreeSet<PathBuf>>,
     mounts: MountTable,
@@ -210,6 +213,7 @@ impl Engine {
             pid: options.pid,
             pools: RwLock::default(),
             absent: Mutex::default(),
+            waiting: Mutex::default(),
             cache_files: Mutex::default(),
             taking: async_lock::Mutex::new(()),
             following: Mutex::default(),
@@ -243,6 +247,7 @@ impl Holder {
     /// Takes in a pool that was made or imported.
     fn take_in(&self, held: Held) -> Arc<Held> {
         let held = Arc::new(held);
+        self.follow_absences(&held.pool);
         self.absent.lock().retain(|absent| absent.cached.guid != held.pool.guid().get());
         self.pools.write().insert(held.pool.name(), Arc::clone(&held));
         self.follow_pools();
@@ -276,7 +281,8 @@ impl Holder {
             absent.iter().filter(|absent| absent.is_tried_again).map(|absent| absent.cached.clone()).collect()
         };
         let open = self.all().into_iter().filter_map(|held| held.cached());
-        let pools: Vec<CachedPool> = open.chain(absent).collect();
+        let waiting = self.waiting.lock().clone();
+        let pools: Vec<CachedPool> = open.chain(absent).chain(waiting).collect();
         let stored = self.cache.as_ref().map_or(Ok(()), |cache| cache.store(&pools));
         if let Err(error) = stored {
             tracing::error!(error = %refusal::chain(&error), "pools will not be brought back after a restart");

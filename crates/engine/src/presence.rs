@@ -6,6 +6,7 @@ use control::{DeviceState, Failure, FailureKind, PoolOffline, PoolOnline, PoolRe
 use env::BoxFuture;
 use pool::{Absence, PoolError};
 use units::Guid;
+use vdev::VdevError;
 
 /// A group of devices is meant, and one device asked for.
 const NO_DEVICE: &str = "operation not supported on this type of pool";
@@ -17,7 +18,8 @@ impl Holder {
         let refuse = |reason: &str| refuse(verb, &call.device, reason);
         let leaf = device(&held, call.vdev).map_err(refuse)?;
         let absence = if call.fault { Absence::Faulted } else { Absence::Offline };
-        let done = held.pool.take_offline(leaf, absence, call.temporary).await;
+        let out = held.pool.take_offline(leaf, absence, call.temporary);
+        let done = self.taking_out(&held, leaf, out).await;
         done.map_err(|error| refuse(&refusal::reason(&error)))
     }
 
@@ -30,7 +32,7 @@ impl Holder {
             return Err(refuse("cannot expand cache devices"));
         }
         let brought: BoxFuture<'_, Result<_, PoolError>> = Box::pin(held.pool.bring_online(leaf));
-        let state = brought.await.map_err(|error| refuse(&refusal::reason(&error)))?;
+        let state = brought.await.map_err(|error| refuse_return(verb, &call.device, &error))?;
         if call.expand {
             held.pool.expand_beside(leaf).await.map_err(|error| refuse(&refusal::reason(&error)))?;
         }
@@ -40,7 +42,25 @@ impl Holder {
     pub(super) async fn reopen(&self, call: PoolReopen) -> Result<(), Failure> {
         let held = self.pool(&call.pool)?;
         let reopened: BoxFuture<'_, Result<_, PoolError>> = Box::pin(held.pool.reopen_devices());
-        reopened.await.map_err(|error| refusal::pool("reopen", &call.pool, &error))
+        reopened.await.map_err(|error| match error {
+            PoolError::Vdev(VdevError::WrittenElsewhere { .. }) => {
+                refuse_return("reopen", &call.pool, &error)
+            }
+            _ => refusal::pool("reopen", &call.pool, &error),
+        })
+    }
+}
+
+/// A device that was written elsewhere is not brought up to date: what to do with it is the administrator's choice.
+fn refuse_return(verb: &str, device: &str, error: &PoolError) -> Failure {
+    let failure = refuse(verb, device, &refusal::reason(error));
+    match error {
+        PoolError::Vdev(VdevError::WrittenElsewhere { .. }) => {
+            let hint = "Give up what it has with 'zpool labelclear -f', and use 'zpool replace' then; or export the \
+                        pool, and choose the device with 'zpool import -d'.";
+            failure.and(hint)
+        }
+        _ => failure,
     }
 }
 

@@ -91,6 +91,7 @@ pub fn kind_and_reason(error: &PoolError) -> (FailureKind, String) {
         PoolError::NoUberblock | PoolError::DeviceShrunk { .. } => (K::Unavailable, whole()),
         PoolError::ForeignHost { .. } | PoolError::ActiveElsewhere { .. } => (K::Busy, error.to_string()),
         PoolError::NoHostId => (K::Invalid, error.to_string()),
+        PoolError::TwoHistories { .. } => (K::Busy, error.to_string()),
         PoolError::LeftAlone(_) => (K::Unavailable, error.to_string()),
         PoolError::DeviceInUse { .. } => (K::Busy, whole()),
         PoolError::ReadOnly => (K::Invalid, error.to_string()),

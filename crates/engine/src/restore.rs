@@ -48,12 +48,14 @@ impl Holder {
                 return;
             }
         };
+        if cached.is_empty() {
+            return;
+        }
+        self.waiting.lock().clone_from(&cached);
         for pool in cached {
             self.restore_one(pool).await;
         }
-        if !self.absent.lock().is_empty() {
-            self.remember();
-        }
+        self.remember();
     }
 
     async fn restore_one(&self, cached: CachedPool) {
@@ -61,7 +63,11 @@ impl Holder {
             paths: cached.devices.iter().map(PathBuf::from).collect(),
             guid: Some(Guid::new(cached.guid)),
             new_name: Some(cached.name.clone()),
-            left: Some(Left { hostid: cached.hostid, txg: Txg::new(cached.txg) }),
+            left: Some(Left {
+                hostid: cached.hostid,
+                txg: Txg::new(cached.txg),
+                behind: cached.behind.iter().copied().map(Guid::new).collect(),
+            }),
             read_only: cached.readonly,
             without_logs: self.lacks_only(&cached).await,
             replay_watch: Some(Arc::new(ReplayTeller::default())),
@@ -86,7 +92,9 @@ impl Holder {
 
     async fn restored(&self, name: &str, held: Held) {
         let held = Arc::new(held);
+        self.follow_absences(&held.pool);
         self.pools.write().insert(name.to_owned(), Arc::clone(&held));
+        self.waiting.lock().retain(|waiting| waiting.guid != held.pool.guid().get() && waiting.name != name);
         self.share_memory();
         tracing::info!(pool = name, "brought back");
         if let Err(failure) = self.mount_automatic(&held).await {
@@ -109,6 +117,7 @@ impl Holder {
         if !is_tried_again {
             tracing::warn!(pool = cached.name, "is not tried again");
         }
+        self.waiting.lock().retain(|waiting| waiting.guid != cached.guid);
         self.absent.lock().push(Absent { cached, why, is_tried_again });
     }
 

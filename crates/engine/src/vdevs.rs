@@ -262,5 +262,6 @@ fn aux_of(aux: vdev::VdevAux) -> VdevAux {
         vdev::VdevAux::IoFailure => VdevAux::IoFailure,
         vdev::VdevAux::External => VdevAux::External,
         vdev::VdevAux::SplitPool => VdevAux::SplitPool,
+        vdev::VdevAux::Elsewhere => VdevAux::Elsewhere,
     }
 }

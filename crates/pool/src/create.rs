@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dmu::{Objset, ObjsetContext, ObjsetProps, Tx, TxgGate};
 use dsl::features::{ALLOCATION_CLASSES, DRAID};
-use dsl::{Birth, Bpobj, Dsl, Feature, PropValue};
+use dsl::{Birth, Bpobj, DatasetName, Dsl, Feature, PropValue};
 use env::{Env, OpenMode};
 use ondisk::objset::ObjsetType;
 use units::{ObjsetId, TXG_INITIAL};
@@ -16,6 +16,7 @@ use zio::Zio;
 use crate::checkpoint::Checkpoint;
 use crate::config::{self, Config};
 use crate::evacuate::Evacuation;
+use crate::import::OpenVdevs;
 use crate::memory::MemoryParts;
 use crate::pool::Parts;
 use crate::shared::brt::Brt;
@@ -63,6 +64,7 @@ impl Pool {
         check_features(&spec.vdevs, |feature| features.contains(&feature))?;
         check_unused(&env, spec.vdevs.iter().flat_map(|vdev| &vdev.paths), spec.force).await?;
         let vdevs = Arc::new(VdevTree::create(Arc::clone(&env), &spec.vdevs).await?);
+        let open = OpenVdevs::new(&vdevs);
         let mut config = Config::new(&spec.name, &tuning.host);
         config.set_comment(spec.comment.clone());
         for top in vdevs.tops() {
@@ -118,14 +120,27 @@ impl Pool {
             read_only: false,
             opened_at: (TXG_INITIAL.prev(), env_now),
             uberblock: None,
+            others: Vec::new(),
             replay_watch: None,
         });
-        pool.format_dataset(&root, &pool.gate.forming()).await?;
-        pool.start();
-        pool.in_sync(|pool, tx| async move { pool.note_version(&tx, "create").await }).await?;
-        pool.engage_suspension().await?;
-        pool.tell_opened("pool_create");
-        Ok(pool)
+        open.into_pool();
+        match pool.begin(&root).await {
+            Ok(()) => Ok(pool),
+            Err(error) => {
+                pool.abandon().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Its first txg. After an error the caller releases everything that it holds.
+    async fn begin(self: &Arc<Self>, root: &DatasetName) -> Result<(), PoolError> {
+        self.format_dataset(root, &self.gate.forming()).await?;
+        self.start();
+        self.in_sync(|pool, tx| async move { pool.note_version(&tx, "create").await }).await?;
+        self.engage_suspension().await?;
+        self.tell_opened("pool_create");
+        Ok(())
     }
 }
 

@@ -21,6 +21,7 @@
 //!   (test: `devices_are_attached_and_detached_as_openzfs_says`)
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use dmu::Tx;
 use units::Guid;
@@ -97,6 +98,7 @@ impl Pool {
         config::forget_leaf_zap(&self.dsl, tx, &leaf).await?;
         forget_dtl(&self.dsl, tx, &leaf).await?;
         self.end_standing_in(&leaf);
+        self.may_grow.store(true, Ordering::Release);
         self.note_event(tx, "detach", None, &format!("vdev={}", leaf.path().display())).await?;
         tracing::info!(guid = leaf.guid().get(), path = %leaf.path().display(), "detached");
         self.tell_done("vdev_remove", Some(&leaf));

@@ -51,6 +51,12 @@ pub enum PoolError {
         /// The first that is missing.
         vdev: VdevId,
     },
+    /// Devices of the pool have histories of their own: the pool was imported twice, each time without the other devices.
+    #[error("its devices hold different histories of the pool ({})", .devices.iter().map(|other| format!("{} and {}", other.path.display(), other.kept.display())).collect::<Vec<_>>().join(", "))]
+    TwoHistories {
+        /// The devices, each with a device that has the other history.
+        devices: Vec<vdev::OtherCopy>,
+    },
     /// A device has become smaller than what the pool has on it.
     #[error("{} has become too small: the pool needs {needs_bytes} bytes of it", .path.display())]
     DeviceShrunk {

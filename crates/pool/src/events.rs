@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
+use env::BoxFuture;
 use events::{Event, EventRing, Rate, names};
 use ondisk::history::names as history;
 use ondisk::{NvList, NvValue};
@@ -82,12 +83,23 @@ impl LeafWatch for PoolEvents {
             }
         };
         match event {
-            LeafEvent::State { before } => pool.tell_state(leaf, before),
+            LeafEvent::State { before } => {
+                pool.look_for_absences();
+                pool.tell_state(leaf, before);
+            }
             LeafEvent::Failed { request, errno } => tell("io", Some(request), errno, None),
             LeafEvent::WrongBytes(request) => tell("checksum", Some(request), BAD_CHECKSUM, None),
             LeafEvent::Slow { request, took } => tell("delay", Some(request), 0, Some(took.as_nanos())),
             LeafEvent::Unanswered { waited } => tell("deadman", None, 0, Some(waited.as_nanos())),
         }
+    }
+
+    fn until_recorded(&self) -> Option<BoxFuture<'_, ()>> {
+        let pool = self.pool.upgrade()?;
+        if !pool.absences.is_unrecorded() {
+            return None;
+        }
+        Some(Box::pin(async move { pool.absences.until_recorded(&*pool.env).await }))
     }
 }
 
@@ -176,7 +188,7 @@ impl Pool {
         let what = match aux {
             VdevAux::CorruptData => "vdev.corrupt_data",
             VdevAux::TooSmall => "vdev.too_small",
-            VdevAux::BadLabel => "vdev.bad_label",
+            VdevAux::BadLabel | VdevAux::Elsewhere => "vdev.bad_label",
             VdevAux::NoReplicas => "vdev.no_replicas",
             VdevAux::None
             | VdevAux::OpenFailed

@@ -11,7 +11,8 @@
 pub(crate) mod owner;
 pub(crate) mod split;
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use dmu::{Objset, ObjsetContext, ObjsetProps, TxgGate};
@@ -23,10 +24,12 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use ondisk::{ByteOrder, NvList, UberblockPhys};
 use units::{Guid, ObjectId, ObjsetId, Txg};
 pub use vdev::Candidate;
-use vdev::{OpenSpec, PoolConfig, PoolState, VdevAux, VdevTree, candidates, scan};
+use vdev::{
+    OpenSpec, OtherCopy, PoolConfig, PoolState, VdevAux, VdevTree, candidates, candidates_without, scan,
+};
 use zio::Zio;
 
-use self::owner::Left;
+use self::owner::{Left, LeftAlone};
 use crate::checkpoint::{self, Checkpoint};
 use crate::config::{self, Config};
 use crate::evacuate::Evacuation;
@@ -42,6 +45,8 @@ use crate::{CheckpointRefusal, MissingFeature, Pool, PoolError, Tuning};
 pub struct ImportSpec {
     /// Devices to look at.
     pub paths: Vec<PathBuf>,
+    /// Look also where labels say that leaves were, below `/dev`: a device that has several names keeps the name it had.
+    pub own_paths: bool,
     /// By name; among several of one name the guid decides.
     pub name: Option<String>,
     /// By guid.
@@ -73,6 +78,39 @@ const CLAIMS_AT_ONCE: usize = 8;
 const REWIND_MAX: usize = 256;
 
 impl ImportSpec {
+    /// The pools that its devices are of.
+    async fn find(&self, env: &Arc<dyn Env>) -> Vec<Candidate> {
+        let behind = self.left.as_ref().map(|left| left.behind.clone()).unwrap_or_default();
+        let mut found = scan(env, &self.paths).await;
+        if self.own_paths {
+            let own: BTreeSet<_> = found.iter().filter_map(|leaf| leaf.labels.own_path()).collect();
+            let is_below = |path: &Path| {
+                path.starts_with("/dev") && !path.components().any(|part| part == Component::ParentDir)
+            };
+            let is_new = |path: &&Path| is_below(path) && !self.paths.iter().any(|known| known == path);
+            let more: Vec<PathBuf> = own.into_iter().filter(is_new).map(Path::to_owned).collect();
+            found.extend(scan(env, &more).await);
+        }
+        candidates_without(&found, &behind)
+    }
+
+    /// Refuses to choose between histories. After a restart the history counts that this host left; the devices that
+    /// have another one are out of use then, by name.
+    fn check_histories(&self, devices: Vec<OtherCopy>) -> Result<(), PoolError> {
+        match devices.is_empty() || self.left.is_some() {
+            true => Ok(()),
+            false => Err(PoolError::TwoHistories { devices }),
+        }
+    }
+
+    /// Refuses a pool that this host left when only devices are there that lacked something at that time.
+    fn check_behind(&self, vdevs: &VdevTree) -> Result<(), PoolError> {
+        match &self.left {
+            Some(left) if vdevs.depends_on(&left.behind) => Err(LeftAlone::Older.into()),
+            _ => Ok(()),
+        }
+    }
+
     fn name_for<'a>(&'a self, candidate: &'a Candidate) -> &'a str {
         self.new_name.as_deref().unwrap_or(&candidate.pool.name)
     }
@@ -102,41 +140,47 @@ impl Pool {
         spec: &ImportSpec,
         tuning: Tuning,
     ) -> Result<Arc<Self>, PoolError> {
-        let candidate = choose(find_pools(&env, &spec.paths).await, spec)?;
+        let candidate = choose(spec.find(&env).await, spec)?;
+        spec.check_histories(candidate.foreign().cloned().collect())?;
         owner::check(&env, &candidate, spec, &tuning).await?;
         let pool = open_newest(&env, &candidate, spec, &tuning).await?;
-        pool.load_autotrim().await?;
-        pool.load_auxiliaries(&candidate).await;
-        if !pool.read_only {
-            if let Err(error) = pool.claim_logs(spec.without_logs).await {
-                pool.close_devices().await;
-                return Err(error);
+        match pool.put_in_use(&candidate, spec).await {
+            Ok(()) => Ok(pool),
+            Err(error) => {
+                pool.abandon().await;
+                Err(error)
             }
+        }
+    }
+
+    /// Takes a pool into use that has just been opened. After an error the caller releases everything that it holds.
+    async fn put_in_use(self: &Arc<Self>, candidate: &Candidate, spec: &ImportSpec) -> Result<(), PoolError> {
+        self.load_autotrim().await?;
+        self.load_auxiliaries(candidate).await;
+        if !self.read_only {
+            self.claim_logs(spec.without_logs).await?;
             if !spec.without_logs {
-                pool.free_leaked().await;
+                self.free_leaked().await;
             }
-            if let Err(error) = pool.load_multihost().await {
-                pool.close_devices().await;
-                return Err(error);
+            self.load_multihost().await?;
+            self.start();
+            self.write_config().await?;
+            self.finish_split().await?;
+            if self.autoexpands().await? {
+                self.expand().await?;
             }
-            pool.start();
-            pool.write_config().await?;
-            pool.finish_split().await?;
-            if pool.autoexpands().await? {
-                pool.expand().await?;
-            }
-            pool.replay_logs_of_clones().await?;
-            pool.destroy_leftovers().await?;
+            self.replay_logs_of_clones().await?;
+            self.destroy_leftovers().await?;
         }
-        pool.open_caches().await;
-        pool.resume_scrub().await?;
-        pool.resume_sweeps().await?;
-        pool.resume_evacuation();
-        if !pool.read_only {
-            pool.engage_suspension().await?;
+        self.open_caches().await;
+        self.resume_scrub().await?;
+        self.resume_sweeps().await?;
+        self.resume_evacuation();
+        if !self.read_only {
+            self.engage_suspension().await?;
         }
-        pool.tell_opened("pool_import");
-        Ok(pool)
+        self.tell_opened("pool_import");
+        Ok(())
     }
 
     async fn claim_logs(self: &Arc<Self>, without_missing: bool) -> Result<(), PoolError> {
@@ -234,7 +278,7 @@ async fn open_checkpoint(
             what: "a checkpoint of the future".into(),
         });
     }
-    newest.vdevs.close();
+    drop(newest);
     if !spec.read_only {
         noted.txg.set(last.next().get());
         noted.timestamp.set(env.wall_clock().as_secs());
@@ -245,7 +289,7 @@ async fn open_checkpoint(
         tracing::warn!(from = %last, to = noted.checkpoint_txg.get(), "returned to the checkpoint");
         pool.vdevs.mark_all_changed();
         if let Err(error) = pool.make_stable(&noted).await {
-            pool.close_devices().await;
+            pool.abandon().await;
             return Err(error);
         }
     }
@@ -302,7 +346,30 @@ async fn open_at(
 /// What keeps a pool of the other byte order from being changed, where features are named.
 const BIG_ENDIAN: &str = "big-endian byte order";
 
+/// Vdevs whose devices are closed when this goes, unless a pool has them by then. Every step of opening a pool may fail, or
+/// be dropped: none of them has to think of the devices.
+pub(crate) struct OpenVdevs(Option<Arc<VdevTree>>);
+
+impl OpenVdevs {
+    pub(crate) fn new(vdevs: &Arc<VdevTree>) -> Self {
+        Self(Some(Arc::clone(vdevs)))
+    }
+
+    /// They are the pool's to close from now on.
+    pub(crate) fn into_pool(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for OpenVdevs {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|vdevs| vdevs.close());
+    }
+}
+
 struct Opened {
+    /// Closes the vdevs, unless a pool takes them.
+    open: OpenVdevs,
     vdevs: Arc<VdevTree>,
     zio: Arc<Zio>,
     gate: Arc<TxgGate>,
@@ -348,11 +415,14 @@ async fn open_tree(
 ) -> Result<Opened, PoolError> {
     let mode = if spec.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
     let paths = candidate.paths_in(vdev_tree);
-    let open = OpenSpec { vdev_tree, paths: &paths, gone: &candidate.gone, mode };
+    let (gone, behind) = (&candidate.gone, &candidate.behind);
+    let open = OpenSpec { vdev_tree, paths: &paths, gone, behind, mode };
     let vdevs = Arc::new(match earlier {
         Some(earlier) => earlier.open_as(&open).await?,
         None => VdevTree::open(Arc::clone(env), &open).await?,
     });
+    let open = OpenVdevs::new(&vdevs);
+    spec.check_behind(&vdevs)?;
     let Some(uberblock) = as_of.uberblock(&vdevs).await else {
         return Err(check_vdevs(&vdevs, spec).err().unwrap_or(PoolError::NoUberblock));
     };
@@ -379,7 +449,7 @@ async fn open_tree(
     let salt = dsl.checksum_salt().await?.unwrap_or_else(|| random_salt(env));
     zio.set_salt(salt);
     let config = config::load(&dsl).await?;
-    Ok(Opened { vdevs, zio, gate, dsl, config, uberblock, mapped })
+    Ok(Opened { open, vdevs, zio, gate, dsl, config, uberblock, mapped })
 }
 
 async fn open_dsl(context: ObjsetContext, uberblock: UberblockPhys) -> Result<Arc<Dsl>, PoolError> {
@@ -397,7 +467,7 @@ async fn assemble(
     spec: &ImportSpec,
     tuning: Tuning,
 ) -> Result<Arc<Pool>, PoolError> {
-    let Opened { vdevs, zio, gate, dsl, config: found, uberblock, .. } = opened;
+    let Opened { open, vdevs, zio, gate, dsl, config: found, uberblock, .. } = opened;
     let opened_at = (uberblock.txg(), uberblock.timestamp.get());
     if uberblock.rootbp.byte_order() == ByteOrder::Big && !spec.read_only {
         // Nobody has seen us change such a pool yet.
@@ -412,7 +482,6 @@ async fn assemble(
     }
     zio.set_pointer_forms(config::pointer_forms(&dsl).await?);
     check_vdevs(&vdevs, spec)?;
-    vdevs.forget_labels();
     let mut config = Config::new(spec.name_for(candidate), &tuning.host);
     config.adopt(&PoolConfig::from_nvlist(&found)?);
     config::load_biases(&dsl, &vdevs).await?;
@@ -428,6 +497,13 @@ async fn assemble(
     mapped.retain(|top| !spec.read_only || top.config().metaslab_array != 0);
     space_maps.load(&dsl, &zio, &mapped).await?;
     load_dtls(&dsl, &vdevs).await?;
+    // A vdev that can do without such a leaf goes on without it: whether it is foreign is not certain.
+    let foreign = vdevs.refuse_noted_foreign();
+    vdevs.forget_labels();
+    if let Err(error) = check_vdevs(&vdevs, spec) {
+        spec.check_histories(foreign)?;
+        return Err(error);
+    }
     let evacuation = Evacuation::load(&dsl).await?;
     let checkpoint = Checkpoint::load(&dsl, &zio).await?;
     let returned_to = Some(Txg::new(uberblock.checkpoint_txg.get())).filter(|&txg| txg != Txg::ZERO);
@@ -454,9 +530,11 @@ async fn assemble(
         read_only,
         opened_at,
         uberblock: Some(uberblock),
+        others: candidate.others.clone(),
         replay_watch: spec.replay_watch.clone(),
     };
     let pool = Pool::assemble(parts);
+    open.into_pool();
     pool.space.set_shared(saved_bytes);
     pool.tell_space();
     Ok(pool)

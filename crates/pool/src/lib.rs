@@ -8,6 +8,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod absences;
 mod add;
 mod attach;
 mod auxiliary;
@@ -44,6 +45,7 @@ mod sweeps;
 mod txg;
 mod vdev_props;
 
+pub use absences::AbsenceWatch;
 pub use attach::DeviceRefusal;
 pub use auxiliary::Auxiliary;
 pub use checkpoint::{CheckpointRefusal, CheckpointReport};
@@ -79,6 +81,7 @@ pub use shared::SharedSpace;
 pub use space::Room;
 pub use split::SplitRefusal;
 pub use sweep;
+pub use vdev::OtherCopy;
 pub use vdev_props::VdevPropRefusal;
 pub use zil::{ActiveRecording, BatchTrace, CommitTrace, IoTrace, Recording, WaitedFor};
 pub use zio::FailMode;

@@ -17,9 +17,10 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use ondisk::UberblockPhys;
 use parking_lot::{Mutex, RwLock};
 use units::{Guid, ObjsetId, Txg, VdevId};
-use vdev::{Leaf, LeafWatch, PoolState, VdevTree};
+use vdev::{Leaf, LeafWatch, OtherCopy, PoolState, VdevTree};
 use zio::Zio;
 
+use crate::absences::Absences;
 use crate::auxiliary::Auxiliaries;
 use crate::checkpoint::Checkpoint;
 use crate::config::{self, Config};
@@ -150,6 +151,7 @@ pub struct Pool {
     pub(crate) read_only: bool,
     pub(crate) opened_at: Duration,
     pub(crate) replay_watch: Option<Arc<dyn zil::ReplayWatch>>,
+    others: Vec<OtherCopy>,
     /// The txg that it was opened at, and when that was made (seconds since 1970).
     pub(crate) opened_txg: Txg,
     opened_secs: u64,
@@ -187,8 +189,12 @@ pub struct Pool {
     /// Devices that were given up because they did not answer.
     pub(crate) given_up: Mutex<GivenUp>,
     pub(crate) events: Arc<PoolEvents>,
+    /// Who records which devices lack something.
+    pub(crate) absences: Absences,
     /// One of them is being tried again.
     pub(crate) taking_back: AtomicBool,
+    /// Vdevs may have larger devices than before: one was taken out, or is back.
+    pub(crate) may_grow: AtomicBool,
     stopping: AtomicBool,
     /// No txg turns any more.
     has_stopped: AtomicBool,
@@ -215,6 +221,8 @@ pub(crate) struct Parts {
     pub opened_at: (Txg, u64),
     /// The uberblock that it was opened at; none of a new pool.
     pub uberblock: Option<UberblockPhys>,
+    /// Devices that were passed over when it was opened.
+    pub others: Vec<OtherCopy>,
     pub replay_watch: Option<Arc<dyn zil::ReplayWatch>>,
 }
 
@@ -267,6 +275,7 @@ impl Pool {
             tuning: parts.tuning,
             read_only: parts.read_only,
             replay_watch: parts.replay_watch,
+            others: parts.others,
             scrubs: Scrubs::default(),
             sweeps: Sweeps::default(),
             errors: Errors::default(),
@@ -285,9 +294,11 @@ impl Pool {
             auxiliaries: Mutex::default(),
             standing_in: AtomicBool::new(false),
             given_up: Mutex::default(),
+            absences: Absences::default(),
             taking_back: AtomicBool::new(false),
+            may_grow: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
-            has_stopped: AtomicBool::new(parts.read_only),
+            has_stopped: AtomicBool::new(true),
             stopped: Event::new(),
         });
         pool.vdevs.watch(Arc::clone(&pool.events) as Arc<dyn LeafWatch>);
@@ -385,6 +396,12 @@ impl Pool {
         self.opened_txg
     }
 
+    /// Devices that were passed over when it was opened, because others are newer copies of the same leaves.
+    #[must_use]
+    pub fn other_copies(&self) -> &[OtherCopy] {
+        &self.others
+    }
+
     /// Its version: 5000, or a number of before there were features.
     #[must_use]
     pub fn version(&self) -> u64 {
@@ -442,6 +459,7 @@ impl Pool {
 
     /// Starts the turning of transaction groups.
     pub(crate) fn start(self: &Arc<Self>) {
+        self.has_stopped.store(false, Ordering::Release);
         self.gate.put_in_use();
         let (pool, turning) = (Arc::clone(self), Arc::clone(self).turn());
         let task = async move {
@@ -476,6 +494,8 @@ impl Pool {
                 self.gate.fail(txg);
                 break;
             }
+            self.look_for_absences();
+            self.grow_if_wanted();
             self.replace_failed();
             self.resilver_after_checkpoint();
         }

@@ -20,6 +20,7 @@
 //!   `nothing_promised_needs_a_lone_log_that_was_taken_out`)
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use units::{Guid, VdevId};
 use vdev::{Leaf, NO_VDEV, VdevAux, VdevError, VdevState};
@@ -92,7 +93,8 @@ impl Pool {
     /// Opens a leaf anew that was out of use, and begins to bring it up to date; says how it is then.
     ///
     /// # Errors
-    /// [`PoolError::Device`]; when it cannot be made stable. That a device is not there is no error.
+    /// [`PoolError::Device`]; [`VdevError::WrittenElsewhere`]; when it cannot be made stable. That a device is not there is no
+    /// error.
     pub async fn bring_online(self: &Arc<Self>, leaf: Guid) -> Result<VdevState, PoolError> {
         self.check_writable()?;
         let _alone = self.adding.lock().await;
@@ -129,17 +131,31 @@ impl Pool {
             store(self).await?;
         }
         self.call_back(leaf);
-        {
+        let reopened = {
             let _one_at_a_time = self.reopening.lock().await;
-            match self.vdevs.reopen(leaf.guid(), None, || self.gate.open_txg()).await {
-                Ok(()) => leaf.stats().clear_errors(),
-                Err(error) => tracing::warn!(guid = leaf.guid().get(), %error, "not brought back"),
-            }
-        }
+            self.vdevs.reopen(leaf.guid(), None, || self.gate.open_txg()).await
+        };
         leaf.set_away_for_now(false);
         self.trust_again(vdev);
         store(self).await?;
+        match reopened {
+            Err(error @ VdevError::WrittenElsewhere { .. }) => return Err(error.into()),
+            Err(error) => tracing::warn!(guid = leaf.guid().get(), %error, "not brought back"),
+            Ok(()) => {
+                leaf.stats().clear_errors();
+                self.may_grow.store(true, Ordering::Release);
+            }
+        }
         self.begin_resilver().await
+    }
+
+    /// The first leaf that is out of use because it was written elsewhere, as an error.
+    fn check_none_elsewhere(&self) -> Result<(), PoolError> {
+        let is_elsewhere = |leaf: &Arc<Leaf>| leaf.state() == (VdevState::Unavail, VdevAux::Elsewhere);
+        match self.vdevs.leaves().into_iter().find(is_elsewhere) {
+            Some(leaf) => Err(VdevError::WrittenElsewhere { path: leaf.path() }.into()),
+            None => Ok(()),
+        }
     }
 
     fn trust_again(&self, vdev: VdevId) {
@@ -156,6 +172,7 @@ impl Pool {
     pub async fn reopen_devices(self: &Arc<Self>) -> Result<(), PoolError> {
         self.check_writable()?;
         self.vdevs.look_for_absent().await;
-        self.clear(&Leaf::has_failed_by_itself).await
+        self.clear(&Leaf::has_failed_by_itself).await?;
+        self.check_none_elsewhere()
     }
 }

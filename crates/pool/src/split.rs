@@ -260,7 +260,9 @@ impl Pool {
         let Some(SplitNote::Leaving(guids)) = self.config.lock().split() else { return Ok(()) };
         let going: Vec<_> = guids.iter().filter_map(|guid| self.vdevs.leaf(*guid).ok()).collect();
         let is_elsewhere = |leaf: &Arc<Leaf>| {
-            matches!(leaf.state(), (VdevState::Unavail, VdevAux::SplitPool | VdevAux::BadLabel))
+            let (state, aux) = leaf.state();
+            state == VdevState::Unavail
+                && matches!(aux, VdevAux::SplitPool | VdevAux::BadLabel | VdevAux::Elsewhere)
         };
         if !going.iter().any(is_elsewhere) {
             return self.forget_split_if_back(&going).await;

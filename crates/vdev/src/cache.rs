@@ -71,7 +71,7 @@ impl Leaf {
         // Its labels name no pool, and have no size to be kept to.
         let expected = Expected { pool: None, asize: DEVICE_MIN_BYTES / 2, is_sole: false };
         let path = self.path();
-        let labels = open_leaf(&self.env, self, &path, mode, expected).await?;
+        let labels = open_leaf(&self.env, self, &path, mode, expected, &|_| true).await?;
         let labelled = labels.config(None).and_then(|label| label.get_u64(key::ASHIFT));
         let labelled = labelled.and_then(|ashift| u8::try_from(ashift).ok()).map(Ashift::new);
         let device = self.device().ok_or(VdevError::NoSuchLeaf { guid: self.guid() })?;

@@ -123,6 +123,12 @@ pub enum VdevError {
         #[source]
         source: DeviceError,
     },
+    /// A device has the labels of a leaf, and states that its pool does not have: it was imported without the pool.
+    #[error("{} was written by another system, and has data that the pool does not have", path.display())]
+    WrittenElsewhere {
+        /// Whose path.
+        path: PathBuf,
+    },
     /// A vdev of a kind that is not written yet.
     #[error("vdevs of type '{kind}' are not supported")]
     UnsupportedKind {

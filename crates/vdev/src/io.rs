@@ -223,6 +223,9 @@ impl Top {
             _ => self.write_copies(at.offset, slices, bytes, durability).await,
         };
         self.count(IoKind::Write, if result.is_ok() { bytes } else { 0 }, start, result.is_err());
+        if durability == Durability::Stable {
+            self.until_recorded().await;
+        }
         result
     }
 
@@ -238,7 +241,15 @@ impl Top {
             self.fault_suspects();
         }
         self.count(IoKind::Flush, 0, start, result.is_err());
+        self.until_recorded().await;
         result
+    }
+
+    /// Nothing is reported as stable before it is recorded which leaves do not have it.
+    async fn until_recorded(&self) {
+        if let Some(leaf) = self.leaves.first() {
+            leaf.until_recorded().await;
+        }
     }
 
     /// Unflushed writes may be lost on too many children: those are not to be trusted until

@@ -206,6 +206,13 @@ impl Leaf {
         }
     }
 
+    /// Waits until its watch has recorded which leaves lack something.
+    pub(crate) async fn until_recorded(&self) {
+        if let Some(recorded) = self.watch.get().and_then(|watch| watch.until_recorded()) {
+            recorded.await;
+        }
+    }
+
     /// Changes its health, and tells of a new state. The watch may ask how it is.
     fn change(&self, change: impl FnOnce(&mut Health)) {
         let news = self.change_untold(change);

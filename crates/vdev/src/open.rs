@@ -11,10 +11,11 @@ use ondisk::{NvList, UberblockPhys};
 use units::{Guid, Txg};
 
 use crate::config::{key, parse_root};
+use crate::copies::{CopyFacts, CopyVerdict, Descent, Past, is_noted_missing, verdict};
 use crate::label::{LeafLabels, best_uberblock};
 use crate::size::{leaf_asize, leaf_psize};
 use crate::whole_disk::vdev_in_time;
-use crate::{Leaf, NodeKind, RootConfig, Top, VdevAux, VdevError, VdevState, VdevTree};
+use crate::{Leaf, NodeKind, OtherCopy, RootConfig, Top, VdevAux, VdevError, VdevState, VdevTree};
 
 /// How often, and at what intervals, a device is tried to be opened that somebody still holds: for a second.
 const RELEASE_TRIES: usize = 100;
@@ -29,6 +30,8 @@ pub struct OpenSpec<'a> {
     pub paths: &'a BTreeMap<Guid, PathBuf>,
     /// Leaves that have left for a pool of their own: they are not opened.
     pub gone: &'a BTreeSet<Guid>,
+    /// Leaves that do not speak for the pool, because they are known to lack something.
+    pub behind: &'a BTreeSet<Guid>,
     /// For reading only, or for writing too.
     pub mode: OpenMode,
 }
@@ -69,6 +72,7 @@ impl VdevTree {
             }
         }
         let labels: BTreeMap<Guid, LeafLabels> = join_all(jobs).await.into_iter().flatten().collect();
+        let labels = tree.without_foreign(labels, spec);
         for top in tree.tops() {
             mark_stale(&top, root.guid, &labels);
         }
@@ -92,6 +96,122 @@ impl VdevTree {
         let found = labels.iter().flat_map(|labels| &labels.uberblocks).map(|found| &found.uberblock);
         best_uberblock(found, max).copied()
     }
+}
+
+/// Which of the devices that were opened speak for the pool: see [`crate::copies`].
+impl VdevTree {
+    /// Takes leaves out of use that have a history of their own, and keeps what the others know of the pool's past.
+    /// Devices that were looked for speak for the pool; one that was opened where the configuration says does not,
+    /// unless there is no other.
+    fn without_foreign(
+        &self,
+        mut labels: BTreeMap<Guid, LeafLabels>,
+        spec: &OpenSpec<'_>,
+    ) -> BTreeMap<Guid, LeafLabels> {
+        let is_any_found = labels.keys().any(|guid| is_found(*guid, spec));
+        let speaks = |guid: &Guid| !spec.behind.contains(guid) && (is_found(*guid, spec) || !is_any_found);
+        let mut order: Vec<Guid> = labels.keys().copied().collect();
+        order.sort_by_key(|guid| {
+            let rank = labels.get(guid).and_then(|labels| labels.uberblock(None)).map(UberblockPhys::rank);
+            (!speaks(guid), std::cmp::Reverse(rank))
+        });
+        let first = order.first().filter(|guid| speaks(guid)).and_then(|guid| labels.get(guid));
+        let mut past = first.map_or_else(Past::default, Past::of);
+        for guid in order {
+            let own = labels.get(&guid).map_or_else(Past::default, Past::of);
+            let facts = CopyFacts {
+                descent: past.descent_of(&own),
+                is_noted_missing: false,
+                is_in_use: false,
+                is_behind: spec.behind.contains(&guid),
+                has_better_copy: false,
+            };
+            match verdict(facts) {
+                CopyVerdict::Foreign => {
+                    labels.remove(&guid);
+                    self.refuse_foreign(guid, &past, &own);
+                }
+                CopyVerdict::Current => past.merge(&own),
+                _ if facts.descent == Descent::Earlier && !facts.is_behind => past.merge(&own),
+                _ => {}
+            }
+        }
+        self.keep_past(past);
+        labels
+    }
+
+    /// Takes leaves out of use whose newest state is one that the pool noted as missing on them, once these notes are
+    /// read. Returns these leaves.
+    pub fn refuse_noted_foreign(&self) -> Vec<OtherCopy> {
+        let judged: Vec<_> = self
+            .with_labels(|labels| labels.iter().map(|(guid, labels)| (*guid, Past::of(labels))).collect());
+        let past = self.past();
+        let kept_txg = past.newest_txg().unwrap_or_default();
+        let newest = judged.iter().find(|(_, own)| past.descent_of(own) == Descent::Newest);
+        let newest = newest.and_then(|(guid, _)| self.leaf(*guid).ok());
+        let kept = newest.map(|leaf| leaf.path()).unwrap_or_default();
+        let mut refused = Vec::new();
+        for (guid, own) in judged {
+            let Ok(leaf) = self.leaf(guid) else { continue };
+            if self.verdict_on(&leaf, &own, false) == CopyVerdict::Foreign {
+                self.refuse_foreign(guid, &past, &own);
+                let (path, txg) = (leaf.path(), own.newest_txg().unwrap_or_default());
+                let kept = kept.clone();
+                refused.push(OtherCopy { leaf: guid, path, txg, kept, kept_txg, is_foreign: true });
+            }
+        }
+        refused
+    }
+
+    /// Whether a vdev that can be used could not be used without these leaves.
+    #[must_use]
+    pub fn depends_on(&self, leaves: &BTreeSet<Guid>) -> bool {
+        let is_lost = |leaf: &Leaf| !leaf.is_usable() || leaves.contains(&leaf.guid());
+        let depends = |top: &Arc<Top>| top.is_usable() && !top.survives(is_lost);
+        self.tops_with_devices().iter().any(depends)
+    }
+
+    /// The leaves that lack something which other leaves of their vdevs have, as far as the others can do without them.
+    #[must_use]
+    pub fn lacking(&self) -> BTreeSet<Guid> {
+        let mut behind = BTreeSet::new();
+        for top in self.tops_with_devices() {
+            let lags = |leaf: &Leaf| !leaf.is_usable() || leaf.is_stale();
+            let away = |leaf: &Leaf| !leaf.is_usable();
+            let lacks: &dyn Fn(&Leaf) -> bool = if top.survives(lags) { &lags } else { &away };
+            if top.survives(lacks) {
+                behind.extend(top.leaves().iter().filter(|leaf| lacks(leaf)).map(|leaf| leaf.guid()));
+            }
+        }
+        behind
+    }
+
+    /// What a device with this past is to the pool as one of its leaves.
+    pub(crate) fn verdict_on(&self, leaf: &Leaf, own: &Past, is_in_use: bool) -> CopyVerdict {
+        // A leaf that is being brought up to date takes part in txgs of which it lacks older blocks.
+        let is_away = leaf.config().resilver_txg == 0;
+        let is_missing = |txg| is_away && is_noted_missing(&leaf.dtl(), txg);
+        verdict(CopyFacts {
+            descent: self.past().descent_of(own),
+            is_noted_missing: own.newest_txg().is_some_and(is_missing),
+            is_in_use,
+            is_behind: false,
+            has_better_copy: false,
+        })
+    }
+
+    fn refuse_foreign(&self, guid: Guid, past: &Past, own: &Past) {
+        let Ok(leaf) = self.leaf(guid) else { return };
+        let [pool, device] = [past, own].map(|past| past.newest_txg().unwrap_or_default());
+        let path = leaf.path();
+        tracing::warn!(guid = guid.get(), path = %path.display(), %pool, %device, "leaf was written elsewhere");
+        leaf.take_out_of_use(VdevState::Unavail, VdevAux::Elsewhere);
+        leaf.set_stale(true);
+    }
+}
+
+fn is_found(guid: Guid, spec: &OpenSpec<'_>) -> bool {
+    spec.paths.contains_key(&guid)
 }
 
 impl VdevTree {
@@ -144,7 +264,7 @@ impl Expected {
     /// What a device of `top` must be.
     pub(crate) fn of(top: &Top, pool: RootConfig) -> Self {
         let is_sole = top.kind() == NodeKind::Leaf;
-        Self { pool: Some(pool), asize: top.asize_of_leaf(), is_sole }
+        Self { pool: Some(pool), asize: top.min_asize_of_leaf(), is_sole }
     }
 }
 
@@ -196,7 +316,7 @@ async fn open_if_allowed(
     }
     let found = spec.paths.get(&leaf.guid());
     let path = found.cloned().unwrap_or_else(|| leaf.path());
-    match open_leaf(env, &leaf, &path, spec.mode, expected).await {
+    match open_leaf(env, &leaf, &path, spec.mode, expected, &|_| true).await {
         // Whoever looks at all devices may find that a newer label is of a txg that never happened. Nobody has.
         Ok(labels) if found.is_none() && expected.pool.is_some_and(|pool| !pool.is_newest_of(&labels)) => {
             tracing::warn!(guid = leaf.guid().get(), path = %path.display(), "leaf of another pool");
@@ -234,8 +354,8 @@ fn former(leaf: &Leaf, expected: Expected, earlier: &VdevTree) -> Option<Arc<Lea
     earlier.leaf(earlier.with_labels(|labels| labels.values().find_map(guid_below))?).ok()
 }
 
-/// Opens a leaf at `path` and checks that it is what its labels and size must tell. Gives its
-/// labels.
+/// Opens a leaf at `path` and checks that it is what its labels and size must tell, and that its
+/// history is the pool's, which `is_ours` returns. Gives its labels.
 ///
 /// # Errors
 /// When it cannot be opened, or is something else; its state tells which, too.
@@ -245,6 +365,7 @@ pub(crate) async fn open_leaf(
     path: &Path,
     mode: OpenMode,
     expected: Expected,
+    is_ours: &(dyn Fn(&LeafLabels) -> bool + Sync),
 ) -> Result<LeafLabels, VdevError> {
     let opened = match leaf.is_kept_closed() {
         true => Err(DeviceError::Gone),
@@ -267,11 +388,16 @@ pub(crate) async fn open_leaf(
         Some(VdevAux::BadLabel)
     } else if leaf_asize(leaf_psize(device.info().size_bytes)) < expected.asize {
         Some(VdevAux::TooSmall)
+    } else if !is_ours(&labels) {
+        Some(VdevAux::Elsewhere)
     } else {
         None
     };
     if let Some(aux) = problem {
         leaf.set_state(VdevState::Unavail, aux);
+        if aux == VdevAux::Elsewhere {
+            return Err(VdevError::WrittenElsewhere { path: path.to_owned() });
+        }
         let (vdev, guid) = (leaf.vdev(), leaf.guid());
         return Err(VdevError::LeafUnavailable {
             vdev,

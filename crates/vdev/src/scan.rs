@@ -11,9 +11,10 @@ use tracing::Instrument as _;
 use units::{Guid, Txg, VdevId};
 
 use crate::config::key;
+use crate::copies::{CopyFacts, CopyVerdict, Descent, LeafCopy, Past, choose_copy, verdict};
 use crate::label::{LeafLabels, NameBelow, best_uberblock};
 use crate::whole_disk::vdev_in_time;
-use crate::{PoolConfig, PoolState, SplitNote};
+use crate::{OtherCopy, PoolConfig, PoolState, SplitNote};
 
 /// A device with labels.
 #[derive(Clone, Debug)]
@@ -49,9 +50,18 @@ pub struct Candidate {
     pub missing_vdevs: BTreeSet<VdevId>,
     /// The uberblock that counts, if any was found.
     pub uberblock: Option<UberblockPhys>,
+    /// Leaves that do not speak for the pool, because this host knows that they lack something.
+    pub behind: BTreeSet<Guid>,
+    /// Devices that were passed over: older copies of leaves, and leaves that have another history than the pool.
+    pub others: Vec<OtherCopy>,
 }
 
 impl Candidate {
+    /// The devices that have a history of their own.
+    pub fn foreign(&self) -> impl Iterator<Item = &OtherCopy> {
+        self.others.iter().filter(|other| other.is_foreign)
+    }
+
     /// Where the leaves of a configuration are. A leaf that is what is left of a mirror has the guid of the mirror,
     /// which is not in its labels until they are written anew: its older ones have the mirror's guid, too, and the
     /// path that the configuration has. The path is needed, for those that were taken out of the mirror may
@@ -143,6 +153,12 @@ async fn scan_one(env: &Arc<dyn Env>, path: &Path) -> Option<FoundLeaf> {
 /// The pools that these leaves are of, by guid. Labels that were never used are left out.
 #[must_use]
 pub fn candidates(found: &[FoundLeaf]) -> Vec<Candidate> {
+    candidates_without(found, &BTreeSet::new())
+}
+
+/// The same where the leaves `behind` are known to lack something: they do not speak for their pools.
+#[must_use]
+pub fn candidates_without(found: &[FoundLeaf], behind: &BTreeSet<Guid>) -> Vec<Candidate> {
     let used = || found.iter().filter(|leaf| leaf.labels.txg() > Txg::ZERO);
     let named = by_pool(used(), |leaf| leaf.labels.pool_guid());
     let newest: BTreeMap<Guid, Txg> =
@@ -153,8 +169,8 @@ pub fn candidates(found: &[FoundLeaf]) -> Vec<Candidate> {
         let named = leaf.labels.pool_guid()?;
         leaf.labels.pool_guid_at(newest.get(&named).copied()).or(Some(named))
     });
-    let auxiliaries: BTreeMap<_, _> = found.iter().filter_map(auxiliary).collect();
-    let candidates = by_pool.into_iter().filter_map(|(guid, leaves)| candidate(guid, leaves));
+    let auxiliaries = auxiliaries(found);
+    let candidates = by_pool.into_iter().filter_map(|(guid, leaves)| candidate(guid, &leaves, behind));
     let candidates: Vec<_> =
         candidates.map(|candidate| Candidate { auxiliaries: auxiliaries.clone(), ..candidate }).collect();
     let split_off = split_off(&candidates);
@@ -193,6 +209,19 @@ fn newest_uberblock(leaves: &[&FoundLeaf]) -> Option<UberblockPhys> {
     best_uberblock(uberblocks, None).copied()
 }
 
+/// Where hot spares and cache devices are: of several names at the one that the label has, else at the first.
+fn auxiliaries(found: &[FoundLeaf]) -> BTreeMap<Guid, PathBuf> {
+    let mut paths = BTreeMap::new();
+    for leaf in found {
+        let Some((guid, path)) = auxiliary(leaf) else { continue };
+        match leaf.labels.own_path() == Some(&path) {
+            true => _ = paths.insert(guid, path),
+            false => _ = paths.entry(guid).or_insert(path),
+        }
+    }
+    paths
+}
+
 /// A hot spare that waits, or a cache device.
 fn auxiliary(found: &FoundLeaf) -> Option<(Guid, PathBuf)> {
     let state = found.labels.config(None)?.get_u64(key::POOL_STATE).and_then(PoolState::from_raw)?;
@@ -200,8 +229,8 @@ fn auxiliary(found: &FoundLeaf) -> Option<(Guid, PathBuf)> {
     is_auxiliary.then(|| Some((found.labels.guid()?, found.path.clone())))?
 }
 
-fn candidate(guid: Guid, mut leaves: Vec<&FoundLeaf>) -> Option<Candidate> {
-    let uberblock = newest_uberblock(&leaves);
+fn candidate(guid: Guid, found: &[&FoundLeaf], behind: &BTreeSet<Guid>) -> Option<Candidate> {
+    let Sorted { mut leaves, uberblock, mut others } = sort_out(found, behind);
     // Labels younger than the uberblock are of a txg that never happened: only if there is no other.
     let max = uberblock.map(|ub| ub.txg());
     let config_of = |leaf: &FoundLeaf| {
@@ -235,8 +264,11 @@ fn candidate(guid: Guid, mut leaves: Vec<&FoundLeaf>) -> Option<Candidate> {
         }
     }
     let (vdev_tree, missing_vdevs) = assemble(guid, &newest, &vdevs)?;
-    let missing_leaves =
-        vdevs.values().flat_map(leaf_guids).filter(|leaf| !paths.contains_key(leaf)).collect();
+    let leaves: BTreeSet<Guid> = vdevs.values().flat_map(leaf_guids).collect();
+    let missing_leaves = leaves.iter().filter(|leaf| !paths.contains_key(leaf)).copied().collect();
+    // A device that has left the pool, or is about to, may have a history of its own.
+    let is_leaving = |leaf| matches!(&pool.split, Some(SplitNote::Leaving(guids)) if guids.contains(&leaf));
+    others.retain(|other| leaves.contains(&other.leaf) && !is_leaving(other.leaf));
     Some(Candidate {
         guid,
         pool,
@@ -248,6 +280,94 @@ fn candidate(guid: Guid, mut leaves: Vec<&FoundLeaf>) -> Option<Candidate> {
         gone: BTreeSet::new(),
         missing_vdevs,
         uberblock,
+        behind: behind.clone(),
+        others,
+    })
+}
+
+/// The devices of a pool by what they are to it.
+struct Sorted<'a> {
+    /// One device for each leaf, of one history.
+    leaves: Vec<&'a FoundLeaf>,
+    /// The uberblock that counts.
+    uberblock: Option<UberblockPhys>,
+    /// Those that were passed over.
+    others: Vec<OtherCopy>,
+}
+
+/// Has [`verdict`] judge every device; the newest first, because the others are judged by what it knows.
+fn sort_out<'a>(found: &[&'a FoundLeaf], behind: &BTreeSet<Guid>) -> Sorted<'a> {
+    let newest = |leaf: &FoundLeaf| leaf.labels.uberblock(None).copied();
+    let is_behind = |leaf: &FoundLeaf| leaf.labels.guid().is_some_and(|guid| behind.contains(&guid));
+    let mut judged: Vec<(&FoundLeaf, &FoundLeaf)> =
+        found.iter().map(|leaf| (*leaf, copy_that_counts(leaf, found))).collect();
+    judged.sort_by_key(|(leaf, kept)| {
+        let is_copy = !std::ptr::eq(*leaf, *kept);
+        (is_copy, is_behind(leaf), std::cmp::Reverse(newest(leaf).map(|uberblock| uberblock.rank())))
+    });
+    let best = judged.first().map(|(leaf, _)| *leaf).filter(|leaf| !is_behind(leaf));
+    let mut past = best.map_or_else(Past::default, |leaf| Past::of(&leaf.labels));
+    let (mut leaves, mut others) = (Vec::new(), Vec::new());
+    for (leaf, kept) in judged {
+        let own = Past::of(&leaf.labels);
+        let facts = CopyFacts {
+            descent: past.descent_of(&own),
+            is_noted_missing: false,
+            is_in_use: false,
+            is_behind: is_behind(leaf),
+            has_better_copy: !std::ptr::eq(leaf, kept),
+        };
+        match verdict(facts) {
+            CopyVerdict::Duplicate => others.extend(duplicate(leaf, kept)),
+            CopyVerdict::Foreign => others.extend(best.and_then(|best| other_copy(leaf, best, true))),
+            CopyVerdict::Current => {
+                past.merge(&own);
+                leaves.push(leaf);
+            }
+            CopyVerdict::Stale => {
+                if facts.descent == Descent::Earlier && !facts.is_behind {
+                    past.merge(&own);
+                }
+                leaves.push(leaf);
+            }
+        }
+    }
+    Sorted { leaves, uberblock: best.and_then(newest), others }
+}
+
+/// Of all devices with this leaf's guid the device that counts: itself where there is no other.
+fn copy_that_counts<'a>(leaf: &'a FoundLeaf, found: &[&'a FoundLeaf]) -> &'a FoundLeaf {
+    let guid = leaf.labels.guid();
+    let is_copy = |other: &&&FoundLeaf| guid.is_some() && other.labels.guid() == guid;
+    let copies: Vec<&FoundLeaf> = found.iter().filter(is_copy).copied().collect();
+    let facts: Vec<_> = copies.iter().map(|copy| leaf_copy(copy)).collect();
+    choose_copy(&facts).map_or(leaf, |best| copies[best])
+}
+
+/// A copy of the device that counts, unless both have the same states: one device may have several names.
+fn duplicate(copy: &FoundLeaf, kept: &FoundLeaf) -> Option<OtherCopy> {
+    match Past::of(&kept.labels).descent_of(&Past::of(&copy.labels)) {
+        Descent::Newest => None,
+        descent => other_copy(copy, kept, matches!(descent, Descent::Parted | Descent::Later)),
+    }
+}
+
+fn leaf_copy(leaf: &FoundLeaf) -> LeafCopy {
+    LeafCopy {
+        rank: leaf.labels.uberblock(None).map(UberblockPhys::rank),
+        is_at_own_path: leaf.labels.own_path().is_some_and(|path| path == leaf.path),
+    }
+}
+
+fn other_copy(other: &FoundLeaf, kept: &FoundLeaf, is_foreign: bool) -> Option<OtherCopy> {
+    let txg = |leaf: &FoundLeaf| leaf.labels.uberblock(None).map(UberblockPhys::txg).unwrap_or_default();
+    Some(OtherCopy {
+        leaf: other.labels.guid()?,
+        path: other.path.clone(),
+        txg: txg(other),
+        kept: kept.path.clone(),
+        kept_txg: txg(kept),
+        is_foreign,
     })
 }
 

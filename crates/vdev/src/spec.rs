@@ -149,7 +149,7 @@ impl VdevTree {
             leaf.take_guid(spare);
             leaf.set_config(|config| config.is_spare = true);
         }
-        if leaf_asize(leaf.psize()) < top.asize_of_leaf() {
+        if leaf_asize(leaf.psize()) < top.min_asize_of_leaf() {
             return Err(VdevError::TooSmall { path: new.path.clone(), size_bytes: info.size_bytes });
         }
         let ashift = leaf_ashift(&new.path, &info, new.ashift.or(Some(top.ashift())))?;

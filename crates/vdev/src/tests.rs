@@ -1,6 +1,7 @@
 //! Tests of whole trees, on devices in memory.
 
 mod deadman;
+mod elsewhere;
 mod golden;
 mod mirror;
 mod nested;

@@ -201,20 +201,33 @@ impl Top {
         &self.leaves[self.below[child].clone()]
     }
 
-    /// What each leaf must have room for.
+    /// What a leaf of the vdev's full size has room for.
     #[must_use]
     pub fn asize_of_leaf(&self) -> u64 {
-        let asize = self.config().asize;
+        self.asize_of_child(self.config().asize)
+    }
+
+    /// What each leaf must have room for: all metaslabs, as OpenZFS wants it. The last part of a vdev, which is no whole
+    /// metaslab, is never used, so that a device which is a few sectors smaller will do.
+    #[must_use]
+    pub fn min_asize_of_leaf(&self) -> u64 {
+        let TopConfig { asize, metaslab_shift, .. } = self.config();
+        let mask = u32::try_from(metaslab_shift).ok().and_then(|shift| u64::MAX.checked_shl(shift));
+        let whole = asize & mask.unwrap_or(u64::MAX);
+        self.asize_of_child(if whole == 0 { asize } else { whole })
+    }
+
+    fn asize_of_child(&self, asize: u64) -> u64 {
         match self.kind() {
             NodeKind::Draid(shape) => shape.asize_of_child(asize),
-            _ => asize / self.spread().children() as u64,
+            _ => self.id.ashift.round_up(asize.div_ceil(self.spread().children() as u64)),
         }
     }
 
     /// How large each leaf's device must be, labels included.
     #[must_use]
     pub fn bytes_of_leaf(&self) -> u64 {
-        self.asize_of_leaf() + LABEL_START_BYTES + LABEL_END_BYTES
+        self.min_asize_of_leaf() + LABEL_START_BYTES + LABEL_END_BYTES
     }
 
     /// What could be allocated on its devices as they are; none unless all are in use, and of a draid, which is

@@ -10,9 +10,11 @@ use std::sync::{Arc, OnceLock};
 
 use env::{BufSlice, Durability, Env, IoBuf, OpenMode};
 use futures::future::join_all;
+use ondisk::UberblockPhys;
 use parking_lot::{Mutex, RwLock};
 use units::{Ashift, Guid, Txg, VdevId, VdevOffset};
 
+use crate::copies::{CopyVerdict, Past};
 use crate::open::{Expected, open_leaf};
 use crate::raidz::in_one_piece;
 use crate::spec::draw_guid;
@@ -58,6 +60,8 @@ pub struct VdevTree {
     noted: AtomicU64,
     /// What leaves' labels said when they were opened, until nobody needs it any more.
     labels: Mutex<BTreeMap<Guid, LeafLabels>>,
+    /// The states that the pool went through lately.
+    past: Mutex<Past>,
     /// How often the device of any leaf was opened anew.
     reopened: AtomicU64,
     /// Who is told what befalls the leaves.
@@ -95,6 +99,7 @@ impl VdevTree {
             tops: RwLock::new(tops),
             noted: AtomicU64::new(0),
             labels: Mutex::default(),
+            past: Mutex::default(),
             reopened: AtomicU64::new(0),
             watch: OnceLock::new(),
             fence,
@@ -207,6 +212,20 @@ impl VdevTree {
 
     pub(crate) fn keep_labels(&self, labels: BTreeMap<Guid, LeafLabels>) {
         *self.labels.lock() = labels;
+    }
+
+    pub(crate) fn keep_past(&self, past: Past) {
+        *self.past.lock() = past;
+    }
+
+    /// The states that the pool went through lately, as far as they are known.
+    pub(crate) fn past(&self) -> Past {
+        self.past.lock().clone()
+    }
+
+    /// A state of the pool is about to be written.
+    pub(crate) fn add_to_past(&self, uberblock: &UberblockPhys) {
+        self.past.lock().add(uberblock);
     }
 
     pub(crate) fn with_labels<R>(&self, look: impl FnOnce(&BTreeMap<Guid, LeafLabels>) -> R) -> R {
@@ -501,7 +520,8 @@ impl VdevTree {
     /// counters stay: a pool opens devices anew by itself, and nobody would hear of the errors.
     ///
     /// # Errors
-    /// When it cannot be opened, or its labels are those of something else.
+    /// When it cannot be opened, or its labels are those of something else; [`VdevError::WrittenElsewhere`] when it has a
+    /// history of its own.
     pub async fn reopen(
         &self,
         guid: Guid,
@@ -517,9 +537,14 @@ impl VdevTree {
         top.note_reopened();
         self.reopened.fetch_add(1, SeqCst);
         let expected = Expected::of(&top, self.root());
-        open_leaf(&self.env, &leaf, &path, self.mode, expected).await?;
+        let is_ours =
+            |labels: &LeafLabels| self.verdict_on(&leaf, &Past::of(labels), true) != CopyVerdict::Foreign;
+        open_leaf(&self.env, &leaf, &path, self.mode, expected, &is_ours).await?;
         match top.node().is_redundant() {
-            true => leaf.add_to_dtl(since..=open()),
+            true => {
+                leaf.add_to_dtl(since..=open());
+                leaf.set_config(|config| config.resilver_txg = config.resilver_txg.max(open().get()));
+            }
             false => leaf.set_stale(false),
         }
         top.mark_changed();

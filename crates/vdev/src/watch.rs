@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use env::BoxFuture;
 use units::{Guid, LeafOffset};
 
 use crate::config::type_name;
@@ -62,6 +63,12 @@ pub enum LeafEvent {
 pub trait LeafWatch: Send + Sync {
     /// Something has happened.
     fn happened(&self, leaf: &Leaf, event: LeafEvent);
+
+    /// Ready when it is recorded which leaves lack something, where a restart finds it; `None` if it is recorded. What
+    /// such a leaf does not have is not reported as stable before.
+    fn until_recorded(&self) -> Option<BoxFuture<'_, ()>> {
+        None
+    }
 }
 
 impl Node {

@@ -4,7 +4,7 @@ use super::condition::{Condition, PAGES, condition};
 use super::names::{NameStyle, vdev_name};
 use super::sections::{all_rows, flatten, heading};
 use super::status::{reason, state_word};
-use control::{ImportCandidate, InUse, PoolHealth, PoolInfo, VdevClass, VdevInfo};
+use control::{ImportCandidate, InUse, PoolHealth, PoolInfo, VdevAux, VdevClass, VdevInfo};
 use std::fmt::Write;
 
 const NAME_MIN: usize = 10;
@@ -103,6 +103,10 @@ fn action(found: &ImportCandidate, what: Condition) -> String {
         (PoolHealth::Degraded, _) => {
             "The pool can be imported despite missing or damaged devices.  The\n\tfault tolerance of the \
              pool may be compromised if imported."
+        }
+        _ if found.pool.root.leaves().any(|leaf| leaf.aux == VdevAux::Elsewhere) => {
+            "The pool cannot be imported, because its devices hold different\n\thistories of it. Choose the devices of \
+             one with '-d DEVICE'."
         }
         _ if matches!(what, Condition::Missing | Condition::MissingFatal) => {
             "The pool cannot be imported. Attach the missing\n\tdevices and try again."

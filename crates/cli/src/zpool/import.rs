@@ -14,6 +14,8 @@ use control::{Failure, FailureKind, ImportCandidate, ImportScan, Imported, PoolI
 use engine::props::ctime;
 use engine::refusal;
 use ondisk::{NvList, NvValue};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 pub const COMMAND: Command = Command::new(
     Spec {
@@ -52,13 +54,15 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     if args.has_long("replay-plan") {
         return replay_plan(session, args);
     }
-    let call = read(args)?;
+    let listed = args.value('c').map(Listed::read).transpose()?;
+    let call = read(args, listed.as_ref())?;
     match args.operands.as_slice() {
-        [] if args.has('a') => import_all(session, args, &call),
-        [] => list(session, args, &call.search),
-        [pool] => import_one(session, PoolImport { pool: pool.clone(), ..call }),
-        [pool, new] => {
-            import_one(session, PoolImport { pool: pool.clone(), new_name: Some(new.clone()), ..call })
+        [] if args.has('a') => import_all(session, args, &call, listed.as_ref()),
+        [] => list(session, args, &call.search, listed.as_ref()),
+        [pool, new @ ..] if new.len() < 2 => {
+            let guid = listed.as_ref().and_then(|listed| listed.guids.get(pool)).copied();
+            let call = PoolImport { pool: pool.clone(), guid, new_name: new.first().cloned(), ..call };
+            import_one(session, call)
         }
         _ => usage("too many arguments"),
     }
@@ -94,12 +98,9 @@ fn check(args: &Args) -> Result<(), Stop> {
     Ok(())
 }
 
-fn read(args: &Args) -> Result<PoolImport, Stop> {
+fn read(args: &Args, listed: Option<&Listed>) -> Result<PoolImport, Stop> {
     let mut call = PoolImport {
-        search: match args.value('c') {
-            Some(file) => cached_devices(file)?,
-            None => search(args),
-        },
+        search: listed.map_or_else(|| search(args), |listed| listed.search.clone()),
         altroot: args.value('R').map(str::to_owned),
         force: args.has('f'),
         allow_missing_log: args.has('m'),
@@ -131,20 +132,37 @@ pub fn search(args: &Args) -> Vec<String> {
     given.into_iter().filter(|dir| !dir.is_empty()).map(full).collect()
 }
 
-/// The paths of all devices in a cache file: a list of configurations by pool.
-fn cached_devices(file: &str) -> Result<Vec<String>, Failure> {
-    let other = |line: String| Failure::new(FailureKind::Invalid, line);
-    let bytes = std::fs::read(file)
-        .map_err(|error| other(format!("failed to open cache file: {}", refusal::words(&error))))?;
-    let list =
-        NvList::decode(&bytes).map_err(|_| other("invalid or corrupt cache file contents".to_owned()))?;
-    let mut paths = Vec::new();
-    for (_, value) in list.iter() {
-        if let NvValue::List(pool) = value {
+/// What a cache file lists: configurations by pool.
+struct Listed {
+    /// Where the devices of all pools were, and the directories of these places: a device may have another name there.
+    search: Vec<String>,
+    /// The guids of the pools, by name.
+    guids: BTreeMap<String, u64>,
+}
+
+impl Listed {
+    fn read(file: &str) -> Result<Self, Failure> {
+        let other = |line: String| Failure::new(FailureKind::Invalid, line);
+        let bytes = std::fs::read(file)
+            .map_err(|error| other(format!("failed to open cache file: {}", refusal::words(&error))))?;
+        let list =
+            NvList::decode(&bytes).map_err(|_| other("invalid or corrupt cache file contents".to_owned()))?;
+        let (mut paths, mut guids) = (Vec::new(), BTreeMap::new());
+        for (name, value) in list.iter() {
+            let NvValue::List(pool) = value else { continue };
             pool.get_nvlist("vdev_tree").into_iter().for_each(|tree| put_paths(tree, &mut paths));
+            guids.extend(pool.get_u64("pool_guid").map(|guid| (name.to_owned(), guid)));
         }
+        let directories = paths.iter().filter_map(|path| Path::new(path).parent());
+        let directories: BTreeSet<String> =
+            directories.map(|directory| directory.to_string_lossy().into_owned()).collect();
+        paths.extend(directories);
+        Ok(Self { search: paths, guids })
     }
-    Ok(paths)
+
+    fn lists(&self, guid: u64) -> bool {
+        self.guids.values().any(|listed| *listed == guid)
+    }
 }
 
 fn put_paths(vdev: &NvList, paths: &mut Vec<String>) {
@@ -153,12 +171,20 @@ fn put_paths(vdev: &NvList, paths: &mut Vec<String>) {
     children.iter().for_each(|child| put_paths(child, paths));
 }
 
-fn scan(session: &Session, args: &Args, search: &[String]) -> Result<Vec<ImportCandidate>, Stop> {
-    session.ask(&ImportScan { search: search.to_vec(), destroyed: args.has('D') })
+fn scan(
+    session: &Session,
+    args: &Args,
+    search: &[String],
+    listed: Option<&Listed>,
+) -> Result<Vec<ImportCandidate>, Stop> {
+    let mut found: Vec<ImportCandidate> =
+        session.ask(&ImportScan { search: search.to_vec(), destroyed: args.has('D') })?;
+    found.retain(|found| listed.is_none_or(|listed| listed.lists(found.pool.guid)));
+    Ok(found)
 }
 
-fn list(session: &mut Session, args: &Args, search: &[String]) -> Outcome {
-    let found = scan(session, args, search)?;
+fn list(session: &mut Session, args: &Args, search: &[String], listed: Option<&Listed>) -> Outcome {
+    let found = scan(session, args, search, listed)?;
     if found.is_empty() {
         eprintln!("no pools available to import");
     }
@@ -207,8 +233,8 @@ fn tell(session: &mut Session, imported: &Imported, dry_run: bool) -> Result<(),
     Ok(())
 }
 
-fn import_all(session: &mut Session, args: &Args, call: &PoolImport) -> Outcome {
-    let found = scan(session, args, &call.search)?;
+fn import_all(session: &mut Session, args: &Args, call: &PoolImport, listed: Option<&Listed>) -> Outcome {
+    let found = scan(session, args, &call.search, listed)?;
     if found.is_empty() {
         eprintln!("no pools available to import");
     }

@@ -12,6 +12,7 @@
 
 mod alone;
 mod clients;
+mod copies;
 mod front;
 mod hosts;
 mod node;

@@ -2,8 +2,8 @@
 
 use crate::front::TableFront;
 use control::{
-    Failure, ImportCandidate, ImportScan, Imported, Layout, PoolClear, PoolCreate, PoolExport, PoolImport,
-    PoolInfo, PoolList, Service, VdevClass, VdevSpec,
+    DeviceState, Failure, ImportCandidate, ImportScan, Imported, Layout, PoolClear, PoolCreate, PoolExport,
+    PoolImport, PoolInfo, PoolList, PoolOffline, PoolOnline, Service, VdevClass, VdevSpec,
 };
 use engine::{Engine, Ground, OnTheSpot, Options};
 use pool::{Heartbeats, Host, Tuning};
@@ -90,23 +90,39 @@ impl Node {
         self.create_with(vec![("multihost".into(), "on".into())]).await
     }
 
+    /// Makes the pool without a log.
+    pub async fn create_without_log(&self) -> Result<(), Failure> {
+        self.create_of(1, Vec::new()).await
+    }
+
     async fn create_with(&self, props: Vec<(String, String)>) -> Result<(), Failure> {
+        self.create_of(2, props).await
+    }
+
+    async fn create_of(&self, count: usize, props: Vec<(String, String)>) -> Result<(), Failure> {
         let vdev = |class, layout, devices: &[&str]| VdevSpec {
             class,
             layout,
             devices: devices.iter().map(|&device| device.to_owned()).collect(),
         };
-        let vdevs = vec![
+        let mut vdevs = vec![
             vdev(VdevClass::Normal, Layout::Mirror, &DISKS[..2]),
             vdev(VdevClass::Log, Layout::Single, &DISKS[2..]),
         ];
+        vdevs.truncate(count);
         let call = PoolCreate { name: POOL.into(), vdevs, props, ..PoolCreate::default() };
         self.does(|engine| async move { engine.pool_create(call).await }).await.expect("it lives")
     }
 
     /// Imports it, by force or not.
     pub async fn import(&self, force: bool) -> Result<Imported, Failure> {
-        let call = PoolImport { pool: POOL.into(), search: search(), force, ..PoolImport::default() };
+        self.import_from(&["/dev/disk"], force).await
+    }
+
+    /// The same from these devices.
+    pub async fn import_from(&self, devices: &[&str], force: bool) -> Result<Imported, Failure> {
+        let search = devices.iter().map(|&device| device.to_owned()).collect();
+        let call = PoolImport { pool: POOL.into(), search, force, ..PoolImport::default() };
         self.does(|engine| async move { engine.pool_import(call).await }).await.expect("it lives")
     }
 
@@ -121,6 +137,29 @@ impl Node {
     pub async fn export(&self) -> Result<(), Failure> {
         let call = PoolExport { pool: POOL.into(), ..PoolExport::default() };
         self.does(|engine| async move { engine.pool_export(call).await }).await.expect("it lives")
+    }
+
+    /// Takes a device out of use, or declares it faulted.
+    pub async fn offline(&self, device: &str, fault: bool) -> Result<(), Failure> {
+        let (pool, vdev) = (POOL.to_owned(), self.guid_of(device).await);
+        let call = PoolOffline { pool, device: device.into(), vdev, fault, temporary: false };
+        self.does(|engine| async move { engine.pool_offline(call).await }).await.expect("it lives")
+    }
+
+    /// Brings a device back into use.
+    pub async fn online(&self, device: &str) -> Result<DeviceState, Failure> {
+        let (pool, vdev) = (POOL.to_owned(), self.guid_of(device).await);
+        let call = PoolOnline { pool, device: device.into(), vdev, expand: false };
+        self.does(|engine| async move { engine.pool_online(call).await }).await.expect("it lives")
+    }
+
+    /// The guid of a device of the pool.
+    async fn guid_of(&self, device: &str) -> Option<u64> {
+        let listed = self.does(|engine| async move { engine.pool_list(PoolList {}).await });
+        let pools = listed.await.expect("it lives").expect("a list is never refused");
+        let leaves = pools.iter().flat_map(|pool| pool.root.leaves());
+        let mut found = leaves.filter(|leaf| leaf.path.as_deref() == Some(device));
+        found.next().map(|leaf| leaf.guid)
     }
 
     /// Has it go on after it was suspended.

@@ -18,13 +18,14 @@
 //! somebody else had it since, so that the daemon does not open it without being asked.
 //! A pool that is opened for reading only is not changed by this host, and so it is always opened.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use env::{Env, OpenMode};
 use ondisk::{MmpConfig, UberblockPhys};
-use units::Txg;
+use units::{Guid, Txg};
 use vdev::{Candidate, OpenSpec, PoolState, VdevTree};
 
 use crate::import::{ImportSpec, find_pools};
@@ -32,12 +33,14 @@ use crate::multihost::Heartbeats;
 use crate::{Pool, PoolError, Tuning};
 
 /// A pool that this host had open when it went down, as it was left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Left {
     /// The host's number at that time.
     pub hostid: u64,
     /// A txg that was stable already.
     pub txg: Txg,
+    /// Leaves that lacked something which the others had, or were about to.
+    pub behind: BTreeSet<Guid>,
 }
 
 /// Why a pool that this host had open is not opened again.
@@ -58,7 +61,7 @@ impl Pool {
     /// How a crash now, or later, leaves the pool: what [`ImportSpec::left`] is to have.
     #[must_use]
     pub fn left(&self) -> Left {
-        Left { hostid: self.tuning.host.id, txg: self.gate.synced_txg() }
+        Left { hostid: self.tuning.host.id, txg: self.gate.synced_txg(), behind: self.vdevs.lacking() }
     }
 }
 
@@ -114,8 +117,8 @@ pub(crate) async fn check(
         return Ok(());
     }
     let uberblock = candidate.uberblock.as_ref();
-    let this = spec.left.map_or(tuning.host.id, |left| left.hostid);
-    let asked = match spec.left {
+    let this = spec.left.as_ref().map_or(tuning.host.id, |left| left.hostid);
+    let asked = match &spec.left {
         Some(left) => Asked::AtRestart { is_older: uberblock.is_none_or(|newest| newest.txg() < left.txg) },
         None if spec.force => Asked::Forced,
         None => Asked::OnCommand,
@@ -274,8 +277,8 @@ async fn claim(env: &Arc<dyn Env>, candidate: &Candidate) -> Result<(), PoolErro
     let (Some(interval_ms), Some(_), Some(_)) = (mmp.interval_ms, mmp.sequence, mmp.fail_intervals) else {
         return Ok(());
     };
-    let Candidate { vdev_tree, paths, gone, .. } = candidate;
-    let open = OpenSpec { vdev_tree, paths, gone, mode: OpenMode::ReadWrite };
+    let Candidate { vdev_tree, paths, gone, behind, .. } = candidate;
+    let open = OpenSpec { vdev_tree, paths, gone, behind, mode: OpenMode::ReadWrite };
     let vdevs = VdevTree::open(Arc::clone(env), &open).await?;
     let wait = Duration::from_millis(interval_ms.into()).min(CLAIM_WAIT_MAX);
     let claimed = insist(env, candidate, &vdevs, &uberblock, mmp, wait).await;

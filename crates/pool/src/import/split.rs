@@ -56,6 +56,8 @@ pub(crate) async fn open_split(
         gone: BTreeSet::new(),
         missing_vdevs: BTreeSet::new(),
         uberblock: None,
+        behind: BTreeSet::new(),
+        others: Vec::new(),
     };
     let spec = ImportSpec { new_name: Some(halving.name.clone()), ..ImportSpec::default() };
     let opened = open_tree(env, &candidate, &candidate.vdev_tree, None, &spec, &tuning, AsOf::Newest).await?;
@@ -71,7 +73,7 @@ pub(crate) async fn open_split(
     match pool.begin_as_split(before, halving.from_name.clone()).await {
         Ok(()) => Ok(pool),
         Err(error) => {
-            pool.close_devices().await;
+            pool.abandon().await;
             Err(error)
         }
     }

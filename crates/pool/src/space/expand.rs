@@ -1,16 +1,19 @@
 //! Devices that have become larger: the property `autoexpand`.
 //!
 //! ```text
-//!   import, the property set, `online -e`: devices are larger ─► a txg says so (configuration, labels) ─► more metaslabs
+//!   import, the property set, `online -e`, a smaller device taken out (the end of `replace`, `detach`), a device back:
+//!     devices are larger ─► a txg says so (configuration, labels) ─► more metaslabs
 //! ```
 //! Devices may become larger while they are in use. Once that is known, labels are written at their new ends; until the txg that
 //! does so is stable the first two of each device's four lead to the pool. (test of `cli`: `a_device_that_grows_in_use_is_expanded_when_asked`)
 //!
 //! Space is handed out only once the txg that tells of it is stable: a log block there would
 //! otherwise lie outside of its vdev after a crash. New metaslabs are all free, and have no space
-//! map until something is allocated in them. (test: `a_pool_grows_with_its_devices`)
+//! map until something is allocated in them. (tests: `a_pool_grows_with_its_devices`,
+//! `a_vdev_grows_once_the_last_small_device_is_replaced`)
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use dsl::PropValue;
 use units::{Asize, Guid};
@@ -24,6 +27,25 @@ impl Pool {
     /// Whether devices are used to their end wherever that is by now.
     pub(crate) async fn autoexpands(&self) -> Result<bool, PoolError> {
         Ok(self.pool_props().await?.get(AUTOEXPAND).and_then(PropValue::number) == Some(1))
+    }
+
+    /// After a txg in which a device was taken out or came back: with `autoexpand=on` its vdev is used to its new end.
+    pub(crate) fn grow_if_wanted(self: &Arc<Self>) {
+        if !self.may_grow.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let pool = Arc::clone(self);
+        let work = async move {
+            let _alone = pool.adding.lock().await;
+            let grown = match pool.autoexpands().await {
+                Ok(true) => pool.expand().await.map(drop),
+                other => other.map(drop),
+            };
+            if let Err(error) = grown {
+                tracing::warn!(%error, "vdevs are not used to the end of their devices");
+            }
+        };
+        self.env.spawn("autoexpand", Box::pin(work));
     }
 
     /// Takes into use what all devices have become larger by; says by how many bytes vdevs grew.

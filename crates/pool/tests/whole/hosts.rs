@@ -49,7 +49,7 @@ fn spec() -> ImportSpec {
 }
 
 fn left(hostid: u64, txg: Txg) -> ImportSpec {
-    ImportSpec { left: Some(Left { hostid, txg }), ..spec() }
+    ImportSpec { left: Some(Left { hostid, txg, ..Left::default() }), ..spec() }
 }
 
 /// What a host with `multihost=on` writes to say that it lives.

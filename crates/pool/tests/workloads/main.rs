@@ -24,6 +24,7 @@ mod quota;
 mod raidz;
 mod receives;
 mod records;
+mod reimport;
 mod resting;
 mod rewrite;
 mod rounds;

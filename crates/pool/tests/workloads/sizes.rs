@@ -1,11 +1,12 @@
 //! Devices that become larger or smaller, and sectors of every size.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dsl::PropValue;
 use metaslab::Class;
 use pool::{Pool, PoolError};
-use vdev::VdevState;
+use vdev::{NewLeaf, VdevError, VdevState};
 
 use crate::dice::Dice;
 use crate::tree::Tree;
@@ -84,6 +85,88 @@ fn a_pool_grows_with_its_devices() {
     }
 }
 
+fn new_file(world: &World, name: &str, bytes: u64) -> NewLeaf {
+    std::fs::File::create(world.path(name)).unwrap().set_len(bytes).unwrap();
+    NewLeaf { path: world.path(name), ..NewLeaf::default() }
+}
+
+/// Until the only leaves of the pool are those at these names, and `is_done` besides.
+fn wait_until(world: &World, pool: &Arc<Pool>, names: &[&str], is_done: impl Fn() -> bool) {
+    let paths: Vec<_> = names.iter().map(|name| world.path(name)).collect();
+    let is_so =
+        || pool.vdevs().leaves().iter().map(|leaf| leaf.path()).collect::<Vec<_>>() == paths && is_done();
+    world.run(async {
+        for _ in 0..3000 {
+            if is_so() {
+                return;
+            }
+            pool.sync_now().await.unwrap();
+            env::Env::sleep(&**pool.env(), Duration::from_millis(10)).await;
+        }
+        panic!("{:?}", pool.vdevs().leaves().iter().map(|leaf| leaf.path()).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_vdev_grows_once_the_last_small_device_is_replaced() {
+    let layout = Layout { device_mib: 96, ..Layout::new(&[&["a", "b"]], &[], 12) };
+    let world = World::new(layout);
+    let pool = world.create();
+    let before = capacity(&pool);
+    world.run(pool.set_pool_prop("autoexpand", Some(PropValue::Number(1)))).unwrap();
+    let [a, b] = [0, 1].map(|at| pool.vdevs().leaves()[at].guid());
+    let large = 400 << 20;
+    world.run(pool.replace(a, &new_file(&world, "a2", large))).unwrap();
+    wait_until(&world, &pool, &["a2", "b"], || true);
+    assert_eq!(capacity(&pool), before, "one of two is as small as it was");
+    world.run(pool.replace(b, &new_file(&world, "b2", large))).unwrap();
+    wait_until(&world, &pool, &["a2", "b2"], || capacity(&pool) > 3 * before);
+    // The same when the small side of a mirror is detached.
+    let grown = capacity(&pool);
+    let [a2, b2] = [0, 1].map(|at| pool.vdevs().leaves()[at].guid());
+    world.run(pool.detach(a2)).unwrap();
+    world.run(pool.attach(pool.vdevs().leaves()[0].guid(), &new_file(&world, "c", 800 << 20))).unwrap();
+    wait_until(&world, &pool, &["b2", "c"], || pool.vdevs().tops()[0].is_whole());
+    let _ = b2;
+    world.run(pool.detach(pool.vdevs().leaves()[0].guid())).unwrap();
+    wait_until(&world, &pool, &["c"], || capacity(&pool) > grown * 3 / 2);
+    world.export(&pool);
+}
+
+#[test]
+fn a_replacement_needs_room_for_all_metaslabs_and_no_more() {
+    let mirror = Layout::new(&[&["a", "b"]], &[], 9);
+    let raidz = Layout { parity: 1, ..Layout::new(&[&["a", "b", "c"]], &[], 12) };
+    for layout in [mirror, raidz] {
+        let layout = Layout { device_mib: 200, ..layout };
+        let (world, mut dice) = (World::new(layout), Dice::new(9));
+        let pool = world.create();
+        let mut tree = world.run(Tree::of_empty(&world.zfs(&pool, "whirl")));
+        work(&world, &pool, &mut tree, &mut dice);
+        let top = &pool.vdevs().tops()[0];
+        let (needs_bytes, before) = (top.bytes_of_leaf(), capacity(&pool));
+        assert!(needs_bytes < 200 << 20, "the last part of the vdev is no whole metaslab");
+        let old = pool.vdevs().leaves()[1].guid();
+        let refused = world.run(
+            pool.replace(old, &new_file(&world, "less", needs_bytes.next_multiple_of(1 << 18) - (1 << 18))),
+        );
+        assert!(matches!(refused, Err(PoolError::Vdev(VdevError::TooSmall { .. }))), "{refused:?}");
+        let enough = new_file(&world, "enough", needs_bytes.next_multiple_of(1 << 18));
+        world.run(pool.replace(old, &enough)).unwrap();
+        let names: Vec<&str> =
+            ["a", "enough", "c"][..pool.vdevs().tops()[0].spread().children().max(2) as usize].to_vec();
+        wait_until(&world, &pool, &names, || pool.vdevs().tops()[0].is_whole());
+        assert_eq!(capacity(&pool), before);
+        work(&world, &pool, &mut tree, &mut dice);
+        world.export(&pool);
+        // All of it is found, by zdb too.
+        let pool = world.import_from(&names);
+        work(&world, &pool, &mut tree, &mut dice);
+        world.export(&pool);
+        world.check("on a smaller device");
+    }
+}
+
 #[test]
 fn a_device_that_has_become_too_small_is_refused_by_name() {
     let layout = Layout { device_mib: 128, ..Layout::new(&[&["a"]], &[], 12) };
@@ -93,7 +176,9 @@ fn a_device_that_has_become_too_small_is_refused_by_name() {
     let before = std::fs::read(world.path("a")).unwrap();
     match world.try_import() {
         Err(error @ PoolError::DeviceShrunk { .. }) => {
-            let (name, bytes) = (world.path("a").display().to_string(), (128_u64 << 20).to_string());
+            // Seven metaslabs of 16 MiB, and the labels.
+            let needs_bytes = (7_u64 << 24) + (9 << 19);
+            let (name, bytes) = (world.path("a").display().to_string(), needs_bytes.to_string());
             let said = error.to_string();
             assert!(said.contains(&name) && said.contains(&bytes), "{said}");
         }

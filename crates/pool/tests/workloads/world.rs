@@ -143,6 +143,13 @@ impl World {
         self.run(Pool::import(self.env(), &spec, self.tuning.clone()))
     }
 
+    /// The same from other files than those of the layout.
+    pub fn import_from(&self, names: &[&str]) -> Arc<Pool> {
+        let paths = names.iter().map(|name| self.path(name)).collect();
+        let spec = ImportSpec { paths, name: Some(POOL.into()), ..ImportSpec::default() };
+        self.run(Pool::import(self.env(), &spec, self.tuning.clone())).unwrap()
+    }
+
     /// What `zdb` says of a device's labels and uberblocks.
     pub fn label(&self, name: &str) -> String {
         let output =

@@ -11,8 +11,13 @@ use crate::*;
 
 /// Opens what a `vdev_tree` says, on devices that are not there.
 fn opened(nested: &Nested, vdev_tree: &NvList) -> Result<VdevTree, VdevError> {
-    let spec =
-        OpenSpec { gone: &Default::default(), vdev_tree, paths: &BTreeMap::new(), mode: OpenMode::ReadOnly };
+    let spec = OpenSpec {
+        gone: &Default::default(),
+        behind: &Default::default(),
+        vdev_tree,
+        paths: &BTreeMap::new(),
+        mode: OpenMode::ReadOnly,
+    };
     block_on(VdevTree::open(nested.world.env(), &spec))
 }
 

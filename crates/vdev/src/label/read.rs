@@ -148,6 +148,22 @@ impl LeafLabels {
         self.config(None)?.get_u64(key::GUID).map(Guid::new)
     }
 
+    /// Where the newest label says that this leaf is.
+    #[must_use]
+    pub fn own_path(&self) -> Option<&Path> {
+        let config = self.config(None)?;
+        let guid = config.get_u64(key::GUID)?;
+        // A hot spare's label has no vdev.
+        let Some(vdev) = config.get_nvlist(key::VDEV_TREE) else {
+            return config.get_str(key::PATH).map(Path::new);
+        };
+        let path = match vdev.get_u64(key::GUID) == Some(guid) {
+            true => vdev.get_str(key::PATH),
+            false => path_below(vdev, guid),
+        };
+        path.map(Path::new)
+    }
+
     /// The pool's guid, as the newest label has it.
     #[must_use]
     pub fn pool_guid(&self) -> Option<Guid> {

@@ -48,6 +48,8 @@ impl VdevTree {
     /// nowhere. The txg has not happened then, or only perhaps after [`VdevError::UberblockLost`]
     /// and errors in the odd labels.
     pub async fn sync_labels(&self, sync: &LabelSync<'_>) -> Result<(), VdevError> {
+        // Before any device has it: a device that comes back with it is this pool's.
+        self.add_to_past(sync.uberblock);
         self.flush_written(sync).await?;
         // Who failed just now has labels older than its siblings' from this very txg on.
         let dirty = sync.dirty.union(&self.changed()).copied().collect::<BTreeSet<_>>();

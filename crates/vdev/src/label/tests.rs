@@ -160,6 +160,7 @@ fn recovered(world: &Arc<World>) -> Txg {
     assert!(pool.pool.txg <= best.txg(), "the pool as of a txg that never happened");
     let spec = OpenSpec {
         gone: &Default::default(),
+        behind: &Default::default(),
         vdev_tree: &pool.vdev_tree,
         paths: &pool.paths,
         mode: env::OpenMode::ReadWrite,

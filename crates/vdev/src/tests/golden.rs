@@ -54,6 +54,7 @@ fn a_pool_made_by_openzfs_is_found_with_its_uberblock() {
     assert_eq!(uberblock.txg(), Txg::new(32));
     let spec = OpenSpec {
         gone: &Default::default(),
+        behind: &Default::default(),
         vdev_tree: &pool.vdev_tree,
         paths: &pool.paths,
         mode: OpenMode::ReadOnly,
@@ -91,6 +92,7 @@ fn a_raidz_made_by_openzfs_is_laid_out_as_we_lay_it_out() {
         let uberblock = pool.uberblock.expect("an uberblock");
         let spec = OpenSpec {
             gone: &Default::default(),
+            behind: &Default::default(),
             vdev_tree: &pool.vdev_tree,
             paths: &pool.paths,
             mode: OpenMode::ReadOnly,
@@ -117,6 +119,7 @@ fn a_label_made_by_openzfs_is_generated_again_key_for_key() {
 fn check_labels(world: &Arc<World>, pool: &Candidate) {
     let spec = OpenSpec {
         gone: &Default::default(),
+        behind: &Default::default(),
         vdev_tree: &pool.vdev_tree,
         paths: &BTreeMap::new(),
         mode: OpenMode::ReadOnly,

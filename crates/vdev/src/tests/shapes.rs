@@ -312,6 +312,7 @@ fn parsed(tree: &VdevTree, change: impl FnOnce(&mut NvList)) -> Result<VdevTree,
     config.add_nvlist_array("children", children);
     let spec = OpenSpec {
         gone: &Default::default(),
+        behind: &Default::default(),
         vdev_tree: &config,
         paths: &BTreeMap::new(),
         mode: OpenMode::ReadOnly,

@@ -39,10 +39,10 @@ fn open(world: &Arc<World>, config: &NvList, paths: &[&str]) -> (VdevTree, VdevT
     let paths: Vec<_> = paths.iter().map(PathBuf::from).collect();
     let found = candidates(&block_on(scan(&world.env(), &paths))).remove(0);
     let (gone, mode) = (&found.gone, OpenMode::ReadWrite);
-    let as_labelled = OpenSpec { vdev_tree: &found.vdev_tree, paths: &found.paths, gone, mode };
+    let as_labelled = OpenSpec { vdev_tree: &found.vdev_tree, paths: &found.paths, gone, behind: gone, mode };
     let labelled = block_on(VdevTree::open(world.env(), &as_labelled)).expect("a sound configuration");
     let paths = &found.paths_in(config);
-    let true_one = OpenSpec { vdev_tree: config, paths, gone, mode };
+    let true_one = OpenSpec { vdev_tree: config, paths, gone, behind: gone, mode };
     let tree = block_on(labelled.open_as(&true_one)).expect("a sound configuration");
     (labelled, tree)
 }

@@ -91,6 +91,7 @@ fn import(world: &Arc<World>, paths: &[&str]) -> (Candidate, VdevTree) {
     let candidate = pools.remove(0);
     let spec = OpenSpec {
         gone: &Default::default(),
+        behind: &Default::default(),
         vdev_tree: &candidate.vdev_tree,
         paths: &candidate.paths,
         mode: OpenMode::ReadWrite,
@@ -119,6 +120,7 @@ fn a_new_pool_is_found_again_as_it_was_made() {
     // And the MOS config, with all that labels leave out.
     let spec = OpenSpec {
         gone: &Default::default(),
+        behind: &Default::default(),
         vdev_tree: mos.get_nvlist("vdev_tree").expect("a tree"),
         paths: &BTreeMap::new(),
         mode: OpenMode::ReadOnly,
@@ -318,6 +320,7 @@ fn a_leaf_of_another_pool_is_not_used() {
     let paths = BTreeMap::new();
     let spec = OpenSpec {
         gone: &Default::default(),
+        behind: &Default::default(),
         vdev_tree: mos.get_nvlist("vdev_tree").expect("a tree"),
         paths: &paths,
         mode: OpenMode::ReadWrite,
@@ -339,6 +342,7 @@ fn faults_and_offlines_outlive_an_import() {
     let mos = pool_config().mos(&tree);
     let spec = OpenSpec {
         gone: &Default::default(),
+        behind: &Default::default(),
         vdev_tree: mos.get_nvlist("vdev_tree").expect("a tree"),
         paths: &BTreeMap::new(),
         mode: OpenMode::ReadWrite,
@@ -377,6 +381,7 @@ fn an_import_tries_a_faulted_device_again_unless_it_was_taken_out_or_is_a_log() 
         let mos = pool_config().mos(&tree);
         let spec = OpenSpec {
             gone: &Default::default(),
+            behind: &Default::default(),
             vdev_tree: mos.get_nvlist("vdev_tree").expect("a tree"),
             paths: &BTreeMap::new(),
             mode: OpenMode::ReadWrite,
@@ -399,6 +404,7 @@ fn a_removed_log_leaves_a_hole_that_the_next_vdev_fills() {
     assert_eq!(mos.get_u64("vdev_children"), Some(3));
     let spec_ = OpenSpec {
         gone: &Default::default(),
+        behind: &Default::default(),
         vdev_tree: mos.get_nvlist("vdev_tree").expect("a tree"),
         paths: &BTreeMap::new(),
         mode: OpenMode::ReadOnly,
@@ -430,8 +436,13 @@ fn unknown_kinds_of_vdevs_are_refused_by_name() {
     children[0].add_str("type", "dspare");
     config.add_nvlist_array("children", children);
     let paths = BTreeMap::new();
-    let spec =
-        OpenSpec { gone: &Default::default(), vdev_tree: &config, paths: &paths, mode: OpenMode::ReadOnly };
+    let spec = OpenSpec {
+        gone: &Default::default(),
+        behind: &Default::default(),
+        vdev_tree: &config,
+        paths: &paths,
+        mode: OpenMode::ReadOnly,
+    };
     match block_on(VdevTree::open(world.env(), &spec)) {
         Err(VdevError::UnsupportedKind { kind }) => assert_eq!(kind, "dspare"),
         other => panic!("{:?}", other.map(|_| ())),

@@ -35,6 +35,7 @@ fn the_mos_of_a_pool_made_by_openzfs_is_read() {
     let pool = candidates(&found).remove(0);
     let spec = OpenSpec {
         gone: &Default::default(),
+        behind: &Default::default(),
         vdev_tree: &pool.vdev_tree,
         paths: &pool.paths,
         mode: OpenMode::ReadOnly,

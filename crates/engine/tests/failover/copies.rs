@@ -1,0 +1,249 @@
+//! Which half of a mirror speaks for the pool: fewer devices than there were, older ones, ones that were elsewhere.
+//!
+//! ```text
+//!   a half goes (offline, fault, failing writes, gone) ─► writes on ─► power cut ─► the other half is not there
+//!     ─► restart: refused, or everything promised ─► both are there: everything promised
+//!     ─► imported from the old half by command ─► the good half comes back: refused by name, and not written to
+//!   a half is taken out ─► another host writes it ─► online: refused by name ─► crash or export, both are there:
+//!     the own history by restart, a refusal by command, everything promised with `-d`
+//!   a copy of a half, under a name that sorts before or behind it ─► crash ─► import: everything promised
+//! ```
+//! The judge is the set of acknowledged writes: a pool has them all, or it is refused, or what lacks some of them was asked
+//! for by name.
+
+use crate::alone::for_some_time;
+use crate::clients::Ledger;
+use crate::node::{Node, world};
+use crate::over_seeds;
+use sim::{DiskModel, DiskSpec, Sim};
+
+const A: u64 = 0xa;
+const B: u64 = 0xb;
+/// Files that a client would write, if it were let.
+const MANY: u64 = 1000;
+const HALVES: [&str; 2] = ["/dev/disk/a", "/dev/disk/b"];
+/// What a device is called that has another history.
+const ELSEWHERE: &str = "was written by another system";
+
+/// How a half of the mirror goes.
+#[derive(Clone, Copy, Debug)]
+enum Going {
+    Offline,
+    Faulted,
+    /// Its writes fail.
+    Failing,
+    /// It answers nothing but errors.
+    Gone,
+}
+
+const GOINGS: [Going; 4] = [Going::Offline, Going::Faulted, Going::Failing, Going::Gone];
+
+/// A seed's choices: which half goes, and how.
+struct Draw {
+    going: Going,
+    old: &'static str,
+    good: &'static str,
+}
+
+impl Draw {
+    fn of(seed: u64) -> Self {
+        let which = usize::from(seed % 8 >= 4);
+        Self { going: GOINGS[seed as usize % 4], old: HALVES[which], good: HALVES[1 - which] }
+    }
+
+    async fn go(&self, sim: &Sim, node: &Node) -> Result<(), String> {
+        let faults = sim.disk(self.old).faults().clone();
+        match self.going {
+            Going::Offline => node.offline(self.old, false).await.map_err(|e| e.to_string())?,
+            Going::Faulted => node.offline(self.old, true).await.map_err(|e| e.to_string())?,
+            Going::Failing => faults.fail_all(env::FaultOp::Write),
+            Going::Gone => faults.disappear(),
+        }
+        Ok(())
+    }
+}
+
+fn hide(sim: &Sim, disk: &str) {
+    sim.disk(disk).faults().disappear();
+}
+
+fn show(sim: &Sim, disk: &str) {
+    sim.disk(disk).faults().heal();
+}
+
+/// All that a disk holds.
+fn bytes_of(sim: &Sim, disk: &str) -> Vec<u8> {
+    let disk = sim.disk(disk);
+    disk.peek(0, usize::try_from(env::Device::info(&disk).size_bytes).expect("a small disk"))
+}
+
+/// The half that is up to date is not there at the restart, and comes later.
+fn old_half_first(seed: u64) -> Result<u64, String> {
+    let (sim, draw) = (world(seed), Draw::of(seed));
+    let (node, ledger) = (Node::new(&sim, A), Ledger::default());
+    let has_log = seed % 3 == 1;
+    sim.run_until(async {
+        let made = if has_log { node.create().await } else { node.create_without_log().await };
+        made.map_err(|e| e.to_string())?;
+        for_some_time(&sim, seed * 31 % 700, ledger.write(&node, "whole", MANY)).await;
+        let work = for_some_time(&sim, seed * 97 % 2500 + 20, ledger.write(&node, "half", MANY));
+        futures::try_join!(async { Ok(work.await) }, draw.go(&sim, &node)).map(|_| ())
+    })?;
+    let later = sim.power_cut(seed).boot(seed + 1000);
+    hide(&later, draw.good);
+    let back = node.reboot(&later);
+    later.run_until(async {
+        let restored = back.restore().await;
+        if !restored.is_empty() {
+            ledger
+                .check(&back)
+                .await
+                .map_err(|lost| format!("{:?}, brought back alone: {lost}", draw.going))?;
+        }
+        // By command the old half may be had, by its name.
+        if restored.is_empty() && seed.is_multiple_of(3) {
+            return take_old_half(&later, back, &draw, &ledger, seed).await;
+        }
+        show(&later, draw.good);
+        let again = back.reboot(&later);
+        if again.restore().await.is_empty() {
+            return Err(format!("{:?}: both halves are there, and the pool is not", draw.going));
+        }
+        ledger.check(&again).await.map_err(|lost| format!("{:?}, both there: {lost}", draw.going))
+    })
+}
+
+/// The old half is imported by command, and worked on. The good half is not written to when it comes back, and has
+/// everything.
+async fn take_old_half(
+    sim: &Sim,
+    node: Node,
+    draw: &Draw,
+    ledger: &Ledger,
+    seed: u64,
+) -> Result<u64, String> {
+    let own = Ledger::default();
+    node.import_from(&[draw.old], true).await.map_err(|e| format!("the old half alone: {e}"))?;
+    for_some_time(sim, seed * 13 % 4000 + 1500, own.write(&node, "old half", MANY)).await;
+    show(sim, draw.good);
+    let before = bytes_of(sim, draw.good);
+    match node.online(draw.good).await {
+        Err(refused) if refused.to_string().contains(ELSEWHERE) => {}
+        other => return Err(format!("{:?}: the good half is taken back: {other:?}", draw.going)),
+    }
+    for_some_time(sim, 2000, own.write(&node, "more", MANY)).await;
+    if bytes_of(sim, draw.good) != before {
+        return Err(format!("{:?}: the good half was written to", draw.going));
+    }
+    own.check(&node).await?;
+    node.host.die();
+    hide(sim, draw.old);
+    let other = Node::new(sim, A);
+    other.import_from(&[draw.good], true).await.map_err(|e| format!("the good half alone: {e}"))?;
+    ledger.check(&other).await.map_err(|lost| format!("{:?}, the good half alone: {lost}", draw.going))
+}
+
+#[test]
+fn a_restart_never_takes_the_old_half_for_the_pool() {
+    over_seeds("brought back with one half", old_half_first);
+}
+
+/// Another host has had a half meanwhile.
+fn half_elsewhere(seed: u64) -> Result<u64, String> {
+    let sim = world(seed);
+    let which = usize::from(seed % 4 >= 2);
+    let (gone, kept) = (HALVES[which], HALVES[1 - which]);
+    let (a, b) = (Node::new(&sim, A), Node::new(&sim, if seed.is_multiple_of(5) { A } else { B }));
+    let (ours, theirs) = (Ledger::default(), Ledger::default());
+    sim.run_until(async {
+        a.create_without_log().await.map_err(|e| e.to_string())?;
+        for_some_time(&sim, seed * 31 % 700, ours.write(&a, "whole", MANY)).await;
+        a.offline(gone, false).await.map_err(|e| e.to_string())?;
+        for_some_time(&sim, seed * 61 % 2000, ours.write(&a, "of a", MANY)).await;
+        // Only this half is carried to the other host.
+        a.host.pause();
+        hide(&sim, kept);
+        b.import_from(&[gone], true).await.map_err(|e| format!("b takes the half: {e}"))?;
+        for_some_time(&sim, seed * 977 % 90_000, theirs.write(&b, "of b", MANY)).await;
+        b.export().await.map_err(|e| format!("b exports: {e}"))?;
+        show(&sim, kept);
+        a.host.resume();
+        for_some_time(&sim, seed * 17 % 1500, ours.write(&a, "more of a", MANY)).await;
+        let before = bytes_of(&sim, gone);
+        match a.online(gone).await {
+            Err(refused) if refused.to_string().contains(ELSEWHERE) => {}
+            other => return Err(format!("b's half is taken back: {other:?}")),
+        }
+        for_some_time(&sim, 1500, ours.write(&a, "last of a", MANY)).await;
+        if bytes_of(&sim, gone) != before {
+            return Err("b's half was written to".into());
+        }
+        Ok(())
+    })?;
+    if seed.is_multiple_of(2) {
+        let later = sim.power_cut(seed).boot(seed + 1000);
+        let a = a.reboot(&later);
+        return later.run_until(async {
+            if a.restore().await.is_empty() {
+                return Err("the pool is not brought back beside b's half".into());
+            }
+            ours.check(&a).await.map_err(|lost| format!("brought back: {lost}"))
+        });
+    }
+    sim.run_until(async {
+        a.export().await.map_err(|e| e.to_string())?;
+        match a.import(true).await {
+            Err(refused) if HALVES.iter().all(|half| refused.to_string().contains(half)) => {}
+            other => return Err(format!("of two histories one was chosen: {other:?}")),
+        }
+        a.import_from(&[kept], true).await.map_err(|e| format!("its own half: {e}"))?;
+        let own = ours.check(&a).await.map_err(|lost| format!("its own half: {lost}"))?;
+        a.export().await.map_err(|e| e.to_string())?;
+        a.import_from(&[gone], true).await.map_err(|e| format!("b's half: {e}"))?;
+        Ok(own + theirs.check(&a).await.map_err(|lost| format!("b's half: {lost}"))?)
+    })
+}
+
+#[test]
+fn a_half_that_was_elsewhere_is_refused_by_name_and_never_speaks_for_the_pool() {
+    over_seeds("a half that was elsewhere", half_elsewhere);
+}
+
+/// A copy of a half lies beside it.
+fn copied(seed: u64) -> Result<u64, String> {
+    let sim = world(seed);
+    let (a, ledger) = (Node::new(&sim, A), Ledger::default());
+    let half = HALVES[seed as usize % 2];
+    let name = format!("/dev/disk/{}-copy", if seed % 4 < 2 { "0" } else { "z" });
+    sim.run_until(async {
+        a.create().await.map_err(|e| e.to_string())?;
+        for_some_time(&sim, seed * 31 % 900 + 100, ledger.write(&a, "before", MANY)).await;
+        copy(&sim, half, &name);
+        for_some_time(&sim, seed * 61 % 4000 + 100, ledger.write(&a, "after", MANY)).await;
+        a.host.die();
+        // On a host that does not know where the devices were.
+        let fresh = Node::new(&sim, A);
+        let imported = fresh.import(true).await.map_err(|e| e.to_string())?;
+        if !imported.lost.iter().any(|line| line.contains(&name) && line.contains(half)) {
+            return Err(format!("nothing is said of {name}: {:?}", imported.lost));
+        }
+        ledger.check(&fresh).await
+    })
+}
+
+/// A disk with the same bytes.
+fn copy(sim: &Sim, disk: &str, name: &str) {
+    const PIECE: usize = 1 << 20;
+    let bytes = bytes_of(sim, disk);
+    let copy = sim.add_disk(name, DiskSpec::new(bytes.len() as u64, DiskModel::ssd()));
+    for (place, piece) in bytes.chunks(PIECE).enumerate() {
+        if piece.iter().any(|byte| *byte != 0) {
+            copy.rot((place * PIECE) as u64, piece);
+        }
+    }
+}
+
+#[test]
+fn the_newest_copy_of_a_half_counts_and_the_other_is_told_of() {
+    over_seeds("beside a copy", copied);
+}

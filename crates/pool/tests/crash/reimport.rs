@@ -1,0 +1,118 @@
+//! Each request of an import fails, and the import is tried again in the same process.
+//!
+//! ```text
+//!   power cut, logs to replay ─► import: its nth read, write or flush of a device fails, twice or from then on
+//!     ─► every device can be opened by somebody else ─► import again: all that was promised is there
+//! ```
+//! An import that fails has nothing open behind it, whichever of its steps failed.
+
+use std::path::PathBuf;
+
+use env::{DeviceError, FaultOp, OpenMode};
+use sim::{CrashImage, DiskModel, Sim};
+use vdev::open_once_free;
+use zpl::{Cred, NewNode, WriteFlags};
+
+use crate::ground::{Ground, quiet};
+use crate::shape::{LOG, MIRROR, POOL, Shape};
+use crate::story::{Tell, run, tell};
+
+const PROMISED: &[u8] = b"promised";
+const OPS: [FaultOp; 3] = [FaultOp::Read, FaultOp::Write, FaultOp::Flush];
+
+/// How many requests fail, beginning with the nth: a read and its retry, or all.
+const SPANS: [u64; 2] = [2, u64::MAX];
+
+/// A pool with a file that only its log has.
+struct Crashed {
+    shape: &'static Shape,
+    image: CrashImage,
+}
+
+impl Crashed {
+    fn new(shape: &'static Shape) -> Self {
+        let ground = Ground::new(shape, 5, DiskModel::instant());
+        let sim = ground.boot();
+        run(&sim, async {
+            let (_pool, fs) = ground.open(&sim).await;
+            let file = fs.zfs.create(fs.zfs.root(), b"f", NewNode::File, 0o644, Cred::default()).await;
+            let stable = WriteFlags { sync: true, ..WriteFlags::default() };
+            let file = file.expect("created").object;
+            fs.zfs.write(file, 0, PROMISED, stable).await.expect("written");
+        });
+        Self { shape, image: sim.power_cut(5) }
+    }
+
+    /// How many requests of each kind an import has of each device: labels, claim, the replay of the log.
+    fn requests(&self) -> Vec<(PathBuf, FaultOp, u64)> {
+        let sim = self.image.boot(1);
+        run(&sim, self.import(&sim)).expect("a sound pool imports");
+        let seen = |path: &PathBuf, op| sim.disk(path).faults().seen(op);
+        let all = self.shape.disks().flat_map(|path| OPS.map(|op| (path.clone(), op, seen(&path, op))));
+        all.collect()
+    }
+
+    /// Imports it and reads the file.
+    async fn import(&self, sim: &Sim) -> Result<(), String> {
+        let pool = self.shape.import(sim, quiet(), false).await.map_err(|error| error.to_string())?;
+        let read = async {
+            let fs = pool.filesystem(POOL).await.map_err(|error| error.to_string())?;
+            let file = fs.zfs.lookup(fs.zfs.root(), b"f").await.map_err(|error| error.to_string())?;
+            let mut bytes = vec![0; PROMISED.len()];
+            fs.zfs.read(file.object, 0, &mut bytes).await.map_err(|error| error.to_string())?;
+            if bytes == PROMISED { Ok(()) } else { Err("other bytes".to_owned()) }
+        };
+        let read = read.await;
+        pool.abandon().await;
+        read
+    }
+
+    /// Whether the first try failed.
+    fn fails_once(&self, path: &PathBuf, op: FaultOp, nth: u64, span: u64) -> bool {
+        tell(format!("{}: {op:?} {nth} of {} and on, {span} times", self.shape.name, path.display()));
+        let sim = self.image.boot(nth);
+        run(&sim, async {
+            sim.disk(path).faults().fail_range(op, nth, span);
+            let first = self.shape.import(&sim, quiet(), false).await;
+            let has_failed = first.is_err();
+            if let Ok(pool) = first {
+                pool.abandon().await;
+            }
+            sim.disk(path).faults().heal();
+            for disk in self.shape.disks() {
+                let opened = open_once_free(&sim.env(), &disk, OpenMode::ReadWrite).await;
+                let held = matches!(opened, Err(DeviceError::InUse { .. }));
+                assert!(!held, "{} is still open", disk.display());
+            }
+            self.import(&sim).await.expect("the second try finds all that was promised");
+            has_failed
+        })
+    }
+}
+
+/// Fails every request in its turn; returns how many imports failed by it, and how many did not.
+fn every_request(shape: &'static Shape) -> [usize; 2] {
+    let _tell = Tell;
+    let crashed = Crashed::new(shape);
+    let mut count = [0; 2];
+    for (path, op, requests) in crashed.requests() {
+        for nth in 1..=requests {
+            for span in SPANS {
+                let has_failed = crashed.fails_once(&path, op, nth, span);
+                count[usize::from(!has_failed)] += 1;
+            }
+        }
+    }
+    count
+}
+
+#[test]
+fn an_import_that_fails_at_any_request_leaves_nothing_open_and_can_be_tried_again() {
+    let mut failed = 0;
+    for shape in [&LOG, &MIRROR] {
+        let [lost, done] = every_request(shape);
+        println!("{}: {lost} imports failed, {done} did not", shape.name);
+        failed += lost;
+    }
+    assert!(failed > 100, "hardly an import has failed: {failed}");
+}
