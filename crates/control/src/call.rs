@@ -240,8 +240,12 @@ calls! {
         destroyed: bool,
         /// As it was when its checkpoint was made.
         to_checkpoint: bool,
-        /// Roll back to an earlier transaction group if that is what it takes.
+        /// Go back to a recent earlier transaction group if that is what it takes.
         rewind: bool,
+        /// Go back to any earlier transaction group that still reads.
+        extreme: bool,
+        /// Go back to the newest transaction group up to this one.
+        rewind_to: Option<u64>,
         /// Check whether that would work, change nothing.
         dry_run: bool,
     }

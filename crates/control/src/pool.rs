@@ -61,6 +61,9 @@ pub struct PoolInfo {
     /// It is suspended because multihost writes failed or were late.
     #[serde(default)]
     pub heartbeats_failed: bool,
+    /// Metaslabs that are out of use because their space maps are damaged.
+    #[serde(default)]
+    pub lost_metaslabs: u64,
 }
 
 impl PoolInfo {
@@ -89,6 +92,7 @@ impl PoolInfo {
             bad_log: false,
             stopped: false,
             heartbeats_failed: false,
+            lost_metaslabs: 0,
         }
     }
 

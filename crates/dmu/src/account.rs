@@ -18,6 +18,7 @@ mod recount;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use env::impatient;
 use ondisk::dnode::{DNODE_SLOT_BYTES, DnodeImage, flags as dnode_flags};
 use ondisk::objset::{
     GROUPUSED_OBJECT, OBJECT_ACCOUNTING_PREFIX, OBJSET_BYTES_V2, OBJSET_BYTES_V3, ObjsetPhys, ObjsetType,
@@ -30,7 +31,7 @@ use crate::dnode::{Dnode, DnodeSpec};
 use crate::objset::Shared;
 use crate::tree::TreeName;
 use crate::zap::{Zap, ZapError};
-use crate::{DmuError, Objset, Tx};
+use crate::{DmuError, Objset, SyncRead, Tx};
 
 /// Names of all accounting objects.
 pub(crate) const ACCOUNTS: [ObjectId; 3] = [USERUSED_OBJECT, GROUPUSED_OBJECT, PROJECTUSED_OBJECT];
@@ -219,8 +220,13 @@ impl Objset {
     pub(crate) async fn enter(&self, txg: Txg, bill: &Bill) -> Result<(), DmuError> {
         for account in ACCOUNTS {
             if self.has_account(account) {
-                let entered = self.enter_in(txg, account, bill).await;
-                entered.map_err(|error| self.account_error(account, error))?;
+                let entered = impatient(self.enter_in(txg, account, bill)).await;
+                match entered.map_err(|error| self.account_error(account, error)) {
+                    Err(error) if SyncRead::Account.can_lose(&error) => {
+                        tracing::error!(%error, "space by owner is no longer exact");
+                    }
+                    entered => entered?,
+                }
             }
         }
         Ok(())

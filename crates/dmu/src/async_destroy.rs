@@ -11,8 +11,10 @@
 //! Invariants
 //! - However often it pauses, every block is given once (test: `an_objset_is_taken_apart_in_any_steps`).
 //! - Blocks that older snapshots have are passed over whole.
+//! - What lies below a damaged block is passed over, and the block itself is given: the rest of the objset is freed.
+//!   (test: `a_damaged_block_costs_what_lies_below_it`)
 
-use env::BoxFuture;
+use env::{BoxFuture, impatient};
 use ondisk::Blkptr;
 use ondisk::dnode::{DnodeImage, dnodes_of_block};
 use ondisk::objset::{GROUPUSED_OBJECT, ObjsetPhys, PROJECTUSED_OBJECT, USERUSED_OBJECT};
@@ -23,7 +25,7 @@ use crate::dnode::shape_of;
 use crate::objset::SLOTS_PER_BLOCK;
 use crate::shape::Shape;
 use crate::tree::{self, TreeName, pointer_at};
-use crate::{DmuError, Objset};
+use crate::{DmuError, Objset, SyncRead};
 
 /// Numbers of objects end here; accounting objects have higher ones.
 const OBJECTS_END: u64 = 1 << 48;
@@ -59,6 +61,8 @@ pub struct Taken {
     pub objects: usize,
     /// Where to go on; none: that was all.
     pub next: Option<Remains>,
+    /// Damaged blocks, what lies below which cannot be given.
+    pub damaged: u64,
 }
 
 impl Taken {
@@ -92,7 +96,7 @@ impl Objset {
     /// objects of one block of dnodes.
     ///
     /// # Errors
-    /// When a block that leads to others cannot be read: what it leads to cannot be given.
+    /// When a block that leads to others lies on a device that is not there.
     pub async fn take_apart(zio: &Zio, destroyed: &DestroyedObjset, limit: usize) -> Result<Taken, DmuError> {
         let from = destroyed.from.map_or(Turn(0, 0, 0), Turn::of);
         let mut work =
@@ -142,12 +146,10 @@ impl Freeing<'_> {
             return Ok(());
         }
         let meta = name(ObjectId::META_DNODE);
-        let block = self
-            .zio
-            .read_as(root, &meta.bookmark(0, 0), Keep::InMemory)
-            .await
-            .map_err(|e| meta.io_error(0, e))?;
-        let phys = ObjsetPhys::decode(&block).map_err(|e| meta.damaged(e.to_string()))?;
+        let Some(phys) = self.or_lost(SyncRead::FreedRoot, self.read_root(root, meta).await)? else {
+            self.taken.blocks.push(*root);
+            return Ok(());
+        };
         let objects = [
             (ObjectId::META_DNODE, &phys.meta_dnode),
             (PROJECTUSED_OBJECT, &phys.projectused_dnode),
@@ -155,14 +157,32 @@ impl Freeing<'_> {
             (USERUSED_OBJECT, &phys.userused_dnode),
         ];
         for (object, dnode) in objects {
-            let image = ObjsetPhys::dnode(dnode).map_err(|e| meta.damaged(e.to_string()))?;
-            let Some(image) = image else { continue };
+            let image = ObjsetPhys::dnode(dnode).map_err(|e| meta.damaged(e.to_string()));
+            let Some(Some(image)) = self.or_lost(SyncRead::Freed, image)? else { continue };
             if !self.object(object, &image).await? {
                 return Ok(());
             }
         }
         self.taken.blocks.push(*root);
         Ok(())
+    }
+
+    async fn read_root(&self, root: &Blkptr, meta: TreeName) -> Result<ObjsetPhys, DmuError> {
+        let read = impatient(self.zio.read_as(root, &meta.bookmark(0, 0), Keep::InMemory)).await;
+        let block = read.map_err(|error| meta.io_error(0, error))?;
+        ObjsetPhys::decode(&block).map_err(|error| meta.damaged(error.to_string()))
+    }
+
+    /// What was read; none if it is lost, and what it leads to with it.
+    fn or_lost<T>(&mut self, what: SyncRead, read: Result<T, DmuError>) -> Result<Option<T>, DmuError> {
+        match read {
+            Err(error) if what.can_lose(&error) => {
+                tracing::error!(%error, "what a damaged block of a destroyed dataset leads to is never freed");
+                self.taken.damaged += 1;
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
     }
 
     fn is_wanted(&self, bp: &Blkptr) -> bool {
@@ -218,8 +238,8 @@ impl Freeing<'_> {
     }
 
     async fn pointers(&mut self, tree: Tree, level: u8, index: u64, bp: &Blkptr) -> Result<bool, DmuError> {
-        let block =
-            tree::read_indirect(self.zio, tree.name, Keep::InMemory, tree.shape, level, index, bp).await?;
+        let read = tree::read_indirect(self.zio, tree.name, Keep::InMemory, tree.shape, level, index, bp);
+        let Some(block) = self.or_lost(SyncRead::Freed, impatient(read).await)? else { return Ok(true) };
         let first = index << tree.shape.fan_shift();
         for slot in 0..tree.shape.fan_out() {
             let below = pointer_at(&block, slot).ok_or_else(|| tree.name.damaged("short indirect block"))?;
@@ -231,11 +251,13 @@ impl Freeing<'_> {
     }
 
     async fn dnodes(&mut self, tree: Tree, index: u64, bp: &Blkptr) -> Result<bool, DmuError> {
-        let read = self.zio.read_as(bp, &tree.name.bookmark(0, index), Keep::InMemory).await;
-        let block = read.map_err(|source| tree.name.io_error(index, source))?;
+        let read = impatient(self.zio.read_as(bp, &tree.name.bookmark(0, index), Keep::InMemory)).await;
+        let read = read.map_err(|source| tree.name.io_error(index, source));
+        let Some(block) = self.or_lost(SyncRead::Freed, read)? else { return Ok(true) };
         for (slot, bytes) in dnodes_of_block(&block) {
             let object = ObjectId::new(index * SLOTS_PER_BLOCK + slot as u64);
-            let image = DnodeImage::decode(bytes).map_err(|e| name(object).damaged(e.to_string()))?;
+            let image = DnodeImage::decode(bytes).map_err(|e| name(object).damaged(e.to_string()));
+            let Some(image) = self.or_lost(SyncRead::Freed, image)? else { continue };
             if !self.object(object, &image).await? {
                 return Ok(false);
             }

@@ -81,10 +81,12 @@ pub enum DmuError {
 }
 
 impl DmuError {
-    /// Whether the bytes are there and are not what was written: nothing will make them so again.
-    pub(crate) fn is_damage(&self) -> bool {
+    /// Whether something is lost as far as its pool can do anything about it: a block as [`zio::ZioError::is_loss`] has
+    /// it, or a structure that makes no sense.
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
         match self {
-            Self::Io { source, .. } => source.is_damage(),
+            Self::Io { source, .. } => source.is_loss(),
             Self::Damaged { .. } => true,
             _ => false,
         }

@@ -156,6 +156,9 @@ pub struct SyncedObjset {
     /// Blocks that it refers to since, those that lie in their pointers too; told where [`Objset::tell_births`] asked for
     /// that. What was written over within the txg is not told again.
     pub births: Option<Vec<Blkptr>>,
+    /// Damaged blocks below which it let go of blocks that cannot be found; with the bytes that they take where all of an
+    /// object was freed. [`Self::delta`] does not count those bytes.
+    pub leaks: Vec<zio::Leak>,
 }
 
 /// Where an objset lives.
@@ -636,8 +639,8 @@ impl Objset {
         outcome.absorb(meta.outcome);
         let root = self.write_root(txg, &meta.image.expect("the meta-dnode stays"), &mut outcome).await?;
         self.forget(&freed);
-        let Outcome { delta, killed, unused, cloned, born, births } = outcome;
-        Ok(Some(SyncedObjset { root, delta, killed, unused, cloned, born, births }))
+        let Outcome { delta, killed, unused, cloned, born, births, leaks } = outcome;
+        Ok(Some(SyncedObjset { root, delta, killed, unused, cloned, born, births, leaks }))
     }
 
     fn take_dirty(&self, txg: Txg) -> BTreeMap<ObjectId, Arc<Dnode>> {

@@ -18,19 +18,19 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use env::{BoxFuture, IoBuf};
+use env::{BoxFuture, IoBuf, impatient};
 use futures::stream::{FuturesUnordered, TryStreamExt};
 use ondisk::{BLKPTR_BYTES, Blkptr, CompressionKind, ObjectType};
 use parking_lot::Mutex;
 use units::{BlockId, Level, ObjectId, ObjsetId, Txg};
 use zerocopy::{FromBytes, IntoBytes};
-use zio::{Bookmark, Keep, WritePolicy, Zio, ZioError};
+use zio::{Bookmark, Keep, Leak, WritePolicy, Zio, ZioError};
 
 use crate::changes::{Changes, Written};
 use crate::hole::Place;
 use crate::in_flight::InFlight;
 use crate::shape::Shape;
-use crate::{BlockClass, BlockKinds, DmuError, Redundancy, SpaceDelta, TxgGate};
+use crate::{BlockClass, BlockKinds, DmuError, Redundancy, SpaceDelta, SyncRead, TxgGate};
 
 /// Where a tree is: for bookmarks and errors.
 #[derive(Clone, Copy, Debug)]
@@ -176,6 +176,8 @@ pub(crate) struct Outcome {
     pub born: BlockKinds,
     /// Blocks that are referred to since, where somebody wants to know.
     pub births: Option<Vec<Blkptr>>,
+    /// Damaged blocks that what was to be freed lay below.
+    pub leaks: Vec<Leak>,
 }
 
 impl Outcome {
@@ -195,10 +197,19 @@ impl Outcome {
         self.killed.extend(other.killed);
         self.unused.extend(other.unused);
         self.cloned.extend(other.cloned);
+        self.leaks.extend(other.leaks);
         self.births = self.births.take().zip(other.births).map(|(mut births, others)| {
             births.extend(others);
             births
         });
+    }
+
+    /// All of an object is freed that used so many bytes: what is left of them is leaked, if anything is.
+    pub fn leak_rest_of(&mut self, used_bytes: u64) {
+        let rest = used_bytes.saturating_add_signed(self.delta.used);
+        if let Some(leak) = self.leaks.last_mut() {
+            leak.bytes = rest;
+        }
     }
 
     /// `new` stands where `old` stood.
@@ -466,28 +477,21 @@ impl TreeSync<'_> {
     }
 
     /// Kills everything below and including `bp`. What lies below a damaged block cannot be found any more: it
-    /// stays allocated, and nobody's.
+    /// stays allocated, and nobody's ([`SyncRead::Freed`](crate::SyncRead::Freed)).
     pub fn kill_tree(&self, level: u8, index: u64, bp: Blkptr) -> BoxFuture<'_, Result<(), DmuError>> {
         Box::pin(async move {
             if bp.is_hole() {
                 return Ok(());
             }
             if level > 0 {
-                match read_indirect(
-                    self.zio,
-                    self.name,
-                    self.policy.metadata.keep_indirect(),
-                    self.shape,
-                    level,
-                    index,
-                    &bp,
-                )
-                .await
-                {
+                let keep = self.policy.metadata.keep_indirect();
+                let read = read_indirect(self.zio, self.name, keep, self.shape, level, index, &bp);
+                match impatient(read).await {
                     Ok(block) => self.kill_below(level, index, &block).await?,
-                    Err(error) if error.is_damage() => {
-                        let blocks = bp.fill();
-                        tracing::error!(%error, blocks, "what a damaged block leads to is never freed");
+                    Err(error) if SyncRead::Freed.can_lose(&error) => {
+                        tracing::error!(%error, blocks = bp.fill(), "what a damaged block leads to is never freed");
+                        let bookmark = Some(self.name.bookmark(level, index));
+                        self.result.lock().leaks.push(Leak { bookmark, birth: bp.birth(), bytes: 0 });
                     }
                     Err(error) => return Err(error),
                 }

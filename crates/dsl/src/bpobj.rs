@@ -6,14 +6,16 @@
 //!
 //! Invariants
 //! - A list gives back what was put in, each entry once (test: `a_bpobj_gives_back_what_it_took`).
-//! - An empty list has no bytes: asserted.
+//! - Entries in a damaged block, and damaged sublists, are passed over: what they name cannot be found any more, and
+//!   [`Bpobj::take_lost`] has its space. (test: `a_damaged_bpobj_gives_what_can_be_read_and_counts_the_rest`)
 
 mod listed;
 mod sublists;
 
 use std::sync::Arc;
 
-use dmu::{Dnode, DnodeSpec, Objset, SpaceDelta, Tx};
+use dmu::{Dnode, DnodeSpec, Objset, SpaceDelta, SyncRead, Tx};
+use env::impatient;
 use futures::future::BoxFuture;
 use ondisk::bpobj::{BPOBJ_BYTES_V1, BPOBJ_BYTES_V2, BpobjPhys};
 use ondisk::{BLKPTR_BYTES, Blkptr, ObjectType};
@@ -41,6 +43,8 @@ pub struct Bpobj {
     /// Length of the bonus buffer: pools without livelists have shorter ones.
     bonus_bytes: usize,
     phys: Mutex<BpobjPhys>,
+    /// Space of entries that were passed over because they cannot be read.
+    lost: Mutex<SpaceDelta>,
 }
 
 impl Bpobj {
@@ -83,7 +87,8 @@ impl Bpobj {
         if phys.blkptrs.get() > 1 << 48 || phys.subobj_count.get() > 1 << 48 {
             return Err(DslError::damaged(object, "bpobj of impossible length"));
         }
-        Ok(Self { mos: Arc::clone(mos), dnode, bonus_bytes: bonus.len(), phys: Mutex::new(phys) })
+        let bonus_bytes = bonus.len();
+        Ok(Self { mos: Arc::clone(mos), dnode, bonus_bytes, phys: Mutex::new(phys), lost: Mutex::default() })
     }
 
     /// Its object.
@@ -118,20 +123,34 @@ impl Bpobj {
         self.append_listed(tx, bps, false).await
     }
 
-    /// Takes up to `limit` entries off the end; none: the list is empty.
+    /// Takes up to `limit` entries off the end, without those that cannot be read. There are no more when it is
+    /// [empty](Self::is_empty).
     ///
     /// # Errors
-    /// Damage, and those of reading and writing.
+    /// Damage of the list's own header, a device that is not there, and those of writing.
     pub async fn take(&self, tx: &Tx, limit: usize) -> Result<Vec<Blkptr>, DslError> {
-        let taken = self.take_at(tx, limit as u64, 0).await?;
-        if self.is_empty() {
-            let phys = *self.phys.lock();
-            let space = [phys.bytes, phys.compressed, phys.uncompressed];
-            if space != [U64::ZERO; 3] {
-                return Err(DslError::damaged(self.object(), "empty bpobj with bytes"));
-            }
+        let taken = impatient(self.take_at(tx, limit as u64, 0)).await?;
+        let space = self.space();
+        if self.is_empty() && space != SpaceDelta::default() {
+            tracing::error!(list = %self.object(), ?space, "blocks on damaged lists are never freed");
+            self.change(tx, |phys| count(phys, space, -1))?;
+            *self.lost.lock() += space;
         }
         Ok(taken)
+    }
+
+    /// Space of the entries that were passed over since this was last asked.
+    pub fn take_lost(&self) -> SpaceDelta {
+        std::mem::take(&mut *self.lost.lock())
+    }
+
+    /// Entries of the list's own that lie in its last block.
+    fn in_last_block(&self, have: u64) -> u64 {
+        let of_block = (u64::from(self.dnode.block_bytes()) / BLKPTR_BYTES as u64).max(1);
+        match have % of_block {
+            0 => of_block.min(have),
+            rest => rest,
+        }
     }
 
     fn take_at<'a>(
@@ -159,7 +178,22 @@ impl Bpobj {
         if take == 0 {
             return Ok(Vec::new());
         }
-        let taken = self.read_entries(have - take, take).await?;
+        let (take, taken) = match self.read_entries(have - take, take).await {
+            Ok(taken) => (take, taken),
+            // Block by block from here on, so that no other is passed over with one that is damaged.
+            Err(error) if can_lose(&error) => {
+                let take = self.in_last_block(have);
+                match self.read_entries(have - take, take).await {
+                    Ok(taken) => (take, taken),
+                    Err(error) if can_lose(&error) => {
+                        tracing::error!(%error, entries = take, "entries of a damaged list are passed over");
+                        (take, Vec::new())
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            Err(error) => return Err(error),
+        };
         self.dnode.free_range(tx, (have - take) * BLKPTR_BYTES as u64, u64::MAX).await?;
         let mut space = SpaceDelta::default();
         taken.iter().for_each(|bp| space.add(self.mos.zio(), bp));
@@ -174,10 +208,18 @@ impl Bpobj {
     async fn take_from_last_sub(&self, tx: &Tx, limit: u64, depth: usize) -> Result<Vec<Blkptr>, DslError> {
         let phys = *self.phys.lock();
         let last = phys.subobj_count.get() - 1;
-        let list = self.mos.hold(ObjectId::new(phys.subobjs.get())).await?;
-        let mut word = [0; 8];
-        list.read(last * 8, &mut word).await?;
-        let sub = Self::open(&self.mos, ObjectId::new(u64::from_le_bytes(word))).await?;
+        let (list, sub) = match self.last_sub(&phys).await {
+            Ok(found) => found,
+            Err(error) if can_lose(&error) => {
+                tracing::error!(%error, "a damaged sublist is passed over");
+                self.change(tx, |phys| {
+                    phys.subobj_count = U64::new(last);
+                    Ok(())
+                })?;
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(error),
+        };
         let taken = sub.take_at(tx, limit, depth + 1).await?;
         let mut space = SpaceDelta::default();
         taken.iter().for_each(|bp| space.add(self.mos.zio(), bp));
@@ -194,6 +236,16 @@ impl Bpobj {
             list.free_range(tx, last * 8, 8).await?;
         }
         Ok(taken)
+    }
+
+    /// The object that numbers sublists, and the last of these.
+    async fn last_sub(&self, phys: &BpobjPhys) -> Result<(Arc<Dnode>, Self), DslError> {
+        let last = phys.subobj_count.get() - 1;
+        let list = self.mos.hold(ObjectId::new(phys.subobjs.get())).await?;
+        let mut word = [0; 8];
+        list.read(last * 8, &mut word).await?;
+        let sub = Self::open(&self.mos, ObjectId::new(u64::from_le_bytes(word))).await?;
+        Ok((list, sub))
     }
 
     /// Entries, sublists' too, without taking them: `visit` sees batches.
@@ -247,8 +299,15 @@ impl Bpobj {
             if depth > DEPTH_MAX {
                 return Err(DslError::damaged(self.object(), "bpobjs nested too deeply"));
             }
-            for sub in self.sublists().await? {
-                Self::open(&self.mos, sub).await?.discard_at(tx, depth + 1).await?;
+            let sublists = match impatient(self.sublists()).await {
+                Err(error) if can_lose(&error) => Vec::new(),
+                sublists => sublists?,
+            };
+            for sub in sublists {
+                match impatient(Self::open(&self.mos, sub)).await {
+                    Err(error) if can_lose(&error) => {}
+                    sub => sub?.discard_at(tx, depth + 1).await?,
+                }
             }
             self.free_sublists_object(tx).await?;
             Ok(self.mos.free_object(tx, self.object()).await?)
@@ -278,6 +337,11 @@ impl Bpobj {
         *phys = edited;
         Ok(())
     }
+}
+
+/// Whether a list is passed over that cannot be read with this error.
+pub(crate) fn can_lose(error: &DslError) -> bool {
+    error.is_loss() && SyncRead::FreeList.goes_on()
 }
 
 /// Adds to (`1`) or takes from (`-1`) the figures.
@@ -330,7 +394,9 @@ impl Dsl {
     /// Damage, and those of reading and writing.
     pub async fn bpobj_clear(&self, tx: &Tx, list: ObjectId) -> Result<(), DslError> {
         let list = Bpobj::open(&self.mos, list).await?;
-        while !list.take(tx, READ_ENTRIES as usize).await?.is_empty() {}
+        while !list.is_empty() {
+            list.take(tx, READ_ENTRIES as usize).await?;
+        }
         Ok(())
     }
 }

@@ -105,13 +105,17 @@ impl Dsl {
         } else {
             phys.begin = U64::new(at + 1);
         }
-        // Sums that older software kept may be off; what is left over goes with the last block.
+        // Sums that older software kept may be off. What is left over when all is freed could not be found.
         let left = left_of(&phys)?;
         let done = phys.begin == phys.end;
-        let space = if done { left } else { least(space, left) };
-        store(tx, &dnode, phys, space.negated())?;
-        self.add_freeing_space(tx, space.negated()).await?;
+        let space = least(space, left);
+        let gone = if done { left } else { space };
+        store(tx, &dnode, phys, gone.negated())?;
+        self.add_freeing_space(tx, gone.negated()).await?;
         if done {
+            let mut lost = left;
+            lost += space.negated();
+            self.add_leaked_space(tx, lost).await?;
             self.count_feature(tx, &ASYNC_DESTROY, -1).await?;
             self.directory.remove(tx, directory::BPTREE_OBJ.as_bytes()).await?;
             self.mos.free_object(tx, dnode.object()).await?;
@@ -131,7 +135,10 @@ impl Dsl {
         let taken = list.take(tx, limit).await?;
         let mut space = SpaceDelta::default();
         taken.iter().for_each(|bp| space.add(self.mos.zio(), bp));
+        let lost = list.take_lost();
+        space += lost;
         self.add_freeing_space(tx, space.negated()).await?;
+        self.add_leaked_space(tx, lost).await?;
         Ok(taken)
     }
 

@@ -159,6 +159,17 @@ impl DslError {
         Self::Damaged { object, what }
     }
 
+    /// Whether a part of the MOS is lost, see [`DmuError::is_loss`].
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        match self {
+            Self::Damaged { .. } => true,
+            Self::Zap(error) => error.is_loss(),
+            Self::Dmu(error) => error.is_loss(),
+            _ => false,
+        }
+    }
+
     pub(crate) fn no_such(name: &str) -> Self {
         Self::NoSuchDataset { name: name.to_owned() }
     }

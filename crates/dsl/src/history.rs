@@ -3,10 +3,13 @@
 //! The first record, how the pool was made, stays for ever; of the others the oldest give way when
 //! the ring is full. Offsets in the ring only grow; [`HistoryPhys::to_phys`] says where they are.
 //!
+//! A history that is damaged begins anew with the next record (test: `a_damaged_history_begins_anew`).
+//!
 //! Invariant: what was noted is read back in order, however often the ring went round
 //! (test: `history_keeps_the_first_record_and_the_newest`).
 
-use dmu::{Dnode, DnodeSpec, Tx};
+use dmu::{Dnode, DnodeSpec, SyncRead, Tx};
+use env::impatient;
 use ondisk::history::{HISTORY_MAX_BYTES, HISTORY_MIN_BYTES, decode_record, encode_record};
 use ondisk::mos::directory;
 use ondisk::{HistoryPhys, NvList, ObjectType};
@@ -129,14 +132,38 @@ impl Dsl {
     /// Adds a record to the history, which is made when there is none; its size follows from the
     /// pool's.
     ///
+    /// A damaged history begins anew: what happens to the pool does not depend on the record of what happened.
+    ///
     /// # Errors
-    /// Damage, and those of changing the MOS.
+    /// Those of changing the MOS.
     pub async fn add_history(&self, tx: &Tx, record: &NvList, pool_bytes: u64) -> Result<(), DslError> {
+        let record = encode_record(record);
+        match impatient(self.append_to_history(tx, &record, pool_bytes)).await {
+            Err(error) if error.is_loss() && SyncRead::Record.goes_on() => {
+                tracing::error!(%error, "the pool's history is damaged and begins anew");
+                self.replace_history(tx, &record, pool_bytes).await
+            }
+            appended => appended,
+        }
+    }
+
+    async fn replace_history(&self, tx: &Tx, record: &[u8], pool_bytes: u64) -> Result<(), DslError> {
+        let old = self.directory_object(directory::HISTORY).await?;
+        self.directory.remove(tx, directory::HISTORY.as_bytes()).await?;
+        self.create_history(tx, pool_bytes).await?.append(tx, record).await?;
+        match impatient(self.mos.free_object(tx, old)).await.map_err(DslError::from) {
+            // Its dnode is lost: nobody finds it any more.
+            Err(error) if error.is_loss() => Ok(()),
+            freed => freed,
+        }
+    }
+
+    async fn append_to_history(&self, tx: &Tx, record: &[u8], pool_bytes: u64) -> Result<(), DslError> {
         let mut ring = match self.directory.lookup_u64(directory::HISTORY.as_bytes()).await? {
             Some(object) => Ring::of(self.mos.hold(ObjectId::new(object)).await?)?,
             None => self.create_history(tx, pool_bytes).await?,
         };
-        ring.append(tx, &encode_record(record)).await
+        ring.append(tx, record).await
     }
 
     async fn create_history(&self, tx: &Tx, pool_bytes: u64) -> Result<Ring, DslError> {

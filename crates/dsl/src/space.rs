@@ -12,7 +12,8 @@ pub(crate) mod available;
 pub(crate) mod head_room;
 pub(crate) mod limits;
 
-use dmu::{SpaceDelta, Tx};
+use dmu::{SpaceDelta, SyncRead, Tx};
+use env::impatient;
 use ondisk::Blkptr;
 use ondisk::dsl::{DslDirPhys, dir_flags, used};
 use ondisk::mos::hidden;
@@ -196,7 +197,13 @@ impl Dsl {
         let (to_free, held) = self.hold_back(tx, &head, killed).await?;
         head.apply_sync(tx, root, delta, &held)?;
         if let Some(turnover) = turnover {
-            self.keep_livelist(tx, &head, turnover).await?;
+            match impatient(self.keep_livelist(tx, &head, turnover)).await {
+                Err(error) if error.is_loss() && SyncRead::Livelist.goes_on() => {
+                    tracing::error!(%error, "a damaged livelist is dropped");
+                    self.drop_livelist(tx, head.dir()).await?;
+                }
+                kept => kept?,
+            }
         }
         Ok(to_free)
     }
@@ -223,6 +230,48 @@ impl Dsl {
     /// Those of reading the MOS.
     pub async fn freeing_bytes(&self) -> Result<u64, DslError> {
         self.special_bytes(FREE_DIR).await
+    }
+
+    /// Space of blocks that cannot be found any more: what `$LEAK` accounts for. The dir is made by the first leak.
+    ///
+    /// # Errors
+    /// Those of changing the MOS.
+    pub async fn add_leaked_space(&self, tx: &Tx, delta: SpaceDelta) -> Result<(), DslError> {
+        if delta == SpaceDelta::default() {
+            return Ok(());
+        }
+        if self.child(self.root, hidden::LEAK).await?.is_none() {
+            // Of no time in particular, as the pool's other dirs that users do not see.
+            self.create_dir(tx, Some(self.root), hidden::LEAK, 0).await?;
+        }
+        self.special_dir(hidden::LEAK).await?.use_space(tx, used::HEAD, delta)
+    }
+
+    /// A dataset let go of blocks that cannot be found any more; they take so many bytes. Gives how many of these are
+    /// nobody's now. Where the dataset has a snapshot, or began from one, nobody can tell which of the blocks belong to
+    /// the snapshot: all of them go on counting as used by the dir, until the dir goes.
+    ///
+    /// # Errors
+    /// Those of changing the MOS.
+    pub async fn lose_blocks(&self, tx: &Tx, dataset: ObjectId, bytes: u64) -> Result<u64, DslError> {
+        let head = self.loaded_dataset(dataset).await?;
+        let phys = head.phys();
+        let prev = phys.prev_snapshot.get();
+        let is_own = prev == 0 || prev == self.origin().await?.object().get();
+        let dir = head.dir();
+        // Nobody can tell what exactly lay below: no sum may fall below nothing for that.
+        let most = phys.unique_bytes.get().min(dir.phys().used_bytes.get());
+        let lost = if is_own { bytes.min(most) } else { 0 };
+        let delta = -signed(U64::new(lost));
+        let charge = charged(phys.unique_bytes.get(), delta, head.refreservation())
+            .map_err(|Imbalance| Imbalance.of(dataset))?;
+        head.change(tx, |phys| {
+            phys.referenced_bytes.set(phys.referenced_bytes.get().saturating_sub(bytes));
+            phys.unique_bytes.set(phys.unique_bytes.get().saturating_sub(lost));
+        })?;
+        dir.use_space(tx, used::HEAD, SpaceDelta { used: charge, ..SpaceDelta::default() })?;
+        dir.move_space(tx, used::REFRESERVATION, used::HEAD, delta - charge)?;
+        Ok(lost)
     }
 
     /// Space of blocks that were to be freed and could not be found, for what names them is damaged.

@@ -8,10 +8,10 @@ use crate::replay::ReplayTeller;
 use crate::settings::Settings;
 use crate::{Holder, refusal};
 use control::{Failure, FailureKind, Imported, PoolImport};
-use pool::{ImportSpec, OtherCopy, Pool, PoolError, find_pools};
+use pool::{ImportSpec, OtherCopy, Pool, PoolError, Rewind, find_pools};
 use std::path::PathBuf;
 use std::sync::Arc;
-use units::Guid;
+use units::{Guid, Txg};
 use zil::LogEvent;
 
 impl Holder {
@@ -48,8 +48,15 @@ impl Holder {
             settings.keep(&held).await?;
         }
         tracing::info!(pool = held.pool.name(), "imported");
-        if !call.no_mount {
-            self.mount_automatic(&held).await?;
+        if !call.no_mount
+            && let Err(failure) = self.mount_automatic(&held).await
+        {
+            // The pool is imported: what that cost is reported whatever became of the mounts.
+            let name = held.pool.name();
+            return Err(match rewound {
+                Some(rewound) => failure.telling(rewind_lines(&name, rewound, false)),
+                None => failure,
+            });
         }
         let mut lost = losses(&held.pool).await;
         lost.extend(held.pool.other_copies().iter().map(copy_line));
@@ -58,7 +65,8 @@ impl Holder {
 
     /// The group of the newest state of the pool that is meant, and when it was made.
     async fn newest_state(&self, spec: &ImportSpec) -> Option<(u64, u64)> {
-        let found = if spec.rewind { find_pools(&self.env, &spec.paths).await } else { Vec::new() };
+        let found =
+            if spec.rewind != Rewind::Never { find_pools(&self.env, &spec.paths).await } else { Vec::new() };
         let is_meant = |c: &pool::Candidate| match &spec.guid {
             Some(guid) => c.guid == *guid,
             None => spec.name.as_ref() == Some(&c.pool.name),
@@ -191,6 +199,26 @@ fn unsupported_lines(features: &[String], readable: bool) -> Vec<String> {
     lines
 }
 
+/// What it cost to go back to an older state, or would cost, in OpenZFS's words: the moments are those of the state that
+/// was taken, and of the newest.
+#[must_use]
+pub fn rewind_lines(name: &str, (then, newest): (u64, u64), dry_run: bool) -> Vec<String> {
+    let (head, lost) = match dry_run {
+        true => {
+            (format!("Would be able to return {name} to its state as of {}.", ctime(then)), "Would discard")
+        }
+        false => (format!("Pool {name} returned to its state as of {}.", ctime(then)), "Discarded"),
+    };
+    let cost = match newest.saturating_sub(then) {
+        0 => None,
+        secs if secs > 120 => {
+            Some(format!("{lost} approximately {} minutes of transactions.", (secs + 30) / 60))
+        }
+        secs => Some(format!("{lost} approximately {secs} seconds of transactions.")),
+    };
+    [Some(head), cost].into_iter().flatten().collect()
+}
+
 /// What the pool's logs seem to have lost, by dataset.
 async fn losses(pool: &Pool) -> Vec<String> {
     let datasets = pool.dsl().list(&pool.name()).await.unwrap_or_default();
@@ -219,7 +247,12 @@ fn spec_of(call: &PoolImport, settings: &Settings, paths: Vec<PathBuf>) -> Impor
         guid,
         new_name: call.new_name.clone(),
         to_checkpoint: call.to_checkpoint,
-        rewind: call.rewind,
+        rewind: match (call.rewind_to, call.rewind, call.extreme) {
+            (Some(txg), ..) => Rewind::UpTo(Txg::new(txg)),
+            (None, true, true) => Rewind::Any,
+            (None, true, false) => Rewind::Recent,
+            (None, false, _) => Rewind::Never,
+        },
         force: call.force,
         left: None,
         read_only: settings.read_only,

@@ -65,6 +65,7 @@ pub async fn bare(pool: &Pool) -> PoolInfo {
         bad_log: false,
         stopped: pool.stopped().is_some(),
         heartbeats_failed: pool.is_suspended_for_heartbeats(),
+        lost_metaslabs: pool.lost_metaslabs().len() as u64,
     };
     put_facts(&mut info, pool).await;
     info

@@ -107,6 +107,7 @@ pub use front::{
     AccessTimes, Front, LetGo, ListedSnapshot, MountError, MountFlags, MountOptions, Mounted, Short, Shown,
     Snapdir, SnapshotError, SnapshotId, SnapshotSummary, Snapshots, Suspended, SyncingThread,
 };
+pub use import::rewind_lines;
 pub use runner::{OnTheSpot, Runner};
 
 use control::Failure;

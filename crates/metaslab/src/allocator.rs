@@ -152,6 +152,21 @@ impl Allocator {
         self.vdev_mut(vdev)?.load(metaslab, entries.into_iter())
     }
 
+    /// Takes a metaslab out of use, before anybody uses it, because its space map is lost: nothing is allocated there,
+    /// and what is freed there is recorded and held back.
+    ///
+    /// # Errors
+    /// If there is no such metaslab, or it is in use.
+    pub fn seal(&mut self, vdev: VdevId, metaslab: MetaslabId) -> Result<(), SpaceError> {
+        self.vdev_mut(vdev)?.seal(metaslab)
+    }
+
+    /// Whether some metaslab of a vdev is out of use.
+    #[must_use]
+    pub fn has_sealed(&self, vdev: VdevId) -> bool {
+        self.vdevs.get(&vdev).is_some_and(Vdev::has_sealed)
+    }
+
     /// Finds room for `copies` copies of `psize` bytes, in `txg`; the DVAs left over are empty.
     /// All or nothing.
     ///

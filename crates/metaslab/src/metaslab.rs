@@ -60,6 +60,8 @@ pub struct Metaslab {
     recorded: bool,
     /// Whether anything was allocated or freed since the pool was opened.
     touched: bool,
+    /// Nobody knows what is free here, see [`Self::seal`].
+    sealed: bool,
     /// Once the longest run is shorter than this, another metaslab may be better.
     pub(crate) leave_below_bytes: u64,
     placement: Placement,
@@ -89,6 +91,7 @@ impl Metaslab {
             recorded_bytes: 0,
             recorded: false,
             touched: false,
+            sealed: false,
             leave_below_bytes: 0,
             placement: Placement::new(unit_bytes),
         }
@@ -258,6 +261,23 @@ impl Metaslab {
         result
     }
 
+    /// Takes a metaslab whose space map is lost out of use, before anybody uses it. All of it counts as allocated, and
+    /// nothing is allocated here. What is freed is recorded as elsewhere, and held back.
+    pub(crate) fn seal(&mut self) -> Result<(), SpaceError> {
+        self.load([].into_iter())?;
+        self.free = RangeTree::new().into();
+        self.recorded_bytes = self.bounds.len();
+        self.allocated_bytes = self.recorded_bytes;
+        self.sealed = true;
+        Ok(())
+    }
+
+    /// Whether it is out of use because its space map is lost.
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
     fn apply(&self, free: &mut RangeTree, entries: impl Iterator<Item = Change>) -> Result<(), SpaceError> {
         for entry in entries {
             let segment = self.segment(entry.offset, entry.len)?;
@@ -290,6 +310,13 @@ impl Metaslab {
 
     /// Allocates these very bytes.
     pub(crate) fn claim(&mut self, txg: Txg, segment: Segment) -> Result<(), SpaceError> {
+        if self.sealed {
+            // Whoever claims a block knows that it is free on disk: the record of it has to say otherwise.
+            self.check_allocated(txg, segment).map_err(|_| self.not_free(segment))?;
+            self.pending_mut(txg).allocs.add(segment);
+            self.touched = true;
+            return Ok(());
+        }
         if !self.free.tree().covers(segment) {
             return Err(self.not_free(segment));
         }
@@ -307,6 +334,9 @@ impl Metaslab {
     /// Holds the next free bytes from `from` on, `max` of them at most: nobody is given them until they are given
     /// back.
     pub(crate) fn hold_free(&mut self, from: u64, max: u64) -> NextFree {
+        if self.sealed {
+            return NextFree::None;
+        }
         let next = |tree: &RangeTree| {
             let run = tree.iter_from(from).next()?;
             Some(Segment { start: run.start.max(from), end: run.end })
@@ -409,8 +439,10 @@ impl Metaslab {
             return self.free(txg, segment);
         };
         own.allocs.remove(segment);
-        self.free.add(segment);
-        self.allocated_bytes -= segment.len();
+        if !self.sealed {
+            self.free.add(segment);
+            self.allocated_bytes -= segment.len();
+        }
         Ok(())
     }
 
@@ -422,9 +454,11 @@ impl Metaslab {
         let allocated = allocs.iter().map(|segment| Change::new(ChangeKind::Alloc, segment));
         let freed = frees.iter().map(|segment| Change::new(ChangeKind::Free, segment));
         let changes: Vec<_> = allocated.chain(freed).collect();
-        self.recorded_bytes = (self.recorded_bytes + allocs.bytes())
-            .checked_sub(frees.bytes())
-            .expect("a space map records no more frees than allocations");
+        if !self.sealed {
+            self.recorded_bytes = (self.recorded_bytes + allocs.bytes())
+                .checked_sub(frees.bytes())
+                .expect("a space map records no more frees than allocations");
+        }
         self.pending_mut(txg).freed.absorb(&mut frees);
         self.recorded |= !changes.is_empty();
         changes
@@ -454,7 +488,8 @@ impl Metaslab {
         while self.resting.front().is_some_and(|(freed, _)| freed.get() + rest::before_reuse() <= txg.get()) {
             let (_, rested) = self.resting.pop_front().expect("looked at it just now");
             self.resting_bytes -= rested.bytes();
-            rested.iter().for_each(|run| self.free.add(run));
+            let mut into = |run| if self.sealed { self.held.add(run) } else { self.free.add(run) };
+            rested.iter().for_each(&mut into);
         }
         self.check_sums();
     }
@@ -483,6 +518,9 @@ impl Metaslab {
         assert_eq!(kept_back, self.resting_bytes, "resting bytes of {:?}", self.bounds);
         let all = self.free_bytes() + self.allocated_bytes + self.resting_bytes + self.kept.bytes();
         assert_eq!(all, self.bounds.len(), "free, allocated, resting and kept bytes of {:?}", self.bounds);
+        if self.sealed {
+            return;
+        }
         assert_eq!(
             self.recorded_bytes + pending(|p| p.allocs.bytes()),
             self.allocated_bytes + self.kept.bytes() + pending(|p| p.frees.bytes()),

@@ -198,6 +198,19 @@ impl Vdev {
         self.on(id.index(), |metaslab| metaslab.load(entries))
     }
 
+    /// Takes a metaslab out of use whose space map is lost.
+    pub(crate) fn seal(&mut self, id: MetaslabId) -> Result<(), SpaceError> {
+        if id.index() >= self.metaslabs.len() {
+            return Err(SpaceError::NoSuchMetaslab { vdev: self.config.id, metaslab: id });
+        }
+        self.on(id.index(), Metaslab::seal)
+    }
+
+    /// Whether a metaslab is out of use.
+    pub(crate) fn has_sealed(&self) -> bool {
+        self.metaslabs.iter().any(Metaslab::is_sealed)
+    }
+
     /// A write to this place failed: its metaslab is no choice from now on but the last.
     pub(crate) fn shun(&mut self, dva: &Dva) -> Result<(), SpaceError> {
         let (index, _) = self.locate(dva)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dmu::{Objset, ObjsetContext, ObjsetProps, Tx, TxgGate};
 use dsl::features::{ALLOCATION_CLASSES, DRAID};
-use dsl::{Birth, Bpobj, DatasetName, Dsl, Feature, PropValue};
+use dsl::{Birth, DatasetName, Dsl, Feature, PropValue};
 use env::{Env, OpenMode};
 use ondisk::objset::ObjsetType;
 use units::{ObjsetId, TXG_INITIAL};
@@ -21,6 +21,7 @@ use crate::memory::MemoryParts;
 use crate::pool::Parts;
 use crate::shared::brt::Brt;
 use crate::shared::ddt::Ddt;
+use crate::space::deferred::Deferred;
 use crate::space::maps::SpaceMaps;
 use crate::{Pool, PoolError, Tuning};
 
@@ -100,7 +101,7 @@ impl Pool {
         for (name, value) in &spec.root_props {
             dsl.set_prop(&tx, root.dir, name, value).await?;
         }
-        let deferred = Bpobj::open(dsl.mos(), dsl.directory_object("sync_bplist").await?).await?;
+        let deferred = Deferred::load(&dsl).await?;
         let env_now = env.wall_clock().as_secs();
         let pool = Self::assemble(Parts {
             env,
@@ -116,6 +117,7 @@ impl Pool {
             checkpoint: Checkpoint::default(),
             evacuation: Evacuation::default(),
             returned_to: None,
+            rewound_to: None,
             tuning,
             read_only: false,
             opened_at: (TXG_INITIAL.prev(), env_now),

@@ -87,9 +87,9 @@ impl Pool {
         }
         let props = self.effective_props(dataset).await?;
         let objset = match Objset::open(self.objset_context(dataset, &props), root).await {
-            // Nobody can find this log, and nobody can read its dataset.
-            Err(error) if without_missing => {
-                tracing::warn!(dataset = dataset.name, %error, "its log is given up");
+            // Nobody can find this log, and nobody can read its dataset: no other has to do without the pool for that.
+            Err(error) if without_missing || error.is_loss() => {
+                tracing::error!(dataset = dataset.name, %error, "its log is given up");
                 return Ok(());
             }
             opened => opened?,
@@ -101,10 +101,12 @@ impl Pool {
         let store: Arc<dyn zil::LogStore> = self.log_store.clone();
         let found = IntentLog::found(objset.id(), header, store, Arc::clone(&self.env));
         let is_old = |checkpoint: &Txg| header.claim_txg.get() == 0 && *checkpoint < first;
-        let claimed = match self.returned_to.filter(is_old) {
-            Some(checkpoint) => found.claim_without_records(first, checkpoint).await?,
-            None if without_missing => found.claim_what_answers(first).await?,
-            None => found.claim(first).await?,
+        let claimed = match (self.rewound_to, self.returned_to.filter(is_old)) {
+            // The price of going back: what the log promised lies behind the state that was opened.
+            (Some(state), _) => found.claim_to_discard(first, state).await?,
+            (None, Some(checkpoint)) => found.claim_without_records(first, checkpoint).await?,
+            (None, None) if without_missing => found.claim_what_answers(first).await?,
+            (None, None) => found.claim(first).await?,
         };
         objset.set_zil_header(first, claimed.header());
         self.tell_loss(objset.id(), &header, &claimed).await;
@@ -182,6 +184,9 @@ impl Pool {
         open.set_live(Arc::clone(&dataset));
         // A property may have been set while it was brought up.
         dataset.set_terms(&self.terms(&open.props(), self.allowed().await?));
+        if !self.read_only {
+            self.env.spawn("tidying up", dataset.tidy_up());
+        }
         Ok(())
     }
 

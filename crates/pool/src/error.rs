@@ -33,6 +33,20 @@ impl std::fmt::Display for MissingFeature {
     }
 }
 
+impl PoolError {
+    /// Whether something of the pool is lost, see [`DmuError::is_loss`].
+    pub(crate) fn is_loss(&self) -> bool {
+        match self {
+            Self::Damaged { .. } | Self::SpaceMap { .. } => true,
+            Self::Zio(error) => error.is_loss(),
+            Self::Zap(error) => error.is_loss(),
+            Self::Dmu(error) => error.is_loss(),
+            Self::Dsl(error) => error.is_loss(),
+            _ => false,
+        }
+    }
+}
+
 /// An error of a pool as a whole.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PoolError {

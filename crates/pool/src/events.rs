@@ -5,6 +5,7 @@
 //!   vdev::LeafWatch ───────────────────► resource.fs.zfs.statechange            a leaf's state
 //!                                        ereport.fs.zfs.{io, checksum, delay, deadman, vdev.*}
 //!   suspension, lost blocks, logs ─────► ereport.fs.zfs.{io_failure, data, log_replay}
+//!   an import without a space map ─────► ereport.fs.zfs.metaslab                 OpenZFS has no such event
 //!                                          │ so many of a kind and device in a second
 //!                                          ▼
 //!                                        Tuning::events, which outlives the pool
@@ -151,6 +152,16 @@ impl Pool {
             payload.add(names::ZIO_LEVEL, NvValue::I64(i64::from(block.level.get())));
             payload.add_u64(names::ZIO_BLKID, block.block.get());
         });
+    }
+
+    /// Reports the metaslabs that an import took out of use, because their space maps are lost.
+    pub(crate) fn report_lost_metaslabs(&self) {
+        for (vdev, metaslab) in self.lost_metaslabs() {
+            self.report("metaslab", None, |payload| {
+                payload.add_u64("vdev_id", vdev.get().into());
+                payload.add_u64("metaslab", metaslab.get().into());
+            });
+        }
     }
 
     /// Tells that something went wrong.

@@ -9,6 +9,7 @@
 //! looks free.
 
 pub(crate) mod owner;
+pub(crate) mod rewind;
 pub(crate) mod split;
 
 use std::collections::BTreeSet;
@@ -16,8 +17,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use dmu::{Objset, ObjsetContext, ObjsetProps, TxgGate};
+use dsl::Dsl;
 use dsl::features::BLOCK_CLONING;
-use dsl::{Bpobj, Dsl};
 use env::{Env, OpenMode};
 use evacuation::EvacuationError;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -30,6 +31,7 @@ use vdev::{
 use zio::Zio;
 
 use self::owner::{Left, LeftAlone};
+use self::rewind::Rewind;
 use crate::checkpoint::{self, Checkpoint};
 use crate::config::{self, Config};
 use crate::evacuate::Evacuation;
@@ -37,6 +39,7 @@ use crate::memory::MemoryParts;
 use crate::pool::Parts;
 use crate::shared::brt::Brt;
 use crate::shared::ddt::{self, Ddt};
+use crate::space::deferred::Deferred;
 use crate::space::maps::{SpaceMaps, load_dtls};
 use crate::{CheckpointRefusal, MissingFeature, Pool, PoolError, Tuning};
 
@@ -67,15 +70,13 @@ pub struct ImportSpec {
     /// As the pool was when its checkpoint was made, and what came after it is given up.
     pub to_checkpoint: bool,
     /// Where the newest state cannot be opened, an older one, and what came after it is given up.
-    pub rewind: bool,
+    pub rewind: Rewind,
     /// Is told of each log record that is replayed, at the import and later.
     pub replay_watch: Option<Arc<dyn zil::ReplayWatch>>,
 }
 
 /// Logs claimed at the same time.
 const CLAIMS_AT_ONCE: usize = 8;
-/// So many txgs are gone back at most: a ring of uberblocks holds no more.
-const REWIND_MAX: usize = 256;
 
 impl ImportSpec {
     /// The pools that its devices are of.
@@ -157,6 +158,7 @@ impl Pool {
     async fn put_in_use(self: &Arc<Self>, candidate: &Candidate, spec: &ImportSpec) -> Result<(), PoolError> {
         self.load_autotrim().await?;
         self.load_auxiliaries(candidate).await;
+        self.report_lost_metaslabs();
         if !self.read_only {
             self.claim_logs(spec.without_logs).await?;
             if !spec.without_logs {
@@ -227,9 +229,7 @@ fn choose(found: Vec<Candidate>, spec: &ImportSpec) -> Result<Candidate, PoolErr
     if matching.next().is_some() { Err(PoolError::Ambiguous) } else { Ok(first) }
 }
 
-/// Opens the newest state; with [`ImportSpec::rewind`], and if that is damaged, the newest that is
-/// not. Blocks that were freed since may have been used again, so that an old state that opens is not
-/// sure to be whole: only what was freed within the last txgs is left alone.
+/// Opens the newest state; with [`ImportSpec::rewind`], and if that is damaged, the newest that is not, see [`rewind`].
 async fn open_newest(
     env: &Arc<dyn Env>,
     candidate: &Candidate,
@@ -239,25 +239,55 @@ async fn open_newest(
     if spec.to_checkpoint {
         return open_checkpoint(env, candidate, spec, tuning).await;
     }
-    let first = match open_at(env, candidate, spec, tuning, AsOf::Newest).await {
-        Err(error) if spec.rewind && is_damage(&error) => error,
-        opened => return opened,
-    };
     let newest = candidate.uberblock.map(|uberblock| uberblock.txg()).ok_or(PoolError::NoUberblock)?;
-    let mut max = newest;
-    for _ in 0..REWIND_MAX {
-        max = max.prev();
-        match open_at(env, candidate, spec, tuning, AsOf::UpTo(max)).await {
-            Ok(pool) => {
-                tracing::warn!(from = %newest, to = %pool.opened_txg, "rewound");
-                return Ok(pool);
+    let (first, mut tried) = match spec.rewind.first() {
+        Some(txg) => (PoolError::NoUberblock, txg.min(newest).next()),
+        None => match open_at(env, candidate, spec, tuning, AsOf::Newest).await {
+            Err(error) if spec.rewind != Rewind::Never && is_damage(&error) => (error, newest),
+            opened => return opened,
+        },
+    };
+    while spec.rewind.may_pass(tried, newest) {
+        match open_older(env, candidate, spec, tuning, tried.prev(), newest).await {
+            Ok(pool) => return Ok(pool),
+            Err((_, PoolError::NoUberblock)) => break,
+            Err((txg, error)) if is_damage(&error) => {
+                tracing::warn!(%txg, %error, "an older state is no better");
+                tried = txg;
             }
-            Err(PoolError::NoUberblock) => break,
-            Err(error) if is_damage(&error) => tracing::debug!(txg = %max, %error, "no better"),
-            Err(error) => return Err(error),
+            Err((_, error)) => return Err(error),
         }
     }
     Err(first)
+}
+
+/// Opens the newest state that is not after `max`, if it reads back; else says which txg that is of.
+async fn open_older(
+    env: &Arc<dyn Env>,
+    candidate: &Candidate,
+    spec: &ImportSpec,
+    tuning: &Tuning,
+    max: Txg,
+    newest: Txg,
+) -> Result<Arc<Pool>, (Txg, PoolError)> {
+    let pool = match open_at(env, candidate, spec, tuning, AsOf::UpTo(max)).await {
+        Ok(pool) => pool,
+        Err(error) => return Err((max, error)),
+    };
+    let txg = pool.opened_txg;
+    let verified = match pool.verify(spec.rewind.verified_since(txg, newest)).await {
+        Ok(verified) if verified.is_good() => {
+            tracing::warn!(from = %newest, to = %txg, ?verified, "went back to an older state");
+            return Ok(pool);
+        }
+        verified => verified,
+    };
+    pool.close_devices().await;
+    let damaged = |errors: u64| PoolError::Damaged {
+        object: ObjectId::new(0),
+        what: format!("{errors} blocks of metadata of txg {txg} cannot be read"),
+    };
+    Err((txg, verified.map_or_else(|error| error, |verified| damaged(verified.metadata_errors))))
 }
 
 /// Opens the state that the newest one notes as the pool's checkpoint. To be written to, the pool has it as its newest
@@ -495,7 +525,10 @@ async fn assemble(
         }
     }
     mapped.retain(|top| !spec.read_only || top.config().metaslab_array != 0);
-    space_maps.load(&dsl, &zio, &mapped).await?;
+    match spec.read_only {
+        true => space_maps.load_to_look(&dsl, &zio, &mapped).await,
+        false => space_maps.load(&dsl, &zio, &mapped).await?,
+    }
     load_dtls(&dsl, &vdevs).await?;
     // A vdev that can do without such a leaf goes on without it: whether it is foreign is not certain.
     let foreign = vdevs.refuse_noted_foreign();
@@ -507,7 +540,8 @@ async fn assemble(
     let evacuation = Evacuation::load(&dsl).await?;
     let checkpoint = Checkpoint::load(&dsl, &zio).await?;
     let returned_to = Some(Txg::new(uberblock.checkpoint_txg.get())).filter(|&txg| txg != Txg::ZERO);
-    let deferred = Bpobj::open(dsl.mos(), dsl.directory_object("sync_bplist").await?).await?;
+    let rewound_to = Some(uberblock.txg()).filter(|&txg| txg < gate.synced_txg());
+    let deferred = Deferred::load(&dsl).await?;
     let read_only = spec.read_only;
     let brt = if read_only { Brt::default() } else { Brt::load(&dsl).await? };
     let ddt = if read_only { Ddt::default() } else { Ddt::load(&dsl).await? };
@@ -526,6 +560,7 @@ async fn assemble(
         checkpoint,
         evacuation,
         returned_to,
+        rewound_to,
         tuning,
         read_only,
         opened_at,

@@ -65,6 +65,7 @@ pub use error::{MissingFeature, PoolError};
 pub use evacuate::EvacuationReport;
 pub use facts::{DedupFacts, Facts};
 pub use import::owner::{Left, LeftAlone, watch_for_owner};
+pub use import::rewind::Rewind;
 pub use import::{Candidate, ImportSpec, find_pools};
 pub use log::by_dataset::CountedLog;
 pub use log::load::{LIVE_TXGS, LogLoadReport, LogPeak, TxgLog};

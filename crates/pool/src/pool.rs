@@ -7,13 +7,14 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use dmu::{Objset, SpaceDelta, TxgGate};
-use dsl::{Bpobj, Dsl};
+use dsl::Dsl;
 use env::{BoxFuture, Env, IoClass, in_class};
 use event_listener::Event;
 use events::EventRing;
 use futures::FutureExt;
 use futures::future::{Either, select};
 use futures::stream::{self, StreamExt, TryStreamExt};
+use metaslab::MetaslabId;
 use ondisk::UberblockPhys;
 use parking_lot::{Mutex, RwLock};
 use units::{Guid, ObjsetId, Txg, VdevId};
@@ -38,6 +39,7 @@ use crate::multihost::{Heartbeats, Multihost};
 use crate::scan::scrub::Scrubs;
 use crate::shared::brt::Brt;
 use crate::shared::ddt::Ddt;
+use crate::space::deferred::Deferred;
 use crate::space::early_room::EarlyRoom;
 use crate::space::maps::SpaceMaps;
 use crate::space::{Room, SpaceGuard};
@@ -126,8 +128,8 @@ pub struct Pool {
     pub(crate) brt: Brt,
     /// Blocks that were found to be written already.
     pub(crate) ddt: Ddt,
-    /// The bpobj of blocks that the next txg frees.
-    pub(crate) deferred: Bpobj,
+    /// Blocks that the next txg frees.
+    pub(crate) deferred: Deferred,
     /// What the last txg did to the meta-objset's space; counted in the next.
     pub(crate) mos_delta: Mutex<SpaceDelta>,
     pub(crate) tasks: TaskQueue,
@@ -138,6 +140,8 @@ pub struct Pool {
     pub(crate) evacuation: Evacuation,
     /// The state that was opened is the checkpoint of that txg, and nothing was written since the pool returned to it.
     pub(crate) returned_to: Option<Txg>,
+    /// The state that was opened is an older one than the newest, of that txg: later txgs were given up.
+    pub(crate) rewound_to: Option<Txg>,
     /// Of the last txg that was synced since the pool was opened.
     pub(crate) last_uberblock: Mutex<Option<UberblockPhys>>,
     pub(crate) multihost: Arc<Multihost>,
@@ -212,10 +216,11 @@ pub(crate) struct Parts {
     pub space_maps: SpaceMaps,
     pub brt: Brt,
     pub ddt: Ddt,
-    pub deferred: Bpobj,
+    pub deferred: Deferred,
     pub checkpoint: Checkpoint,
     pub evacuation: Evacuation,
     pub returned_to: Option<Txg>,
+    pub rewound_to: Option<Txg>,
     pub tuning: Tuning,
     pub read_only: bool,
     pub opened_at: (Txg, u64),
@@ -270,6 +275,7 @@ impl Pool {
             checkpoint: parts.checkpoint,
             evacuation: parts.evacuation,
             returned_to: parts.returned_to,
+            rewound_to: parts.rewound_to,
             last_uberblock: Mutex::default(),
             datasets: RwLock::default(),
             tuning: parts.tuning,
@@ -412,6 +418,12 @@ impl Pool {
     #[must_use]
     pub fn room(&self) -> Room {
         self.space.room()
+    }
+
+    /// Metaslabs that are out of use because their space maps are lost: nothing is allocated there.
+    #[must_use]
+    pub fn lost_metaslabs(&self) -> Vec<(VdevId, MetaslabId)> {
+        self.space_maps.sealed()
     }
 
     /// What befell its intent logs lately.

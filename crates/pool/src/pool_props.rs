@@ -24,6 +24,16 @@ impl Pool {
     /// # Errors
     /// Those of reading the meta-objset.
     pub async fn pool_props(&self) -> Result<BTreeMap<String, PropValue>, PoolError> {
+        match self.read_pool_props().await {
+            Err(error) if error.is_loss() => {
+                tracing::error!(pool = self.name(), %error, "the pool's properties are damaged: their defaults are in force");
+                Ok(BTreeMap::new())
+            }
+            read => read,
+        }
+    }
+
+    async fn read_pool_props(&self) -> Result<BTreeMap<String, PropValue>, PoolError> {
         let Some(object) = self.dsl.directory().lookup_u64(directory::PROPS.as_bytes()).await? else {
             return Ok(BTreeMap::new());
         };

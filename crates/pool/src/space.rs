@@ -5,6 +5,7 @@
 //! when a dataset asks first after a txg, and stand until the next.
 //! (test: `a_group_costs_what_is_used_and_not_what_is_open`)
 
+pub(crate) mod deferred;
 pub(crate) mod early_room;
 pub(crate) mod expand;
 pub(crate) mod free;

@@ -7,6 +7,7 @@
 //!  kills                       the golden pools' logs: replay killed after every record
 //!  hostile [SECONDS]           blocks changed and sealed again, each pool for so long (600)
 //!  lives [SEEDS [FIRST]]       so many (2,000) pools to whose devices everything is done, while they fail
+//!  damage                      every block of a small pool lost in its turn, and met by all that reads it
 //!  loops [SECONDS]             one thing done to a log over and over under 32 writers, for so long (120)
 //!                              each, then kill -9; needs root, /dev/fuse
 //!  fsx [SECONDS]               fsx with its maps and fio with O_DIRECT, the daemon killed between and beneath them,
@@ -24,7 +25,7 @@ mod suite;
 
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: xtask test [WORD...]\n       xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask loops [SECONDS]\n       xtask fsx [SECONDS]\n       xtask memory [MIB [PERCENT]]\n       xtask storm [SECONDS [SEED]]\n       xtask screens [DIRECTORY]";
+const USAGE: &str = "usage: xtask test [WORD...]\n       xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask damage\n       xtask loops [SECONDS]\n       xtask fsx [SECONDS]\n       xtask memory [MIB [PERCENT]]\n       xtask storm [SECONDS [SEED]]\n       xtask screens [DIRECTORY]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         (Some(&"lives"), Some([])) => lives(2_000, 81_000),
         (Some(&"lives"), Some(&[seeds])) => lives(seeds, 81_000),
         (Some(&"lives"), Some(&[seeds, first])) => lives(seeds, first),
+        (Some(&"damage"), Some([])) => damage(),
         (Some(&"loops"), Some([])) => loops(120),
         (Some(&"loops"), Some(&[seconds])) => loops(seconds),
         (Some(&"fsx"), Some([])) => fsx(3_600),
@@ -100,6 +102,14 @@ fn hostile(seconds: u32) -> ExitCode {
 fn lives(seeds: u32, first: u32) -> ExitCode {
     let passed = lane("sawmill-pool", "crash", "life::", |cargo| {
         cargo.env("SAWMILL_LIFE_SEEDS", seeds.to_string()).env("SAWMILL_LIFE_FIRST", first.to_string());
+    });
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Every block of a small pool lost in its turn.
+fn damage() -> ExitCode {
+    let passed = lane("sawmill-pool", "damage", "lost::", |cargo| {
+        cargo.env("SAWMILL_DAMAGE", "all");
     });
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

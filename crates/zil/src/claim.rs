@@ -208,6 +208,30 @@ impl IntentLog<Found> {
         Ok(IntentLog { core: self.core, state: Claimed::default() })
     }
 
+    /// The same in a pool that went back to the state of an older txg, `state_txg`: nothing is replayed, also of a log
+    /// that was claimed by then. Its blocks, and those that its records name, are allocated in that state; they are
+    /// given back with the log as far as they still read. The rest stays allocated and is nobody's: the txgs that
+    /// were given up may have freed the blocks and used their places again.
+    ///
+    /// # Errors
+    /// A log this code does not understand.
+    pub async fn claim_to_discard(
+        self,
+        first_txg: Txg,
+        state_txg: Txg,
+    ) -> Result<IntentLog<Claimed>, ZilError> {
+        let mut header = self.header();
+        if header.log.is_hole() || header.claim_txg.get() == 0 {
+            return self.claim_without_records(first_txg, state_txg).await;
+        }
+        let walk = LogWalk::giving_up_damaged(self.core.objset, &header, &*self.core.store);
+        let reach = Reach::of(walk).await?;
+        header.replay_seq = header.replay_seq.get().max(reach.lr_seq.get()).into();
+        self.note_reach(header, &reach);
+        // Its end is no loss to be reported: all of it is given up.
+        Ok(IntentLog { core: self.core, state: Claimed { end: None, ..Claimed::of(reach) } })
+    }
+
     fn note_reach(&self, mut header: ZilHeader, reach: &Reach) {
         header.claim_blk_seq = reach.blk_seq.get().into();
         header.claim_lr_seq = reach.lr_seq.get().into();

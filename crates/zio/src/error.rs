@@ -136,4 +136,14 @@ impl ZioError {
     pub const fn is_damage(&self) -> bool {
         matches!(self, Self::Checksum { .. } | Self::Decompress { .. } | Self::BadBlkptr { .. })
     }
+
+    /// Whether the block is lost as far as its pool can do anything about it: damaged, or on a bad place of a device
+    /// that is there. What lies on a device that is not there may come back with the device.
+    #[must_use]
+    pub const fn is_loss(&self) -> bool {
+        match self {
+            Self::Read { source, .. } => !source.is_absence(),
+            error => error.is_damage(),
+        }
+    }
 }

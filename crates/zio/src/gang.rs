@@ -20,7 +20,7 @@
 
 use std::sync::Arc;
 
-use env::{BoxFuture, IoBuf};
+use env::{BoxFuture, IoBuf, impatient};
 use ondisk::gang::GANG_BLKPTRS;
 use ondisk::{Blkptr, BlkptrParts, Dva, GangHeaderPhys, ObjectType};
 use units::{Asize, Lsize, Psize, Txg};
@@ -97,16 +97,44 @@ impl Zio {
 
     /// Every place that a block takes: its DVAs, and if it is a gang, those of all members.
     pub(crate) async fn places(&self, bp: &Blkptr, bookmark: &Bookmark) -> Result<Vec<Dva>, ZioError> {
+        self.places_but(bp, bookmark, &mut |_, error| Err(error)).await
+    }
+
+    /// The same for a block that is to be freed, without what lies behind damaged headers; and how many bytes that is.
+    pub(crate) async fn places_to_free(&self, bp: &Blkptr) -> Result<(Vec<Dva>, u64), ZioError> {
+        let mut lost_bytes = 0_u64;
+        let lose = &mut |gang: &Blkptr, error: ZioError| match error.is_loss() {
+            true => {
+                let headers: u64 = gang.dvas().map(|dva| self.header_charge(dva)).sum();
+                lost_bytes += self.charged_bytes(gang).saturating_sub(headers);
+                Ok(())
+            }
+            false => Err(error),
+        };
+        let places = impatient(self.places_but(bp, &Bookmark::default(), lose)).await?;
+        Ok((places, lost_bytes))
+    }
+
+    /// Every place that a block takes; `lose` decides about gangs whose headers cannot be read.
+    async fn places_but(
+        &self,
+        bp: &Blkptr,
+        bookmark: &Bookmark,
+        lose: &mut (dyn FnMut(&Blkptr, ZioError) -> Result<(), ZioError> + Send),
+    ) -> Result<Vec<Dva>, ZioError> {
         let mut places = Vec::new();
         let mut todo = vec![(*bp, 0)];
         while let Some((bp, depth)) = todo.pop() {
             places.extend(bp.dvas());
             if bp.is_gang() {
-                if depth == DEPTH_MAX {
-                    return Err(ZioError::Checksum { bookmark: *bookmark });
+                let header = match depth {
+                    DEPTH_MAX => Err(ZioError::Checksum { bookmark: *bookmark }),
+                    _ => self.read_gang_header(&bp, bookmark).await,
+                };
+                match header {
+                    Ok(gang) => todo.extend(gang.members.into_iter().map(|member| (member, depth + 1))),
+                    Err(error) => lose(&bp, error)?,
                 }
-                let gang = self.read_gang_header(&bp, bookmark).await?;
-                todo.extend(gang.members.into_iter().map(|member| (member, depth + 1)));
             }
         }
         Ok(places)

@@ -29,6 +29,7 @@ mod error;
 mod flights;
 mod gang;
 mod home;
+mod leaks;
 mod log;
 mod mend;
 mod pack;
@@ -60,6 +61,7 @@ use vdev::{Run, VdevTree};
 use crate::cache::Cache;
 use crate::copies::Copies;
 use crate::flights::Flights;
+use crate::leaks::Leaks;
 use crate::packers::Packers;
 use crate::scrub::Damage;
 use crate::stats::Counters;
@@ -70,6 +72,7 @@ pub use cache::{CacheStats, DIRTY_BESIDE_CACHE_BYTES};
 pub use copies::RunCopy;
 pub use early::{PackedEarly, Placed, Unplaced};
 pub use error::ZioError;
+pub use leaks::Leak;
 pub use pointer_forms::PointerForms;
 pub use policy::{Keep, LogHint, WritePolicy};
 pub use scrub::{Damaged, Scrubbed};
@@ -98,6 +101,7 @@ pub struct Zio {
     copies: Copies,
     /// What was freed on removed vdevs, by txg.
     obsolete: Mutex<BTreeMap<Txg, Vec<Run>>>,
+    leaks: Leaks,
 }
 
 impl Zio {
@@ -123,6 +127,7 @@ impl Zio {
             unstable: Unstable::default(),
             copies: Copies::default(),
             obsolete: Mutex::default(),
+            leaks: Leaks::default(),
         }
     }
 

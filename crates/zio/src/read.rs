@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use codec::Salt;
-use env::{IoBuf, impatient};
+use env::{IoBuf, IoClass, impatient};
 use ondisk::{Blkptr, ByteOrder, ChecksumKind, CompressionKind, ObjectType, OndiskError, swap::swap_block};
+use units::{LABEL_START_BYTES, LeafOffset};
 use vdev::{Address, VdevError};
 
 use crate::cache::Found;
@@ -256,13 +257,36 @@ impl Zio {
         let mut tries = self.suspension.tries();
         loop {
             let error = match self.try_copies(bp, bookmark, len, verify).await {
-                Err(error) if is_of_devices(&error) => error,
+                Err(error) if is_of_devices(&error) || self.is_unreadable(&error, bp).await => error,
                 read => return read,
             };
             if !tries.next(&error).await {
                 return Err(error);
             }
         }
+    }
+
+    /// Whether a txg could not read a block because a device reads nothing at all, and not because of a bad place: the
+    /// block may be had once the device works again. Each device with a copy is asked for the bytes before its first
+    /// block, which belong to nobody.
+    async fn is_unreadable(&self, error: &ZioError, bp: &Blkptr) -> bool {
+        let is_read = matches!(error, ZioError::Read { source, .. } if !source.is_absence());
+        if !is_read || IoClass::current() != IoClass::Async {
+            return false;
+        }
+        for dva in bp.dvas() {
+            let Ok(top) = self.vdevs.top(dva.vdev) else { continue };
+            let len = top.ashift().sector_bytes();
+            let place = LeafOffset::new(LABEL_START_BYTES.saturating_sub(len));
+            let mut reads = false;
+            for leaf in top.leaves() {
+                reads |= leaf.read(place, len as usize).await.is_ok();
+            }
+            if !reads && !top.leaves().is_empty() {
+                return true;
+            }
+        }
+        false
     }
 
     async fn try_copies(

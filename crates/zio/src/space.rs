@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use metaslab::{Allocator, Class, VdevConfig, VdevConfigError};
 use ondisk::{Blkptr, Dva};
-use units::{Asize, Txg, VdevId};
+use units::{Asize, Psize, Txg, VdevId};
 use vdev::{Bias, Located, Run, Top, VdevError};
 
 use crate::embedded::GANG_HEADER_BYTES;
-use crate::{Bookmark, Zio, ZioError};
+use crate::{Bookmark, Leak, Zio, ZioError};
 
 fn space_config(top: &Top) -> VdevConfig {
     let config = top.config();
@@ -80,13 +80,18 @@ impl Zio {
 
     /// Frees all copies of a block in `txg`, or keeps them for the pool's checkpoint, and forgets its contents. Holes
     /// and embedded blocks have nothing to free; of a gang, headers are read and all members freed. A copy on a vdev
-    /// that was removed is freed where it is now, and noted as obsolete there ([`Self::take_obsolete`]).
+    /// that was removed is freed where it is now, and noted as obsolete there ([`Self::take_obsolete`]). Members of a
+    /// gang whose header is lost stay allocated: a [`Leak`].
     ///
     /// # Errors
-    /// When a copy is not allocated, or a gang's header cannot be read; nothing has changed then.
+    /// When a copy is not allocated; nothing has changed then.
     pub async fn free(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZioError> {
         self.cache.forget(bp);
-        let Taken { places, obsolete } = self.taken(bp).await?.with_copies(self)?;
+        let (all, lost_bytes) = match bp.is_hole() || bp.is_embedded() {
+            true => (Vec::new(), 0),
+            false => self.places_to_free(bp).await?,
+        };
+        let Taken { places, obsolete } = self.taken_by(all)?.with_copies(self)?;
         let mut allocator = self.allocator.lock();
         for &dva in &places {
             allocator.check_allocated(txg, &dva).map_err(|source| ZioError::Space { dva, source })?;
@@ -98,7 +103,17 @@ impl Zio {
         if !obsolete.is_empty() {
             self.obsolete.lock().entry(txg).or_default().extend(obsolete);
         }
+        if lost_bytes > 0 {
+            self.note_leak(Leak { bookmark: None, birth: bp.birth(), bytes: lost_bytes });
+        }
         Ok(())
+    }
+
+    /// What datasets are charged for the header of a gang that lies at `dva`.
+    pub(crate) fn header_charge(&self, dva: Dva) -> u64 {
+        let header = Psize::new(GANG_HEADER_BYTES as u64);
+        let charge = |top: &Top| top.deflated(header.allocated_over(top.ashift(), top.spread())).get();
+        self.vdevs.top(dva.vdev).map_or(0, |top| charge(&top))
     }
 
     /// Notes that nothing refers to a block any more by the places that it had on removed vdevs; where it is now, others
@@ -134,11 +149,15 @@ impl Zio {
 
     /// What a block takes.
     async fn taken(&self, bp: &Blkptr) -> Result<Taken, ZioError> {
-        let mut taken = Taken::default();
         if bp.is_hole() || bp.is_embedded() {
-            return Ok(taken);
+            return Ok(Taken::default());
         }
-        for dva in self.places(bp, &Bookmark::default()).await? {
+        self.taken_by(self.places(bp, &Bookmark::default()).await?)
+    }
+
+    fn taken_by(&self, places: Vec<Dva>) -> Result<Taken, ZioError> {
+        let mut taken = Taken::default();
+        for dva in places {
             match self.vdevs.top(dva.vdev) {
                 Ok(top) if top.is_removed() => taken.add_removed(self, &top, dva)?,
                 // The allocator knows all the others, and says so of those that it does not know.

@@ -1,9 +1,11 @@
 //! Objects without a name that are still open, or too big to free in one go.
 //!
 //! A ZAP of the master node: the object's number in hexadecimal → the number. What stands in
-//! it when a file system is mounted lost its last name before a crash and is freed then.
+//! it when a file system is mounted lost its last name before a crash and is freed after that, object by object, while
+//! the file system is in use already. An object that is damaged stays in the queue.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_lock::{Mutex, MutexGuard};
 use dmu::zap::{Zap, int_name};
@@ -16,6 +18,11 @@ use crate::error::{Result, ZplError};
 pub(crate) struct DeleteQueue {
     zap: Zap,
     changing: Mutex<()>,
+    /// What was in the queue when the file system was mounted, and is not looked at yet.
+    leftovers: parking_lot::Mutex<Vec<ObjectId>>,
+    /// Held while one of these is freed.
+    purging: Mutex<()>,
+    is_closing: AtomicBool,
 }
 
 /// The right to change the queue, from the planning of a change to its end.
@@ -26,7 +33,35 @@ pub(crate) struct QueueTurn<'a> {
 
 impl DeleteQueue {
     pub async fn open(os: &Arc<Objset>, object: ObjectId) -> Result<Self> {
-        Ok(Self { zap: Zap::open(os.hold(object).await?).await?, changing: Mutex::new(()) })
+        Ok(Self {
+            zap: Zap::open(os.hold(object).await?).await?,
+            changing: Mutex::new(()),
+            leftovers: parking_lot::Mutex::default(),
+            purging: Mutex::new(()),
+            is_closing: AtomicBool::new(false),
+        })
+    }
+
+    /// Notes what is in the queue and not about to be opened, before anybody can unlink anything.
+    pub async fn find_leftovers(&self, open: &[ObjectId]) -> Result<()> {
+        let mut found = self.all().await?;
+        found.retain(|object| !open.contains(object));
+        *self.leftovers.lock() = found;
+        Ok(())
+    }
+
+    /// The next of what was found, and the right to free it; none once all were given, or the file system is closing.
+    pub async fn next_leftover(&self) -> Option<(ObjectId, MutexGuard<'_, ()>)> {
+        let right = self.purging.lock().await;
+        let next = || self.leftovers.lock().pop();
+        let object = if self.is_closing.load(Ordering::Acquire) { None } else { next() };
+        Some((object?, right))
+    }
+
+    /// Nothing more is freed; ready when nothing is being freed.
+    pub async fn close(&self) {
+        self.is_closing.store(true, Ordering::Release);
+        self.purging.lock().await;
     }
 
     pub async fn turn(&self) -> QueueTurn<'_> {

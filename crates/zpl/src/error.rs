@@ -99,6 +99,19 @@ pub enum ZplError {
     Log(#[from] ZilError),
 }
 
+impl ZplError {
+    /// Whether something of the file system is lost, see [`DmuError::is_loss`].
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        match self {
+            Self::Damaged { .. } | Self::Decode(_) => true,
+            Self::Dmu(error) => error.is_loss(),
+            Self::Zap(error) => error.is_loss(),
+            _ => false,
+        }
+    }
+}
+
 /// Results of the file layer.
 pub type Result<T, E = ZplError> = std::result::Result<T, E>;
 

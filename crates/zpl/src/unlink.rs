@@ -325,13 +325,19 @@ impl Zfs {
         if is_xattr_dir(znode) {
             self.empty_xattr_dir(znode).await?;
         }
-        let rest = self.free_to_first(znode, 0..u64::MAX, |_, _| Ok(())).await?;
+        let freed = self.free_to_first(znode, 0..u64::MAX, |_, _| Ok(())).await;
+        let rest_blocks = match freed {
+            Ok(rest) => rest.blocks,
+            // Nobody can tell what is left piece by piece: all of it goes at once, without what lies below the damage.
+            Err(error) if error.is_loss() => znode.dnode.blocks_to_free(),
+            Err(error) => return Err(error),
+        };
         let xattr_dir = znode.word(ZplAttr::Xattr);
         if xattr_dir != 0 {
             self.free_xattr_dir(ObjectId::new(xattr_dir)).await?;
         }
         let turn = self.queue.turn().await;
-        let plan = self.plan_freeing(rest.blocks).await?;
+        let plan = self.plan_freeing(rest_blocks).await?;
         turn.remove(&plan, znode.object()).await?;
         self.os.free_object(&plan, znode.object()).await?;
         Ok(plan.apply_with(|_| self.forget(znode))?)
@@ -367,39 +373,59 @@ impl Zfs {
         Ok(plan.apply_with(|_| self.forget(&znode))?)
     }
 
-    /// Frees what lost its last name before a crash. To be called once the log is replayed.
-    ///
-    /// # Errors
-    /// Those of reading and writing; the queue keeps what is left.
-    pub async fn purge(&self) -> Result<()> {
-        self.purge_but(&[]).await
+    /// Notes what lost its last name before a crash. To be called once the log is replayed, and before anybody uses the
+    /// file system. What is about to be opened is left out, because its last close frees it. A queue that cannot be read
+    /// is left as it is, because a mount does not depend on it.
+    pub async fn find_leftovers(&self, open: &[ObjectId]) {
+        if self.check_writable().is_err() {
+            return;
+        }
+        if let Err(error) = self.queue.find_leftovers(open).await {
+            tracing::error!(%error, "the queue of objects without a name cannot be read: they stay");
+        }
     }
 
-    /// The same, but for what is about to be opened: its last close frees it.
+    /// Frees what [`Self::find_leftovers`] found, until the file system is closed. What is damaged stays in the queue.
     ///
     /// # Errors
-    /// As [`Zfs::purge`].
-    pub async fn purge_but(&self, open: &[ObjectId]) -> Result<()> {
-        if self.check_writable().is_err() {
-            return Ok(());
-        }
-        for object in self.queue.all().await?.into_iter().filter(|object| !open.contains(object)) {
-            match self.znode(object).await {
-                Ok(znode) if znode.life() == Life::Unlinked || is_xattr_dir(&znode) => {
-                    znode.set_life(Life::Unlinked);
-                    self.reap(&znode).await?;
+    /// Those of reading and writing, but for damage; the queue keeps what is left.
+    pub async fn purge(&self) -> Result<()> {
+        while let Some((object, _right)) = self.queue.next_leftover().await {
+            if self.check_writable().is_err() {
+                return Ok(());
+            }
+            match self.purge_one(object).await {
+                Err(error) if error.is_loss() => {
+                    let object = object.get();
+                    tracing::error!(object, %error, "an object without a name is damaged and stays in its queue");
                 }
-                // A name came back, or the object is gone already: only the entry is wrong.
-                Ok(_) | Err(ZplError::Stale { .. }) => {
-                    let turn = self.queue.turn().await;
-                    let plan = self.plan_freeing(0).await?;
-                    turn.remove(&plan, object).await?;
-                    plan.apply()?;
-                }
-                Err(error) => return Err(error),
+                purged => purged?,
             }
         }
         Ok(())
+    }
+
+    /// Has [`Self::purge`] stop; ready when it has.
+    pub async fn stop_purge(&self) {
+        self.queue.close().await;
+    }
+
+    async fn purge_one(&self, object: ObjectId) -> Result<()> {
+        match self.znode(object).await {
+            Ok(znode) if znode.life() == Life::Unlinked || is_xattr_dir(&znode) => {
+                znode.set_life(Life::Unlinked);
+                self.reap(&znode).await
+            }
+            // A name came back, or the object is gone already: only the entry is wrong.
+            Ok(_) | Err(ZplError::Stale { .. }) => {
+                let turn = self.queue.turn().await;
+                let plan = self.plan_freeing(0).await?;
+                turn.remove(&plan, object).await?;
+                plan.apply()?;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 

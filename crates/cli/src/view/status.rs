@@ -62,6 +62,13 @@ pub fn status(pool: &PoolInfo, style: StatusStyle<'_>) -> String {
     if let Some(line) = log_line(pool) {
         _ = writeln!(text, "   log: {line}");
     }
+    if pool.lost_metaslabs > 0 {
+        let (count, what) = match pool.lost_metaslabs {
+            1 => (1, "metaslab is out of use, because its space map is"),
+            count => (count, "metaslabs are out of use, because their space maps are"),
+        };
+        _ = writeln!(text, " space: {count} {what} damaged");
+    }
     text.push_str("config:\n\n");
     text.push_str(&config(pool, style));
     text.push('\n');

@@ -11,8 +11,7 @@ use crate::view::names::NameStyle;
 use crate::view::replay_plan;
 use crate::visit::{Access, Visit};
 use control::{Failure, FailureKind, ImportCandidate, ImportScan, Imported, PoolImport};
-use engine::props::ctime;
-use engine::refusal;
+use engine::{refusal, rewind_lines};
 use ondisk::{NvList, NvValue};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,10 +25,18 @@ pub const COMMAND: Command = Command::new(
             Flag::switch('a', "all pools found"),
             Flag::switch('D', "destroyed pools"),
             Flag::switch('f', "even if they look in use elsewhere"),
-            Flag::switch('F', "roll back a few transaction groups if that is what it takes"),
+            Flag::switch('F', "go back a few transaction groups if the newest one cannot be opened"),
+            Flag::switch('X', "with -F: go back as far as it takes, to a state that may be damaged"),
+            Flag::value(
+                'T',
+                "txg",
+                "go back to this transaction group, or the newest before it; implies -FX",
+            ),
             Flag::switch('m', "even if a log is missing: what only it held is lost"),
             Flag::switch('n', "with -F: try, change nothing"),
             Flag::switch('N', "mount nothing"),
+            Flag::switch('l', "load encryption keys: no pool that can be imported needs any"),
+            Flag::switch('s', "search the devices themselves, which is what happens anyway"),
             Flag::value('c', "cachefile", "search the devices that this cache file of OpenZFS names"),
             Flag::value('d', "dir|device", "search here").repeated(),
             Flag::value('o', "mntopts|property=value", "mount options, or a property of the pool").repeated(),
@@ -86,11 +93,20 @@ fn check(args: &Args) -> Result<(), Stop> {
     if args.has('j') && !args.has_long("replay-plan") {
         return usage("-j only meaningful with --replay-plan");
     }
-    if args.has('n') && !args.has('F') {
+    if (args.has('n') || args.has('X')) && !args.has('F') {
         return usage("-n or -X only meaningful with -F");
     }
     if args.has('c') && args.has('d') {
         return usage("-c is incompatible with -d");
+    }
+    if args.has('c') && args.has('s') {
+        return usage("-c is incompatible with -s");
+    }
+    if args.has('l') && args.has('N') {
+        return usage("-l is incompatible with -N");
+    }
+    if args.has('l') && !args.has('a') && args.operands.is_empty() {
+        return usage("-l is only meaningful during an import");
     }
     if args.has('a') && !args.operands.is_empty() {
         return usage("too many arguments");
@@ -107,6 +123,8 @@ fn read(args: &Args, listed: Option<&Listed>) -> Result<PoolImport, Stop> {
         no_mount: args.has('N'),
         destroyed: args.has('D'),
         rewind: args.has('F'),
+        extreme: args.has('X'),
+        rewind_to: args.value('T').map(txg).transpose()?,
         to_checkpoint: args.has_long("rewind-to-checkpoint"),
         dry_run: args.has('n'),
         ..PoolImport::default()
@@ -118,6 +136,16 @@ fn read(args: &Args, listed: Option<&Listed>) -> Result<PoolImport, Stop> {
         }
     }
     Ok(call)
+}
+
+/// A transaction group, as `strtoull(3)` reads numbers of any base.
+fn txg(text: &str) -> Result<u64, Stop> {
+    let number = match (text.strip_prefix("0x").or(text.strip_prefix("0X")), text.strip_prefix('0')) {
+        (Some(hex), _) => u64::from_str_radix(hex, 16),
+        (None, Some(octal)) if !octal.is_empty() => u64::from_str_radix(octal, 8),
+        _ => text.parse(),
+    };
+    number.or_else(|_| usage("invalid txg value"))
 }
 
 /// Where to look: `-d`, else `$ZPOOL_IMPORT_PATH`; full paths, as the daemon stands elsewhere.
@@ -216,19 +244,9 @@ fn tell(session: &mut Session, imported: &Imported, dry_run: bool) -> Result<(),
         session.note(name);
     }
     imported.lost.iter().for_each(|line| eprintln!("warning: {line}"));
-    let Some((then, newest)) = imported.rewound else { return Ok(()) };
-    let (able, lost) = match dry_run {
-        true => ("Would be able to return", "Would discard"),
-        false => ("Pool", "Discarded"),
-    };
-    let returned = if dry_run { "" } else { " returned" };
-    writeln!(session.out(), "{able} {name}{returned} to its state as of {}.", ctime(then))?;
-    match newest.saturating_sub(then) {
-        0 => {}
-        secs if secs > 120 => {
-            writeln!(session.out(), "{lost} approximately {} minutes of transactions.", (secs + 30) / 60)?
-        }
-        secs => writeln!(session.out(), "{lost} approximately {secs} seconds of transactions.")?,
+    let Some(rewound) = imported.rewound else { return Ok(()) };
+    for line in rewind_lines(name, rewound, dry_run) {
+        writeln!(session.out(), "{line}")?;
     }
     Ok(())
 }

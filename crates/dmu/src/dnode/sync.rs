@@ -94,6 +94,7 @@ impl Dnode {
         let image = if changes.dies { None } else { Some(sync.updated(&old).await?) };
         if image.is_none() && on_disk {
             sync.kill_all(&old).await?;
+            result.lock().leak_rest_of(old.used_bytes);
         }
         let outcome = result.into_inner();
         let before = Charge::of(&old).filter(|_| on_disk);

@@ -77,6 +77,18 @@ pub enum ZapError {
     Dmu(#[from] DmuError),
 }
 
+impl ZapError {
+    /// Whether a part of the ZAP is lost, see [`DmuError::is_loss`].
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        match self {
+            Self::Damaged { .. } => true,
+            Self::Dmu(error) => error.is_loss(),
+            _ => false,
+        }
+    }
+}
+
 /// What is wrong with a block, before anyone knows which block it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Damage(pub(super) &'static str);

@@ -14,7 +14,8 @@
 //!   (test: `a_block_that_a_snapshot_has_goes_on_the_deadlist`).
 //! - A bookmark knows what was freed of its snapshot before the next one came: `freed_before_next`.
 
-use dmu::{SpaceDelta, Tx};
+use dmu::{SpaceDelta, SyncRead, Tx};
+use env::impatient;
 use ondisk::Blkptr;
 use ondisk::dsl::used;
 use units::{ObjectId, Txg};
@@ -49,7 +50,13 @@ impl Dsl {
         if to_hold.is_empty() {
             return Ok((to_free, Held::default()));
         }
-        self.add_to_deadlist(tx, ObjectId::new(phys.deadlist.get()), &to_hold).await?;
+        let deadlist = ObjectId::new(phys.deadlist.get());
+        match impatient(self.add_to_deadlist(tx, deadlist, &to_hold)).await {
+            Err(error) if error.is_loss() && SyncRead::DeadlistAdd.goes_on() => {
+                tracing::error!(%error, blocks = to_hold.len(), "blocks are not put on a damaged deadlist");
+            }
+            added => added?,
+        }
         let snapshot = self.loaded_dataset(ObjectId::new(phys.prev_snapshot.get())).await?;
         if snapshot.phys().next_snapshot.get() == head.object().get() {
             let before = Txg::new(snapshot.phys().prev_snapshot_txg.get());

@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use dmu::zap::{Zap, ZapSpec, int_name};
-use dmu::{DnodeSpec, SpaceDelta, Tx};
+use dmu::{DnodeSpec, SpaceDelta, SyncRead, Tx};
+use env::impatient;
 use ondisk::dsl::{DSL_DEADLIST_BYTES, DslDeadlistPhys};
 use ondisk::{Blkptr, ObjectType};
 use units::ObjectId;
@@ -23,6 +24,7 @@ use zerocopy::little_endian::U64;
 use zerocopy::{FromZeros, IntoBytes};
 
 use self::keys::Keys;
+use crate::bpobj::can_lose;
 use crate::features::EMPTY_BPOBJ;
 use crate::space::{Imbalance, add};
 use crate::{Bpobj, Dsl, DslError};
@@ -135,12 +137,28 @@ impl Dsl {
         }
         for (key, bps) in by_key {
             let (txg, list) = keys[key];
-            let list = self.own_list(tx, &zap, txg, list).await?;
-            list.append(tx, &bps).await?;
+            let appended = impatient(self.append_to(tx, &zap, txg, list, &bps)).await;
+            match appended {
+                Err(error) if error.is_loss() && SyncRead::DeadlistAdd.goes_on() => {
+                    tracing::error!(%error, blocks = bps.len(), "blocks are not put on a damaged deadlist");
+                }
+                appended => appended?,
+            }
         }
         let mut space = SpaceDelta::default();
         bps.iter().for_each(|bp| space.add(self.mos.zio(), bp));
         self.count_in_deadlist(tx, deadlist, space).await
+    }
+
+    async fn append_to(
+        &self,
+        tx: &Tx,
+        deadlist: &Zap,
+        txg: u64,
+        list: ObjectId,
+        bps: &[Blkptr],
+    ) -> Result<(), DslError> {
+        self.own_list(tx, deadlist, txg, list).await?.append(tx, bps).await
     }
 
     /// The list under a key, no longer shared with others.
@@ -258,6 +276,17 @@ impl Dsl {
         Ok(())
     }
 
+    /// A list that was taken off a deadlist; none if it is lost, and what is on it with it.
+    pub(crate) async fn open_or_leave(&self, list: ObjectId) -> Result<Option<Bpobj>, DslError> {
+        match impatient(Bpobj::open(&self.mos, list)).await {
+            Err(error) if can_lose(&error) => {
+                tracing::error!(%error, "a damaged list is left behind: what is on it is never freed");
+                Ok(None)
+            }
+            list => Ok(Some(list?)),
+        }
+    }
+
     /// Frees a deadlist and its lists; blocks on them stay as they are.
     pub(crate) async fn discard_deadlist(&self, tx: &Tx, deadlist: ObjectId) -> Result<(), DslError> {
         if self.is_old_deadlist(deadlist).await? {
@@ -265,11 +294,18 @@ impl Dsl {
         }
         let shared = self.empty_bpobj().await?;
         let mut let_go = 0;
-        for (_, list) in self.deadlist_keys(deadlist).await?.iter() {
+        let keys = match impatient(self.deadlist_keys(deadlist)).await {
+            Err(error) if can_lose(&error) => {
+                tracing::error!(%error, "the lists of a damaged deadlist are left behind");
+                Keys::default()
+            }
+            keys => keys?,
+        };
+        for (_, list) in keys.iter() {
             if Some(*list) == shared {
                 let_go += 1;
-            } else {
-                Bpobj::open(&self.mos, *list).await?.discard(tx).await?;
+            } else if let Some(list) = self.open_or_leave(*list).await? {
+                list.discard(tx).await?;
             }
         }
         self.mos.free_object(tx, deadlist).await?;

@@ -125,6 +125,13 @@ impl Pool {
         Ok(())
     }
 
+    /// Nothing is freed any more until something else is destroyed.
+    pub(crate) fn stop_freeing(&self, error: &PoolError) {
+        tracing::error!(pool = self.name(), %error, "what waits to be freed cannot be found");
+        self.has_destroyed.store(false, Ordering::Release);
+        self.space.set_freeing(false);
+    }
+
     async fn free_all(&self, tx: &Tx, bps: &[Blkptr]) -> Result<SpaceDelta, PoolError> {
         let mut space = SpaceDelta::default();
         for bp in bps {

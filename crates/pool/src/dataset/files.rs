@@ -51,12 +51,20 @@ impl Dataset for Zfs {
 
     fn get_ready<'a>(&'a self, how: GetReady<'a>) -> BoxFuture<'a, Result<(), PoolError>> {
         Box::pin(async move {
-            self.purge_but(how.open).await?;
+            self.find_leftovers(how.open).await;
             if let Some(log) = self.log().filter(|_| how.primes && !self.options().read_only) {
                 // The first commit finds a chain whose header is already on its way.
                 log.prime().await;
             }
             Ok(())
+        })
+    }
+
+    fn tidy_up(self: Arc<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            if let Err(error) = self.purge().await {
+                tracing::warn!(%error, "objects without a name are freed at the next mount");
+            }
         })
     }
 
@@ -66,6 +74,7 @@ impl Dataset for Zfs {
 
     fn close(&self) -> BoxFuture<'_, Result<(), PoolError>> {
         Box::pin(async {
+            self.stop_purge().await;
             self.store_atimes().await?;
             match self.log() {
                 Some(log) => Ok(log.close().await?),

@@ -39,6 +39,9 @@ pub(crate) trait Dataset: Any + Send + Sync {
     /// Those of reading and writing.
     fn get_ready<'a>(&'a self, how: GetReady<'a>) -> BoxFuture<'a, Result<(), PoolError>>;
 
+    /// Does what nobody has to wait for, while the dataset is in use. [`Self::close`] has it end.
+    fn tidy_up(self: Arc<Self>) -> BoxFuture<'static, ()>;
+
     /// Its properties, or what they mean in this pool, have changed.
     fn set_terms(&self, terms: &Terms<'_>);
 

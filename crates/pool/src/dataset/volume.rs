@@ -33,6 +33,10 @@ impl Dataset for Volume {
         Box::pin(async { Ok(self.trim_end().await?) })
     }
 
+    fn tidy_up(self: Arc<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async {})
+    }
+
     fn set_terms(&self, terms: &Terms<'_>) {
         let Terms { props, read_only, immediate_write_bytes, .. } = *terms;
         let policy = DataPolicy { sync: props.sync, log_bias: props.log_bias, immediate_write_bytes };

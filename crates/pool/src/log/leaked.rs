@@ -12,8 +12,9 @@
 //!
 //! That needs every log to be known to its end. Nothing is freed, and another import may do it, when
 //! - the import does without logs, or a log vdev has no device to read from: chains go on behind what is not there;
+//! - a metaslab of a log vdev is out of use, because its space map is lost;
 //! - a log does not read to the end that an earlier import noted;
-//! - the state is not the newest, or is a checkpoint, or one is kept: other states have other logs;
+//! - the state is a checkpoint, or one is kept: other states have other logs. (A rewind gives up all other states.)
 //! - datasets are being destroyed, or hidden ones are there: nobody has looked at their logs;
 //! - some log holds what is not allocated: then something here is not as it is believed to be.
 //!
@@ -31,6 +32,7 @@ use std::sync::Arc;
 use metaslab::{RangeTree, Segment};
 use ondisk::{Blkptr, Dva};
 use units::{Asize, VdevId, VdevOffset};
+use vdev::Top;
 
 use crate::{Pool, PoolError};
 
@@ -85,10 +87,14 @@ impl Pool {
 
     /// Whether everything that can hold room on log vdevs has been claimed.
     async fn knows_all_logs(&self) -> Result<bool, PoolError> {
-        let is_newest = self.gate.open_txg() == self.opened_txg.next() && self.returned_to.is_none();
+        // A rewind has given up the later states, and the logs with them.
+        let is_newest = self.gate.open_txg() == self.opened_txg.next() || self.rewound_to.is_some();
+        let is_newest = is_newest && self.returned_to.is_none();
         let is_only_state = is_newest && self.check_no_checkpoint().is_ok();
         let mut logs = self.vdevs.tops().into_iter().filter(|top| top.is_log());
-        let are_there = logs.all(|top| top.is_usable() && top.config().leaving.is_none());
+        let is_sealed = |vdev| self.zio.with_allocator(|allocator| allocator.has_sealed(vdev));
+        let is_known = |top: &Top| top.is_usable() && top.config().leaving.is_none() && !is_sealed(top.id());
+        let are_there = logs.all(|top| is_known(&top));
         Ok(is_only_state
             && are_there
             && !self.dsl.has_destroyed().await?

@@ -11,14 +11,16 @@
 //! A log that an import claims has a reference to each block that its clones name, until it is given back: whatever
 //! becomes of the files that had the block, replay finds it.
 //!
+//! Of a vdev whose table is lost no data block is freed, because others may have it, and no reference is counted.
+//!
 //! Invariants
 //! - A block in the table is not freed; its entry goes with the last reference but one.
 //!   (tests: `shared_blocks_outlive_all_but_their_last_file`, `random_histories_of_clones_equal_a_plain_model`)
 //! - References are counted up before any are counted down, in each txg.
 //! - Counts, sums and entries agree in every txg; an empty table is taken away. (`zdb` of the same tests)
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dmu::zap::{ZAP_FLAG_HASH64, ZAP_FLAG_UINT64_KEY, Zap, ZapSpec, ZapValue};
@@ -41,7 +43,7 @@ const LITTLE_ENDIAN: u64 = 0;
 
 /// The tables of all vdevs that have one.
 #[derive(Default)]
-pub(crate) struct Brt(async_lock::Mutex<BTreeMap<VdevId, Table>>);
+pub(crate) struct Brt(async_lock::Mutex<BTreeMap<VdevId, Table>>, BTreeSet<VdevId>);
 
 /// The table of one vdev.
 struct Table {
@@ -59,15 +61,20 @@ impl Brt {
     /// Reads the tables' headers and counts.
     pub async fn load(dsl: &Dsl) -> Result<Self, PoolError> {
         let endian_fixed = dsl.feature_count(&BLOCK_CLONING_ENDIAN).await?.is_some_and(|count| count > 0);
-        let mut tables = BTreeMap::new();
+        let (mut tables, mut lost) = (BTreeMap::new(), BTreeSet::new());
         for entry in dsl.directory().all().await? {
             let name = std::str::from_utf8(&entry.name).ok();
             let vdev = name.and_then(|name| name.strip_prefix(BRT_OBJECT_PREFIX)?.parse().ok());
             let (Some(vdev), Some(object)) = (vdev, entry.value.as_u64()) else { continue };
-            let table = Table::load(dsl, ObjectId::new(object), endian_fixed).await?;
-            tables.insert(VdevId::new(vdev), table);
+            match Table::load(dsl, ObjectId::new(object), endian_fixed).await {
+                Err(error) if error.is_loss() => {
+                    tracing::error!(vdev, %error, "nobody knows which blocks are shared: none of the vdev's data is freed");
+                    lost.insert(VdevId::new(vdev));
+                }
+                table => _ = tables.insert(VdevId::new(vdev), table?),
+            }
         }
-        Ok(Self(async_lock::Mutex::new(tables)))
+        Ok(Self(async_lock::Mutex::new(tables), lost))
     }
 
     /// Counts one reference more of each block, all of which are data.
@@ -79,7 +86,7 @@ impl Brt {
         blocks: &[Blkptr],
     ) -> Result<(), PoolError> {
         let mut more: BTreeMap<(VdevId, VdevOffset), (&Blkptr, u64)> = BTreeMap::new();
-        for bp in blocks {
+        for bp in blocks.iter().filter(|bp| !self.1.contains(&bp.dva(0).vdev)) {
             more.entry((bp.dva(0).vdev, bp.dva(0).offset)).or_insert((bp, 0)).1 += 1;
         }
         let mut tables = self.0.lock().await;
@@ -98,6 +105,10 @@ impl Brt {
     pub async fn take_reference(&self, tx: &Tx, zio: &Zio, bp: &Blkptr) -> Result<bool, PoolError> {
         if bp.level().get() > 0 || bp.object_type().is_metadata() || bp.is_embedded() || bp.is_hole() {
             return Ok(false);
+        }
+        if self.1.contains(&bp.dva(0).vdev) {
+            let what = "block reference table".to_owned();
+            return Err(PoolError::Damaged { object: ObjectId::new(0), what });
         }
         match self.0.lock().await.get_mut(&bp.dva(0).vdev) {
             Some(table) => table.take_reference(tx, zio, bp).await,

@@ -8,20 +8,25 @@
 //!  vdev config ─► metaslab_array: object numbers, 0 where nothing was allocated yet
 //!                      └─► space map: entries; bonus: length, bytes allocated, histogram
 //! ```
+//! A metaslab whose map cannot be read is taken out of use ([`metaslab::Allocator::seal`]): nothing is allocated there, and
+//! its map stays as it is, because nobody knows what else it says. Frees are recorded in the logs for the day when the map
+//! can be read again, as long as the pool has logs.
+//! (test: `a_damaged_space_map_takes_its_metaslab_out_of_use`)
 
 mod dtl;
 mod kept;
 mod log;
 pub(super) mod object;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dmu::zap::Zap;
-use dmu::{Dnode, DnodeSpec, Objset, Tx};
+use dmu::{Dnode, DnodeSpec, Objset, SyncRead, Tx};
 use dsl::Dsl;
 use dsl::features::LOG_SPACEMAP;
+use env::impatient;
 use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use metaslab::{Change, MetaslabId};
@@ -79,6 +84,8 @@ pub(crate) struct SpaceMaps {
     logs: async_lock::Mutex<Logs>,
     /// The next txg leaves nothing in the logs.
     flush_all: AtomicBool,
+    /// Metaslabs that are out of use because their maps are lost.
+    sealed: Mutex<BTreeSet<Place>>,
 }
 
 impl SpaceMaps {
@@ -135,6 +142,22 @@ impl SpaceMaps {
         self.with_vdev(top.id(), |maps| maps.count = config.asize >> config.metaslab_shift);
     }
 
+    /// The same for a pool that is only read: whatever is lost leaves figures wrong, and nothing else.
+    pub async fn load_to_look(&self, dsl: &Dsl, zio: &Zio, tops: &[Arc<Top>]) {
+        if let Err(error) = self.load(dsl, zio, tops).await {
+            tracing::warn!(%error, "space maps cannot be read: figures of free space are wrong");
+        }
+    }
+
+    /// Metaslabs that are out of use because their maps are lost.
+    pub fn sealed(&self) -> Vec<(VdevId, MetaslabId)> {
+        self.sealed.lock().iter().copied().collect()
+    }
+
+    pub(in crate::space::maps) fn is_sealed(&self, place: Place) -> bool {
+        self.sealed.lock().contains(&place)
+    }
+
     /// Reads all space maps of these vdevs into the allocator, and what the logs add.
     pub async fn load(&self, dsl: &Dsl, zio: &Zio, tops: &[Arc<Top>]) -> Result<(), PoolError> {
         let mut logs = self.logs.lock().await;
@@ -178,6 +201,19 @@ impl SpaceMaps {
     }
 
     async fn load_metaslab(&self, dsl: &Dsl, zio: &Zio, place: Place, logs: &Logs) -> Result<(), PoolError> {
+        match self.read_metaslab(dsl, zio, place, logs).await {
+            Err(error) if error.is_loss() => {
+                let ((vdev, metaslab), cause) = (place, &error);
+                tracing::error!(%vdev, metaslab = metaslab.get(), %cause, "a metaslab is out of use: its space map is lost");
+                self.sealed.lock().insert(place);
+                let sealed = zio.with_allocator(|allocator| allocator.seal(vdev, metaslab));
+                sealed.map_err(|source| PoolError::SpaceMap { vdev, source })
+            }
+            loaded => loaded,
+        }
+    }
+
+    async fn read_metaslab(&self, dsl: &Dsl, zio: &Zio, place: Place, logs: &Logs) -> Result<(), PoolError> {
         let (region, object) = self.place(place);
         let mut entries = match object {
             Some(object) => read_map(&*dsl.mos().hold(object).await?, region).await?,
@@ -228,10 +264,45 @@ impl SpaceMaps {
     async fn append(&self, at: &At<'_>, place: Place, changes: &[Change]) -> Result<(), PoolError> {
         let (region, object) = self.place(place);
         let object = object.expect("a metaslab that changed has its map");
+        if self.is_sealed(place) {
+            return self.append_to_lost(at, object, region, changes).await;
+        }
         let dnode = at.dsl.mos().hold(object).await?;
         let length = object::header(&dnode)?.length.get();
-        let figures = at.zio.with_allocator(|allocator| Figures::of(allocator, place.0, place.1, length));
-        object::append(at.dsl, at.tx, &dnode, region, changes, &figures).await
+        let figures =
+            |length| at.zio.with_allocator(|allocator| Figures::of(allocator, place.0, place.1, length));
+        let usual = figures(length);
+        let append = object::append(at.dsl, at.tx, &dnode, region, changes, &usual);
+        match impatient(append).await {
+            Err(error) if error.is_loss() && SyncRead::SpaceMap.goes_on() => {
+                tracing::error!(%error, "a damaged space map is written anew");
+                let anew = figures(u64::MAX);
+                object::append(at.dsl, at.tx, &dnode, region, changes, &anew).await
+            }
+            appended => appended,
+        }
+    }
+
+    /// Appends to the map of a metaslab that is out of use, in a pool without logs of space maps. Where that cannot be
+    /// done what was freed stays allocated.
+    async fn append_to_lost(
+        &self,
+        at: &At<'_>,
+        object: ObjectId,
+        region: Region,
+        changes: &[Change],
+    ) -> Result<(), PoolError> {
+        let append = async {
+            let dnode = at.dsl.mos().hold(object).await?;
+            object::append_changes(at.dsl, at.tx, &dnode, region, changes).await
+        };
+        match impatient(append).await {
+            Err(error) if error.is_loss() => {
+                tracing::error!(%error, "what was freed in a metaslab that is out of use is leaked");
+                Ok(())
+            }
+            appended => appended,
+        }
     }
 
     /// What a metaslab's own map is about, and its object if there is one.

@@ -22,7 +22,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dmu::{Quiet, SpaceDelta, Tx};
+use dmu::{Quiet, SpaceDelta, SyncRead, Tx};
 use env::impatient;
 use futures::future::{join, try_join_all};
 use ondisk::{Blkptr, UberblockPhys};
@@ -36,8 +36,6 @@ use crate::space::removed;
 use crate::txg::tasks::TaskQueue;
 use crate::{Pool, PoolError};
 
-/// Blocks put off that are read back at a time.
-const DEFERRED_AT_ONCE: usize = 4096;
 /// More passes than this mean that the sync does not converge: a bug.
 const PASSES_MAX: usize = 50;
 
@@ -78,7 +76,11 @@ impl Pool {
         for bp in self.dsl.take_obsolete() {
             self.zio.note_obsolete(txg, &bp)?;
         }
-        self.free_some(&tx).await?;
+        match impatient(self.free_some(&tx)).await {
+            // What leads to all that waits to be freed is lost: nothing of it is freed, and nobody needs it.
+            Err(error) if error.is_loss() && SyncRead::FreeList.goes_on() => self.stop_freeing(&error),
+            freed => freed?,
+        }
         self.discard_some(&tx).await?;
         self.sync_mos(&tx).await?;
         self.sync_labels(txg).await
@@ -116,9 +118,12 @@ impl Pool {
                 self.dsl.note_received(tx, dataset.object(), point).await?;
             }
             let Some(synced) = synced else { continue };
-            let dmu::SyncedObjset { root, delta, killed, unused, born, births, .. } = synced;
+            let dmu::SyncedObjset { root, delta, killed, unused, born, births, leaks, .. } = synced;
             for bp in self.dsl.apply_sync(tx, dataset.object(), root, delta, killed, births).await? {
                 self.free_block(tx, &bp).await?;
+            }
+            for leak in leaks {
+                self.lose_blocks(tx, dataset.object(), leak).await?;
             }
             // Nobody but the log ever referred to these.
             for bp in unused {
@@ -136,7 +141,8 @@ impl Pool {
 
     /// Repeats what the meta-objset and the space maps do to each other until both are still.
     async fn sync_mos(&self, tx: &Tx) -> Result<(), PoolError> {
-        self.free_deferred(tx).await?;
+        self.deferred.free_all(tx, &self.zio).await?;
+        self.take_in_leaks(tx).await?;
         self.brt.sync(&self.dsl, tx).await?;
         self.ddt.sync(&self.dsl, tx).await?;
         self.space.set_shared(self.brt.space().await.saved_bytes + self.ddt.space().await.saved_bytes);
@@ -156,7 +162,13 @@ impl Pool {
                 tx.txg(),
                 "the root of a meta-objset that has changed is of its txg"
             );
-            *self.mos_delta.lock() += synced.delta;
+            let mut delta = synced.delta;
+            for leak in synced.leaks {
+                delta.used -= i64::try_from(leak.bytes).unwrap_or(0);
+                // The next txg counts it.
+                self.zio.note_leak(leak);
+            }
+            *self.mos_delta.lock() += delta;
             self.let_go(tx, pass, &synced.killed).await?;
         }
         panic!("txg {} does not converge in {PASSES_MAX} passes", tx.txg());
@@ -174,16 +186,7 @@ impl Pool {
         }
         // What lies in a pointer has nothing to free.
         let later: Vec<Blkptr> = later.into_iter().filter(|bp| !bp.is_embedded()).copied().collect();
-        Ok(self.deferred.append(tx, &later).await?)
-    }
-
-    async fn free_deferred(&self, tx: &Tx) -> Result<(), PoolError> {
-        while !self.deferred.is_empty() {
-            for bp in self.deferred.take(tx, DEFERRED_AT_ONCE).await? {
-                self.zio.free(tx.txg(), &bp).await?;
-            }
-        }
-        Ok(())
+        self.deferred.append(&self.dsl, tx, &later).await
     }
 
     async fn sync_labels(&self, txg: Txg) -> Result<(), PoolError> {

@@ -266,6 +266,7 @@ impl World {
     pub async fn crash(self: &Arc<Self>, zfs: Arc<Zfs>) -> (Arc<Zfs>, ReplayReport) {
         let Crashed { zfs, log, .. } = self.cut_off(zfs).await;
         let report = zfs.replay(log).await.expect("replays");
+        zfs.find_leftovers(&[]).await;
         zfs.purge().await.expect("purges");
         (zfs, report)
     }

@@ -36,7 +36,7 @@ impl Dsl {
         let to_free = Bpobj::open(&self.mos, self.directory_object(directory::FREE_BPOBJ).await?).await?;
         let mut space = SpaceDelta::default();
         for (_, list) in self.take_from_dataset(tx, dataset, after).await? {
-            let list = Bpobj::open(&self.mos, list).await?;
+            let Some(list) = self.open_or_leave(list).await? else { continue };
             space += list.space();
             to_free.take_in(tx, list).await?;
         }
@@ -83,7 +83,7 @@ impl Dsl {
         for (txg, list) in self.take_lists(tx, from, 0..u64::MAX).await? {
             let at = keys_into.partition_point(|(key, _)| *key <= txg);
             let key = at.checked_sub(1).ok_or(DslError::damaged(into, "no key below a merged one"))?;
-            let list = Bpobj::open(&self.mos, list).await?;
+            let Some(list) = self.open_or_leave(list).await? else { continue };
             self.count_in_deadlist(tx, into, list.space()).await?;
             self.add_list(tx, into, keys_into[key].0, list).await?;
         }
@@ -110,7 +110,9 @@ impl Dsl {
         let below = below.checked_sub(1).ok_or(DslError::damaged(deadlist, "no key below one that goes"))?;
         let before = keys[below].0;
         for (_, list) in self.take_lists(tx, deadlist, txg..txg + 1).await? {
-            self.add_list(tx, deadlist, before, Bpobj::open(&self.mos, list).await?).await?;
+            if let Some(list) = self.open_or_leave(list).await? {
+                self.add_list(tx, deadlist, before, list).await?;
+            }
         }
         Ok(())
     }

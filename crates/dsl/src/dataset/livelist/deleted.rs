@@ -9,12 +9,14 @@
 
 use dmu::zap::{Zap, ZapSpec, int_name};
 use dmu::{SpaceDelta, Tx};
+use env::impatient;
 use ondisk::mos::directory;
 use ondisk::{Blkptr, ObjectType};
 use units::ObjectId;
 
 use super::sublist::live;
 use super::without;
+use crate::bpobj::can_lose;
 use crate::dataset::Dataset;
 use crate::features::LIVELIST;
 use crate::space::signed;
@@ -64,11 +66,11 @@ impl Dsl {
     /// Damage, and those of changing the MOS.
     pub async fn take_from_deleted_clones(&self, tx: &Tx, limit: usize) -> Result<Vec<Blkptr>, DslError> {
         let Some(clones) = self.deleted_clones().await? else { return Ok(Vec::new()) };
-        let mut taken = Vec::new();
+        let (mut taken, mut lost) = (Vec::new(), SpaceDelta::default());
         let lists = named_objects(&clones).await?;
         let mut left = lists.len();
         for (_, list) in lists {
-            if !self.take_from_livelist(tx, list, limit, &mut taken).await? {
+            if !self.take_from_livelist(tx, list, limit, &mut taken, &mut lost).await? {
                 break;
             }
             clones.remove(tx, int_name(list.get()).as_bytes()).await?;
@@ -81,6 +83,8 @@ impl Dsl {
             self.mos.free_object(tx, clones.object()).await?;
         }
         self.add_freeing_space(tx, self.space_of(taken.iter()).negated()).await?;
+        self.add_freeing_space(tx, lost.negated()).await?;
+        self.add_leaked_space(tx, lost).await?;
         Ok(taken)
     }
 
@@ -91,6 +95,7 @@ impl Dsl {
         list: ObjectId,
         limit: usize,
         taken: &mut Vec<Blkptr>,
+        lost: &mut SpaceDelta,
     ) -> Result<bool, DslError> {
         for (key, sublist) in self.deadlist_keys(list).await?.iter() {
             if self.is_shared_empty_bpobj(*sublist).await? {
@@ -98,15 +103,27 @@ impl Dsl {
                 continue;
             }
             let sublist = Bpobj::open(&self.mos, *sublist).await?;
+            let mut gone = SpaceDelta::default();
             if sublist.listed().1 > 0 {
-                sublist.replace_listed(tx, &live(&sublist).await?).await?;
+                let live = match impatient(live(&sublist)).await {
+                    // Nobody can tell which entries are of freed blocks.
+                    Err(error) if can_lose(&error) => {
+                        tracing::error!(%error, "blocks on a damaged livelist are never freed");
+                        gone = sublist.space();
+                        *lost += gone;
+                        Vec::new()
+                    }
+                    live => live?,
+                };
+                sublist.replace_listed(tx, &live).await?;
             }
             let before = sublist.space();
             let room = limit.saturating_sub(taken.len());
             if room > 0 {
                 taken.extend(sublist.take(tx, room).await?);
+                *lost += sublist.take_lost();
             }
-            let gone: SpaceDelta = without(before, sublist.space());
+            gone += without(before, sublist.space());
             self.count_in_deadlist(tx, list, gone.negated()).await?;
             if !sublist.is_empty() {
                 return Ok(false);

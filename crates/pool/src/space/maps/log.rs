@@ -19,6 +19,7 @@
 //! - Each metaslab is flushed within [`ROUND_TXGS`] txgs after its first change: so
 //!   many logs are kept at most, and so much is in memory and read at import.
 //!   (test: `logs_are_few_and_an_export_leaves_hardly_any`)
+//! - What logs say of a metaslab whose own map is lost is carried over from log to log.
 //! - At any crash, own maps and logs tell the truth. (tests: `crash`, all shapes)
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -175,6 +176,12 @@ impl Logs {
             if since == txg || budget == 0 {
                 break;
             }
+            if maps.is_sealed(place) {
+                self.carry_over(at, place).await?;
+                maps.set_unflushed_since(at, place).await?;
+                budget -= 1;
+                continue;
+            }
             let tracked = self.metaslabs.get_mut(&place).expect("the order is of those tracked");
             let unflushed = std::mem::take(&mut tracked.unflushed);
             if !unflushed.is_empty() {
@@ -185,6 +192,18 @@ impl Logs {
             maps.set_unflushed_since(at, place).await?;
         }
         self.drop_old(at).await
+    }
+
+    /// Enters what older logs say of a metaslab in this txg's, in place of its own map, which is lost.
+    async fn carry_over(&mut self, at: &At<'_>, place: Place) -> Result<(), PoolError> {
+        let log = self.log_of(at).await?;
+        let tracked = self.metaslabs.get_mut(&place).expect("the order is of those tracked");
+        let region = Region { start: 0, ashift: LOG_SHIFT, named: Some(place.0) };
+        let runs: Vec<_> = tracked.unflushed.changes().map(|change| region.run(&change)).collect();
+        let allocated_bytes = tracked.unflushed.allocated_bytes();
+        tracked.logged = at.tx.txg();
+        self.track(place, at.tx.txg());
+        object::append_runs(at.tx, &log, &runs, true, allocated_bytes).await
     }
 
     fn share_of_a_group(&self) -> usize {

@@ -155,6 +155,23 @@ pub(super) async fn append(
     set_header(tx, dnode, phys)
 }
 
+/// Appends changes to the map of a metaslab of which nobody knows what it says.
+pub(super) async fn append_changes(
+    dsl: &Dsl,
+    tx: &Tx,
+    dnode: &Dnode,
+    region: Region,
+    changes: &[Change],
+) -> Result<(), PoolError> {
+    let two_words = dsl.feature_count(&SPACEMAP_V2).await?.is_some();
+    let runs: Vec<Run> = changes.iter().map(|change| region.run(change)).collect();
+    let signed = |change: &Change| match change.kind {
+        ChangeKind::Alloc => change.len.get() as i64,
+        ChangeKind::Free => -(change.len.get() as i64),
+    };
+    append_runs(tx, dnode, &runs, two_words, changes.iter().map(signed).sum()).await
+}
+
 /// Appends runs to a map that is no metaslab's: a log over all vdevs, or what is obsolete of a removed one.
 pub(in crate::space) async fn append_runs(
     tx: &Tx,
