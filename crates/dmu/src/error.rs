@@ -81,6 +81,16 @@ pub enum DmuError {
 }
 
 impl DmuError {
+    /// Whether the bytes that are there are not what was written ([`zio::ZioError::is_damage`]).
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => source.is_damage(),
+            Self::Damaged { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Whether something is lost as far as its pool can do anything about it: a block as [`zio::ZioError::is_loss`] has
     /// it, or a structure that makes no sense.
     #[must_use]

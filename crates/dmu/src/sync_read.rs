@@ -34,6 +34,8 @@ pub enum SyncRead {
     SharedAdd,
     /// The livelist of a clone.
     Livelist,
+    /// The bookmarks that count what a head lets go.
+    Bookmarks,
     /// The last block of a metaslab's space map, to which something is added.
     SpaceMap,
     /// The last block of a log of space maps.
@@ -57,7 +59,7 @@ pub enum WithoutRead {
 
 impl SyncRead {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Freed,
         Self::FreedRoot,
         Self::Changed,
@@ -67,6 +69,7 @@ impl SyncRead {
         Self::SharedDrop,
         Self::SharedAdd,
         Self::Livelist,
+        Self::Bookmarks,
         Self::SpaceMap,
         Self::SpaceMapLog,
         Self::Record,
@@ -92,6 +95,8 @@ impl SyncRead {
             Self::SharedAdd => WithoutRead::Stop,
             // A clone that is destroyed is then taken apart by its tree, which needs no list.
             Self::Livelist => WithoutRead::LeaveOut,
+            // What was written since a bookmark is an estimate then.
+            Self::Bookmarks => WithoutRead::LeaveOut,
             // The allocator has all that the map says.
             Self::SpaceMap => WithoutRead::WriteAnew,
             // What a log says would be lost to the next import, which would give out space that is in use.

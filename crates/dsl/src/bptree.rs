@@ -11,7 +11,8 @@
 
 use std::sync::Arc;
 
-use dmu::{DestroyedObjset, Dnode, DnodeSpec, Remains, SpaceDelta, Tx};
+use dmu::{DestroyedObjset, Dnode, DnodeSpec, Remains, SpaceDelta, SyncRead, Tx};
+use env::impatient;
 use ondisk::bptree::{BptreeEntryPhys, BptreePhys};
 use ondisk::mos::directory;
 use ondisk::{Blkptr, ObjectType};
@@ -55,18 +56,53 @@ impl Dsl {
         born_after: u64,
         space: SpaceDelta,
     ) -> Result<(), DslError> {
+        let mut entry = BptreeEntryPhys::new_zeroed();
+        entry.bp = root;
+        entry.birth_txg = U64::new(born_after);
+        match impatient(self.append_destroyed(tx, &entry, space)).await {
+            Err(error) if error.is_loss() && SyncRead::FreeList.goes_on() => {
+                self.abandon_destroyed(tx, &error).await?;
+                self.append_destroyed(tx, &entry, space).await
+            }
+            added => added,
+        }
+    }
+
+    async fn append_destroyed(
+        &self,
+        tx: &Tx,
+        entry: &BptreeEntryPhys,
+        space: SpaceDelta,
+    ) -> Result<(), DslError> {
         let dnode = match self.bptree().await? {
             Some(dnode) => dnode,
             None => self.create_bptree(tx).await?,
         };
         let mut phys = decode(&dnode)?;
-        let mut entry = BptreeEntryPhys::new_zeroed();
-        entry.bp = root;
-        entry.birth_txg = U64::new(born_after);
         dnode.write(tx, phys.end.get() * ENTRY_BYTES, entry.as_bytes()).await?;
         phys.end = U64::new(phys.end.get() + 1);
         store(tx, &dnode, phys, space)?;
         self.add_freeing_space(tx, space).await
+    }
+
+    /// Removes a bptree that cannot be read. What the bptree leads to is never freed, and counts as
+    /// leaked.
+    ///
+    /// # Errors
+    /// Those of changing the MOS.
+    pub async fn abandon_destroyed(&self, tx: &Tx, cause: &DslError) -> Result<(), DslError> {
+        let Some(dnode) = self.bptree().await? else { return Ok(()) };
+        let lost = decode(&dnode).and_then(|phys| left_of(&phys)).unwrap_or_default();
+        tracing::error!(%cause, bytes = lost.used, "the list of destroyed datasets is lost: what they had is leaked");
+        self.add_freeing_space(tx, lost.negated()).await?;
+        self.add_leaked_space(tx, lost).await?;
+        self.remove_bptree(tx, &dnode).await
+    }
+
+    async fn remove_bptree(&self, tx: &Tx, dnode: &Dnode) -> Result<(), DslError> {
+        self.count_feature(tx, &ASYNC_DESTROY, -1).await?;
+        self.directory.remove(tx, directory::BPTREE_OBJ.as_bytes()).await?;
+        Ok(self.mos.free_object(tx, dnode.object()).await?)
     }
 
     /// The destroyed dataset that is freed next, if there is one.
@@ -116,9 +152,7 @@ impl Dsl {
             let mut lost = left;
             lost += space.negated();
             self.add_leaked_space(tx, lost).await?;
-            self.count_feature(tx, &ASYNC_DESTROY, -1).await?;
-            self.directory.remove(tx, directory::BPTREE_OBJ.as_bytes()).await?;
-            self.mos.free_object(tx, dnode.object()).await?;
+            self.remove_bptree(tx, &dnode).await?;
         }
         Ok(())
     }

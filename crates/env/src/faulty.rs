@@ -60,6 +60,8 @@ struct Plan {
     discard: Rule,
     /// Bytes of which operations of a kind always fail.
     bad: Vec<(FaultOp, Range<u64>)>,
+    /// Bytes of which operations are not counted, and fail only with the whole device.
+    spared: Option<Range<u64>>,
     is_gone: bool,
     /// Requests until it goes, if that is on order: the last of these fails already.
     goes_in: Option<u64>,
@@ -73,6 +75,11 @@ impl Plan {
             FaultOp::Flush => &mut self.flush,
             FaultOp::Discard => &mut self.discard,
         }
+    }
+
+    fn is_spared(&self, offset: LeafOffset, len: u64) -> bool {
+        let (start, end) = (offset.get(), offset.get().saturating_add(len));
+        self.spared.as_ref().is_some_and(|spared| spared.start <= start && end <= spared.end)
     }
 
     fn is_bad(&self, op: FaultOp, offset: LeafOffset, len: u64) -> bool {
@@ -115,6 +122,11 @@ impl Faults {
         self.0.lock().bad.push((op, bytes));
     }
 
+    /// Operations within these bytes are not counted from now on, and fail only with the whole device.
+    pub fn spare(&self, bytes: Range<u64>) {
+        self.0.lock().spared = Some(bytes);
+    }
+
     /// Takes the device away: everything fails with [`DeviceError::Gone`].
     pub fn disappear(&self) {
         self.0.lock().is_gone = true;
@@ -154,7 +166,8 @@ impl Faults {
     /// [`DeviceError::Io`] or [`DeviceError::Gone`], as ordered.
     pub fn check(&self, op: FaultOp, offset: LeafOffset, len: u64) -> Result<(), DeviceError> {
         let mut plan = self.0.lock();
-        let fails = plan.rule(op).next_fails() || plan.is_bad(op, offset, len);
+        let fails =
+            !plan.is_spared(offset, len) && (plan.rule(op).next_fails() || plan.is_bad(op, offset, len));
         plan.goes_in = plan.goes_in.map(|left| left.saturating_sub(1));
         plan.is_gone |= plan.goes_in == Some(0);
         if plan.is_gone {

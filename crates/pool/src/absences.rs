@@ -89,6 +89,10 @@ impl Pool {
             *told = behind;
             // That a leaf is whole again is worth no waiting.
             self.absences.is_unrecorded.fetch_or(is_more, Ordering::AcqRel);
+            if is_more {
+                // The leaves that go on have a state then that the other leaves do not have.
+                self.gate.hurry(self.gate.open_txg());
+            }
         }
         watch.changed();
     }

@@ -87,8 +87,9 @@ impl Pool {
         }
         let props = self.effective_props(dataset).await?;
         let objset = match Objset::open(self.objset_context(dataset, &props), root).await {
-            // Nobody can find this log, and nobody can read its dataset: no other has to do without the pool for that.
-            Err(error) if without_missing || error.is_loss() => {
+            // A damaged root costs the dataset and the log. A root that a device does not read may come back, and the log
+            // with it: its blocks are not to be used again meanwhile.
+            Err(error) if without_missing || error.is_damage() => {
                 tracing::error!(dataset = dataset.name, %error, "its log is given up");
                 return Ok(());
             }

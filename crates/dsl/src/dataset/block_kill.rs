@@ -44,7 +44,12 @@ impl Dsl {
     ) -> Result<(Vec<Blkptr>, Held), DslError> {
         let phys = head.phys();
         let latest = Txg::new(phys.prev_snapshot_txg.get());
-        self.count_in_bookmarks(tx, head, latest, &killed).await?;
+        match impatient(self.count_in_bookmarks(tx, head, latest, &killed)).await {
+            Err(error) if error.is_loss() && SyncRead::Bookmarks.goes_on() => {
+                tracing::error!(%error, "bookmarks cannot be read: they do not count what was let go");
+            }
+            counted => counted?,
+        }
         let (to_free, to_hold): (Vec<Blkptr>, Vec<Blkptr>) =
             killed.into_iter().partition(|bp| bp.birth() > latest);
         if to_hold.is_empty() {

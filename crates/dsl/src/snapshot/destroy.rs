@@ -165,7 +165,8 @@ impl Dsl {
         next.try_change(tx, |phys| add(&mut phys.unique_bytes, alone.used))
     }
 
-    /// What is a head's alone: all that it refers to, but what the snapshot before has of that.
+    /// What is a head's alone: all that it refers to, but what the snapshot before has of that. What the head let go of
+    /// below a damaged block is on no deadlist, so that the sum may come to less than nothing.
     pub(crate) async fn recount_unique(&self, tx: &Tx, head: &Dataset) -> Result<(), DslError> {
         let shared = match self.before(head).await? {
             Some(before) => {
@@ -174,9 +175,9 @@ impl Dsl {
             }
             None => 0,
         };
-        head.try_change(tx, |phys| {
-            phys.unique_bytes = phys.referenced_bytes;
-            add(&mut phys.unique_bytes, -shared)
+        head.change(tx, |phys| {
+            let own = signed(phys.referenced_bytes) - shared;
+            phys.unique_bytes = U64::new(u64::try_from(own).unwrap_or(0));
         })
     }
 

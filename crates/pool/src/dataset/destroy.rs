@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use dmu::{DestroyedObjset, Objset, SpaceDelta, Tx};
+use dmu::{DestroyedObjset, Objset, SpaceDelta, SyncRead, Tx};
 use dsl::DatasetName;
 use ondisk::Blkptr;
 use units::{ObjectId, Txg};
@@ -106,7 +106,14 @@ impl Pool {
         room -= of_clones.len();
         let mut stalled = false;
         while room > 0 && !stalled {
-            let Some(destroyed) = self.dsl.next_destroyed().await? else { break };
+            let destroyed = match self.dsl.next_destroyed().await {
+                Err(error) if error.is_loss() && SyncRead::FreeList.goes_on() => {
+                    self.dsl.abandon_destroyed(tx, &error).await?;
+                    break;
+                }
+                next => next?,
+            };
+            let Some(destroyed) = destroyed else { break };
             match Objset::take_apart(&self.zio, &destroyed, room).await {
                 Ok(taken) => {
                     let space = self.free_all(tx, &taken.blocks).await?;

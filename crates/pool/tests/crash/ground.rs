@@ -1,11 +1,13 @@
 //! A pool made once, on which any number of histories begin.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use env::BoxFuture;
 use pool::{Filesystem, Pool, Tuning};
 use sim::{CrashImage, DiskModel, Sim};
+use units::LABEL_START_BYTES;
 use vdev::PoolState;
 use zpl::Zfs;
 
@@ -13,6 +15,10 @@ use crate::model::Model;
 use crate::shape::{POOL, Shape, brisk};
 use crate::steps::{self, Hand};
 use crate::story::{run, tell};
+
+/// Bytes of a leaf that belong to nobody. A pool that cannot read a block reads these, to see
+/// whether the device reads at all.
+pub const PROBED: Range<u64> = LABEL_START_BYTES - 4096..LABEL_START_BYTES;
 
 /// No txg ends by itself.
 pub fn quiet() -> Tuning {

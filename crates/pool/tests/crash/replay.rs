@@ -7,8 +7,10 @@ use std::time::Duration;
 use env::FaultOp;
 use futures::FutureExt;
 use futures::future::{Either, join_all, select};
+use ondisk::Dva;
 use pool::{ImportSpec, Pool, Replay};
-use sim::{DiskModel, Sim};
+
+use sim::{CrashImage, DiskModel, Sim, SimDisk};
 use vdev::PoolState;
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
@@ -173,7 +175,7 @@ fn a_log_is_read_in_spans_and_block_by_block_where_those_fail() {
 }
 
 /// The places of the root of `dataset`, as a reader finds them.
-async fn root_of(sim: &Sim, dataset: &str) -> Vec<ondisk::Dva> {
+async fn root_of(sim: &Sim, dataset: &str) -> Vec<Dva> {
     let (paths, name) = (LOG.disks().collect(), Some(POOL.into()));
     let spec = ImportSpec { paths, name, read_only: true, ..ImportSpec::default() };
     let pool = Pool::import(sim.env(), &spec, brisk()).await.expect("it can be read");
@@ -182,22 +184,46 @@ async fn root_of(sim: &Sim, dataset: &str) -> Vec<ondisk::Dva> {
     bp.dvas().collect()
 }
 
+/// The pool whose log of `whirl/a` has no header, because the root of `whirl/a` is lost in that way.
+fn without_header(image: &CrashImage, places: &[Dva], lose: impl Fn(&SimDisk, u64)) -> Sim {
+    let sim = image.boot(30_300);
+    for place in places {
+        lose(&sim.disk("/a"), place.offset.on_leaf().expect("on the disk").get());
+    }
+    sim
+}
+
+async fn check_other_log(pool: &Arc<Pool>) {
+    check(&pool.filesystem(POOL).await.expect("its log is sound").zfs, FEW).await;
+    assert!(pool.filesystem("whirl/a").await.is_err(), "it cannot be read");
+}
+
 #[test]
-fn a_log_without_its_header_is_given_up_only_when_asked_and_others_are_replayed() {
+fn a_log_is_lost_with_the_root_of_its_dataset_but_a_root_that_may_come_back_is_waited_for() {
     let _tell = Tell;
     tell("a damaged header".into());
     let image = cut_off(30_300, &[POOL, "whirl/a"], FEW).power_cut(1);
     let reader = image.boot(1);
     let places = run(&reader, root_of(&reader, "whirl/a"));
-    let sim = image.boot(30_300);
-    for place in places {
-        sim.disk("/a").rot(place.offset.on_leaf().expect("on the disk").get(), &[7; 512]);
-    }
+    let sim = without_header(&image, &places, |disk, at| disk.rot(at, &[7; 512]));
+    run(&sim, async {
+        let pool = LOG.import(&sim, brisk(), false).await.expect("one dataset is lost, and the pool is not");
+        check_other_log(&pool).await;
+    });
+    tell("a header on a bad place".into());
+    let spoil = |disk: &SimDisk, at: u64| disk.faults().fail_within(FaultOp::Read, at..at + 512);
+    let sim = without_header(&image, &places, spoil);
     run(&sim, async {
         LOG.import(&sim, brisk(), false).await.map(drop).expect_err("promises would be lost");
+        sim.disk("/a").faults().heal();
+        let pool = LOG.import(&sim, brisk(), false).await.expect("it reads again");
+        check(&pool.filesystem("whirl/a").await.expect("its log replays").zfs, FEW).await;
+        pool.abandon().await;
+    });
+    let sim = without_header(&image, &places, spoil);
+    run(&sim, async {
         let pool = LOG.import(&sim, brisk(), true).await.expect("without that log");
-        check(&pool.filesystem(POOL).await.expect("its log is sound").zfs, FEW).await;
-        assert!(pool.filesystem("whirl/a").await.is_err(), "it cannot be read");
+        check_other_log(&pool).await;
     });
 }
 

@@ -26,6 +26,21 @@ use crate::shape::{DISK_BYTES, POOL, Shape};
 /// Closes the file systems and adds up. With their logs gone and all freed that waited for it, what is allocated is
 /// what can be reached from the roots.
 pub async fn check(pool: &Arc<Pool>) {
+    let (allocated, reachable) = added_up(pool).await;
+    assert_eq!(allocated, reachable, "allocated, and reachable from the roots");
+}
+
+/// The same where reads failed: what lies below a lost block stays allocated, and the block is named.
+#[allow(dead_code, reason = "some lanes have no reads that fail")]
+pub async fn check_but_leaks(pool: &Arc<Pool>) {
+    let (allocated, reachable) = added_up(pool).await;
+    assert!(allocated >= reachable, "{reachable} bytes are reachable, {allocated} allocated");
+    let is_named = !pool.data_errors().await.is_empty();
+    assert!(allocated == reachable || is_named, "{} bytes are nobody's", allocated - reachable);
+}
+
+/// Bytes that are allocated, and bytes that are reachable from the roots.
+async fn added_up(pool: &Arc<Pool>) -> (u64, u64) {
     for dataset in pool.dsl().list(&pool.name()).await.expect("it lists") {
         pool.close_filesystem(&dataset.name).await.expect("a file system closes");
     }
@@ -61,8 +76,7 @@ pub async fn check(pool: &Arc<Pool>) {
     }
     let [normal, log] = allocated;
     assert_eq!(log, 0, "bytes of a log vdev that no log holds");
-    let sum: u64 = places.values().sum();
-    assert_eq!(normal, sum, "allocated, and reachable from the roots");
+    (normal, places.values().sum())
 }
 
 /// Where a copy of a block takes room: where it is, and if its vdev is being removed, where it was copied by now.

@@ -11,7 +11,7 @@ use pool::{Pool, PoolError, VolumeSpec};
 use sim::{DiskModel, DiskSpec, Sim};
 use vdev::PoolState;
 
-use crate::ground::{Ground, quiet};
+use crate::ground::{Ground, PROBED, quiet};
 use crate::outlook::{end_scrub, label_state, look};
 use crate::shape::{DISK_BYTES, GROWN, POOL, SINGLE};
 use crate::story::{run, tell};
@@ -97,6 +97,7 @@ impl Trial<'_> {
             let before = look(&pool).await;
             let disk = sim.disk(self.change.disk);
             let reads = disk.faults().seen(FaultOp::Read);
+            disk.faults().spare(PROBED);
             disk.faults().fail_range(FaultOp::Read, self.nth, READS);
             let done = (self.change.act)(Arc::clone(&pool)).await;
             disk.faults().heal();

