@@ -17,8 +17,10 @@ mod hold;
 mod remapped;
 mod rename;
 mod rollback;
+mod temporary;
 
 pub use rollback::Abandoned;
+pub use temporary::TemporaryHold;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -173,6 +173,7 @@ impl Pool {
             }
             self.replay_logs_of_clones().await?;
             self.destroy_leftovers().await?;
+            self.release_temporary_holds().await?;
         }
         self.open_caches().await;
         self.resume_scrub().await?;
