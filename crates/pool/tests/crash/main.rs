@@ -12,7 +12,7 @@
 //! every sector. `owned`: objects that nobody has. `reguid`: a pool gets another guid. `split`: a pool is split. `clones`: files share blocks. `receives`: streams are received, and break off. `snapshots`: of files that are being written, and what a power cut leaves of them. `removals`: logs are removed. `evacuations`: data vdevs are. `events`: what is told of all that. `sweeps`: free space is initialized and trimmed. `memory`: what a dead world leaves there.
 //! `volumes`: what a power cut leaves of volumes. `cache_faults`: the same as `faults` for a cache device. `stragglers`: logs that are slow and alive. `leaked`: room on logs that nobody holds.
 //! `resets`: disks lose their caches while the pool goes on. `reimport`: each request of an import
-//! fails, and it is tried again. `absences`: which device lacks something is recorded in time.
+//! fails, and it is tried again. `absences`: which device lacks something is recorded in time. `variants`: images imported in every way.
 //!
 //! A failure prints its seed and the image's story. `SAWMILL_CRASH_SEED` runs that seed only;
 //! `SAWMILL_CRASH_IMAGES` (images per run) and `SAWMILL_CRASH_RUNS` (runs per shape; of the first
@@ -78,5 +78,6 @@ mod suspended;
 mod sweeps;
 mod tasks;
 mod unowned;
+mod variants;
 mod volumes;
 mod writers;
