@@ -48,7 +48,8 @@ impl VdevTree {
     /// nowhere. The txg has not happened then, or only perhaps after [`VdevError::UberblockLost`]
     /// and errors in the odd labels.
     pub async fn sync_labels(&self, sync: &LabelSync<'_>) -> Result<(), VdevError> {
-        // Before any device has it: a device that comes back with it is this pool's.
+        // Before any device has the uberblock, so that a device that returns with it is recognised
+        // as part of this pool.
         self.add_to_past(sync.uberblock);
         self.flush_written(sync).await?;
         // Who failed just now has labels older than its siblings' from this very txg on.
@@ -144,7 +145,7 @@ fn uberblock_parts(sync: &LabelSync<'_>, top: &Top, leaf: &Leaf) -> Vec<Part> {
     parts_in_all_labels(leaf, ashift, slot, sync.uberblock)
 }
 
-/// An uberblock as it lies in a slot of each label of a leaf.
+/// The writes that put an uberblock into its slot of each label of a leaf.
 pub(super) fn parts_in_all_labels(
     leaf: &Leaf,
     ashift: Ashift,
@@ -184,15 +185,16 @@ pub(super) fn labelled_leaves(top: &Top, state: PoolState) -> Vec<Arc<Leaf>> {
     leaves.cloned().collect()
 }
 
-/// A part of a label, and where it goes.
+/// A part of a label and its offset on the device.
 pub(super) struct Part {
     label: usize,
     at: LeafOffset,
     slice: BufSlice,
 }
 
-/// Writes the same part of several labels of one leaf at once, then flushes the leaf. One that was written is enough:
-/// whoever reads a leaf takes the best of its labels. A label whose write fails stays as it was, or does not verify.
+/// Writes the same part of several labels of one leaf at once, then flushes the leaf. One
+/// successful write is enough, because a reader uses the best label of the leaf. A label whose
+/// write fails keeps its old content or does not verify.
 pub(super) async fn write_parts(leaf: &Leaf, parts: Vec<Part>) -> Result<(), VdevError> {
     let writes = parts.into_iter().map(|Part { label, at, slice }| async move {
         let result = leaf.write(at, vec![slice], Durability::Cached).await;
