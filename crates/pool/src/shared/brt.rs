@@ -11,7 +11,8 @@
 //! A log that an import claims has a reference to each block that its clones name, until it is given back: whatever
 //! becomes of the files that had the block, replay finds it.
 //!
-//! Of a vdev whose table is lost no data block is freed, because others may have it, and no reference is counted.
+//! If the table of a vdev is lost, no data block of that vdev is freed, because other files may
+//! refer to it, and no reference is counted.
 //!
 //! Invariants
 //! - A block in the table is not freed; its entry goes with the last reference but one.
