@@ -270,7 +270,7 @@ impl Dsl {
         }
     }
 
-    /// None: something was forgotten since `forgotten` was asked for.
+    /// Returns `None` if an object was forgotten since the caller read `forgotten`.
     async fn load_dir(&self, object: ObjectId, forgotten: u64) -> Result<Option<Arc<Dir>>, DslError> {
         let mut unknown = Vec::new();
         let mut at = object;

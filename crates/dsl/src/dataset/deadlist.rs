@@ -276,7 +276,8 @@ impl Dsl {
         Ok(())
     }
 
-    /// A list that was taken off a deadlist; none if it is lost, and what is on it with it.
+    /// Opens a list that was removed from a deadlist. Returns `None` if the list is lost, and the
+    /// blocks on it with it.
     pub(crate) async fn open_or_leave(&self, list: ObjectId) -> Result<Option<Bpobj>, DslError> {
         match impatient(Bpobj::open(&self.mos, list)).await {
             Err(error) if can_lose(&error) => {
