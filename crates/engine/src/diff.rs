@@ -33,7 +33,7 @@ impl Holder {
         held.pool.snapshot(vec![now.clone()], Vec::new()).await.map_err(cannot)?;
         let compared = self.compare(&held, &form, &now, &mut sink).await;
         let names = [now];
-        // Whoever looks for files in all snapshots has found this one, too.
+        // Programs that scan all snapshots may have opened this snapshot too.
         let _nobody_opens_it = self.let_go_of(&held, &names).await;
         let [now] = names;
         let gone = held.pool.destroy_snapshots(vec![now.clone()], false).await;
