@@ -1,4 +1,4 @@
-//! States that uberblocks lead to, when the newest ones are gone.
+//! States that older uberblocks lead to, when the newest uberblocks are lost.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -52,7 +52,7 @@ fn the_newest_state_that_is_left_comes_back_when_fifty_are_overwritten() {
     assert!(left.iter().any(|state| state == root.state()), "{:?}", root.state());
     let summary = world.rescue_from(&root);
     assert!(summary.files > 0, "{summary:?}");
-    // What is not whole was written over since: it is reported.
+    // Parts of the old state may have been overwritten since, and are then reported.
     let is_lost = world.report().iter().any(|line| line.what != "system");
     assert_eq!(summary.is_whole(), !is_lost, "{summary:?}");
 }

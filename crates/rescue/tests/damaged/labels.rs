@@ -1,4 +1,4 @@
-//! Labels that are gone.
+//! Devices whose labels are lost.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -15,7 +15,7 @@ use units::LABEL_START_BYTES;
 use crate::told::{Told, all, all_in, check_all, digest};
 use crate::world::{Quiet, World};
 
-/// What is wiped of every label of a device.
+/// The part of every label of a device that is wiped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wiped {
     Configurations,
@@ -39,12 +39,12 @@ fn wipe_all(world: &World, what: Wiped) {
     world.search.devices.iter().for_each(|path| wipe(path, what));
 }
 
-/// What cannot be read without a key.
+/// True if the object cannot be read without a key.
 fn is_encrypted(told: &Told) -> bool {
     ["whirl/ccm", "whirl/gcm", "whirl/gcm/kid", "whirl/raw"].contains(&told.dataset.as_str())
 }
 
-/// Rescues everything of a pool without damage to its blocks.
+/// Rescues all files of a pool without damage to its blocks.
 fn comes_back_whole(world: &World) {
     let before = world.devices();
     let summary = world.rescue();
@@ -175,7 +175,7 @@ fn without_any_root_of_the_pool_datasets_come_back_without_their_names() {
             digests.insert(digest(&place));
         }
     }
-    // Clones began with the same root directory as their origin: of them, one comes back.
+    // A clone has the same root directory as its origin, so a scan finds only one of them.
     let told = all(&world.name);
     let kid = told.iter().filter(|one| one.dataset == "whirl/parent/kid" && one.kind() == "f");
     let missing: Vec<_> =

@@ -1,4 +1,4 @@
-//! Copies of a pool's images, and rescues of them into directories.
+//! Copies of a pool's images, and rescues from them into directories.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use rescue::{
 };
 use tempfile::TempDir;
 
-/// Images that may be damaged, and where files go.
+/// Copies of images that may be damaged, and the target of the rescue.
 pub struct World {
     pub name: String,
     pub env: Arc<RealEnv>,
@@ -20,7 +20,7 @@ pub struct World {
     dir: TempDir,
 }
 
-/// Shows nothing.
+/// A progress watch that does nothing.
 pub struct Quiet;
 
 impl ScanProgress for Quiet {
@@ -48,7 +48,7 @@ pub struct Line {
 }
 
 impl World {
-    /// A copy of a golden pool.
+    /// Copies a golden pool.
     pub fn copy(name: &str) -> Self {
         let dir = TempDir::new().expect("a directory");
         let images = golden::copy(name, dir.path());
@@ -91,7 +91,7 @@ impl World {
         report_in(&self.target())
     }
 
-    /// The bytes of every device.
+    /// Returns the bytes of every device.
     pub fn devices(&self) -> Vec<Vec<u8>> {
         self.search.devices.iter().map(|path| std::fs::read(path).expect("an image")).collect()
     }
