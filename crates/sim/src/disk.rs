@@ -55,7 +55,7 @@ struct Inner {
     content: Pages,
     mechanics: Mechanics,
     rng: Rng,
-    /// A stream of its own: a world without losses draws the same numbers as ever.
+    /// A random stream of its own, so that a world without losses draws the same numbers as before.
     rng_of_losses: Rng,
     quirks: Quirks,
     losses: Losses,
