@@ -57,12 +57,12 @@ pub(crate) struct Session<S> {
     hung_up: Event,
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Default)]
 struct Outcome {
-    /// Of the answer; zero for a body.
+    /// The errno of the answer; zero if the answer has a body.
     errno: i32,
-    /// What is to be done before it is given.
+    /// The work that precedes the answer.
     first: Option<BoxFuture<'static, ()>>,
 }
 
@@ -121,7 +121,7 @@ impl<S: Server> Session<S> {
         spawned.map(|()| ended)
     }
 
-    /// Does what a request asks for. `None` when nobody waits for an answer.
+    /// Carries out a request. `None` if the kernel expects no answer.
     async fn work_on(&self, request: &mut Request<'_>, reply: &mut Reply) -> Option<Outcome> {
         match AssertUnwindSafe(self.server.serve(request, reply)).catch_unwind().await {
             Ok(Ok(Answer::None)) => None,
@@ -138,7 +138,7 @@ impl<S: Server> Session<S> {
         let _until_answered = self.server.admit(request).await;
         let Some(Outcome { errno, first }) = self.work_on(request, reply).await else { return };
         let _room = match first {
-            // The kernel may send other large requests meanwhile, and this answer waits for theirs.
+            // The work causes other large requests of the kernel and waits for their answers.
             Some(first) => {
                 drop(room);
                 first.await;
@@ -204,7 +204,7 @@ impl<S: Server> Guest<S> {
         Self(Some(Arc::clone(self.session())))
     }
 
-    /// Takes requests until the kernel hangs up; the loop of `watch` hears of them.
+    /// Accepts requests until the kernel disconnects. The loop of `watch` receives the events.
     async fn take(self, watch: LoopWatch) {
         let session = self.session();
         let source = match watch.source(Arc::clone(&session.device)) {

@@ -25,7 +25,7 @@ pub(crate) struct Tree {
     ctldir: Arc<Ctldir>,
 }
 
-/// What else works on a tree, as long as it is mounted.
+/// The other parts that work on a tree while it is mounted.
 #[derive(Clone, Default)]
 pub(crate) struct TreeParts {
     pub live: Weak<Live>,
