@@ -137,7 +137,7 @@ fn copy_into(visit: &Visit, args: &Args, sources: &[String], target: &Place) -> 
     })
 }
 
-/// Why several sources cannot be copied.
+/// The error for several sources and a target that is not a directory.
 const NO_DIRECTORY: &str = "target is not a directory";
 
 /// Copies each source, which has a path and a name, to the target, or into it if that is a

@@ -1,4 +1,4 @@
-//! `sawmill rescue`: files out of a pool that no import accepts.
+//! `sawmill rescue`: copies files out of a pool that no import accepts.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub const COMMAND: Command = Command::new(
     run,
 );
 
-/// Something is lost.
+/// The exit code if a part is lost.
 const EXIT_DAMAGED: u8 = 1;
 
 fn run(session: &mut Session, args: &Args) -> Outcome {
@@ -91,7 +91,7 @@ fn search(args: &Args) -> Result<RescueSearch, Stop> {
     Ok(RescueSearch { devices, hint, txg: number(args, "txg", 1..=u64::MAX)?, scan: args.has_long("scan") })
 }
 
-/// The last value of `--xyz`.
+/// Returns the last value of the option `--name`.
 fn long<'a>(args: &'a Args, name: &str) -> Option<&'a str> {
     args.long_values(name).last()
 }
@@ -191,7 +191,7 @@ fn text_of(summary: &RescueSummary) -> String {
     lines.iter().map(|(what, count)| format!("{what:<28}{count:>16}\n")).collect()
 }
 
-/// A bar on standard error, of a scan and then of the copying.
+/// A progress bar on standard error, for a scan and then for the copy.
 #[derive(Default)]
 struct Bar {
     progress: Progress,

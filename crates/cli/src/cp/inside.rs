@@ -105,7 +105,7 @@ impl Source for Inside<'_> {
     }
 }
 
-/// Gives all runs of data of an object that can be read, and returns those that are lost.
+/// Calls `put` for all readable data of an object, and returns the lost ranges.
 pub fn salvage(
     visit: &Visit,
     objset: &Arc<Objset>,

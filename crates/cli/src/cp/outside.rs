@@ -1,4 +1,4 @@
-//! The files of this system, for reading.
+//! The files of this system, opened for reading.
 
 use super::side::{Meta, Put, Source, Trouble, Xattr};
 use engine::refusal::words;

@@ -138,7 +138,7 @@ fn read(args: &Args, listed: Option<&Listed>) -> Result<PoolImport, Stop> {
     Ok(call)
 }
 
-/// A transaction group, as `strtoull(3)` reads numbers of any base.
+/// Parses a txg. As `strtoull(3)`, accepts decimal, octal and hexadecimal numbers.
 fn txg(text: &str) -> Result<u64, Stop> {
     let number = match (text.strip_prefix("0x").or(text.strip_prefix("0X")), text.strip_prefix('0')) {
         (Some(hex), _) => u64::from_str_radix(hex, 16),
@@ -160,9 +160,10 @@ pub fn search(args: &Args) -> Vec<String> {
     given.into_iter().filter(|dir| !dir.is_empty()).map(full).collect()
 }
 
-/// What a cache file lists: configurations by pool.
+/// The pools in a cache file.
 struct Listed {
-    /// Where the devices of all pools were, and the directories of these places: a device may have another name there.
+    /// The paths of the devices of all pools and their directories, where a device may have another
+    /// name now.
     search: Vec<String>,
     /// The guids of the pools, by name.
     guids: BTreeMap<String, u64>,

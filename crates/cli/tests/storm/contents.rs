@@ -1,60 +1,61 @@
-//! What the files of one file system may contain after a kill.
+//! The possible contents of the files of one file system after a kill.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a name leads to: nothing, or a file of these bytes.
+/// What a name leads to: nothing, or a file with these bytes.
 pub type State = Option<Arc<[u8]>>;
 
 /// The files of a snapshot, or of a file system at one moment.
 pub type Tree = BTreeMap<String, Arc<[u8]>>;
 
-/// Changes of one step, which are made all together or not at all.
+/// The changes of one step, which are made all together or not at all.
 pub type Change = Vec<(String, State)>;
 
 /// The files of a file system that is in use.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
-    /// Each name's states since the last one that was made stable, the oldest first; never empty.
+    /// The states of each name since the last one that was made stable, oldest first. Never empty.
     versions: BTreeMap<String, Vec<State>>,
 }
 
 impl Contents {
-    /// Files of which each is stable.
+    /// Returns contents in which every file is stable.
     pub fn stable(tree: &Tree) -> Self {
         let state = |(name, bytes): (&String, &Arc<[u8]>)| (name.clone(), vec![Some(bytes.clone())]);
         Self { versions: tree.iter().map(state).collect() }
     }
 
-    /// What a reader sees while the daemon lives.
+    /// Returns the files that a reader sees while the daemon lives.
     pub fn newest(&self) -> Tree {
         let newest = |(name, states): (&String, &Vec<State>)| Some((name.clone(), states.last()?.clone()?));
         self.versions.iter().filter_map(newest).collect()
     }
 
-    /// Notes a change that has returned and may still be lost.
+    /// Records a change that has returned and may still be lost.
     pub fn apply(&mut self, change: &Change) {
         for (name, state) in change {
             self.versions.entry(name.clone()).or_insert_with(|| vec![None]).push(state.clone());
         }
     }
 
-    /// Notes that a file, or the lack of it, has been made stable.
+    /// Records that a file, or its absence, has been made stable.
     pub fn promise(&mut self, name: &str) {
         if let Some(states) = self.versions.get_mut(name) {
             states.drain(..states.len().saturating_sub(1));
         }
     }
 
-    /// Notes that all that has returned has been made stable.
+    /// Records that all changes that have returned are stable.
     pub fn promise_all(&mut self) {
         *self = Self::stable(&self.newest());
     }
 
-    /// Compares files with what may be there: each name at one of its states, or, if `pending` explains the files
-    /// better, at the state of a step that was under way. The files found are stable from then on.
+    /// Compares the files that were found with the possible contents. Each name must be in one of
+    /// its states, or, if `pending` explains the files better, in the state after a step that was
+    /// under way. From then on, the files that were found are stable.
     pub fn settle(&mut self, found: &Tree, pending: &[Change]) -> Result<(), String> {
         let without = self.explains(found, &Vec::new());
         let is_explained =
@@ -84,18 +85,18 @@ impl Contents {
     }
 }
 
-/// How long a file is and how it begins: enough to recognize a version in a message.
+/// The length and the first bytes of a file: enough to recognise a version in a message.
 fn summary(bytes: &[u8]) -> String {
     let hash = bytes.iter().fold(0u32, |hash, byte| hash.wrapping_mul(31).wrapping_add((*byte).into()));
     format!("{} bytes {hash:08x}", bytes.len())
 }
 
-/// Reads all files of a directory that has no directories.
+/// Reads all files of a directory that has no subdirectories.
 pub fn read_tree(at: &Path) -> io::Result<Tree> {
     let mut tree = Tree::new();
     for entry in std::fs::read_dir(at)? {
         let entry = entry?;
-        // Where the next data set below is mounted.
+        // The mount point of a dataset below.
         if entry.file_type()?.is_dir() {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The data sets of one owner: names, snapshots, origins, and what is in each.
+//! The datasets of one owner: names, snapshots, origins and contents.
 
 use std::collections::BTreeMap;
 
@@ -11,32 +11,32 @@ pub struct Snapshot {
     pub tree: Tree,
 }
 
-/// A file system, with its own snapshots from the oldest to the newest.
+/// A file system with its own snapshots, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct Member {
     pub contents: Contents,
     pub snapshots: Vec<Snapshot>,
-    /// The file system and the snapshot that this one is a clone of.
+    /// The file system and the snapshot that this file system is a clone of.
     pub origin: Option<(String, String)>,
 }
 
-/// All file systems of an owner, by the last part of their names.
+/// All file systems of an owner, by the last component of their names.
 #[derive(Clone, Debug, Default)]
 pub struct Family {
     pub members: BTreeMap<String, Member>,
 }
 
-/// What was under way when the daemon was killed.
+/// The step that was under way when the daemon was killed.
 #[derive(Debug)]
 pub enum Pending {
-    /// Changes of files of one file system; one of them was made, or none.
+    /// Changes of the files of one file system. One of them was made, or none.
     Files { member: String, changes: Vec<Change> },
-    /// A command on data sets: the family is as it was, or as one of these.
+    /// A command on datasets: the family is as before, or as one of these.
     Families(Vec<Family>),
 }
 
 impl Family {
-    /// Members that are clones of a snapshot of `name`, and which one.
+    /// Lists the members that are clones of a snapshot of `name`, with that snapshot.
     pub fn clones_of(&self, name: &str) -> impl Iterator<Item = (&String, &String)> {
         self.members.iter().filter_map(move |(clone, member)| {
             let (origin, snapshot) = member.origin.as_ref()?;
@@ -49,7 +49,7 @@ impl Family {
         let mut after = self.clone();
         if let Some(member) = after.members.get_mut(name) {
             let tree = member.contents.newest();
-            // The txg of the snapshot has everything that had returned.
+            // The txg of the snapshot includes all changes that had returned.
             member.contents.promise_all();
             member.snapshots.push(Snapshot { name: snapshot.to_owned(), tree });
         }
@@ -65,8 +65,8 @@ impl Family {
         after
     }
 
-    /// The families that `zfs destroy -r name` may leave when it is broken off, the last one without the member.
-    /// Snapshots go before their file system, in any order.
+    /// Returns the families that an interrupted `zfs destroy -r name` may leave. In the last one,
+    /// the member is gone. Snapshots are destroyed before their file system, in any order.
     pub fn without(&self, name: &str) -> Vec<Self> {
         let count = self.members.get(name).map_or(0, |member| member.snapshots.len());
         let mut families: Vec<Self> =
@@ -101,8 +101,8 @@ impl Family {
         after
     }
 
-    /// The family after `zfs promote clone`: the origin's snapshots up to the clone's go to the clone, the clones of
-    /// these follow, and the origin becomes a clone.
+    /// Returns the family after `zfs promote clone`: the clone gets the origin's snapshots up to
+    /// its own origin, with their clones, and the origin becomes a clone.
     pub fn promoted(&self, clone: &str) -> Self {
         let mut after = self.clone();
         let Some((origin, snapshot)) = self.members.get(clone).and_then(|it| it.origin.clone()) else {

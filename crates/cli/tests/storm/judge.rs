@@ -1,4 +1,4 @@
-//! Compares a family with what the daemon lists and the mounts show.
+//! Compares a family with the datasets that the daemon lists and the files on the mounts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,10 +8,11 @@ use crate::family::{Family, Member, Pending};
 use crate::mounted::World;
 use crate::owner::Owner;
 
-/// File systems by name: the origin, and the snapshots of the owner from the oldest to the newest.
+/// File systems by name: the origin, and the owner's snapshots, oldest first.
 type Listed = BTreeMap<String, (Option<(String, String)>, Vec<String>)>;
 
-/// Settles an owner's family: everything found has to be there, or to come from the step that was under way.
+/// Settles an owner's family. Every dataset and file that is found must be in the model, or must
+/// come from the step that was under way.
 pub fn settle(owner: &mut Owner, world: &World) -> Result<(), String> {
     let listed = listed(owner, world)?;
     let (mut families, mut under_way) = (vec![owner.family.clone()], None);
@@ -20,7 +21,8 @@ pub fn settle(owner: &mut Owner, world: &World) -> Result<(), String> {
         Some(Pending::Files { member, changes }) => under_way = Some((member, changes)),
         None => {}
     }
-    // A rollback, for example, changes files alone: several families may have the names that were found.
+    // A rollback, for example, changes only files, so several families may have the names that were
+    // found.
     families.retain(|family| shape(family) == listed);
     let mut outcome = Err(format!("{}: found {listed:?}, not {:?}", owner.top(), shape(&owner.family)));
     for mut family in families {
@@ -66,7 +68,7 @@ fn settle_member(member: &mut Member, at: &Path, pending: &[Change]) -> Result<(
     member.contents.settle(&found, pending).map_err(|error| format!(": {error}"))
 }
 
-/// What `zfs list` prints of the family, without the operator's snapshots.
+/// Returns the family as `zfs list` prints it, without the operator's snapshots.
 fn listed(owner: &Owner, world: &World) -> Result<Listed, String> {
     let top = owner.top();
     let printed =

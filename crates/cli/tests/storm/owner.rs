@@ -1,4 +1,4 @@
-//! A program that has a family of data sets for itself, and knows what may be in each.
+//! A program that owns a family of datasets, and knows the possible contents of each.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -19,15 +19,15 @@ const MEMBERS_MAX: usize = 4;
 const SNAPSHOTS_MAX: usize = 4;
 const FILES_MAX: usize = 8;
 const FILE_MAX: usize = 160 << 10;
-/// Less than what the kernel sends as one request, so that a write is made whole or not at all.
+/// A write of this size is one request of the kernel, so it is made completely or not at all.
 const WRITE_MAX: usize = 48 << 10;
-/// How many steps with files come for each command.
+/// The number of steps with files for each command.
 const FILE_STEPS: u32 = 12;
 
 pub struct Owner {
     pub number: u64,
     pub family: Family,
-    /// What was under way when the daemon was killed.
+    /// The step that was under way when the daemon was killed.
     pub pending: Option<Pending>,
     names: u64,
     rng: Rng,
@@ -39,12 +39,12 @@ impl Owner {
         Self { number, family: Family::default(), pending: None, names: 0, rng }
     }
 
-    /// The data set that all others of the family are below.
+    /// Returns the name of the dataset above all others of the family.
     pub fn top(&self) -> String {
         format!("{POOL}/owner{}", self.number)
     }
 
-    /// Steps until the daemon is killed.
+    /// Takes steps until the daemon is killed.
     pub fn work(&mut self, round: &Round<'_>) {
         while !round.is_over() && self.pending.is_none() {
             if self.family.members.is_empty() || self.rng.u32(..=FILE_STEPS) == 0 {
@@ -64,7 +64,7 @@ impl Owner {
         self.rng.choice(self.family.members.keys()).cloned()
     }
 
-    /// Runs one command, and makes the model follow it: the last of `families` if it was carried out.
+    /// Runs one command and updates the model: to the last of `families` if the command succeeded.
     fn change(&mut self, round: &Round<'_>, line: &str, families: Vec<Family>) {
         match round.must("zfs", line) {
             Outcome::Done(_) => self.family = families.into_iter().last().expect("an outcome"),
@@ -105,7 +105,7 @@ impl Owner {
         self.change(round, &format!("snapshot {}/{name}@{snapshot}", self.top()), vec![after]);
     }
 
-    /// A snapshot that has no clone.
+    /// Destroys a snapshot that has no clone.
     fn destroy_snapshot(&mut self, round: &Round<'_>, name: &str) {
         let kept: Vec<&String> = self.family.clones_of(name).map(|(_, snapshot)| snapshot).collect();
         let free = self.family.members[name].snapshots.iter().filter(|it| !kept.contains(&&it.name));
@@ -187,7 +187,7 @@ impl Owner {
         round.world.root().join(format!("owner{}", self.number)).join(name)
     }
 
-    /// One change of one file, or a promise about it.
+    /// Changes one file, or makes it stable.
     fn file_step(&mut self, round: &Round<'_>) {
         let Some(member) = self.any_member() else { return };
         let at = self.at(round, &member);
@@ -231,7 +231,7 @@ impl Owner {
     }
 }
 
-/// What is done to one file.
+/// A step with one file.
 #[derive(Debug)]
 enum Step {
     Create,
@@ -244,8 +244,8 @@ enum Step {
 }
 
 impl Step {
-    /// What the step may leave when it is broken off; the last is what it leaves when it is not. None where it
-    /// changes nothing.
+    /// Returns the states that an interrupted step may leave. The last is the state after the
+    /// complete step. Empty if the step changes nothing.
     fn changes(&self, name: &str, old: &Arc<[u8]>) -> Vec<Change> {
         let file = |bytes: Vec<u8>| -> State { Some(bytes.into()) };
         let one = |state: State| vec![vec![(name.to_owned(), state)]];
@@ -271,7 +271,7 @@ impl Step {
         }
     }
 
-    /// True for steps that change names: the model keeps no order between unstable names.
+    /// True for steps that change names, because the model keeps no order between unstable names.
     fn is_promised(&self) -> bool {
         !matches!(self, Self::Write { .. } | Self::Truncate(_))
     }
@@ -316,7 +316,7 @@ impl Step {
     }
 }
 
-/// Copies by one call, which shares blocks where it can.
+/// Copies a file with one call, which shares blocks where possible.
 fn clone_file(from: &Path, to: &Path) -> io::Result<()> {
     let (from, to) = (File::open(from)?, File::create_new(to)?);
     let len = from.metadata()?.len() as usize;

@@ -1,4 +1,4 @@
-//! Rounds of a storm: eight programs at work, a kill, a look at everything.
+//! The rounds of a storm: eight programs run, the daemon is killed, and everything is checked.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,13 +19,14 @@ const SECONDS_DEFAULT: u64 = 60;
 const OWNERS: u64 = 6;
 const ROUND_MIN_MS: u64 = 2_500;
 const ROUND_MORE_MS: u64 = 5_000;
-/// Each request to the data disk takes so long, in so many lanes.
+/// The delay of each request to the data disk, and the number of parallel requests.
 const SLOW: &str = "4:8";
-/// Commands and steps with files a round has to see on the average: fewer show little.
+/// The number of commands and file steps that a round must have on average. Fewer would prove
+/// little.
 const COMMANDS_MIN: u64 = 8;
 const FILES_MIN: u64 = 16;
 
-/// Storms over one pool for as long as the environment says.
+/// Runs storms on one pool for as long as the environment asks for.
 pub fn run(vdevs: &str) {
     let limit = Duration::from_secs(number("SAWMILL_STORM_SECONDS", SECONDS_DEFAULT));
     let seed = number("SAWMILL_STORM_SEED", 1);
@@ -57,7 +58,7 @@ fn owners(world: &World, seed: u64) -> Vec<Owner> {
     owners
 }
 
-/// The daemon forgets faults when it ends.
+/// Makes the disk slow again, because the daemon loses injected faults when it ends.
 fn slow_down(world: &World, sawmill: &Path) {
     let disk = world.disks().join("a");
     let mut command = crate::mounted::bounded(sawmill);
@@ -85,7 +86,8 @@ fn storm(
     });
 }
 
-/// Half of the mirror may be offline, and the log removed.
+/// Brings the mirror and the log back: half of the mirror may be offline, and the log may be
+/// removed.
 fn bring_back(world: &World) {
     let status = world.zpool(&format!("status {POOL}"));
     let works = [" state: ONLINE\n", " state: DEGRADED\n"].iter().any(|state| status.contains(state));
