@@ -3,8 +3,9 @@
 //! chosen.
 //!
 //! ```text
-//!  base of a stream   the history of the sent dataset: the dataset itself, its origin, and so on; then its bookmarks; then as below
-//!  any other purpose  nearest to a name: the dataset with this name, those below it, those below its parent, …
+//!  base of a stream   the sent dataset, its origin, and so on; then its bookmarks; then as below
+//!  other purposes     nearest to a name: this dataset, those below it, those below its parent, …
+//! ```
 
 use crate::{Held, Holder, names, refusal};
 use control::Failure;

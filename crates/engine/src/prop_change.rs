@@ -1,9 +1,12 @@
 //! Changes a property together with the mounts that depend on it: completely or not at all.
 //!
 //! ```text
-//!  canmount, mountpoint, acltype: unmounted ─► property ─► mounted again      readonly, exec, atime, …: property ─► remounted
-//!                                    │ fails      │ fails                                              │ fails
-//!                                    └─ put back ◄┴─ restored                           restored ◄─────┘
+//!  canmount, mountpoint, acltype:   unmounted ─► property ─► mounted again
+//!                                      │ fails      │ fails
+//!                                      └─ put back ◄┴─ restored
+//!  readonly, exec, atime, …:        property ─► remounted
+//!                                                  │ fails
+//!                                      restored ◄──┘
 //! ```
 //! The earlier value of a property is read before the change, so that it can be restored if a later
 //! step is refused.

@@ -1,7 +1,7 @@
 //! Unmounts datasets while something below them changes, and mounts them again.
 //!
 //! ```text
-//!  mounted ─ take: the last mounted first ─► taken ─ the change ─► mounted where the properties place them now
+//!  mounted ─ take: the last mounted first ─► taken ─ the change ─► mounted at their present places
 //!     ▲          │ one is in use               │ fails                │ one cannot be mounted
 //!     └──────────┴────────── put back ─────────┴───── undone ─────────┘
 //! ```

@@ -1,8 +1,8 @@
 //! Determines which device is which part of the pool.
 //!
 //! ```text
-//!  a label is readable  it has the tree of its own top-level vdev ─► that tree; devices by guid, then by elimination
-//!  no label             one device: itself; several: as the options say, else mirror, stripe and raidz in turn
+//!  a label is readable  the tree of its top-level vdev; devices by guid, then by elimination
+//!  no label             one device: itself; several: by the options, else mirror, stripe, raidz
 //!  then                 the root is read, and the configuration in the meta-objset replaces both
 //! ```
 //! A guess counts only if the root of a state verifies, so a wrong guess costs only time.

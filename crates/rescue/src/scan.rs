@@ -1,8 +1,9 @@
 //! Finds roots by their content when no uberblock leads to one.
 //!
 //! ```text
-//!  leaf, 4 MiB at a time ─► the first bytes of each sector: may an objset begin here? ─► its offset on the vdev
-//!    ─► read there, decompressed, validated ─► a block pointer with the checksum of these bytes ─► FoundState
+//!  leaf, 4 MiB at a time ─► the first bytes of each sector: may an objset begin here?
+//!    ─► its offset on the vdev ─► read there, decompressed, validated
+//!    ─► a block pointer with the checksum of these bytes ─► FoundState
 //! ```
 //! An objset does not contain its own checksum, and the block with its checksum is lost. But its
 //! first dnode leads to all other blocks through pointers with checksums, so the first block below

@@ -1,7 +1,7 @@
 //! Devices that have become larger: the property `autoexpand`.
 //!
 //! ```text
-//!   import, the property set, `online -e`, a smaller device removed (by `replace`, `detach`), a device back:
+//!   import, the property set, `online -e`, a device back, a smaller device removed:
 //!     devices are larger ─► a txg records the new size (configuration, labels) ─► more metaslabs
 //! ```
 //! Devices may become larger while they are in use. Once that is known, labels are written at their new ends; until the txg that

@@ -12,7 +12,7 @@
 //!
 //! ```text
 //!  txg 7, syncing:  datasets ─► tasks asked for while 7 was open ─► frees ─► …
-//!  txg 8, open:     a clone joins ─► its log record is stable ─► a destroy is requested: it runs in the sync of 8
+//!  txg 8, open:     a clone joins ─► its log record is stable ─► a destroy is requested: in sync 8
 //! ```
 //! A task runs in the sync of the txg that was open when the task was requested, or in a later txg.
 //! Tasks run in the order of their requests. Within one sync, tasks run after the changes of the
