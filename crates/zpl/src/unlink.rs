@@ -182,7 +182,8 @@ impl Zfs {
         self.remove_with(origin, dir, name, victim, |_, _| Ok(())).await
     }
 
-    /// Removes the name as [`Self::remove_by`] does, with `also` in the same change and at its time.
+    /// Removes the name as [`Self::remove_by`] does, with `also` in the same change and at its
+    /// time.
     pub(crate) async fn remove_with(
         &self,
         origin: Origin<'_>,

@@ -1,4 +1,5 @@
-//! What is left of a pool when something that leads to other things is damaged: counted, reported, and no more.
+//! Frees below a damaged block: the lost space is counted and reported, and everything else is
+//! freed.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::story::{Tell, run, tell};
 
 const PLAIN: WriteFlags = WriteFlags { append: false, sync: false, drop_setid: false };
 
-/// The image and its blocks that are meant.
+/// Returns the image and its blocks that `is_meant` selects.
 fn found(is_meant: impl Fn(&Target) -> bool) -> (CrashImage, Vec<Target>) {
     let image = image(72_000);
     let found: Vec<Target> = targets(&image).into_iter().filter(is_meant).collect();
@@ -35,7 +36,7 @@ async fn leaked(pool: &Pool) -> u64 {
     pool.dsl().leaked_bytes().await.expect("it reads")
 }
 
-/// Syncs until nothing is to be freed any more.
+/// Syncs until nothing is left to free.
 async fn settle(pool: &Arc<Pool>) {
     for _ in 0..100 {
         pool.sync_now().await.expect("txgs turn");
@@ -50,7 +51,7 @@ fn is_of(target: &Target, kind: ObjectType, level: u8) -> bool {
     target.kind.object_type == kind.raw() && target.kind.level == level
 }
 
-/// The first indirect block of a file in a file system that nobody has a snapshot of.
+/// Returns the first indirect block of a file in a file system without snapshots.
 fn below_victim(image: &CrashImage) -> [Target; 1] {
     let sim = image.boot(3);
     sim.stop_recording();
@@ -65,7 +66,8 @@ fn below_victim(image: &CrashImage) -> [Target; 1] {
     [targets(image).into_iter().find(is_meant).expect("a file with an indirect block")]
 }
 
-/// What lies below a block, but for what its last record may save by compression.
+/// Checks the size of the space below a block. The last record may need less space because of
+/// compression.
 fn check_leaked(bytes: u64, lost: &Target) {
     let below = lost.bp.fill() * 4096;
     assert!((below - 4096..=below).contains(&bytes), "{bytes} bytes leaked, of {below}");
@@ -185,7 +187,8 @@ fn a_damaged_space_map_takes_its_metaslab_out_of_use() {
                 let how = ImportSpec { read_only: true, ..ImportSpec::default() };
                 let pool = SINGLE.import_as(&sim, tuning(), how).await.expect("it can be looked at");
                 pool.close(PoolState::Exported).await.expect("it closes");
-                // A log of space maps is none of a metaslab's: what it says cannot be done without.
+                // A log of space maps belongs to no single metaslab, so a pool without it may be
+                // refused.
                 let Ok(pool) = SINGLE.import(&sim, tuning(), false).await else { return };
                 let out: Vec<_> = pool.lost_metaslabs();
                 sealed += out.len();
@@ -213,7 +216,7 @@ fn a_damaged_space_map_takes_its_metaslab_out_of_use() {
                 }
                 assert_eq!((pool.suspended(), pool.stopped()), (None, None));
                 pool.close(PoolState::Exported).await.expect("it is exported");
-                // The map can be read again: what was freed meanwhile is known.
+                // The map can be read again, and the frees in the meantime are known.
                 sim.disk("/a").faults().heal();
                 let pool = SINGLE.import(&sim, tuning(), false).await.expect("it imports again");
                 pool.close(PoolState::Exported).await.expect("it is exported");
