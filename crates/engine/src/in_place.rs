@@ -1,7 +1,7 @@
 //! Exchanges the contents of mounted datasets. Open files stay open.
 //!
 //! ```text
-//!  suspended: requests wait ─► exchanged, or not ─► opened again ─► resumed with the present contents
+//!  suspended: requests wait ─► exchanged, or not ─► opened again ─► resumed with these contents
 //!                                                        │ cannot be opened
 //!                                                        └─► unmounted by force
 //! ```

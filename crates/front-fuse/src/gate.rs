@@ -1,9 +1,9 @@
 //! Holds requests back while the file system behind a mount is exchanged.
 //!
 //! ```text
-//!  open ─ close ─► draining ─ no other request under way ─► shut ─ no request under way ─► exchanged ─► open
-//!   ▲                 │ page requests are admitted, because others may wait for them           │
-//!   └─────────────────┴──────────────── DRAIN_MAX has passed ──────────────────────────────────┘
+//!  open ─ close ─► draining ─ no name request left ─► shut ─ no request left ─► exchanged ─► open
+//!   ▲                 │ page requests are admitted, because others may wait for them  │
+//!   └─────────────────┴──────────────── DRAIN_MAX has passed ─────────────────────────┘
 //! ```
 //! A request that is under way may make the kernel release pages. It then waits until the kernel
 //! has read or written these pages. Page requests wait for no other requests. So they are admitted

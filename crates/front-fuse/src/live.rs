@@ -2,8 +2,9 @@
 //! although files are open or mapped and programs have their working directories in the mount.
 //!
 //! ```text
-//!  unused dentries dropped ─► gate shut ─► (the engine exchanges the dataset) ─► new files ─► gate open
-//!       ─► the kernel's caches are dropped, inode by inode ─► names that lead elsewhere now are dropped
+//!  unused dentries dropped ─► gate shut ─► (the engine exchanges the dataset) ─► new files
+//!    ─► gate open ─► the kernel's caches are dropped, inode by inode
+//!    ─► names that lead elsewhere now are dropped
 //! ```
 //! docs/decisions/2026-11-28-in-place.md has the reasons, and describes the requests, pages and
 //! handles at each step.

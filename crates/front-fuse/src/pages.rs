@@ -10,9 +10,9 @@
 //! A notification costs a system call and a thread switch. A file whose pages cannot be in the
 //! cache needs none:
 //! ```text
-//!  first direct handle ─► any page may be cached ─► the first write drops all ─► no page is cached
-//!                                                                                   │ a page is read
-//!            each write of these drops its own ◄─ the pages read may be cached ◄────┘
+//!  first direct handle ─► any page may be cached ─► first write drops all ─► no page is cached
+//!                                                                              │ a page is read
+//!           each write of these drops its own ◄─ the pages read may be cached ◄┘
 //! ```
 //! Files are tracked only while such a handle is open.
 //!

@@ -1,9 +1,11 @@
 //! Copies the readable files of a pool to a directory.
 //!
 //! ```text
-//!  TARGET/tank/home/@          the files of tank/home        TARGET/tank/volume/@      the bytes of a volume
-//!  TARGET/tank/home/@monday    those of its snapshot         TARGET/lost+found/55/1234  object 1234 of dataset 55,
-//!  TARGET/.sawmill-rescue      report, state                                           whose directory is lost
+//!  TARGET/tank/home/@          the files of tank/home
+//!  TARGET/tank/home/@monday    the files of its snapshot
+//!  TARGET/tank/volume/@        the data of a volume
+//!  TARGET/lost+found/55/1234   object 1234 of dataset 55, whose directory is lost
+//!  TARGET/.sawmill-rescue      the report and the state file
 //! ```
 //! No dataset name contains `@`, so files and child datasets of a dataset cannot collide. Files are
 //! copied in the order of their paths ([`crate::resume`]). Objects that no readable directory names

@@ -7,19 +7,19 @@
 //! force. Data of one history never repairs data of another history.
 //!
 //! ```text
-//!   the pool       … 15 ── 16 ── 17 ── 18         the `Past` of the devices that speak for the pool
+//!   the pool       … 15 ── 16 ── 17 ── 18         the [`Past`] that speaks for the pool
 //!   current        … 15 ── 16 ── 17 ── 18         its newest state is the pool's
 //!   stale          … 15 ── 16                     an earlier state of the pool: resilvered
 //!   foreign        … 15 ── 16' ─ 17' ─ … 40'      a history of its own: refused by name
 //!   duplicate      … 15 ── 16   (copy of "stale") another device is the same leaf, and newer
 //! ```
-//! | newest state of the device | the pool's DTL has that txg for the leaf | the pool is in use | verdict |
+//! | newest state of the device | its DTL has that txg | the pool is in use | verdict |
 //! |---|---|---|---|
-//! | the newest state of the pool | any | any | current; stale if this host knows that the leaf lacks data |
+//! | the newest state of the pool | any | any | current; stale if the leaf is known to lack data |
 //! | an earlier state of the pool | any | any | stale |
 //! | older than all known states | no | any | stale |
 //! | older than all known states | yes | any | foreign |
-//! | a later state, which continues the pool's | any | no | current; foreign if this host knows that the leaf lacks data |
+//! | a later state, which continues the pool's | any | no | current; foreign if it is known to lack data |
 //! | a later state | any | yes | foreign |
 //! | a state of another history | any | any | foreign |
 //! | none: no uberblock | any | any | stale |

@@ -11,7 +11,7 @@
 //!
 //! ```text
 //!   stable write A   ├──────── lost ──────────┤ fails
-//!   flush B                         ├──────┤·····  nothing left to flush; waits for A, and fails with it
+//!   flush B                         ├──────┤·····  nothing left to flush; waits for A and fails
 //! ```
 //! So a flush ends only when every stable write and every flush that began before it has ended.
 //! These requests are [`Shared`]: the flush also drives a request whose caller no longer polls it.

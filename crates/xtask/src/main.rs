@@ -7,15 +7,17 @@
 //!  kills                       the golden pools' logs: replay killed after every record
 //!  hostile [SECONDS]           blocks changed and sealed again, each pool for so long (600)
 //!  lives [SEEDS [FIRST]]       so many (2,000) pools to whose devices everything is done, while they fail
-//!   damage                      every block of a small pool lost in its turn, and read by all code that uses it
+//!  damage                      every block of a small pool lost in its turn, and read by all code
+//!                              that uses it
 //!  loops [SECONDS]             one thing done to a log over and over under 32 writers, for so long (120)
 //!                              each, then kill -9; needs root, /dev/fuse
 //!  fsx [SECONDS]               fsx with its maps and fio with O_DIRECT, the daemon killed between and beneath them,
 //!                              for SECONDS (3600) by each transport side by side; needs root, /dev/fuse
 //!  memory [MIB [PERCENT]]      a daemon in a control group of MIB (256): PERCENT (100) of 2 GB written and
 //!                              read, 100,000 files, a scrub; needs root, /dev/fuse
-//!   storm [SECONDS [SEED]]      eight programs run commands and file calls at once on a slow disk and the
-//!                               daemon is killed meanwhile, for SECONDS (600); needs root, /dev/fuse
+//!  storm [SECONDS [SEED]]      eight programs run commands and file calls at once on a slow disk
+//!                              and the daemon is killed meanwhile, for SECONDS (600); needs root,
+//!                              /dev/fuse
 //!  screens [DIRECTORY]         pictures of the daemon's page over pools that are made up, large and small, light and
 //!                              dark, in DIRECTORY (target/screens); needs chromium
 //! ```

@@ -1,8 +1,8 @@
 //! Space that was to be freed but cannot be found, because the block that leads to it is damaged.
 //!
 //! ```text
-//!   rm, destroy, truncate ─► damaged indirect block or gang header ─► the blocks below stay allocated
-//!                                    └─► Leak ─► the syncing txg: `leaked` of the pool, its error list, its log
+//!   rm, destroy, truncate ─► damaged indirect block or gang header ─► blocks below stay allocated
+//!                              └─► Leak ─► the syncing txg: `leaked` of the pool, error list, log
 //! ```
 //! (test: `a_gang_whose_header_is_damaged_is_freed_without_its_members`)
 

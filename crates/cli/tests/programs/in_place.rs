@@ -2,8 +2,8 @@
 //! directories.
 //!
 //! ```text
-//!  a program: files open, one mapped, its working directory ──── reports what it sees ─────────► reports again
-//!  the dataset: @1 ─► changed ─► (dirty pages) ──────────────── rollback, or receive of @2 ────►
+//!  a program: files open, one mapped, its working directory ─ reports them ──► reports them again
+//!  the dataset: @1 ─► changed ─► (dirty pages) ── rollback, or receive of @2 ──►
 //! ```
 
 use std::fs;

@@ -2,11 +2,11 @@
 //! killed while they run.
 //!
 //! ```text
-//!  six owners ── files, snapshots, clones, promotions, streams, … of a family of their own ─┐
-//!  operator ──── scrubs, logs, mirrors, recursive snapshots of the whole pool ──────────────┼─► one pool
-//!  observer ──── lists, properties, accounts, streams and differences of everything ────────┘     │
-//!       ▲                                                                                    kill -9
-//!       └── each owner's model is compared with all data sets, snapshots and files ◄── restart ───┘
+//!  six owners ── files, snapshots, clones, promotions, streams, … of their own family ─┐
+//!  operator ──── scrubs, logs, mirrors, recursive snapshots of the whole pool ─────────┼─► one pool
+//!  observer ──── lists, properties, accounts, streams and differences of everything ───┘     │
+//!       ▲                                                                               kill -9
+//!       └── each owner's model is compared with all datasets and files ◄── restart ──────────┘
 //! ```
 //! The model of an owner is a [`family::Family`]: the changes that are stable, the changes that may
 //! be lost, and the one step that was under way. They must explain everything that is found after a

@@ -2,12 +2,13 @@
 //! another host.
 //!
 //! ```text
-//!   a half goes (offline, fault, failing writes, gone) ─► more writes ─► power cut ─► the other half is missing
-//!     ─► restart: refused, or all acknowledged writes ─► both are there: all acknowledged writes
-//!     ─► old half imported by command ─► the good half returns: refused by name, and not written to
-//!   a half is removed ─► another host writes it ─► online: refused by name ─► crash or export, both are there:
-//!     own history by restart, an error by command, all acknowledged writes with `-d`
-//!   a copy of a half, under a name that sorts before or after it ─► crash ─► import: all acknowledged writes
+//!   a half fails (offline, fault, failing writes, gone) ─► more writes ─► power cut
+//!     ─► the other half is missing ─► restart: refused, or all acknowledged writes
+//!     ─► both are there: all acknowledged writes
+//!     ─► old half imported by command ─► the good half returns: refused by name, not written to
+//!   a half is removed ─► another host writes it ─► online: refused by name ─► crash or export
+//!     ─► both are there: own history by restart, an error by command, all writes with `-d`
+//!   a copy of a half, whose name sorts before or after it ─► crash ─► import: all writes
 //! ```
 //! The test compares with the set of acknowledged writes: a pool has them all, or it is refused, or
 //! the command named a device that lacks some of them.

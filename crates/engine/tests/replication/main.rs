@@ -2,8 +2,8 @@
 //! one pool to another after each chapter, by `send -R` and `receive -F`.
 //!
 //! ```text
-//!  p/t  created, cloned, promoted, renamed, destroyed, rolled back, written ──send -R -I──► q/t, also changed
-//!                                                                                            └─► equal, or an error
+//!  p/t  created, cloned, promoted, renamed, destroyed, rolled back, written
+//!   └─ send -R -I ──► q/t, also changed ──► equal, or an error
 //! ```
 //! The two trees must be equal in names, snapshots (names and guids), origins, properties, holds,
 //! and file contents. An unexpected failure fails the test. Two failures are expected: a clone and

@@ -5,7 +5,7 @@
 //!     ▲         │ it stops
 //!     └─────────┘ what is left waits for the next try
 //!
-//!  Receiving ─ the stream has ended, or is given up ─► (not open any more)   (a receive that is dropped: as Idle)
+//!  Receiving ─ the stream has ended, or is given up ─► (closed)   (a dropped receive: as Idle)
 //! ```
 //! Txgs see the objset and the log alone ([`OpenDataset::sync_log`], [`OpenDataset::synced`]): those are the same
 //! whatever the dataset is.

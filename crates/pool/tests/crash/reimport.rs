@@ -1,8 +1,9 @@
 //! Each request of an import fails, and the import is repeated in the same process.
 //!
 //! ```text
-//!   power cut, logs to replay ─► import: its nth read, write or flush of a device fails, twice or from then on
-//!     ─► every device can be opened by another program ─► import again: everything acknowledged is there
+//!   power cut, logs to replay ─► import: its nth read, write or flush fails, twice or from then on
+//!     ─► every device can be opened by another program
+//!     ─► import again: everything acknowledged is there
 //! ```
 //! An import that fails leaves no device open, whichever step failed.
 

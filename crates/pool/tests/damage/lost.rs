@@ -4,8 +4,8 @@
 //!   a pool with every type of object, its power cut
 //!     └─► one block: a wrong checksum in all copies, or a permanent read error
 //!           ├─► imported read-only: everything that is not below the block is unchanged
-//!           └─► imported: files written and removed, snapshots, clones and file systems destroyed, a scrub,
-//!               an export, an import, the same again
+//!           └─► imported: files written and removed, snapshots, clones and file systems destroyed,
+//!               a scrub, an export, an import, the same again
 //! ```
 //! Damage costs only what lies below it: the pool is never suspended and never stops, files that
 //! are not below the block can be read, and the pool can be exported and imported again. Only some

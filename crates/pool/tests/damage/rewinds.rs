@@ -5,7 +5,7 @@
 //!   txg   S-1    S      N        the root of N's meta-objset is damaged in all copies
 //!          ●─────●─────✕
 //!                └ opened; later writes have txg N+1 and later
-//!   log   ▓▓▓▓▓▓▓▓▓░░░░░░        ▓ allocated as of S   ░ of the abandoned txgs: free, perhaps reused
+//!   log   ▓▓▓▓▓▓▓▓▓░░░░░░        ▓ allocated as of S   ░ abandoned: free, perhaps reused
 //! ```
 //! Each crash image of a run with many stable writes is damaged in this way and imported with every
 //! option. A rewind discards the logs, because the space maps of the older state do not include

@@ -8,7 +8,7 @@
 //!
 //! | order | requests that fail |
 //! |---|---|
-//! | [`SimDisk::lose_cache_at`] | the chosen request, and each flush that is under way during the loss |
+//! | [`SimDisk::lose_cache_at`] | the chosen request, and each flush under way during the loss |
 //! | [`SimDisk::reset_at`] | all requests under way, and the next flush or stable write |
 //!
 //! With the first kind, the seed decides whether the cache is lost when the request begins or when
