@@ -101,7 +101,7 @@ impl Beneath {
     /// Returns the type of the file at a path, if there is one. Symbolic links are not followed.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn kind_at(&self, path: &[u8]) -> io::Result<Option<FileKind>> {
         let (directory, name) = self.place(path)?;
         let found = match statx(&*directory, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS) {
@@ -115,7 +115,7 @@ impl Beneath {
     /// Creates a directory.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn make_dir(&self, path: &[u8], permissions: u32) -> io::Result<()> {
         let (directory, name) = self.place(path)?;
         Ok(mkdirat(&*directory, name, Mode::from_raw_mode(permissions))?)
@@ -124,7 +124,7 @@ impl Beneath {
     /// Creates a directory and its missing parents.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn make_dirs(&self, path: &[u8], permissions: u32) -> io::Result<()> {
         let ends = (1..=path.len()).filter(|&end| path.get(end).is_none_or(|&byte| byte == b'/'));
         for end in ends {
@@ -140,7 +140,7 @@ impl Beneath {
     /// followed.
     ///
     /// # Errors
-    /// The errors of the system; also if the path is a pipe, socket or device, because writing
+    /// The error of the operating system; also if the path is a pipe, socket or device, because writing
     /// there may have any effect.
     pub fn create(&self, path: &[u8], permissions: u32) -> io::Result<File> {
         match self.kind_at(path)? {
@@ -159,7 +159,7 @@ impl Beneath {
     /// Opens a file for appending and truncates it to its first `bytes`.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn append(&self, path: &[u8], bytes: u64) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (directory, name) = self.place(path)?;
@@ -171,7 +171,7 @@ impl Beneath {
     /// Returns the contents of a small file. `None` if the file does not exist.
     ///
     /// # Errors
-    /// The errors of the system; also if the file is larger than `max` bytes.
+    /// The error of the operating system; also if the file is larger than `max` bytes.
     pub fn read(&self, path: &[u8], max: u64) -> io::Result<Option<Vec<u8>>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = match self
@@ -193,7 +193,7 @@ impl Beneath {
     /// Renames `old` to `new`, which is replaced.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn rename(&self, old: &[u8], new: &[u8]) -> io::Result<()> {
         let ((from, old), (to, new)) = (self.place(old)?, self.place(new)?);
         Ok(renameat(&*from, old, &*to, new)?)
@@ -202,7 +202,7 @@ impl Beneath {
     /// Creates a symbolic link with this text.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn symlink(&self, text: &[u8], path: &[u8]) -> io::Result<()> {
         let (directory, name) = self.place(path)?;
         Ok(symlinkat(OsStr::from_bytes(text), &*directory, name)?)
@@ -211,7 +211,7 @@ impl Beneath {
     /// Creates a pipe, socket or device.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn make_special(
         &self,
         path: &[u8],
@@ -227,7 +227,7 @@ impl Beneath {
     /// Gives the file at `old` a second name.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn link(&self, old: &[u8], new: &[u8]) -> io::Result<()> {
         let ((from, old), (to, new)) = (self.place(old)?, self.place(new)?);
         Ok(linkat(&*from, old, &*to, new, AtFlags::empty())?)
@@ -236,7 +236,7 @@ impl Beneath {
     /// Removes a name that is not a directory.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn remove(&self, path: &[u8]) -> io::Result<()> {
         let (directory, name) = self.place(path)?;
         Ok(unlinkat(&*directory, name, AtFlags::empty())?)
@@ -245,7 +245,7 @@ impl Beneath {
     /// Sets an extended attribute, also of a symbolic link.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn set_xattr(&self, path: &[u8], name: &[u8], value: &[u8]) -> io::Result<()> {
         let (directory, last) = self.place(path)?;
         // The system call accepts no descriptor. The path through the descriptor leads to the
@@ -257,7 +257,7 @@ impl Beneath {
     /// Sets the owner and group of the file at a path.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn set_owner(&self, path: &[u8], uid: u32, gid: u32) -> io::Result<()> {
         // All bits set means that the value does not change.
         let uid = (uid != u32::MAX).then(|| Uid::from_raw(uid));
@@ -269,7 +269,7 @@ impl Beneath {
     /// Sets the permissions of a file that is not a symbolic link.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn set_permissions(&self, path: &[u8], permissions: u32) -> io::Result<()> {
         let (directory, name) = self.place(path)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -280,7 +280,7 @@ impl Beneath {
     /// Sets the times of last access and last change of contents.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn set_times(&self, path: &[u8], atime: Timestamp, mtime: Timestamp) -> io::Result<()> {
         let time = |at: Timestamp| Timespec { tv_sec: at.secs, tv_nsec: at.nanos.into() };
         let times = Timestamps { last_access: time(atime), last_modification: time(mtime) };

@@ -36,9 +36,10 @@
 //!   requests given at once end in any order. A part of its writes and flushes, or all, may take so many times as
 //!   long ([`SimDisk::slow_down`]).
 //!
-//! What it may not: invent content, change what is stable (but for the corruptions ordered), lose
-//! its cache without a report (but by a lie), move the result of one request to another, keep what
-//! reads find in the present different from what it acknowledged (but for such a loss), or tear a
+//! A device may not invent content, change what is stable (except by an ordered corruption), lose
+//! its cache without a report (except by a lie), give the result of one request to another request,
+//! let reads find anything but the acknowledged contents (except after such a loss), or tear a
+//! sector.
 //! sector.
 //!
 //! # How it runs
