@@ -24,7 +24,7 @@ use copier::{Copier, How};
 use inside::Inside;
 use outside::Outside;
 pub use progress::Progress;
-use side::{Source, Target, join, last_name};
+use side::{CopySource, CopyTarget, join, last_name};
 use std::path::Path;
 use zpl::FileKind;
 
@@ -142,7 +142,7 @@ const NO_DIRECTORY: &str = "target is not a directory";
 
 /// Copies each source, which has a path and a name, to the target, or into it if that is a
 /// directory; gives the exit code.
-fn copy<S: Source, T: Target>(
+fn copy<S: CopySource, T: CopyTarget>(
     from: &S,
     to: &T,
     how: How,

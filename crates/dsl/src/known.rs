@@ -11,7 +11,7 @@ use crate::dir::Dir;
 
 /// The loaded dirs and datasets. Each is loaded once, so that there is one copy of its figures.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct KnownDatasets {
     pub dirs: KnownOnes<Dir>,
     pub datasets: KnownOnes<Dataset>,
 }

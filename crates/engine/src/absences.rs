@@ -8,12 +8,12 @@ use std::sync::{Arc, Weak};
 use units::Guid;
 
 /// Writes the list when its contents change.
-struct Recorder {
+struct AbsenceRecorder {
     holder: Weak<Holder>,
     pool: Weak<Pool>,
 }
 
-impl AbsenceWatch for Recorder {
+impl AbsenceWatch for AbsenceRecorder {
     fn changed(&self) {
         let (Some(holder), pool) = (self.holder.upgrade(), Weak::clone(&self.pool)) else { return };
         let env = Arc::clone(&holder.env);
@@ -32,7 +32,7 @@ impl Holder {
     /// Keeps the list up to date with the devices of a pool.
     pub(super) fn follow_absences(&self, pool: &Arc<Pool>) {
         let (holder, weak) = (Weak::clone(&self.own), Arc::downgrade(pool));
-        pool.watch_absences(Box::new(Recorder { holder, pool: weak }));
+        pool.watch_absences(Box::new(AbsenceRecorder { holder, pool: weak }));
     }
 
     /// Runs `work`, which takes a leaf out of use. The list is updated first, because the next

@@ -70,7 +70,7 @@ impl Traffic {
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Gate {
+pub(crate) struct RequestGate {
     word: AtomicU64,
     /// Signals that the gate is open again.
     opened: Event,
@@ -79,20 +79,20 @@ pub(crate) struct Gate {
 }
 
 /// A request that was admitted.
-pub(crate) struct Pass<'a> {
-    gate: &'a Gate,
+pub(crate) struct GatePass<'a> {
+    gate: &'a RequestGate,
     traffic: Traffic,
 }
 
-impl Drop for Pass<'_> {
+impl Drop for GatePass<'_> {
     fn drop(&mut self) {
         self.gate.leave(self.traffic);
     }
 }
 
-impl Gate {
+impl RequestGate {
     /// Admits a request as soon as the gate is open to it.
-    pub async fn enter(&self, traffic: Traffic) -> Pass<'_> {
+    pub async fn enter(&self, traffic: Traffic) -> GatePass<'_> {
         while traffic.is_held(self.word.fetch_add(traffic.one(), Ordering::AcqRel)) {
             self.leave(traffic);
             let opened = self.opened.listen();
@@ -100,7 +100,7 @@ impl Gate {
                 opened.await;
             }
         }
-        Pass { gate: self, traffic }
+        GatePass { gate: self, traffic }
     }
 
     fn leave(&self, traffic: Traffic) {
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_shut_gate_has_let_everything_out() {
         let sim = Sim::seed(1);
-        let (gate, env) = (Gate::default(), sim.env());
+        let (gate, env) = (RequestGate::default(), sim.env());
         let name = gate.enter(Traffic::Names).now_or_never().expect("it is open");
         let mut shut = Box::pin(gate.shut(&*env));
         assert!((&mut shut).now_or_never().is_none(), "a request is under way");
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_request_that_does_not_end_keeps_the_gate_open() {
         let sim = Sim::seed(1);
-        let (gate, env) = (Gate::default(), sim.env());
+        let (gate, env) = (RequestGate::default(), sim.env());
         sim.run_until(async {
             let _stuck = gate.enter(Traffic::Names).await;
             let begun = env.now();

@@ -60,7 +60,7 @@ impl KnownInode {
 
 /// The state of the inode of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum InodeCheck {
     /// The object is the one that the kernel knows.
     Same,
     /// The object is the one that the kernel knows if it has this generation.
@@ -139,13 +139,13 @@ impl KnownInodes {
 
     /// Returns the state of an inode for a request with a handle of some epoch, or without a
     /// handle.
-    pub fn verdict(&self, inode: u64, handle: Option<u32>) -> Verdict {
+    pub fn verdict(&self, inode: u64, handle: Option<u32>) -> InodeCheck {
         let epoch = self.epoch();
         match self.shard(inode).lock().get(&inode) {
-            Some(known) if known.is_stale => Verdict::Stale,
-            Some(known) if known.is_lost(handle) => Verdict::Stale,
-            Some(known) if known.checked < epoch => Verdict::Unchecked(known.generation),
-            _ => Verdict::Same,
+            Some(known) if known.is_stale => InodeCheck::Stale,
+            Some(known) if known.is_lost(handle) => InodeCheck::Stale,
+            Some(known) if known.checked < epoch => InodeCheck::Unchecked(known.generation),
+            _ => InodeCheck::Same,
         }
     }
 
@@ -212,17 +212,23 @@ mod tests {
         let known = KnownInodes::default();
         known.told(7, &file(5));
         known.opened(7);
-        assert_eq!(known.verdict(7, Some(0)), Verdict::Same);
+        assert_eq!(known.verdict(7, Some(0)), InodeCheck::Same);
         assert_eq!(known.begin_epoch(), 1);
-        assert_eq!(known.verdict(7, None), Verdict::Unchecked(5));
+        assert_eq!(known.verdict(7, None), InodeCheck::Unchecked(5));
         known.settle(7, 4, true);
-        assert_eq!(known.verdict(7, None), Verdict::Unchecked(5), "what was looked at was another");
+        assert_eq!(known.verdict(7, None), InodeCheck::Unchecked(5), "what was looked at was another");
         known.settle(7, 5, true);
-        assert_eq!((known.verdict(7, None), known.verdict(7, Some(0))), (Verdict::Stale, Verdict::Stale));
+        assert_eq!(
+            (known.verdict(7, None), known.verdict(7, Some(0))),
+            (InodeCheck::Stale, InodeCheck::Stale)
+        );
         // Another object gets the number and is opened. The first handle stays stale.
         known.told(7, &file(9));
         known.opened(7);
-        assert_eq!((known.verdict(7, Some(1)), known.verdict(7, Some(0))), (Verdict::Same, Verdict::Stale));
+        assert_eq!(
+            (known.verdict(7, Some(1)), known.verdict(7, Some(0))),
+            (InodeCheck::Same, InodeCheck::Stale)
+        );
         assert!(!known.closed(7, 0), "it is on what is gone");
         assert!(known.closed(7, 1));
         known.forget(7, 1);
@@ -238,11 +244,11 @@ mod tests {
         known.opened(7);
         known.begin_epoch();
         known.settle(7, 5, false);
-        assert_eq!((known.verdict(7, None), known.verdict(7, Some(0))), (Verdict::Same, Verdict::Same));
+        assert_eq!((known.verdict(7, None), known.verdict(7, Some(0))), (InodeCheck::Same, InodeCheck::Same));
         assert!(known.closed(7, 0));
         known.begin_epoch();
-        assert_eq!(known.verdict(7, None), Verdict::Unchecked(5));
+        assert_eq!(known.verdict(7, None), InodeCheck::Unchecked(5));
         known.told(7, &file(5));
-        assert_eq!(known.verdict(7, None), Verdict::Same);
+        assert_eq!(known.verdict(7, None), InodeCheck::Same);
     }
 }

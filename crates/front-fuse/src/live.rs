@@ -33,8 +33,8 @@ use zpl::Zfs;
 use crate::abi::{ROOT_ID, opcode};
 use crate::ctldir::{Ctlnode, Setting};
 use crate::files::Files;
-use crate::gate::{Gate, Pass, Traffic, is_in_time};
-use crate::known::{KnownInodes, Verdict};
+use crate::gate::{GatePass, RequestGate, Traffic, is_in_time};
+use crate::known::{InodeCheck, KnownInodes};
 use crate::request::Request;
 use crate::views::Common;
 
@@ -75,20 +75,20 @@ impl OldPages {
 }
 
 /// See the module.
-pub(crate) struct Live {
+pub(crate) struct LiveFiles {
     env: Arc<RealEnv>,
-    gate: Gate,
+    gate: RequestGate,
     files: RwLock<Arc<Files>>,
     known: Arc<KnownInodes>,
     /// True if the file system could not be opened again after an exchange.
     is_lost: AtomicBool,
 }
 
-impl Live {
+impl LiveFiles {
     pub fn new(env: Arc<RealEnv>, zfs: Arc<Zfs>, common: Common, setting: Arc<Setting>) -> Self {
         let known = Arc::<KnownInodes>::default();
         let files = RwLock::new(Arc::new(Files::live(zfs, common, setting, Arc::clone(&known))));
-        Self { env, gate: Gate::default(), files, known, is_lost: AtomicBool::new(false) }
+        Self { env, gate: RequestGate::default(), files, known, is_lost: AtomicBool::new(false) }
     }
 
     /// Returns the present files.
@@ -97,7 +97,7 @@ impl Live {
     }
 
     /// Admits a request if it is for the live files.
-    pub async fn enter(&self, request: &Request<'_>) -> Option<Pass<'_>> {
+    pub async fn enter(&self, request: &Request<'_>) -> Option<GatePass<'_>> {
         let is_copy = request.header.opcode == opcode::COPY_FILE_RANGE;
         // A request for the control directory may wait for the command that exchanges the files.
         if request.header.nodeid >= Ctlnode::FIRST && !is_copy {
@@ -162,7 +162,7 @@ struct KnownName {
 
 /// The live files of a mount while all requests wait.
 pub(crate) struct Pause {
-    live: Arc<Live>,
+    live: Arc<LiveFiles>,
     names: Vec<KnownName>,
     /// True if a file system is mounted below.
     has_mounts_below: bool,
@@ -191,7 +191,7 @@ pub(crate) enum Paused {
 
 impl Pause {
     /// Holds all requests back. The caller has just made the kernel drop the unused dentries.
-    pub async fn begin(live: Arc<Live>, has_mounts_below: bool) -> Paused {
+    pub async fn begin(live: Arc<LiveFiles>, has_mounts_below: bool) -> Paused {
         live.wait_for_forgets().await;
         if !live.gate.shut(&*live.env).await {
             return Paused::NotInTime;
@@ -325,9 +325,9 @@ impl Files {
     pub async fn check_inode(&self, inode: u64, handle: Option<u32>) -> Result<(), Errno> {
         let Some(known) = &self.known else { return Ok(()) };
         match known.verdict(inode, handle) {
-            Verdict::Same => Ok(()),
-            Verdict::Stale => Err(Errno::STALE),
-            Verdict::Unchecked(generation) => {
+            InodeCheck::Same => Ok(()),
+            InodeCheck::Stale => Err(Errno::STALE),
+            InodeCheck::Unchecked(generation) => {
                 let is_stale = match self.zfs.attributes(self.inodes.object(inode)).await {
                     Ok(found) => found.generation != generation,
                     Err(zpl::ZplError::Stale { .. }) => true,

@@ -59,7 +59,7 @@ pub(crate) struct Session<S> {
 
 /// The result of a request.
 #[derive(Default)]
-struct Outcome {
+struct RequestOutcome {
     /// The errno of the answer; zero if the answer has a body.
     errno: i32,
     /// The work that precedes the answer.
@@ -122,21 +122,21 @@ impl<S: Server> Session<S> {
     }
 
     /// Carries out a request. `None` if the kernel expects no answer.
-    async fn work_on(&self, request: &mut Request<'_>, reply: &mut Reply) -> Option<Outcome> {
+    async fn work_on(&self, request: &mut Request<'_>, reply: &mut Reply) -> Option<RequestOutcome> {
         match AssertUnwindSafe(self.server.serve(request, reply)).catch_unwind().await {
             Ok(Ok(Answer::None)) => None,
-            Ok(Ok(Answer::Due)) => Some(Outcome { errno: 0, first: None }),
-            Ok(Ok(Answer::DueAfter(first))) => Some(Outcome { errno: 0, first: Some(first) }),
-            Ok(Err(errno)) => Some(Outcome { errno: errno.raw_os_error(), first: None }),
+            Ok(Ok(Answer::Due)) => Some(RequestOutcome { errno: 0, first: None }),
+            Ok(Ok(Answer::DueAfter(first))) => Some(RequestOutcome { errno: 0, first: Some(first) }),
+            Ok(Err(errno)) => Some(RequestOutcome { errno: errno.raw_os_error(), first: None }),
             // Whoever asked is not to wait for ever. The panic has been told of.
-            Err(_panic) => Some(Outcome { errno: Errno::IO.raw_os_error(), first: None }),
+            Err(_panic) => Some(RequestOutcome { errno: Errno::IO.raw_os_error(), first: None }),
         }
     }
 
     /// Answers a request by the device.
     async fn answer(&self, request: &mut Request<'_>, reply: &mut Reply, room: Option<SemaphoreGuardArc>) {
         let _until_answered = self.server.admit(request).await;
-        let Some(Outcome { errno, first }) = self.work_on(request, reply).await else { return };
+        let Some(RequestOutcome { errno, first }) = self.work_on(request, reply).await else { return };
         let _room = match first {
             // The work causes other large requests of the kernel and waits for their answers.
             Some(first) => {
@@ -160,9 +160,9 @@ impl<S: Server> Session<S> {
                 (request.header.unique, self.work_on(&mut request, &mut reply).await)
             }
             // The kernel sends no such thing.
-            Err(errno) => (0, Some(Outcome { errno: errno.raw_os_error(), first: None })),
+            Err(errno) => (0, Some(RequestOutcome { errno: errno.raw_os_error(), first: None })),
         };
-        let Outcome { errno, first } = outcome.unwrap_or_default();
+        let RequestOutcome { errno, first } = outcome.unwrap_or_default();
         if let Some(first) = first {
             first.await;
         }

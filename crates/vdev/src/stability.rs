@@ -35,10 +35,10 @@ type Answer = Result<(), DeviceError>;
 
 /// The record of one device. All clones share one record.
 #[derive(Clone, Default)]
-pub(crate) struct Stability(Arc<Mutex<Record>>);
+pub(crate) struct Stability(Arc<Mutex<StabilityRecord>>);
 
 #[derive(Default)]
-struct Record {
+struct StabilityRecord {
     has_failed: bool,
     under_way: Vec<Shared<Answer>>,
 }
@@ -51,7 +51,7 @@ impl Stability {
 
     /// The device was reopened. The caller repeats the writes that may be lost.
     pub(crate) fn begin_anew(&self) {
-        *self.0.lock() = Record::default();
+        *self.0.lock() = StabilityRecord::default();
     }
 
     /// The device was closed. Later flushes do not wait for its unanswered requests.

@@ -61,14 +61,14 @@ struct Homes {
 
 /// Which commits include the record of a system attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum CommitScope {
     /// Commits of the object.
     ByOwn,
     /// All commits, together with the earlier records of the object.
     ByAny,
 }
 
-impl Taken {
+impl CommitScope {
     /// For an attribute that is not in a file. Attributes that grant rights are included as names
     /// are.
     pub(crate) fn of_system(name: &[u8]) -> Self {
@@ -81,8 +81,8 @@ impl Homes {
     /// name and contents, so they must include the record of the list too. One record without the
     /// other would lose the attribute.
     /// (test: `an_attribute_that_changes_its_home_survives_a_commit_of_another_file`)
-    fn taken_by(self, name: &[u8]) -> Taken {
-        if self.file { Taken::ByAny } else { Taken::of_system(name) }
+    fn taken_by(self, name: &[u8]) -> CommitScope {
+        if self.file { CommitScope::ByAny } else { CommitScope::of_system(name) }
     }
 
     fn check(self, mode: XattrMode) -> Result<()> {
@@ -256,7 +256,7 @@ impl Zfs {
         }
         self.store_xattr_file(&znode, name, value).await?;
         match homes.system {
-            true => self.store_system(Origin::Client, &znode, name, None, Taken::ByAny).await,
+            true => self.store_system(Origin::Client, &znode, name, None, CommitScope::ByAny).await,
             false => Ok(()),
         }
     }
@@ -300,7 +300,7 @@ impl Zfs {
         if value.is_none() && !std::str::from_utf8(name).is_ok_and(|key| list.contains(key)) {
             return Err(ZplError::NoAttribute);
         }
-        self.store_system(origin, &znode, name, value, Taken::ByOwn).await
+        self.store_system(origin, &znode, name, value, CommitScope::ByOwn).await
     }
 
     async fn homes(&self, znode: &Znode, name: &[u8]) -> Result<Homes> {
@@ -334,7 +334,7 @@ impl Zfs {
         znode: &Arc<Znode>,
         name: &[u8],
         value: Option<&[u8]>,
-        taken: Taken,
+        taken: CommitScope,
     ) -> Result<()> {
         let key = std::str::from_utf8(name).map_err(|_| ZplError::NameNotText)?;
         let mut list = (*self.xattrs(znode)?).clone();
@@ -371,7 +371,7 @@ impl Zfs {
         txg: Txg,
         object: ObjectId,
         (name, value): (&[u8], Option<&[u8]>),
-        taken: Taken,
+        taken: CommitScope,
     ) {
         // An empty value and a removal look the same in a record. Only the latter goes to the log; the
         // former waits for its txg.
@@ -382,9 +382,9 @@ impl Zfs {
         };
         match taken {
             // Rights go with the names: nobody is to find an object without them.
-            Taken::ByAny if is_acl(name) => self.journal.names(origin, txg, logged, record),
-            Taken::ByAny => self.journal.names_with(origin, txg, logged, object, record),
-            Taken::ByOwn => self.journal.object(origin, txg, logged, object, record),
+            CommitScope::ByAny if is_acl(name) => self.journal.names(origin, txg, logged, record),
+            CommitScope::ByAny => self.journal.names_with(origin, txg, logged, object, record),
+            CommitScope::ByOwn => self.journal.object(origin, txg, logged, object, record),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The files of this system below one directory, opened for writing.
 
-use super::side::{Meta, New, Target, Trouble, Xattr};
+use super::side::{CopyTarget, Meta, New, Trouble, Xattr};
 use engine::refusal::words;
 use rescue::Beneath;
 use std::fs::File;
@@ -10,12 +10,12 @@ use zpl::FileKind;
 
 /// A directory of this system. The names in it come from a pool that anyone may have written, and
 /// no name leads out of the directory.
-pub struct Below(Beneath);
+pub struct BelowTarget(Beneath);
 
 /// The target of the command.
 pub struct Typed {
     /// The directory that the files are written to.
-    pub below: Below,
+    pub below: BelowTarget,
     /// The path of the target in that directory. Empty if the target is the directory itself.
     pub path: Vec<u8>,
 }
@@ -32,7 +32,7 @@ impl Typed {
             let directory = directory.unwrap_or_else(|| Path::new(".")).to_owned();
             (directory, Some(target.file_name().ok_or("No such file or directory")?.to_owned()))
         };
-        let below = Below(Beneath::open(&directory).map_err(io)?);
+        let below = BelowTarget(Beneath::open(&directory).map_err(io)?);
         Ok(Self { below, path: name.map_or_else(Vec::new, |name| name.into_encoded_bytes()) })
     }
 
@@ -46,7 +46,7 @@ fn io(error: std::io::Error) -> Trouble {
     words(&error)
 }
 
-impl Target for Below {
+impl CopyTarget for BelowTarget {
     type Output = File;
 
     fn there(&self, path: &[u8], _follow: bool) -> Result<Option<FileKind>, Trouble> {

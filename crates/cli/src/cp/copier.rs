@@ -1,7 +1,7 @@
 //! One copy: sources below a target, depth first.
 
 use super::progress::Progress;
-use super::side::{Meta, New, Source, Target, Trouble, join};
+use super::side::{CopySource, CopyTarget, Meta, New, Trouble, join};
 use rescue::{LostRanges, check_name};
 use std::collections::HashMap;
 use zpl::FileKind;
@@ -27,7 +27,7 @@ pub struct How {
 }
 
 /// From one side to the other.
-pub struct Copier<'a, S: Source, T: Target> {
+pub struct Copier<'a, S: CopySource, T: CopyTarget> {
     pub from: &'a S,
     pub to: &'a T,
     pub how: How,
@@ -38,7 +38,7 @@ pub struct Copier<'a, S: Source, T: Target> {
     pub troubles: Vec<(String, Trouble)>,
 }
 
-impl<'a, S: Source, T: Target> Copier<'a, S, T> {
+impl<'a, S: CopySource, T: CopyTarget> Copier<'a, S, T> {
     pub fn new(from: &'a S, to: &'a T, how: How, progress: Progress) -> Self {
         Self { from, to, how, progress, seen: HashMap::new(), troubles: Vec::new() }
     }

@@ -36,7 +36,7 @@ pub type Xattr = (Vec<u8>, Vec<u8>);
 pub type Put<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), Trouble>;
 
 /// The side from which files are copied. Paths are bytes and relative to the root of the side.
-pub trait Source {
+pub trait CopySource {
     /// A file that is open for reading.
     type Input;
 
@@ -60,7 +60,7 @@ pub trait Source {
 }
 
 /// The side to which files are copied. Paths are bytes and relative to the root of the side.
-pub trait Target {
+pub trait CopyTarget {
     /// A file that is open for writing.
     type Output;
 

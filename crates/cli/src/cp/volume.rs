@@ -4,7 +4,7 @@ use super::below::Typed;
 use super::copier::lost_words;
 use super::inside::salvage;
 use super::outside::Outside;
-use super::side::{Source, Target, Trouble, last_name};
+use super::side::{CopySource, CopyTarget, Trouble, last_name};
 use super::{How, complain};
 use crate::session::{Outcome, Stop};
 use crate::visit::Visit;

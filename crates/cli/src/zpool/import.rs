@@ -61,7 +61,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     if args.has_long("replay-plan") {
         return replay_plan(session, args);
     }
-    let listed = args.value('c').map(Listed::read).transpose()?;
+    let listed = args.value('c').map(ListedPools::read).transpose()?;
     let call = read(args, listed.as_ref())?;
     match args.operands.as_slice() {
         [] if args.has('a') => import_all(session, args, &call, listed.as_ref()),
@@ -114,7 +114,7 @@ fn check(args: &Args) -> Result<(), Stop> {
     Ok(())
 }
 
-fn read(args: &Args, listed: Option<&Listed>) -> Result<PoolImport, Stop> {
+fn read(args: &Args, listed: Option<&ListedPools>) -> Result<PoolImport, Stop> {
     let mut call = PoolImport {
         search: listed.map_or_else(|| search(args), |listed| listed.search.clone()),
         altroot: args.value('R').map(str::to_owned),
@@ -161,7 +161,7 @@ pub fn search(args: &Args) -> Vec<String> {
 }
 
 /// The pools in a cache file.
-struct Listed {
+struct ListedPools {
     /// The paths of the devices of all pools and their directories, where a device may have another
     /// name now.
     search: Vec<String>,
@@ -169,7 +169,7 @@ struct Listed {
     guids: BTreeMap<String, u64>,
 }
 
-impl Listed {
+impl ListedPools {
     fn read(file: &str) -> Result<Self, Failure> {
         let other = |line: String| Failure::new(FailureKind::Invalid, line);
         let bytes = std::fs::read(file)
@@ -204,7 +204,7 @@ fn scan(
     session: &Session,
     args: &Args,
     search: &[String],
-    listed: Option<&Listed>,
+    listed: Option<&ListedPools>,
 ) -> Result<Vec<ImportCandidate>, Stop> {
     let mut found: Vec<ImportCandidate> =
         session.ask(&ImportScan { search: search.to_vec(), destroyed: args.has('D') })?;
@@ -212,7 +212,7 @@ fn scan(
     Ok(found)
 }
 
-fn list(session: &mut Session, args: &Args, search: &[String], listed: Option<&Listed>) -> Outcome {
+fn list(session: &mut Session, args: &Args, search: &[String], listed: Option<&ListedPools>) -> Outcome {
     let found = scan(session, args, search, listed)?;
     if found.is_empty() {
         eprintln!("no pools available to import");
@@ -252,7 +252,12 @@ fn tell(session: &mut Session, imported: &Imported, dry_run: bool) -> Result<(),
     Ok(())
 }
 
-fn import_all(session: &mut Session, args: &Args, call: &PoolImport, listed: Option<&Listed>) -> Outcome {
+fn import_all(
+    session: &mut Session,
+    args: &Args,
+    call: &PoolImport,
+    listed: Option<&ListedPools>,
+) -> Outcome {
     let found = scan(session, args, &call.search, listed)?;
     if found.is_empty() {
         eprintln!("no pools available to import");

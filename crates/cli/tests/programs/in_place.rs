@@ -16,7 +16,7 @@ use crate::mounted::World;
 use crate::shell::sh;
 
 /// A Python process that evaluates expressions, in a directory of the mount.
-struct Program {
+struct PythonProgram {
     child: Child,
     answers: BufReader<ChildStdout>,
 }
@@ -32,7 +32,7 @@ for line in sys.stdin:
         print(errno.errorcode[e.errno], flush=True)
 "#;
 
-impl Program {
+impl PythonProgram {
     fn start(dir: &Path) -> Self {
         let mut python = Command::new("python3");
         let python = python.args(["-c", LOOP]).current_dir(dir);
@@ -57,7 +57,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for PythonProgram {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
         // The process ends when its input is closed.
@@ -108,8 +108,8 @@ fn goes_on_over_a_rollback(world: &World) {
     sh("rm gone; mkdir fresh; echo f > fresh/f", &fs_dir);
     world.zfs("snapshot tank/fs@2");
     let number = mount_number(&fs_dir);
-    let mut program = Program::start(&fs_dir.join("dir"));
-    let mut later = Program::start(&fs_dir.join("dir/later"));
+    let mut program = PythonProgram::start(&fs_dir.join("dir"));
+    let mut later = PythonProgram::start(&fs_dir.join("dir/later"));
     // Until the first answer, Python may still search the directory for its modules.
     later.sees("before", &[("os.listdir('.')", "[]")]);
     program.sees(
@@ -177,7 +177,7 @@ fn pages_that_were_changed_before_a_rollback_are_not_written_after_it() {
     let dir = world.root().join("fs");
     fs::write(dir.join("mapped"), vec![b'.'; 64 << 10]).expect("written");
     world.zfs("snapshot tank/fs@1");
-    let mut program = Program::start(&dir);
+    let mut program = PythonProgram::start(&dir);
     program.sees(
         "before",
         &[
@@ -219,7 +219,7 @@ fn with_writeback_open_files_keep_a_rollback_away_and_a_working_directory_does_n
     fs::write(dir.join("file"), "one").expect("written");
     world.zfs("snapshot tank/fs@1");
     fs::write(dir.join("file"), "two and more").expect("written");
-    let mut program = Program::start(&dir);
+    let mut program = PythonProgram::start(&dir);
     program.sees("before", &[("v.update(f=os.open('file', os.O_RDWR))", "None")]);
     let refused = world.zfs_refuses("rollback tank/fs@1").expect("a file is open");
     assert!(refused.contains("busy"), "{refused}");
@@ -248,7 +248,7 @@ fn a_receive_goes_on_beneath_open_files_and_fails_without_a_trace() {
     bash("zfs send tank/from@1 | zfs receive tank/to");
     let to = world.root().join("to");
     let number = mount_number(&to);
-    let mut program = Program::start(&to.join("dir"));
+    let mut program = PythonProgram::start(&to.join("dir"));
     program.sees(
         "before",
         &[
@@ -319,7 +319,7 @@ fn a_rollback_that_is_refused_lets_open_files_go_on() {
         fs::write(dir.join("file"), "two").expect("written");
     }
     world.zfs("hold keep tank/fs@2");
-    let mut program = Program::start(&dir);
+    let mut program = PythonProgram::start(&dir);
     program.sees(
         "before",
         &[("v.update(f=os.open('file', os.O_RDWR))", "None"), ("os.pread(v['f'], 9, 0)", "b'two'")],

@@ -2,40 +2,40 @@
 
 use std::collections::BTreeMap;
 
-use crate::contents::{Change, Contents, Tree};
+use crate::contents::{FileChanges, FileVersions, FilesByName};
 
 /// A snapshot that its owner has made.
 #[derive(Clone, Debug)]
-pub struct Snapshot {
+pub struct OwnedSnapshot {
     pub name: String,
-    pub tree: Tree,
+    pub tree: FilesByName,
 }
 
 /// A file system with its own snapshots, oldest first.
 #[derive(Clone, Debug, Default)]
-pub struct Member {
-    pub contents: Contents,
-    pub snapshots: Vec<Snapshot>,
+pub struct FileSystemModel {
+    pub contents: FileVersions,
+    pub snapshots: Vec<OwnedSnapshot>,
     /// The file system and the snapshot that this file system is a clone of.
     pub origin: Option<(String, String)>,
 }
 
 /// All file systems of an owner, by the last component of their names.
 #[derive(Clone, Debug, Default)]
-pub struct Family {
-    pub members: BTreeMap<String, Member>,
+pub struct DatasetFamily {
+    pub members: BTreeMap<String, FileSystemModel>,
 }
 
 /// The step that was under way when the daemon was killed.
 #[derive(Debug)]
-pub enum Pending {
+pub enum PendingStep {
     /// Changes of the files of one file system. One of them was made, or none.
-    Files { member: String, changes: Vec<Change> },
+    Files { member: String, changes: Vec<FileChanges> },
     /// A command on datasets: the family is as before, or as one of these.
-    Families(Vec<Family>),
+    Families(Vec<DatasetFamily>),
 }
 
-impl Family {
+impl DatasetFamily {
     /// Lists the members that are clones of a snapshot of `name`, with that snapshot.
     pub fn clones_of(&self, name: &str) -> impl Iterator<Item = (&String, &String)> {
         self.members.iter().filter_map(move |(clone, member)| {
@@ -51,7 +51,7 @@ impl Family {
             let tree = member.contents.newest();
             // The txg of the snapshot includes all changes that had returned.
             member.contents.promise_all();
-            member.snapshots.push(Snapshot { name: snapshot.to_owned(), tree });
+            member.snapshots.push(OwnedSnapshot { name: snapshot.to_owned(), tree });
         }
         after
     }
@@ -92,8 +92,8 @@ impl Family {
     /// The family after `zfs clone name@snapshot clone`.
     pub fn with_clone(&self, name: &str, snapshot: &str, clone: &str) -> Self {
         let mut after = self.clone();
-        let member = Member {
-            contents: Contents::stable(&self.tree_of(name, snapshot)),
+        let member = FileSystemModel {
+            contents: FileVersions::stable(&self.tree_of(name, snapshot)),
             snapshots: Vec::new(),
             origin: Some((name.to_owned(), snapshot.to_owned())),
         };
@@ -113,7 +113,7 @@ impl Family {
             return after;
         };
         let count = from.snapshots.iter().position(|it| it.name == snapshot).map_or(0, |at| at + 1);
-        let moved: Vec<Snapshot> = from.snapshots.drain(..count).collect();
+        let moved: Vec<OwnedSnapshot> = from.snapshots.drain(..count).collect();
         to.origin = from.origin.replace((clone.to_owned(), snapshot));
         for member in after.members.values_mut() {
             if let Some((of, at)) = &mut member.origin
@@ -150,7 +150,7 @@ impl Family {
         if let Some(member) = after.members.get_mut(name)
             && let Some(newest) = member.snapshots.last()
         {
-            member.contents = Contents::stable(&newest.tree);
+            member.contents = FileVersions::stable(&newest.tree);
         }
         after
     }
@@ -159,13 +159,13 @@ impl Family {
     pub fn with_copy(&self, name: &str, snapshot: &str, copy: &str) -> Self {
         let mut after = self.clone();
         let tree = self.tree_of(name, snapshot);
-        let contents = Contents::stable(&tree);
-        let snapshots = vec![Snapshot { name: snapshot.to_owned(), tree }];
-        after.members.insert(copy.to_owned(), Member { contents, snapshots, origin: None });
+        let contents = FileVersions::stable(&tree);
+        let snapshots = vec![OwnedSnapshot { name: snapshot.to_owned(), tree }];
+        after.members.insert(copy.to_owned(), FileSystemModel { contents, snapshots, origin: None });
         after
     }
 
-    fn tree_of(&self, name: &str, snapshot: &str) -> Tree {
+    fn tree_of(&self, name: &str, snapshot: &str) -> FilesByName {
         let member = self.members.get(name);
         let snapshot = member.and_then(|member| member.snapshots.iter().find(|it| it.name == snapshot));
         snapshot.map(|it| it.tree.clone()).unwrap_or_default()

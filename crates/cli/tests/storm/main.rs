@@ -8,11 +8,11 @@
 //!       ▲                                                                               kill -9
 //!       └── each owner's model is compared with all datasets and files ◄── restart ──────────┘
 //! ```
-//! The model of an owner is a [`family::Family`]: the changes that are stable, the changes that may
-//! be lost, and the one step that was under way. They must explain everything that is found after a
-//! restart. Only owners change what their model describes, so a step that fails while the daemon
-//! lives is a defect. The operator and the observer may keep a dataset busy for a while. No command
-//! may need longer than [`run::LIMIT`].
+//! The model of an owner is a [`family::DatasetFamily`]: the changes that are stable, the changes
+//! that may be lost, and the one step that was under way. They must explain everything that is
+//! found after a restart. Only owners change what their model describes, so a step that fails while
+//! the daemon lives is a defect. The operator and the observer may keep a dataset busy for a while.
+//! No command may need longer than [`run::LIMIT`].
 //!
 //! `SAWMILL_STORM_SECONDS` sets the length of a storm and `SAWMILL_STORM_SEED` its seed: `cargo
 //! xtask storm 600`.

@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 
 use fastrand::Rng;
 
-use crate::contents::{Change, State};
-use crate::family::{Family, Member, Pending};
+use crate::contents::{FileChanges, NameState};
+use crate::family::{DatasetFamily, FileSystemModel, PendingStep};
 use crate::mounted::POOL;
-use crate::run::{Outcome, Round};
+use crate::run::{CommandOutcome, Round};
 
 const MEMBERS_MAX: usize = 4;
 const SNAPSHOTS_MAX: usize = 4;
@@ -24,19 +24,19 @@ const WRITE_MAX: usize = 48 << 10;
 /// The number of steps with files for each command.
 const FILE_STEPS: u32 = 12;
 
-pub struct Owner {
+pub struct FamilyOwner {
     pub number: u64,
-    pub family: Family,
+    pub family: DatasetFamily,
     /// The step that was under way when the daemon was killed.
-    pub pending: Option<Pending>,
+    pub pending: Option<PendingStep>,
     names: u64,
     rng: Rng,
 }
 
-impl Owner {
+impl FamilyOwner {
     pub fn new(number: u64, seed: u64) -> Self {
         let rng = Rng::with_seed(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        Self { number, family: Family::default(), pending: None, names: 0, rng }
+        Self { number, family: DatasetFamily::default(), pending: None, names: 0, rng }
     }
 
     /// Returns the name of the dataset above all others of the family.
@@ -65,11 +65,11 @@ impl Owner {
     }
 
     /// Runs one command and updates the model: to the last of `families` if the command succeeded.
-    fn change(&mut self, round: &Round<'_>, line: &str, families: Vec<Family>) {
+    fn change(&mut self, round: &Round<'_>, line: &str, families: Vec<DatasetFamily>) {
         match round.must("zfs", line) {
-            Outcome::Done(_) => self.family = families.into_iter().last().expect("an outcome"),
-            Outcome::Killed => self.pending = Some(Pending::Families(families)),
-            Outcome::Busy => {}
+            CommandOutcome::Done(_) => self.family = families.into_iter().last().expect("an outcome"),
+            CommandOutcome::Killed => self.pending = Some(PendingStep::Families(families)),
+            CommandOutcome::Busy => {}
         }
     }
 
@@ -91,7 +91,7 @@ impl Owner {
     fn create(&mut self, round: &Round<'_>) {
         let name = self.fresh("fs");
         let mut after = self.family.clone();
-        after.members.insert(name.clone(), Member::default());
+        after.members.insert(name.clone(), FileSystemModel::default());
         let recordsize = self.rng.choice(["4k", "16k", "128k"]).unwrap_or("128k");
         self.change(round, &format!("create -o recordsize={recordsize} {}/{name}", self.top()), vec![after]);
     }
@@ -177,7 +177,7 @@ impl Owner {
         if is_done {
             self.family = after;
         } else if round.is_over() {
-            self.pending = Some(Pending::Families(vec![after]));
+            self.pending = Some(PendingStep::Families(vec![after]));
         } else {
             assert!(Round::is_busy(&err), "{script}: {err}");
         }
@@ -194,14 +194,14 @@ impl Owner {
         let tree = self.family.members[&member].contents.newest();
         let name = self.rng.choice(tree.keys()).cloned();
         let (step, name) = match (self.rng.u32(..10), name) {
-            (0, _) | (_, None) if tree.len() < FILES_MAX => (Step::Create, self.fresh("f")),
+            (0, _) | (_, None) if tree.len() < FILES_MAX => (FileStep::Create, self.fresh("f")),
             (_, None) => return,
             (0..=5, Some(name)) => (self.write_step(tree[&name].len()), name),
-            (6, Some(name)) => (Step::Truncate(self.rng.usize(..=tree[&name].len())), name),
-            (7, Some(name)) => (Step::Rename(self.fresh("f")), name),
-            (8, Some(name)) => (Step::Unlink, name),
-            (_, Some(name)) if tree.len() < FILES_MAX => (Step::Clone(self.fresh("f")), name),
-            (_, Some(name)) => (Step::Sync, name),
+            (6, Some(name)) => (FileStep::Truncate(self.rng.usize(..=tree[&name].len())), name),
+            (7, Some(name)) => (FileStep::Rename(self.fresh("f")), name),
+            (8, Some(name)) => (FileStep::Unlink, name),
+            (_, Some(name)) if tree.len() < FILES_MAX => (FileStep::Clone(self.fresh("f")), name),
+            (_, Some(name)) => (FileStep::Sync, name),
         };
         let old = tree.get(&name).cloned().unwrap_or_else(|| Arc::from([]));
         let changes = step.changes(&name, &old);
@@ -218,22 +218,22 @@ impl Owner {
                     change.iter().for_each(|(name, _)| contents.promise(name));
                 }
             }
-            Err(_) if round.is_over() => self.pending = Some(Pending::Files { member, changes }),
+            Err(_) if round.is_over() => self.pending = Some(PendingStep::Files { member, changes }),
             Err(error) => panic!("{}: {name}: {step:?}: {error}", at.display()),
         }
     }
 
-    fn write_step(&mut self, len: usize) -> Step {
+    fn write_step(&mut self, len: usize) -> FileStep {
         let count = self.rng.usize(1..=WRITE_MAX);
         let offset = self.rng.usize(..=len).min(FILE_MAX - count);
         let seed = self.rng.u64(..);
-        Step::Write { offset, count, seed }
+        FileStep::Write { offset, count, seed }
     }
 }
 
 /// A step with one file.
 #[derive(Debug)]
-enum Step {
+enum FileStep {
     Create,
     Write { offset: usize, count: usize, seed: u64 },
     Truncate(usize),
@@ -243,12 +243,12 @@ enum Step {
     Sync,
 }
 
-impl Step {
+impl FileStep {
     /// Returns the states that an interrupted step may leave. The last is the state after the
     /// complete step. Empty if the step changes nothing.
-    fn changes(&self, name: &str, old: &Arc<[u8]>) -> Vec<Change> {
-        let file = |bytes: Vec<u8>| -> State { Some(bytes.into()) };
-        let one = |state: State| vec![vec![(name.to_owned(), state)]];
+    fn changes(&self, name: &str, old: &Arc<[u8]>) -> Vec<FileChanges> {
+        let file = |bytes: Vec<u8>| -> NameState { Some(bytes.into()) };
+        let one = |state: NameState| vec![vec![(name.to_owned(), state)]];
         match self {
             Self::Create => one(file(Vec::new())),
             Self::Write { offset, .. } => {

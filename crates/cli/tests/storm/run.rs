@@ -15,7 +15,7 @@ const BUSY: &[&str] = &["busy", "it's being held"];
 
 /// The result of a command.
 #[derive(Debug, PartialEq)]
-pub enum Outcome {
+pub enum CommandOutcome {
     Done(String),
     /// The daemon was killed during the command, which may or may not have been carried out.
     Killed,
@@ -27,12 +27,12 @@ pub enum Outcome {
 pub struct Round<'a> {
     pub world: &'a World,
     pub killed: AtomicBool,
-    pub counts: &'a Counts,
+    pub counts: &'a StormCounts,
 }
 
 /// What a storm has done.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct StormCounts {
     pub commands: AtomicU64,
     pub files: AtomicU64,
     pub busy: AtomicU64,
@@ -47,21 +47,21 @@ impl Round<'_> {
     }
 
     /// Runs a command that may be refused only because its dataset is busy.
-    pub fn must(&self, program: &str, line: &str) -> Outcome {
+    pub fn must(&self, program: &str, line: &str) -> CommandOutcome {
         for _ in 0..TRIES {
             let (is_done, out, err) = self.once(program, line);
             if is_done {
-                return Outcome::Done(out);
+                return CommandOutcome::Done(out);
             }
             if self.is_over() {
                 self.counts.cut.fetch_add(1, Ordering::Relaxed);
-                return Outcome::Killed;
+                return CommandOutcome::Killed;
             }
             assert!(BUSY.iter().any(|word| err.contains(word)), "{program} {line}: {err}");
             std::thread::sleep(PAUSE);
         }
         self.counts.busy.fetch_add(1, Ordering::Relaxed);
-        Outcome::Busy
+        CommandOutcome::Busy
     }
 
     /// Runs a command that may be refused for any reason. Returns its output if it was not refused.

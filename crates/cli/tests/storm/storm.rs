@@ -11,8 +11,8 @@ use crate::judge;
 use crate::mounted::{POOL, World};
 use crate::observer::Observer;
 use crate::operator::Operator;
-use crate::owner::Owner;
-use crate::run::{Counts, Round};
+use crate::owner::FamilyOwner;
+use crate::run::{Round, StormCounts};
 
 const DISK_MIB: u64 = 1024;
 const SECONDS_DEFAULT: u64 = 60;
@@ -32,7 +32,7 @@ pub fn run(vdevs: &str) {
     let seed = number("SAWMILL_STORM_SEED", 1);
     let Some(world) = World::new(vdevs, DISK_MIB) else { return };
     let sawmill = world.link("sawmill");
-    let (mut owners, counts) = (owners(&world, seed), Counts::default());
+    let (mut owners, counts) = (owners(&world, seed), StormCounts::default());
     let (mut operator, mut observer) = (Operator::new(seed), Observer::new(seed));
     let (mut rng, begun, mut rounds) = (fastrand::Rng::with_seed(seed), Instant::now(), 0);
     while begun.elapsed() < limit {
@@ -52,8 +52,8 @@ pub fn run(vdevs: &str) {
     world.finish();
 }
 
-fn owners(world: &World, seed: u64) -> Vec<Owner> {
-    let owners: Vec<Owner> = (0..OWNERS).map(|number| Owner::new(number, seed)).collect();
+fn owners(world: &World, seed: u64) -> Vec<FamilyOwner> {
+    let owners: Vec<FamilyOwner> = (0..OWNERS).map(|number| FamilyOwner::new(number, seed)).collect();
     owners.iter().for_each(|owner| world.zfs(&format!("create {}", owner.top())));
     owners
 }
@@ -70,7 +70,7 @@ fn slow_down(world: &World, sawmill: &Path) {
 fn storm(
     round: &Round<'_>,
     time: Duration,
-    owners: &mut [Owner],
+    owners: &mut [FamilyOwner],
     operator: &mut Operator,
     observer: &mut Observer,
 ) {

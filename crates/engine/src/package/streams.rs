@@ -61,14 +61,14 @@ pub enum PackageError {
 
 /// A snapshot of a [`Branch`].
 #[derive(Clone, Copy, Debug)]
-struct Kept<'a> {
+struct SentSnapshot<'a> {
     /// The full local name of the dataset that has it.
     owner: &'a str,
     last: &'a str,
     guid: u64,
 }
 
-impl Kept<'_> {
+impl SentSnapshot<'_> {
     fn full(&self) -> String {
         format!("{}@{}", self.owner, self.last)
     }
@@ -79,7 +79,7 @@ impl Kept<'_> {
 struct Branch<'a> {
     member: &'a Member,
     /// The oldest first.
-    kept: Vec<Kept<'a>>,
+    kept: Vec<SentSnapshot<'a>>,
     /// The full local name and the guid of the snapshot that the dataset is sent as a clone of.
     origin: Option<(String, u64)>,
     is_sent: bool,
@@ -87,7 +87,8 @@ struct Branch<'a> {
 
 impl<'a> Branch<'a> {
     fn of(member: &'a Member) -> Self {
-        let kept = member.snaps.iter().map(|(last, guid)| Kept { owner: &member.name, last, guid: *guid });
+        let kept =
+            member.snaps.iter().map(|(last, guid)| SentSnapshot { owner: &member.name, last, guid: *guid });
         Self {
             member,
             kept: kept.collect(),

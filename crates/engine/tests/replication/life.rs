@@ -14,7 +14,7 @@ const SNAPS: [&str; 3] = ["s", "u", "v"];
 /// The number of events in a chapter.
 const EVENTS: u64 = 9;
 
-pub struct Life {
+pub struct TreeLife {
     state: u64,
     /// True in half of the lives: a dataset is excluded.
     has_excluded: bool,
@@ -31,7 +31,7 @@ macro_rules! tries {
     }};
 }
 
-impl Life {
+impl TreeLife {
     pub async fn new(seed: u64, site: &Site) -> Self {
         let state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut life =

@@ -19,7 +19,7 @@ mod judge;
 mod life;
 mod site;
 
-use life::Life;
+use life::TreeLife;
 use site::{Packaging, Site};
 
 /// The number of chapters of a life.
@@ -35,17 +35,17 @@ fn seeds() -> std::ops::RangeInclusive<u64> {
 
 /// The results of the packages of a life.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct LifeResults {
     equal: u64,
     refused: u64,
 }
 
-fn live(seed: u64) -> Result<Told, String> {
+fn live(seed: u64) -> Result<LifeResults, String> {
     let sim = site::world(seed);
     sim.run_until(async {
         let site = Site::new(&sim).await;
-        let mut life = Life::new(seed, &site).await;
-        let mut told = Told::default();
+        let mut life = TreeLife::new(seed, &site).await;
+        let mut told = LifeResults::default();
         let mut from: Option<String> = None;
         for round in 0..ROUNDS {
             life.chapter(&site).await;
@@ -81,7 +81,7 @@ fn live(seed: u64) -> Result<Told, String> {
 
 #[test]
 fn a_tree_is_the_sender_s_after_every_package() {
-    let mut all = Told::default();
+    let mut all = LifeResults::default();
     for seed in seeds() {
         match live(seed) {
             Ok(told) => (all.equal, all.refused) = (all.equal + told.equal, all.refused + told.refused),

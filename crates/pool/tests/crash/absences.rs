@@ -20,7 +20,7 @@ use crate::story::run;
 const SLOW: Duration = Duration::from_millis(200);
 
 /// Makes the record after some time, or never.
-struct Recorder {
+struct SlowRecorder {
     env: Arc<dyn Env>,
     pool: Weak<Pool>,
     takes: Option<Duration>,
@@ -28,7 +28,7 @@ struct Recorder {
     calls: Arc<AtomicUsize>,
 }
 
-impl AbsenceWatch for Recorder {
+impl AbsenceWatch for SlowRecorder {
     fn changed(&self) {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let Some(takes) = self.takes else { return };
@@ -51,7 +51,7 @@ fn longest(shape: &'static Shape, victim: &str, takes: Option<Duration>) -> (Dur
     run(&sim, async {
         let (pool, fs) = ground.open(&sim).await;
         let (is_recorded, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        pool.watch_absences(Box::new(Recorder {
+        pool.watch_absences(Box::new(SlowRecorder {
             env: sim.env(),
             pool: Arc::downgrade(&pool),
             takes,

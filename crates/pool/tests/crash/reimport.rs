@@ -25,12 +25,12 @@ const OPS: [FaultOp; 3] = [FaultOp::Read, FaultOp::Write, FaultOp::Flush];
 const SPANS: [u64; 2] = [2, u64::MAX];
 
 /// A pool with a file that is only in its log.
-struct Crashed {
+struct CrashedPool {
     shape: &'static Shape,
     image: CrashImage,
 }
 
-impl Crashed {
+impl CrashedPool {
     fn new(shape: &'static Shape) -> Self {
         let ground = Ground::new(shape, 5, DiskModel::instant());
         let sim = ground.boot();
@@ -95,7 +95,7 @@ impl Crashed {
 /// that did not.
 fn every_request(shape: &'static Shape) -> [usize; 2] {
     let _tell = Tell;
-    let crashed = Crashed::new(shape);
+    let crashed = CrashedPool::new(shape);
     let mut count = [0; 2];
     for (path, op, requests) in crashed.requests() {
         for nth in 1..=requests {

@@ -33,7 +33,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(50);
 
 /// The number of events in the runs of one shape.
 #[derive(Debug, Default)]
-struct Met {
+struct LossCounts {
     /// Losses that forgot at least one write.
     losses: u64,
     suspensions: u64,
@@ -50,7 +50,7 @@ struct Trial {
 }
 
 impl Trial {
-    fn run(&self, met: &mut Met) {
+    fn run(&self, met: &mut LossCounts) {
         let story = format!("seed {}, shape \"{}\"", self.seed, self.shape.name);
         tell(format!("{story}, at work"));
         let sim = Sim::seed(self.seed);
@@ -74,7 +74,7 @@ impl Trial {
     }
 
     /// Runs clients while one disk after another loses its cache.
-    async fn work(&self, sim: &Sim, story: &str, met: &mut Met) -> Model {
+    async fn work(&self, sim: &Sim, story: &str, met: &mut LossCounts) -> Model {
         let mut dice = Dice::new(self.seed, 0);
         let is_by_itself = dice.one_in(2);
         let retry_after = if is_by_itself { RETRY_AFTER } else { Duration::from_secs(100_000) };
@@ -158,14 +158,14 @@ fn lose(
     (victims, needed): (&'static [&'static str], &'static [&'static str]),
     first_seed: u64,
     runs: u64,
-) -> Met {
+) -> LossCounts {
     let _tell = Tell;
     let runs = number("SAWMILL_CRASH_RUNS").unwrap_or(runs);
     let seeds = match number("SAWMILL_CRASH_SEED") {
         Some(seed) => seed..seed + 1,
         None => first_seed..first_seed + runs,
     };
-    let mut met = Met::default();
+    let mut met = LossCounts::default();
     for seed in seeds {
         Trial { seed, shape, victims, needed }.run(&mut met);
     }
@@ -174,7 +174,7 @@ fn lose(
 }
 
 /// Checks that the usual runs had at least this many events. A single seed may have none.
-fn floor(met: &Met, losses: u64, suspensions: std::ops::RangeInclusive<u64>) {
+fn floor(met: &LossCounts, losses: u64, suspensions: std::ops::RangeInclusive<u64>) {
     if number("SAWMILL_CRASH_SEED").is_none() && number("SAWMILL_CRASH_RUNS").is_none() {
         assert!(met.losses >= losses && suspensions.contains(&met.suspensions) && met.images >= 8, "{met:?}");
     }

@@ -9,8 +9,8 @@
 //! ```
 //! Damage costs only what lies below it: the pool is never suspended and never stops, files that
 //! are not below the block can be read, and the pool can be exported and imported again. Only some
-//! blocks may prevent an import, see [`Target::may_forbid_import`]. By default, one block of each
-//! type is lost; `SAWMILL_DAMAGE=all` loses each block in its turn.
+//! blocks may prevent an import, see [`VictimBlock::may_forbid_import`]. By default, one block of
+//! each type is lost; `SAWMILL_DAMAGE=all` loses each block in its turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -46,7 +46,7 @@ const HEADER_BYTES: u64 = 512;
 
 /// How a block is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum LossKind {
     Checksum,
     ReadError,
 }
@@ -54,14 +54,14 @@ pub enum Way {
 /// The type of a block: in the meta-objset or not, its object type, its level, and whether it is a
 /// gang.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kind {
+pub struct VictimKind {
     pub of_mos: bool,
     pub object_type: u8,
     pub level: u8,
     pub gang: bool,
 }
 
-impl fmt::Debug for Kind {
+impl fmt::Debug for VictimKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = if self.of_mos { "pool" } else { "dataset" };
         let gang = if self.gang { ", gang" } else { "" };
@@ -71,13 +71,13 @@ impl fmt::Debug for Kind {
 
 /// A block that is to be lost.
 #[derive(Clone, Copy, Debug)]
-pub struct Target {
-    pub kind: Kind,
+pub struct VictimBlock {
+    pub kind: VictimKind,
     pub bookmark: Bookmark,
     pub bp: Blkptr,
 }
 
-impl Target {
+impl VictimBlock {
     /// Returns the byte ranges of its copies on the disk; for a gang, of its header.
     fn places(&self) -> Vec<Range<u64>> {
         let len = if self.bp.is_gang() { HEADER_BYTES } else { self.bp.psize().get() };
@@ -210,7 +210,7 @@ pub fn image(seed: u64) -> CrashImage {
 }
 
 /// Returns every block that an import reaches.
-pub fn targets(image: &CrashImage) -> Vec<Target> {
+pub fn targets(image: &CrashImage) -> Vec<VictimBlock> {
     let sim = image.boot(1);
     sim.stop_recording();
     run(&sim, async {
@@ -230,14 +230,14 @@ pub fn targets(image: &CrashImage) -> Vec<Target> {
             let visited = Objset::visit(pool.zio(), id, &root, reach).await;
             assert!(visited.lost.is_empty(), "{:?}", visited.lost);
             for (bookmark, bp) in visited.blocks {
-                let kind = Kind {
+                let kind = VictimKind {
                     of_mos: id == ObjsetId::MOS,
                     object_type: bp.object_type().raw(),
                     level: bp.level().get(),
                     gang: bp.is_gang(),
                 };
                 let dva = bp.dva(0);
-                found.entry((dva.vdev, dva.offset)).or_insert(Target { kind, bookmark, bp });
+                found.entry((dva.vdev, dva.offset)).or_insert(VictimBlock { kind, bookmark, bp });
             }
         }
         found.into_values().collect()
@@ -245,19 +245,19 @@ pub fn targets(image: &CrashImage) -> Vec<Target> {
 }
 
 /// Creates a world in which the block is lost.
-fn without(image: &CrashImage, target: &Target, way: Way) -> Sim {
+fn without(image: &CrashImage, target: &VictimBlock, way: LossKind) -> Sim {
     let sim = image.boot(1);
     sim.stop_recording();
     lose(&sim, target, way);
     sim
 }
 
-pub fn lose(sim: &Sim, target: &Target, way: Way) {
+pub fn lose(sim: &Sim, target: &VictimBlock, way: LossKind) {
     let disk = sim.disk("/a");
     for place in target.places() {
         match way {
-            Way::ReadError => disk.faults().fail_within(FaultOp::Read, place),
-            Way::Checksum => {
+            LossKind::ReadError => disk.faults().fail_within(FaultOp::Read, place),
+            LossKind::Checksum => {
                 let bytes = disk.peek(place.start, (place.end - place.start) as usize);
                 let bad: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
                 disk.rot(place.start, &bad);
@@ -268,9 +268,9 @@ pub fn lose(sim: &Sim, target: &Target, way: Way) {
 
 /// The counts of a lane.
 #[derive(Debug, Default)]
-struct Seen {
+struct DamageCounts {
     blocks: usize,
-    kinds: BTreeSet<Kind>,
+    kinds: BTreeSet<VictimKind>,
     /// The number of refused imports: read-only ones, and others.
     not_read: usize,
     not_used: usize,
@@ -281,7 +281,7 @@ struct Seen {
 }
 
 /// Checks that the unchanged file systems are as before.
-async fn check_witnesses(pool: &Arc<Pool>, lost: &Target) {
+async fn check_witnesses(pool: &Arc<Pool>, lost: &VictimBlock) {
     for name in WITNESSES {
         let dataset = pool.dsl().resolve(name).await;
         let is_below = dataset.as_ref().is_ok_and(|dataset| dataset.objset() == lost.bookmark.objset);
@@ -364,7 +364,7 @@ async fn work(pool: &Arc<Pool>) -> bool {
     is_all
 }
 
-fn check_read_only(image: &CrashImage, target: &Target, way: Way, seen: &mut Seen) {
+fn check_read_only(image: &CrashImage, target: &VictimBlock, way: LossKind, seen: &mut DamageCounts) {
     let sim = without(image, target, way);
     run(&sim, async {
         let how = ImportSpec { read_only: true, ..ImportSpec::default() };
@@ -381,7 +381,7 @@ fn check_read_only(image: &CrashImage, target: &Target, way: Way, seen: &mut See
     });
 }
 
-fn check_in_use(image: &CrashImage, target: &Target, way: Way, seen: &mut Seen) {
+fn check_in_use(image: &CrashImage, target: &VictimBlock, way: LossKind, seen: &mut DamageCounts) {
     let sim = without(image, target, way);
     run(&sim, async {
         let pool = match SINGLE.import(&sim, tuning(), false).await {
@@ -410,7 +410,7 @@ fn check_in_use(image: &CrashImage, target: &Target, way: Way, seen: &mut Seen) 
     });
 }
 
-fn check(image: &CrashImage, target: &Target, way: Way, seen: &mut Seen) {
+fn check(image: &CrashImage, target: &VictimBlock, way: LossKind, seen: &mut DamageCounts) {
     tell(format!("{way:?} of {:?}, {:?}", target.kind, target.bookmark));
     seen.blocks += 1;
     seen.kinds.insert(target.kind);
@@ -419,20 +419,20 @@ fn check(image: &CrashImage, target: &Target, way: Way, seen: &mut Seen) {
 }
 
 /// Returns one block of each type, or all.
-fn drawn(all: Vec<Target>, seed: u64) -> Vec<Target> {
+fn drawn(all: Vec<VictimBlock>, seed: u64) -> Vec<VictimBlock> {
     if std::env::var("SAWMILL_DAMAGE").is_ok_and(|what| what == "all") {
         return all;
     }
-    let mut by_kind: BTreeMap<Kind, Vec<Target>> = BTreeMap::new();
+    let mut by_kind: BTreeMap<VictimKind, Vec<VictimBlock>> = BTreeMap::new();
     all.into_iter().for_each(|target| by_kind.entry(target.kind).or_default().push(target));
     let mut dice = fastrand::Rng::with_seed(seed);
     by_kind.into_values().map(|kind| kind[dice.usize(..kind.len())]).collect()
 }
 
-fn lane(way: Way, seed: u64) {
+fn lane(way: LossKind, seed: u64) {
     let _tell = Tell;
     let image = image(71_000);
-    let mut seen = Seen::default();
+    let mut seen = DamageCounts::default();
     let mut failed = Vec::new();
     for target in drawn(targets(&image), seed) {
         // All failures are reported together, because each type may fail for its own reason.
@@ -452,10 +452,10 @@ fn lane(way: Way, seed: u64) {
 
 #[test]
 fn damaged_metadata_cost_what_lies_below_them() {
-    lane(Way::Checksum, 1);
+    lane(LossKind::Checksum, 1);
 }
 
 #[test]
 fn metadata_on_bad_places_cost_what_lies_below_them() {
-    lane(Way::ReadError, 2);
+    lane(LossKind::ReadError, 2);
 }

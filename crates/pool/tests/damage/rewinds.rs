@@ -57,7 +57,7 @@ const PLAIN: ImportSpec = ImportSpec {
 
 /// The counts of a lane.
 #[derive(Debug, Default)]
-struct Seen {
+struct RewindCounts {
     images: usize,
     /// Images that were opened in an older state.
     rewound: usize,
@@ -178,7 +178,7 @@ fn use_older(sim: &Sim, shape: &Shape, how: ImportSpec, seed: u64, newest: u64) 
     (sim, had_log)
 }
 
-fn check(image: &CrashImage, shape: &Shape, seed: u64, by_zdb: bool, seen: &mut Seen) {
+fn check(image: &CrashImage, shape: &Shape, seed: u64, by_zdb: bool, seen: &mut RewindCounts) {
     seen.images += 1;
     let (sim, newest) = damaged(image, shape, seed);
     let newest = newest.txg().get();
@@ -210,7 +210,7 @@ fn a_rewind_discards_logs_and_leaves_a_sound_pool() {
     let _tell = Tell;
     let mut kinds = BTreeSet::new();
     for (shape, seed) in [(&SINGLE, 61_000), (&MIRROR, 61_101), (&LOG, 61_201)] {
-        let mut seen = Seen::default();
+        let mut seen = RewindCounts::default();
         for (turn, image) in drawn(&record(shape, seed), IMAGES).enumerate() {
             tell(format!("seed {seed}, shape \"{}\", {}", shape.name, image.story()));
             check(&image, shape, seed, turn % ZDB_ONE_IN == 0, &mut seen);

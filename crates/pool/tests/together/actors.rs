@@ -55,7 +55,7 @@ type Done = Result<(), PoolError>;
 
 /// The counts of a history.
 #[derive(Default, Debug)]
-struct Seen {
+struct HistoryCounts {
     /// Changes that were made, and changes that were refused.
     made: usize,
     refused: usize,
@@ -71,7 +71,7 @@ struct Seen {
     over_quota: usize,
 }
 
-impl Seen {
+impl HistoryCounts {
     fn add(&mut self, other: &Self) {
         self.made += other.made;
         self.refused += other.refused;
@@ -85,7 +85,7 @@ impl Seen {
 }
 
 /// The state that all actors share.
-struct Stage<'a> {
+struct ActorStage<'a> {
     sim: &'a Sim,
     pool: Arc<Pool>,
     turn: Mutex<()>,
@@ -97,7 +97,7 @@ struct Stage<'a> {
     /// The snapshot from which blocks were last shared.
     source: RefCell<Option<String>>,
     promised: RefCell<Vec<String>>,
-    seen: RefCell<Seen>,
+    seen: RefCell<HistoryCounts>,
 }
 
 /// Returns the contents of a file with this name: `f`, the seed of its noise, its length, and a
@@ -146,7 +146,7 @@ fn is_refusal(error: &PoolError) -> bool {
     }
 }
 
-impl Stage<'_> {
+impl ActorStage<'_> {
     fn number(&self) -> u64 {
         self.names.set(self.names.get() + 1);
         self.names.get()
@@ -553,7 +553,7 @@ fn tuning() -> Tuning {
 }
 
 /// Runs a history of all actors, and checks the state after power cuts.
-fn history(shape: &'static Shape, seed: u64) -> Seen {
+fn history(shape: &'static Shape, seed: u64) -> HistoryCounts {
     tell(format!("seed {seed}, \"{}\": the history", shape.name));
     let sim = Sim::seed(seed);
     shape.add_disks(&sim, DiskModel::sata_2007());
@@ -563,7 +563,7 @@ fn history(shape: &'static Shape, seed: u64) -> Seen {
         pool.create_filesystem("whirl/a", Vec::new()).await.expect("there is room");
         let quota = vec![("quota".to_owned(), PropValue::Number(QUOTA_BYTES))];
         pool.create_filesystem(LIMITED, quota).await.expect("there is room");
-        Stage {
+        ActorStage {
             sim: &sim,
             pool,
             turn: Mutex::default(),
@@ -627,7 +627,7 @@ fn histories(shape: &'static Shape, first: u64) {
     let _tell = Tell;
     let count = number("SAWMILL_CRASH_RUNS").unwrap_or(1);
     let first = number("SAWMILL_CRASH_SEED").unwrap_or(first);
-    let mut all = Seen::default();
+    let mut all = HistoryCounts::default();
     for seed in first..first + count {
         all.add(&history(shape, seed));
     }

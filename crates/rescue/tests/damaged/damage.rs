@@ -33,15 +33,15 @@ fn place_of(dva: &ondisk::Dva) -> Place {
 }
 
 /// A dataset of the undamaged pool.
-struct Dataset {
+struct KnownDataset {
     name: String,
     object: u64,
     root: Blkptr,
-    files: Vec<Known>,
+    files: Vec<KnownFile>,
 }
 
 /// A file of the undamaged pool.
-struct Known {
+struct KnownFile {
     object: u64,
     path: PathBuf,
     /// The object and the path of each parent directory, root first, and of the file itself.
@@ -51,7 +51,7 @@ struct Known {
 }
 
 /// Reads all files of all datasets with an import.
-fn known(name: &str) -> Vec<Dataset> {
+fn known(name: &str) -> Vec<KnownDataset> {
     let env = RealEnv::new(Options::default());
     let spec =
         ImportSpec { paths: golden::images(name), read_only: true, force: true, ..ImportSpec::default() };
@@ -66,14 +66,14 @@ fn known(name: &str) -> Vec<Dataset> {
                 let phys = pool.dsl().dataset(dataset.dataset).await.expect("readable");
                 let files = files_of(&pool, &dataset.name).await;
                 let (name, object) = (dataset.name, dataset.dataset.get());
-                all.push(Dataset { name, object, root: phys.bp, files });
+                all.push(KnownDataset { name, object, root: phys.bp, files });
             }
         }
         all
     })
 }
 
-async fn files_of(pool: &Arc<Pool>, name: &str) -> Vec<Known> {
+async fn files_of(pool: &Arc<Pool>, name: &str) -> Vec<KnownFile> {
     let opened = match name.contains('@') {
         true => pool.snapshot_filesystem(name).await,
         false => pool.filesystem(name).await,
@@ -100,7 +100,7 @@ async fn files_of(pool: &Arc<Pool>, name: &str) -> Vec<Known> {
                 while done < bytes.len() {
                     done += fs.zfs.read(object, done as u64, &mut bytes[done..]).await.expect("readable");
                 }
-                files.push(Known { object: object.get(), path, above, links: at.links, bytes });
+                files.push(KnownFile { object: object.get(), path, above, links: at.links, bytes });
             }
             _ => {}
         }
@@ -124,7 +124,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn of(name: &str, datasets: &[Dataset]) -> Self {
+    fn of(name: &str, datasets: &[KnownDataset]) -> Self {
         let image = Image::open(&golden::images(name)).expect("one device");
         let mut blocks = Self { all: Vec::new(), image };
         let mos = blocks.image.uberblock.rootbp;
@@ -200,7 +200,7 @@ type Ranges = Vec<(u64, u64)>;
 
 /// The expected losses of a dataset.
 #[derive(Default)]
-struct Losses {
+struct ExpectedLosses {
     /// Objects whose dnodes are lost.
     objects: BTreeSet<u64>,
     /// The lost byte ranges of the other objects, up to the end of their last block.
@@ -218,14 +218,14 @@ impl Judge<'_> {
     }
 
     /// Returns `None` if the root itself is lost.
-    fn losses(&self, root: &Blkptr) -> Option<Losses> {
+    fn losses(&self, root: &Blkptr) -> Option<ExpectedLosses> {
         if self.is_lost(root) {
             return None;
         }
         let block = self.image.read(root).ok()?;
         let objset = ObjsetPhys::decode(&block).expect("OpenZFS wrote it");
         let meta = ObjsetPhys::dnode(&objset.meta_dnode).expect("a dnode").expect("allocated");
-        let mut losses = Losses::default();
+        let mut losses = ExpectedLosses::default();
         let lost_blocks = self.lost_blocks(&meta);
         self.image.blocks(&meta, &mut |index, bp| {
             let Ok(block) = self.image.read(bp) else { return };
@@ -291,7 +291,7 @@ fn clipped(ranges: Option<&Ranges>, size: u64) -> Ranges {
 
 /// Returns the possible paths of a file: its own path, or a path below a directory whose name is
 /// lost.
-fn standing(target: &Path, dataset: &Dataset, file: &Known) -> Vec<PathBuf> {
+fn standing(target: &Path, dataset: &KnownDataset, file: &KnownFile) -> Vec<PathBuf> {
     let (head, snapshot) = dataset.name.split_once('@').unwrap_or((&dataset.name, ""));
     let named = target.join(head).join(format!("@{snapshot}")).join(&file.path);
     let nameless = file.above.iter().map(|(object, path)| {

@@ -12,8 +12,8 @@ use ondisk::label::{
 use rescue::{Geometry, LayoutHint, RescueView, Scanner, read_labels};
 use units::LABEL_START_BYTES;
 
-use crate::told::{Told, all, all_in, check_all, digest};
-use crate::world::{Quiet, World};
+use crate::told::{ManifestEntry, all, all_in, check_all, digest};
+use crate::world::{NoProgress, World};
 
 /// The part of every label of a device that is wiped.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ fn wipe_all(world: &World, what: Wiped) {
 }
 
 /// True if the object cannot be read without a key.
-fn is_encrypted(told: &Told) -> bool {
+fn is_encrypted(told: &ManifestEntry) -> bool {
     ["whirl/ccm", "whirl/gcm", "whirl/gcm/kid", "whirl/raw"].contains(&told.dataset.as_str())
 }
 
@@ -154,7 +154,7 @@ fn overwrite_pool_roots(world: &World) {
         let labels = read_labels(&shared, &world.search.devices).await.expect("readable");
         let geometry = Geometry::possible(&labels, &LayoutHint::default()).expect("one device").remove(0);
         let view = RescueView::open(&shared, &geometry).await.expect("one device");
-        Scanner::new(&view, &Quiet).run().await
+        Scanner::new(&view, &NoProgress).run().await
     });
     assert!(!found.pools.is_empty() && !found.datasets.is_empty());
     let file = File::options().write(true).open(&world.search.devices[0]).expect("the copy is ours");

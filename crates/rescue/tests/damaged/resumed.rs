@@ -11,9 +11,9 @@ use crate::told::check_all;
 use crate::world::World;
 
 /// Stops the process, as a kill does, after this number of bytes was copied.
-struct Killer(AtomicU64);
+struct KillAfter(AtomicU64);
 
-impl RescueWatch for Killer {
+impl RescueWatch for KillAfter {
     fn expect(&self, _: u64) {}
 
     fn add(&self, bytes: u64) {
@@ -29,7 +29,7 @@ impl RescueWatch for Killer {
 /// Runs until `bytes` were copied. Returns true if the rescue came to its end.
 fn run_for(world: &World, bytes: u64) -> bool {
     let root = world.open().expect("a state");
-    let killer = Killer(AtomicU64::new(bytes));
+    let killer = KillAfter(AtomicU64::new(bytes));
     let mut rescue = Rescue::begin(&root, &world.target(), &killer).expect("the target");
     rescue.note_every(Duration::ZERO);
     let run = || world.env.block_on(rescue.run(&RescueSelection::default())).expect("no error");
@@ -61,7 +61,7 @@ fn a_target_of_another_state_is_refused() {
     world.rescue();
     let other = World::copy("g10-snapshots-clones");
     let root = other.open().expect("a state");
-    let killer = Killer(AtomicU64::new(u64::MAX));
+    let killer = KillAfter(AtomicU64::new(u64::MAX));
     let refused = Rescue::begin(&root, &world.target(), &killer);
     assert!(matches!(refused, Err(RescueError::OtherState { .. })));
 }

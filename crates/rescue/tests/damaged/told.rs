@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::world::{Line, World};
+use crate::world::{ReportLine, World};
 
 /// The manifest has one digest of the whole contents for files up to this size.
 const WHOLE_BYTES_MAX: u64 = 1 << 30;
@@ -32,30 +32,30 @@ fn bytes(name: &str) -> Vec<u8> {
 }
 
 /// One object of a manifest, and its path below a target.
-pub struct Told {
+pub struct ManifestEntry {
     pub dataset: String,
     pub place: PathBuf,
     pub line: Value,
 }
 
 /// Returns all objects in the manifest of a pool.
-pub fn all(pool: &str) -> Vec<Told> {
+pub fn all(pool: &str) -> Vec<ManifestEntry> {
     let text = oracle::golden::text(pool, "manifest.jsonl");
     text.lines()
         .map(|line| told(serde_json::from_str(&line.replace("\\udc", "\\uf7")).expect("JSON")))
         .collect()
 }
 
-fn told(line: Value) -> Told {
+fn told(line: Value) -> ManifestEntry {
     let dataset = line["ds"].as_str().expect("a dataset").to_owned();
     let path = bytes(line.get("path").and_then(Value::as_str).unwrap_or_default());
     let (head, snapshot) = dataset.split_once('@').unwrap_or((&dataset, ""));
     let root = Path::new(head).join(format!("@{snapshot}"));
     let place = if path.is_empty() { root } else { root.join(OsStr::from_bytes(&path)) };
-    Told { dataset, place, line }
+    ManifestEntry { dataset, place, line }
 }
 
-impl Told {
+impl ManifestEntry {
     fn text(&self, key: &str) -> Option<&str> {
         self.line.get(key).and_then(Value::as_str)
     }
@@ -158,13 +158,13 @@ fn xattrs(at: &Path) -> BTreeMap<String, String> {
 
 /// Fails unless the target has every object of the manifest, except those that `leaves_out`
 /// selects.
-pub fn check_all(world: &World, leaves_out: impl Fn(&Told) -> bool) {
+pub fn check_all(world: &World, leaves_out: impl Fn(&ManifestEntry) -> bool) {
     let (told, report) = (all(&world.name), world.report());
     let mut wrong = Vec::new();
     for one in told.iter().filter(|one| !leaves_out(one)) {
         let mut differences = one.differences(&world.target().join(&one.place));
         // Not every file system accepts attributes of that size or number.
-        let refused = |line: &Line| line.what == "system" && Path::new(&line.path) == one.place;
+        let refused = |line: &ReportLine| line.what == "system" && Path::new(&line.path) == one.place;
         if differences.iter().any(|text| text.starts_with("xattrs")) && report.iter().any(refused) {
             differences.retain(|text| !text.starts_with("xattrs"));
         }

@@ -21,15 +21,15 @@ pub struct World {
 }
 
 /// A progress watch that does nothing.
-pub struct Quiet;
+pub struct NoProgress;
 
-impl ScanProgress for Quiet {
+impl ScanProgress for NoProgress {
     fn expect(&self, _: u64) {}
 
     fn add(&self, _: u64) {}
 }
 
-impl RescueWatch for Quiet {
+impl RescueWatch for NoProgress {
     fn expect(&self, _: u64) {}
 
     fn add(&self, _: u64) {}
@@ -39,7 +39,7 @@ impl RescueWatch for Quiet {
 
 /// One line of a report.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct ReportLine {
     pub dataset: String,
     pub path: String,
     pub object: u64,
@@ -71,7 +71,7 @@ impl World {
 
     pub fn open(&self) -> Result<PoolRoot, RescueError> {
         let shared: Arc<dyn Env> = self.env.clone();
-        self.env.block_on(self.search.open(&shared, &Quiet))
+        self.env.block_on(self.search.open(&shared, &NoProgress))
     }
 
     /// Rescues everything into the target.
@@ -81,13 +81,13 @@ impl World {
     }
 
     pub fn rescue_from(&self, root: &PoolRoot) -> RescueSummary {
-        let watch = Quiet;
+        let watch = NoProgress;
         let mut rescue = Rescue::begin(root, &self.target(), &watch).expect("a new target");
         let done = self.env.block_on(rescue.run(&RescueSelection::default()));
         done.unwrap_or_else(|error| panic!("{}: {error:?}", self.name))
     }
 
-    pub fn report(&self) -> Vec<Line> {
+    pub fn report(&self) -> Vec<ReportLine> {
         report_in(&self.target())
     }
 
@@ -97,16 +97,16 @@ impl World {
     }
 }
 
-pub fn report_in(target: &Path) -> Vec<Line> {
+pub fn report_in(target: &Path) -> Vec<ReportLine> {
     let text = std::fs::read_to_string(target.join(REPORT_PATH)).expect("a report");
     text.lines().map(|line| parse(&serde_json::from_str(line).expect("a line of JSON"))).collect()
 }
 
-fn parse(line: &serde_json::Value) -> Line {
+fn parse(line: &serde_json::Value) -> ReportLine {
     let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
     let ranges = line["lost"].as_array().into_iter().flatten();
     let number = |value: &serde_json::Value| value.as_u64().expect("a number");
-    Line {
+    ReportLine {
         dataset: text("dataset"),
         path: text("path"),
         object: number(&line["object"]),

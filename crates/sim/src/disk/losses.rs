@@ -25,7 +25,7 @@ use crate::history::Event;
 
 /// The ordered losses and the counts of past losses.
 #[derive(Default)]
-pub(super) struct Losses {
+pub(super) struct CacheLosses {
     requests: u64,
     syncs: u64,
     /// The number of the flush or stable write at which the cache is lost.
@@ -51,7 +51,7 @@ pub(super) struct Doom {
     resets_before: u64,
 }
 
-impl Losses {
+impl CacheLosses {
     /// Counts a request. Returns true if the disk is reset at this request.
     pub(super) fn next_request(&mut self) -> bool {
         self.requests += 1;

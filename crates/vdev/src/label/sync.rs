@@ -106,7 +106,7 @@ impl VdevTree {
             let mut parts = Vec::new();
             for label in half.labels() {
                 let part = config_part(leaf, label, &config)?;
-                parts.extend(part.map(|(at, slice)| Part { label, at, slice }));
+                parts.extend(part.map(|(at, slice)| LabelPart { label, at, slice }));
             }
             jobs.push(write_parts(leaf, parts));
         }
@@ -138,7 +138,7 @@ async fn write_uberblocks(sync: &LabelSync<'_>, tops: &[Arc<Top>]) -> Result<(),
     if is_stable { Ok(()) } else { Err(VdevError::UberblockLost { txg: sync.uberblock.txg() }) }
 }
 
-fn uberblock_parts(sync: &LabelSync<'_>, top: &Top, leaf: &Leaf) -> Vec<Part> {
+fn uberblock_parts(sync: &LabelSync<'_>, top: &Top, leaf: &Leaf) -> Vec<LabelPart> {
     let ashift: Ashift = top.ashift();
     let slot = UberblockPhys::slot_of(sync.uberblock.txg(), ashift, sync.multihost);
     let slot = slot.expect("a vdev's ashift is in range");
@@ -151,10 +151,10 @@ pub(super) fn parts_in_all_labels(
     ashift: Ashift,
     slot: u64,
     uberblock: &UberblockPhys,
-) -> Vec<Part> {
+) -> Vec<LabelPart> {
     let part = |label| {
         let (at, slice) = uberblock_part(leaf, ashift, label, slot, uberblock)?;
-        Some(Part { label, at, slice })
+        Some(LabelPart { label, at, slice })
     };
     (0..LABELS).filter_map(part).collect()
 }
@@ -186,7 +186,7 @@ pub(super) fn labelled_leaves(top: &Top, state: PoolState) -> Vec<Arc<Leaf>> {
 }
 
 /// A part of a label and its offset on the device.
-pub(super) struct Part {
+pub(super) struct LabelPart {
     label: usize,
     at: LeafOffset,
     slice: BufSlice,
@@ -195,8 +195,8 @@ pub(super) struct Part {
 /// Writes the same part of several labels of one leaf at once, then flushes the leaf. One
 /// successful write is enough, because a reader uses the best label of the leaf. A label whose
 /// write fails keeps its old content or does not verify.
-pub(super) async fn write_parts(leaf: &Leaf, parts: Vec<Part>) -> Result<(), VdevError> {
-    let writes = parts.into_iter().map(|Part { label, at, slice }| async move {
+pub(super) async fn write_parts(leaf: &Leaf, parts: Vec<LabelPart>) -> Result<(), VdevError> {
+    let writes = parts.into_iter().map(|LabelPart { label, at, slice }| async move {
         let result = leaf.write(at, vec![slice], Durability::Cached).await;
         leaf.note_label(label, result.is_ok());
         result

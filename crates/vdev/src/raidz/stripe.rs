@@ -131,7 +131,7 @@ impl<'a> Stripes<'a> {
     ) -> Option<IoBuf> {
         let alternatives = self.alternatives();
         let mut at = vec![0; alternatives.len()];
-        let mut pace = Pace::default();
+        let mut pace = SearchPace::default();
         for _ in 0..CHOICES_MAX {
             if let Some(block) = self.search_chosen(first, &is_right, &mut pace).await {
                 return Some(block);
@@ -205,7 +205,7 @@ impl<'a> Stripes<'a> {
         &self,
         first: &[usize],
         is_right: &impl Fn(&[u8]) -> bool,
-        pace: &mut Pace,
+        pace: &mut SearchPace,
     ) -> Option<IoBuf> {
         let there: BTreeSet<usize> = self.there().map(|(_, column)| column.child).collect();
         let there: Vec<usize> = there.into_iter().collect();
@@ -305,11 +305,11 @@ fn with_pad(bytes: BufSlice, pad: usize) -> BufSlice {
 
 /// The work of a search since it last yielded to the other tasks of its thread.
 #[derive(Default)]
-struct Pace {
+struct SearchPace {
     bytes: usize,
 }
 
-impl Pace {
+impl SearchPace {
     async fn worked(&mut self, bytes: usize) {
         self.bytes += bytes;
         if self.bytes >= SLICE_BYTES {
