@@ -37,7 +37,10 @@ pub const COMMAND: Command = Command::new(
             Flag::switch('a', "as -r and -p, and links stay links"),
             FORCE,
             Flag::switch('p', "keep modes, owners, times and extended attributes"),
-            Flag::long("partial", "of a damaged file of the pool, what can be read; lost ranges stay holes"),
+            Flag::long(
+                "partial",
+                "copy the readable parts of damaged files of the pool; lost ranges become holes",
+            ),
             Flag::switch('r', "directories, with all that is in them").or("recursive"),
             Flag::switch('R', "the same as -r"),
             SEARCH,

@@ -22,22 +22,30 @@ pub const COMMAND: Command = Command::new(
     Spec {
         name: "rescue",
         alias: None,
-        about: "copies what is readable out of a pool that cannot be imported",
+        about: "copies the readable files out of a pool that cannot be imported",
         flags: &[
-            Flag::switch('l', "list the states of the pool that are found, and the datasets of the newest")
-                .or("list"),
+            Flag::switch('l', "list the states of the pool, and the datasets of the newest state").or("list"),
+            Flag::long_value("to", "dir", "copy into this directory; continues a rescue that was stopped"),
+            Flag::long_value("txg", "txg", "use the state of this transaction group instead of the newest"),
             Flag::long_value(
-                "to",
-                "dir",
-                "copy into this directory; a rescue that was stopped goes on there",
-            ),
-            Flag::long_value("txg", "txg", "the state of this transaction group, instead of the newest"),
-            Flag::long_value("only", "dataset", "this dataset or snapshot, with all below it").repeated(),
+                "only",
+                "dataset",
+                "copy only this dataset or snapshot, and everything below it",
+            )
+            .repeated(),
             Flag::long("no-snapshots", "no snapshots"),
             Flag::long("scan", "search the devices for roots by content, even if there are uberblocks"),
-            Flag::long_value("pool", "pool", "name or guid of the pool, if the devices are of several"),
+            Flag::long_value(
+                "pool",
+                "pool",
+                "name or guid of the pool, if the devices belong to several pools",
+            ),
             Flag::long_value("raidz", "parity", "without labels: the devices are a raidz of this parity"),
-            Flag::long_value("children", "devices", "without labels: their order; '-' is a missing one"),
+            Flag::long_value(
+                "children",
+                "devices",
+                "without labels: the order of the devices; '-' is a missing device",
+            ),
             Flag::long_value("ashift", "ashift", "without labels: base-2 logarithm of the sector size"),
         ],
         operands: "<device> ...",

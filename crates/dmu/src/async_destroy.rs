@@ -180,7 +180,7 @@ impl Freeing<'_> {
     fn or_lost<T>(&mut self, what: SyncRead, read: Result<T, DmuError>) -> Result<Option<T>, DmuError> {
         match read {
             Err(error) if what.can_lose(&error) => {
-                tracing::error!(%error, "what a damaged block of a destroyed dataset leads to is never freed");
+                tracing::error!(%error, "blocks below a damaged block of a destroyed dataset are never freed");
                 self.taken.damaged += 1;
                 Ok(None)
             }

@@ -490,7 +490,7 @@ impl TreeSync<'_> {
                 match impatient(read).await {
                     Ok(block) => self.kill_below(level, index, &block).await?,
                     Err(error) if SyncRead::Freed.can_lose(&error) => {
-                        tracing::error!(%error, blocks = bp.fill(), "what a damaged block leads to is never freed");
+                        tracing::error!(%error, blocks = bp.fill(), "blocks below a damaged block are never freed");
                         let bookmark = Some(self.name.bookmark(level, index));
                         self.result.lock().leaks.push(Leak { bookmark, birth: bp.birth(), bytes: 0 });
                     }

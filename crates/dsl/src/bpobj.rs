@@ -188,7 +188,7 @@ impl Bpobj {
                 match self.read_entries(have - take, take).await {
                     Ok(taken) => (take, taken),
                     Err(error) if can_lose(&error) => {
-                        tracing::error!(%error, entries = take, "entries of a damaged list are passed over");
+                        tracing::error!(%error, entries = take, "entries of a damaged list are skipped");
                         (take, Vec::new())
                     }
                     Err(error) => return Err(error),
@@ -213,7 +213,7 @@ impl Bpobj {
         let (list, sub) = match self.last_sub(&phys).await {
             Ok(found) => found,
             Err(error) if can_lose(&error) => {
-                tracing::error!(%error, "a damaged sublist is passed over");
+                tracing::error!(%error, "a damaged sublist is skipped");
                 self.change(tx, |phys| {
                     phys.subobj_count = U64::new(last);
                     Ok(())

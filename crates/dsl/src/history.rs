@@ -142,7 +142,7 @@ impl Dsl {
         let record = encode_record(record);
         match impatient(self.append_to_history(tx, &record, pool_bytes)).await {
             Err(error) if error.is_loss() && SyncRead::Record.goes_on() => {
-                tracing::error!(%error, "the pool's history is damaged and begins anew");
+                tracing::error!(%error, "the pool's history is damaged and is replaced by a new one");
                 self.replace_history(tx, &record, pool_bytes).await
             }
             appended => appended,

@@ -63,7 +63,7 @@ impl Holder {
     ) -> Result<(), Failure> {
         let names = followed.names(call)?;
         for put_off in self.align_below(held, call, followed.package, &names).await? {
-            tracing::info!(reason = put_off.stderr.join(" "), "put off while a package is received");
+            tracing::info!(reason = put_off.stderr.join(" "), "postponed while a package is received");
         }
         Ok(())
     }
@@ -145,7 +145,7 @@ impl Holder {
     }
 
     async fn take_step(&self, held: &Held, call: &DatasetReceive, step: &AlignStep) -> Result<(), Failure> {
-        tracing::debug!(?step, "a tree follows a package");
+        tracing::debug!(?step, "a tree is aligned with a package");
         match step {
             AlignStep::Promote(name) => self.promote_for(held, call, name).await,
             AlignStep::DestroySnapshots(names) => self.let_go_of_each(held, call, names).await,

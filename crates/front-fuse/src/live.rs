@@ -309,7 +309,7 @@ impl Pause {
 impl Drop for Pause {
     fn drop(&mut self) {
         if self.state == PauseState::HandedOver {
-            tracing::error!("what is mounted is lost: nothing has come in its place");
+            tracing::error!("the mounted file system is lost: no other has replaced it");
             self.live.is_lost.store(true, Ordering::Release);
             self.live.known.begin_epoch();
         }
@@ -347,7 +347,7 @@ impl Files {
         let object = self.inodes.object(inode);
         for _ in 0..handles {
             if let Err(error) = self.zfs.open_object(object).await {
-                tracing::warn!(inode, %error, "what was open cannot be opened again");
+                tracing::warn!(inode, %error, "an open file cannot be opened again");
             }
         }
     }

@@ -60,7 +60,7 @@ impl Absences {
             select(recorded, env.sleep(RECORDED_WITHIN)).await;
         }
         if self.is_unrecorded.swap(false, Ordering::AcqRel) {
-            tracing::error!("it is not recorded in time which devices lack something");
+            tracing::error!("the record of devices that lack data was not written in time");
             self.recorded.notify(usize::MAX);
         }
     }

@@ -89,7 +89,7 @@ impl Pool {
         let objset = match Objset::open(self.objset_context(dataset, &props), root).await {
             // The log and its dataset cannot be read. The other datasets of the pool remain usable.
             Err(error) if without_missing || error.is_loss() => {
-                tracing::error!(dataset = dataset.name, %error, "its log is given up");
+                tracing::error!(dataset = dataset.name, %error, "the log of a dataset is abandoned");
                 return Ok(());
             }
             opened => opened?,

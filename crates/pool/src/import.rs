@@ -256,7 +256,7 @@ async fn open_newest(
             Ok(pool) => return Ok(pool),
             Err((_, PoolError::NoUberblock)) => break,
             Err((txg, error)) if is_damage(&error) => {
-                tracing::warn!(%txg, %error, "an older state is no better");
+                tracing::warn!(%txg, %error, "an older state is damaged too");
                 tried = txg;
             }
             Err((_, error)) => return Err(error),

@@ -384,7 +384,7 @@ impl Zfs {
             return;
         }
         if let Err(error) = self.queue.find_leftovers(open).await {
-            tracing::error!(%error, "the queue of objects without a name cannot be read: they stay");
+            tracing::error!(%error, "the queue of objects without a name cannot be read: the objects stay in it");
         }
     }
 

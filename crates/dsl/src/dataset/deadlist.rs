@@ -281,7 +281,7 @@ impl Dsl {
     pub(crate) async fn open_or_leave(&self, list: ObjectId) -> Result<Option<Bpobj>, DslError> {
         match impatient(Bpobj::open(&self.mos, list)).await {
             Err(error) if can_lose(&error) => {
-                tracing::error!(%error, "a damaged list is left behind: what is on it is never freed");
+                tracing::error!(%error, "a damaged list is dropped: its blocks are never freed");
                 Ok(None)
             }
             list => Ok(Some(list?)),
@@ -297,7 +297,7 @@ impl Dsl {
         let mut let_go = 0;
         let keys = match impatient(self.deadlist_keys(deadlist)).await {
             Err(error) if can_lose(&error) => {
-                tracing::error!(%error, "the lists of a damaged deadlist are left behind");
+                tracing::error!(%error, "the lists of a damaged deadlist are dropped");
                 Keys::default()
             }
             keys => keys?,

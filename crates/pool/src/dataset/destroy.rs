@@ -129,7 +129,7 @@ impl Pool {
 
     /// Stops the freeing of destroyed datasets. The next destroy starts it again.
     pub(crate) fn stop_freeing(&self, error: &PoolError) {
-        tracing::error!(pool = self.name(), %error, "what waits to be freed cannot be found");
+        tracing::error!(pool = self.name(), %error, "the blocks to free cannot be found");
         self.has_destroyed.store(false, Ordering::Release);
         self.space.set_freeing(false);
     }

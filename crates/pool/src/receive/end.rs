@@ -77,7 +77,7 @@ impl Received {
     async fn keep(self) {
         if let Err(error) = self.leave().await {
             let dataset = self.into.name;
-            tracing::warn!(dataset, %error, "what was received by half can be gone on with after the next import");
+            tracing::warn!(dataset, %error, "the receive can be resumed after the next import");
         }
     }
 

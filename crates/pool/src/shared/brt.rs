@@ -69,7 +69,7 @@ impl Brt {
             let (Some(vdev), Some(object)) = (vdev, entry.value.as_u64()) else { continue };
             match Table::load(dsl, ObjectId::new(object), endian_fixed).await {
                 Err(error) if error.is_loss() => {
-                    tracing::error!(vdev, %error, "nobody knows which blocks are shared: none of the vdev's data is freed");
+                    tracing::error!(vdev, %error, "the table of shared blocks is lost: none of the vdev's data is freed");
                     lost.insert(VdevId::new(vdev));
                 }
                 table => _ = tables.insert(VdevId::new(vdev), table?),

@@ -43,7 +43,7 @@ impl Pool {
                 other => other.map(drop),
             };
             if let Err(error) = grown {
-                tracing::warn!(%error, "vdevs are not used to the end of their devices");
+                tracing::warn!(%error, "vdevs do not use the whole size of their devices");
             }
         };
         self.env.spawn("autoexpand", Box::pin(work));

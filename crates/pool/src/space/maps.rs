@@ -276,7 +276,7 @@ impl SpaceMaps {
         let append = object::append(at.dsl, at.tx, &dnode, region, changes, &usual);
         match impatient(append).await {
             Err(error) if error.is_loss() && SyncRead::SpaceMap.goes_on() => {
-                tracing::error!(%error, "a damaged space map is written anew");
+                tracing::error!(%error, "a damaged space map is written again");
                 let anew = figures(u64::MAX);
                 object::append(at.dsl, at.tx, &dnode, region, changes, &anew).await
             }
@@ -299,7 +299,7 @@ impl SpaceMaps {
         };
         match impatient(append).await {
             Err(error) if error.is_loss() => {
-                tracing::error!(%error, "what was freed in a metaslab that is out of use is leaked");
+                tracing::error!(%error, "frees in a metaslab that is out of use are leaked");
                 Ok(())
             }
             appended => appended,

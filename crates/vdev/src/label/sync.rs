@@ -205,7 +205,7 @@ pub(super) async fn write_parts(leaf: &Leaf, parts: Vec<LabelPart>) -> Result<()
     let is_any_written = results.iter().any(Result::is_ok);
     match results.into_iter().find_map(Result::err) {
         Some(error) if !is_any_written => return Err(error),
-        Some(error) => tracing::warn!(guid = leaf.guid().get(), %error, "one label of several not written"),
+        Some(error) => tracing::warn!(guid = leaf.guid().get(), %error, "a label was not written"),
         None if !is_any_written => {
             let (vdev, guid, path) = (leaf.vdev(), leaf.guid(), leaf.path());
             return Err(VdevError::LeafUnavailable { vdev, guid, path, state: leaf.state().0 });
