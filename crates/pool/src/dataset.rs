@@ -219,8 +219,8 @@ impl Pool {
     }
 
     /// True if a dataset has changed since its latest snapshot. An unchanged dataset may be a
-    /// replica, and only its incoming stream may write to a replica. (test:
-    /// `a_mount_alone_writes_nothing_to_a_replica`)
+    /// replica, and only its incoming stream may write to a replica.
+    /// (test: `a_mount_alone_writes_nothing_to_a_replica`)
     async fn has_changed(&self, open: &OpenDataset) -> Result<bool, PoolError> {
         let head = self.dsl.dataset(open.object()).await?;
         Ok(head.bp.birth().get() > head.prev_snapshot_txg.get())

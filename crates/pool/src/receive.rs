@@ -16,8 +16,8 @@
 //!
 //! Invariants
 //! - While a stream is being received, its dataset is neither destroyed, renamed, rolled back nor
-//!   promoted, and a partially received dataset gets no snapshot (test:
-//!   `a_receive_keeps_its_dataset_busy`).
+//!   promoted, and a partially received dataset gets no snapshot
+//!   (test: `a_receive_keeps_its_dataset_busy`).
 //! - A stream that is damaged, cut, or does not fit leaves nothing behind.
 //!   (test: `a_stream_that_breaks_off_leaves_nothing`)
 //! - What is kept of one is what its note says, whatever ended it (tests: `a_stream_that_breaks_off_is_gone_on_with`, the

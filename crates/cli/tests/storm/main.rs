@@ -14,8 +14,8 @@
 //! the daemon lives is a defect. The operator and the observer may keep a dataset busy for a while.
 //! No command may need longer than [`run::LIMIT`].
 //!
-//! `SAWMILL_STORM_SECONDS` sets the length of a storm and `SAWMILL_STORM_SEED` its seed: `cargo
-//! xtask storm 600`.
+//! `SAWMILL_STORM_SECONDS` sets the length of a storm and `SAWMILL_STORM_SEED` its seed:
+//! `cargo xtask storm 600`.
 #![forbid(unsafe_code)]
 
 mod contents;

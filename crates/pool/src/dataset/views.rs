@@ -4,8 +4,8 @@
 //!  view   ── name ─► dir ─► dataset ─► objset ──┐          waits ── name: not found
 //!  task                            waits ───────┴─ destroy ─┘
 //! ```
-//! A change of the meta-objset consists of changes of many objects. Commands that only read (`zfs
-//! list`, `zfs get`, the planning of a `zfs send`) do not wait for the turn of their pool. A
+//! A change of the meta-objset consists of changes of many objects. Commands that only read
+//! (`zfs list`, `zfs get`, the planning of a `zfs send`) do not wait for the turn of their pool. A
 //! [`DatasetView`] lets such a command see the state before a task or the state after the task, and
 //! nothing between the two.
 //!

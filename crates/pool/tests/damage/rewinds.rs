@@ -1,5 +1,5 @@
-//! Pools whose newest state is damaged, and that are imported in an older state (`zpool import
-//! -F`).
+//! Pools whose newest state is damaged, and that are imported in an older state
+//! (`zpool import -F`).
 //!
 //! ```text
 //!   txg   S-1    S      N        the root of N's meta-objset is damaged in all copies
