@@ -34,14 +34,14 @@ pub(crate) struct Followed<'a> {
 }
 
 /// The local names of the datasets of a package.
-struct Names {
+struct LocalNames {
     /// The name of the topmost dataset.
     root: String,
     wanted: Vec<String>,
 }
 
 impl Followed<'_> {
-    fn names(&self, call: &DatasetReceive) -> Result<Names, Failure> {
+    fn names(&self, call: &DatasetReceive) -> Result<LocalNames, Failure> {
         let here = |name: &str| {
             let snapshot = destination(call, &format!("{name}@{}", self.package.tosnap), Some(self.sendfs));
             let snapshot = snapshot
@@ -49,7 +49,7 @@ impl Followed<'_> {
             Ok(names::head_of(&snapshot).to_owned())
         };
         let wanted = self.package.members.iter().map(|member| here(&member.name));
-        Ok(Names { root: here(self.sendfs)?, wanted: wanted.collect::<Result<_, _>>()? })
+        Ok(LocalNames { root: here(self.sendfs)?, wanted: wanted.collect::<Result<_, _>>()? })
     }
 }
 
@@ -97,7 +97,7 @@ impl Holder {
         held: &Held,
         call: &DatasetReceive,
         package: &Package,
-        names: &Names,
+        names: &LocalNames,
     ) -> Result<Vec<Failure>, Failure> {
         let _turn = self.turns.of(&held.pool.name(), "receive").await;
         let mut failed: Vec<(AlignStep, Failure)> = Vec::new();
@@ -243,7 +243,7 @@ impl Holder {
 fn alignment<'a>(
     local: &'a [Member],
     theirs: &'a Package,
-    names: &'a Names,
+    names: &'a LocalNames,
     call: &DatasetReceive,
 ) -> Alignment<'a> {
     // With a full package, only the datasets of the package itself are known, so nothing is

@@ -67,7 +67,7 @@ impl From<PackageStream> for Part {
 
 /// Everything that a call sends.
 #[derive(Default)]
-struct Plan {
+struct SendPlan {
     /// The package list that precedes the streams, if any.
     package: Option<Package>,
     parts: Vec<Part>,
@@ -176,7 +176,7 @@ impl Holder {
         Ok(self.planned(&held, call).await?.skipped)
     }
 
-    async fn planned(&self, held: &Held, call: &DatasetSend) -> Result<Plan, Failure> {
+    async fn planned(&self, held: &Held, call: &DatasetSend) -> Result<SendPlan, Failure> {
         let mut plan = self.package(held, call).await?;
         plan.parts = match &plan.package {
             Some(package) if call.replicate => {
@@ -191,10 +191,10 @@ impl Holder {
     }
 
     /// Returns a plan for a package, without its streams.
-    async fn package(&self, held: &Held, call: &DatasetSend) -> Result<Plan, Failure> {
+    async fn package(&self, held: &Held, call: &DatasetSend) -> Result<SendPlan, Failure> {
         let has_list = call.replicate || call.props || call.holds || call.backup && !call.all;
         let Some((head, to)) = call.snapshot.split_once('@').filter(|_| has_list) else {
-            return Ok(Plan::default());
+            return Ok(SendPlan::default());
         };
         self.dataset(held, &call.snapshot).await?;
         // Of a single stream it is not said here what it starts from: that may be another dataset's.
@@ -222,7 +222,7 @@ impl Holder {
             raw: call.raw,
             members: gathered.members,
         };
-        Ok(Plan { package: Some(package), skipped: gathered.skipped, parts: Vec::new() })
+        Ok(SendPlan { package: Some(package), skipped: gathered.skipped, parts: Vec::new() })
     }
 
     /// What a receiver has of all datasets, by what follows the `@`; none where that is what the first is a clone of.

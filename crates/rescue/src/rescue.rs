@@ -130,7 +130,7 @@ pub struct Rescue<'a> {
 
 /// The objects of one dataset that were met so far.
 #[derive(Default)]
-struct Met {
+struct MetObjects {
     /// The objects that have been copied, 64 in a word.
     seen: BTreeMap<u64, u64>,
     /// The paths of copied files that have several names.
@@ -141,7 +141,7 @@ struct Met {
     resumed_behind: Option<Vec<u8>>,
 }
 
-impl Met {
+impl MetObjects {
     fn is_seen(&self, object: u64) -> bool {
         self.seen.get(&(object / 64)).is_some_and(|word| word & (1 << (object % 64)) != 0)
     }
@@ -169,7 +169,7 @@ impl Met {
 }
 
 /// A directory that is being copied.
-struct Frame {
+struct CopyFrame {
     directory: FoundFile,
     path: Vec<u8>,
     entries: std::vec::IntoIter<(Vec<u8>, u64)>,
@@ -291,7 +291,7 @@ impl<'a> Rescue<'a> {
         tree: FileTree<'_>,
         base: &[u8],
     ) -> Result<(), RescueError> {
-        let mut met = Met::default();
+        let mut met = MetObjects::default();
         if let Some((begun, behind)) = &self.notes.begun
             && *begun == dataset.name
         {
@@ -322,7 +322,7 @@ impl<'a> Rescue<'a> {
         &mut self,
         dataset: &FoundDataset,
         tree: &FileTree<'_>,
-        met: &mut Met,
+        met: &mut MetObjects,
         object: u64,
         path: &[u8],
     ) -> Result<(), RescueError> {
@@ -333,7 +333,7 @@ impl<'a> Rescue<'a> {
         frames.extend(self.entry(first, tree, met).await?);
         while let Some(frame) = frames.last_mut() {
             let Some((name, object)) = frame.entries.next() else {
-                if let Some(Frame { directory, path, .. }) = frames.pop()
+                if let Some(CopyFrame { directory, path, .. }) = frames.pop()
                     && !met.is_finished(&path)
                 {
                     let place = CopyPlace { dataset: &dataset.name, path: &path, object: directory.object };
@@ -355,8 +355,8 @@ impl<'a> Rescue<'a> {
         &mut self,
         place: CopyPlace<'_>,
         tree: &FileTree<'_>,
-        met: &mut Met,
-    ) -> Result<Option<Frame>, RescueError> {
+        met: &mut MetObjects,
+    ) -> Result<Option<CopyFrame>, RescueError> {
         let why = match tree.file(place.object).await {
             FileSlot::Found(file) => return self.found(place, tree, met, *file).await,
             FileSlot::None => "no such object".to_owned(),
@@ -376,9 +376,9 @@ impl<'a> Rescue<'a> {
         &mut self,
         place: CopyPlace<'_>,
         tree: &FileTree<'_>,
-        met: &mut Met,
+        met: &mut MetObjects,
         file: FoundFile,
-    ) -> Result<Option<Frame>, RescueError> {
+    ) -> Result<Option<CopyFrame>, RescueError> {
         let is_new = met.see(place.object);
         if file.attributes.kind == FileKind::Directory {
             return if is_new { self.directory(place, tree, met, file).await } else { Ok(None) };
@@ -403,9 +403,9 @@ impl<'a> Rescue<'a> {
         &mut self,
         place: CopyPlace<'_>,
         tree: &FileTree<'_>,
-        met: &mut Met,
+        met: &mut MetObjects,
         file: FoundFile,
-    ) -> Result<Option<Frame>, RescueError> {
+    ) -> Result<Option<CopyFrame>, RescueError> {
         let is_done = met.is_done(place.path);
         match self.target.make_dir(place.path, OWNER_ONLY) {
             Err(error)
@@ -434,14 +434,14 @@ impl<'a> Rescue<'a> {
             safe.push((self.safe_name(place, met, name, object)?, object));
         }
         safe.sort();
-        Ok(Some(Frame { directory: file, path: place.path.to_vec(), entries: safe.into_iter() }))
+        Ok(Some(CopyFrame { directory: file, path: place.path.to_vec(), entries: safe.into_iter() }))
     }
 
     /// Returns a name that a directory of this system accepts.
     fn safe_name(
         &mut self,
         place: CopyPlace<'_>,
-        met: &Met,
+        met: &MetObjects,
         name: Vec<u8>,
         object: u64,
     ) -> Result<Vec<u8>, RescueError> {
@@ -589,7 +589,7 @@ impl<'a> Rescue<'a> {
         &mut self,
         dataset: &FoundDataset,
         tree: &FileTree<'_>,
-        met: &mut Met,
+        met: &mut MetObjects,
     ) -> Result<(), RescueError> {
         // An earlier run may have been interrupted here, so all of these files are copied again.
         met.resumed_behind = None;
@@ -639,7 +639,12 @@ impl<'a> Rescue<'a> {
         RescueError::Target { path, source }
     }
 
-    fn note_progress(&mut self, dataset: &FoundDataset, met: &Met, path: &[u8]) -> Result<(), RescueError> {
+    fn note_progress(
+        &mut self,
+        dataset: &FoundDataset,
+        met: &MetObjects,
+        path: &[u8],
+    ) -> Result<(), RescueError> {
         let now = self.root.view().vdevs().env().now();
         if met.is_done(path)
             || now.saturating_sub(self.noted_at) < self.note_every
@@ -685,7 +690,7 @@ impl CopyPlace<'_> {
 
 /// Returns the topmost directory without a name above a file. Returns the file itself if its
 /// directory is lost or has a name.
-async fn topmost(tree: &FileTree<'_>, met: &Met, file: FoundFile) -> u64 {
+async fn topmost(tree: &FileTree<'_>, met: &MetObjects, file: FoundFile) -> u64 {
     let mut top = file;
     let mut passed = vec![top.object];
     for _ in 0..CLIMB_MAX {

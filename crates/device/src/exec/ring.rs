@@ -205,11 +205,11 @@ impl<S: Submission> Ring<S> {
         }
         match self.submit(want, &args) {
             Ok(_) => self.refusals = 0,
-            Err(error) => match Refusal::of(&error) {
-                Some(Refusal::Passing) => {}
+            Err(error) => match SubmitRefusal::of(&error) {
+                Some(SubmitRefusal::Passing) => {}
                 // The submissions stay in the queue and the caller returns soon. The pause keeps
                 // the caller from busy waiting.
-                Some(Refusal::Shortage) => {
+                Some(SubmitRefusal::Shortage) => {
                     std::thread::sleep(FIRST_PAUSE * (1 << self.refusals.min(PAUSE_DOUBLINGS)));
                     self.refusals += 1;
                 }
@@ -254,14 +254,14 @@ impl<S: Submission> Ring<S> {
 
 /// Why the kernel did not accept the submissions, unless the reason is an error of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refusal {
+enum SubmitRefusal {
     /// A signal, the timeout, or queues that must be emptied first.
     Passing,
     /// The kernel lacks memory.
     Shortage,
 }
 
-impl Refusal {
+impl SubmitRefusal {
     fn of(error: &io::Error) -> Option<Self> {
         use rustix::io::Errno;
         match Errno::from_raw_os_error(error.raw_os_error()?) {

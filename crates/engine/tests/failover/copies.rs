@@ -41,13 +41,13 @@ enum Going {
 const GOINGS: [Going; 4] = [Going::Offline, Going::Faulted, Going::Failing, Going::Gone];
 
 /// The choices of a seed: which half fails, and how.
-struct Draw {
+struct HalfDraw {
     going: Going,
     old: &'static str,
     good: &'static str,
 }
 
-impl Draw {
+impl HalfDraw {
     fn of(seed: u64) -> Self {
         let which = usize::from(seed % 8 >= 4);
         Self { going: GOINGS[seed as usize % 4], old: HALVES[which], good: HALVES[1 - which] }
@@ -81,7 +81,7 @@ fn bytes_of(sim: &Sim, disk: &str) -> Vec<u8> {
 
 /// The half that is up to date is missing at the restart and returns later.
 fn old_half_first(seed: u64) -> Result<u64, String> {
-    let (sim, draw) = (world(seed), Draw::of(seed));
+    let (sim, draw) = (world(seed), HalfDraw::of(seed));
     let (node, ledger) = (Node::new(&sim, A), Ledger::default());
     let has_log = seed % 3 == 1;
     sim.run_until(async {
@@ -120,7 +120,7 @@ fn old_half_first(seed: u64) -> Result<u64, String> {
 async fn take_old_half(
     sim: &Sim,
     node: Node,
-    draw: &Draw,
+    draw: &HalfDraw,
     ledger: &Ledger,
     seed: u64,
 ) -> Result<u64, String> {

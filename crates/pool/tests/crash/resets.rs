@@ -40,7 +40,7 @@ struct LossCounts {
     images: u64,
 }
 
-struct Trial {
+struct LossTrial {
     seed: u64,
     shape: &'static Shape,
     /// The disks that may lose their caches.
@@ -49,7 +49,7 @@ struct Trial {
     needed: &'static [&'static str],
 }
 
-impl Trial {
+impl LossTrial {
     fn run(&self, met: &mut LossCounts) {
         let story = format!("seed {}, shape \"{}\"", self.seed, self.shape.name);
         tell(format!("{story}, at work"));
@@ -167,7 +167,7 @@ fn lose(
     };
     let mut met = LossCounts::default();
     for seed in seeds {
-        Trial { seed, shape, victims, needed }.run(&mut met);
+        LossTrial { seed, shape, victims, needed }.run(&mut met);
     }
     println!("{}: {met:?}", shape.name);
     met

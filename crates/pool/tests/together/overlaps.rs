@@ -38,7 +38,7 @@ const CLONE: &str = "whirl/c";
 type Do = fn(Arc<Pool>) -> BoxFuture<'static, Result<(), PoolError>>;
 
 /// An operation that frees the blocks of file A.
-struct Freeing {
+struct FreeingOperation {
     name: &'static str,
     /// Runs before the older txg, once file A is stable in [`HEAD`].
     before: Do,
@@ -47,20 +47,20 @@ struct Freeing {
     act: Do,
 }
 
-const FREEING: [Freeing; 6] = [
-    Freeing {
+const FREEING: [FreeingOperation; 6] = [
+    FreeingOperation {
         name: "a snapshot destroyed",
         before: |pool| Box::pin(only_in_snapshot(pool)),
         source: SNAPSHOT,
         act: |pool| Box::pin(async move { pool.destroy_snapshots(vec![SNAPSHOT.into()], false).await }),
     },
-    Freeing {
+    FreeingOperation {
         name: "a snapshot destroyed as soon as possible",
         before: |pool| Box::pin(only_in_snapshot(pool)),
         source: SNAPSHOT,
         act: |pool| Box::pin(async move { pool.destroy_snapshots(vec![SNAPSHOT.into()], true).await }),
     },
-    Freeing {
+    FreeingOperation {
         name: "the last hold of a deferred snapshot released",
         before: |pool| {
             Box::pin(async move {
@@ -72,7 +72,7 @@ const FREEING: [Freeing; 6] = [
         source: SNAPSHOT,
         act: |pool| Box::pin(async move { pool.release("tag".into(), vec![SNAPSHOT.into()]).await }),
     },
-    Freeing {
+    FreeingOperation {
         name: "the last clone of a deferred snapshot destroyed",
         before: |pool| {
             Box::pin(async move {
@@ -84,13 +84,13 @@ const FREEING: [Freeing; 6] = [
         source: CLONE,
         act: |pool| Box::pin(async move { pool.destroy_filesystem(CLONE).await }),
     },
-    Freeing {
+    FreeingOperation {
         name: "a file system destroyed",
         before: |_| Box::pin(async { Ok(()) }),
         source: HEAD,
         act: |pool| Box::pin(async move { pool.destroy_filesystem(HEAD).await }),
     },
-    Freeing {
+    FreeingOperation {
         name: "a file system rolled back",
         before: |_| Box::pin(async { Ok(()) }),
         source: HEAD,
@@ -173,9 +173,9 @@ async fn while_syncing<T>(sim: &Sim, pool: &Arc<Pool>, act: impl Future<Output =
     done
 }
 
-/// Creates a pool whose file A is only in what [`Freeing::act`] destroys. Nothing else has changed
-/// since its last txg.
-async fn made(sim: &Sim, shape: &Shape, freeing: &Freeing) -> Arc<Pool> {
+/// Creates a pool whose file A is only in what [`FreeingOperation::act`] destroys. Nothing else has
+/// changed since its last txg.
+async fn made(sim: &Sim, shape: &Shape, freeing: &FreeingOperation) -> Arc<Pool> {
     shape.add_disks(sim, DiskModel::sata_2007());
     sim.stop_recording();
     let pool = shape.create_with(sim, quiet(), &[("recordsize", RECORD), ("compression", 2)]).await;

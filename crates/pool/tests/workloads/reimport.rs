@@ -14,12 +14,12 @@ use crate::file::{make, noise};
 use crate::world::{Layout, POOL, World};
 
 /// The real environment, with devices that fail on demand.
-struct Failing {
+struct FailingEnv {
     real: Arc<RealEnv>,
     faults: Faults,
 }
 
-impl Env for Failing {
+impl Env for FailingEnv {
     fn now(&self) -> Duration {
         self.real.now()
     }
@@ -67,7 +67,7 @@ fn an_import_that_fails_lets_go_of_its_locks() {
         for op in [FaultOp::Read, FaultOp::Write] {
             let faults = Faults::none();
             faults.fail_range(op, nth, u64::MAX);
-            let env = Arc::new(Failing { real: Arc::clone(&real), faults: faults.clone() });
+            let env = Arc::new(FailingEnv { real: Arc::clone(&real), faults: faults.clone() });
             match real.block_on(Pool::import(env, &spec, Tuning::default())) {
                 Err(_) => failed += 1,
                 Ok(pool) => real.block_on(pool.abandon()),

@@ -18,9 +18,9 @@ struct Set {
 
 /// A tree of datasets, which refuses operations as a pool does.
 #[derive(Clone, Debug, Default)]
-struct Tree(Vec<Set>);
+struct ModelTree(Vec<Set>);
 
-impl Tree {
+impl ModelTree {
     fn at(&self, name: &str) -> Option<usize> {
         self.0.iter().position(|set| set.name == name)
     }
@@ -151,7 +151,7 @@ impl Tree {
 
 /// A local tree that follows a package.
 struct Replica<'a> {
-    tree: &'a mut Tree,
+    tree: &'a mut ModelTree,
     theirs: &'a Package,
     wanted: Vec<String>,
 }
@@ -234,7 +234,7 @@ impl Replica<'_> {
         if is_new {
             self.make_room(&head, sent_head, from.unwrap_or_default());
         }
-        let there = |tree: &Tree| tree.at(&head).map(|at| tree.0[at].clone());
+        let there = |tree: &ModelTree| tree.at(&head).map(|at| tree.0[at].clone());
         if there(self.tree).is_some_and(|set| has(&set, stream.guid)) {
             return Ok(());
         }
@@ -275,8 +275,8 @@ impl Replica<'_> {
 
 /// The result of the replication of a package.
 fn replicate(
-    source: &Tree,
-    replica: &mut Tree,
+    source: &ModelTree,
+    replica: &mut ModelTree,
     from: Option<&str>,
     to: &str,
     all: bool,
@@ -308,9 +308,9 @@ fn replicate(
     if told.is_empty() { Ok(()) } else { Err(format!("differs: {}", told.join("; "))) }
 }
 
-struct Draw(u64);
+struct ModelDraw(u64);
 
-impl Draw {
+impl ModelDraw {
     fn below(&mut self, count: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -325,7 +325,7 @@ impl Draw {
 }
 
 /// A random event in the tree below `root`.
-fn happens(tree: &mut Tree, root: &str, draw: &mut Draw, guids: &mut u64) -> Option<String> {
+fn happens(tree: &mut ModelTree, root: &str, draw: &mut ModelDraw, guids: &mut u64) -> Option<String> {
     const NAMES: [&str; 3] = ["a", "b", "c"];
     const SNAPS: [&str; 4] = ["s", "u", "v", "w"];
     let sets: Vec<String> = tree.0.iter().map(|set| set.name.clone()).collect();
@@ -390,8 +390,8 @@ fn is_expected(reason: &str, is_changed: bool) -> bool {
 /// Replicates a tree through a random life. Returns the number of packages that made equal trees,
 /// of those that failed, and of failures after which the tree could not be aligned.
 fn live(seed: u64) -> Result<(u64, u64, u64), String> {
-    let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let (mut source, mut replica, mut guids) = (Tree::default(), Tree::default(), 0);
+    let mut draw = ModelDraw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let (mut source, mut replica, mut guids) = (ModelTree::default(), ModelTree::default(), 0);
     ["p/t", "p/t/a", "p/t/b"].iter().for_each(|name| assert!(source.create(name, None)));
     let (mut story, mut from, mut counts) = (Vec::new(), None::<String>, (0, 0, 0));
     for round in 0..8 {
@@ -414,7 +414,7 @@ fn live(seed: u64) -> Result<(u64, u64, u64), String> {
         {
             counts.1 += 1;
             counts.2 += u64::from(reason.starts_with("differs"));
-            replica = Tree::default();
+            replica = ModelTree::default();
             made = replicate(&source, &mut replica, None, &to, true);
             if made.as_ref().is_err_and(|reason| is_expected(reason, false)) {
                 // A full package fails too, so this life ends.
