@@ -3,8 +3,8 @@
 //! ```text
 //!   a read fails ─┬─ its device is missing ──► the txg waits: the device may come back
 //!                 └─ bad sectors, or a wrong checksum
-//!                      ├─ WithoutRead::Stop ──► bad sectors suspend the pool, damage stops the pool
-//!                      └─ else ───────────────► the blocks below are lost, and the loss is reported
+//!                      ├─ WithoutRead::Stop ──► bad sectors suspend the pool, damage stops it
+//!                      └─ else ───────────────► the blocks below are lost and reported
 //! ```
 //! A txg cannot be undone once its sync has begun, and all writers wait for it. So a lost block may
 //! stop the txg only where continuing would destroy undamaged data. In that case the pool stops

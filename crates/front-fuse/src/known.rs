@@ -4,9 +4,9 @@
 //!
 //! ```text
 //!           replied               exchanged             requested, same generation
-//!  (unknown) ────► known, checked ────────► not checked ────────────────► known, checked ◄─┐
-//!      ▲                │                        │ another generation, or none             │ replied
-//!      └── forgotten ───┘                        └───────────────────────► stale ──────────┘
+//!  (unknown) ────► known, checked ────────► not checked ───────────────► known, checked ◄─┐
+//!      ▲                │                        │ another generation, or none            │ replied
+//!      └── forgotten ───┘                        └──────────────────────► stale ──────────┘
 //! ```
 //! Requests name an inode only by its number. The kernel distinguishes files with the same number
 //! by their generations. When a reply has another generation, the kernel gives up its old inode,

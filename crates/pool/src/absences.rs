@@ -1,7 +1,7 @@
 //! Records which leaves lack data, in a place where a restart of this host finds the record.
 //!
 //! ```text
-//!   a leaf fails, misses a write, or is whole ──► AbsenceWatch::changed ──► the engine's list of pools
+//!   a leaf fails, misses a write, or is whole ──► AbsenceWatch::changed ──► engine's list of pools
 //!                                                                                   │ written
 //!   commits, txgs: stable on the other leaves ── wait ◄──── Pool::absences_recorded ┘
 //! ```

@@ -19,7 +19,7 @@
 //! | an earlier state of the pool | any | any | stale |
 //! | older than all known states | no | any | stale |
 //! | older than all known states | yes | any | foreign |
-//! | a later state, which continues the pool's | any | no | current; foreign if it is known to lack data |
+//! | a later state, which continues the pool's | any | no | current; foreign if known to lack data |
 //! | a later state | any | yes | foreign |
 //! | a state of another history | any | any | foreign |
 //! | none: no uberblock | any | any | stale |

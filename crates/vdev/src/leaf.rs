@@ -635,8 +635,8 @@ impl Leaf {
     /// retried, and its failure counts as a failed flush.
     ///
     /// # Errors
-    /// [`VdevError::LeafUnavailable`], or [`VdevError::Leaf`] when the write failed, for a cached
-    /// write after one retry.
+    /// [`VdevError::LeafUnavailable`]; [`VdevError::Leaf`] when the write failed, and for a cached
+    /// write also its retry.
     pub async fn write(
         &self,
         offset: LeafOffset,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  six owners ── files, snapshots, clones, promotions, streams, … of their own family ─┐
-//!  operator ──── scrubs, logs, mirrors, recursive snapshots of the whole pool ─────────┼─► one pool
+//!  operator ──── scrubs, logs, mirrors, recursive snapshots of the whole pool ─────────┼─► pool
 //!  observer ──── lists, properties, accounts, streams and differences of everything ───┘     │
 //!       ▲                                                                               kill -9
 //!       └── each owner's model is compared with all datasets and files ◄── restart ──────────┘

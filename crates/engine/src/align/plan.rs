@@ -6,7 +6,7 @@
 //!    ─► the sender's dataset that has this snapshot: the counterpart
 //!
 //!  the counterpart's origin is older ─► promote     no counterpart     ─► destroy, with force
-//!  the counterpart is elsewhere      ─► rename      its place is taken ─► the other waits as `recv-N`
+//!  the counterpart is elsewhere      ─► rename      its place is taken ─► other waits as `recv-N`
 //! ```
 //! Steps are listed in the order in which they should be tried. After a step has succeeded, the
 //! tree has changed and is planned again.

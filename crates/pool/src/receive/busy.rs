@@ -34,7 +34,8 @@ impl Pool {
     }
 
     /// Returns a dataset and all datasets below it, parents first. Partially received datasets, and
-    /// the datasets below them, are left out. `zfs snapshot -r` makes snapshots of these datasets.
+    /// the datasets below them, are left out. `zfs snapshot -r` makes snapshots of the returned
+    /// datasets.
     ///
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`]; or when the meta-objset cannot be read.

@@ -3,8 +3,8 @@
 //! their steps.
 //!
 //! ```text
-//!   writers         ── create, share, unlink ─► [mount, shared]    a step may begin while an older
-//!   administrators  ── one at a time ─────────► [mount, alone]     txg is syncing, and beside others
+//!   writers         ── create, share, unlink ─► [mount, shared]   a step may begin while an older
+//!   administrators  ── one at a time ─────────► [mount, alone]    txg syncs, and beside others
 //!   readers         ── no turn, no mount
 //! ```
 //! The name of each file determines its contents, which may be a prefix of the full contents. So
