@@ -81,8 +81,8 @@ pub enum DmuError {
 }
 
 impl DmuError {
-    /// Whether something is lost as far as its pool can do anything about it: a block as [`zio::ZioError::is_loss`] has
-    /// it, or a structure that makes no sense.
+    /// True if data is lost and the pool can do nothing about it: a block is lost as in
+    /// [`zio::ZioError::is_loss`], or a structure is invalid.
     #[must_use]
     pub fn is_loss(&self) -> bool {
         match self {

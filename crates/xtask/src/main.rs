@@ -7,15 +7,17 @@
 //!  kills                       the golden pools' logs: replay killed after every record
 //!  hostile [SECONDS]           blocks changed and sealed again, each pool for so long (600)
 //!  lives [SEEDS [FIRST]]       so many (2,000) pools to whose devices everything is done, while they fail
-//!  damage                      every block of a small pool lost in its turn, and met by all that reads it
+//!  damage                      every block of a small pool lost in its turn, and read by all code
+//!                              that uses it
 //!  loops [SECONDS]             one thing done to a log over and over under 32 writers, for so long (120)
 //!                              each, then kill -9; needs root, /dev/fuse
 //!  fsx [SECONDS]               fsx with its maps and fio with O_DIRECT, the daemon killed between and beneath them,
 //!                              for SECONDS (3600) by each transport side by side; needs root, /dev/fuse
 //!  memory [MIB [PERCENT]]      a daemon in a control group of MIB (256): PERCENT (100) of 2 GB written and
 //!                              read, 100,000 files, a scrub; needs root, /dev/fuse
-//!  storm [SECONDS [SEED]]      eight programs run commands and file calls at once on a slow disk, the daemon killed
-//!                              beneath them, for SECONDS (600); needs root, /dev/fuse
+//!  storm [SECONDS [SEED]]      eight programs run commands and file calls at once on a slow disk
+//!                              and the daemon is killed meanwhile, for SECONDS (600); needs root,
+//!                              /dev/fuse
 //!  screens [DIRECTORY]         pictures of the daemon's page over pools that are made up, large and small, light and
 //!                              dark, in DIRECTORY (target/screens); needs chromium
 //! ```
@@ -106,7 +108,7 @@ fn lives(seeds: u32, first: u32) -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Every block of a small pool lost in its turn.
+/// Loses every block of a small pool in its turn.
 fn damage() -> ExitCode {
     let passed = lane("sawmill-pool", "damage", "lost::", |cargo| {
         cargo.env("SAWMILL_DAMAGE", "all");
@@ -147,7 +149,7 @@ fn memory(mib: u32, percent: u32) -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Commands, file calls and kills side by side, for so long.
+/// Runs commands, file calls and kills at the same time, for this many seconds.
 fn storm(seconds: u32, seed: u32) -> ExitCode {
     let passed = lane("sawmill-cli", "storm", "a_storm", |cargo| {
         cargo.env("SAWMILL_STORM_SECONDS", seconds.to_string());

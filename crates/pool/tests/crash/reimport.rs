@@ -1,10 +1,11 @@
-//! Each request of an import fails, and the import is tried again in the same process.
+//! Each request of an import fails, and the import is repeated in the same process.
 //!
 //! ```text
-//!   power cut, logs to replay ─► import: its nth read, write or flush of a device fails, twice or from then on
-//!     ─► every device can be opened by somebody else ─► import again: all that was promised is there
+//!   power cut, logs to replay ─► import: its nth read, write or flush fails, twice or from then on
+//!     ─► every device can be opened by another program
+//!     ─► import again: everything acknowledged is there
 //! ```
-//! An import that fails has nothing open behind it, whichever of its steps failed.
+//! An import that fails leaves no device open, whichever step failed.
 
 use std::path::PathBuf;
 
@@ -20,16 +21,16 @@ use crate::story::{Tell, run, tell};
 const PROMISED: &[u8] = b"promised";
 const OPS: [FaultOp; 3] = [FaultOp::Read, FaultOp::Write, FaultOp::Flush];
 
-/// How many requests fail, beginning with the nth: a read and its retry, or all.
+/// The number of requests that fail, beginning with the nth: a read and its retry, or all.
 const SPANS: [u64; 2] = [2, u64::MAX];
 
-/// A pool with a file that only its log has.
-struct Crashed {
+/// A pool with a file that is only in its log.
+struct CrashedPool {
     shape: &'static Shape,
     image: CrashImage,
 }
 
-impl Crashed {
+impl CrashedPool {
     fn new(shape: &'static Shape) -> Self {
         let ground = Ground::new(shape, 5, DiskModel::instant());
         let sim = ground.boot();
@@ -43,7 +44,7 @@ impl Crashed {
         Self { shape, image: sim.power_cut(5) }
     }
 
-    /// How many requests of each kind an import has of each device: labels, claim, the replay of the log.
+    /// Counts the requests of an import by device and type: labels, claim, and replay of the log.
     fn requests(&self) -> Vec<(PathBuf, FaultOp, u64)> {
         let sim = self.image.boot(1);
         run(&sim, self.import(&sim)).expect("a sound pool imports");
@@ -52,7 +53,7 @@ impl Crashed {
         all.collect()
     }
 
-    /// Imports it and reads the file.
+    /// Imports the pool and reads the file.
     async fn import(&self, sim: &Sim) -> Result<(), String> {
         let pool = self.shape.import(sim, quiet(), false).await.map_err(|error| error.to_string())?;
         let read = async {
@@ -67,7 +68,7 @@ impl Crashed {
         read
     }
 
-    /// Whether the first try failed.
+    /// Returns whether the first import failed.
     fn fails_once(&self, path: &PathBuf, op: FaultOp, nth: u64, span: u64) -> bool {
         tell(format!("{}: {op:?} {nth} of {} and on, {span} times", self.shape.name, path.display()));
         let sim = self.image.boot(nth);
@@ -90,10 +91,11 @@ impl Crashed {
     }
 }
 
-/// Fails every request in its turn; returns how many imports failed by it, and how many did not.
+/// Makes every request fail in its turn. Returns the number of imports that failed and of those
+/// that did not.
 fn every_request(shape: &'static Shape) -> [usize; 2] {
     let _tell = Tell;
-    let crashed = Crashed::new(shape);
+    let crashed = CrashedPool::new(shape);
     let mut count = [0; 2];
     for (path, op, requests) in crashed.requests() {
         for nth in 1..=requests {

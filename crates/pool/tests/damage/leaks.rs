@@ -1,4 +1,5 @@
-//! What is left of a pool when something that leads to other things is damaged: counted, reported, and no more.
+//! Frees below a damaged block: the lost space is counted and reported, and everything else is
+//! freed.
 
 use std::sync::Arc;
 
@@ -9,21 +10,21 @@ use sim::{CrashImage, Sim};
 use vdev::PoolState;
 use zpl::{Cred, NewNode, WriteFlags};
 
-use crate::lost::{Target, Way, image, lose, targets, tuning};
+use crate::lost::{LossKind, VictimBlock, image, lose, targets, tuning};
 use crate::shape::{POOL, SINGLE};
 use crate::story::{Tell, run, tell};
 
 const PLAIN: WriteFlags = WriteFlags { append: false, sync: false, drop_setid: false };
 
-/// The image and its blocks that are meant.
-fn found(is_meant: impl Fn(&Target) -> bool) -> (CrashImage, Vec<Target>) {
+/// Returns the image and its blocks that `is_meant` selects.
+fn found(is_meant: impl Fn(&VictimBlock) -> bool) -> (CrashImage, Vec<VictimBlock>) {
     let image = image(72_000);
-    let found: Vec<Target> = targets(&image).into_iter().filter(is_meant).collect();
+    let found: Vec<VictimBlock> = targets(&image).into_iter().filter(is_meant).collect();
     assert!(!found.is_empty(), "nothing to be lost");
     (image, found)
 }
 
-fn world(image: &CrashImage, lost: &[Target], way: Way) -> Sim {
+fn world(image: &CrashImage, lost: &[VictimBlock], way: LossKind) -> Sim {
     tell(format!("{way:?} of {lost:?}"));
     let sim = image.boot(2);
     sim.stop_recording();
@@ -35,7 +36,7 @@ async fn leaked(pool: &Pool) -> u64 {
     pool.dsl().leaked_bytes().await.expect("it reads")
 }
 
-/// Syncs until nothing is to be freed any more.
+/// Syncs until nothing is left to free.
 async fn settle(pool: &Arc<Pool>) {
     for _ in 0..100 {
         pool.sync_now().await.expect("txgs turn");
@@ -46,12 +47,12 @@ async fn settle(pool: &Arc<Pool>) {
     panic!("what was destroyed is never freed");
 }
 
-fn is_of(target: &Target, kind: ObjectType, level: u8) -> bool {
+fn is_of(target: &VictimBlock, kind: ObjectType, level: u8) -> bool {
     target.kind.object_type == kind.raw() && target.kind.level == level
 }
 
-/// The first indirect block of a file in a file system that nobody has a snapshot of.
-fn below_victim(image: &CrashImage) -> [Target; 1] {
+/// Returns the first indirect block of a file in a file system without snapshots.
+fn below_victim(image: &CrashImage) -> [VictimBlock; 1] {
     let sim = image.boot(3);
     sim.stop_recording();
     let victim = run(&sim, async {
@@ -59,14 +60,15 @@ fn below_victim(image: &CrashImage) -> [Target; 1] {
         let pool = SINGLE.import_as(&sim, tuning(), how).await.expect("it imports");
         pool.dsl().resolve("whirl/victim").await.expect("it is there").objset()
     });
-    let is_meant = |target: &Target| {
+    let is_meant = |target: &VictimBlock| {
         target.bookmark.objset == victim && is_of(target, ObjectType::PLAIN_FILE_CONTENTS, 1)
     };
     [targets(image).into_iter().find(is_meant).expect("a file with an indirect block")]
 }
 
-/// What lies below a block, but for what its last record may save by compression.
-fn check_leaked(bytes: u64, lost: &Target) {
+/// Checks the size of the space below a block. The last record may need less space because of
+/// compression.
+fn check_leaked(bytes: u64, lost: &VictimBlock) {
     let below = lost.bp.fill() * 4096;
     assert!((below - 4096..=below).contains(&bytes), "{bytes} bytes leaked, of {below}");
 }
@@ -76,7 +78,7 @@ fn what_lies_below_a_damaged_indirect_block_is_leaked_counted_and_named() {
     let _tell = Tell;
     let image = image(72_000);
     let lost = below_victim(&image);
-    for way in [Way::Checksum, Way::ReadError] {
+    for way in [LossKind::Checksum, LossKind::ReadError] {
         let sim = world(&image, &lost, way);
         run(&sim, async {
             let pool = SINGLE.import(&sim, tuning(), false).await.expect("it imports");
@@ -108,7 +110,7 @@ fn what_lies_below_a_damaged_indirect_block_is_leaked_counted_and_named() {
 fn a_gang_whose_header_is_damaged_is_freed_without_its_members() {
     let _tell = Tell;
     let (image, all) = found(|target| target.kind.gang && is_of(target, ObjectType::PLAIN_FILE_CONTENTS, 0));
-    for way in [Way::Checksum, Way::ReadError] {
+    for way in [LossKind::Checksum, LossKind::ReadError] {
         let sim = world(&image, &all[..1], way);
         run(&sim, async {
             let pool = SINGLE.import(&sim, tuning(), false).await.expect("it imports");
@@ -136,7 +138,7 @@ fn a_damaged_block_of_a_destroyed_file_system_costs_what_lies_below_it() {
     let _tell = Tell;
     let image = image(72_000);
     let lost = below_victim(&image);
-    for way in [Way::Checksum, Way::ReadError] {
+    for way in [LossKind::Checksum, LossKind::ReadError] {
         let sim = world(&image, &lost, way);
         run(&sim, async {
             let pool = SINGLE.import(&sim, tuning(), false).await.expect("it imports");
@@ -155,7 +157,7 @@ fn a_damaged_block_of_a_destroyed_file_system_costs_what_lies_below_it() {
 fn a_damaged_bpobj_gives_what_can_be_read_and_counts_the_rest() {
     let _tell = Tell;
     let (image, all) = found(|target| target.kind.of_mos && is_of(target, ObjectType::BPOBJ, 0));
-    for way in [Way::Checksum, Way::ReadError] {
+    for way in [LossKind::Checksum, LossKind::ReadError] {
         let sim = world(&image, &all, way);
         run(&sim, async {
             let pool = SINGLE.import(&sim, tuning(), false).await.expect("it imports");
@@ -177,7 +179,7 @@ fn a_damaged_bpobj_gives_what_can_be_read_and_counts_the_rest() {
 fn a_damaged_space_map_takes_its_metaslab_out_of_use() {
     let _tell = Tell;
     let (image, all) = found(|target| target.kind.of_mos && is_of(target, ObjectType::SPACE_MAP, 0));
-    for way in [Way::Checksum, Way::ReadError] {
+    for way in [LossKind::Checksum, LossKind::ReadError] {
         let mut sealed = 0;
         for lost in &all {
             let sim = world(&image, &[*lost], way);
@@ -185,7 +187,8 @@ fn a_damaged_space_map_takes_its_metaslab_out_of_use() {
                 let how = ImportSpec { read_only: true, ..ImportSpec::default() };
                 let pool = SINGLE.import_as(&sim, tuning(), how).await.expect("it can be looked at");
                 pool.close(PoolState::Exported).await.expect("it closes");
-                // A log of space maps is none of a metaslab's: what it says cannot be done without.
+                // A log of space maps belongs to no single metaslab, so a pool without it may be
+                // refused.
                 let Ok(pool) = SINGLE.import(&sim, tuning(), false).await else { return };
                 let out: Vec<_> = pool.lost_metaslabs();
                 sealed += out.len();
@@ -213,7 +216,7 @@ fn a_damaged_space_map_takes_its_metaslab_out_of_use() {
                 }
                 assert_eq!((pool.suspended(), pool.stopped()), (None, None));
                 pool.close(PoolState::Exported).await.expect("it is exported");
-                // The map can be read again: what was freed meanwhile is known.
+                // The map can be read again, and the frees in the meantime are known.
                 sim.disk("/a").faults().heal();
                 let pool = SINGLE.import(&sim, tuning(), false).await.expect("it imports again");
                 pool.close(PoolState::Exported).await.expect("it is exported");
@@ -227,7 +230,7 @@ fn a_damaged_space_map_takes_its_metaslab_out_of_use() {
 fn a_damaged_history_begins_anew() {
     let _tell = Tell;
     let (image, all) = found(|target| target.kind.of_mos && is_of(target, ObjectType::SPA_HISTORY, 0));
-    for way in [Way::Checksum, Way::ReadError] {
+    for way in [LossKind::Checksum, LossKind::ReadError] {
         let sim = world(&image, &all, way);
         run(&sim, async {
             let pool = SINGLE.import(&sim, tuning(), false).await.expect("it imports");
@@ -249,9 +252,9 @@ fn a_damaged_list_of_deferred_frees_is_replaced() {
         let pool = SINGLE.import_as(&sim, tuning(), how).await.expect("it imports");
         pool.dsl().directory_object(SYNC_BPOBJ).await.expect("it is there")
     });
-    let lost: Vec<Target> = all.into_iter().filter(|target| target.bookmark.object == list).collect();
+    let lost: Vec<VictimBlock> = all.into_iter().filter(|target| target.bookmark.object == list).collect();
     assert!(!lost.is_empty(), "something waits to be freed");
-    for way in [Way::Checksum, Way::ReadError] {
+    for way in [LossKind::Checksum, LossKind::ReadError] {
         let sim = world(&image, &lost, way);
         run(&sim, async {
             let pool = SINGLE.import(&sim, tuning(), false).await.expect("it imports");

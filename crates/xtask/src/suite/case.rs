@@ -166,7 +166,8 @@ fn has_ended_within(child: &Child, limit: Duration) -> io::Result<bool> {
 
 /// Of a child that was not waited for.
 fn busy_time(child: &Child) -> Duration {
-    /// Its own and of those that it has waited for, each in user and in system.
+    /// The times of the process and of the children that it has waited for, each in user and system
+    /// mode.
     const TIMES: std::ops::RangeInclusive<usize> = 14..=17;
     let stat = Stat::of(child.id());
     let ticks: u64 = TIMES.filter_map(|field| stat.number(field)).sum();
