@@ -5,17 +5,22 @@
 //!     ─► every device can be opened by another program
 //!     ─► import again: everything acknowledged is there
 //! ```
-//! An import that fails leaves no device open, whichever step failed.
+//! An import that fails leaves no device open, whichever step failed. A read-only import writes
+//! nothing.
 
 use std::path::PathBuf;
 
 use env::{DeviceError, FaultOp, OpenMode};
+use pool::ImportSpec;
 use sim::{CrashImage, DiskModel, Sim};
-use vdev::open_once_free;
+use units::{BlockId, LABEL_END_BYTES, LABEL_START_BYTES, Level, ObjectId, ObjsetId};
+use vdev::{PoolState, open_once_free};
+use zio::Bookmark;
 use zpl::{Cred, NewNode, WriteFlags};
 
 use crate::ground::{Ground, quiet};
-use crate::shape::{LOG, MIRROR, POOL, Shape};
+use crate::shape::{DISK_BYTES, LOG, MIRROR, POOL, Shape};
+use crate::space;
 use crate::story::{Tell, run, tell};
 
 const PROMISED: &[u8] = b"promised";
@@ -117,4 +122,31 @@ fn an_import_that_fails_at_any_request_leaves_nothing_open_and_can_be_tried_agai
         failed += lost;
     }
     assert!(failed > 100, "hardly an import has failed: {failed}");
+}
+
+/// One side of a mirror has wrong bytes everywhere but in its labels. A read-only import reads the other
+/// side and repairs nothing.
+#[test]
+fn a_read_only_import_writes_nothing() {
+    let _tell = Tell;
+    let sim = Crashed::new(&MIRROR).image.boot(2);
+    let data_bytes = DISK_BYTES - LABEL_START_BYTES - LABEL_END_BYTES;
+    sim.disk("/b").rot(LABEL_START_BYTES, &vec![0xa5; data_bytes as usize]);
+    tell("a read-only import beside a bad copy".into());
+    run(&sim, async {
+        let how = ImportSpec { read_only: true, ..ImportSpec::default() };
+        let pool = MIRROR.import_as(&sim, quiet(), how).await.expect("it imports");
+        pool.zio().set_cache_limit(0);
+        let anywhere = Bookmark::new(ObjsetId::MOS, ObjectId::new(0), Level::new(0), BlockId::new(0));
+        for bp in space::reachable(&pool).await.expect("all of it reads") {
+            pool.zio().read(&bp, &anywhere).await.expect("the other side has it");
+        }
+        let has_met = |leaf: &std::sync::Arc<vdev::Leaf>| leaf.stats().snapshot().checksum_errors > 0;
+        assert!(pool.vdevs().leaves().iter().any(has_met), "no bad copy was read");
+        pool.close(PoolState::Exported).await.expect("it closes");
+    });
+    for path in MIRROR.disks() {
+        let seen = |op| sim.disk(&path).faults().seen(op);
+        assert_eq!((seen(FaultOp::Write), seen(FaultOp::Flush)), (0, 0), "{}", path.display());
+    }
 }
