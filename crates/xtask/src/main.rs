@@ -19,6 +19,9 @@
 //!  storm [SECONDS [SEED]]      eight programs run commands and file calls at once on a slow disk
 //!                              and the daemon is killed meanwhile, for SECONDS (600); needs root,
 //!                              /dev/fuse
+//!  soak [SECONDS [SEED]]       PostgreSQL, fio, snapshots, streams, failing devices and kills on one
+//!                              daemon, whose memory and descriptors must not grow, for SECONDS (7200);
+//!                              needs root, /dev/fuse, PostgreSQL, fio
 //!  screens [DIRECTORY]         pictures of the daemon's page over pools that are made up, large and small, light and
 //!                              dark, in DIRECTORY (target/screens); needs chromium
 //! ```
@@ -29,7 +32,7 @@ mod suite;
 
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: xtask test [WORD...]\n       xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask mutants [WORD]\n       xtask damage\n       xtask loops [SECONDS]\n       xtask fsx [SECONDS]\n       xtask memory [MIB [PERCENT]]\n       xtask storm [SECONDS [SEED]]\n       xtask screens [DIRECTORY]";
+const USAGE: &str = "usage: xtask test [WORD...]\n       xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask mutants [WORD]\n       xtask damage\n       xtask loops [SECONDS]\n       xtask fsx [SECONDS]\n       xtask memory [MIB [PERCENT]]\n       xtask storm [SECONDS [SEED]]\n       xtask soak [SECONDS [SEED]]\n       xtask screens [DIRECTORY]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -65,6 +68,9 @@ fn main() -> ExitCode {
         (Some(&"storm"), Some([])) => storm(600, 1),
         (Some(&"storm"), Some(&[seconds])) => storm(seconds, 1),
         (Some(&"storm"), Some(&[seconds, seed])) => storm(seconds, seed),
+        (Some(&"soak"), Some([])) => soak(7_200, 1),
+        (Some(&"soak"), Some(&[seconds])) => soak(seconds, 1),
+        (Some(&"soak"), Some(&[seconds, seed])) => soak(seconds, seed),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -159,6 +165,15 @@ fn storm(seconds: u32, seed: u32) -> ExitCode {
     let passed = lane("sawmill-cli", "storm", "a_storm", |cargo| {
         cargo.env("SAWMILL_STORM_SECONDS", seconds.to_string());
         cargo.env("SAWMILL_STORM_SEED", seed.to_string()).env("CI", "true");
+    });
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Programs, faults of devices and kills for so long, on a daemon that must not grow.
+fn soak(seconds: u32, seed: u32) -> ExitCode {
+    let passed = lane("sawmill-cli", "programs", "soak::", |cargo| {
+        cargo.env("SAWMILL_SOAK_SECONDS", seconds.to_string());
+        cargo.env("SAWMILL_SOAK_SEED", seed.to_string()).env("CI", "true");
     });
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

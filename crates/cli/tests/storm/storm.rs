@@ -89,8 +89,6 @@ fn storm(
 /// Brings the mirror and the log back: half of the mirror may be offline, and the log may be
 /// removed.
 fn bring_back(world: &World) {
-    let status = world.zpool(&format!("status {POOL}"));
-    let works = [" state: ONLINE\n", " state: DEGRADED\n"].iter().any(|state| status.contains(state));
-    assert!(works, "{status}");
+    world.restart_degraded();
     world.zpool(&format!("online {POOL} {}/b", world.disks().display()));
 }
