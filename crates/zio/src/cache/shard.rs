@@ -81,8 +81,7 @@ struct Entry {
 
 /// What a block takes beside its buffers: its place in the table, of which an eighth is empty at
 /// least, a ticket, and the pointer for a cache device.
-const BESIDE_BYTES: usize =
-    size_of::<(Key, Entry)>() * 8 / 7 + size_of::<(Key, u64)>() + size_of::<Blkptr>();
+const BESIDE_BYTES: usize = size_of::<(Key, Entry)>() * 8 / 7 + size_of::<(Key, u64)>() + size_of::<Blkptr>();
 
 /// Bytes of memory that a buffer takes.
 fn memory_bytes(buf: Option<&Arc<IoBuf>>) -> usize {
